@@ -1,0 +1,7 @@
+//! Layouts: which object of which OST holds which byte of a file.
+//!
+//! A layout is a list of components, each covering `[start, end)` of the file. A component is striped over OSTs
+//! (RAID0) or lives on the MDT (DoM). A component gets its OSTs when it is first written (`stripes` is empty until
+//! then); a plain file is one component `[0, EOF)`.
+
+pub mod layout;

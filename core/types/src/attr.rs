@@ -1,0 +1,142 @@
+//! Inode attributes and changes to them.
+
+use crate::fid::Fid;
+use crate::time::Timestamp;
+
+/// File type bits of `st_mode`.
+pub const S_IFMT: u32 = libc::S_IFMT;
+
+/// What an inode is. The numbers are those of `d_type` in a directory entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum FileType {
+    /// FIFO
+    Fifo = 1,
+    /// Character device
+    CharDevice = 2,
+    /// Directory
+    Directory = 4,
+    /// Block device
+    BlockDevice = 6,
+    /// Regular file
+    Regular = 8,
+    /// Symbolic link
+    Symlink = 10,
+    /// Socket
+    Socket = 12,
+}
+
+impl FileType {
+    /// From `st_mode`; `None` if the type bits name no type.
+    pub const fn from_mode(mode: u32) -> Option<FileType> {
+        Self::from_dtype(((mode & S_IFMT) >> 12) as u8)
+    }
+
+    /// From `d_type`.
+    pub const fn from_dtype(d_type: u8) -> Option<FileType> {
+        Some(match d_type {
+            1 => FileType::Fifo,
+            2 => FileType::CharDevice,
+            4 => FileType::Directory,
+            6 => FileType::BlockDevice,
+            8 => FileType::Regular,
+            10 => FileType::Symlink,
+            12 => FileType::Socket,
+            _ => return None,
+        })
+    }
+
+    /// The type bits of `st_mode`.
+    pub const fn mode_bits(self) -> u32 {
+        (self as u32) << 12
+    }
+}
+
+/// Everything `stat` answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attr {
+    /// Identity.
+    pub fid: Fid,
+    /// Type, permission, set-id and sticky bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Hard links; directories: 2 + sub-directories.
+    pub nlink: u32,
+    /// Device number of device files, in the kernel's 32-bit `huge_encode_dev` form.
+    pub rdev: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Allocated units of 512 bytes.
+    pub blocks: u64,
+    /// Last access.
+    pub atime: Timestamp,
+    /// Last data change.
+    pub mtime: Timestamp,
+    /// Last attribute change.
+    pub ctime: Timestamp,
+    /// Birth.
+    pub btime: Timestamp,
+    /// Transno of the last change: the object version that replay compares.
+    pub version: u64,
+}
+
+impl Attr {
+    /// What the inode is.
+    pub const fn file_type(&self) -> FileType {
+        match FileType::from_mode(self.mode) {
+            Some(t) => t,
+            None => FileType::Regular,
+        }
+    }
+
+    /// Is it a directory?
+    pub const fn is_dir(&self) -> bool {
+        matches!(self.file_type(), FileType::Directory)
+    }
+}
+
+/// A time to set: now by the server's clock, or a given one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetTime {
+    /// The server's clock.
+    Now,
+    /// This.
+    At(Timestamp),
+}
+
+/// Attributes to change; `None` leaves one as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SetAttr {
+    /// Permission, set-id and sticky bits (type bits are ignored).
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Bytes; cutting or growing with zeros.
+    pub size: Option<u64>,
+    /// Last access.
+    pub atime: Option<SetTime>,
+    /// Last data change.
+    pub mtime: Option<SetTime>,
+    /// Clear set-id bits as a write or chown by an unprivileged caller must (FUSE_HANDLE_KILLPRIV_V2).
+    pub kill_suidgid: bool,
+}
+
+/// File system totals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statfs {
+    /// Bytes in all.
+    pub bytes_total: u64,
+    /// Bytes free.
+    pub bytes_free: u64,
+    /// Bytes that unprivileged users can have.
+    pub bytes_available: u64,
+    /// Inodes (MDT) or objects (OST) that could exist.
+    pub files_total: u64,
+    /// Inodes or objects that can still be made.
+    pub files_free: u64,
+}

@@ -1,0 +1,16 @@
+//! The words that every crate shares: ids, units, attributes, errors, limits.
+//!
+//! No I/O, no clock, no randomness. Every id and every unit is a type of its own; mixing them does not compile.
+
+pub mod attr;
+pub mod credentials;
+pub mod errno;
+pub mod fid;
+pub mod limits;
+pub mod lock;
+pub mod name;
+pub mod nid;
+pub mod object;
+pub mod session;
+pub mod target;
+pub mod time;

@@ -1,0 +1,70 @@
+//! Every bound in one place, with its unit and its reason. A full queue is back-pressure, never memory.
+
+use std::time::Duration;
+
+/// Longest symbolic link target, bytes (PATH_MAX - 1).
+pub const SYMLINK_BYTES_MAX: usize = 4095;
+/// Longest xattr name, bytes (XATTR_NAME_MAX).
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+/// Largest xattr value, bytes (XATTR_SIZE_MAX of Linux).
+pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
+/// All xattr names of one inode together, bytes (XATTR_LIST_MAX of Linux).
+pub const XATTR_LIST_BYTES_MAX: usize = 65536;
+/// Hard links to one inode (as ext4's 65,000; keeps nlink away from overflow).
+pub const LINKS_MAX: u32 = 65_000;
+/// Supplementary groups that travel with a request (NGROUPS_MAX is 65,536; beyond this the first ones travel).
+pub const GROUPS_MAX: usize = 1024;
+/// Operations in one request.
+pub const OPS_PER_REQUEST_MAX: usize = 4096;
+/// Body of one message, bytes: the largest bulk request (16 MiB) and its structs.
+pub const MESSAGE_BYTES_MAX: usize = (16 << 20) + (256 << 10);
+/// Data of one read or write operation, bytes.
+pub const BULK_BYTES_MAX: usize = 16 << 20;
+/// Directory entries in one readdir reply.
+pub const READDIR_ENTRIES_MAX: usize = 4096;
+/// Stripes of one component (LOV_MAX_STRIPE_COUNT).
+pub const STRIPES_MAX: usize = 2000;
+/// Components of one layout.
+pub const COMPONENTS_MAX: usize = 64;
+/// Encoded layout, bytes.
+pub const LAYOUT_BYTES_MAX: usize = 65536;
+/// Smallest stripe, bytes (LOV_MIN_STRIPE_SIZE).
+pub const STRIPE_BYTES_MIN: u64 = 64 << 10;
+/// Largest stripe, bytes (fits u32 of Lustre's binary form).
+pub const STRIPE_BYTES_MAX: u64 = 0xffff_0000;
+/// Largest file, bytes: i64::MAX, what the kernel's `loff_t` can say.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// TCP connections per peer: one for control, the rest for bulk.
+pub const LINKS_PER_PEER: usize = 3;
+/// Requests in flight to one peer, before the window grows.
+pub const REQUESTS_IN_FLIGHT_INITIAL: usize = 64;
+/// Requests in flight to one peer, at most.
+pub const REQUESTS_IN_FLIGHT_MAX: usize = 4096;
+/// Requests of one connection that a server works on at once; beyond it reading stops (TCP pushes back).
+pub const REQUESTS_PER_LINK_MAX: usize = 1024;
+/// Connections that one server accepts.
+pub const LINKS_ACCEPTED_MAX: usize = 65_536;
+/// Time for a TCP connection and its hello.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A request without an answer for this long fails with ETIMEDOUT (lock waits excepted).
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(100);
+/// Interval of pings on an idle session.
+pub const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// A client unheard of for this long is evicted.
+pub const LEASE: Duration = Duration::from_secs(30);
+/// Age at which an open group is committed without anyone asking.
+pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
+/// Bytes of an open group at which a commit starts without waiting for the interval.
+pub const GROUP_BYTES_SOFT: usize = 8 << 20;
+/// Bytes of open and frozen groups together at which new operations wait for a commit.
+pub const GROUP_BYTES_HARD: usize = 64 << 20;
+/// Journal size, bytes: how far the tree may lag behind the journal.
+pub const JOURNAL_BYTES: u64 = 64 << 20;
+/// Open file handles of one client at one MDT.
+pub const OPENS_PER_CLIENT_MAX: usize = 1 << 20;
+/// Locks of one client at one flock resource.
+pub const FLOCKS_PER_RESOURCE_MAX: usize = 65_536;
+/// Clients of one target.
+pub const CLIENTS_MAX: usize = 16_384;
+/// Targets of one kind in a file system.
+pub const TARGETS_MAX: usize = 4096;

@@ -1,0 +1,90 @@
+//! Words about locks that client, wire and servers share. Decisions are in `dlm`.
+
+/// Inode bits: what a metadata lock covers (numbers as in Lustre, `DATA` is ours).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct InodeBits(pub u32);
+
+impl InodeBits {
+    /// Nothing.
+    pub const NONE: InodeBits = InodeBits(0);
+    /// The inode's identity, type, and that its name still leads to it.
+    pub const LOOKUP: InodeBits = InodeBits(0x01);
+    /// Attributes; for a directory also its entries, and so all negative answers.
+    pub const UPDATE: InodeBits = InodeBits(0x02);
+    /// Open handles.
+    pub const OPEN: InodeBits = InodeBits(0x04);
+    /// The layout.
+    pub const LAYOUT: InodeBits = InodeBits(0x08);
+    /// Owner, group, mode, ACL.
+    pub const PERM: InodeBits = InodeBits(0x10);
+    /// Extended attributes, present and absent.
+    pub const XATTR: InodeBits = InodeBits(0x20);
+    /// Data on the MDT.
+    pub const DOM: InodeBits = InodeBits(0x40);
+    /// All data of the file, wherever it lives.
+    pub const DATA: InodeBits = InodeBits(0x80);
+
+    /// Both.
+    pub const fn union(self, other: InodeBits) -> InodeBits {
+        InodeBits(self.0 | other.0)
+    }
+
+    /// In both.
+    pub const fn intersection(self, other: InodeBits) -> InodeBits {
+        InodeBits(self.0 & other.0)
+    }
+
+    /// In `self`, not in `other`.
+    pub const fn without(self, other: InodeBits) -> InodeBits {
+        InodeBits(self.0 & !other.0)
+    }
+
+    /// Are all of `other` in `self`?
+    pub const fn contains(self, other: InodeBits) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// No bit at all?
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// What a byte-range or whole-file lock of flock(2)/fcntl(2) asks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum FlockKind {
+    /// Shared.
+    Read = 0,
+    /// Exclusive.
+    Write = 1,
+    /// Release.
+    Unlock = 2,
+}
+
+/// Which of the two kernel interfaces; they do not see each other (Linux).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum FlockFlavor {
+    /// fcntl(F_SETLK): byte ranges owned by a process.
+    Posix = 0,
+    /// flock(2): whole file, owned by an open file description.
+    Bsd = 1,
+}
+
+/// A flock or fcntl lock, wanted or held. `end` is inclusive, u64::MAX = to the end of all files.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Flock {
+    /// Interface.
+    pub flavor: FlockFlavor,
+    /// Shared, exclusive, release.
+    pub kind: FlockKind,
+    /// Owner within its client, as the kernel names it.
+    pub owner: u64,
+    /// Process that asked, for F_GETLK.
+    pub pid: u32,
+    /// First byte.
+    pub start: u64,
+    /// Last byte, inclusive.
+    pub end: u64,
+}

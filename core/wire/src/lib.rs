@@ -1,0 +1,10 @@
+//! Every byte on the network: frames, requests, replies.
+//!
+//! Within a process the values below travel as they are; over TCP they are encoded (little-endian structs with a
+//! variable tail). Nothing here performs I/O. `docs/formats.md` has the tables.
+
+pub mod client;
+pub mod mds;
+pub mod message;
+pub mod mgs;
+pub mod ost;

@@ -1,0 +1,171 @@
+//! Operations of a metadata target.
+
+use bytes::Bytes;
+use layout::layout::Layout;
+use std::sync::Arc;
+use types::attr::{Attr, FileType, SetAttr, Statfs};
+use types::fid::Fid;
+use types::lock::Flock;
+use types::name::Name;
+use types::session::OpenHandle;
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenFlags {
+    /// Reads.
+    pub read: bool,
+    /// Writes.
+    pub write: bool,
+    /// Executes (denies writers: ETXTBSY).
+    pub exec: bool,
+}
+
+/// What to create.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CreateKind {
+    /// Regular file; opened at once if flags are given.
+    Regular(Option<OpenFlags>),
+    /// Directory.
+    Directory,
+    /// Symbolic link to these bytes (1..=4095).
+    Symlink(Bytes),
+    /// FIFO, socket or device with this `rdev`.
+    Special(FileType, u32),
+}
+
+/// rename(2) flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RenameFlags {
+    /// RENAME_NOREPLACE
+    pub no_replace: bool,
+    /// RENAME_EXCHANGE
+    pub exchange: bool,
+}
+
+/// setxattr(2) flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SetxattrFlags {
+    /// XATTR_CREATE
+    pub create: bool,
+    /// XATTR_REPLACE
+    pub replace: bool,
+    /// FUSE_SETXATTR_ACL_KILL_SGID: clear S_ISGID if the ACL change demands it.
+    pub kill_sgid: bool,
+}
+
+/// One operation. Credentials come with the request. A `Fid` may be a `Fid::result_of(n)`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum MdsOp {
+    /// Find a name. `..` and `.` are resolved by [`MdsOp::GetParent`] and the client.
+    Lookup { parent: Fid, name: Name },
+    /// Parent of a directory (for `..`); answers `Entry`.
+    GetParent { fid: Fid },
+    /// Attributes; answers `Entry`.
+    Getattr { fid: Fid },
+    /// Attributes of many; answers `Attrs`, in order; at most READDIR_ENTRIES_MAX.
+    GetattrMany { fids: Vec<Fid> },
+    /// Change attributes; answers `Entry`. A new size is the MDT's part only; the client cuts the objects.
+    Setattr { fid: Fid, set: SetAttr },
+    /// Make an inode and its name. `mode` is as the caller gave it; `umask` applies unless a default ACL does.
+    /// Regular: with `exclusive` an existing name is EEXIST; without, it is opened (if opening was asked).
+    Create { parent: Fid, name: Name, kind: CreateKind, mode: u32, umask: u32, exclusive: bool },
+    /// Hold an inode open; answers `Opened`.
+    Open { fid: Fid, flags: OpenFlags },
+    /// Let it go. The last close of an unlinked inode destroys it.
+    Close { fid: Fid, handle: OpenHandle },
+    /// Remove a name that is no directory; answers `Removed`.
+    Unlink { parent: Fid, name: Name },
+    /// Remove an empty directory; answers `Removed`.
+    Rmdir { parent: Fid, name: Name },
+    /// Move a name; answers `Removed` (what was replaced).
+    Rename { parent: Fid, name: Name, new_parent: Fid, new_name: Name, flags: RenameFlags },
+    /// Second name for an inode; answers `Entry`.
+    Link { fid: Fid, new_parent: Fid, new_name: Name },
+    /// Entries in name order, after `after` (None = from the start); at most `limit`, and about `bytes_max` bytes.
+    /// `with_attr`: with all attributes.
+    Readdir { fid: Fid, after: Option<Name>, limit: u32, bytes_max: u32, with_attr: bool },
+    /// Target of a symbolic link.
+    Readlink { fid: Fid },
+    /// One extended attribute; ENODATA if absent. `lustre.lov` and friends are answered from the layout.
+    Getxattr { fid: Fid, name: Bytes },
+    /// All names, each with a NUL behind it.
+    Listxattr { fid: Fid },
+    /// Set an extended attribute.
+    Setxattr { fid: Fid, name: Bytes, value: Bytes, flags: SetxattrFlags },
+    /// Remove one.
+    Removexattr { fid: Fid, name: Bytes },
+    /// Layout of a file, its components instantiated for `[start, end)` if `write`; answers `Layout`.
+    GetLayout { fid: Fid, write: bool, start: u64, end: u64 },
+    /// Data was written to objects: size = max(size, end), blocks += delta, mtime = ctime = now.
+    Wrote { fid: Fid, end: u64, blocks_delta: i64, kill_suidgid: bool },
+    /// Reserve `len` bytes at the end of the file (O_APPEND); answers `Appended`. The size grows at once.
+    Append { fid: Fid, len: u64, kill_suidgid: bool },
+    /// Totals.
+    Statfs,
+    /// All changes so far are durable when this answers (fsync, sync).
+    Sync,
+    /// Test for a conflicting lock (F_GETLK); answers `Flock`.
+    FlockTest { fid: Fid, lock: Flock },
+    /// Take or release. `wait`: answers when granted, or EDEADLK; else EAGAIN at a conflict.
+    FlockSet { fid: Fid, lock: Flock, wait: bool },
+    /// Give up a waiting `FlockSet` of this owner (a signal came); the waiter answers EINTR.
+    FlockCancel { fid: Fid, lock: Flock },
+}
+
+/// An inode as a client needs it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// Attributes.
+    pub attr: Attr,
+    /// Has it any extended attribute (ACLs included)? `false` spares the client the question.
+    pub has_xattr: bool,
+}
+
+/// One name of a directory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DirEntry {
+    /// The name.
+    pub name: Name,
+    /// Where it leads.
+    pub fid: Fid,
+    /// What is there.
+    pub file_type: FileType,
+    /// Attributes, if asked for and the inode is on this MDT.
+    pub entry: Option<Entry>,
+}
+
+/// An inode whose last name went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Removed {
+    /// The inode that lost a name (NONE if rename replaced nothing).
+    pub fid: Fid,
+    /// Links left; 0 = gone or an orphan until its last close.
+    pub nlink: u32,
+}
+
+/// What an operation answered.
+#[derive(Clone, PartialEq, Debug)]
+pub enum MdsReply {
+    /// Done.
+    Done,
+    /// An inode.
+    Entry(Box<Entry>),
+    /// An inode, made (`created`) or found; opened if `handle` is not 0, then with its layout.
+    Opened { entry: Box<Entry>, created: bool, handle: OpenHandle, layout: Option<Arc<Layout>> },
+    /// Attributes of many; `None` where there is no such inode.
+    Attrs(Vec<Option<Entry>>),
+    /// Entries; `more` if the directory goes on.
+    Entries { entries: Vec<DirEntry>, more: bool },
+    /// Bytes: link target, xattr value or list.
+    Bytes(Bytes),
+    /// A layout.
+    Layout(Arc<Layout>),
+    /// Where the appended data goes.
+    Appended { offset: u64 },
+    /// A name went.
+    Removed(Removed),
+    /// Totals.
+    Statfs(Statfs),
+    /// The lock in the way; `None` = free.
+    Flock(Option<Flock>),
+}

@@ -1,0 +1,113 @@
+//! Requests and replies: a vector of operations, one reply vector.
+
+use crate::client::{ClientOp, ClientReply};
+use crate::mds::{MdsOp, MdsReply};
+use crate::mgs::{MgsOp, MgsReply};
+use crate::ost::{OstOp, OstReply};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::session::{ClientUuid, ClusterId, Transno, Xid};
+use types::target::TargetName;
+
+/// Protocol versions this build speaks: `VERSION_MIN..=VERSION_MAX`.
+pub const VERSION_MIN: u16 = 1;
+/// See [`VERSION_MIN`]. 1: first version.
+pub const VERSION_MAX: u16 = 1;
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// To the MGS.
+    Mgs(MgsOp),
+    /// To an MDT.
+    Mds(MdsOp),
+    /// To an OST.
+    Ost(OstOp),
+    /// From a server to a client (callback).
+    Client(ClientOp),
+    /// Start a session with a target; always the only operation of its request.
+    Connect(ConnectRequest),
+    /// End the session; open handles are closed, locks dropped.
+    Disconnect,
+    /// Are you there? Renews the lease.
+    Ping,
+}
+
+/// What one operation answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpReply {
+    /// From the MGS.
+    Mgs(MgsReply),
+    /// From an MDT.
+    Mds(MdsReply),
+    /// From an OST.
+    Ost(OstReply),
+    /// From a client.
+    Client(ClientReply),
+    /// Session made.
+    Connect(ConnectReply),
+    /// Done, nothing to say (Disconnect, Ping).
+    Done,
+}
+
+/// Hello of a client to one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectRequest {
+    /// Oldest version the client speaks.
+    pub version_min: u16,
+    /// Newest version the client speaks.
+    pub version_max: u16,
+    /// Cluster it belongs to; 0 = does not know yet (only the MGS accepts that).
+    pub cluster: ClusterId,
+    /// Who it is.
+    pub client: ClientUuid,
+    /// Free text for people: host name and mount point.
+    pub description: String,
+    /// Boot number of the target at the last session, 0 = first connection.
+    pub boot: u64,
+}
+
+/// Answer to [`ConnectRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectReply {
+    /// Version both speak.
+    pub version: u16,
+    /// Cluster of the target.
+    pub cluster: ClusterId,
+    /// Boot number of the target: grows at every start.
+    pub boot: u64,
+    /// Newest transno that is durable.
+    pub last_committed: Transno,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Target it is for.
+    pub target: TargetName,
+    /// Its number.
+    pub xid: Xid,
+    /// Every request below this one has been answered and seen: its reply slot may go.
+    pub xid_known: Xid,
+    /// Was sent before; the server looks for a reply slot first.
+    pub resent: bool,
+    /// Replay after a server crash: the transno it had; 0 = not a replay.
+    pub replay: Transno,
+    /// On whose behalf.
+    pub credentials: Credentials,
+    /// What to do, in order. After one fails the rest answer ECANCELED.
+    pub ops: Vec<Op>,
+}
+
+/// One reply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The request.
+    pub xid: Xid,
+    /// Transno of the last change it made; 0 = none.
+    pub transno: Transno,
+    /// Newest transno of the target that is durable.
+    pub last_committed: Transno,
+    /// One result per operation.
+    pub results: Vec<Result<OpReply, Errno>>,
+}

@@ -1,0 +1,59 @@
+//! Operations of the MGS. Rare, so their bodies use serde (postcard).
+
+use serde::{Deserialize, Serialize};
+
+/// A target as the configuration knows it. Texts are in the types' usual forms, so that old readers can show them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetInfo {
+    /// `sheen-OST0001`
+    pub name: String,
+    /// NIDs it is served at, best first.
+    pub nids: Vec<String>,
+    /// UUID of the target's own store, so that a stranger cannot take its name.
+    pub store: u128,
+    /// Grows each time the target registers (it restarted or moved).
+    pub boot: u64,
+    /// In service; `false` after an orderly stop.
+    pub up: bool,
+}
+
+/// Everything a client or server must know of one file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct FsConfig {
+    /// Grows with every change.
+    pub version: u64,
+    /// The cluster.
+    pub cluster: u128,
+    /// All targets ever registered, MDTs first, by index.
+    pub targets: Vec<TargetInfo>,
+    /// Persistent parameters, `lctl set_param -P`, in the order set: (name pattern, value).
+    pub params: Vec<(String, String)>,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MgsOp {
+    /// A target starts serving. `name` may lack its index ("sheen-MDT", "sheen-OST"): the MGS gives the next one.
+    Register { name: String, store: u128, nids: Vec<String> },
+    /// A target stops in order.
+    Unregister { name: String, store: u128 },
+    /// Configuration of a file system, at once if newer than `known`, else when it changes or after `wait_ms`.
+    Config { fsname: String, known: u64, wait_ms: u32 },
+    /// Set (or with `None` remove) a persistent parameter.
+    SetParam { fsname: String, name: String, value: Option<String> },
+    /// Who is there: clients known to the MGS (description, NID).
+    Clients,
+}
+
+/// What an operation answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MgsReply {
+    /// Done.
+    Done,
+    /// Registered under this full name, in this cluster.
+    Registered { name: String, cluster: u128, boot: u64 },
+    /// Configuration.
+    Config(FsConfig),
+    /// (description, NID) of each client.
+    Clients(Vec<(String, String)>),
+}

@@ -1,0 +1,57 @@
+//! Operations of an object target.
+
+use bytes::Bytes;
+use types::attr::Statfs;
+use types::object::{ObjectId, ObjectOffset};
+
+/// What to do to a range of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum PunchKind {
+    /// Cut the object at `start` (`end` is ignored); longer objects only, a shorter one stays as it is.
+    Truncate = 0,
+    /// Deallocate `[start, end)`; reads give zeros; the size stays.
+    Hole = 1,
+    /// Zeros in `[start, end)`, allocated; the object grows if need be.
+    Zero = 2,
+    /// Allocate `[start, end)` without changing data; the object grows if need be.
+    Allocate = 3,
+}
+
+/// One operation.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OstOp {
+    /// Bytes at `offset`; shorter (even empty) where the object ends. An object that was never written reads empty.
+    Read { object: ObjectId, offset: ObjectOffset, len: u32 },
+    /// Store `data`; the object is made if need be. `sync`: durable before the reply.
+    Write { object: ObjectId, offset: ObjectOffset, data: Bytes, sync: bool },
+    /// Change the allocation of a range.
+    Punch { object: ObjectId, start: ObjectOffset, end: ObjectOffset, kind: PunchKind },
+    /// Size and blocks.
+    Getattr { object: ObjectId },
+    /// Next data or hole at or after `offset`; answers `Offset`, None beyond the end.
+    Seek { object: ObjectId, offset: ObjectOffset, hole: bool },
+    /// Remove these; absent ones are no error. Durable when it answers.
+    Destroy { objects: Vec<ObjectId> },
+    /// These objects (empty = all) are durable when it answers.
+    Sync { objects: Vec<ObjectId> },
+    /// Totals.
+    Statfs,
+}
+
+/// What an operation answered.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OstReply {
+    /// Done.
+    Done,
+    /// Bytes read.
+    Data(Bytes),
+    /// Stored, cut or allocated: by how many 512-byte blocks the object's allocation grew.
+    Changed { blocks_delta: i64 },
+    /// Size in bytes, 512-byte blocks; zeros for an object that was never written.
+    Attr { size: u64, blocks: u64 },
+    /// Position found.
+    Offset(Option<ObjectOffset>),
+    /// Totals.
+    Statfs(Statfs),
+}

@@ -1,0 +1,64 @@
+//! What can go wrong between a client and a target.
+
+use types::errno::Errno;
+use types::nid::Nid;
+use types::target::TargetName;
+
+/// A request did not get its answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RpcError {
+    /// Nobody answers there.
+    #[error("{target} does not answer at {nids:?}: {reason}")]
+    Unreachable { target: TargetName, nids: Vec<Nid>, reason: String },
+    /// The peer speaks other versions.
+    #[error(
+        "{nid} speaks protocol versions {theirs_min} to {theirs_max}, we {ours_min} to {ours_max}: update the older side"
+    )]
+    Version { nid: Nid, theirs_min: u16, theirs_max: u16, ours_min: u16, ours_max: u16 },
+    /// The peer belongs to another cluster.
+    #[error("{nid} belongs to another cluster ({theirs}), we to {ours}")]
+    Cluster { nid: Nid, theirs: types::session::ClusterId, ours: types::session::ClusterId },
+    /// No such target is served there.
+    #[error("{nid} does not serve {target}")]
+    NoTarget { nid: Nid, target: TargetName },
+    /// The peer sent what no peer may send.
+    #[error("{nid} sent a bad message: {reason}")]
+    BadMessage { nid: Nid, reason: String },
+    /// The target refused the session.
+    #[error("{target} refuses the connection: {errno}")]
+    Refused { target: TargetName, errno: Errno },
+    /// The target forgot us (it restarted without our state, or evicted us).
+    #[error("{target} evicted this client")]
+    Evicted { target: TargetName },
+    /// No answer in time.
+    #[error("{target} did not answer for {seconds} s")]
+    Timeout { target: TargetName, seconds: u64 },
+    /// The address cannot be listened at.
+    #[error("cannot listen at {addr}: {reason}")]
+    Listen { addr: std::net::SocketAddr, reason: String },
+    /// This process is shutting down.
+    #[error("shutting down")]
+    Shutdown,
+    /// The operation itself failed.
+    #[error("{0}")]
+    Errno(#[from] Errno),
+}
+
+impl RpcError {
+    /// What a program sees.
+    pub fn errno(&self) -> Errno {
+        match self {
+            RpcError::Unreachable { .. } => Errno::EIO,
+            RpcError::Version { .. } => Errno::EPROTONOSUPPORT,
+            RpcError::Cluster { .. } => Errno::EPROTO,
+            RpcError::NoTarget { .. } => Errno::ENODEV,
+            RpcError::BadMessage { .. } => Errno::EPROTO,
+            RpcError::Refused { errno, .. } => *errno,
+            RpcError::Evicted { .. } => Errno::EIO,
+            RpcError::Timeout { .. } => Errno::ETIMEDOUT,
+            RpcError::Listen { .. } => Errno::EADDRINUSE,
+            RpcError::Shutdown => Errno::ESHUTDOWN,
+            RpcError::Errno(errno) => *errno,
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Typed calls to a metadata target.
+
+use bytes::Bytes;
+use layout::layout::Layout;
+use rpc::error::RpcError;
+use rpc::import::Import;
+use std::sync::Arc;
+use types::attr::{SetAttr, Statfs};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::Flock;
+use types::name::Name;
+use types::session::OpenHandle;
+use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
+use wire::message::{Op, OpReply};
+
+/// An inode that was opened or made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opened {
+    /// The inode.
+    pub entry: Entry,
+    /// Made by this call, not found.
+    pub created: bool,
+    /// Handle to close; 0 if not opened.
+    pub handle: OpenHandle,
+    /// Its layout, if opened.
+    pub layout: Option<Arc<Layout>>,
+}
+
+/// Client of one MDT.
+#[derive(Clone)]
+pub struct Mdc {
+    import: Arc<Import>,
+}
+
+impl Mdc {
+    /// Over this session.
+    pub fn new(import: Arc<Import>) -> Mdc {
+        Mdc { import }
+    }
+
+    /// The session.
+    pub fn import(&self) -> &Arc<Import> {
+        &self.import
+    }
+
+    async fn call(&self, credentials: &Credentials, op: MdsOp) -> Result<MdsReply, RpcError> {
+        match self.import.one(credentials, Op::Mds(op)).await? {
+            OpReply::Mds(reply) => Ok(reply),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Finds a name.
+    pub async fn lookup(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Lookup { parent, name }).await? {
+            MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Parent of a directory.
+    pub async fn get_parent(&self, credentials: &Credentials, fid: Fid) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::GetParent { fid }).await? {
+            MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Attributes.
+    pub async fn getattr(&self, credentials: &Credentials, fid: Fid) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Getattr { fid }).await? {
+            MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Changes attributes.
+    pub async fn setattr(&self, credentials: &Credentials, fid: Fid, set: SetAttr) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Setattr { fid, set }).await? {
+            MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Makes an inode and its name; regular files may be opened at once.
+    pub async fn create(
+        &self,
+        credentials: &Credentials,
+        parent: Fid,
+        name: Name,
+        kind: CreateKind,
+        mode: u32,
+        umask: u32,
+        exclusive: bool,
+    ) -> Result<Opened, RpcError> {
+        match self.call(credentials, MdsOp::Create { parent, name, kind, mode, umask, exclusive }).await? {
+            MdsReply::Opened { entry, created, handle, layout } => {
+                Ok(Opened { entry: *entry, created, handle, layout })
+            }
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Holds an inode open.
+    pub async fn open(&self, credentials: &Credentials, fid: Fid, flags: OpenFlags) -> Result<Opened, RpcError> {
+        match self.call(credentials, MdsOp::Open { fid, flags }).await? {
+            MdsReply::Opened { entry, created, handle, layout } => {
+                Ok(Opened { entry: *entry, created, handle, layout })
+            }
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Lets an open inode go.
+    pub async fn close(&self, credentials: &Credentials, fid: Fid, handle: OpenHandle) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::Close { fid, handle }).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Removes a name that is no directory.
+    pub async fn unlink(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Removed, RpcError> {
+        match self.call(credentials, MdsOp::Unlink { parent, name }).await? {
+            MdsReply::Removed(r) => Ok(r),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Removes an empty directory.
+    pub async fn rmdir(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Removed, RpcError> {
+        match self.call(credentials, MdsOp::Rmdir { parent, name }).await? {
+            MdsReply::Removed(r) => Ok(r),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Moves a name.
+    pub async fn rename(
+        &self,
+        credentials: &Credentials,
+        parent: Fid,
+        name: Name,
+        new_parent: Fid,
+        new_name: Name,
+        flags: RenameFlags,
+    ) -> Result<Removed, RpcError> {
+        match self.call(credentials, MdsOp::Rename { parent, name, new_parent, new_name, flags }).await? {
+            MdsReply::Removed(r) => Ok(r),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Gives an inode a second name.
+    pub async fn link(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        new_parent: Fid,
+        new_name: Name,
+    ) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Link { fid, new_parent, new_name }).await? {
+            MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Entries after a name; whether there are more.
+    pub async fn readdir(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        after: Option<Name>,
+        limit: u32,
+        bytes_max: u32,
+        with_attr: bool,
+    ) -> Result<(Vec<DirEntry>, bool), RpcError> {
+        match self.call(credentials, MdsOp::Readdir { fid, after, limit, bytes_max, with_attr }).await? {
+            MdsReply::Entries { entries, more } => Ok((entries, more)),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Target of a symbolic link.
+    pub async fn readlink(&self, credentials: &Credentials, fid: Fid) -> Result<Bytes, RpcError> {
+        match self.call(credentials, MdsOp::Readlink { fid }).await? {
+            MdsReply::Bytes(b) => Ok(b),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// One extended attribute.
+    pub async fn getxattr(&self, credentials: &Credentials, fid: Fid, name: Bytes) -> Result<Bytes, RpcError> {
+        match self.call(credentials, MdsOp::Getxattr { fid, name }).await? {
+            MdsReply::Bytes(b) => Ok(b),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Names of all extended attributes, each with a NUL behind it.
+    pub async fn listxattr(&self, credentials: &Credentials, fid: Fid) -> Result<Bytes, RpcError> {
+        match self.call(credentials, MdsOp::Listxattr { fid }).await? {
+            MdsReply::Bytes(b) => Ok(b),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Sets an extended attribute.
+    pub async fn setxattr(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        name: Bytes,
+        value: Bytes,
+        flags: SetxattrFlags,
+    ) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::Setxattr { fid, name, value, flags }).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Removes an extended attribute.
+    pub async fn removexattr(&self, credentials: &Credentials, fid: Fid, name: Bytes) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::Removexattr { fid, name }).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Layout, instantiated for a range if it is to be written.
+    pub async fn get_layout(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        write: bool,
+        start: u64,
+        end: u64,
+    ) -> Result<Arc<Layout>, RpcError> {
+        match self.call(credentials, MdsOp::GetLayout { fid, write, start, end }).await? {
+            MdsReply::Layout(l) => Ok(l),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Tells that data was written up to `end`.
+    pub async fn wrote(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        end: u64,
+        blocks_delta: i64,
+        kill_suidgid: bool,
+    ) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Wrote { fid, end, blocks_delta, kill_suidgid }).await? {
+            MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Reserves bytes at the end of the file; where they go.
+    pub async fn append(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        len: u64,
+        kill_suidgid: bool,
+    ) -> Result<u64, RpcError> {
+        match self.call(credentials, MdsOp::Append { fid, len, kill_suidgid }).await? {
+            MdsReply::Appended { offset } => Ok(offset),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Totals.
+    pub async fn statfs(&self, credentials: &Credentials) -> Result<Statfs, RpcError> {
+        match self.call(credentials, MdsOp::Statfs).await? {
+            MdsReply::Statfs(s) => Ok(s),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// All changes so far are durable when this returns.
+    pub async fn sync(&self, credentials: &Credentials) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::Sync).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// The lock that stands in the way, if any.
+    pub async fn flock_test(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        lock: Flock,
+    ) -> Result<Option<Flock>, RpcError> {
+        match self.call(credentials, MdsOp::FlockTest { fid, lock }).await? {
+            MdsReply::Flock(l) => Ok(l),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Takes or releases a lock.
+    pub async fn flock_set(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        lock: Flock,
+        wait: bool,
+    ) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::FlockSet { fid, lock, wait }).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Gives up a waiting lock.
+    pub async fn flock_cancel(&self, credentials: &Credentials, fid: Fid, lock: Flock) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::FlockCancel { fid, lock }).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+}
+
+fn unexpected(import: &Import, reply: &dyn std::fmt::Debug) -> RpcError {
+    RpcError::Refused { target: import.target(), errno: unexpected_reply(reply) }
+}
+
+/// A target answered an operation with the reply of another: a protocol error of the peer.
+fn unexpected_reply(reply: &dyn std::fmt::Debug) -> Errno {
+    tracing::error!(?reply, "reply does not fit the operation");
+    Errno::EPROTO
+}

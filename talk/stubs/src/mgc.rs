@@ -1,0 +1,89 @@
+//! Typed calls to the MGS.
+
+use rpc::error::RpcError;
+use rpc::import::Import;
+use std::sync::Arc;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use wire::message::{Op, OpReply};
+use wire::mgs::{FsConfig, MgsOp, MgsReply};
+
+/// Client of the MGS.
+#[derive(Clone)]
+pub struct Mgc {
+    import: Arc<Import>,
+}
+
+impl Mgc {
+    /// Over this session.
+    pub fn new(import: Arc<Import>) -> Mgc {
+        Mgc { import }
+    }
+
+    /// The session.
+    pub fn import(&self) -> &Arc<Import> {
+        &self.import
+    }
+
+    async fn call(&self, op: MgsOp) -> Result<MgsReply, RpcError> {
+        match self.import.one(&Credentials::root(), Op::Mgs(op)).await? {
+            OpReply::Mgs(reply) => Ok(reply),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// A target starts serving; its full name, cluster and boot number.
+    pub async fn register(
+        &self,
+        name: String,
+        store: u128,
+        nids: Vec<String>,
+    ) -> Result<(String, u128, u64), RpcError> {
+        match self.call(MgsOp::Register { name, store, nids }).await? {
+            MgsReply::Registered { name, cluster, boot } => Ok((name, cluster, boot)),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// A target stops.
+    pub async fn unregister(&self, name: String, store: u128) -> Result<(), RpcError> {
+        match self.call(MgsOp::Unregister { name, store }).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Configuration newer than `known`, or after `wait_ms`.
+    pub async fn config(&self, fsname: String, known: u64, wait_ms: u32) -> Result<FsConfig, RpcError> {
+        match self.call(MgsOp::Config { fsname, known, wait_ms }).await? {
+            MgsReply::Config(c) => Ok(c),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Sets or removes a persistent parameter.
+    pub async fn set_param(&self, fsname: String, name: String, value: Option<String>) -> Result<(), RpcError> {
+        match self.call(MgsOp::SetParam { fsname, name, value }).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Clients known to the MGS: description and NID.
+    pub async fn clients(&self) -> Result<Vec<(String, String)>, RpcError> {
+        match self.call(MgsOp::Clients).await? {
+            MgsReply::Clients(c) => Ok(c),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+}
+
+fn unexpected(import: &Import, reply: &dyn std::fmt::Debug) -> RpcError {
+    RpcError::Refused { target: import.target(), errno: unexpected_reply(reply) }
+}
+
+/// A target answered an operation with the reply of another: a protocol error of the peer.
+fn unexpected_reply(reply: &dyn std::fmt::Debug) -> Errno {
+    tracing::error!(?reply, "reply does not fit the operation");
+    Errno::EPROTO
+}

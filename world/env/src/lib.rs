@@ -1,0 +1,32 @@
+//! Clock, randomness, tasks, network, disk: the only door to the outside.
+//!
+//! Everything below the commands reaches the world through an [`Env`]. `real` is the machine; a seeded, faulty twin
+//! lives in `simenv`. No other crate calls `Instant::now`, spawns a thread, or opens a file or socket
+//! (clippy's `disallowed-methods` watches; LMDB's files and `/dev/fuse` are the two named exceptions).
+
+pub mod clock;
+pub mod disk;
+pub mod net;
+pub mod random;
+pub mod real;
+pub mod tasks;
+
+use std::sync::Arc;
+
+/// All doors together; cheap to clone.
+#[derive(Clone)]
+pub struct Env {
+    /// Time.
+    pub clock: Arc<dyn clock::Clock>,
+    /// Randomness.
+    pub random: Arc<dyn random::Random>,
+    /// Tasks and threads.
+    pub tasks: Arc<dyn tasks::Tasks>,
+    /// Sockets.
+    pub net: Arc<dyn net::Net>,
+    /// Files.
+    pub disk: Arc<dyn disk::Disk>,
+}
+
+/// A boxed future that may move between threads.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
