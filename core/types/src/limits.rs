@@ -62,7 +62,7 @@ pub const GROUP_BYTES_HARD: usize = 64 << 20;
 pub const JOURNAL_BYTES: u64 = 64 << 20;
 /// Open file handles of one client at one MDT.
 pub const OPENS_PER_CLIENT_MAX: usize = 1 << 20;
-/// Locks of one client at one flock resource.
+/// fcntl and flock locks of one inode, held and waited for; beyond it ENOLCK.
 pub const FLOCKS_PER_RESOURCE_MAX: usize = 65_536;
 /// Clients of one target.
 pub const CLIENTS_MAX: usize = 16_384;
