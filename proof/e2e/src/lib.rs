@@ -1,0 +1,52 @@
+//! The harness of the end-to-end tests: a SheenFS of real processes, used through its real commands.
+//!
+//! A test makes a [`Cluster`] in a folder of its own, works on its mount with ordinary programs, and drops it; dropping
+//! stops every process and clears the mount even when the test failed. Tests that need root and `/dev/fuse` say so
+//! and pass over (see [`can_mount`]); nothing else is skipped silently.
+
+pub mod cluster;
+pub mod hosts;
+pub mod many;
+pub mod programs;
+
+use std::path::{Path, PathBuf};
+
+/// May this process mount? Prints why not.
+pub fn can_mount() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let fuse = Path::new("/dev/fuse").exists();
+    if !root || !fuse {
+        eprintln!("skipped: needs root ({root}) and /dev/fuse ({fuse})");
+    }
+    root && fuse
+}
+
+/// The `sheen` binary under test: `$SHEEN`, or the one that was built beside this test.
+pub fn sheen() -> PathBuf {
+    if let Some(path) = std::env::var_os("SHEEN") {
+        return PathBuf::from(path);
+    }
+    let test = std::env::current_exe().expect("path of this test");
+    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
+    let path = profile.join("sheen");
+    assert!(path.exists(), "{} is not built: run `cargo build -p sheen`, or set SHEEN", path.display());
+    path
+}
+
+/// Is a program on the PATH (or in `target/tools/bin`, where `./run e2e` installs test suites)?
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let mut dirs: Vec<PathBuf> =
+        std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default();
+    dirs.extend(std::env::var_os("SHEEN_TOOLS").map(PathBuf::from));
+    dirs.into_iter().map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+/// As [`find_program`], saying which test is skipped for want of it.
+pub fn need_program(name: &str) -> Option<PathBuf> {
+    let found = find_program(name);
+    if found.is_none() {
+        eprintln!("skipped: {name} is not installed (`./run e2e` installs it)");
+    }
+    found
+}

@@ -1,0 +1,178 @@
+//! A SheenFS whose MGS, MDS, two OSS and client are separate processes, each on a host (network namespace) of its own.
+
+use crate::cluster::{is_mounted, kill_and_wait, text};
+use crate::hosts::Hosts;
+use crate::sheen;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One server process and what it serves.
+struct Server {
+    host: usize,
+    name: &'static str,
+    child: Option<Child>,
+}
+
+/// Servers on hosts 1 to 4, the client on host 5.
+pub struct Many {
+    hosts: Hosts,
+    dir: PathBuf,
+    mount: PathBuf,
+    servers: Vec<Server>,
+}
+
+impl Many {
+    /// Formats and starts everything; `None` where namespaces cannot be made.
+    pub fn up(dir: &Path, mount: &Path) -> Option<Many> {
+        let hosts = Hosts::new(5)?;
+        let servers = [(1, "mgs"), (2, "mdt"), (3, "ost0"), (4, "ost1")]
+            .map(|(host, name)| Server { host, name, child: None })
+            .into_iter()
+            .collect();
+        let mut many = Many { hosts, dir: dir.to_owned(), mount: mount.to_owned(), servers };
+        std::fs::create_dir_all(&many.dir).expect("make a folder");
+        std::fs::create_dir_all(&many.mount).expect("make a folder");
+        let mgs = many.mgs_nid();
+        many.mkfs(&["--mgs"], "mgs");
+        many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
+        many.mkfs(&["--ost", "--fsname", "sheen", "--mgsnode", &mgs], "ost0");
+        many.mkfs(&["--ost", "--fsname", "sheen", "--mgsnode", &mgs], "ost1");
+        many.start();
+        Some(many)
+    }
+
+    fn mgs_nid(&self) -> String {
+        format!("{}@tcp", self.hosts.address(1))
+    }
+
+    fn mkfs(&self, args: &[&str], name: &str) {
+        let output =
+            Command::new(sheen()).arg("mkfs").args(args).arg(self.dir.join(name)).output().expect("sheen runs");
+        assert!(output.status.success(), "sheen mkfs {args:?}: {}", text(&output));
+    }
+
+    /// Starts the servers that do not run, and mounts.
+    pub fn start(&mut self) {
+        let mgs = self.mgs_nid();
+        for at in 0..self.servers.len() {
+            self.start_server(at, &mgs);
+        }
+        let mut command = self.hosts.command(5, &sheen());
+        command.arg("mount").arg(format!("{mgs}:/sheen")).arg(&self.mount);
+        let output = command.stdin(Stdio::null()).output().expect("sheen runs");
+        assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
+        assert!(is_mounted(&self.mount), "sheen mount succeeded, but {} is no mount", self.mount.display());
+    }
+
+    fn start_server(&mut self, at: usize, mgs: &str) {
+        let Server { host, name, child } = &self.servers[at];
+        if child.is_some() {
+            return;
+        }
+        let address: SocketAddr = format!("{}:988", self.hosts.address(*host)).parse().expect("an address");
+        let log = File::options().create(true).append(true).open(self.dir.join(format!("{name}.log"))).expect("a log");
+        let mut command = self.hosts.command(*host, &sheen());
+        command.arg("serve").arg(self.dir.join(name)).arg("--listen").arg(address.to_string());
+        if *name != "mgs" {
+            command.arg("--mgsnode").arg(mgs);
+        }
+        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("sheen runs");
+        let mut probe = self.hosts.command(*host, Path::new("bash"));
+        probe.args([
+            "-c",
+            &format!(
+                "for i in $(seq 200); do (: < /dev/tcp/{}/988) 2> /dev/null && exit 0; sleep 0.05; done; exit 1",
+                address.ip()
+            ),
+        ]);
+        let answers = probe.status().expect("bash runs").success();
+        self.servers[at].child = Some(spawned);
+        assert!(answers, "{} does not listen at {address}\n{}", self.servers[at].name, self.logs());
+    }
+
+    /// Unmounts and stops every server in order.
+    pub fn stop(&mut self) {
+        let output = Command::new("umount").arg(&self.mount).output().expect("umount runs");
+        assert!(output.status.success(), "umount: {}", text(&output));
+        for at in (0..self.servers.len()).rev() {
+            let Some(mut child) = self.servers[at].child.take() else { continue };
+            // SAFETY: kill has no memory effects; the pid is our child, not yet waited for.
+            unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+            let deadline = Instant::now() + Duration::from_secs(30);
+            let status = loop {
+                if let Some(status) = child.try_wait().expect("wait for a server") {
+                    break status;
+                }
+                assert!(Instant::now() < deadline, "{} ignores SIGTERM\n{}", self.servers[at].name, self.logs());
+                std::thread::sleep(Duration::from_millis(10));
+            };
+            assert!(status.success(), "{} ended with {status}\n{}", self.servers[at].name, self.logs());
+        }
+    }
+
+    /// Kills every process at once: servers and the client daemon.
+    pub fn kill(&mut self) {
+        for server in &mut self.servers {
+            if let Some(mut child) = server.child.take() {
+                child.kill().expect("kill a server");
+                child.wait().expect("wait for a server");
+            }
+        }
+        for pid in self.mount_daemons() {
+            kill_and_wait(pid);
+        }
+        crate::cluster::detach(&self.mount);
+    }
+
+    /// Processes of ours whose command line names our mount point.
+    fn mount_daemons(&self) -> Vec<i32> {
+        let mut pids = Vec::new();
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let mut words = command.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+            let ours = words.next().is_some_and(|program| program.ends_with("sheen"))
+                && words.any(|word| Path::new(&word) == self.mount);
+            if ours {
+                pids.push(pid);
+            }
+        }
+        pids
+    }
+
+    /// The ends of all logs.
+    pub fn logs(&self) -> String {
+        let mut all = String::new();
+        for server in &self.servers {
+            let log = std::fs::read_to_string(self.dir.join(format!("{}.log", server.name))).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            all += &format!("--- {} ---\n{}\n", server.name, lines[lines.len().saturating_sub(15)..].join("\n"));
+        }
+        all
+    }
+}
+
+impl Drop for Many {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+        if is_mounted(&self.mount) {
+            crate::cluster::detach(&self.mount);
+        }
+        for pid in self.mount_daemons() {
+            kill_and_wait(pid);
+        }
+        for server in &mut self.servers {
+            if let Some(mut child) = server.child.take() {
+                let ended = child.kill().and_then(|()| child.wait().map(|_| ()));
+                if let Err(error) = ended {
+                    eprintln!("end {}: {error}", server.name);
+                }
+            }
+        }
+    }
+}
