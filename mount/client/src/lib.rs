@@ -1,1 +1,16 @@
-//! (being built)
+//! The file system client: POSIX operations over sessions with MDTs and OSTs. No FUSE in it.
+//!
+//! [`client::Client`] is one mount. Each operation is an `async fn` that owns its arguments, so that its future can be
+//! polled once in the caller's thread and, if it must wait, be handed to a reactor. Kernel-facing numbers
+//! ([`node::NodeId`], [`open::FileHandle`], [`open::DirHandle`]) live in tables here; inodes are FIDs everywhere else.
+//!
+//! This version holds no locks and so caches nothing that another client could change: every question is asked, every
+//! write goes through. `validity` is the one place that will know better once the lock manager is there.
+
+pub mod caller;
+pub mod client;
+pub mod error;
+pub mod node;
+pub mod open;
+pub mod ops;
+pub mod validity;

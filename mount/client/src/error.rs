@@ -1,0 +1,67 @@
+//! What can go wrong in the client, and the error number that a program sees for it.
+
+use rpc::error::RpcError;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::target::{BadTargetName, TargetName};
+
+/// An operation failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// A target did not answer, or its operation failed.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The client itself decided.
+    #[error("{0}")]
+    Errno(#[from] Errno),
+    /// The number leads to no inode: the kernel gave it back, or the mount is another one.
+    #[error("node {0} is unknown")]
+    UnknownNode(u64),
+    /// The number leads to no open file or directory.
+    #[error("handle {0} is not open")]
+    UnknownHandle(u64),
+    /// The file went while its MDT was down.
+    #[error("{0} is open here, but its server lost it")]
+    StaleHandle(Fid),
+    /// The configuration has no such target.
+    #[error("{0} is not in the configuration of this file system")]
+    UnknownTarget(TargetName),
+    /// The layout says something this version cannot do.
+    #[error("layout of {fid}: {reason}")]
+    Layout { fid: Fid, reason: &'static str },
+    /// Beyond the largest file.
+    #[error("byte {0} is beyond the largest file")]
+    TooFar(u64),
+    /// The MGS knows no MDT of this file system.
+    #[error(
+        "the MGS at {mgs:?} knows no file system {fsname:?} with an MDT0000; is it spelled right and are its servers up?"
+    )]
+    NoFileSystem { fsname: String, mgs: Vec<types::nid::Nid> },
+    /// The MGS sent a configuration that makes no sense.
+    #[error("configuration from the MGS: {0}")]
+    BadConfig(String),
+}
+
+impl From<BadTargetName> for ClientError {
+    fn from(error: BadTargetName) -> ClientError {
+        ClientError::BadConfig(error.to_string())
+    }
+}
+
+impl ClientError {
+    /// What a program sees.
+    pub fn errno(&self) -> Errno {
+        match self {
+            ClientError::Rpc(error) => error.errno(),
+            ClientError::Errno(errno) => *errno,
+            ClientError::UnknownNode(_) => Errno::ESTALE,
+            ClientError::UnknownHandle(_) => Errno::EBADF,
+            ClientError::StaleHandle(_) => Errno::ESTALE,
+            ClientError::UnknownTarget(_) => Errno::EIO,
+            ClientError::Layout { .. } => Errno::EIO,
+            ClientError::TooFar(_) => Errno::EFBIG,
+            ClientError::NoFileSystem { .. } => Errno::ENODEV,
+            ClientError::BadConfig(_) => Errno::EPROTO,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The operations, by what they work on.
+
+pub mod attributes;
+pub mod copy;
+pub mod create;
+pub mod directory;
+pub mod locks;
+pub mod lookup;
+pub mod names;
+pub mod openclose;
+pub mod read;
+pub mod space;
+pub mod statfs;
+pub mod sync;
+pub mod write;
+pub mod xattr;
