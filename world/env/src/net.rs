@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// Who is at the other end.
     fn peer_addr(&self) -> io::Result<SocketAddr>;
+    /// Our own end.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
     /// Splits into halves that can be used by two tasks.
     fn split(self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 }

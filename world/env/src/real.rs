@@ -1,1 +1,74 @@
 //! The machine itself.
+//!
+//! A reactor is a thread with a tokio current_thread runtime: what is spawned on it stays on it, no work is stolen.
+//! Disk work and commit loops run on threads that may block. Clock and sockets may be polled outside the reactors too
+//! (a FUSE thread polls a call once in place and hands it over if it must wait); they then enter a reactor by its handle.
+//!
+//! Owner: the [`RealGuard`] that [`RealEnv::start`] returns; dropping it stops the reactors (their tasks are dropped)
+//! and joins every thread that was started here.
+
+pub mod blocking;
+pub mod clock;
+pub mod disk;
+pub mod net;
+pub mod random;
+pub mod reactors;
+
+use crate::Env;
+use reactors::Reactors;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RealConfig {
+    /// Reactor threads, at least 1.
+    pub reactors: usize,
+    /// Threads for blocking work, at least 1; started when needed.
+    pub blocking_threads: usize,
+}
+
+impl Default for RealConfig {
+    /// A reactor per core; 16 blocking threads (enough to keep a disk queue full).
+    fn default() -> RealConfig {
+        RealConfig { reactors: std::thread::available_parallelism().map_or(1, usize::from), blocking_threads: 16 }
+    }
+}
+
+/// Starts the real doors.
+pub struct RealEnv;
+
+impl RealEnv {
+    /// Starts the reactors.
+    ///
+    /// # Errors
+    /// Threads, epoll instances or entropy are not to be had.
+    pub fn start(config: RealConfig) -> io::Result<(Env, RealGuard)> {
+        let reactors = Reactors::start(config.reactors.max(1), config.blocking_threads.max(1))?;
+        let env = Env {
+            clock: Arc::new(clock::RealClock::new(reactors.clone())),
+            random: Arc::new(random::RealRandom::new()?),
+            tasks: reactors.clone(),
+            net: Arc::new(net::RealNet::new(reactors.clone())),
+            disk: Arc::new(disk::RealDisk),
+        };
+        Ok((env, RealGuard { reactors }))
+    }
+}
+
+/// Keeps the reactors running; stops and joins them when dropped.
+pub struct RealGuard {
+    reactors: Arc<Reactors>,
+}
+
+impl RealGuard {
+    /// How long threads of [`crate::tasks::Tasks::spawn_thread`] may take to end; then they are named and left behind.
+    pub const THREADS_END_MAX: Duration = Duration::from_secs(10);
+}
+
+impl Drop for RealGuard {
+    fn drop(&mut self) {
+        self.reactors.stop(Self::THREADS_END_MAX);
+    }
+}

@@ -7,6 +7,11 @@ pub trait Tasks: Send + Sync {
     /// Runs a future on a reactor: the current one if the caller is on one, else the next in turn.
     fn spawn(&self, name: &'static str, future: BoxFuture<'static, ()>);
 
+    /// As [`Tasks::spawn`], but always on the next reactor in turn: spreads what will live long (connections).
+    fn spawn_apart(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        self.spawn(name, future);
+    }
+
     /// Runs something that blocks (disk I/O) on a thread that may block. Bounded pool; beyond it work queues.
     fn spawn_blocking(&self, name: &'static str, work: Box<dyn FnOnce() + Send>);
 
