@@ -1,9 +1,15 @@
 //! The layout value.
 
+use types::fid::Fid;
+use types::object::ObjectId;
 use types::target::TargetIndex;
 
 /// End of a component that reaches to the end of the file.
 pub const EOF: u64 = u64::MAX;
+/// `stripe_count` that means "over all OSTs" (-1 of `lfs setstripe -c`).
+pub const ALL_OSTS: u16 = u16::MAX;
+/// Longest pool name, bytes (LOV_MAXPOOLNAME).
+pub const POOL_NAME_BYTES_MAX: usize = 15;
 
 /// How a component spreads its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -49,4 +55,57 @@ pub struct Layout {
     pub generation: u32,
     /// Ordered by `start`, without gap or overlap, first at 0, last to [`EOF`] (unless the user left the end open).
     pub components: Vec<Component>,
+}
+
+impl Component {
+    /// Has it got its OSTs? A component on the MDT needs none and is always ready.
+    pub fn is_instantiated(&self) -> bool {
+        self.pattern == Pattern::Mdt || !self.stripes.is_empty()
+    }
+
+    /// Is `offset` inside?
+    pub fn covers(&self, offset: u64) -> bool {
+        self.start <= offset && offset < self.end
+    }
+
+    /// Name of the object of stripe `stripe`.
+    pub fn object(&self, fid: Fid, stripe: u32) -> ObjectId {
+        ObjectId { fid, instance: self.id, stripe }
+    }
+}
+
+impl Layout {
+    /// Index of the component that covers `offset`.
+    pub fn component_at(&self, offset: u64) -> Option<usize> {
+        let index = self.components.partition_point(|c| c.end <= offset);
+        self.components.get(index).filter(|c| c.covers(offset)).map(|_| index)
+    }
+
+    /// Every object of the file with its OST, component by component. At most `COMPONENTS_MAX * STRIPES_MAX`.
+    pub fn objects(&self, fid: Fid) -> impl Iterator<Item = (TargetIndex, ObjectId)> + '_ {
+        self.components
+            .iter()
+            .flat_map(move |c| (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe))))
+    }
+
+    /// Is it one striped component over the whole file?
+    pub fn is_plain(&self) -> bool {
+        matches!(&self.components[..], [c] if c.start == 0 && c.end == EOF && c.pattern == Pattern::Raid0)
+    }
+
+    /// Instance number for the next component: larger than any in use.
+    ///
+    /// A caller that drops components (migration) keeps the highest number ever used itself.
+    pub fn next_instance(&self) -> u32 {
+        self.components.iter().map(|c| c.id).max().unwrap_or(0) + 1
+    }
+}
+
+impl PoolName {
+    /// Checks 1..=15 letters, digits, `_` or `-`.
+    pub fn new(name: &str) -> Option<PoolName> {
+        let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        let fits = !name.is_empty() && name.len() <= POOL_NAME_BYTES_MAX && name.bytes().all(good);
+        fits.then(|| PoolName(name.to_owned()))
+    }
 }

@@ -2,6 +2,14 @@
 //!
 //! A layout is a list of components, each covering `[start, end)` of the file. A component is striped over OSTs
 //! (RAID0) or lives on the MDT (DoM). A component gets its OSTs when it is first written (`stripes` is empty until
-//! then); a plain file is one component `[0, EOF)`.
+//! then); a plain file is one component `[0, EOF)`. `docs/layout.md` tells the whole story with pictures.
 
+pub mod check;
+pub mod codec;
 pub mod layout;
+pub mod map;
+pub mod placement;
+pub mod size;
+
+#[cfg(test)]
+mod samples;

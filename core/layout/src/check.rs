@@ -1,0 +1,135 @@
+//! What every stored layout obeys, so that nothing else needs to ask again.
+//!
+//! Decoders call [`verify`] on what they read; whoever makes a layout calls it before it is stored. After that,
+//! mapping cannot divide by zero, loop without progress or leave its bounds.
+
+use crate::layout::{EOF, Layout, Pattern, PoolName};
+use types::limits;
+
+/// A layout that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadLayout {
+    /// More than `COMPONENTS_MAX`.
+    #[error("{0} components; at most {max} are possible", max = limits::COMPONENTS_MAX)]
+    Components(usize),
+    /// More than `STRIPES_MAX` in one component.
+    #[error("component {id} has {stripes} stripes; at most {max} are possible", max = limits::STRIPES_MAX)]
+    Stripes { id: u32, stripes: usize },
+    /// Larger than `LAYOUT_BYTES_MAX` when encoded.
+    #[error("the layout takes {0} bytes; at most {max} are possible", max = limits::LAYOUT_BYTES_MAX)]
+    Bytes(usize),
+    /// `start >= end`.
+    #[error("component {id} is empty: [{start}, {end})")]
+    Empty { id: u32, start: u64, end: u64 },
+    /// Does not begin where the one before it ends (the first: at 0).
+    #[error("component {id} starts at {start}, but must start at {expected}")]
+    Gap { id: u32, start: u64, expected: u64 },
+    /// Stripe size is not a multiple of 64 KiB in range.
+    #[error("stripe size {size} of component {id} is not a multiple of 65536 from 65536 to {max}", max = limits::STRIPE_BYTES_MAX)]
+    StripeSize { id: u32, size: u64 },
+    /// Number of stripes differs from the stripe count.
+    #[error("component {id} has {stripes} stripes, but its stripe count is {count}")]
+    StripeCount { id: u32, stripes: usize, count: u16 },
+    /// A component on the MDT has OSTs, or does not come first.
+    #[error("component {id} on the MDT must come first, end somewhere and have no OSTs")]
+    Mdt { id: u32 },
+    /// Two components with one instance number, or number 0.
+    #[error("component number {id} is zero or used twice")]
+    Instance { id: u32 },
+    /// Not 1..=15 letters, digits, `_`, `-`.
+    #[error("{0:?} is no pool name; use 1 to 15 letters, digits, '_' or '-'")]
+    Pool(String),
+}
+
+/// Checks everything that [`BadLayout`] names. A layout without components is good: it says nothing.
+pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
+    if layout.components.len() > limits::COMPONENTS_MAX {
+        return Err(BadLayout::Components(layout.components.len()));
+    }
+    let mut expected = 0;
+    for (index, c) in layout.components.iter().enumerate() {
+        let id = c.id;
+        if id == 0 || layout.components[..index].iter().any(|other| other.id == id) {
+            return Err(BadLayout::Instance { id });
+        }
+        if c.start >= c.end {
+            return Err(BadLayout::Empty { id, start: c.start, end: c.end });
+        }
+        if c.start != expected {
+            return Err(BadLayout::Gap { id, start: c.start, expected });
+        }
+        expected = c.end;
+        if let Some(PoolName(name)) = &c.pool
+            && PoolName::new(name).is_none()
+        {
+            return Err(BadLayout::Pool(name.clone()));
+        }
+        match c.pattern {
+            Pattern::Mdt if index > 0 || !c.stripes.is_empty() || c.end == EOF => return Err(BadLayout::Mdt { id }),
+            Pattern::Mdt => {}
+            Pattern::Raid0 => {
+                let size = u64::from(c.stripe_size);
+                if !(limits::STRIPE_BYTES_MIN..=limits::STRIPE_BYTES_MAX).contains(&size)
+                    || !size.is_multiple_of(limits::STRIPE_BYTES_MIN)
+                {
+                    return Err(BadLayout::StripeSize { id, size });
+                }
+                let stripes = c.stripes.len();
+                if stripes > limits::STRIPES_MAX {
+                    return Err(BadLayout::Stripes { id, stripes });
+                }
+                if stripes > 0 && stripes != usize::from(c.stripe_count) {
+                    return Err(BadLayout::StripeCount { id, stripes, count: c.stripe_count });
+                }
+            }
+        }
+    }
+    match crate::codec::encoded_len(layout) {
+        bytes if bytes > limits::LAYOUT_BYTES_MAX => Err(BadLayout::Bytes(bytes)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{pfl, plain};
+    use types::target::TargetIndex;
+
+    #[test]
+    fn each_fault_has_its_name() {
+        assert_eq!(verify(&Layout::default()), Ok(()));
+        assert_eq!(verify(&pfl()), Ok(()));
+        let broken = |change: &dyn Fn(&mut Layout)| {
+            let mut l = pfl();
+            change(&mut l);
+            verify(&l).unwrap_err()
+        };
+        assert!(matches!(broken(&|l| l.components[1].id = 1), BadLayout::Instance { id: 1 }));
+        assert!(matches!(broken(&|l| l.components[1].id = 0), BadLayout::Instance { id: 0 }));
+        assert!(matches!(broken(&|l| l.components[1].start += 65536), BadLayout::Gap { .. }));
+        assert!(matches!(broken(&|l| l.components[1].end = l.components[1].start), BadLayout::Empty { .. }));
+        assert!(matches!(broken(&|l| l.components[1].stripe_size = 0), BadLayout::StripeSize { .. }));
+        assert!(matches!(broken(&|l| l.components[1].stripe_size = 65537), BadLayout::StripeSize { .. }));
+        assert!(matches!(broken(&|l| l.components[1].stripes.push(TargetIndex(1))), BadLayout::StripeCount { .. }));
+        assert!(matches!(broken(&|l| l.components[0].stripes.push(TargetIndex(1))), BadLayout::Mdt { .. }));
+        assert!(matches!(broken(&|l| l.components[1].pattern = Pattern::Mdt), BadLayout::Mdt { .. }));
+        assert!(matches!(broken(&|l| l.components[1].pool = Some(PoolName("a b".into()))), BadLayout::Pool(_)));
+        let mut wide = plain(&[0; 2000]);
+        assert_eq!(verify(&wide), Ok(()));
+        wide.components[0].stripes.push(TargetIndex(0));
+        assert!(matches!(verify(&wide), Err(BadLayout::Stripes { .. })));
+        let mut many = Layout::default();
+        for n in 0..65u64 {
+            let mut c = plain(&[0]).components.remove(0);
+            (c.id, c.start, c.end) = (n as u32 + 1, n << 20, (n + 1) << 20);
+            many.components.push(c);
+        }
+        assert!(matches!(verify(&many), Err(BadLayout::Components(65))));
+        many.components.truncate(40);
+        for c in &mut many.components {
+            (c.stripe_count, c.stripes) = (1000, vec![TargetIndex(0); 1000]);
+        }
+        assert!(matches!(verify(&many), Err(BadLayout::Bytes(_))));
+    }
+}
