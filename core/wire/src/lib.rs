@@ -3,7 +3,12 @@
 //! Within a process the values below travel as they are; over TCP they are encoded (little-endian structs with a
 //! variable tail). Nothing here performs I/O. `docs/formats.md` has the tables.
 
+pub mod checksum;
 pub mod client;
+pub mod frame;
+#[cfg(test)]
+mod golden;
+pub mod hello;
 pub mod mds;
 pub mod message;
 pub mod mgs;

@@ -1,0 +1,228 @@
+//! The greeting: the first frame each way on a connection.
+//!
+//! The side that connects says who it is and which versions it speaks; the other chooses one or says why not.
+//! Later versions may add fields behind these, never change them: a longer body than known is accepted.
+//!
+//! | at | size | `Hello`                    | `HelloReply`                                          |
+//! |----|------|----------------------------|-------------------------------------------------------|
+//! |  0 |    2 | oldest version it speaks   | the same                                              |
+//! |  2 |    2 | newest version it speaks   | the same                                              |
+//! |  4 |    2 | purpose of the connection  | version chosen, 0 if refused                          |
+//! |  6 |    2 | zero                       | 0 welcome, 1 no common version, 2 other cluster, 3 busy, 4 stopping |
+//! |  8 |   16 | process                    | process                                               |
+//! | 24 |   16 | cluster, 0 = not known yet | cluster, 0 = not known yet                            |
+
+use crate::message::{VERSION_MAX, VERSION_MIN};
+use types::session::{ClientUuid, ClusterId};
+use zerocopy::little_endian::{U16, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Length of an encoded greeting of this version.
+pub const HELLO_BYTES: usize = 40;
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u16)]
+pub enum Purpose {
+    /// Small requests; also what a purpose of a later version is taken for.
+    Control = 0,
+    /// Requests and replies with much data.
+    Bulk = 1,
+}
+
+/// Greeting of the side that connects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// Oldest version it speaks.
+    pub version_min: u16,
+    /// Newest version it speaks.
+    pub version_max: u16,
+    /// What the connection is for.
+    pub purpose: Purpose,
+    /// The process: connections of one process belong together.
+    pub process: ClientUuid,
+    /// Its cluster; 0 = not known yet.
+    pub cluster: ClusterId,
+}
+
+/// How a greeting was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u16)]
+pub enum Welcome {
+    /// The connection is open.
+    Yes = 0,
+    /// No version that both speak.
+    NoCommonVersion = 1,
+    /// Another cluster.
+    OtherCluster = 2,
+    /// Too many connections; try later. Also what a refusal of a later version is taken for.
+    Busy = 3,
+    /// Shutting down.
+    Stopping = 4,
+}
+
+/// Answer to a greeting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HelloReply {
+    /// Oldest version it speaks.
+    pub version_min: u16,
+    /// Newest version it speaks.
+    pub version_max: u16,
+    /// Version of all further frames; 0 if refused.
+    pub version: u16,
+    /// Welcome, or why not.
+    pub welcome: Welcome,
+    /// The process.
+    pub process: ClientUuid,
+    /// Its cluster; 0 = not known yet.
+    pub cluster: ClusterId,
+}
+
+/// The body of a greeting is shorter than every version's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("greeting of {found} bytes, at least {HELLO_BYTES} are needed")]
+pub struct ShortHello {
+    /// Bytes there were.
+    pub found: usize,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Raw {
+    version_min: U16,
+    version_max: U16,
+    purpose_or_version: U16,
+    welcome: U16,
+    process: U128,
+    cluster: U128,
+}
+
+const _: () = assert!(size_of::<Raw>() == HELLO_BYTES);
+
+fn prefix(body: &[u8]) -> Result<&Raw, ShortHello> {
+    Raw::ref_from_prefix(body).map(|(raw, _)| raw).map_err(|_| ShortHello { found: body.len() })
+}
+
+/// The newest version in both ranges.
+pub fn common_version(their_min: u16, their_max: u16) -> Option<u16> {
+    let newest = their_max.min(VERSION_MAX);
+    (newest >= their_min.max(VERSION_MIN)).then_some(newest)
+}
+
+impl Hello {
+    /// The bytes.
+    pub fn encode(&self) -> [u8; HELLO_BYTES] {
+        zerocopy::transmute!(Raw {
+            version_min: self.version_min.into(),
+            version_max: self.version_max.into(),
+            purpose_or_version: (self.purpose as u16).into(),
+            welcome: 0.into(),
+            process: self.process.0.into(),
+            cluster: self.cluster.0.into(),
+        })
+    }
+
+    /// From a body; what a later version added behind is ignored.
+    ///
+    /// # Errors
+    /// The body is too short.
+    pub fn decode(body: &[u8]) -> Result<Hello, ShortHello> {
+        let raw = prefix(body)?;
+        Ok(Hello {
+            version_min: raw.version_min.get(),
+            version_max: raw.version_max.get(),
+            purpose: if raw.purpose_or_version.get() == Purpose::Bulk as u16 {
+                Purpose::Bulk
+            } else {
+                Purpose::Control
+            },
+            process: ClientUuid(raw.process.get()),
+            cluster: ClusterId(raw.cluster.get()),
+        })
+    }
+}
+
+impl HelloReply {
+    /// The bytes.
+    pub fn encode(&self) -> [u8; HELLO_BYTES] {
+        zerocopy::transmute!(Raw {
+            version_min: self.version_min.into(),
+            version_max: self.version_max.into(),
+            purpose_or_version: self.version.into(),
+            welcome: (self.welcome as u16).into(),
+            process: self.process.0.into(),
+            cluster: self.cluster.0.into(),
+        })
+    }
+
+    /// From a body; what a later version added behind is ignored.
+    ///
+    /// # Errors
+    /// The body is too short.
+    pub fn decode(body: &[u8]) -> Result<HelloReply, ShortHello> {
+        let raw = prefix(body)?;
+        Ok(HelloReply {
+            version_min: raw.version_min.get(),
+            version_max: raw.version_max.get(),
+            version: raw.purpose_or_version.get(),
+            welcome: match raw.welcome.get() {
+                0 => Welcome::Yes,
+                1 => Welcome::NoCommonVersion,
+                2 => Welcome::OtherCluster,
+                4 => Welcome::Stopping,
+                _ => Welcome::Busy,
+            },
+            process: ClientUuid(raw.process.get()),
+            cluster: ClusterId(raw.cluster.get()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello { version_min: 1, version_max: 3, purpose: Purpose::Bulk, process: ClientUuid(7), cluster: ClusterId(9) }
+    }
+
+    fn reply(welcome: Welcome) -> HelloReply {
+        let (process, cluster) = (ClientUuid(1), ClusterId(2));
+        HelloReply { version_min: 1, version_max: 1, version: 1, welcome, process, cluster }
+    }
+
+    #[test]
+    fn bytes_never_change() {
+        crate::golden::check("hello", &hello().encode());
+        crate::golden::check("hello_reply", &reply(Welcome::OtherCluster).encode());
+    }
+
+    #[test]
+    fn round_trips_and_hears_longer_ones() {
+        let mut bytes = hello().encode().to_vec();
+        bytes.extend([1, 2, 3]);
+        assert_eq!(Hello::decode(&bytes), Ok(hello()));
+        assert_eq!(Hello::decode(&bytes[..39]), Err(ShortHello { found: 39 }));
+        use Welcome::{Busy, NoCommonVersion, OtherCluster, Stopping, Yes};
+        for welcome in [Yes, NoCommonVersion, OtherCluster, Busy, Stopping] {
+            assert_eq!(HelloReply::decode(&reply(welcome).encode()), Ok(reply(welcome)));
+        }
+    }
+
+    #[test]
+    fn words_of_a_later_version_have_a_safe_reading() {
+        let mut bytes = hello().encode();
+        bytes[4] = 77;
+        assert_eq!(Hello::decode(&bytes).unwrap().purpose, Purpose::Control);
+        bytes[6] = 77;
+        assert_eq!(HelloReply::decode(&bytes).unwrap().welcome, Welcome::Busy);
+    }
+
+    #[test]
+    fn the_newest_common_version_is_chosen() {
+        assert_eq!(common_version(VERSION_MIN, VERSION_MAX + 5), Some(VERSION_MAX));
+        assert_eq!(common_version(VERSION_MAX + 1, VERSION_MAX + 5), None);
+        assert_eq!(common_version(0, VERSION_MIN - 1), None);
+        assert_eq!(common_version(VERSION_MAX, VERSION_MIN - 1), None, "an empty range");
+    }
+}
