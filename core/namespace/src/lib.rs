@@ -1,1 +1,23 @@
-//! (being built)
+//! POSIX name space operations as functions over a [`view::View`].
+//!
+//! No I/O, no clock, no randomness: the time, the caller, a fresh FID and the version come in with the call. Every
+//! function checks everything first and changes then; after an `Err` nothing is changed, and changing cannot fail.
+//! An MDT runs them over its store; a client that holds a directory exclusively may run the same code over its own
+//! memory. Behaviour is that of ext4 on Linux; `docs/namespace.md` lists the rules.
+
+pub mod access;
+pub mod acl;
+pub mod context;
+pub mod create;
+pub mod inode;
+pub mod link;
+pub mod lookup;
+pub mod open;
+pub mod readdir;
+pub mod rename;
+pub mod rmdir;
+pub mod setattr;
+pub mod unlink;
+pub mod view;
+pub mod written;
+pub mod xattr;

@@ -1,0 +1,63 @@
+//! Who may do what: mode bits, POSIX ACLs, the sticky bit, and root above all.
+//!
+//! The kernel of the caller has checked the path already, on attributes that may be old by now. What is checked here
+//! again is what changes names: permission on the directories, and the sticky bit.
+
+use crate::acl::{ACL_ACCESS, Acl};
+use crate::context::Context;
+use crate::inode::{Inode, InodeFlags};
+use crate::view::View;
+use libc::S_ISVTX;
+use types::errno::Errno;
+
+/// Permission to read, in the numbers of mode bits.
+pub const READ: u32 = 4;
+/// Permission to write: for a directory, to change names.
+pub const WRITE: u32 = 2;
+/// Permission to execute: for a directory, to look names up.
+pub const EXECUTE: u32 = 1;
+
+/// May the caller do all of `want`?
+///
+/// # Errors
+/// EACCES if not.
+pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32) -> Result<(), Errno> {
+    let attr = &inode.attr;
+    if ctx.is_root() {
+        // CAP_DAC_OVERRIDE: everything but executing a file that nobody may execute.
+        let refused = want & EXECUTE != 0 && !inode.is_dir() && attr.mode & 0o111 == 0;
+        return if refused { Err(Errno::EACCES) } else { Ok(()) };
+    }
+    let granted = if ctx.credentials.uid == attr.uid {
+        attr.mode >> 6
+    } else if inode.flags.has(InodeFlags::HAS_ACL) {
+        let stored = view.xattr(inode.fid(), ACL_ACCESS)?.ok_or(Errno::EIO)?;
+        let acl = Acl::parse(&stored).map_err(|_| Errno::EIO)?;
+        return if acl.permits(ctx.credentials, attr.gid, want) { Ok(()) } else { Err(Errno::EACCES) };
+    } else if ctx.credentials.in_group(attr.gid) {
+        attr.mode >> 3
+    } else {
+        attr.mode
+    };
+    if want & !granted & 7 == 0 { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// May the caller add a name to `dir`?
+///
+/// # Errors
+/// EACCES if not.
+pub(crate) fn may_create(view: &impl View, ctx: &Context<'_>, dir: &Inode) -> Result<(), Errno> {
+    permission(view, ctx, dir, WRITE | EXECUTE)
+}
+
+/// May the caller remove the name of `inode` from `dir`?
+///
+/// # Errors
+/// EACCES without permission on `dir`; EPERM if the sticky bit forbids it.
+pub(crate) fn may_delete(view: &impl View, ctx: &Context<'_>, dir: &Inode, inode: &Inode) -> Result<(), Errno> {
+    permission(view, ctx, dir, WRITE | EXECUTE)?;
+    if dir.attr.mode & S_ISVTX != 0 && !ctx.owns(inode.attr.uid) && !ctx.owns(dir.attr.uid) {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! A second name for an inode.
+
+use crate::access::may_create;
+use crate::context::Context;
+use crate::inode::{Dirent, Inode};
+use crate::view::{View, directory};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::LINKS_MAX;
+
+/// Gives `fid` the name `name` in `parent`; returns the inode.
+///
+/// # Errors
+/// ENOENT: no such inode (or it lost its last name already), no such directory; ENOTDIR; EEXIST; EACCES;
+/// EPERM: it is a directory; EMLINK at [`LINKS_MAX`].
+pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
+    let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
+    let mut dir = directory(view, parent)?;
+    if view.dirent(parent, name)?.is_some() {
+        return Err(Errno::EEXIST);
+    }
+    may_create(view, ctx, &dir)?;
+    if inode.is_dir() {
+        return Err(Errno::EPERM);
+    }
+    if inode.attr.nlink == 0 {
+        return Err(Errno::ENOENT);
+    }
+    if inode.attr.nlink >= LINKS_MAX {
+        return Err(Errno::EMLINK);
+    }
+
+    inode.attr.nlink += 1;
+    inode.changed(ctx);
+    view.put_inode(&inode);
+    view.put_dirent(parent, name, Dirent { fid, file_type: inode.file_type() });
+    dir.modified(ctx);
+    view.put_inode(&dir);
+    Ok(inode)
+}

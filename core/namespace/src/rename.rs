@@ -1,0 +1,256 @@
+//! Moving a name: over nothing, over another inode, or in exchange with it.
+//!
+//! Checks stand in the order of Linux' VFS, because programs see which error comes first. Directories know their
+//! parent, so a move into a directory's own subtree is found by walking up from the new place.
+
+use crate::access::{WRITE, may_create, may_delete, permission};
+use crate::context::Context;
+use crate::inode::{Dirent, Inode};
+use crate::unlink::{drop_directory, drop_link};
+use crate::view::{View, directory, is_empty, target};
+use types::errno::Errno;
+use types::fid::Fid;
+
+/// Longest chain of directories that is followed upward; a longer one is damage (a circle).
+const DEPTH_MAX: usize = 1 << 20;
+
+/// A place that a name can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place<'a> {
+    /// Directory.
+    pub parent: Fid,
+    /// Name in it.
+    pub name: &'a [u8],
+}
+
+/// What rename(2) is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags {
+    /// RENAME_NOREPLACE: an existing target is EEXIST.
+    pub no_replace: bool,
+    /// RENAME_EXCHANGE: the two swap names.
+    pub exchange: bool,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Renamed {
+    /// The inode that has the new name now.
+    pub moved: Inode,
+    /// The inode that had the new name before, and lost it (or, exchanged, has the old name).
+    pub replaced: Option<Inode>,
+}
+
+/// Moves `from` to `to`.
+///
+/// # Errors
+/// ENOENT, ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, EACCES, EPERM (sticky bit), EMLINK; EINVAL: a directory into itself, or
+/// both flags at once.
+pub fn rename(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    from: Place<'_>,
+    to: Place<'_>,
+    flags: Flags,
+) -> Result<Renamed, Errno> {
+    if flags.no_replace && flags.exchange {
+        return Err(Errno::EINVAL);
+    }
+    let old_dir = directory(view, from.parent)?;
+    let new_dir = if to.parent == from.parent { None } else { Some(directory(view, to.parent)?) };
+    let source = target(view, view.dirent(from.parent, from.name)?.ok_or(Errno::ENOENT)?)?;
+    let replaced = match view.dirent(to.parent, to.name)? {
+        Some(_) if flags.no_replace => return Err(Errno::EEXIST),
+        Some(dirent) => Some(target(view, dirent)?),
+        None if flags.exchange => return Err(Errno::ENOENT),
+        None => None,
+    };
+    check_ancestry(view, &from, &to, &source, replaced.as_ref(), flags)?;
+    if let Some(other) = &replaced
+        && other.fid() == source.fid()
+    {
+        // Two names of one inode: POSIX says that nothing happens.
+        return Ok(Renamed { moved: source, replaced: None });
+    }
+    let dirs = Directories { old: old_dir, new: new_dir };
+    check_permission(view, ctx, &dirs, &source, replaced.as_ref(), flags)?;
+    match replaced {
+        Some(other) if flags.exchange => {
+            check_room(&dirs, other.is_dir(), source.is_dir())?;
+            Ok(exchange(view, ctx, from, to, dirs, source, other))
+        }
+        other => {
+            check_replaceable(view, &source, other.as_ref())?;
+            check_room(&dirs, other.as_ref().is_some_and(Inode::is_dir), source.is_dir())?;
+            Ok(replace(view, ctx, from, to, dirs, source, other))
+        }
+    }
+}
+
+/// The directories of both places; one only if they are the same.
+struct Directories {
+    old: Inode,
+    new: Option<Inode>,
+}
+
+impl Directories {
+    fn new_dir(&self) -> &Inode {
+        self.new.as_ref().unwrap_or(&self.old)
+    }
+
+    /// Sub-directories in the old and the new place come and go.
+    fn count(&mut self, left_old: i32, came_new: i32) {
+        let add = |inode: &mut Inode, delta: i32| inode.attr.nlink = inode.attr.nlink.saturating_add_signed(delta);
+        match &mut self.new {
+            Some(new) => {
+                add(&mut self.old, left_old);
+                add(new, came_new);
+            }
+            None => add(&mut self.old, left_old + came_new),
+        }
+    }
+
+    fn store(mut self, view: &mut impl View, ctx: &Context<'_>) {
+        self.old.modified(ctx);
+        view.put_inode(&self.old);
+        if let Some(mut new) = self.new {
+            new.modified(ctx);
+            view.put_inode(&new);
+        }
+    }
+}
+
+/// A directory must not come to lie below itself, and what is replaced must not be above the source.
+fn check_ancestry(
+    view: &impl View,
+    from: &Place<'_>,
+    to: &Place<'_>,
+    source: &Inode,
+    replaced: Option<&Inode>,
+    flags: Flags,
+) -> Result<(), Errno> {
+    if from.parent == to.parent {
+        return Ok(());
+    }
+    if source.is_dir() && is_within(view, to.parent, source.fid())? {
+        return Err(Errno::EINVAL);
+    }
+    if let Some(other) = replaced
+        && other.is_dir()
+        && is_within(view, from.parent, other.fid())?
+    {
+        return Err(if flags.exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
+    }
+    Ok(())
+}
+
+/// Is `dir` the directory `top`, or somewhere below it?
+fn is_within(view: &impl View, dir: Fid, top: Fid) -> Result<bool, Errno> {
+    let mut at = dir;
+    for _ in 0..DEPTH_MAX {
+        if at == top {
+            return Ok(true);
+        }
+        if at == Fid::ROOT {
+            return Ok(false);
+        }
+        at = view.inode(at)?.ok_or(Errno::EIO)?.parent;
+    }
+    Err(Errno::EIO)
+}
+
+fn check_permission(
+    view: &impl View,
+    ctx: &Context<'_>,
+    dirs: &Directories,
+    source: &Inode,
+    replaced: Option<&Inode>,
+    flags: Flags,
+) -> Result<(), Errno> {
+    may_delete(view, ctx, &dirs.old, source)?;
+    match replaced {
+        Some(other) => {
+            may_delete(view, ctx, dirs.new_dir(), other)?;
+            if !flags.exchange {
+                match (source.is_dir(), other.is_dir()) {
+                    (true, false) => return Err(Errno::ENOTDIR),
+                    (false, true) => return Err(Errno::EISDIR),
+                    _ => {}
+                }
+            }
+        }
+        None => may_create(view, ctx, dirs.new_dir())?,
+    }
+    // A directory under another parent gets another `..`: that is a write to it.
+    if dirs.new.is_some() {
+        if source.is_dir() {
+            permission(view, ctx, source, WRITE)?;
+        }
+        if let Some(other) = replaced.filter(|o| flags.exchange && o.is_dir()) {
+            permission(view, ctx, other, WRITE)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_replaceable(view: &impl View, source: &Inode, replaced: Option<&Inode>) -> Result<(), Errno> {
+    match replaced {
+        Some(other) if source.is_dir() && !is_empty(view, other.fid())? => Err(Errno::ENOTEMPTY),
+        _ => Ok(()),
+    }
+}
+
+/// Will link counts of the directories hold? `leaves`: a directory leaves the new place, `comes`: one comes.
+fn check_room(dirs: &Directories, leaves: bool, comes: bool) -> Result<(), Errno> {
+    match &dirs.new {
+        Some(new) if comes && !leaves && new.attr.nlink == u32::MAX => Err(Errno::EMLINK),
+        _ => Ok(()),
+    }
+}
+
+fn replace(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    from: Place<'_>,
+    to: Place<'_>,
+    mut dirs: Directories,
+    mut source: Inode,
+    mut replaced: Option<Inode>,
+) -> Renamed {
+    let (moved_dir, lost_dir) = (source.is_dir(), replaced.as_ref().is_some_and(Inode::is_dir));
+    view.delete_dirent(from.parent, from.name);
+    place(view, ctx, &to, &mut source);
+    dirs.count(-i32::from(moved_dir), i32::from(moved_dir) - i32::from(lost_dir));
+    dirs.store(view, ctx);
+    if let Some(other) = &mut replaced {
+        if lost_dir { drop_directory(view, ctx, other) } else { drop_link(view, ctx, other) }
+    }
+    Renamed { moved: source, replaced }
+}
+
+fn exchange(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    from: Place<'_>,
+    to: Place<'_>,
+    mut dirs: Directories,
+    mut source: Inode,
+    mut other: Inode,
+) -> Renamed {
+    place(view, ctx, &to, &mut source);
+    place(view, ctx, &from, &mut other);
+    let difference = i32::from(source.is_dir()) - i32::from(other.is_dir());
+    dirs.count(-difference, difference);
+    dirs.store(view, ctx);
+    Renamed { moved: source, replaced: Some(other) }
+}
+
+/// Puts an inode where a name is; its change time is touched, as in ext4.
+fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut Inode) {
+    view.put_dirent(at.parent, at.name, Dirent { fid: inode.fid(), file_type: inode.file_type() });
+    if inode.is_dir() {
+        inode.parent = at.parent;
+    }
+    inode.changed(ctx);
+    view.put_inode(inode);
+}

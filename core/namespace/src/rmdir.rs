@@ -1,0 +1,35 @@
+//! Removing an empty directory.
+
+use crate::access::may_delete;
+use crate::context::Context;
+use crate::inode::Inode;
+use crate::unlink::drop_directory;
+use crate::view::{View, directory, is_empty, target};
+use types::errno::Errno;
+use types::fid::Fid;
+
+/// Removes an empty directory; returns its inode, `nlink` 0.
+///
+/// # Errors
+/// ENOENT, ENOTDIR: no such name, or no directory; ENOTEMPTY; EACCES, EPERM (sticky bit); EBUSY: the root.
+pub fn rmdir(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
+    let mut dir = directory(view, parent)?;
+    let mut inode = target(view, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;
+    may_delete(view, ctx, &dir, &inode)?;
+    if !inode.is_dir() {
+        return Err(Errno::ENOTDIR);
+    }
+    if inode.fid() == Fid::ROOT {
+        return Err(Errno::EBUSY);
+    }
+    if !is_empty(view, inode.fid())? {
+        return Err(Errno::ENOTEMPTY);
+    }
+
+    view.delete_dirent(parent, name);
+    dir.attr.nlink = dir.attr.nlink.saturating_sub(1);
+    dir.modified(ctx);
+    view.put_inode(&dir);
+    drop_directory(view, ctx, &mut inode);
+    Ok(inode)
+}

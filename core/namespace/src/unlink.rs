@@ -1,0 +1,41 @@
+//! Removing a name that is no directory.
+
+use crate::access::may_delete;
+use crate::context::Context;
+use crate::inode::Inode;
+use crate::view::{View, directory, target};
+use types::errno::Errno;
+use types::fid::Fid;
+
+/// Removes a name; returns the inode as it is now (`nlink` 0: gone, or kept while open).
+///
+/// # Errors
+/// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky bit).
+pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
+    let mut dir = directory(view, parent)?;
+    let mut inode = target(view, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;
+    may_delete(view, ctx, &dir, &inode)?;
+    if inode.is_dir() {
+        return Err(Errno::EISDIR);
+    }
+
+    view.delete_dirent(parent, name);
+    dir.modified(ctx);
+    view.put_inode(&dir);
+    drop_link(view, ctx, &mut inode);
+    Ok(inode)
+}
+
+/// A file lost a name.
+pub(crate) fn drop_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode) {
+    inode.attr.nlink = inode.attr.nlink.saturating_sub(1);
+    inode.changed(ctx);
+    if inode.attr.nlink == 0 { view.last_name_gone(inode) } else { view.put_inode(inode) }
+}
+
+/// An empty directory lost its name.
+pub(crate) fn drop_directory(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode) {
+    inode.attr.nlink = 0;
+    inode.changed(ctx);
+    view.last_name_gone(inode);
+}

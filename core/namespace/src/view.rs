@@ -1,0 +1,72 @@
+//! The door to the records that operations read and change.
+//!
+//! Reading may fail (a damaged record is EIO), changing never: operations read all they need before the first change,
+//! and so are atomic without a way back. A view sees its own changes at once.
+
+use crate::inode::{Dirent, Inode};
+use std::ops::ControlFlow;
+use types::errno::Errno;
+use types::fid::Fid;
+
+/// Receives entries in byte order of their names; `Break` ends the scan.
+pub type EachEntry<'a> = dyn FnMut(&[u8], Dirent) -> ControlFlow<()> + 'a;
+/// Receives xattr names in byte order; `Break` ends the scan.
+pub type EachName<'a> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'a;
+
+/// Records of one name space.
+pub trait View {
+    /// An inode; `None` if there is none.
+    fn inode(&self, fid: Fid) -> Result<Option<Inode>, Errno>;
+    /// Where a name leads; `None` if the directory has no such name (or is none).
+    fn dirent(&self, parent: Fid, name: &[u8]) -> Result<Option<Dirent>, Errno>;
+    /// Entries of a directory behind `after` (`None`: all).
+    fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno>;
+    /// Value of an extended attribute.
+    fn xattr(&self, fid: Fid, name: &[u8]) -> Result<Option<Vec<u8>>, Errno>;
+    /// Names of all extended attributes.
+    fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno>;
+
+    /// Makes or replaces an inode.
+    fn put_inode(&mut self, inode: &Inode);
+    /// An inode lost its last name (`nlink` is 0). The view keeps it while somebody has it open and destroys it, with
+    /// its extended attributes and data, when nobody has.
+    fn last_name_gone(&mut self, inode: &Inode);
+    /// Makes or replaces a name.
+    fn put_dirent(&mut self, parent: Fid, name: &[u8], dirent: Dirent);
+    /// Removes a name.
+    fn delete_dirent(&mut self, parent: Fid, name: &[u8]);
+    /// Makes or replaces an extended attribute.
+    fn put_xattr(&mut self, fid: Fid, name: &[u8], value: &[u8]);
+    /// Removes one.
+    fn delete_xattr(&mut self, fid: Fid, name: &[u8]);
+}
+
+/// A live directory that names can be looked up in and added to.
+///
+/// # Errors
+/// ENOENT if it does not exist or was removed (and is only held open), ENOTDIR.
+pub fn directory(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
+    let inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
+    if !inode.is_dir() {
+        return Err(Errno::ENOTDIR);
+    }
+    if inode.attr.nlink == 0 {
+        return Err(Errno::ENOENT);
+    }
+    Ok(inode)
+}
+
+/// The inode behind a name that was found: a name without an inode is damage.
+pub(crate) fn target(view: &impl View, dirent: Dirent) -> Result<Inode, Errno> {
+    view.inode(dirent.fid)?.ok_or(Errno::EIO)
+}
+
+/// Has the directory no entry?
+pub(crate) fn is_empty(view: &impl View, dir: Fid) -> Result<bool, Errno> {
+    let mut empty = true;
+    view.entries(dir, None, &mut |_, _| {
+        empty = false;
+        ControlFlow::Break(())
+    })?;
+    Ok(empty)
+}

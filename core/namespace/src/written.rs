@@ -1,0 +1,82 @@
+//! Data came or went in objects: size, blocks and times follow.
+//!
+//! Nobody's permission is asked: whoever holds a file open for writing may write.
+
+use crate::context::Context;
+use crate::inode::Inode;
+use crate::setattr::without_setid;
+use crate::view::View;
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::FILE_BYTES_MAX;
+
+/// Data was written up to `end` (exclusive; 0: the size stays), and the objects grew by `blocks_delta` blocks of 512
+/// bytes. `kill_suidgid`: by somebody who may not keep set-id bits.
+///
+/// # Errors
+/// ENOENT; EINVAL: no regular file; EFBIG.
+pub fn wrote(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    end: u64,
+    blocks_delta: i64,
+    kill_suidgid: bool,
+) -> Result<Inode, Errno> {
+    let mut inode = regular(view, fid)?;
+    if end > FILE_BYTES_MAX {
+        return Err(Errno::EFBIG);
+    }
+
+    inode.attr.size = inode.attr.size.max(end);
+    inode.attr.blocks = inode.attr.blocks.saturating_add_signed(blocks_delta);
+    finish(view, ctx, &mut inode, kill_suidgid);
+    Ok(inode)
+}
+
+/// Reserves `len` bytes at the end of the file; returns where they begin, and the inode.
+///
+/// # Errors
+/// ENOENT; EINVAL: no regular file; EFBIG.
+pub fn append(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    len: u64,
+    kill_suidgid: bool,
+) -> Result<(u64, Inode), Errno> {
+    let mut inode = regular(view, fid)?;
+    let offset = inode.attr.size;
+    let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::EFBIG)?;
+
+    inode.attr.size = end;
+    finish(view, ctx, &mut inode, kill_suidgid);
+    Ok((offset, inode))
+}
+
+/// What the objects say about a file whose writer vanished: the size can only have grown behind our back.
+///
+/// # Errors
+/// ENOENT; EINVAL: no regular file.
+pub fn settle(view: &mut impl View, ctx: &Context<'_>, fid: Fid, size: u64, blocks: u64) -> Result<Inode, Errno> {
+    let mut inode = regular(view, fid)?;
+    inode.attr.size = inode.attr.size.max(size.min(FILE_BYTES_MAX));
+    inode.attr.blocks = blocks;
+    inode.attr.version = ctx.version;
+    view.put_inode(&inode);
+    Ok(inode)
+}
+
+fn regular(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
+    let inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
+    if inode.file_type() == FileType::Regular { Ok(inode) } else { Err(Errno::EINVAL) }
+}
+
+fn finish(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, kill_suidgid: bool) {
+    if kill_suidgid {
+        inode.attr.mode = without_setid(inode.attr.mode);
+    }
+    inode.modified(ctx);
+    view.put_inode(inode);
+}
