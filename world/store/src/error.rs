@@ -1,0 +1,94 @@
+//! What can go wrong in a store. The errno of each is chosen in one exhaustive match.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use types::errno::Errno;
+
+/// A store could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// A write or sync failed earlier: memory and disk may differ. Only closing and opening again clears it.
+    #[error("the store stopped after an earlier error: {cause}")]
+    Poisoned {
+        /// The error that stopped it.
+        cause: Arc<str>,
+    },
+    /// Another owner took the target over.
+    #[error("another server owns this target now (fence {current}, ours {ours})")]
+    Fenced {
+        /// Our epoch.
+        ours: u64,
+        /// The newest epoch.
+        current: u64,
+    },
+    /// The store or its volume is full. Nothing was changed.
+    #[error("no space left: {used} of {capacity} bytes used, {reserved} of them reserved for deleting")]
+    NoSpace {
+        /// Bytes used.
+        used: u64,
+        /// Bytes that could be used, with the reserve.
+        capacity: u64,
+        /// Bytes of `capacity` that only releasing operations may use.
+        reserved: u64,
+    },
+    /// Bytes on the disk are not what was written.
+    #[error("{} is damaged at byte {offset}: {reason}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Byte position in it.
+        offset: u64,
+        /// What was found there.
+        reason: String,
+    },
+    /// The operating system refused.
+    #[error("{action} {}: {errno}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        errno: Errno,
+    },
+    /// LMDB refused for a reason of its own (not an error of the operating system).
+    #[error("{action} {}: {reason}", path.display())]
+    Tree {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The tree's folder.
+        path: PathBuf,
+        /// LMDB's words.
+        reason: String,
+    },
+    /// The store is closed or closing.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl StoreError {
+    /// What a program sees.
+    pub fn errno(&self) -> Errno {
+        match self {
+            StoreError::Poisoned { .. } => Errno::EIO,
+            StoreError::Fenced { .. } => Errno::ESTALE,
+            StoreError::NoSpace { .. } => Errno::ENOSPC,
+            StoreError::Damaged { .. } => Errno::EIO,
+            StoreError::Io { errno, .. } => *errno,
+            StoreError::Tree { .. } => Errno::EIO,
+            StoreError::Closed => Errno::ESHUTDOWN,
+        }
+    }
+
+    /// For `map_err`: names what was tried on which file.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
+        let path = path.to_owned();
+        move |error| StoreError::Io { action, path, errno: Errno::from(&error) }
+    }
+}
+
+impl From<StoreError> for Errno {
+    fn from(error: StoreError) -> Errno {
+        error.errno()
+    }
+}

@@ -1,0 +1,422 @@
+//! One target's store: the overlay, and the group commit under it.
+//!
+//! Layers, newest first: the open group, which transactions change; at most one frozen group, which the commit thread is
+//! making durable; the engine. A commit starts when somebody asks, when the group reaches `group_bytes_soft`, or
+//! `commit_interval` after the group's first change. Transactions never wait for it; [`Store::admit`], called before a
+//! change, waits while open and frozen bytes exceed `group_bytes_hard` and refuses when the engine is nearly full.
+//!
+//! Order: `last_committed <= last_assigned`, and a group ends between transactions, so what is durable is always a
+//! prefix of the transno order. A failed commit poisons the store: memory then holds what the disk may not have.
+//!
+//! Thread: `store commit`, started by `open`, ended by `close` (or when the last `Store` is dropped).
+
+use crate::batch::Batch;
+use crate::engine::{Engine, EngineSpace, Fence};
+use crate::error::StoreError;
+use crate::progress::Progress;
+use crate::tx::Tx;
+use env::Env;
+use env::clock::Monotonic;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use types::limits;
+use types::session::Transno;
+
+/// Shortest time between two looks at the engine's space by operations that found it full.
+const SPACE_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes of the tree that a byte of records may come to take, in the worst split of pages.
+const TREE_BYTES_PER_BYTE: u64 = 3;
+
+/// Who commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Committer {
+    /// A thread of the store's own.
+    Thread,
+    /// Whoever calls [`Store::commit`] or [`Store::commit_if_due`], in place: for simulation, where nothing runs by itself.
+    Caller,
+}
+
+/// Settings of a store.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Our epoch of ownership.
+    pub fence: Fence,
+    /// Age of a group at which it is committed unasked.
+    pub commit_interval: Duration,
+    /// Bytes of the open group at which it is committed at once.
+    pub group_bytes_soft: usize,
+    /// Bytes of open and frozen groups at which `admit` waits.
+    pub group_bytes_hard: usize,
+    /// Who commits.
+    pub committer: Committer,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            fence: Fence::default(),
+            commit_interval: limits::COMMIT_INTERVAL,
+            group_bytes_soft: limits::GROUP_BYTES_SOFT,
+            group_bytes_hard: limits::GROUP_BYTES_HARD,
+            committer: Committer::Thread,
+        }
+    }
+}
+
+/// What the lock guards.
+pub(crate) struct State {
+    pub(crate) open: Batch,
+    pub(crate) frozen: Option<Arc<Batch>>,
+    pub(crate) last_assigned: Transno,
+    /// When the open group got its first change.
+    opened: Option<Monotonic>,
+    /// Somebody wants a commit now.
+    asked: bool,
+    stop: bool,
+}
+
+pub(crate) struct Shared {
+    pub(crate) state: Mutex<State>,
+    pub(crate) engine: Arc<dyn Engine>,
+    env: Env,
+    options: StoreOptions,
+    /// Wakes the commit thread.
+    work: Condvar,
+    /// Held while committing: commits are serial.
+    turn: Mutex<()>,
+    progress: Progress,
+    last_committed: AtomicU64,
+    bytes_open: AtomicUsize,
+    bytes_frozen: AtomicUsize,
+    poisoned: AtomicBool,
+    failure: Mutex<Option<StoreError>>,
+    full: AtomicBool,
+    space_looked: Mutex<Monotonic>,
+    /// Set once, when the store is closed and its threads have ended.
+    closed: Mutex<Option<Result<(), StoreError>>>,
+}
+
+/// One target's store.
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+impl Store {
+    /// Opens a store over an engine and starts its commit thread.
+    ///
+    /// # Errors
+    /// The engine refuses the fence, or cannot tell its space.
+    pub fn open(engine: Arc<dyn Engine>, env: Env, options: StoreOptions) -> Result<Arc<Store>, StoreError> {
+        engine.claim(options.fence)?;
+        let last = engine.last_transno();
+        let state =
+            State { open: Batch::new(), frozen: None, last_assigned: last, opened: None, asked: false, stop: false };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            engine,
+            env,
+            options,
+            work: Condvar::new(),
+            turn: Mutex::new(()),
+            progress: Progress::default(),
+            last_committed: AtomicU64::new(last.0),
+            bytes_open: AtomicUsize::new(0),
+            bytes_frozen: AtomicUsize::new(0),
+            poisoned: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            full: AtomicBool::new(false),
+            space_looked: Mutex::new(Duration::ZERO),
+            closed: Mutex::new(None),
+        });
+        shared.look_at_space()?;
+        if shared.options.committer == Committer::Thread {
+            let theirs = shared.clone();
+            shared.env.tasks.spawn_thread("store commit", Box::new(move || theirs.run()));
+        }
+        Ok(Arc::new(Store { shared }))
+    }
+
+    /// Starts a transaction: takes the store's one lock. Waits for no I/O but the engine's reads.
+    pub fn begin(&self) -> Tx<'_> {
+        Tx::new(&self.shared)
+    }
+
+    /// May an operation that takes space start? Waits while too much is uncommitted.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`], poisoned, closed.
+    pub async fn admit(&self) -> Result<(), StoreError> {
+        self.shared.check_space()?;
+        self.admit_release().await
+    }
+
+    /// May an operation that releases space (or takes next to none) start? As [`Store::admit`], but allowed to use the
+    /// reserve of a full store.
+    ///
+    /// # Errors
+    /// Poisoned, closed.
+    pub async fn admit_release(&self) -> Result<(), StoreError> {
+        self.shared.check()?;
+        if self.shared.has_room() {
+            return Ok(());
+        }
+        self.shared.ask();
+        if self.shared.options.committer == Committer::Caller {
+            self.shared.commit_step();
+        }
+        let shared = &self.shared;
+        shared
+            .progress
+            .wait(Transno(0), || match shared.check() {
+                Ok(()) => shared.has_room().then_some(Ok(())),
+                Err(e) => Some(Err(e)),
+            })
+            .await
+    }
+
+    /// Newest durable transno.
+    pub fn last_committed(&self) -> Transno {
+        self.shared.last_committed()
+    }
+
+    /// Newest transno given to a transaction.
+    pub fn last_assigned(&self) -> Transno {
+        self.shared.state.lock().last_assigned
+    }
+
+    /// Starts a commit at once; everything applied before the call is durable when it returns.
+    ///
+    /// # Errors
+    /// The commit failed: the store is poisoned.
+    pub async fn commit(&self) -> Result<Transno, StoreError> {
+        let assigned = self.shared.ask();
+        if self.shared.options.committer == Committer::Caller {
+            self.shared.commit_step();
+        }
+        self.committed(assigned).await?;
+        Ok(assigned)
+    }
+
+    /// Waits until `transno` is durable, without hastening it.
+    ///
+    /// # Errors
+    /// Poisoned or closed before it was durable.
+    pub async fn committed(&self, transno: Transno) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        if shared.last_committed() >= transno {
+            return Ok(());
+        }
+        shared
+            .progress
+            .wait(transno, || {
+                if shared.last_committed() >= transno { Some(Ok(())) } else { shared.check().err().map(Err) }
+            })
+            .await
+    }
+
+    /// Commits in place if a group is old or large enough; for [`Committer::Caller`]. Blocks.
+    pub fn commit_if_due(&self) {
+        let due = self.shared.due(&self.shared.state.lock()).is_none();
+        if due {
+            self.shared.commit_step();
+        }
+    }
+
+    /// Space of the engine.
+    ///
+    /// # Errors
+    /// The volume cannot be asked.
+    pub fn space(&self) -> Result<EngineSpace, StoreError> {
+        self.shared.engine.space()
+    }
+
+    /// Bytes that are applied and not yet durable.
+    pub fn bytes_uncommitted(&self) -> usize {
+        self.shared.bytes_open.load(Ordering::Relaxed) + self.shared.bytes_frozen.load(Ordering::Relaxed)
+    }
+
+    /// Commits, ends the commit thread, brings the engine to rest.
+    ///
+    /// # Errors
+    /// What was applied could not be made durable.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.shared.stop();
+        if self.shared.options.committer == Committer::Caller {
+            self.shared.end();
+        }
+        let shared = &self.shared;
+        shared.progress.wait(Transno(u64::MAX), || shared.closed.lock().clone()).await
+    }
+}
+
+impl Drop for Store {
+    /// Without `close` nobody learns of a failure, but the group is still committed and the thread ends.
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl Shared {
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if !self.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(self.failure.lock().clone().unwrap_or(StoreError::Closed))
+    }
+
+    fn last_committed(&self) -> Transno {
+        Transno(self.last_committed.load(Ordering::Acquire))
+    }
+
+    /// A transaction ended with changes.
+    pub(crate) fn changed(&self, state: &mut State, transno: Transno) {
+        state.last_assigned = transno;
+        state.open.set_transno(transno);
+        let bytes = state.open.bytes();
+        self.bytes_open.store(bytes, Ordering::Relaxed);
+        if state.opened.is_none() {
+            state.opened = Some(self.env.clock.now());
+            self.work.notify_one();
+        } else if bytes >= self.options.group_bytes_soft && !state.asked {
+            state.asked = true;
+            self.work.notify_one();
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let bytes = self.bytes_open.load(Ordering::Relaxed) + self.bytes_frozen.load(Ordering::Relaxed);
+        bytes <= self.options.group_bytes_hard
+    }
+
+    /// Asks for a commit; returns the newest assigned transno.
+    fn ask(&self) -> Transno {
+        let mut state = self.state.lock();
+        if !state.open.is_empty() && !state.asked {
+            state.asked = true;
+            self.work.notify_one();
+        }
+        state.last_assigned
+    }
+
+    fn stop(&self) {
+        self.state.lock().stop = true;
+        self.work.notify_one();
+    }
+
+    /// `None`: the open group must be committed (or the thread must end); else how long until then.
+    fn due(&self, state: &State) -> Option<Duration> {
+        if state.stop || state.asked {
+            return None;
+        }
+        let Some(opened) = state.opened else { return Some(Duration::MAX) };
+        let left = (opened + self.options.commit_interval).saturating_sub(self.env.clock.now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// The commit thread.
+    fn run(&self) {
+        loop {
+            let mut state = self.state.lock();
+            while let Some(left) = self.due(&state) {
+                if left == Duration::MAX {
+                    self.work.wait(&mut state);
+                } else {
+                    self.work.wait_for(&mut state, left);
+                }
+            }
+            let stop = state.stop;
+            drop(state);
+            if stop {
+                return self.end();
+            }
+            self.commit_step();
+        }
+    }
+
+    /// Freezes the open group and makes it durable.
+    fn commit_step(&self) {
+        let _turn = self.turn.lock();
+        let batch = {
+            let mut state = self.state.lock();
+            state.asked = false;
+            if state.open.is_empty() || self.check().is_err() {
+                // A poisoned store keeps its group for readers of memory, but never tries again.
+                state.opened = None;
+                return;
+            }
+            state.opened = None;
+            let fresh = if state.open.is_ordered() { Batch::new_ordered() } else { Batch::new() };
+            let mut open = std::mem::replace(&mut state.open, fresh);
+            open.freeze();
+            let batch = Arc::new(open);
+            state.frozen = Some(batch.clone());
+            self.bytes_frozen.store(batch.bytes(), Ordering::Relaxed);
+            self.bytes_open.store(0, Ordering::Relaxed);
+            batch
+        };
+        match self.engine.commit(&batch, self.options.fence) {
+            Ok(()) => {
+                if let Err(error) = self.look_at_space() {
+                    tracing::warn!("look at the space after a commit: {error}");
+                }
+                self.state.lock().frozen = None;
+                self.bytes_frozen.store(0, Ordering::Relaxed);
+                self.last_committed.store(batch.transno().0, Ordering::Release);
+                self.progress.wake_through(batch.transno());
+            }
+            Err(error) => self.poison(&error),
+        }
+    }
+
+    fn poison(&self, error: &StoreError) {
+        let failure = match error {
+            StoreError::Fenced { .. } | StoreError::Poisoned { .. } => error.clone(),
+            other => StoreError::Poisoned { cause: other.to_string().into() },
+        };
+        tracing::error!("commit: {error}; the store stops until it is opened again");
+        *self.failure.lock() = Some(failure);
+        self.poisoned.store(true, Ordering::Release);
+        self.progress.wake_all();
+    }
+
+    /// The last commit, then rest.
+    fn end(&self) {
+        if self.closed.lock().is_some() {
+            return;
+        }
+        self.commit_step();
+        let committed = self.check();
+        let rested = self.engine.close();
+        let _turn = self.turn.lock();
+        if self.failure.lock().is_none() {
+            *self.failure.lock() = Some(StoreError::Closed);
+        }
+        self.poisoned.store(true, Ordering::Release);
+        *self.closed.lock() = Some(committed.and(rested));
+        self.progress.wake_all();
+    }
+
+    fn look_at_space(&self) -> Result<(), StoreError> {
+        let space = self.engine.space()?;
+        let pending = self.bytes_open.load(Ordering::Relaxed) as u64 * TREE_BYTES_PER_BYTE;
+        self.full.store(space.available() <= pending, Ordering::Relaxed);
+        *self.space_looked.lock() = self.env.clock.now();
+        Ok(())
+    }
+
+    fn check_space(&self) -> Result<(), StoreError> {
+        if !self.full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if self.env.clock.now() >= *self.space_looked.lock() + SPACE_INTERVAL {
+            self.look_at_space()?;
+        }
+        if !self.full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let space = self.engine.space()?;
+        Err(StoreError::NoSpace { used: space.used, capacity: space.capacity, reserved: space.reserved })
+    }
+}
