@@ -106,7 +106,7 @@ fn write_until_killed(
     for n in 0.. {
         let name = writer * 1_000_000 + n;
         let whole = pattern(name, round, 40_000);
-        let mut write_one = || -> std::io::Result<()> {
+        let write_one = || -> std::io::Result<()> {
             let temporary = dir.join(format!("t{name}"));
             let mut file = File::create(&temporary)?;
             ledger.lock().expect("ledger").insert(name, (0, 0));
