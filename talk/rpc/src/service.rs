@@ -1,8 +1,13 @@
 //! A target's side of its sessions.
 
+use crate::callback::{self, Road};
 use crate::error::RpcError;
+use crate::import::Callbacks;
 use env::BoxFuture;
+use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
@@ -32,39 +37,110 @@ pub trait Service: Send + Sync + 'static {
     /// A client wants a session (or renews it after a lost connection). `Err` refuses. Version and cluster were checked.
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno>;
 
-    /// One request. Runs as far as it can when first polled; only what must wait is pending.
+    /// One request. Runs as far as it can when first polled; only what must wait is pending. Connect, Disconnect and
+    /// Ping are answered before they come here.
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply>;
 
-    /// A session ended: drop what belongs to it.
+    /// A session ended: drop what belongs to it, and let its waiting requests answer.
     fn gone(&self, export: &Arc<Export>, why: Gone);
 }
 
-/// A target's record of one client's session.
+/// A target's record of one client's session. It outlives connections; it ends with a Disconnect, with the client's
+/// lease, or with the service.
 pub struct Export {
-    _private: (),
+    target: TargetName,
+    client: ClientUuid,
+    origin: Mutex<Origin>,
+    gone: AtomicBool,
+    /// Changes when the client comes back over another connection, and when the session ends.
+    renewed: watch::Sender<u64>,
+}
+
+struct Origin {
+    nid: Nid,
+    description: String,
+    road: Road,
 }
 
 impl Export {
+    /// A session of a client in this process. `Rpc` makes them; public so that a service can be tested without it.
+    pub fn local(
+        target: TargetName,
+        client: ClientUuid,
+        description: String,
+        callbacks: Option<Arc<dyn Callbacks>>,
+    ) -> Arc<Export> {
+        Export::new(target, client, Nid::Loopback, description, Road::Local(callbacks))
+    }
+
+    pub(crate) fn new(
+        target: TargetName,
+        client: ClientUuid,
+        nid: Nid,
+        description: String,
+        road: Road,
+    ) -> Arc<Export> {
+        Arc::new(Export {
+            target,
+            client,
+            origin: Mutex::new(Origin { nid, description, road }),
+            gone: AtomicBool::new(false),
+            renewed: watch::Sender::new(0),
+        })
+    }
+
+    /// The target.
+    pub fn target(&self) -> TargetName {
+        self.target
+    }
+
     /// Who.
     pub fn client(&self) -> ClientUuid {
-        unimplemented!()
+        self.client
     }
 
     /// Where it called from last.
     pub fn nid(&self) -> Nid {
-        unimplemented!()
+        self.origin.lock().nid
     }
 
     /// Its description of itself.
     pub fn description(&self) -> String {
-        unimplemented!()
+        self.origin.lock().description.clone()
     }
 
-    /// Asks the client something and waits for the answer.
+    /// Has the session ended? Nothing may be granted to it any more.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Asks the client something and waits for the answer. After a lost connection it is asked again over the next
+    /// one, so the client must take a repetition.
     ///
     /// # Errors
-    /// No answer: the connection is gone or the time is up.
-    pub async fn callback(&self, _op: ClientOp) -> Result<ClientReply, RpcError> {
-        unimplemented!()
+    /// No answer: the session ended, or the client did not come back within its lease.
+    pub async fn callback(&self, op: ClientOp) -> Result<ClientReply, RpcError> {
+        callback::ask(self, op).await
+    }
+
+    /// The client came (back) over this road.
+    pub(crate) fn renew(&self, nid: Nid, description: String, road: Road) {
+        *self.origin.lock() = Origin { nid, description, road };
+        self.renewed.send_modify(|count| *count += 1);
+    }
+
+    /// Marks the end; `false` if it was marked before.
+    pub(crate) fn end(&self) -> bool {
+        let first = !self.gone.swap(true, Ordering::AcqRel);
+        self.renewed.send_modify(|count| *count += 1);
+        first
+    }
+
+    pub(crate) fn road(&self) -> Road {
+        self.origin.lock().road.clone()
+    }
+
+    pub(crate) fn renewals(&self) -> watch::Receiver<u64> {
+        self.renewed.subscribe()
     }
 }

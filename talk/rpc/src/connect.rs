@@ -1,0 +1,163 @@
+//! How an import gets its session.
+//!
+//! A target of this process is connected in place. For any other one a task of its own tries the NIDs in turn, so that
+//! a caller who gives up harms nobody; callers wait for the end of the attempt. An import that never had a session
+//! reports the failure of its first attempt at once; one that lost its session goes on trying, with growing pauses, as
+//! long as a caller has time left.
+
+use crate::callback::Road;
+use crate::error::RpcError;
+use crate::import::{Import, ImportState, LocalSession, Session};
+use crate::served::{ConnectError, Served};
+use env::clock::Monotonic;
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use types::errno::Errno;
+use types::limits::REQUEST_TIMEOUT;
+use types::nid::Nid;
+use wire::message::{ConnectRequest, VERSION_MAX, VERSION_MIN};
+
+/// Pause after the first failed attempt; doubles with each further one.
+const PAUSE_MIN: Duration = Duration::from_millis(25);
+/// Longest pause: a restarted server is found within this time.
+const PAUSE_MAX: Duration = Duration::from_millis(400);
+
+impl Import {
+    /// Waits for a session; makes one if nobody does.
+    pub(crate) async fn connect(&self) -> Result<(), RpcError> {
+        let deadline = self.rpc.env().clock.now() + REQUEST_TIMEOUT;
+        loop {
+            if self.rpc.is_stopping() {
+                return Err(RpcError::Shutdown);
+            }
+            if let Some(served) = self.rpc.served().get(self.target) {
+                return self.connect_local(&served);
+            }
+            let mut attempts = self.attempts.subscribe();
+            let had_session = {
+                let mut link = self.link.lock();
+                if link.session.is_some() {
+                    return Ok(());
+                }
+                if link.state != ImportState::Connecting {
+                    link.state = ImportState::Connecting;
+                    self.start_attempt();
+                }
+                link.boot != 0
+            };
+            let left = deadline.saturating_sub(self.rpc.env().clock.now());
+            let timeout = self.rpc.env().clock.sleep(left);
+            if let Either::Right(_) = select(pin!(attempts.changed()), timeout).await {
+                return Err(RpcError::Timeout { target: self.target, seconds: REQUEST_TIMEOUT.as_secs() });
+            }
+            let link = self.link.lock();
+            match &link.error {
+                Some(error) if link.session.is_none() && (!had_session || is_final(error)) => return Err(error.clone()),
+                _ => {}
+            }
+        }
+    }
+
+    /// What we say to a target.
+    pub(crate) fn hello(&self, boot: u64) -> ConnectRequest {
+        ConnectRequest {
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            cluster: self.rpc.cluster(),
+            client: self.client,
+            description: self.description.clone(),
+            boot,
+        }
+    }
+
+    fn connect_local(&self, served: &Arc<Served>) -> Result<(), RpcError> {
+        let boot_before = self.link.lock().boot;
+        let hello = self.hello(boot_before);
+        let connected = served.connect(&hello, Nid::Loopback, Road::Local(self.callbacks.clone())).map_err(
+            |error| match error {
+                ConnectError::Refusal(refusal) => refusal.error(Nid::Loopback, &hello),
+                ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
+            },
+        )?;
+        let boot = connected.reply.boot;
+        let session = Session::Local(Arc::new(LocalSession { served: served.clone(), export: connected.export }));
+        self.enter_session(session, boot, connected.reply.last_committed);
+        self.tell_restart(boot_before, boot, connected.new);
+        Ok(())
+    }
+
+    fn start_attempt(&self) {
+        let Some(import) = self.me.upgrade() else { return };
+        self.rpc.env().tasks.spawn("connect", Box::pin(async move { import.attempt().await }));
+    }
+
+    /// One attempt: every NID once. Ends by waking everybody who waits for it.
+    async fn attempt(self: Arc<Self>) {
+        let (nids, boot, not_before) = {
+            let link = self.link.lock();
+            (link.nids.clone(), link.boot, link.not_before)
+        };
+        let wait = not_before.saturating_sub(self.rpc.env().clock.now());
+        if !wait.is_zero() {
+            self.rpc.env().clock.sleep(wait).await;
+        }
+        let mut error =
+            RpcError::Unreachable { target: self.target, nids: nids.clone(), reason: "no NID is known".to_owned() };
+        for nid in nids {
+            match self.attempt_at(nid, boot).await {
+                Ok(()) => {
+                    self.attempts.send_modify(|count| *count += 1);
+                    return;
+                }
+                Err(this) => {
+                    tracing::debug!(target = %self.target, %nid, error = %this, "cannot connect");
+                    error = this;
+                }
+            }
+        }
+        {
+            let mut link = self.link.lock();
+            link.pause = (link.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+            link.not_before = self.rpc.env().clock.now() + link.pause;
+            link.error = Some(error);
+            if link.state == ImportState::Connecting {
+                link.state = ImportState::Disconn;
+            }
+        }
+        self.attempts.send_modify(|count| *count += 1);
+    }
+
+    async fn attempt_at(&self, nid: Nid, _boot: u64) -> Result<(), RpcError> {
+        match self.rpc.served().get(self.target) {
+            Some(served) => self.connect_local(&served),
+            None => Err(RpcError::NoTarget { nid, target: self.target }),
+        }
+    }
+
+    pub(crate) fn enter_session(&self, session: Session, boot: u64, last_committed: types::session::Transno) {
+        self.learn_committed(last_committed);
+        let mut link = self.link.lock();
+        link.session = Some(session);
+        link.state = ImportState::Full;
+        link.boot = boot;
+        link.error = None;
+        link.pause = Duration::ZERO;
+        link.not_before = Monotonic::ZERO;
+    }
+}
+
+/// Errors that trying again does not cure.
+fn is_final(error: &RpcError) -> bool {
+    match error {
+        RpcError::Version { .. } | RpcError::Cluster { .. } | RpcError::BadMessage { .. } | RpcError::Shutdown => true,
+        RpcError::Refused { errno, .. } => *errno != Errno::EAGAIN && *errno != Errno::EBUSY,
+        RpcError::Unreachable { .. }
+        | RpcError::NoTarget { .. }
+        | RpcError::Evicted { .. }
+        | RpcError::Timeout { .. }
+        | RpcError::Listen { .. }
+        | RpcError::Errno(_) => false,
+    }
+}

@@ -1,0 +1,140 @@
+//! The targets that this process serves, and their sessions.
+//!
+//! Owner: `Rpc`. Bounds: TARGETS_MAX targets, CLIENTS_MAX sessions each. A session is found by the client's UUID.
+
+use crate::admission::{Refusal, admit};
+use crate::callback::Road;
+use crate::service::{Export, Gone, Service};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use types::errno::Errno;
+use types::limits::CLIENTS_MAX;
+use types::nid::Nid;
+use types::session::ClientUuid;
+use types::target::TargetName;
+use wire::message::{ConnectReply, ConnectRequest};
+
+/// One target of this process.
+pub(crate) struct Served {
+    pub(crate) service: Arc<dyn Service>,
+    exports: Mutex<HashMap<ClientUuid, Arc<Export>, foldhash::fast::RandomState>>,
+}
+
+/// What came of a hello.
+pub(crate) struct Connected {
+    pub(crate) export: Arc<Export>,
+    pub(crate) reply: ConnectReply,
+    /// The target did not know the client, or had forgotten it.
+    pub(crate) new: bool,
+}
+
+/// Why there is no session.
+pub(crate) enum ConnectError {
+    Refusal(Refusal),
+    Errno(Errno),
+}
+
+impl Served {
+    fn new(service: Arc<dyn Service>) -> Served {
+        Served { service, exports: Mutex::default() }
+    }
+
+    pub(crate) fn export(&self, client: ClientUuid) -> Option<Arc<Export>> {
+        self.exports.lock().get(&client).cloned()
+    }
+
+    /// Opens or renews a session.
+    pub(crate) fn connect(&self, hello: &ConnectRequest, nid: Nid, road: Road) -> Result<Connected, ConnectError> {
+        admit(&*self.service, hello).map_err(ConnectError::Refusal)?;
+        let (export, new) = {
+            let mut exports = self.exports.lock();
+            match exports.get(&hello.client) {
+                Some(export) => (export.clone(), false),
+                None if exports.len() >= CLIENTS_MAX => return Err(ConnectError::Errno(Errno::EBUSY)),
+                None => {
+                    let target = self.service.target();
+                    let description = hello.description.clone();
+                    let export = Export::new(target, hello.client, nid, description, road.clone());
+                    exports.insert(hello.client, export.clone());
+                    (export, true)
+                }
+            }
+        };
+        if !new {
+            export.renew(nid, hello.description.clone(), road);
+        }
+        match self.service.connect(&export, hello) {
+            Ok(reply) => Ok(Connected { export, reply, new }),
+            Err(errno) => {
+                if new {
+                    self.forget(&export);
+                    export.end();
+                }
+                Err(ConnectError::Errno(errno))
+            }
+        }
+    }
+
+    /// Ends one session.
+    pub(crate) fn end(&self, export: &Arc<Export>, why: Gone) {
+        self.forget(export);
+        if export.end() {
+            self.service.gone(export, why);
+        }
+    }
+
+    fn forget(&self, export: &Arc<Export>) {
+        let mut exports = self.exports.lock();
+        if exports.get(&export.client()).is_some_and(|known| Arc::ptr_eq(known, export)) {
+            exports.remove(&export.client());
+        }
+    }
+
+    /// All sessions.
+    pub(crate) fn exports(&self) -> Vec<Arc<Export>> {
+        self.exports.lock().values().cloned().collect()
+    }
+
+    fn end_all(&self, why: Gone) {
+        for export in self.exports() {
+            self.end(&export, why);
+        }
+    }
+}
+
+/// All targets of this process.
+#[derive(Default)]
+pub(crate) struct ServedTargets {
+    targets: RwLock<HashMap<TargetName, Arc<Served>, foldhash::fast::RandomState>>,
+}
+
+impl ServedTargets {
+    /// Adds a service; one that had the name before is stopped.
+    pub(crate) fn add(&self, service: Arc<dyn Service>) {
+        let before = self.targets.write().insert(service.target(), Arc::new(Served::new(service)));
+        if let Some(before) = before {
+            before.end_all(Gone::Stopped);
+        }
+    }
+
+    pub(crate) fn remove(&self, target: TargetName) {
+        let removed = self.targets.write().remove(&target);
+        if let Some(served) = removed {
+            served.end_all(Gone::Stopped);
+        }
+    }
+
+    pub(crate) fn remove_all(&self) {
+        let removed = std::mem::take(&mut *self.targets.write());
+        removed.into_values().for_each(|served| served.end_all(Gone::Stopped));
+    }
+
+    pub(crate) fn get(&self, target: TargetName) -> Option<Arc<Served>> {
+        self.targets.read().get(&target).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Served>> {
+        self.targets.read().values().cloned().collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! Numbers of requests, and which of them are still unanswered.
+//!
+//! `xid_known` of a request tells the target that every request below it was answered and seen, so that it may forget
+//! those replies. Bound: as many entries as requests are unanswered. Requests that may wait for ever (locks) take a
+//! number but do not hold `xid_known` back: they are harmless to repeat.
+
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use types::session::Xid;
+use types::time::Timestamp;
+
+/// Numbers of one import.
+pub(crate) struct Xids {
+    state: Mutex<State>,
+}
+
+struct State {
+    next: u64,
+    /// Unanswered ones, ascending.
+    open: VecDeque<u64>,
+}
+
+impl Xids {
+    /// First number from the time, as Lustre does: an import made again later continues above its predecessor.
+    pub(crate) fn new(now: Timestamp) -> Xids {
+        let first = (now.sec.max(1) as u64) << 20;
+        Xids { state: Mutex::new(State { next: first, open: VecDeque::new() }) }
+    }
+
+    /// A new number. It is unanswered until the ticket is dropped. `waits`: see above.
+    pub(crate) fn begin(&self, waits: bool) -> Ticket<'_> {
+        let mut state = self.state.lock();
+        let xid = state.next;
+        state.next += 1;
+        if !waits {
+            state.open.push_back(xid);
+        }
+        let known = state.open.front().copied().unwrap_or(xid);
+        Ticket { xids: self, xid: Xid(xid), known: Xid(known), held: !waits }
+    }
+
+    /// Every number below this one is answered.
+    pub(crate) fn known(&self) -> Xid {
+        let state = self.state.lock();
+        Xid(state.open.front().copied().unwrap_or(state.next))
+    }
+}
+
+/// An unanswered request.
+pub(crate) struct Ticket<'a> {
+    xids: &'a Xids,
+    pub(crate) xid: Xid,
+    /// `xid_known` when it began.
+    pub(crate) known: Xid,
+    held: bool,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        if self.held {
+            let mut state = self.xids.state.lock();
+            // Requests are mostly answered in order: the front is nearly always it.
+            if let Ok(at) = state.open.binary_search(&self.xid.0) {
+                state.open.remove(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_follows_the_oldest_unanswered_request() {
+        let xids = Xids::new(Timestamp { sec: 5, nsec: 0 });
+        let a = xids.begin(false);
+        let b = xids.begin(false);
+        let lock = xids.begin(true);
+        let c = xids.begin(false);
+        assert!(a.xid < b.xid && b.xid < lock.xid && lock.xid < c.xid);
+        assert_eq!((a.known, c.known), (a.xid, a.xid));
+        drop(b);
+        assert_eq!(xids.known(), a.xid);
+        drop(a);
+        assert_eq!(xids.known(), c.xid, "a waiting lock holds nothing back");
+        let last = c.xid;
+        drop(c);
+        assert_eq!(xids.known(), Xid(last.0 + 1));
+        drop(lock);
+    }
+}
