@@ -1,0 +1,75 @@
+//! Bytes in a store that nobody can have written, and the checksum that finds them.
+
+use crc_fast::{CrcAlgorithm, checksum};
+
+/// A record is not what was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Damaged {
+    /// Shorter than its fixed part, or its tail ends in the middle of an item.
+    #[error("{record} record of {found} bytes is too short")]
+    Short {
+        /// Kind of record.
+        record: &'static str,
+        /// Its bytes.
+        found: usize,
+    },
+    /// The checksum does not fit the bytes.
+    #[error("{record} record has checksum {found:#010x}, its bytes say {expected:#010x}")]
+    Checksum {
+        /// Kind of record.
+        record: &'static str,
+        /// In the record.
+        found: u32,
+        /// Of its bytes.
+        expected: u32,
+    },
+    /// Written by a newer program.
+    #[error("{record} record has version {found}, this program knows up to {newest}")]
+    Version {
+        /// Kind of record.
+        record: &'static str,
+        /// In the record.
+        found: u8,
+        /// Newest we know.
+        newest: u8,
+    },
+    /// A field holds what it cannot.
+    #[error("{record} record: {field} cannot be {found}")]
+    Field {
+        /// Kind of record.
+        record: &'static str,
+        /// Which.
+        field: &'static str,
+        /// What it holds.
+        found: u64,
+    },
+}
+
+/// Bytes of the checksum in front of every record.
+pub const CRC_BYTES: usize = 4;
+
+/// crc32c.
+fn crc32c(bytes: &[u8]) -> u32 {
+    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// Writes the checksum of everything behind it into the first four bytes of a record.
+///
+/// # Panics
+/// If the record is shorter than that: our own bug.
+pub(crate) fn seal(record: &mut [u8]) {
+    let crc = crc32c(&record[CRC_BYTES..]);
+    record[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Checks the checksum of a record and gives what is behind it.
+pub(crate) fn unseal<'a>(record: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], Damaged> {
+    let (crc, rest) = bytes.split_first_chunk::<CRC_BYTES>().ok_or(Damaged::Short { record, found: bytes.len() })?;
+    let (found, expected) = (u32::from_le_bytes(*crc), crc32c(rest));
+    if found == expected { Ok(rest) } else { Err(Damaged::Checksum { record, found, expected }) }
+}
+
+/// Checks a version.
+pub(crate) fn known(record: &'static str, found: u8, newest: u8) -> Result<(), Damaged> {
+    if found == 0 || found > newest { Err(Damaged::Version { record, found, newest }) } else { Ok(()) }
+}

@@ -1,0 +1,285 @@
+//! Inode record: attributes in a fixed part, what is rarely needed behind it.
+//!
+//! `stat` decodes the fixed part only, without allocating. The tail is a list of items, each tag u16, length u32, bytes.
+
+use crate::damaged::{Damaged, known, seal, unseal};
+use types::attr::{Attr, FileType};
+use types::fid::Fid;
+use types::time::Timestamp;
+use zerocopy::little_endian::{I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Version of the record. 1: first version.
+pub const VERSION: u8 = 1;
+const RECORD: &str = "inode";
+
+/// Fixed part. 124 bytes.
+///
+/// |  at | size | field     | meaning                                              |
+/// |-----|------|-----------|------------------------------------------------------|
+/// |   0 |    4 | crc       | crc32c of the rest of the record, tail included      |
+/// |   4 |    1 | version   | 1                                                    |
+/// |   5 |    3 | zero      | must be 0, so that it can get meaning                |
+/// |   8 |    4 | mode      | type and permission bits                             |
+/// |  12 |    4 | uid       | owner                                                |
+/// |  16 |    4 | gid       | group                                                |
+/// |  20 |    4 | nlink     | names; directories: 2 + sub-directories              |
+/// |  24 |    4 | rdev      | device number                                        |
+/// |  28 |    4 | flags     | `namespace::inode::InodeFlags`                       |
+/// |  32 |    8 | size      | bytes                                                |
+/// |  40 |    8 | blocks    | of 512 bytes                                         |
+/// |  48 |   32 | seconds   | atime, mtime, ctime, btime                           |
+/// |  80 |   16 | nanos     | atime, mtime, ctime, btime                           |
+/// |  96 |    8 | changed   | transno of the last change                           |
+/// | 104 |   16 | parent    | directories: FID of the directory above, big endian  |
+/// | 120 |    4 | tail_len  | bytes of the tail                                    |
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    crc: U32,
+    version: u8,
+    zero: [u8; 3],
+    mode: U32,
+    uid: U32,
+    gid: U32,
+    nlink: U32,
+    rdev: U32,
+    flags: U32,
+    size: U64,
+    blocks: U64,
+    seconds: [I64; 4],
+    nanos: [U32; 4],
+    changed: U64,
+    parent: [u8; 16],
+    tail_len: U32,
+}
+
+const _: () = assert!(size_of::<Fixed>() == 124);
+
+/// What is decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InodeRecord<'a> {
+    /// Attributes.
+    pub attr: Attr,
+    /// Directory above, of directories.
+    pub parent: Fid,
+    /// Flag bits.
+    pub flags: u32,
+    /// Items.
+    pub tail: &'a [u8],
+}
+
+/// Writes a record into `out`, which is emptied first.
+pub fn encode(record: &InodeRecord<'_>, out: &mut Vec<u8>) {
+    let InodeRecord { attr, parent, flags, tail } = record;
+    let times = [attr.atime, attr.mtime, attr.ctime, attr.btime];
+    let fixed = Fixed {
+        crc: U32::ZERO,
+        version: VERSION,
+        zero: [0; 3],
+        mode: attr.mode.into(),
+        uid: attr.uid.into(),
+        gid: attr.gid.into(),
+        nlink: attr.nlink.into(),
+        rdev: attr.rdev.into(),
+        flags: (*flags).into(),
+        size: attr.size.into(),
+        blocks: attr.blocks.into(),
+        seconds: times.map(|t| t.sec.into()),
+        nanos: times.map(|t| t.nsec.into()),
+        changed: attr.version.into(),
+        parent: parent.to_be_bytes(),
+        tail_len: (tail.len() as u32).into(),
+    };
+    out.clear();
+    out.extend_from_slice(fixed.as_bytes());
+    out.extend_from_slice(tail);
+    seal(out);
+}
+
+/// Reads the record of `fid`.
+///
+/// # Errors
+/// Everything that [`Damaged`] names.
+pub fn decode(fid: Fid, bytes: &[u8]) -> Result<InodeRecord<'_>, Damaged> {
+    unseal(RECORD, bytes)?;
+    let (f, tail) = Fixed::ref_from_prefix(bytes).map_err(|_| Damaged::Short { record: RECORD, found: bytes.len() })?;
+    known(RECORD, f.version, VERSION)?;
+    let field = |field, found| Damaged::Field { record: RECORD, field, found };
+    if tail.len() != f.tail_len.get() as usize {
+        return Err(field("tail_len", f.tail_len.get().into()));
+    }
+    if FileType::from_mode(f.mode.get()).is_none() {
+        return Err(field("mode", f.mode.get().into()));
+    }
+    if let Some(nanos) = f.nanos.iter().find(|n| n.get() >= 1_000_000_000) {
+        return Err(field("nanos", nanos.get().into()));
+    }
+    let time = |i: usize| Timestamp { sec: f.seconds[i].get(), nsec: f.nanos[i].get() };
+    let attr = Attr {
+        fid,
+        mode: f.mode.get(),
+        uid: f.uid.get(),
+        gid: f.gid.get(),
+        nlink: f.nlink.get(),
+        rdev: f.rdev.get(),
+        size: f.size.get(),
+        blocks: f.blocks.get(),
+        atime: time(0),
+        mtime: time(1),
+        ctime: time(2),
+        btime: time(3),
+        version: f.changed.get(),
+    };
+    Ok(InodeRecord { attr, parent: Fid::from_be_bytes(f.parent), flags: f.flags.get(), tail })
+}
+
+/// What an item of the tail is. Unknown ones are kept and skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+pub enum ItemTag {
+    /// Layout of a regular file (`layout::codec`).
+    Layout = 1,
+    /// Target of a symbolic link, bytes.
+    LinkTarget = 2,
+    /// Directory: layout that new files in it get.
+    DefaultLayout = 3,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ItemHead {
+    tag: U16,
+    len: U32,
+}
+
+const _: () = assert!(size_of::<ItemHead>() == 6);
+
+/// Bytes in front of an item's own.
+pub const ITEM_HEAD_BYTES: usize = size_of::<ItemHead>();
+
+/// The head of an item of `len` bytes: write it, then the bytes.
+pub fn item_head(tag: ItemTag, len: usize) -> [u8; ITEM_HEAD_BYTES] {
+    let head = ItemHead { tag: (tag as u16).into(), len: (len as u32).into() };
+    zerocopy::transmute!(head)
+}
+
+/// Finds an item in a tail.
+///
+/// # Errors
+/// The tail ends in the middle of an item.
+pub fn item(tail: &[u8], tag: ItemTag) -> Result<Option<&[u8]>, Damaged> {
+    for item in items(tail) {
+        let (found, bytes) = item?;
+        if found == tag as u16 {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
+}
+
+/// All items of a tail: tag and bytes.
+pub fn items(tail: &[u8]) -> impl Iterator<Item = Result<(u16, &[u8]), Damaged>> {
+    let mut rest = tail;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let parsed = ItemHead::ref_from_prefix(rest).ok().and_then(|(head, behind)| {
+            let (bytes, behind) = behind.split_at_checked(head.len.get() as usize)?;
+            Some((head.tag.get(), bytes, behind))
+        });
+        match parsed {
+            Some((tag, bytes, behind)) => {
+                rest = behind;
+                Some(Ok((tag, bytes)))
+            }
+            None => {
+                let found = std::mem::take(&mut rest).len();
+                Some(Err(Damaged::Short { record: "inode tail", found }))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 3, ver: 0 };
+
+    fn attr() -> Attr {
+        let time = |n: i64| Timestamp { sec: 1_700_000_000 * n, nsec: 999_999_999 };
+        Attr {
+            fid: FID,
+            mode: 0o100644,
+            uid: 1000,
+            gid: 100,
+            nlink: 1,
+            rdev: 0,
+            size: 5,
+            blocks: 8,
+            atime: time(1),
+            mtime: time(-1),
+            ctime: time(2),
+            btime: time(3),
+            version: 77,
+        }
+    }
+
+    fn sample() -> Vec<u8> {
+        let mut tail = item_head(ItemTag::LinkTarget, 3).to_vec();
+        tail.extend_from_slice(b"a/b");
+        let mut out = Vec::new();
+        encode(&InodeRecord { attr: attr(), parent: Fid::ROOT, flags: 1, tail: &tail }, &mut out);
+        out
+    }
+
+    #[test]
+    fn bytes_never_change() {
+        crate::golden::check("inode", &sample());
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let bytes = sample();
+        let record = decode(FID, &bytes).unwrap();
+        assert_eq!((record.attr, record.parent, record.flags), (attr(), Fid::ROOT, 1));
+        assert_eq!(item(record.tail, ItemTag::LinkTarget), Ok(Some(&b"a/b"[..])));
+        assert_eq!(item(record.tail, ItemTag::Layout), Ok(None));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let bytes = sample();
+        for at in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[at / 8] ^= 1 << (at % 8);
+            assert!(decode(FID, &bad).is_err(), "bit {at}");
+        }
+        for len in 0..bytes.len() {
+            assert!(decode(FID, &bytes[..len]).is_err(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_named() {
+        let damage = |at: usize, value: u8| {
+            let mut bytes = sample();
+            bytes[at] = value;
+            seal(&mut bytes);
+            decode(FID, &bytes).map(|_| ())
+        };
+        assert_eq!(damage(4, 9), Err(Damaged::Version { record: "inode", found: 9, newest: 1 }));
+        assert!(matches!(damage(9, 0xf0), Err(Damaged::Field { field: "mode", .. })));
+        assert!(matches!(damage(83, 0xff), Err(Damaged::Field { field: "nanos", .. })));
+        assert!(matches!(damage(120, 0), Err(Damaged::Field { field: "tail_len", .. })));
+    }
+
+    #[test]
+    fn a_tail_that_ends_too_early_is_damage() {
+        let tail = item_head(ItemTag::Layout, 10);
+        assert!(item(&tail, ItemTag::Layout).is_err());
+        assert!(item(&tail[..3], ItemTag::Layout).is_err());
+    }
+}

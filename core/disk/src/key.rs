@@ -1,0 +1,175 @@
+//! Keys of an MDT's records: one tag byte, then big endian numbers, so that byte order is the order of scans.
+//!
+//! | tag | rest                         | record                                             |
+//! |-----|------------------------------|----------------------------------------------------|
+//! | `D` | transno 8, FID 16            | objects of a removed file, to be destroyed         |
+//! | `E` | directory FID 16, name       | directory entry                                    |
+//! | `I` | FID 16                       | inode                                              |
+//! | `P` | FID 16                       | orphan: no name left, was open                     |
+//! | `S` | `mdt`                        | state of the MDT as a whole                        |
+//! | `W` | FID 16                       | was open for writing: the size may be behind       |
+//! | `X` | FID 16, name                 | extended attribute                                 |
+
+use types::fid::Fid;
+use types::session::Transno;
+
+/// Bytes of a FID in a key.
+const FID_BYTES: usize = 16;
+/// Longest key of an MDT: tag, FID, name of 255 bytes.
+pub const KEY_BYTES_MAX: usize = 1 + FID_BYTES + 255;
+
+/// A key on the stack.
+#[derive(Clone, Copy)]
+pub struct Key {
+    len: u16,
+    bytes: [u8; KEY_BYTES_MAX],
+}
+
+impl Key {
+    fn new(tag: u8) -> Key {
+        let mut bytes = [0; KEY_BYTES_MAX];
+        bytes[0] = tag;
+        Key { len: 1, bytes }
+    }
+
+    fn and(mut self, more: &[u8]) -> Key {
+        let at = usize::from(self.len);
+        self.bytes[at..at + more.len()].copy_from_slice(more);
+        self.len += more.len() as u16;
+        self
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl std::ops::Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+/// Inode.
+pub fn inode(fid: Fid) -> [u8; 17] {
+    tagged(b'I', fid)
+}
+
+/// Orphan mark.
+pub fn orphan(fid: Fid) -> [u8; 17] {
+    tagged(b'P', fid)
+}
+
+/// Writer mark.
+pub fn writer(fid: Fid) -> [u8; 17] {
+    tagged(b'W', fid)
+}
+
+/// State of the MDT.
+pub const MDT_STATE: &[u8] = b"Smdt";
+
+/// Directory entry. Names beyond 255 bytes do not exist (`types::name::Name`).
+///
+/// # Panics
+/// If the name is longer: our own bug.
+pub fn dirent(parent: Fid, name: &[u8]) -> Key {
+    Key::new(b'E').and(&parent.to_be_bytes()).and(name)
+}
+
+/// Extended attribute. Names beyond 255 bytes do not exist.
+///
+/// # Panics
+/// If the name is longer: our own bug.
+pub fn xattr(fid: Fid, name: &[u8]) -> Key {
+    Key::new(b'X').and(&fid.to_be_bytes()).and(name)
+}
+
+/// Objects of a removed file.
+pub fn destroy(transno: Transno, fid: Fid) -> Key {
+    Key::new(b'D').and(&transno.0.to_be_bytes()).and(&fid.to_be_bytes())
+}
+
+/// First key that does not belong to directory `parent` any more.
+pub fn dirents_end(parent: Fid) -> [u8; 17] {
+    tagged(b'E', after(parent))
+}
+
+/// First key that does not belong to the extended attributes of `fid` any more.
+pub fn xattrs_end(fid: Fid) -> [u8; 17] {
+    tagged(b'X', after(fid))
+}
+
+/// All keys with a tag: start and end.
+pub fn all(tag: Tag) -> ([u8; 1], [u8; 1]) {
+    ([tag as u8], [tag as u8 + 1])
+}
+
+/// Kinds of records that are scanned as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Tag {
+    /// Destroy log.
+    Destroy = b'D',
+    /// Inodes.
+    Inode = b'I',
+    /// Orphan marks.
+    Orphan = b'P',
+    /// Writer marks.
+    Writer = b'W',
+}
+
+/// The FID of an inode, orphan or writer key.
+pub fn fid_of(key: &[u8]) -> Option<Fid> {
+    Some(Fid::from_be_bytes(*key.get(1..)?.as_array()?))
+}
+
+/// The name in an entry or xattr key.
+pub fn name_of(key: &[u8]) -> Option<&[u8]> {
+    key.get(1 + FID_BYTES..)
+}
+
+fn tagged(tag: u8, fid: Fid) -> [u8; 17] {
+    let mut key = [tag; 17];
+    key[1..].copy_from_slice(&fid.to_be_bytes());
+    key
+}
+
+/// The next FID in byte order. Versions are never all ones, so this cannot overflow in practice; saturating is right.
+fn after(fid: Fid) -> Fid {
+    let n = u128::from_be_bytes(fid.to_be_bytes()).saturating_add(1);
+    Fid::from_be_bytes(n.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
+
+    #[test]
+    fn entries_sort_by_directory_then_name() {
+        let keys = [dirent(A, b"a"), dirent(A, b"aa"), dirent(A, b"b"), dirent(A, &[255; 255])];
+        assert!(keys.windows(2).all(|w| *w[0] < *w[1]));
+        assert!(keys.iter().all(|k| **k < dirents_end(A)[..]));
+        assert!(dirent(Fid { oid: 2, ..A }, b"a")[..] >= dirents_end(A)[..]);
+    }
+
+    #[test]
+    fn parts_are_found_again() {
+        assert_eq!(fid_of(&inode(A)), Some(A));
+        assert_eq!(name_of(&dirent(A, b"name")), Some(&b"name"[..]));
+        assert_eq!(fid_of(b"I"), None);
+    }
+
+    #[test]
+    fn bytes_never_change() {
+        let mut all = inode(A).to_vec();
+        all.extend_from_slice(&dirent(A, b"name"));
+        all.extend_from_slice(&xattr(A, b"user.x"));
+        all.extend_from_slice(&destroy(Transno(7), A));
+        crate::golden::check("key", &all);
+    }
+}
