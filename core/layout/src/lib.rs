@@ -7,9 +7,11 @@
 pub mod check;
 pub mod codec;
 pub mod layout;
+pub mod lov_ea;
 pub mod map;
 pub mod placement;
 pub mod size;
+pub mod stripe_spec;
 
 #[cfg(test)]
 mod samples;

@@ -1,0 +1,410 @@
+//! Lustre's binary layouts: the value of the `lustre.lov` xattr, read and written by `lfs`, tar and cp. Little endian.
+//!
+//! Plain (V1; V3 adds the pool name; SPECIFIC is a V3 whose objects only name OSTs):
+//!
+//! | at | size | field            | meaning                                                             |
+//! |----|------|------------------|---------------------------------------------------------------------|
+//! |  0 |    4 | lmm_magic        | 0x0BD10BD0 V1, 0x0BD30BD0 V3, 0x0BD50BD0 SPECIFIC                   |
+//! |  4 |    4 | lmm_pattern      | 1 RAID0, 0x100 MDT, +0x200 overstriped                              |
+//! |  8 |   16 | lmm_oi           | the file: object id u64, sequence u64                               |
+//! | 24 |    4 | lmm_stripe_size  | bytes; 0 = default                                                  |
+//! | 28 |    2 | lmm_stripe_count | 0 = default, 0xffff = all OSTs                                      |
+//! | 30 |    2 | layout_gen       | with objects: generation; without: first OST wanted, 0xffff = any   |
+//! | 32 |   16 | lmm_pool_name    | V3 and SPECIFIC only; ended by NUL                                  |
+//! |  . | 24*n | objects          | FID 16 (seq u64, oid u32, ver u32), OST generation u32, OST index u32 |
+//!
+//! Composite (COMP_V1): a header of 32 bytes, entries of 48, then one plain blob per entry:
+//!
+//! | at | size | header           | at | size | entry                                                   |
+//! |----|------|------------------|----|------|---------------------------------------------------------|
+//! |  0 |    4 | magic 0x0BD60BD0 |  0 |    4 | id                                                      |
+//! |  4 |    4 | size of all      |  4 |    4 | flags: 0x10 instantiated                                |
+//! |  8 |    4 | generation       |  8 |   16 | start u64, end u64 (all ones = end of file)             |
+//! | 12 |    2 | flags            | 24 |    4 | offset of the blob                                      |
+//! | 14 |    2 | entries          | 28 |    4 | size of the blob                                        |
+//! | 16 |    2 | mirrors - 1      | 32 |    4 | generation                                              |
+//! | 18 |   14 | zero             | 36 |   12 | time stamp and padding                                  |
+//!
+//! Our objects have no FID of their own. Readers are shown one made of the file's FID, with component and stripe in the
+//! version field: stable, and different for every object. When a value is read, object FIDs are ignored.
+
+use crate::layout::{Component, EOF, Layout, POOL_NAME_BYTES_MAX, Pattern, PoolName};
+use types::fid::Fid;
+use types::limits;
+use types::target::TargetIndex;
+
+/// Plain.
+pub const LOV_MAGIC_V1: u32 = 0x0BD1_0BD0;
+/// Plain with pool.
+pub const LOV_MAGIC_V3: u32 = 0x0BD3_0BD0;
+/// What a user sends to name every OST.
+pub const LOV_MAGIC_SPECIFIC: u32 = 0x0BD5_0BD0;
+/// Composite.
+pub const LOV_MAGIC_COMP_V1: u32 = 0x0BD6_0BD0;
+/// `lmm_pattern`: striped.
+pub const LOV_PATTERN_RAID0: u32 = 0x001;
+/// `lmm_pattern`: on the MDT.
+pub const LOV_PATTERN_MDT: u32 = 0x100;
+/// `lmm_pattern`: several stripes on one OST allowed.
+pub const LOV_PATTERN_OVERSTRIPING: u32 = 0x200;
+/// `lcme_flags`: has its objects.
+pub const LCME_FL_INIT: u32 = 0x10;
+/// Any OST may be the first.
+const OFFSET_ANY: u16 = u16::MAX;
+
+const V1_BYTES: usize = 32;
+const V3_BYTES: usize = V1_BYTES + POOL_NAME_BYTES_MAX + 1;
+const OBJECT_BYTES: usize = 24;
+const COMP_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 48;
+
+/// What a `lustre.lov` value says: a layout, perhaps unfinished (sizes and counts of 0 mean "default"), and which OST
+/// each component shall begin on. [`crate::stripe_spec::complete`] makes a good layout of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LovEa {
+    /// The layout. Components have numbers from 1 where the value gives none.
+    pub layout: Layout,
+    /// For each component the OST of its first stripe, if the value asks for one.
+    pub first: Vec<Option<TargetIndex>>,
+}
+
+/// The bytes are no Lustre layout that we can keep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LovEaError {
+    /// Ends too early.
+    #[error("layout of {0} bytes is cut off")]
+    Short(usize),
+    /// Longer than its fields say.
+    #[error("layout of {0} bytes is too long")]
+    Long(usize),
+    /// Not a form we know.
+    #[error("layout has magic {0:#010x}, which is not supported")]
+    Magic(u32),
+    /// Mirrors, parity, released or foreign files.
+    #[error("layout has pattern {0:#x}, which is not supported")]
+    Pattern(u32),
+    /// Mirrored.
+    #[error("layout has {0} mirrors, which is not supported")]
+    Mirrors(u32),
+    /// A field holds what it cannot.
+    #[error("layout field {field} holds {value}")]
+    Field { field: &'static str, value: u64 },
+    /// Not a pool name.
+    #[error("layout has a bad pool name")]
+    Pool,
+}
+
+/// The layout in Lustre's form: V1 or V3 for a plain file, else COMP_V1. Without components: an empty value.
+///
+/// `fid` is the file ([`Fid::NONE`] for a default layout).
+pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
+    let mut out = Vec::new();
+    match &layout.components[..] {
+        [] => {}
+        [one] if layout.is_plain() => plain(&mut out, one, layout.generation as u16, fid),
+        components => {
+            put32(&mut out, LOV_MAGIC_COMP_V1);
+            put32(&mut out, 0);
+            put32(&mut out, layout.generation);
+            put16(&mut out, 0);
+            put16(&mut out, components.len() as u16);
+            out.resize(COMP_BYTES + ENTRY_BYTES * components.len(), 0);
+            for (i, c) in components.iter().enumerate() {
+                let offset = out.len() as u32;
+                plain(&mut out, c, 0, fid);
+                let mut entry = Vec::with_capacity(ENTRY_BYTES);
+                put32(&mut entry, c.id);
+                put32(&mut entry, if c.is_instantiated() { LCME_FL_INIT } else { 0 });
+                put64(&mut entry, c.start);
+                put64(&mut entry, c.end);
+                put32(&mut entry, offset);
+                put32(&mut entry, out.len() as u32 - offset);
+                let at = COMP_BYTES + ENTRY_BYTES * i;
+                out[at..at + entry.len()].copy_from_slice(&entry);
+            }
+            let size = out.len() as u32;
+            out[4..8].copy_from_slice(&size.to_le_bytes());
+        }
+    }
+    out
+}
+
+fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid) {
+    put32(out, if c.pool.is_some() { LOV_MAGIC_V3 } else { LOV_MAGIC_V1 });
+    let pattern = match c.pattern {
+        Pattern::Raid0 => LOV_PATTERN_RAID0,
+        Pattern::Mdt => LOV_PATTERN_MDT,
+    };
+    put32(out, pattern | if c.overstriped { LOV_PATTERN_OVERSTRIPING } else { 0 });
+    put64(out, u64::from(fid.oid));
+    put64(out, fid.seq);
+    put32(out, c.stripe_size);
+    put16(out, c.stripe_count);
+    put16(out, if c.stripes.is_empty() { OFFSET_ANY } else { generation });
+    if let Some(PoolName(name)) = &c.pool {
+        let mut padded = [0; POOL_NAME_BYTES_MAX + 1];
+        padded[..name.len()].copy_from_slice(name.as_bytes());
+        out.extend_from_slice(&padded);
+    }
+    for (stripe, ost) in (0u32..).zip(&c.stripes) {
+        let object = object_fid(fid, c.id, stripe);
+        put64(out, object.seq);
+        put32(out, object.oid);
+        put32(out, object.ver);
+        put32(out, 0);
+        put32(out, u32::from(ost.0));
+    }
+}
+
+/// The FID shown for an object: that of its file, with component and stripe (2,000 at most: 11 bits) as version.
+pub fn object_fid(file: Fid, instance: u32, stripe: u32) -> Fid {
+    Fid { ver: instance << 11 | stripe, ..file }
+}
+
+/// Reads a value. An empty one is an empty layout.
+///
+/// # Errors
+/// [`LovEaError`]; allocates no more than `bytes` justifies.
+pub fn decode(bytes: &[u8]) -> Result<LovEa, LovEaError> {
+    if bytes.is_empty() {
+        return Ok(LovEa { layout: Layout::default(), first: Vec::new() });
+    }
+    if bytes.len() > limits::XATTR_VALUE_BYTES_MAX {
+        return Err(LovEaError::Long(bytes.len()));
+    }
+    if get32(bytes, 0)? == LOV_MAGIC_COMP_V1 {
+        return composite(bytes);
+    }
+    let Blob { component, generation, first } = blob(bytes)?;
+    Ok(LovEa { layout: Layout { generation: generation.into(), components: vec![component] }, first: vec![first] })
+}
+
+fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
+    let size = get32(bytes, 4)? as usize;
+    if size > bytes.len() {
+        return Err(LovEaError::Short(bytes.len()));
+    }
+    if size < bytes.len() {
+        return Err(LovEaError::Long(bytes.len()));
+    }
+    let generation = get32(bytes, 8)?;
+    let entries = usize::from(get16(bytes, 14)?);
+    if entries > limits::COMPONENTS_MAX {
+        return Err(LovEaError::Field { field: "lcm_entry_count", value: entries as u64 });
+    }
+    let mirrors = u32::from(get16(bytes, 16)?) + 1;
+    if mirrors > 1 {
+        return Err(LovEaError::Mirrors(mirrors));
+    }
+    let (mut components, mut first) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+    for i in 0..entries {
+        let at = COMP_BYTES + ENTRY_BYTES * i;
+        let (id, start, end) = (get32(bytes, at)?, get64(bytes, at + 8)?, get64(bytes, at + 16)?);
+        let (offset, len) = (get32(bytes, at + 24)? as usize, get32(bytes, at + 28)? as usize);
+        let part = bytes.get(offset..offset.saturating_add(len)).ok_or(LovEaError::Short(bytes.len()))?;
+        let blob = blob(part)?;
+        // A specification has no numbers yet: they follow the order.
+        let id = if id == 0 { i as u32 + 1 } else { id };
+        components.push(Component { id, start, end, ..blob.component });
+        first.push(blob.first);
+    }
+    Ok(LovEa { layout: Layout { generation, components }, first })
+}
+
+struct Blob {
+    component: Component,
+    generation: u16,
+    first: Option<TargetIndex>,
+}
+
+fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
+    let header = match get32(bytes, 0)? {
+        LOV_MAGIC_V1 => V1_BYTES,
+        LOV_MAGIC_V3 | LOV_MAGIC_SPECIFIC => V3_BYTES,
+        other => return Err(LovEaError::Magic(other)),
+    };
+    if bytes.len() < header {
+        return Err(LovEaError::Short(bytes.len()));
+    }
+    let word = get32(bytes, 4)?;
+    let pattern = match word & !LOV_PATTERN_OVERSTRIPING {
+        // A user who does not care sends 0.
+        0 | LOV_PATTERN_RAID0 => Pattern::Raid0,
+        LOV_PATTERN_MDT => Pattern::Mdt,
+        _ => return Err(LovEaError::Pattern(word)),
+    };
+    let stripe_size = get32(bytes, 24)?;
+    let stripe_count = get16(bytes, 28)?;
+    let tail = get16(bytes, 30)?;
+    let pool = match bytes[V1_BYTES..header].split(|b| *b == 0).next() {
+        None | Some([]) => None,
+        Some(name) => Some(std::str::from_utf8(name).ok().and_then(PoolName::new).ok_or(LovEaError::Pool)?),
+    };
+    let objects = &bytes[header..];
+    let stripes = match objects.len() {
+        0 => Vec::new(),
+        n if n == OBJECT_BYTES * usize::from(stripe_count) => {
+            let index = |o: &[u8]| -> Result<TargetIndex, LovEaError> {
+                let index = get32(o, 20)?;
+                let field = |_| LovEaError::Field { field: "l_ost_idx", value: index.into() };
+                u16::try_from(index).map(TargetIndex).map_err(field)
+            };
+            objects.chunks_exact(OBJECT_BYTES).map(index).collect::<Result<_, _>>()?
+        }
+        n if n < OBJECT_BYTES * usize::from(stripe_count) => return Err(LovEaError::Short(bytes.len())),
+        _ => return Err(LovEaError::Long(bytes.len())),
+    };
+    let bare = stripes.is_empty();
+    let overstriped = word & LOV_PATTERN_OVERSTRIPING != 0;
+    let component =
+        Component { id: 1, start: 0, end: EOF, pattern, stripe_size, stripe_count, overstriped, pool, stripes };
+    let first = (bare && tail != OFFSET_ANY && pattern == Pattern::Raid0).then_some(TargetIndex(tail));
+    Ok(Blob { component, generation: if bare { 0 } else { tail }, first })
+}
+
+fn put16(out: &mut Vec<u8>, n: u16) {
+    out.extend_from_slice(&n.to_le_bytes());
+}
+
+fn put32(out: &mut Vec<u8>, n: u32) {
+    out.extend_from_slice(&n.to_le_bytes());
+}
+
+fn put64(out: &mut Vec<u8>, n: u64) {
+    out.extend_from_slice(&n.to_le_bytes());
+}
+
+fn get<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], LovEaError> {
+    let slice = bytes.get(at..at + N).ok_or(LovEaError::Short(bytes.len()))?;
+    Ok(slice.try_into().expect("as long as asked for"))
+}
+
+fn get16(bytes: &[u8], at: usize) -> Result<u16, LovEaError> {
+    get(bytes, at).map(u16::from_le_bytes)
+}
+
+fn get32(bytes: &[u8], at: usize) -> Result<u32, LovEaError> {
+    get(bytes, at).map(u32::from_le_bytes)
+}
+
+fn get64(bytes: &[u8], at: usize) -> Result<u64, LovEaError> {
+    get(bytes, at).map(u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{any_layout, pfl, plain};
+    use proptest::prelude::*;
+
+    const FID: Fid = Fid { seq: 0x2_0000_0401, oid: 3, ver: 0 };
+
+    #[test]
+    fn a_plain_file_has_the_well_known_bytes() {
+        let bytes = encode(&plain(&[1, 4]), FID);
+        assert_eq!(bytes.len(), 32 + 2 * 24);
+        assert_eq!(bytes[..8], [0xd0, 0x0b, 0xd1, 0x0b, 1, 0, 0, 0]);
+        assert_eq!(bytes[8..24], [3, 0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(bytes[24..32], [0, 0, 1, 0, 2, 0, 1, 0]);
+        assert_eq!(bytes[32..56], [1, 4, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(bytes[68..72], [1, 8, 0, 0]);
+    }
+
+    #[test]
+    fn a_composite_file_has_header_entries_and_blobs() {
+        let bytes = encode(&pfl(), FID);
+        assert_eq!(get32(&bytes, 0), Ok(LOV_MAGIC_COMP_V1));
+        assert_eq!(get32(&bytes, 4), Ok(bytes.len() as u32));
+        assert_eq!((get16(&bytes, 14), get16(&bytes, 16)), (Ok(4), Ok(0)));
+        // DoM: instantiated, no stripes. The last one: neither objects nor flag.
+        assert_eq!((get32(&bytes, 32 + 4), get32(&bytes, 32 + 3 * 48 + 4)), (Ok(LCME_FL_INIT), Ok(0)));
+        let third = get32(&bytes, 32 + 2 * 48 + 24).unwrap() as usize;
+        assert_eq!(get32(&bytes, third), Ok(LOV_MAGIC_V3));
+        assert_eq!(&bytes[third + 32..third + 38], b"flash\0");
+    }
+
+    #[test]
+    fn what_setstripe_sends_is_understood() {
+        // lfs setstripe -c 2 -S 1M -i 3 -p ssd
+        let mut bytes = encode(&plain(&[]), Fid::NONE);
+        bytes[..4].copy_from_slice(&LOV_MAGIC_V3.to_le_bytes());
+        bytes[24..28].copy_from_slice(&(1u32 << 20).to_le_bytes());
+        bytes[28..32].copy_from_slice(&[2, 0, 3, 0]);
+        bytes.extend_from_slice(b"ssd\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        let ea = decode(&bytes).unwrap();
+        assert_eq!(ea.first, [Some(TargetIndex(3))]);
+        let c = &ea.layout.components[0];
+        assert_eq!((c.stripe_size, c.stripe_count, c.stripes.len()), (1 << 20, 2, 0));
+        assert_eq!(c.pool, Some(PoolName("ssd".into())));
+        // lfs setstripe -o 5,1
+        bytes[..4].copy_from_slice(&LOV_MAGIC_SPECIFIC.to_le_bytes());
+        for ost in [5u8, 1] {
+            let mut object = [0; 24];
+            object[20] = ost;
+            bytes.extend_from_slice(&object);
+        }
+        assert_eq!(decode(&bytes).unwrap().layout.components[0].stripes, [TargetIndex(5), TargetIndex(1)]);
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused() {
+        let good = encode(&pfl(), FID);
+        let with = |at: usize, new: &[u8]| {
+            let mut bytes = good.clone();
+            bytes[at..at + new.len()].copy_from_slice(new);
+            decode(&bytes)
+        };
+        assert_eq!(with(0, &0x0BD7_0BD0u32.to_le_bytes()), Err(LovEaError::Magic(0x0BD7_0BD0)));
+        assert_eq!(with(16, &[1, 0]), Err(LovEaError::Mirrors(2)));
+        assert!(matches!(with(14, &[65, 0]), Err(LovEaError::Field { .. })));
+        assert!(matches!(with(4, &[255]), Err(LovEaError::Short(_) | LovEaError::Long(_))));
+        assert!(matches!(with(32 + 24, &u32::MAX.to_le_bytes()), Err(LovEaError::Short(_))));
+        let mut released = encode(&plain(&[1]), FID);
+        released[7] = 0x80;
+        assert_eq!(decode(&released), Err(LovEaError::Pattern(0x8000_0001)));
+        let mut wide = encode(&plain(&[1]), FID);
+        wide[32 + 22] = 1;
+        assert!(matches!(decode(&wide), Err(LovEaError::Field { field: "l_ost_idx", .. })));
+        assert_eq!(decode(&wide[..40]), Err(LovEaError::Short(40)));
+        assert_eq!(decode(&[]).unwrap().layout, Layout::default());
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(mut layout in any_layout()) {
+            // What the form cannot say: numbers and high generations of plain files; any generation of bare ones.
+            if layout.is_plain() {
+                layout.components[0].id = 1;
+                layout.generation &= if layout.components[0].stripes.is_empty() { 0 } else { 0xffff };
+            }
+            if layout.components.is_empty() {
+                layout.generation = 0;
+            }
+            let n = layout.components.len();
+            prop_assert_eq!(decode(&encode(&layout, FID)), Ok(LovEa { layout, first: vec![None; n] }));
+        }
+
+        #[test]
+        fn garbage_never_panics(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), magic in 0usize..4) {
+            let magic = [LOV_MAGIC_V1, LOV_MAGIC_V3, LOV_MAGIC_SPECIFIC, LOV_MAGIC_COMP_V1][magic];
+            let n = bytes.len().min(4);
+            bytes[..n].copy_from_slice(&magic.to_le_bytes()[..n]);
+            let _ = decode(&bytes);
+        }
+
+        #[test]
+        fn one_changed_byte_never_panics(layout in any_layout(), at: usize, value: u8) {
+            let mut bytes = encode(&layout, FID);
+            if !bytes.is_empty() {
+                let at = at % bytes.len();
+                bytes[at] = value;
+                let _ = decode(&bytes);
+            }
+        }
+
+        #[test]
+        fn object_fids_differ(a in (1u32..5000, 0u32..2000), b in (1u32..5000, 0u32..2000)) {
+            prop_assert_eq!(object_fid(FID, a.0, a.1) == object_fid(FID, b.0, b.1), a == b);
+        }
+    }
+}
