@@ -123,7 +123,7 @@ pub enum Tag {
 
 /// The FID of an inode, orphan or writer key.
 pub fn fid_of(key: &[u8]) -> Option<Fid> {
-    Some(Fid::from_be_bytes(*key.get(1..)?.as_array()?))
+    Some(Fid::from_be_bytes(key.get(1..)?.try_into().ok()?))
 }
 
 /// The name in an entry or xattr key.

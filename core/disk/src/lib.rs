@@ -4,5 +4,6 @@
 //! the order of writes and the argument per crash point.
 
 pub mod checksum;
+pub mod config;
 pub mod journal;
 pub mod superblock;
