@@ -1,6 +1,6 @@
 //! Bytes in a store that nobody can have written, and the checksum that finds them.
 
-use crc_fast::{CrcAlgorithm, checksum};
+use crate::checksum::crc32c;
 
 /// A record is not what was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -48,10 +48,6 @@ pub enum Damaged {
 /// Bytes of the checksum in front of every record.
 pub const CRC_BYTES: usize = 4;
 
-/// crc32c.
-fn crc32c(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
 
 /// Writes the checksum of everything behind it into the first four bytes of a record.
 ///

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Compares `bytes` with `golden/NAME.hex`, 16 bytes a line.
 pub fn check(name: &str, bytes: &[u8]) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.hex"));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/golden").join(format!("{name}.hex"));
     let mut hex = String::new();
     for line in bytes.chunks(16) {
         line.iter().for_each(|b| write!(hex, "{b:02x}").expect("a string takes all"));

@@ -1,9 +1,20 @@
 //! Every byte in a store: superblock, journal, records. Encoders and bounded decoders; no I/O.
 //!
 //! Numbers are little endian (keys that need byte order are big endian and say so). `docs/store.md` has the tables,
-//! the order of writes and the argument per crash point.
+//! the order of writes and the argument per crash point; `docs/formats-mdt.md` those of a metadata target.
 
 pub mod checksum;
 pub mod config;
+pub mod damaged;
+pub mod destroy_log;
+pub mod dirent;
+pub mod inode;
 pub mod journal;
+pub mod key;
+pub mod mark;
+pub mod mdt_state;
 pub mod superblock;
+pub mod xattr;
+
+#[cfg(test)]
+mod golden;
