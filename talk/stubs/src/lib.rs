@@ -2,4 +2,5 @@
 
 pub mod mdc;
 pub mod mgc;
+mod misfit;
 pub mod osc;

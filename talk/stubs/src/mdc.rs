@@ -1,5 +1,6 @@
 //! Typed calls to a metadata target.
 
+use crate::misfit::unexpected;
 use bytes::Bytes;
 use layout::layout::Layout;
 use rpc::error::RpcError;
@@ -7,7 +8,6 @@ use rpc::import::Import;
 use std::sync::Arc;
 use types::attr::{SetAttr, Statfs};
 use types::credentials::Credentials;
-use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::Flock;
 use types::name::Name;
@@ -324,14 +324,4 @@ impl Mdc {
             other => Err(unexpected(&self.import, &other)),
         }
     }
-}
-
-fn unexpected(import: &Import, reply: &dyn std::fmt::Debug) -> RpcError {
-    RpcError::Refused { target: import.target(), errno: unexpected_reply(reply) }
-}
-
-/// A target answered an operation with the reply of another: a protocol error of the peer.
-fn unexpected_reply(reply: &dyn std::fmt::Debug) -> Errno {
-    tracing::error!(?reply, "reply does not fit the operation");
-    Errno::EPROTO
 }

@@ -1,10 +1,10 @@
 //! Typed calls to the MGS.
 
+use crate::misfit::unexpected;
 use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
 use types::credentials::Credentials;
-use types::errno::Errno;
 use wire::message::{Op, OpReply};
 use wire::mgs::{FsConfig, MgsOp, MgsReply};
 
@@ -76,14 +76,4 @@ impl Mgc {
             other => Err(unexpected(&self.import, &other)),
         }
     }
-}
-
-fn unexpected(import: &Import, reply: &dyn std::fmt::Debug) -> RpcError {
-    RpcError::Refused { target: import.target(), errno: unexpected_reply(reply) }
-}
-
-/// A target answered an operation with the reply of another: a protocol error of the peer.
-fn unexpected_reply(reply: &dyn std::fmt::Debug) -> Errno {
-    tracing::error!(?reply, "reply does not fit the operation");
-    Errno::EPROTO
 }

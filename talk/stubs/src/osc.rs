@@ -1,12 +1,12 @@
 //! Typed calls to an object target.
 
+use crate::misfit::unexpected;
 use bytes::Bytes;
 use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
 use types::attr::Statfs;
 use types::credentials::Credentials;
-use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};
 use wire::message::{Op, OpReply};
 use wire::ost::{OstOp, OstReply, PunchKind};
@@ -115,14 +115,4 @@ impl Osc {
             other => Err(unexpected(&self.import, &other)),
         }
     }
-}
-
-fn unexpected(import: &Import, reply: &dyn std::fmt::Debug) -> RpcError {
-    RpcError::Refused { target: import.target(), errno: unexpected_reply(reply) }
-}
-
-/// A target answered an operation with the reply of another: a protocol error of the peer.
-fn unexpected_reply(reply: &dyn std::fmt::Debug) -> Errno {
-    tracing::error!(?reply, "reply does not fit the operation");
-    Errno::EPROTO
 }
