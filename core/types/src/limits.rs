@@ -68,3 +68,13 @@ pub const FLOCKS_PER_RESOURCE_MAX: usize = 65_536;
 pub const CLIENTS_MAX: usize = 16_384;
 /// Targets of one kind in a file system.
 pub const TARGETS_MAX: usize = 4096;
+/// Objects in one Destroy or Sync operation (24 bytes each).
+pub const OBJECTS_PER_OP_MAX: usize = 65_536;
+/// Inodes in one Revoke callback (20 bytes each).
+pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
+/// Object files that one target keeps open (below the usual soft limit of 1,024 descriptors).
+pub const OBJECT_FILES_OPEN_MAX: usize = 512;
+/// Object files with unsynced data that are remembered by name; beyond it the whole volume is synced.
+pub const OBJECT_FILES_UNSYNCED_MAX: usize = 65_536;
+/// Unsynced object files up to which each is synced by itself; beyond it one syncfs costs less.
+pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;

@@ -11,8 +11,14 @@
 pub mod batch;
 pub mod engine;
 pub mod error;
+pub mod journal;
+pub mod journalled;
 pub mod memory;
 pub mod merge;
+pub mod objects;
+pub mod open_files;
 pub mod progress;
 pub mod store;
+pub mod tree;
 pub mod tx;
+pub mod unsynced;

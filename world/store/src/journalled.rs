@@ -1,0 +1,524 @@
+//! The engine of real targets: a journal makes batches durable, LMDB takes them over in the background.
+//!
+//! A batch is durable once it is appended to the journal: one sequential write, one sync. It then stays in memory as a
+//! layer over the tree until the applier thread has merged it, with what else is waiting, into one synced LMDB
+//! transaction; only then is its space in the ring free. So a commit costs the same in a create storm as alone, and
+//! the ring's size bounds both the memory behind and the replay at open. A batch larger than the ring goes straight into
+//! the tree. At open, what the journal holds becomes layers again: a store is in service before the tree has caught up.
+//!
+//! Reads: layers newest first, then a snapshot of the tree. A snapshot is used only with layers that are at least as new;
+//! after each tree commit layers and snapshots change together, under one lock.
+//!
+//! Thread: `store apply`, started by `open`, ended by `close` (or when the engine is dropped, then without applying:
+//! that is what the journal is for).
+
+use crate::batch::{Batch, Found, hash};
+use crate::engine::{Engine, EngineSpace, Fence, Visit};
+use crate::error::StoreError;
+use crate::journal::{self, Journal};
+use crate::merge::Layers;
+use crate::tree::{Reader, Tree};
+use disk::journal::Applied;
+use env::Env;
+use env::clock::Monotonic;
+use parking_lot::{Condvar, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use types::errno::Errno;
+use types::limits;
+use types::session::Transno;
+
+/// Layers beyond which small neighbours are merged, so that a read that finds nothing stays cheap.
+const LAYERS_MAX: usize = 8;
+/// Pause before a full disk is tried again.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
+/// A key after all keys.
+const KEY_END: [u8; 512] = [0xff; 512];
+/// Share of the capacity kept for deleting, and its bounds in bytes.
+const RESERVE_SHARE: u64 = 16;
+const RESERVE_BYTES_MAX: u64 = 256 << 20;
+
+/// Settings of the engine.
+#[derive(Clone, Debug)]
+pub struct JournalledOptions {
+    /// Size of the journal at creation, bytes.
+    pub journal_bytes: u64,
+    /// Largest size of the tree, bytes; `None`: what the volume has.
+    pub bytes_max: Option<u64>,
+    /// Age of a layer at which the applier takes it unasked.
+    pub apply_interval: Duration,
+    /// Bytes of layers at which it starts at once; at most a fraction of the journal.
+    pub apply_bytes: u64,
+}
+
+impl Default for JournalledOptions {
+    fn default() -> JournalledOptions {
+        JournalledOptions {
+            journal_bytes: limits::JOURNAL_BYTES,
+            bytes_max: None,
+            apply_interval: Duration::from_secs(1),
+            apply_bytes: limits::JOURNAL_BYTES / 4,
+        }
+    }
+}
+
+/// Batches that are durable in the journal and not yet in the tree.
+#[derive(Clone)]
+struct Layer {
+    batch: Arc<Batch>,
+    sequence: u64,
+    /// Journal position behind it.
+    end: u64,
+}
+
+struct View {
+    /// Oldest first.
+    layers: Arc<Vec<Layer>>,
+    /// The first so many are being applied.
+    applying: usize,
+    /// Unused snapshots, all good for `layers`.
+    readers: Vec<Reader>,
+    /// Grows with each tree commit: older snapshots are thrown away.
+    generation: u64,
+    /// `None` once closed.
+    tree: Option<Tree>,
+    applied: Applied,
+    oldest: Option<Monotonic>,
+    bytes: u64,
+    /// Somebody waits for the applier.
+    urgent: bool,
+    stop: Stop,
+    failure: Option<StoreError>,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    No,
+    /// Apply everything, then end.
+    Rest,
+    /// End at once.
+    Drop,
+}
+
+struct Shared {
+    env: Env,
+    dir: PathBuf,
+    options: JournalledOptions,
+    journal: Mutex<Journal>,
+    fence: Mutex<Fence>,
+    view: Mutex<View>,
+    /// Wakes the applier.
+    work: Condvar,
+    /// Wakes those who wait for the applier.
+    done: Condvar,
+}
+
+/// Journal and tree of one target.
+pub struct Journalled {
+    shared: Arc<Shared>,
+}
+
+fn journal_path(dir: &Path) -> PathBuf {
+    dir.join("journal")
+}
+
+fn tree_path(dir: &Path) -> PathBuf {
+    dir.join("tree")
+}
+
+impl Journalled {
+    /// Makes an empty engine in `dir`, which must exist. Durable when this returns.
+    ///
+    /// # Errors
+    /// There is one already, or the disk refuses.
+    pub fn create(env: &Env, dir: &Path, store: u128, options: &JournalledOptions) -> Result<(), StoreError> {
+        journal::create(env, &journal_path(dir), options.journal_bytes)?;
+        let capacity = journal::capacity(env, &journal_path(dir))?;
+        Tree::create(env, &tree_path(dir), &Applied { store, capacity, clean: true, ..Applied::default() })?;
+        env.disk.sync_dir(dir).map_err(StoreError::io("sync", dir))
+    }
+
+    /// Opens the engine in `dir`; `store` is the uuid it was made with.
+    ///
+    /// # Errors
+    /// Damaged, foreign, or the disk refuses.
+    pub fn open(env: &Env, dir: &Path, store: u128, options: JournalledOptions) -> Result<Arc<Journalled>, StoreError> {
+        let (tree, applied) = Tree::open(env, &tree_path(dir), store)?;
+        let (journal, recovered) = Journal::open(env, &journal_path(dir), &applied)?;
+        let mut layers = Vec::new();
+        for r in recovered {
+            layers.push(Layer { batch: r.batch, sequence: r.sequence, end: r.end });
+            while let Some(at) = smallest_pair(&layers, 0) {
+                let merged = merge(&layers[at], &layers[at + 1]);
+                layers.splice(at..at + 2, [merged]);
+            }
+        }
+        if applied.clean {
+            // From the first change on the journal must be searched again after a crash.
+            tree.apply(Layers::new(std::iter::empty(), &[], &[]), &Applied { clean: false, ..applied })?;
+        }
+        let view = View {
+            bytes: layers.iter().map(|l| l.batch.bytes() as u64).sum(),
+            oldest: (!layers.is_empty()).then(|| env.clock.now()),
+            layers: Arc::new(layers),
+            applying: 0,
+            readers: Vec::new(),
+            generation: 0,
+            tree: Some(tree),
+            applied: Applied { clean: false, ..applied },
+            urgent: false,
+            stop: Stop::No,
+            failure: None,
+            ended: false,
+        };
+        let shared = Arc::new(Shared {
+            env: env.clone(),
+            dir: dir.to_owned(),
+            options,
+            journal: Mutex::new(journal),
+            fence: Mutex::new(Fence::default()),
+            view: Mutex::new(view),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        });
+        let theirs = shared.clone();
+        env.tasks.spawn_thread("store apply", Box::new(move || theirs.run()));
+        Ok(Arc::new(Journalled { shared }))
+    }
+
+    /// Bytes that are durable in the journal and not yet in the tree.
+    pub fn bytes_behind(&self) -> u64 {
+        self.shared.view.lock().bytes
+    }
+}
+
+impl Drop for Journalled {
+    fn drop(&mut self) {
+        let mut view = self.shared.view.lock();
+        if view.stop == Stop::No {
+            view.stop = Stop::Drop;
+        }
+        self.shared.work.notify_one();
+    }
+}
+
+impl Engine for Journalled {
+    fn get(&self, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
+        let snapshot = self.shared.snapshot()?;
+        let hash = hash(key);
+        for layer in snapshot.layers.iter().rev() {
+            match layer.batch.get_hashed(hash, key) {
+                Found::Unknown => {}
+                Found::Deleted => return Ok(false),
+                Found::Value(value) => {
+                    f(value);
+                    return Ok(true);
+                }
+            }
+        }
+        snapshot.tree().get(snapshot.reader(), key, f)
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], f: &mut Visit<'_>) -> Result<(), StoreError> {
+        if start >= end {
+            return Ok(());
+        }
+        let snapshot = self.shared.snapshot()?;
+        Layers::new(snapshot.layers.iter().rev().map(|l| &*l.batch), start, end)
+            .scan_over(|visit| snapshot.tree().scan(snapshot.reader(), start, end, visit), f)
+    }
+
+    fn commit(&self, batch: &Arc<Batch>, fence: Fence) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let mut journal = shared.journal.lock();
+        let current = *shared.fence.lock();
+        if fence < current {
+            return Err(StoreError::Fenced { ours: fence.0, current: current.0 });
+        }
+        let bytes = Journal::record_bytes(batch);
+        if bytes > journal.capacity() {
+            return shared.commit_to_tree(&mut journal, batch);
+        }
+        shared.wait_for_room(&journal, bytes)?;
+        if let Err(error) = journal.append(batch, fence.0) {
+            shared.view.lock().failure = Some(StoreError::Poisoned { cause: error.to_string().into() });
+            shared.done.notify_all();
+            return Err(error);
+        }
+        shared.push(Layer { batch: batch.clone(), sequence: journal.sequence(), end: journal.head() });
+        Ok(())
+    }
+
+    fn claim(&self, fence: Fence) -> Result<(), StoreError> {
+        let mut current = self.shared.fence.lock();
+        if fence < *current {
+            return Err(StoreError::Fenced { ours: fence.0, current: current.0 });
+        }
+        *current = fence;
+        Ok(())
+    }
+
+    fn last_transno(&self) -> Transno {
+        let view = self.shared.view.lock();
+        view.layers.last().map_or(Transno(view.applied.transno), |l| l.batch.transno())
+    }
+
+    fn space(&self) -> Result<EngineSpace, StoreError> {
+        let shared = &self.shared;
+        let snapshot = shared.snapshot()?;
+        let (used, file) = snapshot.tree().bytes(snapshot.reader())?;
+        let behind = shared.view.lock().bytes;
+        let volume =
+            shared.env.disk.space(&shared.dir).map_err(StoreError::io("look at the volume of", &shared.dir))?;
+        let most = file.max(used) + volume.bytes_available;
+        let capacity = shared.options.bytes_max.map_or(most, |max| max.min(most));
+        // What is behind may take twice its size: pages split half full.
+        Ok(EngineSpace {
+            used: used + behind * 2,
+            capacity,
+            reserved: (capacity / RESERVE_SHARE).min(RESERVE_BYTES_MAX),
+        })
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let mut view = self.shared.view.lock();
+        if view.stop == Stop::No {
+            view.stop = Stop::Rest;
+        }
+        self.shared.work.notify_one();
+        while !view.ended {
+            self.shared.done.wait(&mut view);
+        }
+        // The last handles of LMDB go here, so that the folder can be opened again at once.
+        view.readers.clear();
+        view.tree = None;
+        match &view.failure {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Layers and tree as they belong together.
+struct Snapshot<'a> {
+    shared: &'a Shared,
+    layers: Arc<Vec<Layer>>,
+    tree: Option<(Tree, Reader)>,
+    generation: u64,
+}
+
+impl Snapshot<'_> {
+    fn tree(&self) -> &Tree {
+        &self.tree.as_ref().expect("taken only in drop").0
+    }
+
+    fn reader(&self) -> &Reader {
+        &self.tree.as_ref().expect("taken only in drop").1
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        if let Some((_, reader)) = self.tree.take() {
+            let mut view = self.shared.view.lock();
+            if view.generation == self.generation && view.tree.is_some() {
+                view.readers.push(reader);
+            }
+        }
+    }
+}
+
+/// Two neighbours worth merging, not among the first `from`: the pair that is smallest together.
+fn smallest_pair(layers: &[Layer], from: usize) -> Option<usize> {
+    let free = layers.get(from..)?;
+    if free.len() <= LAYERS_MAX {
+        return None;
+    }
+    let size = |i: usize| free[i].batch.bytes() + free[i + 1].batch.bytes();
+    (0..free.len() - 1).min_by_key(|i| size(*i)).map(|i| from + i)
+}
+
+fn merge(older: &Layer, newer: &Layer) -> Layer {
+    let mut batch = Batch::new();
+    for (key, value) in older.batch.iter().chain(newer.batch.iter()) {
+        match value {
+            Some(value) => batch.put(key, value),
+            None => batch.delete(key),
+        }
+    }
+    batch.set_transno(newer.batch.transno());
+    batch.freeze();
+    Layer { batch: Arc::new(batch), sequence: newer.sequence, end: newer.end }
+}
+
+impl Shared {
+    fn snapshot(&self) -> Result<Snapshot<'_>, StoreError> {
+        let mut view = self.view.lock();
+        let tree = view.tree.clone().ok_or(StoreError::Closed)?;
+        // A snapshot begun now may be newer than the layers being applied, never older: what both have is the same.
+        let reader = match view.readers.pop() {
+            Some(reader) => reader,
+            None => tree.reader()?,
+        };
+        Ok(Snapshot {
+            shared: self,
+            layers: view.layers.clone(),
+            tree: Some((tree, reader)),
+            generation: view.generation,
+        })
+    }
+
+    fn wait_for_room(&self, journal: &Journal, bytes: u64) -> Result<(), StoreError> {
+        let mut view = self.view.lock();
+        loop {
+            if let Some(failure) = &view.failure {
+                return Err(failure.clone());
+            }
+            if view.stop != Stop::No {
+                return Err(StoreError::Closed);
+            }
+            if journal.head() - view.applied.next + bytes <= journal.capacity() {
+                return Ok(());
+            }
+            view.urgent = true;
+            self.work.notify_one();
+            self.done.wait(&mut view);
+        }
+    }
+
+    /// A durable batch becomes the newest layer.
+    fn push(&self, layer: Layer) {
+        let mut view = self.view.lock();
+        view.bytes += layer.batch.bytes() as u64;
+        Arc::make_mut(&mut view.layers).push(layer);
+        if view.oldest.is_none() {
+            view.oldest = Some(self.env.clock.now());
+        }
+        self.work.notify_one();
+        let Some(at) = smallest_pair(&view.layers, view.applying) else { return };
+        let pair = [view.layers[at].clone(), view.layers[at + 1].clone()];
+        drop(view);
+        let merged = merge(&pair[0], &pair[1]);
+        let mut view = self.view.lock();
+        // Meanwhile the applier may have taken them, or applied others before them.
+        let place = view.layers.iter().position(|l| Arc::ptr_eq(&l.batch, &pair[0].batch));
+        let Some(at) = place.filter(|at| *at >= view.applying) else { return };
+        let before = (pair[0].batch.bytes() + pair[1].batch.bytes()) as u64;
+        view.bytes = view.bytes - before + merged.batch.bytes() as u64;
+        Arc::make_mut(&mut view.layers).splice(at..at + 2, [merged]);
+    }
+
+    /// A batch larger than the ring: waits until the tree has everything older, then for the tree to have this too.
+    fn commit_to_tree(&self, journal: &mut Journal, batch: &Arc<Batch>) -> Result<(), StoreError> {
+        self.wait_until_applied(journal.sequence())?;
+        let sequence = journal.skip();
+        self.push(Layer { batch: batch.clone(), sequence, end: journal.head() });
+        self.wait_until_applied(sequence)
+    }
+
+    fn wait_until_applied(&self, sequence: u64) -> Result<(), StoreError> {
+        let mut view = self.view.lock();
+        while view.applied.sequence < sequence {
+            if let Some(failure) = &view.failure {
+                return Err(failure.clone());
+            }
+            if view.ended {
+                return Err(StoreError::Closed);
+            }
+            view.urgent = true;
+            self.work.notify_one();
+            self.done.wait(&mut view);
+        }
+        Ok(())
+    }
+
+    /// The applier thread.
+    fn run(&self) {
+        let mut view = self.view.lock();
+        let mut pause = Duration::ZERO;
+        loop {
+            if view.stop == Stop::Drop || view.failure.is_some() && view.stop != Stop::No {
+                break;
+            }
+            if !pause.is_zero() {
+                self.work.wait_for(&mut view, pause);
+                pause = Duration::ZERO;
+            } else if let Some(left) = self.due(&view) {
+                if left == Duration::MAX {
+                    self.work.wait(&mut view);
+                } else {
+                    self.work.wait_for(&mut view, left);
+                }
+                continue;
+            }
+            if view.layers.is_empty() || view.failure.is_some() {
+                if view.stop == Stop::No {
+                    view.oldest = None;
+                    view.urgent = false;
+                    continue;
+                }
+                break;
+            }
+            match self.apply_waiting(&mut view) {
+                Ok(()) => {}
+                Err(error) if error.errno() == Errno::ENOSPC && view.stop == Stop::No => {
+                    // Nothing was taken over and nothing is lost: the journal has it. Deleting makes room.
+                    tracing::warn!("apply: {error}; trying again until there is room");
+                    pause = FULL_PAUSE;
+                }
+                Err(error) => {
+                    tracing::error!("apply: {error}; the journal keeps what the tree has not");
+                    view.failure = Some(StoreError::Poisoned { cause: error.to_string().into() });
+                }
+            }
+            self.done.notify_all();
+        }
+        if view.stop == Stop::Rest && view.failure.is_none() {
+            let clean = Applied { clean: true, ..view.applied };
+            let tree = view.tree.clone();
+            let noted = tree.map_or(Ok(()), |t| t.apply(Layers::new(std::iter::empty(), &[], &[]), &clean));
+            view.failure = noted.err();
+        }
+        view.readers.clear();
+        view.tree = None;
+        view.ended = true;
+        self.done.notify_all();
+    }
+
+    /// `None`: the applier has something to do now; else how long until then.
+    fn due(&self, view: &View) -> Option<Duration> {
+        let bytes = self.options.apply_bytes.min(view.applied.capacity / 4);
+        if view.stop != Stop::No || view.failure.is_none() && (view.urgent || view.bytes >= bytes) {
+            return None;
+        }
+        let Some(oldest) = view.oldest else { return Some(Duration::MAX) };
+        let left = (oldest + self.options.apply_interval).saturating_sub(self.env.clock.now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Merges all layers into the tree.
+    fn apply_waiting(&self, view: &mut parking_lot::MutexGuard<'_, View>) -> Result<(), StoreError> {
+        let layers = view.layers.clone();
+        let (count, tree) = (layers.len(), view.tree.clone().ok_or(StoreError::Closed)?);
+        let last = layers.last().expect("checked by the caller");
+        let applied =
+            Applied { sequence: last.sequence, transno: last.batch.transno().0, next: last.end, ..view.applied };
+        view.applying = count;
+        view.urgent = false;
+        let done = parking_lot::MutexGuard::unlocked(view, || {
+            let all = Layers::new(layers.iter().rev().map(|l| &*l.batch), &[], &KEY_END);
+            tree.apply(all, &applied)
+        });
+        view.applying = 0;
+        done?;
+        view.applied = applied;
+        Arc::make_mut(&mut view.layers).drain(..count);
+        view.bytes = view.layers.iter().map(|l| l.batch.bytes() as u64).sum();
+        view.oldest = (!view.layers.is_empty()).then(|| self.env.clock.now());
+        view.readers.clear();
+        view.generation += 1;
+        Ok(())
+    }
+}

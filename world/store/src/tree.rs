@@ -1,0 +1,206 @@
+//! The tree: LMDB, which holds what the journal has handed over.
+//!
+//! Every commit of the tree is synced before the journal reuses the space of what it took over, so neither can be lost
+//! with the other. LMDB has no checksums of its own: each value ends with the crc32c of key and value (4 bytes), and a
+//! data file shorter than its own page count is refused before a read could fault on it.
+//! The files of LMDB are one of the two named exceptions to "all files through `env`".
+
+use crate::engine::Visit;
+use crate::error::StoreError;
+use crate::merge::Layers;
+use disk::checksum::crc32c_parts;
+use disk::journal::Applied;
+use env::Env;
+use heed::types::Bytes;
+use heed::{Database, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
+use std::io::Write;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use types::errno::Errno;
+
+/// Address space for the map, bytes. Only address space: what may be filled is decided by `Engine::space`.
+const MAP_BYTES: usize = 1 << 40;
+/// Readers at once: nested reads and threads.
+const READERS_MAX: u32 = 1024;
+/// Bytes of the checksum behind each value.
+const CRC_BYTES: usize = 4;
+const APPLIED_KEY: &[u8] = b"applied";
+
+/// A snapshot of the tree.
+pub type Reader = RoTxn<'static, WithoutTls>;
+
+/// The open tree; clones share it.
+#[derive(Clone)]
+pub struct Tree {
+    env: heed::Env<WithoutTls>,
+    records: Database<Bytes, Bytes>,
+    meta: Database<Bytes, Bytes>,
+    path: PathBuf,
+}
+
+impl Tree {
+    /// Makes an empty tree in the folder `path`.
+    ///
+    /// # Errors
+    /// The disk or LMDB refuses.
+    pub fn create(env: &Env, path: &Path, applied: &Applied) -> Result<(), StoreError> {
+        env.disk.create_dirs(path).map_err(StoreError::io("create", path))?;
+        let tree = Tree::start(path)?;
+        let mut txn = tree.env.write_txn().map_err(|e| tree.error("change", e))?;
+        tree.meta.put(&mut txn, APPLIED_KEY, &applied.encode()).map_err(|e| tree.error("change", e))?;
+        txn.commit().map_err(|e| tree.error("commit", e))?;
+        env.disk.sync_dir(path).map_err(StoreError::io("sync", path))
+    }
+
+    /// Opens the tree in the folder `path` and says how far it is.
+    ///
+    /// # Errors
+    /// It is missing, cut, damaged, or belongs to another store.
+    pub fn open(env: &Env, path: &Path, store: u128) -> Result<(Tree, Applied), StoreError> {
+        let file = path.join("data.mdb");
+        let damaged = |offset, reason: String| StoreError::Damaged { file: file.clone(), offset, reason };
+        let size = || -> Result<u64, StoreError> {
+            let open = env.disk.open(&file, env::disk::Open::Existing).map_err(StoreError::io("open", &file))?;
+            Ok(open.size_and_blocks().map_err(StoreError::io("look at", &file))?.0)
+        };
+        // LMDB takes an empty file for a new tree.
+        if size()? == 0 {
+            return Err(damaged(0, "it is empty".into()));
+        }
+        let tree = Tree::start(path)?;
+        let (pages, page) = (tree.env.info().last_page_number as u64 + 1, u64::from(tree.page_bytes()));
+        let needed = pages.saturating_mul(page);
+        if size()? < needed {
+            return Err(damaged(size()?, format!("it was cut: {needed} bytes are needed")));
+        }
+        let txn = tree.reader()?;
+        let bytes = tree.meta.get(&txn, APPLIED_KEY).map_err(|e| tree.error("read", e))?;
+        let applied = bytes.and_then(Applied::decode);
+        let applied = applied.ok_or_else(|| damaged(0, "the note of how far the tree is cannot be read".into()))?;
+        if applied.store != store {
+            return Err(damaged(0, "it belongs to another store".into()));
+        }
+        drop(txn);
+        Ok((tree, applied))
+    }
+
+    fn start(path: &Path) -> Result<Tree, StoreError> {
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(MAP_BYTES).max_readers(READERS_MAX).max_dbs(2);
+        // SAFETY: nobody changes the files beside LMDB: the target's lock keeps other processes out, heed refuses a
+        // second opening in this one, and no flag that weakens syncing is set.
+        let env = unsafe { options.open(path) }.map_err(|e| error(path, "open", e))?;
+        let start = |env: &heed::Env<WithoutTls>| {
+            let mut txn = env.write_txn()?;
+            let records = env.create_database(&mut txn, Some("records"))?;
+            let meta = env.create_database(&mut txn, Some("meta"))?;
+            txn.commit()?;
+            Ok((records, meta))
+        };
+        let (records, meta) = start(&env).map_err(|e| error(path, "open", e))?;
+        Ok(Tree { env, records, meta, path: path.to_owned() })
+    }
+
+    /// A snapshot of what is committed now.
+    ///
+    /// # Errors
+    /// Too many snapshots, or LMDB is broken.
+    pub fn reader(&self) -> Result<Reader, StoreError> {
+        self.env.clone().static_read_txn().map_err(|e| self.error("read", e))
+    }
+
+    /// Calls `f` with the value of `key` if there is one.
+    ///
+    /// # Errors
+    /// The record or the tree is damaged.
+    pub fn get(&self, reader: &Reader, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
+        match self.records.get(reader, key).map_err(|e| self.error("read", e))? {
+            None => Ok(false),
+            Some(stored) => {
+                f(self.checked(key, stored)?);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Visits records in order until `f` breaks.
+    ///
+    /// # Errors
+    /// A record or the tree is damaged.
+    pub fn scan(&self, reader: &Reader, start: &[u8], end: &[u8], f: &mut Visit<'_>) -> Result<(), StoreError> {
+        let bounds = (Bound::Included(start), Bound::Excluded(end));
+        for record in self.records.range(reader, &bounds).map_err(|e| self.error("read", e))? {
+            let (key, stored) = record.map_err(|e| self.error("read", e))?;
+            if f(key, self.checked(key, stored)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over changes in one synced transaction.
+    ///
+    /// # Errors
+    /// Nothing was taken over: the disk is full or refuses, or the tree is damaged.
+    pub fn apply(&self, changes: Layers<'_>, applied: &Applied) -> Result<(), StoreError> {
+        let mut txn = self.env.write_txn().map_err(|e| self.error("change", e))?;
+        for (key, value) in changes {
+            let done = match value {
+                None => self.records.delete(&mut txn, key).map(|_| ()),
+                Some(value) => self.records.put_reserved(&mut txn, key, value.len() + CRC_BYTES, |space| {
+                    space.write_all(value)?;
+                    space.write_all(&crc32c_parts(&[key, value]).to_le_bytes())
+                }),
+            };
+            done.map_err(|e| self.error("change", e))?;
+        }
+        self.meta.put(&mut txn, APPLIED_KEY, &applied.encode()).map_err(|e| self.error("change", e))?;
+        txn.commit().map_err(|e| self.error("commit", e))
+    }
+
+    /// (bytes of pages in use, bytes of the data file).
+    ///
+    /// # Errors
+    /// LMDB or the disk refuses.
+    pub fn bytes(&self, reader: &Reader) -> Result<(u64, u64), StoreError> {
+        let mut pages = 2;
+        for db in [&self.records, &self.meta] {
+            let stat = db.stat(reader).map_err(|e| self.error("read", e))?;
+            pages += stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+        }
+        let file = self.env.real_disk_size().map_err(|e| self.error("look at", e))?;
+        Ok((pages as u64 * u64::from(self.page_bytes()), file))
+    }
+
+    fn page_bytes(&self) -> u32 {
+        self.env.stat().page_size
+    }
+
+    /// The value without its checksum, if that is right.
+    fn checked<'t>(&self, key: &[u8], stored: &'t [u8]) -> Result<&'t [u8], StoreError> {
+        if let Some((value, crc)) = stored.split_last_chunk::<CRC_BYTES>() {
+            if u32::from_le_bytes(*crc) == crc32c_parts(&[key, value]) {
+                return Ok(value);
+            }
+        }
+        let offset = (stored.as_ptr() as u64).wrapping_sub(self.env.info().map_addr as u64);
+        let reason = format!("the record {} has a wrong checksum", key.escape_ascii());
+        Err(StoreError::Damaged { file: self.path.join("data.mdb"), offset, reason })
+    }
+
+    fn error(&self, action: &'static str, e: heed::Error) -> StoreError {
+        error(&self.path, action, e)
+    }
+}
+
+fn error(path: &Path, action: &'static str, e: heed::Error) -> StoreError {
+    let path = path.to_owned();
+    match e {
+        heed::Error::Io(io) => StoreError::Io { action, path, errno: Errno::from(&io) },
+        heed::Error::Mdb(MdbError::MapFull) => StoreError::Io { action, path, errno: Errno::ENOSPC },
+        heed::Error::Mdb(
+            reason @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid | MdbError::VersionMismatch),
+        ) => StoreError::Damaged { file: path.join("data.mdb"), offset: 0, reason: reason.to_string() },
+        other => StoreError::Tree { action, path, reason: other.to_string() },
+    }
+}
