@@ -3,8 +3,11 @@
 //! Within a process the values below travel as they are; over TCP they are encoded (little-endian structs with a
 //! variable tail). Nothing here performs I/O. `docs/formats.md` has the tables.
 
+mod bounded;
 pub mod checksum;
 pub mod client;
+pub mod codec;
+pub mod envelope;
 pub mod frame;
 #[cfg(test)]
 mod golden;
@@ -12,4 +15,5 @@ pub mod hello;
 pub mod mds;
 pub mod message;
 pub mod mgs;
+pub mod opcode;
 pub mod ost;

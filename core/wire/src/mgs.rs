@@ -8,6 +8,7 @@ pub struct TargetInfo {
     /// `sheen-OST0001`
     pub name: String,
     /// NIDs it is served at, best first.
+    #[serde(deserialize_with = "crate::bounded::vec")]
     pub nids: Vec<String>,
     /// UUID of the target's own store, so that a stranger cannot take its name.
     pub store: u128,
@@ -25,8 +26,10 @@ pub struct FsConfig {
     /// The cluster.
     pub cluster: u128,
     /// All targets ever registered, MDTs first, by index.
+    #[serde(deserialize_with = "crate::bounded::vec")]
     pub targets: Vec<TargetInfo>,
     /// Persistent parameters, `lctl set_param -P`, in the order set: (name pattern, value).
+    #[serde(deserialize_with = "crate::bounded::vec")]
     pub params: Vec<(String, String)>,
 }
 
@@ -34,7 +37,12 @@ pub struct FsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MgsOp {
     /// A target starts serving. `name` may lack its index ("sheen-MDT", "sheen-OST"): the MGS gives the next one.
-    Register { name: String, store: u128, nids: Vec<String> },
+    Register {
+        name: String,
+        store: u128,
+        #[serde(deserialize_with = "crate::bounded::vec")]
+        nids: Vec<String>,
+    },
     /// A target stops in order.
     Unregister { name: String, store: u128 },
     /// Configuration of a file system, at once if newer than `known`, else when it changes or after `wait_ms`.
@@ -55,5 +63,5 @@ pub enum MgsReply {
     /// Configuration.
     Config(FsConfig),
     /// (description, NID) of each client.
-    Clients(Vec<(String, String)>),
+    Clients(#[serde(deserialize_with = "crate::bounded::vec")] Vec<(String, String)>),
 }

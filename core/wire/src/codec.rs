@@ -1,0 +1,209 @@
+//! Requests and replies to bytes and back.
+//!
+//! A body is a fixed head and then the operations (or results), each an 8-byte header and its own bytes, padded to
+//! 8. Data of reads and writes is not in the body: it goes behind it as bulk, in the order of the operations, as the
+//! very `Bytes` it came in. Decoders believe nothing: counts are checked against the bytes that are left before
+//! memory is taken for them, and what is not understood is an error, never skipped.
+
+mod client;
+mod cursor;
+mod error;
+mod mds;
+mod mds_reply;
+mod mgs;
+mod ost;
+mod raw;
+mod session;
+#[cfg(test)]
+mod strategies;
+#[cfg(test)]
+mod tests;
+
+pub use error::DecodeError;
+
+use crate::client::ClientReply;
+use crate::message::{Op, OpReply, Reply, Request};
+use crate::opcode::{self, answer};
+use bytes::Bytes;
+use cursor::{Bulk, Reader, Writer, bits};
+use raw::{OpHeader, RawReply, RawRequest};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::limits::{GROUPS_MAX, OPS_PER_REQUEST_MAX};
+use types::session::{Transno, Xid};
+use zerocopy::little_endian::U32;
+
+/// A message ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Encoded {
+    /// Head and operations.
+    pub body: Bytes,
+    /// Data of writes or reads, in the order of the operations; none of them empty.
+    pub bulk: Vec<Bytes>,
+}
+
+impl Encoded {
+    /// Bytes of the bulk data together.
+    pub fn bulk_bytes(&self) -> usize {
+        self.bulk.iter().map(Bytes::len).sum()
+    }
+}
+
+/// To bytes. Of more than GROUPS_MAX supplementary groups the first ones travel.
+pub fn encode_request(request: &Request) -> Encoded {
+    let mut w = Writer::new(size_of::<RawRequest>() + 64 * request.ops.len());
+    let Credentials { uid, gid, groups } = &request.credentials;
+    let groups = &groups[..groups.len().min(GROUPS_MAX)];
+    w.put(&RawRequest {
+        xid: request.xid.0.into(),
+        xid_known: request.xid_known.0.into(),
+        replay: request.replay.0.into(),
+        flags: u32::from(bits([request.resent])).into(),
+        ops: cursor::len32(request.ops.len()),
+        target: request.target.into(),
+        groups: cursor::len32(groups.len()),
+        uid: (*uid).into(),
+        gid: (*gid).into(),
+    });
+    for group in groups {
+        w.put(&U32::new(*group));
+    }
+    w.pad();
+    for op in &request.ops {
+        match op {
+            Op::Mgs(op) => mgs::encode(op, &mut w),
+            Op::Mds(op) => mds::encode(op, &mut w),
+            Op::Ost(op) => ost::encode(op, &mut w),
+            Op::Client(op) => client::encode(op, &mut w),
+            Op::Connect(hello) => session::encode_connect(hello, &mut w),
+            Op::Disconnect | Op::Ping => w.op(opcode::number(op), 0, |_| ()),
+        }
+    }
+    w.finish()
+}
+
+/// From bytes.
+///
+/// # Errors
+/// Anything that [`encode_request`] would not have written.
+pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> {
+    let (mut r, mut bulk) = (Reader::new(&body), Bulk::new(bulk));
+    let head: &RawRequest = r.get()?;
+    let flags = u16::try_from(head.flags.get())
+        .map_err(|_| DecodeError::Field { field: "request flags", value: head.flags.get().into() })?;
+    let [resent] = cursor::unpack("request flags", flags)?;
+    let group_count = cursor::count(head.groups, "groups", GROUPS_MAX)?;
+    let groups = r.slice_of::<U32>(group_count)?.iter().map(|g| g.get()).collect();
+    r.skip_pad()?;
+    let op_count = cursor::count(head.ops, "operations", OPS_PER_REQUEST_MAX)?;
+    r.expect(op_count, size_of::<OpHeader>())?;
+    let mut ops = Vec::with_capacity(op_count);
+    for _ in 0..op_count {
+        let (header, mut body) = r.op()?;
+        ops.push(decode_op(header, &mut body, &mut bulk)?);
+        body.finish("operation")?;
+    }
+    r.finish("request")?;
+    bulk.finish()?;
+    Ok(Request {
+        target: head.target.decode()?,
+        xid: Xid(head.xid.get()),
+        xid_known: Xid(head.xid_known.get()),
+        resent,
+        replay: Transno(head.replay.get()),
+        credentials: Credentials { uid: head.uid.get(), gid: head.gid.get(), groups },
+        ops,
+    })
+}
+
+fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op, DecodeError> {
+    let (number, flags) = (header.number.get(), header.flags.get());
+    let row = opcode::row(number).ok_or(DecodeError::UnknownOp { number })?;
+    let plain = |op: Op| cursor::unpack::<0>(row.name, flags).map(|[]| op);
+    Ok(match number >> 8 {
+        0 => match number {
+            opcode::CONNECT => Op::Connect(session::decode_connect(flags, r)?),
+            opcode::DISCONNECT => plain(Op::Disconnect)?,
+            opcode::PING => plain(Op::Ping)?,
+            number => return Err(DecodeError::UnknownOp { number }),
+        },
+        1 => Op::Mgs(mgs::decode(number, flags, r)?),
+        2 => Op::Mds(mds::decode(number, flags, r)?),
+        3 => Op::Ost(ost::decode(number, flags, r, bulk)?),
+        _ => Op::Client(client::decode(number, flags, r)?),
+    })
+}
+
+/// To bytes.
+pub fn encode_reply(reply: &Reply) -> Encoded {
+    let mut w = Writer::new(size_of::<RawReply>() + 128 * reply.results.len());
+    w.put(&RawReply {
+        xid: reply.xid.0.into(),
+        transno: reply.transno.0.into(),
+        last_committed: reply.last_committed.0.into(),
+        results: cursor::len32(reply.results.len()),
+        zero: 0.into(),
+    });
+    for result in &reply.results {
+        match result {
+            // A failed operation: number 0, errno in the place of the flags. What is no errno becomes EIO.
+            Err(errno) => w.op(0, errno16(*errno), |_| ()),
+            Ok(OpReply::Mgs(reply)) => mgs::encode_reply(reply, &mut w),
+            Ok(OpReply::Mds(reply)) => mds_reply::encode(reply, &mut w),
+            Ok(OpReply::Ost(reply)) => ost::encode_reply(reply, &mut w),
+            Ok(OpReply::Connect(reply)) => session::encode_connected(reply, &mut w),
+            Ok(reply @ (OpReply::Client(_) | OpReply::Done)) => w.op(opcode::reply_number(reply), 0, |_| ()),
+        }
+    }
+    w.finish()
+}
+
+fn errno16(errno: Errno) -> u16 {
+    u16::try_from(errno.0).ok().filter(|n| *n > 0).unwrap_or(Errno::EIO.0 as u16)
+}
+
+/// From bytes.
+///
+/// # Errors
+/// Anything that [`encode_reply`] would not have written.
+pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
+    let (mut r, mut bulk) = (Reader::new(&body), Bulk::new(bulk));
+    let head: &RawReply = r.get()?;
+    let count = cursor::count(head.results, "results", OPS_PER_REQUEST_MAX)?;
+    r.expect(count, size_of::<OpHeader>())?;
+    let mut results = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (header, mut body) = r.op()?;
+        results.push(decode_result(header, &mut body, &mut bulk)?);
+        body.finish("result")?;
+    }
+    r.finish("reply")?;
+    bulk.finish()?;
+    Ok(Reply {
+        xid: Xid(head.xid.get()),
+        transno: Transno(head.transno.get()),
+        last_committed: Transno(head.last_committed.get()),
+        results,
+    })
+}
+
+fn decode_result(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Result<OpReply, Errno>, DecodeError> {
+    let (number, flags) = (header.number.get(), header.flags.get());
+    if number == 0 {
+        return match flags {
+            0 => Err(DecodeError::Field { field: "errno", value: 0 }),
+            errno => Ok(Err(Errno(errno.into()))),
+        };
+    }
+    let plain = |reply: OpReply| cursor::unpack::<0>("result flags", flags).map(|[]| reply);
+    let reply = match number >> 8 {
+        0 if number == answer::DONE => plain(OpReply::Done)?,
+        0 if number == answer::CONNECT => OpReply::Connect(session::decode_connected(flags, r)?),
+        1 => OpReply::Mgs(mgs::decode_reply(number, flags, r)?),
+        2 => OpReply::Mds(mds_reply::decode(number, flags, r)?),
+        3 => OpReply::Ost(ost::decode_reply(number, flags, r, bulk)?),
+        4 if number == answer::CLIENT_DONE => plain(OpReply::Client(ClientReply::Done))?,
+        _ => return Err(DecodeError::UnknownReply { number }),
+    };
+    Ok(Ok(reply))
+}

@@ -1,0 +1,136 @@
+//! Answers of a metadata target.
+
+use super::cursor::{Reader, Writer, bits, count, len32, unpack};
+use super::error::DecodeError;
+use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawStatfs};
+use crate::mds::{DirEntry, Entry, MdsReply, Removed};
+use crate::opcode::answer;
+use layout::layout::Layout;
+use std::sync::Arc;
+use types::attr::FileType;
+use types::limits::{LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, XATTR_VALUE_BYTES_MAX};
+use types::name::Name;
+use types::session::OpenHandle;
+use zerocopy::little_endian::{U32, U64};
+
+fn put_layout(layout: &Layout, w: &mut Writer) {
+    w.sized(|out| layout::codec::encode(layout, out));
+}
+
+fn layout(r: &mut Reader<'_>) -> Result<Arc<Layout>, DecodeError> {
+    Ok(Arc::new(layout::codec::decode(r.bytes("bytes of layout", LAYOUT_BYTES_MAX)?)?))
+}
+
+pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
+    match reply {
+        MdsReply::Done => w.op(answer::MDS_DONE, 0, |_| ()),
+        MdsReply::Entry(entry) => w.op(answer::MDS_ENTRY, 0, |w| w.put(&RawEntry::from(&**entry))),
+        MdsReply::Opened { entry, created, handle, layout } => {
+            w.op(answer::MDS_OPENED, bits([*created, layout.is_some()]), |w| {
+                w.put(&RawEntry::from(&**entry));
+                w.put(&U64::new(handle.0));
+                layout.iter().for_each(|layout| put_layout(layout, w));
+            });
+        }
+        MdsReply::Attrs(entries) => w.op(answer::MDS_ATTRS, 0, |w| {
+            w.put(&len32(entries.len()));
+            for entry in entries {
+                w.put(&U32::new(entry.is_some().into()));
+                entry.iter().for_each(|entry| w.put(&RawEntry::from(entry)));
+            }
+        }),
+        MdsReply::Entries { entries, more } => w.op(answer::MDS_ENTRIES, bits([*more]), |w| {
+            w.put(&len32(entries.len()));
+            entries.iter().for_each(|entry| put_dir_entry(entry, w));
+        }),
+        MdsReply::Bytes(bytes) => w.op(answer::MDS_BYTES, 0, |w| w.bytes(bytes)),
+        MdsReply::Layout(layout) => w.op(answer::MDS_LAYOUT, 0, |w| put_layout(layout, w)),
+        MdsReply::Appended { offset } => w.op(answer::MDS_APPENDED, 0, |w| w.put(&U64::new(*offset))),
+        MdsReply::Removed(removed) => w.op(answer::MDS_REMOVED, 0, |w| {
+            w.put(&RawFid::from(removed.fid));
+            w.put(&U32::new(removed.nlink));
+        }),
+        MdsReply::Statfs(statfs) => w.op(answer::MDS_STATFS, 0, |w| w.put(&RawStatfs::from(statfs))),
+        MdsReply::Flock(lock) => w.op(answer::MDS_FLOCK, bits([lock.is_some()]), |w| {
+            lock.iter().for_each(|lock| w.put(&RawFlock::from(lock)));
+        }),
+    }
+}
+
+fn put_dir_entry(entry: &DirEntry, w: &mut Writer) {
+    w.put(&RawDirEntry {
+        fid: entry.fid.into(),
+        file_type: entry.file_type as u8,
+        flags: entry.entry.is_some().into(),
+        name_len: (entry.name.as_bytes().len() as u16).into(), // at most 255
+    });
+    w.put(entry.name.as_bytes());
+    entry.entry.iter().for_each(|entry| w.put(&RawEntry::from(entry)));
+}
+
+fn dir_entry(r: &mut Reader<'_>) -> Result<DirEntry, DecodeError> {
+    let raw: &RawDirEntry = r.get()?;
+    let [has_entry] = unpack("directory entry flags", raw.flags.into())?;
+    let file_type = FileType::from_dtype(raw.file_type)
+        .ok_or(DecodeError::Field { field: "file type", value: raw.file_type.into() })?;
+    let name = Name::new(r.take(raw.name_len.get().into())?).map_err(DecodeError::Name)?;
+    let entry = if has_entry { Some(r.get::<RawEntry>()?.decode()?) } else { None };
+    Ok(DirEntry { name, fid: (&raw.fid).into(), file_type, entry })
+}
+
+fn maybe_entry(r: &mut Reader<'_>) -> Result<Option<Entry>, DecodeError> {
+    match r.get::<U32>()?.get() {
+        0 => Ok(None),
+        1 => Ok(Some(r.get::<RawEntry>()?.decode()?)),
+        other => Err(DecodeError::Field { field: "presence of attributes", value: other.into() }),
+    }
+}
+
+pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsReply, DecodeError> {
+    const FLAGS: &str = "MDS answer flags";
+    if !matches!(number, answer::MDS_OPENED | answer::MDS_ENTRIES | answer::MDS_FLOCK) {
+        let [] = unpack(FLAGS, flags)?;
+    }
+    Ok(match number {
+        answer::MDS_DONE => MdsReply::Done,
+        answer::MDS_ENTRY => MdsReply::Entry(Box::new(r.get::<RawEntry>()?.decode()?)),
+        answer::MDS_OPENED => {
+            let [created, has_layout] = unpack(FLAGS, flags)?;
+            let entry = Box::new(r.get::<RawEntry>()?.decode()?);
+            let handle = OpenHandle(r.get::<U64>()?.get());
+            let layout = if has_layout { Some(layout(r)?) } else { None };
+            MdsReply::Opened { entry, created, handle, layout }
+        }
+        answer::MDS_ATTRS => {
+            let n = count(*r.get()?, "attributes", READDIR_ENTRIES_MAX)?;
+            r.expect(n, size_of::<U32>())?;
+            let mut entries = Vec::with_capacity(n);
+            for _ in 0..n {
+                entries.push(maybe_entry(r)?);
+            }
+            MdsReply::Attrs(entries)
+        }
+        answer::MDS_ENTRIES => {
+            let [more] = unpack(FLAGS, flags)?;
+            let n = count(*r.get()?, "directory entries", READDIR_ENTRIES_MAX)?;
+            r.expect(n, size_of::<RawDirEntry>())?;
+            let mut entries = Vec::with_capacity(n);
+            for _ in 0..n {
+                entries.push(dir_entry(r)?);
+            }
+            MdsReply::Entries { entries, more }
+        }
+        answer::MDS_BYTES => MdsReply::Bytes(r.copied("bytes of value", XATTR_VALUE_BYTES_MAX)?),
+        answer::MDS_LAYOUT => MdsReply::Layout(layout(r)?),
+        answer::MDS_APPENDED => MdsReply::Appended { offset: r.get::<U64>()?.get() },
+        answer::MDS_REMOVED => {
+            MdsReply::Removed(Removed { fid: r.get::<RawFid>()?.into(), nlink: r.get::<U32>()?.get() })
+        }
+        answer::MDS_STATFS => MdsReply::Statfs(r.get::<RawStatfs>()?.into()),
+        answer::MDS_FLOCK => {
+            let [held] = unpack(FLAGS, flags)?;
+            MdsReply::Flock(if held { Some(r.get::<RawFlock>()?.decode()?) } else { None })
+        }
+        number => return Err(DecodeError::UnknownReply { number }),
+    })
+}

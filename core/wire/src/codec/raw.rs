@@ -1,0 +1,303 @@
+//! The fixed structs of the wire, byte for byte, and the values they stand for. Sizes are in `docs/formats.md`.
+
+use super::error::DecodeError;
+use crate::mds::Entry;
+use types::attr::{Attr, SetAttr, SetTime, Statfs};
+use types::fid::Fid;
+use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::object::ObjectId;
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
+use types::time::Timestamp;
+use zerocopy::little_endian::{I64, U16, U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+macro_rules! raw {
+    ($($(#[$doc:meta])* $name:ident $size:literal { $($field:ident: $type:ty),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+        #[repr(C)]
+        pub(super) struct $name { $(pub $field: $type),* }
+
+        const _: () = assert!(size_of::<$name>() == $size);
+    )*};
+}
+
+raw! {
+    /// Before each operation and each result. `bytes` counts neither this header nor the padding behind.
+    OpHeader 8 { number: U16, flags: U16, bytes: U32 }
+
+    /// Name of a target; the file system name is padded with zeros.
+    RawTarget 12 { fsname: [u8; 8], kind: u8, zero: u8, index: U16 }
+
+    /// Head of a request; `groups` times u32 follow, padded to 8.
+    RawRequest 56 {
+        xid: U64, xid_known: U64, replay: U64, flags: U32, ops: U32,
+        target: RawTarget, groups: U32, uid: U32, gid: U32,
+    }
+
+    /// Head of a reply.
+    RawReply 32 { xid: U64, transno: U64, last_committed: U64, results: U32, zero: U32 }
+
+    /// Connect; the description follows.
+    RawConnect 48 { version_min: U16, version_max: U16, zero: U32, boot: U64, cluster: U128, client: U128 }
+
+    /// Answer to Connect.
+    RawConnected 40 { version: U16, zero: [u8; 6], boot: U64, last_committed: U64, cluster: U128 }
+
+    RawFid 16 { seq: U64, oid: U32, ver: U32 }
+
+    RawObject 24 { fid: RawFid, instance: U32, stripe: U32 }
+
+    /// An inode as a client needs it; flag 0: has xattrs.
+    RawEntry 112 {
+        fid: RawFid, size: U64, blocks: U64, version: U64,
+        atime: I64, mtime: I64, ctime: I64, btime: I64,
+        atime_nsec: U32, mtime_nsec: U32, ctime_nsec: U32, btime_nsec: U32,
+        mode: U32, uid: U32, gid: U32, nlink: U32, rdev: U32, flags: U32,
+    }
+
+    /// One directory entry; the name and, with flag 0, a [`RawEntry`] follow.
+    RawDirEntry 20 { fid: RawFid, file_type: u8, flags: u8, name_len: U16 }
+
+    /// Attributes to change; which ones, say the flags of the operation.
+    RawSetAttr 48 {
+        size: U64, atime: I64, mtime: I64, atime_nsec: U32, mtime_nsec: U32,
+        mode: U32, uid: U32, gid: U32, zero: U32,
+    }
+
+    RawFlock 32 { flavor: u8, kind: u8, zero: U16, pid: U32, owner: U64, start: U64, end: U64 }
+
+    RawStatfs 40 { bytes_total: U64, bytes_free: U64, bytes_available: U64, files_total: U64, files_free: U64 }
+
+    /// Create; the name and, for a symbolic link, its target follow. Kind: 1 regular, 2 directory, 3 symbolic link,
+    /// 4 special, then with `file_type` and `rdev`.
+    RawCreate 32 { parent: RawFid, mode: U32, umask: U32, rdev: U32, kind: u8, file_type: u8, zero: U16 }
+
+    /// Readdir; with flag 1 the name to go on after follows.
+    RawReaddir 24 { fid: RawFid, limit: U32, bytes_max: U32 }
+
+    RawGetLayout 32 { fid: RawFid, start: U64, end: U64 }
+
+    RawWrote 32 { fid: RawFid, end: U64, blocks_delta: I64 }
+
+    RawPunch 48 { object: RawObject, start: U64, end: U64, kind: u8, zero: [u8; 7] }
+}
+
+impl From<Fid> for RawFid {
+    fn from(fid: Fid) -> RawFid {
+        RawFid { seq: fid.seq.into(), oid: fid.oid.into(), ver: fid.ver.into() }
+    }
+}
+
+impl From<&RawFid> for Fid {
+    fn from(raw: &RawFid) -> Fid {
+        Fid { seq: raw.seq.get(), oid: raw.oid.get(), ver: raw.ver.get() }
+    }
+}
+
+impl From<ObjectId> for RawObject {
+    fn from(object: ObjectId) -> RawObject {
+        RawObject { fid: object.fid.into(), instance: object.instance.into(), stripe: object.stripe.into() }
+    }
+}
+
+impl From<&RawObject> for ObjectId {
+    fn from(raw: &RawObject) -> ObjectId {
+        ObjectId { fid: (&raw.fid).into(), instance: raw.instance.get(), stripe: raw.stripe.get() }
+    }
+}
+
+impl From<TargetName> for RawTarget {
+    fn from(target: TargetName) -> RawTarget {
+        let mut fsname = [0; 8];
+        let text = target.fsname.as_str().as_bytes();
+        fsname[..text.len()].copy_from_slice(text);
+        RawTarget { fsname, kind: target.kind as u8, zero: 0, index: target.index.0.into() }
+    }
+}
+
+impl RawTarget {
+    pub fn decode(&self) -> Result<TargetName, DecodeError> {
+        let len = self.fsname.iter().position(|b| *b == 0).unwrap_or(self.fsname.len());
+        let fsname = std::str::from_utf8(&self.fsname[..len]).ok().and_then(|text| text.parse::<FsName>().ok());
+        Ok(TargetName {
+            fsname: fsname.ok_or(DecodeError::Text { field: "file system name" })?,
+            kind: TargetKind::from_u8(self.kind)
+                .ok_or(DecodeError::Field { field: "target kind", value: self.kind.into() })?,
+            index: TargetIndex(self.index.get()),
+        })
+    }
+}
+
+fn time(sec: I64, nsec: U32) -> Result<Timestamp, DecodeError> {
+    match nsec.get() {
+        nsec @ 0..1_000_000_000 => Ok(Timestamp { sec: sec.get(), nsec }),
+        nsec => Err(DecodeError::Field { field: "nanoseconds", value: nsec.into() }),
+    }
+}
+
+impl From<&Entry> for RawEntry {
+    fn from(entry: &Entry) -> RawEntry {
+        let a = &entry.attr;
+        RawEntry {
+            fid: a.fid.into(),
+            size: a.size.into(),
+            blocks: a.blocks.into(),
+            version: a.version.into(),
+            atime: a.atime.sec.into(),
+            mtime: a.mtime.sec.into(),
+            ctime: a.ctime.sec.into(),
+            btime: a.btime.sec.into(),
+            atime_nsec: a.atime.nsec.into(),
+            mtime_nsec: a.mtime.nsec.into(),
+            ctime_nsec: a.ctime.nsec.into(),
+            btime_nsec: a.btime.nsec.into(),
+            mode: a.mode.into(),
+            uid: a.uid.into(),
+            gid: a.gid.into(),
+            nlink: a.nlink.into(),
+            rdev: a.rdev.into(),
+            flags: u32::from(entry.has_xattr).into(),
+        }
+    }
+}
+
+impl RawEntry {
+    pub fn decode(&self) -> Result<Entry, DecodeError> {
+        let has_xattr = match self.flags.get() {
+            0 => false,
+            1 => true,
+            other => return Err(DecodeError::Field { field: "entry flags", value: other.into() }),
+        };
+        let attr = Attr {
+            fid: (&self.fid).into(),
+            mode: self.mode.get(),
+            uid: self.uid.get(),
+            gid: self.gid.get(),
+            nlink: self.nlink.get(),
+            rdev: self.rdev.get(),
+            size: self.size.get(),
+            blocks: self.blocks.get(),
+            atime: time(self.atime, self.atime_nsec)?,
+            mtime: time(self.mtime, self.mtime_nsec)?,
+            ctime: time(self.ctime, self.ctime_nsec)?,
+            btime: time(self.btime, self.btime_nsec)?,
+            version: self.version.get(),
+        };
+        Ok(Entry { attr, has_xattr })
+    }
+}
+
+/// Which attributes a [`SetAttr`] changes, as flags of its operation.
+pub(super) fn set_attr_flags(set: &SetAttr) -> [bool; 9] {
+    let now = |t: Option<SetTime>| t == Some(SetTime::Now);
+    [
+        set.mode.is_some(),
+        set.uid.is_some(),
+        set.gid.is_some(),
+        set.size.is_some(),
+        set.atime.is_some(),
+        now(set.atime),
+        set.mtime.is_some(),
+        now(set.mtime),
+        set.kill_suidgid,
+    ]
+}
+
+impl From<&SetAttr> for RawSetAttr {
+    fn from(set: &SetAttr) -> RawSetAttr {
+        let time = |t: Option<SetTime>| match t {
+            Some(SetTime::At(t)) => (I64::new(t.sec), U32::new(t.nsec)),
+            Some(SetTime::Now) | None => (I64::ZERO, U32::ZERO),
+        };
+        let ((atime, atime_nsec), (mtime, mtime_nsec)) = (time(set.atime), time(set.mtime));
+        RawSetAttr {
+            size: set.size.unwrap_or(0).into(),
+            atime,
+            mtime,
+            atime_nsec,
+            mtime_nsec,
+            mode: set.mode.unwrap_or(0).into(),
+            uid: set.uid.unwrap_or(0).into(),
+            gid: set.gid.unwrap_or(0).into(),
+            zero: 0.into(),
+        }
+    }
+}
+
+impl RawSetAttr {
+    pub fn decode(&self, flags: [bool; 9]) -> Result<SetAttr, DecodeError> {
+        let [mode, uid, gid, size, atime, atime_now, mtime, mtime_now, kill_suidgid] = flags;
+        let set_time = |set, now, sec, nsec| match (set, now) {
+            (false, false) => Ok(None),
+            (true, true) => Ok(Some(SetTime::Now)),
+            (true, false) => time(sec, nsec).map(|t| Some(SetTime::At(t))),
+            (false, true) => Err(DecodeError::Field { field: "time flags", value: 2 }),
+        };
+        Ok(SetAttr {
+            mode: mode.then_some(self.mode.get()),
+            uid: uid.then_some(self.uid.get()),
+            gid: gid.then_some(self.gid.get()),
+            size: size.then_some(self.size.get()),
+            atime: set_time(atime, atime_now, self.atime, self.atime_nsec)?,
+            mtime: set_time(mtime, mtime_now, self.mtime, self.mtime_nsec)?,
+            kill_suidgid,
+        })
+    }
+}
+
+impl From<&Flock> for RawFlock {
+    fn from(lock: &Flock) -> RawFlock {
+        RawFlock {
+            flavor: lock.flavor as u8,
+            kind: lock.kind as u8,
+            zero: 0.into(),
+            pid: lock.pid.into(),
+            owner: lock.owner.into(),
+            start: lock.start.into(),
+            end: lock.end.into(),
+        }
+    }
+}
+
+impl RawFlock {
+    pub fn decode(&self) -> Result<Flock, DecodeError> {
+        let flavor = match self.flavor {
+            0 => FlockFlavor::Posix,
+            1 => FlockFlavor::Bsd,
+            other => return Err(DecodeError::Field { field: "lock flavour", value: other.into() }),
+        };
+        let kind = match self.kind {
+            0 => FlockKind::Read,
+            1 => FlockKind::Write,
+            2 => FlockKind::Unlock,
+            other => return Err(DecodeError::Field { field: "lock kind", value: other.into() }),
+        };
+        let (start, end) = (self.start.get(), self.end.get());
+        Ok(Flock { flavor, kind, owner: self.owner.get(), pid: self.pid.get(), start, end })
+    }
+}
+
+impl From<&Statfs> for RawStatfs {
+    fn from(s: &Statfs) -> RawStatfs {
+        RawStatfs {
+            bytes_total: s.bytes_total.into(),
+            bytes_free: s.bytes_free.into(),
+            bytes_available: s.bytes_available.into(),
+            files_total: s.files_total.into(),
+            files_free: s.files_free.into(),
+        }
+    }
+}
+
+impl From<&RawStatfs> for Statfs {
+    fn from(raw: &RawStatfs) -> Statfs {
+        Statfs {
+            bytes_total: raw.bytes_total.get(),
+            bytes_free: raw.bytes_free.get(),
+            bytes_available: raw.bytes_available.get(),
+            files_total: raw.files_total.get(),
+            files_free: raw.files_free.get(),
+        }
+    }
+}

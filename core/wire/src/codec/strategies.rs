@@ -1,0 +1,576 @@
+//! Values for the tests: one fixed sample of each operation and answer, and strategies for any.
+
+use crate::client::{ClientOp, ClientReply};
+use crate::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
+use crate::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request};
+use crate::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
+use crate::ost::{OstOp, OstReply, PunchKind};
+use bytes::Bytes;
+use layout::layout::{Component, EOF, Layout, Pattern, PoolName};
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use std::sync::Arc;
+use types::attr::{Attr, FileType, SetAttr, SetTime, Statfs};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+use types::name::Name;
+use types::object::{ObjectId, ObjectOffset};
+use types::session::{ClientUuid, ClusterId, OpenHandle, Transno, Xid};
+use types::target::{TargetIndex, TargetKind, TargetName};
+use types::time::Timestamp;
+
+const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
+const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
+const OBJECT: ObjectId = ObjectId { fid: FID, instance: 3, stripe: 2 };
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+fn flock() -> Flock {
+    let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
+    Flock { flavor, kind, owner: 0xdead_beef, pid: 4711, start: 10, end: u64::MAX }
+}
+
+fn statfs() -> Statfs {
+    Statfs { bytes_total: 1 << 40, bytes_free: 1 << 39, bytes_available: 1 << 38, files_total: 9, files_free: 8 }
+}
+
+fn entry() -> Entry {
+    let at = |sec| Timestamp { sec, nsec: 999_999_999 };
+    let attr = Attr {
+        fid: FID,
+        mode: 0o100_644,
+        uid: 1000,
+        gid: 100,
+        nlink: 2,
+        rdev: 0,
+        size: 123_456_789,
+        blocks: 241_128,
+        atime: at(-1),
+        mtime: at(1_700_000_000),
+        ctime: at(1_700_000_001),
+        btime: at(1_600_000_000),
+        version: 42,
+    };
+    Entry { attr, has_xattr: true }
+}
+
+fn layout() -> Arc<Layout> {
+    let component = Component {
+        id: 1,
+        start: 0,
+        end: EOF,
+        pattern: Pattern::Raid0,
+        stripe_size: 1 << 20,
+        stripe_count: 2,
+        overstriped: false,
+        pool: Some(PoolName("flash".into())),
+        stripes: vec![TargetIndex(4), TargetIndex(0)],
+    };
+    Arc::new(Layout { generation: 5, components: vec![component] })
+}
+
+fn config() -> FsConfig {
+    let target = |name: &str| TargetInfo {
+        name: name.into(),
+        nids: vec!["10.0.0.1@tcp".into()],
+        store: 0xabcd,
+        boot: 3,
+        up: true,
+    };
+    FsConfig {
+        version: 12,
+        cluster: 0x1234,
+        targets: vec![target("sheen-MDT0000"), target("sheen-OST0000")],
+        params: vec![("osc.*.checksums".into(), "1".into())],
+    }
+}
+
+/// One of each operation, in the order of the table.
+pub fn sample_ops() -> Vec<Op> {
+    let (fid, parent) = (FID, DIR);
+    let xattr = Bytes::from_static(b"user.colour");
+    let ops = [
+        Op::Connect(ConnectRequest {
+            version_min: 1,
+            version_max: 1,
+            cluster: ClusterId(0x1234),
+            client: ClientUuid(0x5678),
+            description: "host:/mnt/sheen".into(),
+            boot: 9,
+        }),
+        Op::Disconnect,
+        Op::Ping,
+    ];
+    let mgs = [
+        MgsOp::Register { name: "sheen-OST".into(), store: 0xabcd, nids: vec!["10.0.0.1@tcp".into()] },
+        MgsOp::Unregister { name: "sheen-OST0001".into(), store: 0xabcd },
+        MgsOp::Config { fsname: "sheen".into(), known: 11, wait_ms: 5000 },
+        MgsOp::SetParam { fsname: "sheen".into(), name: "osc.*.checksums".into(), value: Some("0".into()) },
+        MgsOp::Clients,
+    ];
+    let set = SetAttr {
+        mode: Some(0o640),
+        uid: Some(1),
+        gid: None,
+        size: Some(4096),
+        atime: Some(SetTime::Now),
+        mtime: Some(SetTime::At(Timestamp { sec: -5, nsec: 6 })),
+        kill_suidgid: true,
+    };
+    let open = OpenFlags { read: true, write: true, exec: false };
+    let lock = flock();
+    let mds = [
+        MdsOp::Lookup { parent, name: name("caf\u{e9}") },
+        MdsOp::GetParent { fid },
+        MdsOp::Getattr { fid },
+        MdsOp::GetattrMany { fids: vec![fid, parent, Fid::result_of(0)] },
+        MdsOp::Setattr { fid, set },
+        MdsOp::Create {
+            parent,
+            name: name("link"),
+            kind: CreateKind::Symlink(Bytes::from_static(b"../there")),
+            mode: 0o777,
+            umask: 0o022,
+            exclusive: true,
+        },
+        MdsOp::Open { fid, flags: open },
+        MdsOp::Close { fid, handle: OpenHandle(77) },
+        MdsOp::Unlink { parent, name: name("a") },
+        MdsOp::Rmdir { parent, name: name("d") },
+        MdsOp::Rename {
+            parent,
+            name: name("from"),
+            new_parent: Fid::ROOT,
+            new_name: name("to"),
+            flags: RenameFlags { no_replace: false, exchange: true },
+        },
+        MdsOp::Link { fid, new_parent: parent, new_name: name("other") },
+        MdsOp::Readdir { fid: parent, after: Some(name("m")), limit: 100, bytes_max: 65536, with_attr: true },
+        MdsOp::Readlink { fid },
+        MdsOp::Getxattr { fid, name: xattr.clone() },
+        MdsOp::Listxattr { fid },
+        MdsOp::Setxattr {
+            fid,
+            name: xattr.clone(),
+            value: Bytes::from_static(b"blue"),
+            flags: SetxattrFlags { create: false, replace: true, kill_sgid: true },
+        },
+        MdsOp::Removexattr { fid, name: xattr },
+        MdsOp::GetLayout { fid, write: true, start: 1 << 20, end: 2 << 20 },
+        MdsOp::Wrote { fid, end: 8192, blocks_delta: -8, kill_suidgid: true },
+        MdsOp::Append { fid, len: 512, kill_suidgid: false },
+        MdsOp::Statfs,
+        MdsOp::Sync,
+        MdsOp::FlockTest { fid, lock },
+        MdsOp::FlockSet { fid, lock, wait: true },
+        MdsOp::FlockCancel { fid, lock },
+    ];
+    let (object, offset) = (OBJECT, ObjectOffset(65536));
+    let ost = [
+        OstOp::Read { object, offset, len: 1 << 20 },
+        OstOp::Write { object, offset, data: Bytes::from_static(b"the data itself"), sync: true },
+        OstOp::Punch { object, start: offset, end: ObjectOffset(u64::MAX), kind: PunchKind::Zero },
+        OstOp::Getattr { object },
+        OstOp::Seek { object, offset, hole: true },
+        OstOp::Destroy { objects: vec![object, object] },
+        OstOp::Sync { objects: vec![object] },
+        OstOp::Statfs,
+    ];
+    let client = ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] };
+    let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(mds.into_iter().map(Op::Mds));
+    ops.chain(ost.into_iter().map(Op::Ost)).chain([Op::Client(client)]).collect()
+}
+
+/// One of each form of answer, in the order of the table.
+pub fn sample_replies() -> Vec<OpReply> {
+    let dir_entry = |text: &str, entry| DirEntry { name: name(text), fid: FID, file_type: FileType::Regular, entry };
+    let first = [
+        OpReply::Done,
+        OpReply::Connect(ConnectReply {
+            version: 1,
+            cluster: ClusterId(0x1234),
+            boot: 10,
+            last_committed: Transno(99),
+        }),
+        OpReply::Mgs(MgsReply::Config(config())),
+    ];
+    let mds = [
+        MdsReply::Done,
+        MdsReply::Entry(Box::new(entry())),
+        MdsReply::Opened { entry: Box::new(entry()), created: true, handle: OpenHandle(77), layout: Some(layout()) },
+        MdsReply::Attrs(vec![Some(entry()), None]),
+        MdsReply::Entries { entries: vec![dir_entry("a", Some(entry())), dir_entry("bc", None)], more: true },
+        MdsReply::Bytes(Bytes::from_static(b"../there")),
+        MdsReply::Layout(layout()),
+        MdsReply::Appended { offset: 4096 },
+        MdsReply::Removed(Removed { fid: FID, nlink: 1 }),
+        MdsReply::Statfs(statfs()),
+        MdsReply::Flock(Some(flock())),
+    ];
+    let ost = [
+        OstReply::Done,
+        OstReply::Data(Bytes::from_static(b"bytes that were read")),
+        OstReply::Changed { blocks_delta: 8 },
+        OstReply::Attr { size: 15, blocks: 8 },
+        OstReply::Offset(Some(ObjectOffset(65536))),
+        OstReply::Statfs(statfs()),
+    ];
+    let replies = first.into_iter().chain(mds.into_iter().map(OpReply::Mds));
+    replies.chain(ost.into_iter().map(OpReply::Ost)).chain([OpReply::Client(ClientReply::Done)]).collect()
+}
+
+/// A request around some operations.
+pub fn request(ops: Vec<Op>) -> Request {
+    Request {
+        target: "sheen-MDT0002".parse().unwrap(),
+        xid: Xid(0x0102_0304),
+        xid_known: Xid(0x0102_0300),
+        resent: true,
+        replay: Transno(55),
+        credentials: Credentials { uid: 1000, gid: 100, groups: [4, 24, 27].into_iter().collect() },
+        ops,
+    }
+}
+
+/// A reply around some results.
+pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
+    Reply { xid: Xid(0x0102_0304), transno: Transno(56), last_committed: Transno(50), results }
+}
+
+fn any_fid() -> impl Strategy<Value = Fid> {
+    any::<(u64, u32, u32)>().prop_map(|(seq, oid, ver)| Fid { seq, oid, ver })
+}
+
+fn any_name() -> impl Strategy<Value = Name> {
+    vec(any::<u8>(), 1..=255).prop_map(|mut bytes| {
+        bytes.iter_mut().filter(|b| matches!(**b, 0 | b'/')).for_each(|b| *b = b'_');
+        Name::new(&bytes).unwrap_or_else(|_| name("dots"))
+    })
+}
+
+fn any_bytes(max: usize) -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..=max).prop_map(Bytes::from)
+}
+
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    (any::<i64>(), 0..1_000_000_000u32).prop_map(|(sec, nsec)| Timestamp { sec, nsec })
+}
+
+fn any_file_type() -> impl Strategy<Value = FileType> {
+    (1..=12u8).prop_filter_map("some numbers name no type", FileType::from_dtype)
+}
+
+fn any_flock() -> impl Strategy<Value = Flock> {
+    let flavor = prop_oneof![Just(FlockFlavor::Posix), Just(FlockFlavor::Bsd)];
+    let kind = prop_oneof![Just(FlockKind::Read), Just(FlockKind::Write), Just(FlockKind::Unlock)];
+    (flavor, kind, any::<(u64, u32, u64, u64)>()).prop_map(|(flavor, kind, (owner, pid, start, end))| Flock {
+        flavor,
+        kind,
+        owner,
+        pid,
+        start,
+        end,
+    })
+}
+
+fn any_statfs() -> impl Strategy<Value = Statfs> {
+    any::<[u64; 5]>().prop_map(|[bytes_total, bytes_free, bytes_available, files_total, files_free]| Statfs {
+        bytes_total,
+        bytes_free,
+        bytes_available,
+        files_total,
+        files_free,
+    })
+}
+
+fn any_entry() -> impl Strategy<Value = Entry> {
+    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<bool>()).prop_map(
+        |(fid, [mode, uid, gid, nlink, rdev], [size, blocks, version], t, has_xattr)| {
+            let (atime, mtime, ctime, btime) = (t[0], t[1], t[2], t[3]);
+            let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
+            Entry { attr, has_xattr }
+        },
+    )
+}
+
+fn any_set_attr() -> impl Strategy<Value = SetAttr> {
+    let time = || of(prop_oneof![Just(SetTime::Now), any_time().prop_map(SetTime::At)]);
+    (any::<(Option<u32>, Option<u32>, Option<u32>, Option<u64>, bool)>(), time(), time()).prop_map(
+        |((mode, uid, gid, size, kill_suidgid), atime, mtime)| SetAttr {
+            mode,
+            uid,
+            gid,
+            size,
+            atime,
+            mtime,
+            kill_suidgid,
+        },
+    )
+}
+
+fn any_object() -> impl Strategy<Value = ObjectId> {
+    (any_fid(), any::<(u32, u32)>()).prop_map(|(fid, (instance, stripe))| ObjectId { fid, instance, stripe })
+}
+
+fn any_offset() -> impl Strategy<Value = ObjectOffset> {
+    any::<u64>().prop_map(ObjectOffset)
+}
+
+fn any_open() -> impl Strategy<Value = OpenFlags> {
+    any::<(bool, bool, bool)>().prop_map(|(read, write, exec)| OpenFlags { read, write, exec })
+}
+
+fn any_create() -> impl Strategy<Value = MdsOp> {
+    let special = any_file_type()
+        .prop_filter("not special", |t| !matches!(t, FileType::Regular | FileType::Directory | FileType::Symlink));
+    let kind = prop_oneof![
+        of(any_open()).prop_map(CreateKind::Regular),
+        Just(CreateKind::Directory),
+        any_bytes(4095).prop_map(CreateKind::Symlink),
+        (special, any::<u32>()).prop_map(|(t, rdev)| CreateKind::Special(t, rdev)),
+    ];
+    (any_fid(), any_name(), kind, any::<(u32, u32, bool)>()).prop_map(
+        |(parent, name, kind, (mode, umask, exclusive))| MdsOp::Create { parent, name, kind, mode, umask, exclusive },
+    )
+}
+
+fn any_mds_op() -> impl Strategy<Value = MdsOp> {
+    let entry = || (any_fid(), any_name());
+    let xattr = || (any_fid(), any_bytes(255));
+    let lock = || (any_fid(), any_flock());
+    let names = prop_oneof![
+        entry().prop_map(|(parent, name)| MdsOp::Lookup { parent, name }),
+        any_create(),
+        entry().prop_map(|(parent, name)| MdsOp::Unlink { parent, name }),
+        entry().prop_map(|(parent, name)| MdsOp::Rmdir { parent, name }),
+        (entry(), entry(), any::<(bool, bool)>()).prop_map(
+            |((parent, name), (new_parent, new_name), (no_replace, exchange))| {
+                MdsOp::Rename { parent, name, new_parent, new_name, flags: RenameFlags { no_replace, exchange } }
+            }
+        ),
+        (any_fid(), entry()).prop_map(|(fid, (new_parent, new_name))| MdsOp::Link { fid, new_parent, new_name }),
+        (any_fid(), of(any_name()), any::<(u32, u32, bool)>()).prop_map(
+            |(fid, after, (limit, bytes_max, with_attr))| MdsOp::Readdir { fid, after, limit, bytes_max, with_attr }
+        ),
+    ];
+    let inodes = prop_oneof![
+        any_fid().prop_map(|fid| MdsOp::GetParent { fid }),
+        any_fid().prop_map(|fid| MdsOp::Getattr { fid }),
+        vec(any_fid(), 0..50).prop_map(|fids| MdsOp::GetattrMany { fids }),
+        (any_fid(), any_set_attr()).prop_map(|(fid, set)| MdsOp::Setattr { fid, set }),
+        (any_fid(), any_open()).prop_map(|(fid, flags)| MdsOp::Open { fid, flags }),
+        (any_fid(), any::<u64>()).prop_map(|(fid, n)| MdsOp::Close { fid, handle: OpenHandle(n) }),
+        any_fid().prop_map(|fid| MdsOp::Readlink { fid }),
+        (any_fid(), any::<(bool, u64, u64)>()).prop_map(|(fid, (write, start, end))| MdsOp::GetLayout {
+            fid,
+            write,
+            start,
+            end
+        }),
+        (any_fid(), any::<(u64, i64, bool)>()).prop_map(|(fid, (end, blocks_delta, kill_suidgid))| MdsOp::Wrote {
+            fid,
+            end,
+            blocks_delta,
+            kill_suidgid
+        }),
+        (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (len, kill_suidgid))| MdsOp::Append {
+            fid,
+            len,
+            kill_suidgid
+        }),
+        Just(MdsOp::Statfs),
+        Just(MdsOp::Sync),
+    ];
+    let others = prop_oneof![
+        xattr().prop_map(|(fid, name)| MdsOp::Getxattr { fid, name }),
+        any_fid().prop_map(|fid| MdsOp::Listxattr { fid }),
+        (xattr(), any_bytes(2000), any::<(bool, bool, bool)>()).prop_map(
+            |((fid, name), value, (create, replace, kill_sgid))| {
+                MdsOp::Setxattr { fid, name, value, flags: SetxattrFlags { create, replace, kill_sgid } }
+            }
+        ),
+        xattr().prop_map(|(fid, name)| MdsOp::Removexattr { fid, name }),
+        lock().prop_map(|(fid, lock)| MdsOp::FlockTest { fid, lock }),
+        (lock(), any::<bool>()).prop_map(|((fid, lock), wait)| MdsOp::FlockSet { fid, lock, wait }),
+        lock().prop_map(|(fid, lock)| MdsOp::FlockCancel { fid, lock }),
+    ];
+    prop_oneof![names, inodes, others]
+}
+
+fn any_ost_op() -> impl Strategy<Value = OstOp> {
+    let at = || (any_object(), any_offset());
+    let kind = prop::sample::select(vec![PunchKind::Truncate, PunchKind::Hole, PunchKind::Zero, PunchKind::Allocate]);
+    prop_oneof![
+        (at(), any::<u32>()).prop_map(|((object, offset), len)| OstOp::Read { object, offset, len }),
+        (at(), any_bytes(300), any::<bool>()).prop_map(|((object, offset), data, sync)| OstOp::Write {
+            object,
+            offset,
+            data,
+            sync
+        }),
+        (at(), any_offset(), kind).prop_map(|((object, start), end, kind)| OstOp::Punch { object, start, end, kind }),
+        any_object().prop_map(|object| OstOp::Getattr { object }),
+        (at(), any::<bool>()).prop_map(|((object, offset), hole)| OstOp::Seek { object, offset, hole }),
+        vec(any_object(), 0..20).prop_map(|objects| OstOp::Destroy { objects }),
+        vec(any_object(), 0..20).prop_map(|objects| OstOp::Sync { objects }),
+        Just(OstOp::Statfs),
+    ]
+}
+
+fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
+    prop_oneof![
+        (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4)).prop_map(|(name, store, nids)| MgsOp::Register {
+            name,
+            store,
+            nids
+        }),
+        (".{0,20}", any::<u128>()).prop_map(|(name, store)| MgsOp::Unregister { name, store }),
+        (".{0,20}", any::<(u64, u32)>()).prop_map(|(fsname, (known, wait_ms))| MgsOp::Config {
+            fsname,
+            known,
+            wait_ms
+        }),
+        (".{0,20}", ".{0,20}", of(".{0,20}")).prop_map(|(fsname, name, value)| MgsOp::SetParam { fsname, name, value }),
+        Just(MgsOp::Clients),
+    ]
+}
+
+/// Any operation.
+pub fn any_op() -> impl Strategy<Value = Op> {
+    let connect = (any::<(u16, u16, u128, u128, u64)>(), ".{0,300}").prop_map(
+        |((version_min, version_max, cluster, client, boot), description)| {
+            let (cluster, client) = (ClusterId(cluster), ClientUuid(client));
+            Op::Connect(ConnectRequest { version_min, version_max, cluster, client, description, boot })
+        },
+    );
+    let revoke = vec((any_fid(), any::<u32>().prop_map(InodeBits)), 0..20);
+    prop_oneof![
+        8 => any_mds_op().prop_map(Op::Mds),
+        4 => any_ost_op().prop_map(Op::Ost),
+        2 => any_mgs_op().prop_map(Op::Mgs),
+        1 => revoke.prop_map(|locks| Op::Client(ClientOp::Revoke { locks })),
+        1 => connect,
+        1 => Just(Op::Disconnect),
+        1 => Just(Op::Ping),
+    ]
+}
+
+/// Any request, with few operations.
+pub fn any_request() -> impl Strategy<Value = Request> {
+    let target = ("[a-zA-Z0-9_-]{1,8}", 1..=3u8, any::<u16>()).prop_map(|(fsname, kind, index)| TargetName {
+        fsname: fsname.parse().unwrap(),
+        kind: TargetKind::from_u8(kind).unwrap(),
+        index: TargetIndex(index),
+    });
+    let credentials = (any::<(u32, u32)>(), vec(any::<u32>(), 0..12)).prop_map(|((uid, gid), groups)| Credentials {
+        uid,
+        gid,
+        groups: groups.into_iter().collect(),
+    });
+    (target, any::<(u64, u64, bool, u64)>(), credentials, vec(any_op(), 0..6)).prop_map(
+        |(target, (xid, known, resent, replay), credentials, ops)| Request {
+            target,
+            xid: Xid(xid),
+            xid_known: Xid(known),
+            resent,
+            replay: Transno(replay),
+            credentials,
+            ops,
+        },
+    )
+}
+
+fn any_layout() -> impl Strategy<Value = Arc<Layout>> {
+    let plain = |(generation, osts): (u32, Vec<u16>)| {
+        let mut layout = (*layout()).clone();
+        layout.generation = generation;
+        layout.components[0].stripe_count = osts.len() as u16;
+        layout.components[0].stripes = osts.into_iter().map(TargetIndex).collect();
+        Arc::new(layout)
+    };
+    (any::<u32>(), vec(any::<u16>(), 1..9)).prop_map(plain)
+}
+
+fn any_dir_entry() -> impl Strategy<Value = DirEntry> {
+    (any_name(), any_fid(), any_file_type(), of(any_entry())).prop_map(|(name, fid, file_type, entry)| DirEntry {
+        name,
+        fid,
+        file_type,
+        entry,
+    })
+}
+
+fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
+    let pair = || (".{0,20}", ".{0,20}");
+    let target = (".{0,20}", vec(".{0,20}", 0..4), any::<(u128, u64, bool)>())
+        .prop_map(|(name, nids, (store, boot, up))| TargetInfo { name, nids, store, boot, up });
+    prop_oneof![
+        Just(MgsReply::Done),
+        (".{0,20}", any::<(u128, u64)>()).prop_map(|(name, (cluster, boot))| MgsReply::Registered {
+            name,
+            cluster,
+            boot
+        }),
+        (any::<(u64, u128)>(), vec(target, 0..5), vec(pair(), 0..5)).prop_map(
+            |((version, cluster), targets, params)| MgsReply::Config(FsConfig { version, cluster, targets, params })
+        ),
+        vec(pair(), 0..5).prop_map(MgsReply::Clients),
+    ]
+}
+
+/// Any answer.
+pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
+    let mds = prop_oneof![
+        Just(MdsReply::Done),
+        any_entry().prop_map(|e| MdsReply::Entry(Box::new(e))),
+        (any_entry(), any::<(bool, u64)>(), of(any_layout())).prop_map(|(entry, (created, handle), layout)| {
+            MdsReply::Opened { entry: Box::new(entry), created, handle: OpenHandle(handle), layout }
+        }),
+        vec(of(any_entry()), 0..20).prop_map(MdsReply::Attrs),
+        (vec(any_dir_entry(), 0..20), any::<bool>()).prop_map(|(entries, more)| MdsReply::Entries { entries, more }),
+        any_bytes(2000).prop_map(MdsReply::Bytes),
+        any_layout().prop_map(MdsReply::Layout),
+        any::<u64>().prop_map(|offset| MdsReply::Appended { offset }),
+        (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
+        any_statfs().prop_map(MdsReply::Statfs),
+        of(any_flock()).prop_map(MdsReply::Flock),
+    ];
+    let ost = prop_oneof![
+        Just(OstReply::Done),
+        any_bytes(300).prop_map(OstReply::Data),
+        any::<i64>().prop_map(|blocks_delta| OstReply::Changed { blocks_delta }),
+        any::<(u64, u64)>().prop_map(|(size, blocks)| OstReply::Attr { size, blocks }),
+        of(any_offset()).prop_map(OstReply::Offset),
+        any_statfs().prop_map(OstReply::Statfs),
+    ];
+    let connect = any::<(u16, u128, u64, u64)>().prop_map(|(version, cluster, boot, last)| {
+        OpReply::Connect(ConnectReply { version, cluster: ClusterId(cluster), boot, last_committed: Transno(last) })
+    });
+    prop_oneof![
+        8 => mds.prop_map(OpReply::Mds),
+        4 => ost.prop_map(OpReply::Ost),
+        2 => any_mgs_reply().prop_map(OpReply::Mgs),
+        1 => connect,
+        1 => Just(OpReply::Client(ClientReply::Done)),
+        1 => Just(OpReply::Done),
+    ]
+}
+
+/// Any reply, with few results.
+pub fn any_reply() -> impl Strategy<Value = Reply> {
+    let result = prop_oneof![
+        4 => any_op_reply().prop_map(Ok),
+        1 => (1..=4095i32).prop_map(|n| Err(Errno(n))),
+    ];
+    (any::<(u64, u64, u64)>(), vec(result, 0..6)).prop_map(|((xid, transno, last), results)| Reply {
+        xid: Xid(xid),
+        transno: Transno(transno),
+        last_committed: Transno(last),
+        results,
+    })
+}

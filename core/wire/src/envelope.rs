@@ -1,0 +1,178 @@
+//! The envelope: the first bytes of every request and reply body, before the message itself.
+//!
+//! It says whose session the message belongs to, so that all connections of a process carry the messages of all its
+//! sessions, and what a receiver must know before it decodes (or instead of it: a refusal has no message behind it).
+//!
+//! | at | size | field  | meaning                                                                              |
+//! |----|------|--------|--------------------------------------------------------------------------------------|
+//! |  0 |   16 | client | UUID of the client whose session it is                                               |
+//! | 16 |    2 | flags  | 1: the request may wait for other clients without limit; 2: the session is a new one |
+//! | 18 |    2 | refusal| 0 none, 1 no such target, 2 no session, 3 version, 4 cluster, 5 errno, 6 bad request |
+//! | 20 |    4 | errno  | with refusal 5, else 0                                                               |
+
+use types::errno::Errno;
+use types::session::ClientUuid;
+use zerocopy::little_endian::{U16, U32, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Length of an encoded envelope.
+pub const ENVELOPE_BYTES: usize = 24;
+
+const FLAG_WAITS: u16 = 1;
+const FLAG_NEW_SESSION: u16 = 2;
+
+/// Why a request as a whole is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The target is not served here.
+    NoTarget,
+    /// The client has no session with the target (any more).
+    NoSession,
+    /// No common version.
+    Version,
+    /// Another cluster.
+    Cluster,
+    /// The target's own reason for refusing a session.
+    Errno(Errno),
+    /// The request cannot be understood.
+    BadRequest,
+}
+
+/// What stands before a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Envelope {
+    /// Whose session.
+    pub client: ClientUuid,
+    /// Request: may wait for other clients without limit.
+    pub waits: bool,
+    /// Reply to a Connect: the target had no session of this client.
+    pub new_session: bool,
+    /// Reply: no message follows, this is why.
+    pub refusal: Option<Refusal>,
+}
+
+/// The bytes are no envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadEnvelope {
+    /// The body ends too early.
+    #[error("body of {found} bytes, at least {ENVELOPE_BYTES} are needed")]
+    Short { found: usize },
+    /// A flag or reason of no known meaning.
+    #[error("unknown envelope flags {flags:#x} or refusal {refusal}")]
+    Unknown { flags: u16, refusal: u16 },
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Raw {
+    client: U128,
+    flags: U16,
+    refusal: U16,
+    errno: U32,
+}
+
+const _: () = assert!(size_of::<Raw>() == ENVELOPE_BYTES);
+
+impl Envelope {
+    /// The bytes.
+    pub fn encode(&self) -> [u8; ENVELOPE_BYTES] {
+        let (refusal, errno) = match self.refusal {
+            None => (0, 0),
+            Some(Refusal::NoTarget) => (1, 0),
+            Some(Refusal::NoSession) => (2, 0),
+            Some(Refusal::Version) => (3, 0),
+            Some(Refusal::Cluster) => (4, 0),
+            Some(Refusal::Errno(errno)) => (5, errno.0 as u32),
+            Some(Refusal::BadRequest) => (6, 0),
+        };
+        let flags = if self.waits { FLAG_WAITS } else { 0 } | if self.new_session { FLAG_NEW_SESSION } else { 0 };
+        zerocopy::transmute!(Raw {
+            client: self.client.0.into(),
+            flags: flags.into(),
+            refusal: refusal.into(),
+            errno: errno.into(),
+        })
+    }
+
+    /// From the start of a body.
+    ///
+    /// # Errors
+    /// Too short, or of no known meaning.
+    pub fn decode(body: &[u8]) -> Result<Envelope, BadEnvelope> {
+        let (raw, _) = Raw::ref_from_prefix(body).map_err(|_| BadEnvelope::Short { found: body.len() })?;
+        let (flags, refusal) = (raw.flags.get(), raw.refusal.get());
+        let unknown = BadEnvelope::Unknown { flags, refusal };
+        let refusal = match refusal {
+            0 => None,
+            1 => Some(Refusal::NoTarget),
+            2 => Some(Refusal::NoSession),
+            3 => Some(Refusal::Version),
+            4 => Some(Refusal::Cluster),
+            // What is no error number becomes EIO.
+            5 => {
+                let errno = i32::try_from(raw.errno.get()).ok().filter(|n| *n > 0);
+                Some(Refusal::Errno(errno.map_or(Errno::EIO, Errno)))
+            }
+            6 => Some(Refusal::BadRequest),
+            _ => return Err(unknown),
+        };
+        if flags & !(FLAG_WAITS | FLAG_NEW_SESSION) != 0 {
+            return Err(unknown);
+        }
+        Ok(Envelope {
+            client: ClientUuid(raw.client.get()),
+            waits: flags & FLAG_WAITS != 0,
+            new_session: flags & FLAG_NEW_SESSION != 0,
+            refusal,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Envelope {
+        let refusal = Some(Refusal::Errno(Errno::EBUSY));
+        Envelope {
+            client: ClientUuid(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
+            waits: true,
+            new_session: false,
+            refusal,
+        }
+    }
+
+    #[test]
+    fn bytes_never_change() {
+        let text: String = sample().encode().iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(text, "100f0e0d0c0b0a0908070605040302010100050010000000");
+    }
+
+    #[test]
+    fn all_round_trip() {
+        use Refusal::{BadRequest, Cluster, NoSession, NoTarget, Version};
+        let errno = Refusal::Errno(Errno::EACCES);
+        let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest].map(Some);
+        for refusal in refusals.into_iter().chain([None]) {
+            for (waits, new_session) in [(false, true), (true, false)] {
+                let envelope = Envelope { refusal, waits, new_session, ..sample() };
+                let mut bytes = envelope.encode().to_vec();
+                bytes.push(7);
+                assert_eq!(Envelope::decode(&bytes), Ok(envelope), "what follows is not looked at");
+            }
+        }
+    }
+
+    #[test]
+    fn strange_ones_are_refused() {
+        assert_eq!(Envelope::decode(&[0; 23]), Err(BadEnvelope::Short { found: 23 }));
+        let with = |at: usize, value: u8| {
+            let mut bytes = Envelope::default().encode();
+            bytes[at] = value;
+            Envelope::decode(&bytes)
+        };
+        assert_eq!(with(16, 4), Err(BadEnvelope::Unknown { flags: 4, refusal: 0 }));
+        assert_eq!(with(18, 7), Err(BadEnvelope::Unknown { flags: 0, refusal: 7 }));
+        assert_eq!(with(18, 5).unwrap().refusal, Some(Refusal::Errno(Errno::EIO)), "0 is no errno");
+    }
+}
