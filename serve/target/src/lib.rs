@@ -1,1 +1,15 @@
-//! (being built)
+//! What every target shares: the folder it lives in, its superblock, its lock, its store and object files.
+//!
+//! [`format::format`] makes a folder into a target; [`target::Target`] serves one. The boot number grows durably before
+//! the first request, so that handles and FID sequences of an earlier life are never handed out again.
+//! [`exports`] is a bounded table of clients for services that keep something per client.
+
+pub mod error;
+pub mod exports;
+pub mod format;
+pub mod superblock;
+pub mod target;
+
+pub use error::TargetError;
+pub use format::{FormatSpec, format};
+pub use target::{Target, TargetOptions};

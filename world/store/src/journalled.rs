@@ -91,6 +91,8 @@ struct View {
     stop: Stop,
     failure: Option<StoreError>,
     ended: bool,
+    /// The folder's lock or the like; let go when the threads have ended.
+    held: Option<Arc<dyn Send + Sync>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -172,6 +174,7 @@ impl Journalled {
             stop: Stop::No,
             failure: None,
             ended: false,
+            held: None,
         };
         let shared = Arc::new(Shared {
             env: env.clone(),
@@ -186,6 +189,11 @@ impl Journalled {
         let theirs = shared.clone();
         env.tasks.spawn_thread("store apply", Box::new(move || theirs.run()));
         Ok(Arc::new(Journalled { shared }))
+    }
+
+    /// Keeps a guard (the folder's lock) until the engine touches its files no more.
+    pub fn hold(&self, guard: Arc<dyn Send + Sync>) {
+        self.shared.view.lock().held = Some(guard);
     }
 
     /// Bytes that are durable in the journal and not yet in the tree.
@@ -294,6 +302,7 @@ impl Engine for Journalled {
         // The last handles of LMDB go here, so that the folder can be opened again at once.
         view.readers.clear();
         view.tree = None;
+        view.held = None;
         match &view.failure {
             Some(error) => Err(error.clone()),
             None => Ok(()),
@@ -483,6 +492,7 @@ impl Shared {
         }
         view.readers.clear();
         view.tree = None;
+        view.held = None;
         view.ended = true;
         self.done.notify_all();
     }

@@ -1,0 +1,136 @@
+//! Making a folder into a target.
+//!
+//! Order: the mark `formatting`, store and object folders, superblock, mark away. A folder with the mark and no superblock
+//! is a format that was cut short: it is begun again. A folder with a superblock is a target and is only destroyed
+//! on request; any other content is somebody else's and is left alone.
+
+use crate::error::TargetError;
+use crate::superblock;
+use disk::superblock::Superblock;
+use env::Env;
+use env::disk::Open;
+use std::io;
+use std::path::Path;
+use store::journalled::{Journalled, JournalledOptions};
+use store::objects::Objects;
+use types::limits;
+use types::session::ClusterId;
+use types::target::{FsName, TargetIndex, TargetKind};
+
+/// There while a format is under way.
+const FORMATTING: &str = "formatting";
+/// What a target's folder may hold. `lost+found` is the local file system's.
+const OURS: [&str; 8] = [
+    superblock::SUPERBLOCK,
+    superblock::SUPERBLOCK_NEW,
+    superblock::LOCK,
+    FORMATTING,
+    "journal",
+    "tree",
+    "objects",
+    "lost+found",
+];
+/// Journal of an MGS, bytes: configuration changes little.
+const JOURNAL_BYTES_MGT: u64 = 4 << 20;
+
+/// What a new target shall be.
+#[derive(Clone, Debug)]
+pub struct FormatSpec {
+    /// File system.
+    pub fsname: FsName,
+    /// What it holds.
+    pub kind: TargetKind,
+    /// Its number; `None`: the MGS gives one at its first start.
+    pub index: Option<TargetIndex>,
+    /// Cluster; 0: learned from the MGS at its first start.
+    pub cluster: ClusterId,
+    /// Size of the journal, bytes; `None`: what suits the kind.
+    pub journal_bytes: Option<u64>,
+    /// Destroy the target that is there.
+    pub replace: bool,
+}
+
+impl FormatSpec {
+    /// A target without number and cluster yet.
+    pub fn new(fsname: FsName, kind: TargetKind) -> FormatSpec {
+        FormatSpec { fsname, kind, index: None, cluster: ClusterId(0), journal_bytes: None, replace: false }
+    }
+}
+
+/// Makes `dir` (created if absent) into an empty target. Durable when this returns.
+///
+/// # Errors
+/// The folder holds something, is in use, or cannot be written.
+pub fn format(env: &Env, dir: &Path, spec: &FormatSpec) -> Result<(), TargetError> {
+    env.disk.create_dirs(dir).map_err(TargetError::io("create", dir))?;
+    let names = env.disk.list(dir).map_err(TargetError::io("list", dir))?;
+    let has = |name: &str| names.iter().any(|n| n == name);
+    if let Some(found) = names.iter().find(|n| !OURS.contains(&n.as_str())) {
+        return Err(TargetError::NotEmpty { dir: dir.to_owned(), found: found.clone() });
+    }
+    let parts = ["journal", "tree", "objects"].into_iter().find(|part| has(part));
+    if has(superblock::SUPERBLOCK) && !spec.replace {
+        let name = superblock::read(env, dir).ok().and_then(|s| s.name());
+        return Err(TargetError::Exists { dir: dir.to_owned(), name });
+    }
+    if let Some(part) = parts.filter(|_| !spec.replace && !has(FORMATTING)) {
+        return Err(TargetError::NotEmpty { dir: dir.to_owned(), found: part.to_owned() });
+    }
+    let _lock = superblock::lock(env, dir)?;
+    let mark = dir.join(FORMATTING);
+    env.disk.open(&mark, Open::Create).map_err(TargetError::io("create", &mark))?;
+    env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;
+    clear(env, dir)?;
+
+    let store = env.random.next_u128();
+    let usual = if spec.kind == TargetKind::Mgt { JOURNAL_BYTES_MGT } else { limits::JOURNAL_BYTES };
+    let journal_bytes = spec.journal_bytes.unwrap_or(usual);
+    Journalled::create(env, dir, store, &JournalledOptions { journal_bytes, ..JournalledOptions::default() })?;
+    if has_objects(spec.kind) {
+        Objects::create(env, dir)?;
+    }
+    let FormatSpec { fsname, kind, index, cluster, .. } = *spec;
+    superblock::write(env, dir, &Superblock { cluster, store, boot: 0, fsname, kind, index })?;
+    remove(env, &mark)?;
+    env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))
+}
+
+/// Do targets of this kind have object files?
+pub(crate) fn has_objects(kind: TargetKind) -> bool {
+    match kind {
+        TargetKind::Mgt => false,
+        TargetKind::Mdt | TargetKind::Ost => true,
+    }
+}
+
+/// Removes what an earlier target or a cut format left; the superblock first, so that it is no target from then on.
+fn clear(env: &Env, dir: &Path) -> Result<(), TargetError> {
+    remove(env, &dir.join(superblock::SUPERBLOCK))?;
+    env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;
+    remove(env, &dir.join("journal"))?;
+    remove_files(env, &dir.join("tree"), 0)?;
+    // Three levels: two of folders, then the objects. Empty folders stay and are used again.
+    remove_files(env, &dir.join("objects"), 2)
+}
+
+fn remove(env: &Env, path: &Path) -> Result<(), TargetError> {
+    match env.disk.remove(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(TargetError::io("remove", path)),
+    }
+}
+
+/// Removes the files `depth` folders below `dir`.
+fn remove_files(env: &Env, dir: &Path, depth: u32) -> Result<(), TargetError> {
+    let names = match env.disk.list(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(TargetError::io("list", dir))?,
+    };
+    for name in names {
+        match depth {
+            0 => remove(env, &dir.join(name))?,
+            depth => remove_files(env, &dir.join(name), depth - 1)?,
+        }
+    }
+    Ok(())
+}

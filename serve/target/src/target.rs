@@ -1,0 +1,181 @@
+//! One target in service: its identity, its store, its objects.
+//!
+//! Opening takes the folder's lock, raises the boot number durably, then opens the store with that number as its fence.
+//! `close` makes everything durable and brings the store to rest; a target dropped without it recovers at the next open.
+
+use crate::error::TargetError;
+use crate::format::has_objects;
+use crate::superblock::{self, Lock};
+use disk::superblock::Superblock;
+use env::Env;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::engine::Fence;
+use store::journalled::{Journalled, JournalledOptions};
+use store::objects::{Objects, ObjectsOptions};
+use store::store::{Store, StoreOptions};
+use types::session::ClusterId;
+use types::target::{FsName, TargetKind, TargetName};
+
+/// Settings of a target, and what it is expected to be.
+#[derive(Clone, Debug, Default)]
+pub struct TargetOptions {
+    /// Refuse another kind.
+    pub kind: Option<TargetKind>,
+    /// Refuse another file system.
+    pub fsname: Option<FsName>,
+    /// Group commit. The fence is set from the boot number.
+    pub store: StoreOptions,
+    /// Journal and tree.
+    pub engine: JournalledOptions,
+    /// Object files.
+    pub objects: ObjectsOptions,
+}
+
+/// A target that this process owns.
+pub struct Target {
+    env: Env,
+    dir: PathBuf,
+    superblock: Mutex<Superblock>,
+    store: Arc<Store>,
+    objects: Option<Arc<Objects>>,
+    /// The engine has it too: given up when both are done with the folder.
+    lock: Mutex<Option<Arc<Lock>>>,
+}
+
+impl Target {
+    /// Opens the target in `dir` for service. Blocks.
+    ///
+    /// # Errors
+    /// It is no target, another one than expected, served already, damaged, or from the future.
+    pub fn open(env: &Env, dir: &Path, options: TargetOptions) -> Result<Arc<Target>, TargetError> {
+        check_expected(dir, &superblock::read(env, dir)?, &options)?;
+        let lock = Arc::new(superblock::lock(env, dir)?);
+        // Again under the lock: it may have been formatted meanwhile.
+        let mut superblock = superblock::read(env, dir)?;
+        check_expected(dir, &superblock, &options)?;
+        superblock.boot += 1;
+        superblock::write(env, dir, &superblock)?;
+        let engine = Journalled::open(env, dir, superblock.store, options.engine)?;
+        engine.hold(lock.clone());
+        let objects = match has_objects(superblock.kind) {
+            true => Some(Objects::open(env, dir, options.objects)?),
+            false => None,
+        };
+        let store_options = StoreOptions { fence: Fence(superblock.boot), ..options.store };
+        let store = Store::open(engine, env.clone(), store_options)?;
+        Ok(Arc::new(Target {
+            env: env.clone(),
+            dir: dir.to_owned(),
+            superblock: Mutex::new(superblock),
+            store,
+            objects,
+            lock: Mutex::new(Some(lock)),
+        }))
+    }
+
+    /// Its name; `None` until the MGS has given it a number.
+    pub fn name(&self) -> Option<TargetName> {
+        self.superblock.lock().name()
+    }
+
+    /// What it holds.
+    pub fn kind(&self) -> TargetKind {
+        self.superblock.lock().kind
+    }
+
+    /// Its file system.
+    pub fn fsname(&self) -> FsName {
+        self.superblock.lock().fsname
+    }
+
+    /// Its cluster; 0 = not yet known.
+    pub fn cluster(&self) -> ClusterId {
+        self.superblock.lock().cluster
+    }
+
+    /// Identity of its store: tells a target from another one formatted with the same name.
+    pub fn store_uuid(&self) -> u128 {
+        self.superblock.lock().store
+    }
+
+    /// Times it was opened for service, this one included: from 1.
+    pub fn boot(&self) -> u64 {
+        self.superblock.lock().boot
+    }
+
+    /// Its records.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Its object files; an MGS has none.
+    pub fn objects(&self) -> Option<&Arc<Objects>> {
+        self.objects.as_ref()
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The doors to the world that it was opened with.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// Gives it the name and cluster that the MGS decided, durably; the same ones again are fine. Blocks.
+    ///
+    /// # Errors
+    /// It has others already, or the name is of another kind or file system; or the disk refuses.
+    pub fn assign(&self, name: TargetName, cluster: ClusterId) -> Result<(), TargetError> {
+        let mut superblock = self.superblock.lock();
+        let fits = match superblock.name() {
+            Some(has) => has == name,
+            None => superblock.kind == name.kind && superblock.fsname == name.fsname,
+        };
+        if !fits || superblock.cluster != ClusterId(0) && superblock.cluster != cluster {
+            let has = superblock.name().map_or_else(
+                || format!("an unnamed {} of {}", superblock.kind.word(), superblock.fsname),
+                |has| has.to_string(),
+            );
+            return Err(TargetError::Assigned {
+                dir: self.dir.clone(),
+                has: format!("{has} of cluster {}", superblock.cluster),
+                wanted: format!("{name} of cluster {cluster}"),
+            });
+        }
+        let index = (name.kind != TargetKind::Mgt).then_some(name.index).or(superblock.index);
+        let assigned = Superblock { index, cluster, ..*superblock };
+        if assigned != *superblock {
+            superblock::write(&self.env, &self.dir, &assigned)?;
+            *superblock = assigned;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable, ends the threads of the store, gives up the folder. Blocks while data is synced.
+    ///
+    /// # Errors
+    /// Something could not be made durable.
+    pub async fn close(&self) -> Result<(), TargetError> {
+        if let Some(objects) = &self.objects {
+            // Data before the records that name it.
+            objects.sync_all()?;
+        }
+        let closed = self.store.close().await;
+        self.lock.lock().take();
+        Ok(closed?)
+    }
+}
+
+fn check_expected(dir: &Path, superblock: &Superblock, options: &TargetOptions) -> Result<(), TargetError> {
+    if let Some(wanted) = options.kind.filter(|kind| *kind != superblock.kind) {
+        return Err(TargetError::Kind { dir: dir.to_owned(), found: superblock.kind, wanted });
+    }
+    if let Some(wanted) = options.fsname.filter(|name| *name != superblock.fsname) {
+        return Err(TargetError::FileSystem { dir: dir.to_owned(), found: superblock.fsname, wanted });
+    }
+    Ok(())
+}
