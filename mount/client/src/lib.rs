@@ -9,8 +9,17 @@
 
 pub mod caller;
 pub mod client;
+mod config;
+pub mod counters;
+mod data;
 pub mod error;
+mod fan_out;
+mod file;
+mod finish;
+mod listing;
 pub mod node;
 pub mod open;
 pub mod ops;
-pub mod validity;
+mod reopen;
+mod targets;
+mod validity;

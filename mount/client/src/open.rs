@@ -1,5 +1,16 @@
-//! Open files and directories.
+//! Open files and directories: the kernel's handle numbers and what is behind them.
 
+use crate::error::ClientError;
+use crate::file::File;
+use crate::listing::Listing;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::session::OpenHandle;
 use wire::mds::OpenFlags;
 
 /// An open regular file of this mount; never reused.
@@ -34,5 +45,144 @@ impl OpenMode {
             truncate: flags & libc::O_TRUNC != 0,
             exclusive: flags & libc::O_EXCL != 0,
         }
+    }
+}
+
+/// Behind a [`FileHandle`].
+pub struct OpenFile {
+    /// The inode.
+    pub file: Arc<File>,
+    /// How it was opened.
+    pub mode: OpenMode,
+    /// By whom: to open it again after its MDT restarted.
+    pub credentials: Credentials,
+    handle: AtomicU64,
+    stale: AtomicBool,
+}
+
+impl OpenFile {
+    /// An open file; `handle` is the MDT's.
+    pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
+        let handle = AtomicU64::new(handle.0);
+        OpenFile { file, mode, credentials, handle, stale: AtomicBool::new(false) }
+    }
+
+    /// Handle at the MDT.
+    pub fn handle(&self) -> OpenHandle {
+        OpenHandle(self.handle.load(Ordering::Acquire))
+    }
+
+    /// The MDT restarted and gave a new handle; or (`None`) no longer has the inode.
+    pub fn reopened(&self, handle: Option<OpenHandle>) {
+        match handle {
+            Some(handle) => self.handle.store(handle.0, Ordering::Release),
+            None => self.stale.store(true, Ordering::Release),
+        }
+    }
+
+    /// Does the server still have it?
+    ///
+    /// # Errors
+    /// StaleHandle if not.
+    pub fn check(&self) -> Result<(), ClientError> {
+        if self.stale.load(Ordering::Acquire) { Err(ClientError::StaleHandle(self.file.fid)) } else { Ok(()) }
+    }
+}
+
+/// Behind a [`DirHandle`].
+pub struct OpenDir {
+    /// The directory.
+    pub fid: Fid,
+    /// Its entries, as far as read.
+    pub listing: Arc<Listing>,
+}
+
+/// Numbers for open things; never reused.
+pub struct Handles<H, T> {
+    open: Mutex<HashMap<H, Arc<T>>>,
+    next: AtomicU64,
+}
+
+impl<H: Copy + Eq + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
+    /// Nothing open.
+    pub fn new() -> Handles<H, T> {
+        Handles { open: Mutex::default(), next: AtomicU64::new(1) }
+    }
+
+    /// Gives a number.
+    pub fn insert(&self, value: T) -> H {
+        let handle = H::from(self.next.fetch_add(1, Ordering::Relaxed));
+        self.open.lock().insert(handle, Arc::new(value));
+        handle
+    }
+
+    /// What is behind a number.
+    ///
+    /// # Errors
+    /// UnknownHandle.
+    pub fn get(&self, handle: H) -> Result<Arc<T>, ClientError> {
+        self.open.lock().get(&handle).cloned().ok_or(ClientError::UnknownHandle(handle.into()))
+    }
+
+    /// Takes a number back.
+    pub fn remove(&self, handle: H) -> Option<Arc<T>> {
+        self.open.lock().remove(&handle)
+    }
+
+    /// All that is open.
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.open.lock().values().cloned().collect()
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.open.lock().len()
+    }
+}
+
+impl<H: Copy + Eq + Hash + From<u64> + Into<u64>, T> Default for Handles<H, T> {
+    fn default() -> Self {
+        Handles::new()
+    }
+}
+
+macro_rules! number {
+    ($($name:ident)*) => {$(
+        impl From<u64> for $name {
+            fn from(n: u64) -> $name {
+                $name(n)
+            }
+        }
+
+        impl From<$name> for u64 {
+            fn from(handle: $name) -> u64 {
+                handle.0
+            }
+        }
+    )*};
+}
+
+number!(FileHandle DirHandle);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_not_used_twice() {
+        let handles = Handles::<FileHandle, u8>::new();
+        let a = handles.insert(7);
+        assert_eq!(handles.get(a).as_deref(), Ok(&7));
+        handles.remove(a);
+        assert_eq!(handles.get(a).unwrap_err(), ClientError::UnknownHandle(a.0));
+        assert_ne!(handles.insert(8), a);
+    }
+
+    #[test]
+    fn open_flags_are_those_of_open_2() {
+        let mode = OpenMode::from_libc(libc::O_WRONLY | libc::O_TRUNC, false);
+        assert!(mode.flags.write && !mode.flags.read && mode.truncate && !mode.exclusive);
+        let mode = OpenMode::from_libc(libc::O_RDWR | libc::O_EXCL, true);
+        assert!(mode.flags.write && mode.flags.read && mode.flags.exec && !mode.truncate && mode.exclusive);
     }
 }

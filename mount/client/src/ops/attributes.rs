@@ -1,12 +1,19 @@
-//! Attributes: stat, chmod, chown, utimes, truncate.
+//! Attributes: stat, chmod, chown, utimes, access. What changes the size is in `truncate`.
 
 use crate::caller::{Caller, Stat};
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::node::NodeId;
 use crate::open::FileHandle;
+use bytes::Bytes;
+use namespace::acl::{ACL_ACCESS, Acl};
 use std::sync::Arc;
 use types::attr::SetAttr;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use wire::mds::Entry;
 
 /// What access(2) asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,30 +26,132 @@ pub struct AccessMask {
     pub exec: bool,
 }
 
+impl AccessMask {
+    /// In the numbers of mode bits.
+    fn bits(self) -> u32 {
+        u32::from(self.read) << 2 | u32::from(self.write) << 1 | u32::from(self.exec)
+    }
+}
+
 impl Client {
     /// Attributes of an inode. 1 round trip.
     pub async fn getattr(
         self: Arc<Self>,
-        _caller: Caller,
-        _node: NodeId,
-        _handle: Option<FileHandle>,
+        caller: Caller,
+        node: NodeId,
+        handle: Option<FileHandle>,
     ) -> Result<Stat, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Getattr);
+        let fid = self.fid_of(node, handle)?;
+        let entry = self.mdc(fid)?.getattr(&caller.credentials, fid).await?;
+        Ok(self.stat(&entry.attr))
     }
 
-    /// Changes attributes; a new size also cuts the objects.
+    /// Changes attributes. A new size also cuts the objects.
     pub async fn setattr(
         self: Arc<Self>,
-        _caller: Caller,
-        _node: NodeId,
-        _handle: Option<FileHandle>,
-        _set: SetAttr,
+        caller: Caller,
+        node: NodeId,
+        handle: Option<FileHandle>,
+        set: SetAttr,
     ) -> Result<Stat, ClientError> {
-        unimplemented!()
+        let fid = self.fid_of(node, handle)?;
+        if set.size.is_some() {
+            return self.truncate(caller.credentials, fid, set).await;
+        }
+        self.counters.count(Operation::Setattr);
+        let entry = self.mdc(fid)?.setattr(&caller.credentials, fid, set).await?;
+        Ok(self.stat(&entry.attr))
     }
 
-    /// access(2) by mode bits. The kernel asks only without `default_permissions`.
-    pub async fn access(self: Arc<Self>, _caller: Caller, _node: NodeId, _mask: AccessMask) -> Result<(), ClientError> {
-        unimplemented!()
+    /// access(2) by mode bits and access ACL. The kernel asks only without `default_permissions`.
+    pub async fn access(self: Arc<Self>, caller: Caller, node: NodeId, mask: AccessMask) -> Result<(), ClientError> {
+        self.counters.count(Operation::Access);
+        let fid = self.fid(node)?;
+        let mdc = self.mdc(fid)?;
+        let entry = mdc.getattr(&caller.credentials, fid).await?;
+        let acl = match asks_acl(&entry, &caller.credentials) {
+            false => None,
+            true => match mdc.getxattr(&caller.credentials, fid, Bytes::from_static(ACL_ACCESS)).await {
+                Ok(stored) => Some(Acl::parse(&stored)?),
+                Err(error) if error.errno() == Errno::ENODATA => None,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        if permits(&entry, acl.as_ref(), &caller.credentials, mask.bits()) { Ok(()) } else { Err(Errno::EACCES.into()) }
+    }
+
+    /// The inode of a handle, if there is one, else of the node.
+    fn fid_of(&self, node: NodeId, handle: Option<FileHandle>) -> Result<Fid, ClientError> {
+        match handle {
+            None => self.fid(node),
+            Some(handle) => {
+                let open = self.files_open.get(handle)?;
+                open.check()?;
+                Ok(open.file.fid)
+            }
+        }
+    }
+}
+
+/// Only an ACL of somebody else's inode can matter.
+fn asks_acl(entry: &Entry, who: &Credentials) -> bool {
+    entry.has_xattr && who.uid != 0 && who.uid != entry.attr.uid
+}
+
+fn permits(entry: &Entry, acl: Option<&Acl>, who: &Credentials, want: u32) -> bool {
+    let attr = &entry.attr;
+    if who.uid == 0 {
+        // Everything but executing a file that nobody may execute.
+        return want & 1 == 0 || attr.is_dir() || attr.mode & 0o111 != 0;
+    }
+    match acl {
+        _ if who.uid == attr.uid => want & !(attr.mode >> 6) & 7 == 0,
+        Some(acl) => acl.permits(who, attr.gid, want),
+        None if who.in_group(attr.gid) => want & !(attr.mode >> 3) & 7 == 0,
+        None => want & !attr.mode & 7 == 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::attr::Attr;
+    use types::time::Timestamp;
+
+    fn entry(mode: u32) -> Entry {
+        let now = Timestamp::default();
+        let attr = Attr {
+            fid: Fid::ROOT,
+            mode: libc::S_IFREG | mode,
+            uid: 1000,
+            gid: 100,
+            nlink: 1,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            version: 1,
+        };
+        Entry { attr, has_xattr: false }
+    }
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        let may = |mode, uid, gid, want| {
+            let who = Credentials { uid, gid, ..Credentials::default() };
+            permits(&entry(mode), None, &who, want)
+        };
+        assert!(may(0o400, 1000, 1, 4));
+        assert!(!may(0o077, 1000, 100, 4), "the owner is not of the group");
+        assert!(may(0o040, 7, 100, 4));
+        assert!(!may(0o007, 7, 100, 4), "the group is not the others");
+        assert!(may(0o005, 7, 7, 5));
+        assert!(!may(0o005, 7, 7, 7));
+        assert!(may(0o000, 0, 0, 6));
+        assert!(!may(0o000, 0, 0, 1), "even root executes only what someone may execute");
     }
 }

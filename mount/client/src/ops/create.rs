@@ -2,61 +2,126 @@
 
 use crate::caller::{Caller, Found};
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::{FileHandle, OpenMode};
 use bytes::Bytes;
 use std::sync::Arc;
+use types::attr::{FileType, SetAttr};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::SYMLINK_BYTES_MAX;
 use types::name::Name;
+use wire::mds::CreateKind;
 
 impl Client {
     /// Makes and opens a regular file (or opens the one that is there, unless `open.exclusive`). 1 round trip.
     pub async fn create(
         self: Arc<Self>,
-        _caller: Caller,
-        _parent: NodeId,
-        _name: Name,
-        _mode: u32,
-        _open: OpenMode,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        mode: u32,
+        open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Create);
+        let parent = self.fid(parent)?;
+        let tasks = self.env.tasks.clone();
+        let (opener, closer) = (self.clone(), self.clone());
+        let work = async move { opener.create_opened(caller, parent, name, mode, open).await };
+        let close = |result: Result<(Found, FileHandle), ClientError>| async move {
+            if let Ok((found, handle)) = result {
+                closer.forget(found.node, 1);
+                closer.close(handle, None).await;
+            }
+        };
+        Finish::new("create", &tasks, work).or_else(close).await
+    }
+
+    async fn create_opened(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: Fid,
+        name: Name,
+        mode: u32,
+        open: OpenMode,
+    ) -> Result<(Found, FileHandle), ClientError> {
+        let kind = CreateKind::Regular(Some(open.flags));
+        let (who, umask) = (caller.credentials.clone(), caller.umask);
+        let opened = self.mdc(parent)?.create(&who, parent, name, kind, mode, umask, open.exclusive).await?;
+        let (attr, created) = (opened.entry.attr, opened.created);
+        let handle = self.opened(&caller, opened, open);
+        if open.truncate && !created {
+            let set = SetAttr { size: Some(0), ..SetAttr::default() };
+            match self.clone().truncate(who, attr.fid, set).await {
+                Ok(stat) => return Ok((self.found(parent, &stat.attr), handle)),
+                Err(error) => {
+                    self.close(handle, None).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok((self.found(parent, &attr), handle))
     }
 
     /// Makes a regular file, FIFO, socket or device. `mode` with type bits, `rdev` in `huge_encode_dev` form.
     pub async fn mknod(
         self: Arc<Self>,
-        _caller: Caller,
-        _parent: NodeId,
-        _name: Name,
-        _mode: u32,
-        _rdev: u32,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        mode: u32,
+        rdev: u32,
     ) -> Result<Found, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Mknod);
+        // As mknod(2): no type bits mean a regular file.
+        let file_type = match mode & libc::S_IFMT {
+            0 => Some(FileType::Regular),
+            _ => FileType::from_mode(mode),
+        };
+        let kind = match file_type {
+            Some(FileType::Regular) => CreateKind::Regular(None),
+            Some(device @ (FileType::CharDevice | FileType::BlockDevice)) => CreateKind::Special(device, rdev),
+            Some(other @ (FileType::Fifo | FileType::Socket)) => CreateKind::Special(other, 0),
+            Some(FileType::Directory) => return Err(Errno::EPERM.into()),
+            Some(FileType::Symlink) | None => return Err(Errno::EINVAL.into()),
+        };
+        self.make(caller, parent, name, kind, mode & !libc::S_IFMT).await
     }
 
     /// Makes a directory.
     pub async fn mkdir(
         self: Arc<Self>,
-        _caller: Caller,
-        _parent: NodeId,
-        _name: Name,
-        _mode: u32,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        mode: u32,
     ) -> Result<Found, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Mkdir);
+        self.make(caller, parent, name, CreateKind::Directory, mode & !libc::S_IFMT).await
     }
 
     /// Makes a symbolic link to `target` (1..=4095 bytes).
     pub async fn symlink(
         self: Arc<Self>,
-        _caller: Caller,
-        _parent: NodeId,
-        _name: Name,
-        _target: Bytes,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        target: Bytes,
     ) -> Result<Found, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Symlink);
+        if target.is_empty() {
+            return Err(Errno::ENOENT.into());
+        }
+        if target.len() > SYMLINK_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        self.make(caller, parent, name, CreateKind::Symlink(target), 0o777).await
     }
 
-    /// O_TMPFILE: an open file without a name. Not in this version: EOPNOTSUPP.
+    /// O_TMPFILE: an open file without a name. Not in this version: EOPNOTSUPP, and programs fall back to a named one.
     pub async fn tmpfile(
         self: Arc<Self>,
         _caller: Caller,
@@ -64,6 +129,19 @@ impl Client {
         _mode: u32,
         _open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
-        unimplemented!()
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    async fn make(
+        &self,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        kind: CreateKind,
+        mode: u32,
+    ) -> Result<Found, ClientError> {
+        let parent = self.fid(parent)?;
+        let made = self.mdc(parent)?.create(&caller.credentials, parent, name, kind, mode, caller.umask, true).await?;
+        Ok(self.found(parent, &made.entry.attr))
     }
 }

@@ -2,11 +2,26 @@
 
 use crate::caller::{Caller, Found};
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::listing::{Item, Listing, Page, PageSource};
 use crate::node::NodeId;
-use crate::open::DirHandle;
+use crate::open::{DirHandle, OpenDir};
+use crate::targets::{misfit, two};
+use env::BoxFuture;
 use std::sync::Arc;
+use stubs::mdc::Mdc;
 use types::attr::FileType;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::limits::READDIR_ENTRIES_MAX;
+use types::name::Name;
+use wire::mds::{MdsOp, MdsReply};
+
+/// Bytes of one page, about.
+const PAGE_BYTES: u32 = 1 << 20;
+/// A name and its padding, bytes: for guessing how many entries fit a buffer.
+const NAME_BYTES_TYPICAL: usize = 16;
 
 /// One entry for the kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,7 +34,8 @@ pub struct DirItem {
     pub file_type: FileType,
     /// Position behind this entry: the `cookie` that continues after it.
     pub next: u64,
-    /// With `plus`: the inode, its lookup count grown by one. `None` for `.`, `..` and inodes of other MDTs.
+    /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes of other MDTs, and
+    /// where the attributes at hand are older than the question.
     pub found: Option<Found>,
 }
 
@@ -32,26 +48,117 @@ pub struct Budget {
     pub per_entry: usize,
 }
 
-impl Client {
-    /// Opens a directory for listing. No request.
-    pub async fn opendir(self: Arc<Self>, _caller: Caller, _node: NodeId) -> Result<DirHandle, ClientError> {
-        unimplemented!()
+impl Budget {
+    /// Takes the cost of a name; `false` if it does not fit.
+    fn take(&mut self, name: &[u8]) -> bool {
+        let cost = self.per_entry + name.len().next_multiple_of(8);
+        self.bytes.checked_sub(cost).map(|left| self.bytes = left).is_some()
     }
 
-    /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end.
+    /// How many entries fit, about.
+    fn entries(&self) -> u32 {
+        (self.bytes / (self.per_entry + NAME_BYTES_TYPICAL)).clamp(1, READDIR_ENTRIES_MAX) as u32
+    }
+}
+
+impl Client {
+    /// Opens a directory for listing. No request.
+    pub async fn opendir(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<DirHandle, ClientError> {
+        self.counters.count(Operation::Opendir);
+        let fid = self.fid(node)?;
+        let source = Arc::new(Source { mdc: self.mdc(fid)?, credentials: caller.credentials, fid });
+        let listing = Arc::new(Listing::new(fid, source, self.env.tasks.clone()));
+        Ok(self.dirs_open.insert(OpenDir { fid, listing }))
+    }
+
+    /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round trip per page of
+    /// up to 1,024 entries, the next of which is on its way while one is consumed.
     pub async fn readdir(
         self: Arc<Self>,
         _caller: Caller,
-        _handle: DirHandle,
-        _cookie: u64,
-        _budget: Budget,
-        _plus: bool,
+        handle: DirHandle,
+        cookie: u64,
+        mut budget: Budget,
+        plus: bool,
     ) -> Result<Vec<DirItem>, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Readdir);
+        let open = self.dirs_open.get(handle)?;
+        let mut items = Vec::new();
+        let limit = budget.entries();
+        let take = |position: u64, item: Item<'_>| {
+            let dots = |name: &[u8], fid: Fid| (name.into(), fid.ino(), FileType::Directory, None);
+            let (name, ino, file_type, found): (Box<[u8]>, _, _, _) = match item {
+                Item::Itself(_) if !budget.take(b".") => return false,
+                Item::Itself(fid) => dots(b".", fid),
+                Item::Parent(_) if !budget.take(b"..") => return false,
+                Item::Parent(fid) => dots(b"..", fid),
+                Item::Name { entry, .. } if !budget.take(&entry.name) => return false,
+                Item::Name { entry, fresh } => {
+                    let attr = entry.entry.as_ref().map(|e| &e.attr).filter(|_| plus && fresh);
+                    let found = attr.map(|attr| self.found(open.fid, attr));
+                    (entry.name.as_bytes().into(), entry.fid.ino(), entry.file_type, found)
+                }
+            };
+            items.push(DirItem { name, ino, file_type, next: position + 1, found });
+            true
+        };
+        let read = open.listing.read(cookie, plus, limit, take).await;
+        match read {
+            Ok(()) => Ok(items),
+            Err(error) => {
+                // The kernel will not see these, so it cannot forget them.
+                items.iter().filter_map(|item| item.found).for_each(|found| self.forget(found.node, 1));
+                Err(error)
+            }
+        }
     }
 
     /// Lets an open directory go.
-    pub fn releasedir(&self, _handle: DirHandle) {
-        unimplemented!()
+    pub fn releasedir(&self, handle: DirHandle) {
+        if self.dirs_open.remove(handle).is_none() {
+            tracing::warn!(handle = handle.0, "directory released, but not open");
+        }
+    }
+}
+
+/// Pages from the MDT.
+struct Source {
+    mdc: Mdc,
+    credentials: Credentials,
+    fid: Fid,
+}
+
+impl PageSource for Source {
+    fn page(&self, after: Option<Name>, limit: u32, with_attr: bool) -> BoxFuture<'static, Result<Page, ClientError>> {
+        let (mdc, who, fid) = (self.mdc.clone(), self.credentials.clone(), self.fid);
+        Box::pin(async move {
+            if after.is_some() {
+                let (entries, more) = mdc.readdir(&who, fid, after, limit, PAGE_BYTES, with_attr).await?;
+                return Ok(Page { entries, more, parent: None });
+            }
+            let readdir = MdsOp::Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr };
+            match two(&mdc, &who, readdir, MdsOp::GetParent { fid }).await? {
+                (MdsReply::Entries { entries, more }, Ok(MdsReply::Entry(parent))) => {
+                    Ok(Page { entries, more, parent: Some(parent.attr.fid) })
+                }
+                // The parent may be out of reach (another MDT, or gone): `..` is then shown as the directory itself.
+                (MdsReply::Entries { entries, more }, _) => Ok(Page { entries, more, parent: Some(fid) }),
+                other => Err(misfit(mdc.import(), &other)),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_what_the_kernel_will_count() {
+        let mut budget = Budget { bytes: 24 + 8 + 24 + 16, per_entry: 24 };
+        assert!(budget.take(b"a"));
+        assert!(!budget.take(&[b'x'; 17]));
+        assert!(budget.take(b"123456789"));
+        assert!(!budget.take(b"a"));
     }
 }

@@ -2,41 +2,116 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
-use crate::open::FileHandle;
+use crate::open::{FileHandle, OpenFile};
+use env::BoxFuture;
+use env::tasks::Tasks;
+use rpc::error::RpcError;
+use std::pin::Pin;
 use std::sync::Arc;
-use types::lock::Flock;
+use std::task::{Context, Poll};
+use stubs::mdc::Mdc;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::lock::{Flock, FlockKind};
 
 impl Client {
     /// The lock that stands in the way; `None` = free.
     pub async fn getlk(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
-        _lock: Flock,
+        caller: Caller,
+        handle: FileHandle,
+        lock: Flock,
     ) -> Result<Option<Flock>, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Getlk);
+        let open = self.open_to_lock(handle)?;
+        let fid = open.file.fid;
+        Ok(self.mdc(fid)?.flock_test(&caller.credentials, fid, lock).await?)
     }
 
     /// Takes or releases a lock. `wait`: until granted (EDEADLK, EINTR), else EAGAIN at a conflict. Dropping the
-    /// future of a waiting call gives the wait up.
+    /// future gives the wait up; should the lock be granted at that very moment, it is released again.
     pub async fn setlk(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
-        _lock: Flock,
-        _wait: bool,
+        caller: Caller,
+        handle: FileHandle,
+        lock: Flock,
+        wait: bool,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Setlk);
+        let open = self.open_to_lock(handle)?;
+        let fid = open.file.fid;
+        let mdc = self.mdc(fid)?;
+        // Noted before it is asked for: a close that overtakes the answer must release it.
+        open.file.note_locker(&lock);
+        let (asker, who) = (mdc.clone(), caller.credentials.clone());
+        let ask = Box::pin(async move { asker.flock_set(&who, fid, lock, wait).await });
+        let tasks = self.env.tasks.clone();
+        let request = LockRequest { ask: Some(ask), mdc, credentials: caller.credentials, fid, lock, tasks };
+        Ok(request.await?)
     }
 
     /// Gives up a waiting [`Client::setlk`], which then answers EINTR (or succeeds, if it was granted just now).
     pub async fn cancel_lock(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
-        _lock: Flock,
+        caller: Caller,
+        handle: FileHandle,
+        lock: Flock,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        let open = self.open_to_lock(handle)?;
+        let fid = open.file.fid;
+        Ok(self.mdc(fid)?.flock_cancel(&caller.credentials, fid, lock).await?)
+    }
+
+    fn open_to_lock(&self, handle: FileHandle) -> Result<Arc<OpenFile>, ClientError> {
+        let open = self.files_open.get(handle)?;
+        open.check()?;
+        Ok(open)
+    }
+}
+
+/// A request for a lock that cleans up if nobody waits for it any more.
+struct LockRequest {
+    ask: Option<BoxFuture<'static, Result<(), RpcError>>>,
+    mdc: Mdc,
+    credentials: Credentials,
+    fid: Fid,
+    lock: Flock,
+    tasks: Arc<dyn Tasks>,
+}
+
+impl Future for LockRequest {
+    type Output = Result<(), RpcError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let ask = self.ask.as_mut().expect("not polled after it was ready");
+        let poll = ask.as_mut().poll(cx);
+        if poll.is_ready() {
+            self.ask = None;
+        }
+        poll
+    }
+}
+
+impl Drop for LockRequest {
+    fn drop(&mut self) {
+        let Some(ask) = self.ask.take() else { return };
+        let (mdc, who, fid, lock) = (self.mdc.clone(), std::mem::take(&mut self.credentials), self.fid, self.lock);
+        let clean_up = async move {
+            // The answer must be awaited together with the cancellation, for it may be a grant.
+            let cancel = mdc.flock_cancel(&who, fid, lock);
+            let (answer, cancelled) = futures_util::join!(ask, cancel);
+            if let Err(error) = cancelled {
+                tracing::warn!(%fid, %error, "give up waiting for a lock");
+            }
+            if answer.is_ok() && lock.kind != FlockKind::Unlock {
+                let unlock = Flock { kind: FlockKind::Unlock, ..lock };
+                if let Err(error) = mdc.flock_set(&who, fid, unlock, false).await {
+                    tracing::warn!(%fid, %error, "release a lock that nobody waited for");
+                }
+            }
+        };
+        self.tasks.spawn("give up a lock", Box::pin(clean_up));
     }
 }

@@ -12,5 +12,6 @@ pub mod read;
 pub mod space;
 pub mod statfs;
 pub mod sync;
+mod truncate;
 pub mod write;
 pub mod xattr;

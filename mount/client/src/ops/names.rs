@@ -1,7 +1,9 @@
-//! Names of inodes that exist: unlink, rmdir, rename, link, readlink.
+//! Names of inodes that exist: unlink, rmdir, rename, link, readlink. The objects of a removed file are the MDT's
+//! business: its log destroys them.
 
 use crate::caller::{Caller, Found};
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::node::NodeId;
 use bytes::Bytes;
@@ -11,41 +13,55 @@ use wire::mds::RenameFlags;
 
 impl Client {
     /// Removes a name that is no directory.
-    pub async fn unlink(self: Arc<Self>, _caller: Caller, _parent: NodeId, _name: Name) -> Result<(), ClientError> {
-        unimplemented!()
+    pub async fn unlink(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
+        self.counters.count(Operation::Unlink);
+        let parent = self.fid(parent)?;
+        self.mdc(parent)?.unlink(&caller.credentials, parent, name).await?;
+        Ok(())
     }
 
     /// Removes an empty directory.
-    pub async fn rmdir(self: Arc<Self>, _caller: Caller, _parent: NodeId, _name: Name) -> Result<(), ClientError> {
-        unimplemented!()
+    pub async fn rmdir(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
+        self.counters.count(Operation::Rmdir);
+        let parent = self.fid(parent)?;
+        self.mdc(parent)?.rmdir(&caller.credentials, parent, name).await?;
+        Ok(())
     }
 
     /// Moves a name.
     pub async fn rename(
         self: Arc<Self>,
-        _caller: Caller,
-        _parent: NodeId,
-        _name: Name,
-        _new_parent: NodeId,
-        _new_name: Name,
-        _flags: RenameFlags,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+        new_parent: NodeId,
+        new_name: Name,
+        flags: RenameFlags,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Rename);
+        let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
+        self.mdc(parent)?.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await?;
+        Ok(())
     }
 
     /// Gives an inode a second name.
     pub async fn link(
         self: Arc<Self>,
-        _caller: Caller,
-        _node: NodeId,
-        _new_parent: NodeId,
-        _new_name: Name,
+        caller: Caller,
+        node: NodeId,
+        new_parent: NodeId,
+        new_name: Name,
     ) -> Result<Found, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Link);
+        let (fid, new_parent) = (self.fid(node)?, self.fid(new_parent)?);
+        let entry = self.mdc(new_parent)?.link(&caller.credentials, fid, new_parent, new_name).await?;
+        Ok(self.found(new_parent, &entry.attr))
     }
 
     /// Target of a symbolic link.
-    pub async fn readlink(self: Arc<Self>, _caller: Caller, _node: NodeId) -> Result<Bytes, ClientError> {
-        unimplemented!()
+    pub async fn readlink(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
+        self.counters.count(Operation::Readlink);
+        let fid = self.fid(node)?;
+        Ok(self.mdc(fid)?.readlink(&caller.credentials, fid).await?)
     }
 }

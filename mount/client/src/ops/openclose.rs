@@ -2,30 +2,74 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::finish::Finish;
 use crate::node::NodeId;
-use crate::open::{FileHandle, OpenMode};
+use crate::open::{FileHandle, OpenFile, OpenMode};
+use futures_util::poll;
 use std::sync::Arc;
+use stubs::mdc::Opened;
+use types::attr::SetAttr;
+use types::fid::Fid;
+use types::lock::{Flock, FlockFlavor, FlockKind};
 
 impl Client {
     /// Opens an inode that is no directory. 1 round trip.
     pub async fn open(
         self: Arc<Self>,
-        _caller: Caller,
-        _node: NodeId,
-        _open: OpenMode,
+        caller: Caller,
+        node: NodeId,
+        open: OpenMode,
     ) -> Result<FileHandle, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Open);
+        let fid = self.fid(node)?;
+        let tasks = self.env.tasks.clone();
+        let (opener, closer) = (self.clone(), self.clone());
+        let work = async move { opener.open_fid(caller, fid, open).await };
+        let close = |result: Result<FileHandle, ClientError>| async move {
+            if let Ok(handle) = result {
+                closer.close(handle, None).await;
+            }
+        };
+        Finish::new("open", &tasks, work).or_else(close).await
+    }
+
+    async fn open_fid(self: Arc<Self>, caller: Caller, fid: Fid, open: OpenMode) -> Result<FileHandle, ClientError> {
+        let opened = self.mdc(fid)?.open(&caller.credentials, fid, open.flags).await?;
+        let handle = self.opened(&caller, opened, open);
+        if open.truncate {
+            let set = SetAttr { size: Some(0), ..SetAttr::default() };
+            if let Err(error) = self.clone().truncate(caller.credentials, fid, set).await {
+                self.close(handle, None).await;
+                return Err(error);
+            }
+        }
+        Ok(handle)
+    }
+
+    /// The MDT opened a file.
+    pub(crate) fn opened(&self, caller: &Caller, opened: Opened, mode: OpenMode) -> FileHandle {
+        let file = self.files.get(opened.entry.attr.fid);
+        file.learn(&opened.entry.attr);
+        if let Some(layout) = opened.layout {
+            file.learn_layout(layout);
+        }
+        self.files_open.insert(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))
     }
 
     /// close(2) of one descriptor: drops the fcntl locks of `lock_owner`. No request if it never took one.
     pub async fn flush(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
-        _lock_owner: u64,
+        caller: Caller,
+        handle: FileHandle,
+        lock_owner: u64,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Flush);
+        let open = self.files_open.get(handle)?;
+        let me = self.clone();
+        let unlock = async move { me.drop_locks(&caller, &open, FlockFlavor::Posix, lock_owner).await };
+        Finish::new("drop locks", &self.env.tasks, unlock).await
     }
 
     /// The last descriptor is gone. `flock_owner`: drop the flock(2) lock of this owner. Returns at once; the MDT is
@@ -33,9 +77,61 @@ impl Client {
     pub async fn release(
         self: Arc<Self>,
         _caller: Caller,
-        _handle: FileHandle,
-        _flock_owner: Option<u64>,
+        handle: FileHandle,
+        flock_owner: Option<u64>,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Release);
+        let tasks = self.env.tasks.clone();
+        // Beyond the bound of closes under way, release waits.
+        let permit = self.closes.clone().acquire_owned().await;
+        let mut close = Box::pin(async move {
+            self.close(handle, flock_owner).await;
+            drop(permit);
+        });
+        // A target in this process has answered already: then no task is needed.
+        if poll!(&mut close).is_pending() {
+            tasks.spawn("close", close);
+        }
+        Ok(())
+    }
+
+    /// Drops locks, then closes. Errors can reach nobody any more: they are logged.
+    pub(crate) async fn close(&self, handle: FileHandle, flock_owner: Option<u64>) {
+        let Some(open) = self.files_open.remove(handle) else {
+            tracing::warn!(handle = handle.0, "released, but not open");
+            return;
+        };
+        let fid = open.file.fid;
+        if let Some(owner) = flock_owner {
+            let caller = Caller { credentials: open.credentials.clone(), ..Caller::root() };
+            if let Err(error) = self.drop_locks(&caller, &open, FlockFlavor::Bsd, owner).await {
+                tracing::warn!(%fid, %error, "drop the flock lock of a closed file");
+            }
+        }
+        if open.check().is_err() || open.handle().0 == 0 {
+            return;
+        }
+        let closed = match self.mdc(fid) {
+            Ok(mdc) => mdc.close(&open.credentials, fid, open.handle()).await.map_err(ClientError::from),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = closed {
+            tracing::warn!(%fid, %error, "close");
+        }
+    }
+
+    async fn drop_locks(
+        &self,
+        caller: &Caller,
+        open: &OpenFile,
+        flavor: FlockFlavor,
+        owner: u64,
+    ) -> Result<(), ClientError> {
+        if !open.file.take_locker(flavor, owner) {
+            return Ok(());
+        }
+        let lock = Flock { flavor, kind: FlockKind::Unlock, owner, pid: caller.pid, start: 0, end: u64::MAX };
+        let fid = open.file.fid;
+        Ok(self.mdc(fid)?.flock_set(&caller.credentials, fid, lock, false).await?)
     }
 }

@@ -2,33 +2,204 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::fan_out::fan_out;
+use crate::file::File;
+use crate::finish::Finish;
 use crate::open::FileHandle;
+use crate::targets::getattr_and_layout;
+use env::BoxFuture;
+use layout::layout::Layout;
+use layout::map::{file_offset, object_ranges};
+use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
 use std::sync::Arc;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::FILE_BYTES_MAX;
+use types::object::FileOffset;
+use wire::ost::PunchKind;
+
+/// What a mode of fallocate(2) asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Change {
+    kind: PunchKind,
+    grows: bool,
+}
+
+impl Change {
+    fn from_mode(mode: u32) -> Result<Change, Errno> {
+        const KEEP: i32 = FALLOC_FL_KEEP_SIZE;
+        const PUNCH: i32 = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        const ZERO: i32 = FALLOC_FL_ZERO_RANGE;
+        const ZERO_KEEP: i32 = FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
+        Ok(match mode as i32 {
+            0 => Change { kind: PunchKind::Allocate, grows: true },
+            KEEP => Change { kind: PunchKind::Allocate, grows: false },
+            PUNCH => Change { kind: PunchKind::Hole, grows: false },
+            ZERO => Change { kind: PunchKind::Zero, grows: true },
+            ZERO_KEEP => Change { kind: PunchKind::Zero, grows: false },
+            _ => return Err(Errno::EOPNOTSUPP),
+        })
+    }
+}
 
 impl Client {
     /// fallocate(2) with the kernel's `mode`: 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE[|KEEP_SIZE]; others are
-    /// EOPNOTSUPP.
+    /// EOPNOTSUPP. 2 round trips, one more to instantiate.
     pub async fn fallocate(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
-        _offset: u64,
-        _len: u64,
-        _mode: u32,
+        caller: Caller,
+        handle: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: u32,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Fallocate);
+        let open = self.files_open.get(handle)?;
+        open.check()?;
+        if !open.mode.flags.write {
+            return Err(Errno::EBADF.into());
+        }
+        let change = Change::from_mode(mode)?;
+        if len == 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(offset))?;
+        let (tasks, file) = (self.env.tasks.clone(), open.file.clone());
+        let work = async move {
+            let _alone = file.gate.write().await;
+            self.change_space(&caller.credentials, &file, offset, end, change).await
+        };
+        Finish::new("fallocate", &tasks, work).await
+    }
+
+    async fn change_space(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        start: u64,
+        end: u64,
+        change: Change,
+    ) -> Result<(), ClientError> {
+        self.repair_tail(credentials, file).await?;
+        let layout = match change.kind {
+            PunchKind::Hole => self.layout_to_read(credentials, file, start, end).await?,
+            _ => self.layout_to_write(credentials, file, start, end).await?,
+        };
+        let fid = file.fid;
+        let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
+        for range in object_ranges(&layout, fid, FileOffset(start), FileOffset(end)) {
+            let (osc, kind) = (self.targets.osc(range.ost)?, change.kind);
+            work.push(Box::pin(async move { Ok(osc.punch(range.object, range.start, range.end, kind).await?) }));
+        }
+        let (mut blocks_delta, mut failed) = (0, None);
+        for answer in fan_out(work).await {
+            match answer {
+                Ok(delta) => blocks_delta += delta,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        // What was done counts, even if another object failed (ENOSPC).
+        let grown_to = if change.grows && failed.is_none() { end } else { 0 };
+        let entry = self.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, true).await?;
+        file.learn(&entry.attr);
+        failed.map_or(Ok(()), Err)
     }
 
     /// Next data (or with `hole` next hole) at or after `offset`; ENXIO at or beyond the end of the file, or if no
-    /// data follows.
+    /// data follows. 2 round trips.
     pub async fn seek(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
-        _offset: u64,
-        _hole: bool,
+        caller: Caller,
+        handle: FileHandle,
+        offset: u64,
+        hole: bool,
     ) -> Result<u64, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Seek);
+        let open = self.files_open.get(handle)?;
+        open.check()?;
+        let file = &open.file;
+        let mdc = self.mdc(file.fid)?;
+        let (attr, layout) = getattr_and_layout(&mdc, &caller.credentials, file.fid).await?;
+        file.learn(&attr);
+        let layout = file.learn_layout(layout);
+        if offset >= attr.size {
+            return Err(Errno::ENXIO.into());
+        }
+        let found = self.nearest(&layout, file.fid, offset, attr.size, hole).await?;
+        match hole {
+            true => Ok(found.map_or(attr.size, |at| at.min(attr.size))),
+            false => Ok(found.ok_or(Errno::ENXIO)?),
+        }
+    }
+
+    /// The nearest data or hole in `[start, end)`: the smallest of what the objects answer.
+    async fn nearest(
+        &self,
+        layout: &Layout,
+        fid: Fid,
+        start: u64,
+        end: u64,
+        hole: bool,
+    ) -> Result<Option<u64>, ClientError> {
+        let (from, to) = (FileOffset(start), FileOffset(end));
+        let mut ranges = Vec::new();
+        let mut work: Vec<BoxFuture<'static, _>> = Vec::new();
+        for range in object_ranges(layout, fid, from, to) {
+            let osc = self.targets.osc(range.ost)?;
+            ranges.push(range);
+            work.push(Box::pin(async move { osc.seek(range.object, range.start, hole).await }));
+        }
+        let mut nearest = if hole { first_gap(layout, start, end) } else { None };
+        for (range, answer) in ranges.iter().zip(fan_out(work).await) {
+            let at = match answer? {
+                Some(at) => at,
+                // Beyond its end an object is all hole and no data.
+                None if hole => range.start,
+                None => continue,
+            };
+            let component = &layout.components[range.component];
+            if at >= range.end {
+                continue;
+            }
+            if let Some(FileOffset(at)) = file_offset(component, range.object.stripe, at) {
+                nearest = Some(nearest.map_or(at, |n: u64| n.min(at)));
+            }
+        }
+        Ok(nearest)
+    }
+}
+
+/// First byte of `[start, end)` that no component holds.
+fn first_gap(layout: &Layout, start: u64, end: u64) -> Option<u64> {
+    let mut at = start;
+    for component in &layout.components {
+        if component.end <= at {
+            continue;
+        }
+        if component.start > at || !component.is_instantiated() {
+            break;
+        }
+        at = component.end;
+    }
+    (at < end).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_those_of_fallocate_2() {
+        assert_eq!(Change::from_mode(0), Ok(Change { kind: PunchKind::Allocate, grows: true }));
+        assert_eq!(Change::from_mode(1), Ok(Change { kind: PunchKind::Allocate, grows: false }));
+        assert_eq!(Change::from_mode(3), Ok(Change { kind: PunchKind::Hole, grows: false }));
+        assert_eq!(Change::from_mode(0x10), Ok(Change { kind: PunchKind::Zero, grows: true }));
+        assert_eq!(Change::from_mode(0x11), Ok(Change { kind: PunchKind::Zero, grows: false }));
+        for refused in [2, 8, 0x20, 0x40, 0x13] {
+            assert_eq!(Change::from_mode(refused), Err(Errno::EOPNOTSUPP));
+        }
     }
 }

@@ -1,29 +1,65 @@
-//! Durability: fsync, fsyncdir, syncfs.
+//! Durability: fsync, fsyncdir, syncfs. All targets are asked at once.
 
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::fan_out::fan_out;
 use crate::open::{DirHandle, FileHandle};
+use env::BoxFuture;
+use foldhash::HashMap;
 use std::sync::Arc;
+use types::object::ObjectId;
+use types::target::TargetIndex;
+
+type Sync = BoxFuture<'static, Result<(), ClientError>>;
 
 impl Client {
-    /// Data and attributes of a file are durable when this returns. All targets in parallel, 1 round trip.
+    /// Data and attributes of a file are durable when this returns. 1 round trip. Everything of a file that is needed
+    /// to read its data back is in the MDT's records (size, layout), so `datasync` makes no difference.
     pub async fn fsync(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
+        caller: Caller,
+        handle: FileHandle,
         _datasync: bool,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Fsync);
+        let open = self.files_open.get(handle)?;
+        open.check()?;
+        let fid = open.file.fid;
+        let mut work: Vec<Sync> = Vec::new();
+        let mdc = self.mdc(fid)?;
+        work.push(Box::pin(async move { Ok(mdc.sync(&caller.credentials).await?) }));
+        let mut by_ost: HashMap<TargetIndex, Vec<ObjectId>> = HashMap::default();
+        // Without a layout nothing was read or written through this handle.
+        for (ost, object) in open.file.layout().iter().flat_map(|layout| layout.objects(fid)) {
+            by_ost.entry(ost).or_default().push(object);
+        }
+        for (ost, objects) in by_ost {
+            let osc = self.targets.osc(ost)?;
+            work.push(Box::pin(async move { Ok(osc.sync(objects).await?) }));
+        }
+        fan_out(work).await.into_iter().collect()
     }
 
     /// The names in a directory are durable when this returns.
-    pub async fn fsyncdir(self: Arc<Self>, _caller: Caller, _handle: DirHandle) -> Result<(), ClientError> {
-        unimplemented!()
+    pub async fn fsyncdir(self: Arc<Self>, caller: Caller, handle: DirHandle) -> Result<(), ClientError> {
+        self.counters.count(Operation::Fsync);
+        let open = self.dirs_open.get(handle)?;
+        Ok(self.mdc(open.fid)?.sync(&caller.credentials).await?)
     }
 
     /// Everything of this file system is durable when this returns.
-    pub async fn syncfs(self: Arc<Self>, _caller: Caller) -> Result<(), ClientError> {
-        unimplemented!()
+    pub async fn syncfs(self: Arc<Self>, caller: Caller) -> Result<(), ClientError> {
+        self.counters.count(Operation::Syncfs);
+        let mut work: Vec<Sync> = Vec::new();
+        for mdc in self.targets.mdcs() {
+            let credentials = caller.credentials.clone();
+            work.push(Box::pin(async move { Ok(mdc.sync(&credentials).await?) }));
+        }
+        for osc in self.targets.oscs() {
+            work.push(Box::pin(async move { Ok(osc.sync(Vec::new()).await?) }));
+        }
+        fan_out(work).await.into_iter().collect()
     }
 }

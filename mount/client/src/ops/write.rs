@@ -1,11 +1,23 @@
-//! Writing.
+//! Writing: the data first, then the MDT learns of it.
+//!
+//! The order matters. Other clients drop what their kernels cached when they see a new mtime or size; had the MDT the
+//! new mtime before the objects had the data, a reader in between would keep old bytes under the new mtime for ever.
+//! A write is answered when both have it.
 
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::file::File;
+use crate::finish::Finish;
 use crate::open::FileHandle;
+use crate::targets::{misfit, two};
 use bytes::Bytes;
 use std::sync::Arc;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
+use wire::mds::{MdsOp, MdsReply};
 
 /// How to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,15 +41,105 @@ pub struct Written {
 }
 
 impl Client {
-    /// Stores `data` at `offset`.
+    /// Stores `data` (at most BULK_BYTES_MAX) at `offset`. 2 round trips, one more to append, one more if a component
+    /// of the layout is written for the first time.
     pub async fn write(
         self: Arc<Self>,
-        _caller: Caller,
-        _handle: FileHandle,
-        _offset: u64,
-        _data: Bytes,
-        _flags: WriteFlags,
+        caller: Caller,
+        handle: FileHandle,
+        offset: u64,
+        data: Bytes,
+        flags: WriteFlags,
     ) -> Result<Written, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Write);
+        let open = self.files_open.get(handle)?;
+        open.check()?;
+        if !open.mode.flags.write {
+            return Err(Errno::EBADF.into());
+        }
+        self.write_file(caller.credentials, open.file.clone(), offset, data, flags).await
+    }
+
+    pub(crate) async fn write_file(
+        self: Arc<Self>,
+        credentials: Credentials,
+        file: Arc<File>,
+        offset: u64,
+        data: Bytes,
+        flags: WriteFlags,
+    ) -> Result<Written, ClientError> {
+        if data.is_empty() {
+            return Ok(Written { offset, bytes: 0 });
+        }
+        if data.len() > BULK_BYTES_MAX {
+            return Err(Errno::EINVAL.into());
+        }
+        let len = data.len() as u64;
+        if !flags.append && offset.checked_add(len).is_none_or(|end| end > FILE_BYTES_MAX) {
+            return Err(ClientError::TooFar(offset));
+        }
+        let tasks = self.env.tasks.clone();
+        let work = async move {
+            if file.tail_is_suspect() {
+                let _alone = file.gate.write().await;
+                self.repair_tail(&credentials, &file).await?;
+            }
+            let _shared = file.gate.read().await;
+            self.write_through(&credentials, &file, offset, data, flags).await
+        };
+        Finish::new("write", &tasks, work).await
+    }
+
+    async fn write_through(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        offset: u64,
+        data: Bytes,
+        flags: WriteFlags,
+    ) -> Result<Written, ClientError> {
+        let fid = file.fid;
+        let mdc = self.mdc(fid)?;
+        let len = data.len() as u64;
+        let offset = match flags.append {
+            false => offset,
+            true => mdc.append(credentials, fid, len, flags.kill_suidgid).await?,
+        };
+        let end = offset.checked_add(len).ok_or(ClientError::TooFar(offset))?;
+        let layout = self.layout_to_write(credentials, file, offset, end).await?;
+        let stored = self.store(&layout, fid, offset, data, flags.sync).await?;
+        if let Some(error) = &stored.error {
+            tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");
+            // Parts behind the failed one may be stored, beyond what will be the end of the file.
+            file.mark_tail(true);
+            if stored.bytes == 0 && stored.blocks_delta == 0 {
+                return Err(error.clone());
+            }
+        }
+        let stored_end = if stored.bytes == 0 { 0 } else { offset + stored.bytes };
+        let kill_suidgid = flags.kill_suidgid && !flags.append;
+        let wrote = MdsOp::Wrote { fid, end: stored_end, blocks_delta: stored.blocks_delta, kill_suidgid };
+        let attr = match flags.sync {
+            false => mdc.wrote(credentials, fid, stored_end, stored.blocks_delta, kill_suidgid).await.map(|e| e.attr),
+            true => match two(&mdc, credentials, wrote, MdsOp::Sync).await {
+                Ok((MdsReply::Entry(entry), Ok(_))) => Ok(entry.attr),
+                Ok((_, Err(error))) => return Err(error),
+                Ok(other) => return Err(misfit(mdc.import(), &other)),
+                Err(ClientError::Rpc(error)) => Err(error),
+                Err(error) => return Err(error),
+            },
+        };
+        match attr {
+            Ok(attr) => file.learn(&attr),
+            Err(error) => {
+                // The objects have bytes of which the MDT does not know.
+                file.mark_tail(true);
+                return Err(error.into());
+            }
+        }
+        match stored.error {
+            Some(error) if stored.bytes == 0 => Err(error),
+            _ => Ok(Written { offset, bytes: stored.bytes as u32 }),
+        }
     }
 }

@@ -2,38 +2,55 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
+use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::node::NodeId;
 use bytes::Bytes;
 use std::sync::Arc;
+use types::errno::Errno;
+use types::limits::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 use wire::mds::SetxattrFlags;
 
 impl Client {
     /// One value; ENODATA if absent.
-    pub async fn getxattr(self: Arc<Self>, _caller: Caller, _node: NodeId, _name: Bytes) -> Result<Bytes, ClientError> {
-        unimplemented!()
+    pub async fn getxattr(self: Arc<Self>, caller: Caller, node: NodeId, name: Bytes) -> Result<Bytes, ClientError> {
+        self.counters.count(Operation::Getxattr);
+        check_name(&name)?;
+        let fid = self.fid(node)?;
+        Ok(self.mdc(fid)?.getxattr(&caller.credentials, fid, name).await?)
     }
 
     /// All names, each with a NUL behind it.
-    pub async fn listxattr(self: Arc<Self>, _caller: Caller, _node: NodeId) -> Result<Bytes, ClientError> {
-        unimplemented!()
+    pub async fn listxattr(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
+        self.counters.count(Operation::Listxattr);
+        let fid = self.fid(node)?;
+        Ok(self.mdc(fid)?.listxattr(&caller.credentials, fid).await?)
     }
 
     /// Sets one.
     pub async fn setxattr(
         self: Arc<Self>,
-        _caller: Caller,
-        _node: NodeId,
-        _name: Bytes,
-        _value: Bytes,
-        _flags: SetxattrFlags,
+        caller: Caller,
+        node: NodeId,
+        name: Bytes,
+        value: Bytes,
+        flags: SetxattrFlags,
     ) -> Result<(), ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Setxattr);
+        check_name(&name)?;
+        if value.len() > XATTR_VALUE_BYTES_MAX {
+            return Err(Errno::E2BIG.into());
+        }
+        let fid = self.fid(node)?;
+        Ok(self.mdc(fid)?.setxattr(&caller.credentials, fid, name, value, flags).await?)
     }
 
     /// Removes one.
-    pub async fn removexattr(self: Arc<Self>, _caller: Caller, _node: NodeId, _name: Bytes) -> Result<(), ClientError> {
-        unimplemented!()
+    pub async fn removexattr(self: Arc<Self>, caller: Caller, node: NodeId, name: Bytes) -> Result<(), ClientError> {
+        self.counters.count(Operation::Removexattr);
+        check_name(&name)?;
+        let fid = self.fid(node)?;
+        Ok(self.mdc(fid)?.removexattr(&caller.credentials, fid, name).await?)
     }
 
     /// ioctl(2): none is known yet, ENOTTY.
@@ -44,6 +61,11 @@ impl Client {
         _command: u32,
         _argument: Bytes,
     ) -> Result<Bytes, ClientError> {
-        unimplemented!()
+        self.counters.count(Operation::Ioctl);
+        Err(Errno::ENOTTY.into())
     }
+}
+
+fn check_name(name: &[u8]) -> Result<(), Errno> {
+    if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX { Err(Errno::ERANGE) } else { Ok(()) }
 }

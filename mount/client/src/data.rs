@@ -1,0 +1,297 @@
+//! Bytes of a file to and from its objects: ranges are split by the layout, and all parts travel at once.
+
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::fan_out::fan_out;
+use crate::file::File;
+use bytes::Bytes;
+use env::BoxFuture;
+use layout::layout::Layout;
+use layout::map::{Place, pieces};
+use std::sync::Arc;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::BULK_BYTES_MAX;
+use types::object::{FileOffset, ObjectId, ObjectOffset};
+use types::target::TargetIndex;
+
+/// Zeros to answer holes with, without copying.
+static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
+
+/// A part of a file range that one request to one OST can carry, or that lives nowhere yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    /// First byte in the file.
+    pub file: u64,
+    /// Bytes; 1..=BULK_BYTES_MAX.
+    pub len: usize,
+    /// Where they are; `None`: zeros.
+    pub place: Option<(TargetIndex, ObjectId, ObjectOffset)>,
+}
+
+/// Splits `[start, end)` into parts, in file order without gaps.
+///
+/// # Errors
+/// A component lives on the MDT, which this version cannot read or write.
+pub(crate) fn parts(layout: &Layout, fid: Fid, start: u64, end: u64) -> Result<Vec<Part>, ClientError> {
+    let mut parts = Vec::new();
+    for piece in pieces(layout, fid, FileOffset(start), FileOffset(end)) {
+        let mut done = 0;
+        while done < piece.len {
+            let len = (piece.len - done).min(BULK_BYTES_MAX as u64);
+            let place = match piece.place {
+                Place::Object { ost, object, offset, .. } => Some((ost, object, ObjectOffset(offset.0 + done))),
+                Place::Absent { .. } => None,
+                Place::Mdt { .. } => {
+                    let reason = "data on the MDT is not known to this version";
+                    tracing::error!(%fid, reason);
+                    return Err(ClientError::Layout { fid, reason });
+                }
+            };
+            parts.push(Part { file: piece.file.0 + done, len: len as usize, place });
+            done += len;
+        }
+    }
+    Ok(parts)
+}
+
+/// What became of the parts of a write.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// Bytes from the start on that are stored without a gap.
+    pub bytes: u64,
+    /// Growth of all objects, 512-byte blocks.
+    pub blocks_delta: i64,
+    /// Why not all: the error of the first part that failed.
+    pub error: Option<ClientError>,
+}
+
+impl Client {
+    /// Reads `[start, end)`; what no object has is zeros.
+    pub(crate) async fn fetch(
+        &self,
+        layout: &Layout,
+        fid: Fid,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
+        let parts = parts(layout, fid, start, end)?;
+        let mut work: Vec<BoxFuture<'static, Result<Bytes, ClientError>>> = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let Some((ost, object, offset)) = part.place else { continue };
+            let (osc, len) = (self.targets.osc(ost)?, part.len as u32);
+            work.push(Box::pin(async move { Ok(osc.read(object, offset, len).await?) }));
+        }
+        let mut answers = fan_out(work).await.into_iter();
+        let mut data = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let mut bytes = match part.place {
+                None => Bytes::new(),
+                Some(_) => answers.next().expect("one answer per question")?,
+            };
+            bytes.truncate(part.len);
+            let missing = part.len - bytes.len();
+            if !bytes.is_empty() {
+                data.push(bytes);
+            }
+            push_zeros(&mut data, missing);
+        }
+        Ok(data)
+    }
+
+    /// Stores `data` at `start`. The layout must be instantiated there.
+    pub(crate) async fn store(
+        &self,
+        layout: &Layout,
+        fid: Fid,
+        start: u64,
+        data: Bytes,
+        sync: bool,
+    ) -> Result<Stored, ClientError> {
+        let parts = parts(layout, fid, start, start + data.len() as u64)?;
+        let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let Some((ost, object, offset)) = part.place else {
+                let reason = "the MDT did not instantiate what is to be written";
+                tracing::error!(%fid, offset = part.file, reason);
+                return Err(ClientError::Layout { fid, reason });
+            };
+            let from = (part.file - start) as usize;
+            let (osc, slice) = (self.targets.osc(ost)?, data.slice(from..from + part.len));
+            work.push(Box::pin(async move { Ok(osc.write(object, offset, slice, sync).await?) }));
+        }
+        let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None };
+        for (part, answer) in parts.iter().zip(fan_out(work).await) {
+            match answer {
+                Ok(delta) => {
+                    stored.blocks_delta += delta;
+                    if stored.error.is_none() {
+                        stored.bytes += part.len as u64;
+                    }
+                }
+                Err(error) => {
+                    stored.error.get_or_insert(error);
+                }
+            }
+        }
+        Ok(stored)
+    }
+
+    /// The layout with everything of `[start, end)` instantiated. No request if the known one is so already.
+    pub(crate) async fn layout_to_write(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        start: u64,
+        end: u64,
+    ) -> Result<Arc<Layout>, ClientError> {
+        if let Some(layout) = file.layout().filter(|layout| is_instantiated(layout, start, end)) {
+            return Ok(layout);
+        }
+        let layout = self.mdc(file.fid)?.get_layout(credentials, file.fid, true, start, end).await?;
+        Ok(file.learn_layout(layout))
+    }
+
+    /// The layout to read `[start, end)` with. What the known one lacks another client may have instantiated since:
+    /// then the MDT is asked.
+    pub(crate) async fn layout_to_read(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        start: u64,
+        end: u64,
+    ) -> Result<Arc<Layout>, ClientError> {
+        if let Some(layout) = file.layout().filter(|layout| is_instantiated(layout, start, end)) {
+            return Ok(layout);
+        }
+        let layout = self.mdc(file.fid)?.get_layout(credentials, file.fid, false, start, end).await?;
+        Ok(file.learn_layout(layout))
+    }
+}
+
+fn is_instantiated(layout: &Layout, start: u64, end: u64) -> bool {
+    // One look per component, not per stripe.
+    let mut at = start;
+    for component in &layout.components {
+        if component.end <= at {
+            continue;
+        }
+        if at >= end {
+            break;
+        }
+        if component.start > at || !component.is_instantiated() {
+            return false;
+        }
+        at = component.end;
+    }
+    at >= end
+}
+
+/// Appends `count` zero bytes.
+pub(crate) fn push_zeros(data: &mut Vec<Bytes>, mut count: usize) {
+    while count > 0 {
+        let len = count.min(ZEROS.len());
+        data.push(Bytes::from_static(&ZEROS[..len]));
+        count -= len;
+    }
+}
+
+/// Drops what lies beyond the first `len` bytes.
+pub(crate) fn clip(data: &mut Vec<Bytes>, len: u64) {
+    let mut left = len;
+    data.retain_mut(|bytes| {
+        bytes.truncate(left.min(bytes.len() as u64) as usize);
+        left -= bytes.len() as u64;
+        !bytes.is_empty()
+    });
+}
+
+/// All pieces as one.
+///
+/// # Errors
+/// EINVAL beyond BULK_BYTES_MAX.
+pub(crate) fn join(mut data: Vec<Bytes>) -> Result<Bytes, Errno> {
+    if data.len() == 1 {
+        return Ok(data.remove(0));
+    }
+    let len = data.iter().map(Bytes::len).sum();
+    if len > BULK_BYTES_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let mut all = Vec::with_capacity(len);
+    data.iter().for_each(|bytes| all.extend_from_slice(bytes));
+    Ok(all.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layout::layout::{Component, EOF, Pattern};
+
+    const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+    const STRIPE: u64 = 64 << 10;
+
+    fn component(id: u32, start: u64, end: u64, stripes: &[u16]) -> Component {
+        Component {
+            id,
+            start,
+            end,
+            pattern: Pattern::Raid0,
+            stripe_size: STRIPE as u32,
+            stripe_count: stripes.len() as u16,
+            overstriped: false,
+            pool: None,
+            stripes: stripes.iter().map(|n| TargetIndex(*n)).collect(),
+        }
+    }
+
+    fn layout(components: Vec<Component>) -> Layout {
+        Layout { generation: 1, components }
+    }
+
+    #[test]
+    fn a_long_range_is_split_at_stripes_and_at_the_bulk_limit() {
+        let two = layout(vec![component(1, 0, EOF, &[0, 1])]);
+        let split: Vec<_> = parts(&two, FID, STRIPE - 10, 2 * STRIPE + 5).unwrap();
+        assert_eq!(split.iter().map(|p| p.len).collect::<Vec<_>>(), [10, STRIPE as usize, 5]);
+        assert_eq!(split.iter().map(|p| p.place.unwrap().0.0).collect::<Vec<_>>(), [0, 1, 0]);
+        let one = layout(vec![component(1, 0, EOF, &[0])]);
+        let bulk = BULK_BYTES_MAX as u64;
+        let split = parts(&one, FID, 7, 7 + 2 * bulk + 1).unwrap();
+        let offsets: Vec<_> = split.iter().map(|p| (p.file, p.len as u64, p.place.unwrap().2.0)).collect();
+        assert_eq!(offsets, [(7, bulk, 7), (7 + bulk, bulk, 7 + bulk), (7 + 2 * bulk, 1, 7 + 2 * bulk)]);
+    }
+
+    #[test]
+    fn what_is_not_instantiated_has_no_place() {
+        let half = layout(vec![component(1, 0, STRIPE, &[0]), component(2, STRIPE, EOF, &[])]);
+        let split = parts(&half, FID, STRIPE - 1, STRIPE + 1).unwrap();
+        assert!(split[0].place.is_some() && split[1].place.is_none());
+        assert!(is_instantiated(&half, 0, STRIPE));
+        assert!(!is_instantiated(&half, 0, STRIPE + 1));
+        assert!(!is_instantiated(&layout(Vec::new()), 0, 1));
+        assert!(!is_instantiated(&layout(vec![component(1, 0, STRIPE, &[0])]), 0, STRIPE + 1), "beyond the last");
+    }
+
+    #[test]
+    fn data_on_the_mdt_is_refused() {
+        let mut dom = component(1, 0, EOF, &[]);
+        dom.pattern = Pattern::Mdt;
+        assert!(matches!(parts(&layout(vec![dom]), FID, 0, 1), Err(ClientError::Layout { .. })));
+    }
+
+    #[test]
+    fn pieces_are_clipped_and_joined() {
+        let mut data = vec![Bytes::from_static(b"abc"), Bytes::from_static(b"def")];
+        push_zeros(&mut data, 2);
+        assert_eq!(join(data.clone()).unwrap(), &b"abcdef\0\0"[..]);
+        clip(&mut data, 4);
+        assert_eq!(data, [&b"abc"[..], b"d"]);
+        clip(&mut data, 0);
+        assert!(data.is_empty());
+        let mut zeros = Vec::new();
+        push_zeros(&mut zeros, ZEROS.len() * 2 + 1);
+        assert_eq!(zeros.iter().map(Bytes::len).sum::<usize>(), ZEROS.len() * 2 + 1);
+    }
+}

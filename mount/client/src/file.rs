@@ -1,0 +1,206 @@
+//! What the client knows of an inode while something uses it: a handle, or an operation under way.
+//!
+//! The *gate* orders what moves the end of a file or takes bytes away (truncate, fallocate) against writes of this
+//! client: writes pass it shared, those exclusively. Between clients that order will come from locks.
+//!
+//! A *suspect tail*: an operation of this client ended between the MDT and the OSTs, so that objects may hold bytes
+//! beyond the end of the file. Growing the file would show them; so they are cut before the next change. The mark
+//! outlives the `File` (in the table), for an inode may be closed and opened again.
+
+use foldhash::{HashMap, HashSet};
+use layout::layout::Layout;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use tokio::sync::RwLock;
+use types::attr::Attr;
+use types::fid::Fid;
+use types::lock::{Flock, FlockFlavor, FlockKind};
+
+/// Inodes with a suspect tail that are remembered without being in use. Each needs a failed target; beyond this one
+/// is forgotten, with a warning.
+const SUSPECTS_MAX: usize = 65_536;
+
+/// An inode in use.
+pub struct File {
+    /// Which.
+    pub fid: Fid,
+    /// See the module's story.
+    pub gate: RwLock<()>,
+    known: Mutex<Known>,
+    lockers: Mutex<HashSet<(FlockFlavor, u64)>>,
+    suspect: AtomicBool,
+    table: Weak<FileTable>,
+}
+
+#[derive(Default)]
+struct Known {
+    size: Option<u64>,
+    layout: Option<Arc<Layout>>,
+}
+
+impl File {
+    /// Size by the last answer of the MDT, bytes.
+    pub fn size(&self) -> Option<u64> {
+        self.known.lock().size
+    }
+
+    /// The MDT told attributes.
+    pub fn learn(&self, attr: &Attr) {
+        self.known.lock().size = Some(attr.size);
+    }
+
+    /// The newest layout that was seen.
+    pub fn layout(&self) -> Option<Arc<Layout>> {
+        self.known.lock().layout.clone()
+    }
+
+    /// The MDT told a layout; an older one than the known is ignored.
+    pub fn learn_layout(&self, layout: Arc<Layout>) -> Arc<Layout> {
+        let slot = &mut self.known.lock().layout;
+        match slot {
+            Some(known) if known.generation > layout.generation => known.clone(),
+            _ => slot.insert(layout).clone(),
+        }
+    }
+
+    /// Forgets what an MDT told that has restarted since.
+    pub fn distrust(&self) {
+        *self.known.lock() = Known::default();
+    }
+
+    /// May objects hold bytes beyond the end of the file?
+    pub fn tail_is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    /// Sets or clears the mark; returns what it was.
+    pub fn mark_tail(&self, suspect: bool) -> bool {
+        self.suspect.swap(suspect, Ordering::AcqRel)
+    }
+
+    /// This owner took (or tries to take) a lock.
+    pub fn note_locker(&self, lock: &Flock) {
+        if lock.kind != FlockKind::Unlock {
+            self.lockers.lock().insert((lock.flavor, lock.owner));
+        }
+    }
+
+    /// Did this owner ever take a lock here? Asked once: the answer is forgotten.
+    pub fn take_locker(&self, flavor: FlockFlavor, owner: u64) -> bool {
+        self.lockers.lock().remove(&(flavor, owner))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if let Some(table) = self.table.upgrade() {
+            table.dropped(self.fid, self.tail_is_suspect());
+        }
+    }
+}
+
+/// All inodes in use.
+#[derive(Default)]
+pub struct FileTable {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    files: HashMap<Fid, Weak<File>>,
+    suspects: HashSet<Fid>,
+}
+
+impl FileTable {
+    /// What is known of an inode; shared by all its users.
+    pub fn get(self: &Arc<Self>, fid: Fid) -> Arc<File> {
+        let inner = &mut *self.inner.lock();
+        if let Some(file) = inner.files.get(&fid).and_then(Weak::upgrade) {
+            return file;
+        }
+        let file = Arc::new(File {
+            fid,
+            gate: RwLock::new(()),
+            known: Mutex::default(),
+            lockers: Mutex::default(),
+            suspect: AtomicBool::new(inner.suspects.remove(&fid)),
+            table: Arc::downgrade(self),
+        });
+        inner.files.insert(fid, Arc::downgrade(&file));
+        file
+    }
+
+    /// The inode, if somebody uses it.
+    pub fn get_used(&self, fid: Fid) -> Option<Arc<File>> {
+        self.inner.lock().files.get(&fid).and_then(Weak::upgrade)
+    }
+
+    /// Inodes in use.
+    pub fn count(&self) -> usize {
+        self.inner.lock().files.len()
+    }
+
+    fn dropped(&self, fid: Fid, suspect: bool) {
+        let inner = &mut *self.inner.lock();
+        // Meanwhile somebody may have begun to use the inode again.
+        let successor = inner.files.get(&fid).and_then(Weak::upgrade);
+        if successor.is_none() {
+            inner.files.remove(&fid);
+        }
+        if suspect {
+            match &successor {
+                Some(file) => {
+                    file.mark_tail(true);
+                }
+                None => {
+                    if inner.suspects.len() >= SUSPECTS_MAX
+                        && let Some(oldest) = inner.suspects.iter().next().copied()
+                    {
+                        tracing::warn!(fid = %oldest, "objects may hold bytes beyond the end of this file");
+                        inner.suspects.remove(&oldest);
+                    }
+                    inner.suspects.insert(fid);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    #[test]
+    fn users_share_and_the_last_one_frees() {
+        let table = Arc::new(FileTable::default());
+        let (a, b) = (table.get(FID), table.get(FID));
+        assert!(Arc::ptr_eq(&a, &b));
+        drop((a, b));
+        assert_eq!(table.count(), 0);
+        assert!(table.get_used(FID).is_none());
+    }
+
+    #[test]
+    fn a_suspect_tail_is_remembered_after_the_last_close() {
+        let table = Arc::new(FileTable::default());
+        table.get(FID).mark_tail(true);
+        let again = table.get(FID);
+        assert!(again.tail_is_suspect());
+        again.mark_tail(false);
+        drop(again);
+        assert!(!table.get(FID).tail_is_suspect());
+    }
+
+    #[test]
+    fn an_old_layout_does_not_replace_a_new_one() {
+        let table = Arc::new(FileTable::default());
+        let file = table.get(FID);
+        let layout = |generation| Arc::new(Layout { generation, components: Vec::new() });
+        file.learn_layout(layout(2));
+        assert_eq!(file.learn_layout(layout(1)).generation, 2);
+        assert_eq!(file.learn_layout(layout(3)).generation, 3);
+    }
+}

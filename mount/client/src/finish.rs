@@ -1,0 +1,65 @@
+//! Changes that go to their end even if nobody waits for them any more.
+//!
+//! A signal makes the FUSE side drop the future of a request. For a question that is fine. A change that is half done
+//! (size set at the MDT, objects not yet cut) must not stay so: dropping a [`Finish`] moves what is left of it to a
+//! task, and `abandoned` then sees the result that nobody asked for (to close what was opened, for example).
+
+use env::BoxFuture;
+use env::tasks::Tasks;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// See the module's story. Not started before it is first polled.
+pub struct Finish<T: Send + 'static> {
+    name: &'static str,
+    tasks: Arc<dyn Tasks>,
+    work: Option<BoxFuture<'static, T>>,
+    abandoned: Option<Box<dyn FnOnce(T) -> BoxFuture<'static, ()> + Send>>,
+    started: bool,
+}
+
+impl<T: Send + 'static> Finish<T> {
+    /// Work without anything to clean up.
+    pub fn new(name: &'static str, tasks: &Arc<dyn Tasks>, work: impl Future<Output = T> + Send + 'static) -> Self {
+        Finish { name, tasks: tasks.clone(), work: Some(Box::pin(work)), abandoned: None, started: false }
+    }
+
+    /// What to do with the result if nobody waits for it.
+    pub fn or_else<F>(mut self, abandoned: impl FnOnce(T) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.abandoned = Some(Box::new(move |result| Box::pin(abandoned(result))));
+        self
+    }
+}
+
+impl<T: Send + 'static> Future for Finish<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        self.started = true;
+        let work = self.work.as_mut().expect("not polled after it was ready");
+        let poll = work.as_mut().poll(cx);
+        if poll.is_ready() {
+            self.work = None;
+        }
+        poll
+    }
+}
+
+impl<T: Send + 'static> Drop for Finish<T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take().filter(|_| self.started) {
+            let abandoned = self.abandoned.take();
+            let rest = async move {
+                let result = work.await;
+                if let Some(abandoned) = abandoned {
+                    abandoned(result).await;
+                }
+            };
+            self.tasks.spawn(self.name, Box::pin(rest));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! New sizes: the MDT first, which checks and decides, then the objects.
+//!
+//! Between the two the objects may hold bytes beyond the end. So the file's tail counts as suspect until the last
+//! object is cut; if this operation ends in between, the next change of the file cuts them (`repair_tail`).
+
+use crate::caller::Stat;
+use crate::client::Client;
+use crate::counters::Operation;
+use crate::error::ClientError;
+use crate::fan_out::fan_out;
+use crate::file::File;
+use crate::finish::Finish;
+use crate::targets::{getattr_and_layout, misfit, two};
+use env::BoxFuture;
+use layout::layout::{EOF, Layout};
+use layout::size::cuts;
+use rpc::error::RpcError;
+use std::sync::Arc;
+use types::attr::SetAttr;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::FILE_BYTES_MAX;
+use types::object::FileOffset;
+use wire::mds::{MdsOp, MdsReply};
+use wire::ost::PunchKind;
+
+impl Client {
+    /// Changes attributes of which the size is one. 2 round trips, 3 if space was freed.
+    pub(crate) async fn truncate(
+        self: Arc<Self>,
+        credentials: Credentials,
+        fid: Fid,
+        set: SetAttr,
+    ) -> Result<Stat, ClientError> {
+        self.counters.count(Operation::Truncate);
+        let size = set.size.ok_or(Errno::EINVAL)?;
+        if size > FILE_BYTES_MAX {
+            return Err(ClientError::TooFar(size));
+        }
+        let file = self.files.get(fid);
+        let tasks = self.env.tasks.clone();
+        let work = async move {
+            let _alone = file.gate.write().await;
+            self.truncate_alone(&credentials, &file, set, size).await
+        };
+        Finish::new("truncate", &tasks, work).await
+    }
+
+    async fn truncate_alone(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        set: SetAttr,
+        size: u64,
+    ) -> Result<Stat, ClientError> {
+        let fid = file.fid;
+        // Growing must not show what lies beyond the old end, so that is cut first.
+        self.repair_tail(credentials, file).await?;
+        let mdc = self.mdc(fid)?;
+        file.mark_tail(true);
+        let setattr = MdsOp::Setattr { fid, set };
+        let get_layout = MdsOp::GetLayout { fid, write: false, start: 0, end: EOF };
+        let (entry, layout) = match two(&mdc, credentials, setattr, get_layout).await {
+            Ok((MdsReply::Entry(entry), Ok(MdsReply::Layout(layout)))) => (entry, file.learn_layout(layout)),
+            Ok((_, Err(error))) => return Err(error),
+            Ok(other) => return Err(misfit(mdc.import(), &other)),
+            Err(error) => {
+                // Refused: nothing has changed. Without an answer the mark stays.
+                file.mark_tail(!matches!(error, ClientError::Rpc(RpcError::Errno(_))));
+                return Err(error);
+            }
+        };
+        file.learn(&entry.attr);
+        let freed = self.cut(&layout, fid, size).await?;
+        file.mark_tail(false);
+        if freed == 0 {
+            return Ok(self.stat(&entry.attr));
+        }
+        let entry = mdc.wrote(credentials, fid, 0, freed, false).await?;
+        Ok(self.stat(&entry.attr))
+    }
+
+    /// Cuts what objects may hold beyond the end of the file, if this client has reason to doubt it. The caller
+    /// has the gate to itself.
+    pub(crate) async fn repair_tail(&self, credentials: &Credentials, file: &File) -> Result<(), ClientError> {
+        if !file.tail_is_suspect() {
+            return Ok(());
+        }
+        let fid = file.fid;
+        let mdc = self.mdc(fid)?;
+        let (attr, layout) = getattr_and_layout(&mdc, credentials, fid).await?;
+        file.learn(&attr);
+        let layout = file.learn_layout(layout);
+        let freed = self.cut(&layout, fid, attr.size).await?;
+        file.mark_tail(false);
+        if freed != 0 {
+            mdc.wrote(credentials, fid, 0, freed, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Cuts all objects to a file size; by how many 512-byte blocks they grew (so at most 0).
+    async fn cut(&self, layout: &Layout, fid: Fid, size: u64) -> Result<i64, ClientError> {
+        let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
+        for cut in cuts(layout, fid, FileOffset(size)) {
+            let osc = self.targets.osc(cut.ost)?;
+            work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
+        }
+        fan_out(work).await.into_iter().sum()
+    }
+}

@@ -1,0 +1,187 @@
+//! Sessions with the targets of the file system, by index.
+
+use crate::error::ClientError;
+use foldhash::HashMap;
+use layout::layout::{EOF, Layout};
+use parking_lot::RwLock;
+use rpc::Rpc;
+use rpc::error::RpcError;
+use rpc::import::{Callbacks, Import};
+use std::sync::Arc;
+use stubs::mdc::Mdc;
+use stubs::osc::Osc;
+use types::attr::Attr;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::TARGETS_MAX;
+use types::nid::{BadNid, Nid};
+use types::session::ClientUuid;
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
+use wire::mds::{MdsOp, MdsReply};
+use wire::message::{Op, OpReply};
+use wire::mgs::FsConfig;
+
+/// How this mount introduces itself to targets.
+pub struct Identity {
+    /// File system.
+    pub fsname: FsName,
+    /// Who.
+    pub uuid: ClientUuid,
+    /// For people.
+    pub description: String,
+}
+
+/// All sessions of one mount with MDTs and OSTs.
+pub struct Targets {
+    rpc: Arc<Rpc>,
+    identity: Identity,
+    callbacks: Arc<dyn Callbacks>,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    mdts: HashMap<TargetIndex, (Mdc, Vec<Nid>)>,
+    osts: HashMap<TargetIndex, (Osc, Vec<Nid>)>,
+}
+
+impl Targets {
+    /// No target yet.
+    pub fn new(rpc: Arc<Rpc>, identity: Identity, callbacks: Arc<dyn Callbacks>) -> Targets {
+        Targets { rpc, identity, callbacks, known: RwLock::default() }
+    }
+
+    /// Makes sessions for new targets and tells old ones where their target moved. Returns the new MDTs.
+    ///
+    /// # Errors
+    /// BadConfig; targets before the bad one are in use then.
+    pub fn apply(&self, config: &FsConfig) -> Result<Vec<Mdc>, ClientError> {
+        let mut new = Vec::new();
+        for info in &config.targets {
+            let name: TargetName = info.name.parse()?;
+            if name.fsname != self.identity.fsname || usize::from(name.index.0) >= TARGETS_MAX {
+                return Err(ClientError::BadConfig(format!("{name} has no place in {}", self.identity.fsname)));
+            }
+            let nids: Vec<Nid> = info
+                .nids
+                .iter()
+                .map(|nid| nid.parse())
+                .collect::<Result<_, BadNid>>()
+                .map_err(|error| ClientError::BadConfig(format!("{name}: {error}")))?;
+            let known = &mut *self.known.write();
+            match name.kind {
+                TargetKind::Mdt => match known.mdts.get_mut(&name.index) {
+                    Some((mdc, old)) => moved(mdc.import(), old, nids),
+                    None => {
+                        let mdc = Mdc::new(self.import(name, nids.clone()));
+                        new.push(mdc.clone());
+                        known.mdts.insert(name.index, (mdc, nids));
+                    }
+                },
+                TargetKind::Ost => match known.osts.get_mut(&name.index) {
+                    Some((osc, old)) => moved(osc.import(), old, nids),
+                    None => {
+                        let osc = Osc::new(self.import(name, nids.clone()));
+                        known.osts.insert(name.index, (osc, nids));
+                    }
+                },
+                TargetKind::Mgt => {}
+            }
+        }
+        Ok(new)
+    }
+
+    fn import(&self, name: TargetName, nids: Vec<Nid>) -> Arc<Import> {
+        let Identity { uuid, description, .. } = &self.identity;
+        self.rpc.import(name, nids, *uuid, description.clone(), Some(self.callbacks.clone()))
+    }
+
+    /// The MDT that owns an inode.
+    ///
+    /// # Errors
+    /// UnknownTarget.
+    pub fn mdc(&self, fid: Fid) -> Result<Mdc, ClientError> {
+        let index = TargetIndex(fid.mdt());
+        let found = self.known.read().mdts.get(&index).map(|(mdc, _)| mdc.clone());
+        found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index }))
+    }
+
+    /// An OST.
+    ///
+    /// # Errors
+    /// UnknownTarget.
+    pub fn osc(&self, index: TargetIndex) -> Result<Osc, ClientError> {
+        let found = self.known.read().osts.get(&index).map(|(osc, _)| osc.clone());
+        found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Ost, index }))
+    }
+
+    /// All MDTs.
+    pub fn mdcs(&self) -> Vec<Mdc> {
+        self.known.read().mdts.values().map(|(mdc, _)| mdc.clone()).collect()
+    }
+
+    /// All OSTs.
+    pub fn oscs(&self) -> Vec<Osc> {
+        self.known.read().osts.values().map(|(osc, _)| osc.clone()).collect()
+    }
+}
+
+fn moved(import: &Arc<Import>, old: &mut Vec<Nid>, new: Vec<Nid>) {
+    if *old != new {
+        tracing::info!(target = %import.target(), nids = ?new, "target moved");
+        import.set_nids(new.clone());
+        *old = new;
+    }
+}
+
+fn unknown(name: TargetName) -> ClientError {
+    tracing::error!(target = %name, "an inode or layout names a target that the configuration does not have");
+    ClientError::UnknownTarget(name)
+}
+
+/// Two operations as one request. The second runs only if the first succeeded.
+///
+/// # Errors
+/// No answer, or (`RpcError::Errno`) the first was refused and so nothing was changed. The second's error is inside.
+pub async fn two(
+    mdc: &Mdc,
+    credentials: &Credentials,
+    first: MdsOp,
+    second: MdsOp,
+) -> Result<(MdsReply, Result<MdsReply, ClientError>), ClientError> {
+    let import = mdc.import();
+    let results = import.call(credentials, vec![Op::Mds(first), Op::Mds(second)]).await?;
+    let mut replies = results.into_iter().map(|result| match result {
+        Ok(OpReply::Mds(reply)) => Ok(reply),
+        Ok(other) => Err(misfit(import, &other)),
+        Err(errno) => Err(RpcError::Errno(errno).into()),
+    });
+    match (replies.next(), replies.next()) {
+        (Some(first), Some(second)) => Ok((first?, second)),
+        _ => Err(misfit(import, &"too few results")),
+    }
+}
+
+/// Attributes and layout of a file in one request.
+///
+/// # Errors
+/// Those of the MDT.
+pub async fn getattr_and_layout(
+    mdc: &Mdc,
+    credentials: &Credentials,
+    fid: Fid,
+) -> Result<(Attr, Arc<Layout>), ClientError> {
+    let get_layout = MdsOp::GetLayout { fid, write: false, start: 0, end: EOF };
+    match two(mdc, credentials, MdsOp::Getattr { fid }, get_layout).await? {
+        (MdsReply::Entry(entry), Ok(MdsReply::Layout(layout))) => Ok((entry.attr, layout)),
+        (_, Err(error)) => Err(error),
+        other => Err(misfit(mdc.import(), &other)),
+    }
+}
+
+/// A target answered an operation with the reply of another.
+pub fn misfit(import: &Import, reply: &dyn std::fmt::Debug) -> ClientError {
+    tracing::error!(target = %import.target(), ?reply, "reply does not fit the operation");
+    RpcError::Refused { target: import.target(), errno: Errno::EPROTO }.into()
+}
