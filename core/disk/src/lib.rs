@@ -13,6 +13,7 @@ pub mod journal;
 pub mod key;
 pub mod mark;
 pub mod mdt_state;
+pub mod object;
 pub mod superblock;
 pub mod xattr;
 

@@ -1,1 +1,15 @@
-//! (being built)
+//! Object targets: the bytes of files, one local file per object.
+//!
+//! [`ost::Ost`] is the service. [`data`] reads and writes, [`space`] allocates, cuts and frees, [`ledger`] knows which
+//! changes are durable, [`gate`] keeps changes of one object apart, [`graveyard`] keeps the destroyed ones dead.
+//! Nothing here knows layouts or names of files: an object is named by who it belongs to, and that is all.
+//!
+//! An object appears at its first write, reads as empty before, and is durable after a sync of it or of everything.
+
+mod data;
+mod gate;
+mod graveyard;
+mod ledger;
+pub mod ost;
+pub mod settings;
+mod space;

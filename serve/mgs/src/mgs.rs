@@ -1,0 +1,237 @@
+//! The MGS as a service.
+//!
+//! A change is decided under the lock together with its transaction, so records are written in the order of versions.
+//! It is published, and answered, only when it is durable: what a client has heard of survives a crash, and a version
+//! number never means two things.
+//!
+//! `Config` requests wait here until their file system has a newer version, `wait_ms` have passed or their session
+//! ended. Bound: the requests that sessions may have in flight.
+
+use crate::registry::{Change, LoadError, Refused, Registry};
+use env::{BoxFuture, Env};
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+use parking_lot::Mutex;
+use rpc::service::{Export, Gone, Service};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use store::progress::Progress;
+use target::{Target, TargetError};
+use types::errno::Errno;
+use types::limits::{CLIENTS_MAX, REQUEST_TIMEOUT};
+use types::session::{ClientUuid, ClusterId, Transno};
+use types::target::{FsName, TargetName};
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
+use wire::mgs::{FsConfig, MgsOp, MgsReply};
+
+/// Longest wait for a newer configuration: well before the client gives the request up.
+pub const CONFIG_WAIT_MAX: Duration = REQUEST_TIMEOUT.checked_div(2).expect("not zero");
+
+/// The MGS cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its records cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// It is no MGS, or its folder cannot be written.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+/// The MGS.
+pub struct Mgs {
+    target: Arc<Target>,
+    env: Env,
+    /// What is decided, durable or not yet.
+    registry: Mutex<Registry>,
+    /// What is durable: what clients see.
+    published: Mutex<BTreeMap<FsName, Arc<FsConfig>>>,
+    /// Wakes `Config` requests.
+    news: Progress,
+    clients: Mutex<HashMap<ClientUuid, Arc<Export>>>,
+}
+
+impl Mgs {
+    /// Reads the registry from the target's store. Blocks. A target that was formatted without a cluster founds one.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a record is damaged.
+    pub fn start(target: Arc<Target>, env: Env) -> Result<Arc<Mgs>, StartError> {
+        if target.cluster() == ClusterId(0) {
+            target.assign(TargetName::mgs(), ClusterId(env.random.next_u128().max(1)))?;
+        }
+        let registry = {
+            let tx = target.store().begin();
+            Registry::load(target.cluster().0, &tx)?
+        };
+        let published = registry.configs().into_iter().collect();
+        Ok(Arc::new(Mgs {
+            target,
+            env,
+            registry: Mutex::new(registry),
+            published: Mutex::new(published),
+            news: Progress::default(),
+            clients: Mutex::default(),
+        }))
+    }
+
+    /// Durable configuration of every file system, for the parameter tree and `status`.
+    pub fn configs(&self) -> BTreeMap<FsName, Arc<FsConfig>> {
+        self.published.lock().clone()
+    }
+
+    async fn op(&self, export: &Export, op: MgsOp) -> Result<(MgsReply, Transno), Errno> {
+        match op {
+            MgsOp::Register { name, store, nids } => {
+                let ((name, boot), transno) = self
+                    .change(|registry| {
+                        let (name, boot, change) = registry.register(&name, store, &nids)?;
+                        Ok(((name, boot), change))
+                    })
+                    .await?;
+                tracing::info!(%name, ?nids, boot, "target registered");
+                let cluster = self.target.cluster().0;
+                Ok((MgsReply::Registered { name: name.to_string(), cluster, boot }, transno))
+            }
+            MgsOp::Unregister { name, store } => {
+                let ((), transno) = self.change(|registry| Ok(((), registry.unregister(&name, store)?))).await?;
+                tracing::info!(name, "target stopped");
+                Ok((MgsReply::Done, transno))
+            }
+            MgsOp::SetParam { fsname, name, value } => {
+                let set = |r: &mut Registry| Ok(((), r.set_param(&fsname, &name, value.as_deref())?));
+                let ((), transno) = self.change(set).await?;
+                Ok((MgsReply::Done, transno))
+            }
+            MgsOp::Config { fsname, known, wait_ms } => {
+                let fsname = fsname.parse().map_err(|_| Errno::EINVAL)?;
+                let wait = Duration::from_millis(wait_ms.into()).min(CONFIG_WAIT_MAX);
+                Ok((MgsReply::Config((*self.config(export, fsname, known, wait).await).clone()), Transno(0)))
+            }
+            MgsOp::Clients => {
+                let clients = self.clients.lock();
+                let mut list: Vec<_> = clients.values().map(|c| (c.description(), c.nid().to_string())).collect();
+                list.sort();
+                Ok((MgsReply::Clients(list), Transno(0)))
+            }
+        }
+    }
+
+    /// Decides, writes, waits until it is durable, publishes.
+    async fn change<T>(
+        &self,
+        decide: impl FnOnce(&mut Registry) -> Result<(T, Change), Refused>,
+    ) -> Result<(T, Transno), Errno> {
+        let store = self.target.store();
+        store.admit().await?;
+        let (answer, transno, published) = {
+            let mut registry = self.registry.lock();
+            let (answer, change) = decide(&mut registry).map_err(|refused| {
+                tracing::warn!("refused: {refused}");
+                refused.errno()
+            })?;
+            let mut tx = store.begin();
+            for (key, value) in &change.records {
+                match value {
+                    Some(value) => tx.put(key, value),
+                    None => tx.delete(key),
+                }
+            }
+            (answer, tx.finish(), change.published)
+        };
+        // Also when nothing changed: the same request may have just been decided and not be durable yet.
+        store.commit().await?;
+        if let Some((fsname, config)) = published {
+            self.publish(fsname, config);
+        }
+        Ok((answer, transno))
+    }
+
+    fn publish(&self, fsname: FsName, config: Arc<FsConfig>) {
+        let mut published = self.published.lock();
+        // Two changes that became durable together may come here in either order.
+        if published.get(&fsname).is_none_or(|old| old.version < config.version) {
+            published.insert(fsname, config);
+            drop(published);
+            self.news.wake_all();
+        }
+    }
+
+    /// Configuration newer than `known`, or after `wait` as it is. A file system that nobody knows has version 0.
+    async fn config(&self, export: &Export, fsname: FsName, known: u64, wait: Duration) -> Arc<FsConfig> {
+        let now = || {
+            let nothing = || Arc::new(FsConfig { cluster: self.target.cluster().0, ..FsConfig::default() });
+            self.published.lock().get(&fsname).cloned().unwrap_or_else(nothing)
+        };
+        let config = now();
+        if config.version > known || wait.is_zero() {
+            return config;
+        }
+        let news = self.news.wait(Transno(0), || {
+            let config = now();
+            (config.version > known || export.is_gone()).then_some(config)
+        });
+        match select(news.boxed(), self.env.clock.sleep(wait)).await {
+            Either::Left((config, _)) => config,
+            Either::Right(_) => now(),
+        }
+    }
+}
+
+impl Service for Mgs {
+    fn target(&self) -> TargetName {
+        TargetName::mgs()
+    }
+
+    fn cluster(&self) -> ClusterId {
+        self.target.cluster()
+    }
+
+    fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        let mut clients = self.clients.lock();
+        if clients.len() >= CLIENTS_MAX && !clients.contains_key(&export.client()) {
+            return Err(Errno::EBUSY);
+        }
+        clients.insert(export.client(), export.clone());
+        Ok(ConnectReply {
+            version: hello.version_max.min(VERSION_MAX),
+            cluster: self.target.cluster(),
+            boot: self.target.boot(),
+            last_committed: self.target.store().last_committed(),
+        })
+    }
+
+    fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
+        Box::pin(async move {
+            let mut reply =
+                Reply { xid: request.xid, transno: Transno(0), last_committed: Transno(0), results: Vec::new() };
+            let mut failed = false;
+            for op in request.ops {
+                let result = match op {
+                    _ if failed => Err(Errno::ECANCELED),
+                    Op::Mgs(op) => self.op(&export, op).await,
+                    _ => Err(Errno::EPROTO),
+                };
+                failed |= result.is_err();
+                reply.results.push(result.map(|(answer, transno)| {
+                    reply.transno = reply.transno.max(transno);
+                    OpReply::Mgs(answer)
+                }));
+            }
+            reply.last_committed = self.target.store().last_committed();
+            reply
+        })
+    }
+
+    fn gone(&self, export: &Arc<Export>, why: Gone) {
+        tracing::debug!(client = %export.client(), ?why, "client gone");
+        let mut clients = self.clients.lock();
+        // It may have come back with a new session already.
+        if clients.get(&export.client()).is_some_and(|known| Arc::ptr_eq(known, export)) {
+            clients.remove(&export.client());
+        }
+        drop(clients);
+        self.news.wake_all();
+    }
+}

@@ -1,0 +1,391 @@
+//! The registry: file systems, their targets and parameters. Decides; performs nothing.
+//!
+//! Every change gives the file system a new version and says which records must be written for it. Invariants: a
+//! target's name belongs to one store for ever, and a store has one name; versions grow by one with each change.
+//! Bounds: [`FILE_SYSTEMS_MAX`], `TARGETS_MAX` of each kind, [`PARAMS_MAX`], [`NIDS_MAX`].
+
+use disk::config::{
+    self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, TargetRecord,
+};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::error::StoreError;
+use store::tx::Tx;
+use types::errno::Errno;
+use types::limits::TARGETS_MAX;
+use types::nid::Nid;
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
+use wire::mgs::{FsConfig, TargetInfo};
+
+/// File systems of one MGS.
+pub const FILE_SYSTEMS_MAX: usize = 256;
+/// Persistent parameters of one file system.
+pub const PARAMS_MAX: usize = 4096;
+/// Longest value of a parameter, bytes.
+pub const PARAM_VALUE_BYTES_MAX: usize = 4096;
+/// NIDs of one target.
+pub const NIDS_MAX: usize = 32;
+
+/// The records are not what was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record is damaged.
+    #[error("{key}: {cause}")]
+    Record { key: String, cause: BadConfig },
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The name belongs to another store.
+    #[error("{name} belongs to store {theirs:032x}; store {ours:032x} cannot take it")]
+    Stranger { name: TargetName, theirs: u128, ours: u128 },
+    /// The store is registered under another name.
+    #[error("store {store:032x} is registered as {name}; it cannot be {wanted} too")]
+    Renamed { store: u128, name: TargetName, wanted: TargetName },
+    /// Not a name of an MDT or OST.
+    #[error("{0:?} names no MDT or OST")]
+    Name(String),
+    /// No such target or file system.
+    #[error("{0} is not registered here")]
+    Unknown(String),
+    /// Not a NID, or too many of them.
+    #[error("a target needs 1 to {NIDS_MAX} good NIDs, not {0:?}")]
+    Nids(Vec<String>),
+    /// Not a parameter.
+    #[error("a parameter has a name of 1 to {PARAM_NAME_BYTES_MAX} and a value of up to {PARAM_VALUE_BYTES_MAX} bytes")]
+    Param,
+    /// A bound is reached.
+    #[error("no room for more {0}")]
+    Full(&'static str),
+}
+
+impl Refused {
+    /// What the caller sees.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Refused::Stranger { .. } | Refused::Renamed { .. } => Errno::EEXIST,
+            Refused::Name(_) | Refused::Nids(_) | Refused::Param => Errno::EINVAL,
+            Refused::Unknown(_) => Errno::ENOENT,
+            Refused::Full(_) => Errno::ENOSPC,
+        }
+    }
+}
+
+/// One file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Fs {
+    version: u64,
+    /// In the order of configurations: MDTs first, by index.
+    targets: BTreeMap<TargetName, TargetRecord>,
+    params: BTreeMap<String, ParamRecord>,
+}
+
+/// What a change leads to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Records to write; `None` = remove.
+    pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// File system that changed, and its configuration as of this change.
+    pub published: Option<(FsName, Arc<FsConfig>)>,
+}
+
+/// All file systems.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Registry {
+    cluster: u128,
+    systems: BTreeMap<FsName, Fs>,
+}
+
+impl Registry {
+    /// Reads the records.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn load(cluster: u128, tx: &Tx<'_>) -> Result<Registry, LoadError> {
+        let mut registry = Registry { cluster, systems: BTreeMap::new() };
+        let mut fault = None;
+        tx.scan(KEYS_START, KEYS_END, |key, value| match registry.take(key, value) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(cause) => {
+                let key = String::from_utf8_lossy(key).into_owned();
+                fault = Some(LoadError::Record { key, cause });
+                ControlFlow::Break(())
+            }
+        })?;
+        fault.map_or(Ok(registry), Err)
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), BadConfig> {
+        match ConfigKey::decode(key)? {
+            ConfigKey::Fs(fsname) => {
+                self.systems.entry(fsname).or_default().version = config::decode::<FsRecord>(value)?.version;
+            }
+            ConfigKey::Target(name) => {
+                self.systems.entry(name.fsname).or_default().targets.insert(name, config::decode(value)?);
+            }
+            ConfigKey::Param(fsname, param) => {
+                self.systems.entry(fsname).or_default().params.insert(param, config::decode(value)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every file system with its configuration.
+    pub fn configs(&self) -> Vec<(FsName, Arc<FsConfig>)> {
+        self.systems.iter().map(|(name, fs)| (*name, Arc::new(fs.config(self.cluster)))).collect()
+    }
+
+    /// A target starts serving. Answers its full name and boot number.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed then.
+    pub fn register(&mut self, name: &str, store: u128, nids: &[String]) -> Result<(TargetName, u64, Change), Refused> {
+        if nids.is_empty() || nids.len() > NIDS_MAX || nids.iter().any(|nid| nid.parse::<Nid>().is_err()) {
+            return Err(Refused::Nids(nids.to_vec()));
+        }
+        let wanted = Wanted::parse(name)?;
+        let known = self.name_of(store);
+        let name = match (wanted, known) {
+            // Its answer was lost, or it forgot its index: it keeps the name it got.
+            (Wanted::Any(fsname, kind), Some(known)) if known.fsname == fsname && known.kind == kind => known,
+            (Wanted::Any(fsname, kind), Some(known)) => {
+                let wanted = TargetName { fsname, kind, index: TargetIndex(0) };
+                return Err(Refused::Renamed { store, name: known, wanted });
+            }
+            (Wanted::Any(fsname, kind), None) => self.next_name(fsname, kind)?,
+            (Wanted::This(name), Some(known)) if known != name => {
+                return Err(Refused::Renamed { store, name: known, wanted: name });
+            }
+            (Wanted::This(name), _) => name,
+        };
+        if !self.systems.contains_key(&name.fsname) && self.systems.len() >= FILE_SYSTEMS_MAX {
+            return Err(Refused::Full("file systems"));
+        }
+        if usize::from(name.index.0) >= TARGETS_MAX {
+            return Err(Refused::Full("targets"));
+        }
+        if let Some(theirs) = self.target(name)
+            && theirs.store != store
+        {
+            return Err(Refused::Stranger { name, theirs: theirs.store, ours: store });
+        }
+        let fs = self.systems.entry(name.fsname).or_default();
+        let boot = fs.targets.get(&name).map_or(0, |t| t.boot) + 1;
+        let record = TargetRecord { store, boot, up: true, nids: nids.to_vec() };
+        let write = (ConfigKey::Target(name).encode(), Some(config::encode(&record)));
+        fs.targets.insert(name, record);
+        Ok((name, boot, self.changed(name.fsname, write)))
+    }
+
+    /// A target stops in order. An empty change if it was down already.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed then.
+    pub fn unregister(&mut self, name: &str, store: u128) -> Result<Change, Refused> {
+        let Wanted::This(name) = Wanted::parse(name)? else { return Err(Refused::Name(name.to_owned())) };
+        let targets = self.systems.get_mut(&name.fsname).map(|fs| &mut fs.targets);
+        let target = targets.and_then(|t| t.get_mut(&name)).ok_or_else(|| Refused::Unknown(name.to_string()))?;
+        if target.store != store {
+            return Err(Refused::Stranger { name, theirs: target.store, ours: store });
+        }
+        if !std::mem::take(&mut target.up) {
+            return Ok(Change::default());
+        }
+        let write = (ConfigKey::Target(name).encode(), Some(config::encode(target)));
+        Ok(self.changed(name.fsname, write))
+    }
+
+    /// Sets or removes a persistent parameter. An empty change if nothing is different.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing changed then.
+    pub fn set_param(&mut self, fsname: &str, name: &str, value: Option<&str>) -> Result<Change, Refused> {
+        let good_name = (1..=PARAM_NAME_BYTES_MAX).contains(&name.len());
+        if !good_name || value.is_some_and(|v| v.len() > PARAM_VALUE_BYTES_MAX) {
+            return Err(Refused::Param);
+        }
+        let unknown = || Refused::Unknown(fsname.to_owned());
+        let fsname = fsname.parse::<FsName>().map_err(|_| unknown())?;
+        let fs = self.systems.get_mut(&fsname).ok_or_else(unknown)?;
+        let key = ConfigKey::Param(fsname, name.to_owned()).encode();
+        let old = fs.params.get(name);
+        if old.map(|p| &p.value[..]) == value {
+            return Ok(Change::default());
+        }
+        let write = match value {
+            None => {
+                fs.params.remove(name);
+                None
+            }
+            Some(_) if old.is_none() && fs.params.len() >= PARAMS_MAX => return Err(Refused::Full("parameters")),
+            Some(value) => {
+                // A new value keeps its place in the order.
+                let order = old.map_or(fs.version + 1, |p| p.order);
+                let record = ParamRecord { order, value: value.to_owned() };
+                let bytes = config::encode(&record);
+                fs.params.insert(name.to_owned(), record);
+                Some(bytes)
+            }
+        };
+        Ok(self.changed(fsname, (key, write)))
+    }
+
+    fn changed(&mut self, fsname: FsName, write: (Vec<u8>, Option<Vec<u8>>)) -> Change {
+        let fs = self.systems.get_mut(&fsname).expect("just changed");
+        fs.version += 1;
+        let version = config::encode(&FsRecord { version: fs.version });
+        let records = vec![(ConfigKey::Fs(fsname).encode(), Some(version)), write];
+        Change { records, published: Some((fsname, Arc::new(fs.config(self.cluster)))) }
+    }
+
+    fn target(&self, name: TargetName) -> Option<&TargetRecord> {
+        self.systems.get(&name.fsname)?.targets.get(&name)
+    }
+
+    fn name_of(&self, store: u128) -> Option<TargetName> {
+        self.systems.values().flat_map(|fs| &fs.targets).find(|(_, t)| t.store == store).map(|(name, _)| *name)
+    }
+
+    fn next_name(&self, fsname: FsName, kind: TargetKind) -> Result<TargetName, Refused> {
+        let name = |index| TargetName { fsname, kind, index: TargetIndex(index) };
+        let free = (0..TARGETS_MAX as u16).map(name).find(|name| self.target(*name).is_none());
+        free.ok_or(Refused::Full("targets"))
+    }
+}
+
+impl Fs {
+    fn config(&self, cluster: u128) -> FsConfig {
+        let target = |(name, t): (&TargetName, &TargetRecord)| TargetInfo {
+            name: name.to_string(),
+            nids: t.nids.clone(),
+            store: t.store,
+            boot: t.boot,
+            up: t.up,
+        };
+        let mut params: Vec<_> = self.params.iter().collect();
+        params.sort_by_key(|(_, p)| p.order);
+        FsConfig {
+            version: self.version,
+            cluster,
+            targets: self.targets.iter().map(target).collect(),
+            params: params.into_iter().map(|(name, p)| (name.clone(), p.value.clone())).collect(),
+        }
+    }
+}
+
+/// A name in a registration.
+enum Wanted {
+    /// `sheen-OST0001`
+    This(TargetName),
+    /// `sheen-OST`: the next one
+    Any(FsName, TargetKind),
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Wanted, Refused> {
+        let bad = || Refused::Name(text.to_owned());
+        if let Ok(name) = text.parse::<TargetName>() {
+            return if name.kind == TargetKind::Mgt { Err(bad()) } else { Ok(Wanted::This(name)) };
+        }
+        let (fsname, kind) = text.rsplit_once('-').ok_or_else(bad)?;
+        let kind = [TargetKind::Mdt, TargetKind::Ost].into_iter().find(|k| k.word() == kind).ok_or_else(bad)?;
+        Ok(Wanted::Any(fsname.parse().map_err(|_| bad())?, kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nids() -> Vec<String> {
+        vec!["10.0.0.1:7988@tcp".to_owned()]
+    }
+
+    fn register(r: &mut Registry, name: &str, store: u128) -> Result<(String, u64), Refused> {
+        r.register(name, store, &nids()).map(|(name, boot, _)| (name.to_string(), boot))
+    }
+
+    #[test]
+    fn indices_are_given_in_order_and_kept() {
+        let mut r = Registry::default();
+        assert_eq!(register(&mut r, "sheen-OST", 1), Ok(("sheen-OST0000".into(), 1)));
+        assert_eq!(register(&mut r, "sheen-OST0001", 2), Ok(("sheen-OST0001".into(), 1)));
+        assert_eq!(register(&mut r, "sheen-OST", 3), Ok(("sheen-OST0002".into(), 1)));
+        assert_eq!(register(&mut r, "sheen-MDT", 4), Ok(("sheen-MDT0000".into(), 1)));
+        assert_eq!(register(&mut r, "other-OST", 5), Ok(("other-OST0000".into(), 1)));
+        // The same store again: same name, next boot, whichever way it asks.
+        assert_eq!(register(&mut r, "sheen-OST", 3), Ok(("sheen-OST0002".into(), 2)));
+        assert_eq!(register(&mut r, "sheen-OST0002", 3), Ok(("sheen-OST0002".into(), 3)));
+        let (_, config) = &r.configs()[1];
+        let names: Vec<_> = config.targets.iter().map(|t| &t.name[..]).collect();
+        assert_eq!(names, ["sheen-MDT0000", "sheen-OST0000", "sheen-OST0001", "sheen-OST0002"]);
+        assert_eq!(config.version, 6);
+    }
+
+    #[test]
+    fn strangers_and_impostors_change_nothing() {
+        let mut r = Registry::default();
+        register(&mut r, "sheen-OST0000", 1).unwrap();
+        let before = r.configs();
+        let refused = [
+            register(&mut r, "sheen-OST0000", 2).unwrap_err(),
+            register(&mut r, "sheen-OST0001", 1).unwrap_err(),
+            register(&mut r, "sheen-MDT", 1).unwrap_err(),
+            r.unregister("sheen-OST0000", 2).unwrap_err(),
+        ];
+        assert!(refused.iter().all(|e| e.errno() == Errno::EEXIST), "{refused:?}");
+        assert!(matches!(refused[0], Refused::Stranger { theirs: 1, ours: 2, .. }));
+        for name in ["", "sheen", "MGS", "sheen-XXX", "much-too-long-OST", "sheen-OST00001"] {
+            assert_eq!(register(&mut r, name, 9).unwrap_err().errno(), Errno::EINVAL, "{name}");
+        }
+        assert_eq!(r.register("sheen-OST", 9, &[]).unwrap_err().errno(), Errno::EINVAL);
+        assert_eq!(r.register("sheen-OST", 9, &["x".into()]).unwrap_err().errno(), Errno::EINVAL);
+        assert_eq!(r.unregister("sheen-OST0007", 9).unwrap_err().errno(), Errno::ENOENT);
+        assert_eq!(register(&mut r, "sheen-OST1fff", 9).unwrap_err().errno(), Errno::ENOSPC);
+        assert_eq!(r.configs(), before);
+    }
+
+    #[test]
+    fn an_orderly_stop_is_told_once() {
+        let mut r = Registry::default();
+        register(&mut r, "sheen-OST0000", 1).unwrap();
+        let (_, config) = r.unregister("sheen-OST0000", 1).unwrap().published.unwrap();
+        assert!(!config.targets[0].up);
+        assert_eq!(r.unregister("sheen-OST0000", 1), Ok(Change::default()));
+    }
+
+    #[test]
+    fn parameters_keep_their_order() {
+        let mut r = Registry::default();
+        register(&mut r, "sheen-MDT", 1).unwrap();
+        for (name, value) in [("b", "1"), ("a", "2"), ("b", "3")] {
+            r.set_param("sheen", name, Some(value)).unwrap();
+        }
+        let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
+        assert_eq!(r.configs()[0].1.params, [pair("b", "3"), pair("a", "2")]);
+        r.set_param("sheen", "b", None).unwrap();
+        assert_eq!(r.set_param("sheen", "b", None), Ok(Change::default()));
+        assert_eq!(r.set_param("sheen", "a", Some("2")), Ok(Change::default()));
+        assert_eq!(r.configs()[0].1.params, [pair("a", "2")]);
+        assert_eq!(r.set_param("nofs", "a", Some("2")).unwrap_err().errno(), Errno::ENOENT);
+        assert_eq!(r.set_param("sheen", "", Some("2")).unwrap_err().errno(), Errno::EINVAL);
+        for n in 0..PARAMS_MAX - 1 {
+            r.set_param("sheen", &n.to_string(), Some("")).unwrap();
+        }
+        assert_eq!(r.set_param("sheen", "one more", Some("")).unwrap_err().errno(), Errno::ENOSPC);
+    }
+
+    #[test]
+    fn file_systems_are_bounded() {
+        let mut r = Registry::default();
+        for n in 0..FILE_SYSTEMS_MAX as u128 {
+            register(&mut r, &format!("fs{n}-MDT0000"), n).unwrap();
+        }
+        assert_eq!(register(&mut r, "more-MDT0000", 999), Err(Refused::Full("file systems")));
+    }
+}

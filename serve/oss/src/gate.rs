@@ -1,0 +1,71 @@
+//! One change of an object at a time; reads see changes whole.
+//!
+//! A fixed array of locks, an object's by hash: nothing to make, find or drop per object. Two objects may share a
+//! lock; that costs a little waiting, never a deadlock, as nobody holds two. Locks are held during the disk's work, by
+//! threads that may block, never across an await.
+//!
+//! Each lock remembers which object changed last under it and how many blocks that then had: a stream of writes to one
+//! object asks the disk once per write, not twice, and what the file system allocates late is counted next time.
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::hash::BuildHasher;
+use types::object::ObjectId;
+
+/// Locks: many times the threads that may block, so that two seldom meet by chance.
+const GATES: usize = 1024;
+
+/// The object that changed last, with its 512-byte blocks.
+pub(crate) type Known = Option<(ObjectId, u64)>;
+
+/// See the module.
+pub(crate) struct Gates {
+    gates: Vec<RwLock<Known>>,
+    hasher: foldhash::fast::FixedState,
+}
+
+impl Default for Gates {
+    fn default() -> Gates {
+        Gates { gates: (0..GATES).map(|_| RwLock::new(None)).collect(), hasher: foldhash::fast::FixedState::default() }
+    }
+}
+
+impl Gates {
+    /// To change `object`.
+    pub(crate) fn change(&self, object: ObjectId) -> RwLockWriteGuard<'_, Known> {
+        self.of(object).write()
+    }
+
+    /// To read `object`.
+    pub(crate) fn read(&self, object: ObjectId) -> RwLockReadGuard<'_, Known> {
+        self.of(object).read()
+    }
+
+    /// Nobody is changing it, and it changed lately: its file is open and its pages are in memory, most likely.
+    pub(crate) fn is_warm(&self, object: ObjectId) -> bool {
+        self.of(object).try_read().is_some_and(|known| known.is_some_and(|(last, _)| last == object))
+    }
+
+    fn of(&self, object: ObjectId) -> &RwLock<Known> {
+        &self.gates[self.hasher.hash_one(object) as usize % GATES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::fid::Fid;
+
+    #[test]
+    fn an_object_is_warm_when_it_changed_last_and_is_free() {
+        let gates = Gates::default();
+        let object = ObjectId { fid: Fid::ROOT, instance: 1, stripe: 0 };
+        assert!(!gates.is_warm(object));
+        let mut gate = gates.change(object);
+        *gate = Some((object, 8));
+        assert!(!gates.is_warm(object), "being changed");
+        drop(gate);
+        assert!(gates.is_warm(object));
+        let _reading = gates.read(object);
+        assert!(gates.is_warm(object));
+    }
+}

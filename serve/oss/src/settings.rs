@@ -1,0 +1,20 @@
+//! What a person may set on an OST. How large it may grow is set where its store is opened.
+
+use std::time::Duration;
+
+/// Settings of one OST.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OstSettings {
+    /// How many targets without a size limit share this volume: its free space is reported in equal shares, so that
+    /// totals over all targets add up. At least 1.
+    pub volume_sharers: u32,
+    /// Age at which changes are synced though nobody asked.
+    pub flush_interval: Duration,
+}
+
+impl Default for OstSettings {
+    fn default() -> OstSettings {
+        // 5 s: what ext4's own commit interval is; sooner costs bandwidth, later holds clients' copies longer.
+        OstSettings { volume_sharers: 1, flush_interval: Duration::from_secs(5) }
+    }
+}

@@ -1,0 +1,84 @@
+//! Allocation, cutting, removal, sizes. Everything here blocks.
+
+use crate::data::check_end;
+use crate::ost::Ost;
+use types::attr::Statfs;
+use types::errno::Errno;
+use types::object::{ObjectId, ObjectOffset};
+use types::session::Transno;
+use wire::ost::PunchKind;
+
+impl Ost {
+    /// Changes the allocation of `[start, end)`; by how many blocks the object grew.
+    pub(crate) fn punch(
+        &self,
+        object: ObjectId,
+        start: ObjectOffset,
+        end: ObjectOffset,
+        kind: PunchKind,
+    ) -> Result<(i64, Transno), Errno> {
+        let objects = self.objects();
+        let len = || end.0.checked_sub(start.0).filter(|len| *len > 0).ok_or(Errno::EINVAL);
+        match kind {
+            PunchKind::Truncate => self.change(object, Some(start.0), || objects.truncate(object, start.0)),
+            // Beyond the end there is nothing to free.
+            PunchKind::Hole => {
+                let len = len()?;
+                self.change(object, Some(start.0), || objects.punch(object, start.0, len))
+            }
+            PunchKind::Zero | PunchKind::Allocate => {
+                let len = len()?;
+                check_end(start, len)?;
+                self.change(object, None, || objects.allocate(object, start.0, len, kind == PunchKind::Zero))
+            }
+        }
+    }
+
+    /// Size and blocks; zeros if there is no object.
+    pub(crate) fn getattr(&self, object: ObjectId) -> Result<(u64, u64), Errno> {
+        let _gate = self.gates.read(object);
+        Ok(self.objects().size_and_blocks(object)?.unwrap_or_default())
+    }
+
+    /// Next data or hole at or after `offset`.
+    pub(crate) fn seek(
+        &self,
+        object: ObjectId,
+        offset: ObjectOffset,
+        hole: bool,
+    ) -> Result<Option<ObjectOffset>, Errno> {
+        let _gate = self.gates.read(object);
+        Ok(self.objects().seek(object, offset.0, hole)?.map(ObjectOffset))
+    }
+
+    /// Removes objects for good. Durable when this returns.
+    pub(crate) fn destroy(&self, objects: &[ObjectId]) -> Result<Transno, Errno> {
+        for object in objects {
+            let mut gate = self.gates.change(*object);
+            // First: if the removal fails half-way, nobody may write to what is left.
+            self.graveyard.add(*object);
+            self.objects().destroy(*object)?;
+            *gate = None;
+            self.ledger.forget(*object);
+        }
+        for object in objects {
+            // There is no file any more: this makes the removal from its folder durable.
+            self.objects().sync(*object)?;
+        }
+        Ok(if objects.is_empty() { Transno(0) } else { self.ledger.changed_durably() })
+    }
+
+    /// Totals.
+    pub(crate) fn statfs(&self) -> Result<Statfs, Errno> {
+        let space = self.objects().space()?;
+        let share = u64::from(self.settings.volume_sharers.max(1));
+        let (total, free) = (space.total / share, space.free / share);
+        Ok(Statfs {
+            bytes_total: total,
+            bytes_free: free,
+            bytes_available: free,
+            files_total: space.files_total / share,
+            files_free: space.files_free / share,
+        })
+    }
+}
