@@ -1,0 +1,157 @@
+//! The greeting at the start of a connection: version, cluster, who is who.
+
+use crate::error::LinkError;
+use crate::link::Ends;
+use crate::node::Shared;
+use futures_util::future::{Either, select};
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use types::limits::CONNECT_TIMEOUT;
+use types::nid::Nid;
+use types::session::ClusterId;
+use wire::frame::{FrameError, FrameKind, HEADER_BYTES, Header, MAGIC};
+use wire::hello::{Hello, HelloReply, Purpose, Welcome, common_version};
+use wire::message::{VERSION_MAX, VERSION_MIN};
+
+type Read = Box<dyn AsyncRead + Send + Unpin>;
+type Write = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Runs something for at most CONNECT_TIMEOUT.
+pub(crate) async fn in_time<T>(
+    shared: &Shared,
+    nid: Nid,
+    future: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    match select(pin!(future), shared.env.clock.sleep(CONNECT_TIMEOUT)).await {
+        Either::Left((done, _)) => done,
+        Either::Right(_) => Err(LinkError::NoAnswer { nid, seconds: CONNECT_TIMEOUT.as_secs() }),
+    }
+}
+
+/// The side that connected.
+pub(crate) async fn call(
+    shared: &Shared,
+    source: Nid,
+    nid: Nid,
+    purpose: Purpose,
+    read: &mut Read,
+    write: &mut Write,
+) -> Result<Ends, LinkError> {
+    let cluster = shared.cluster();
+    let hello = Hello { version_min: VERSION_MIN, version_max: VERSION_MAX, purpose, process: shared.process, cluster };
+    send(FrameKind::Hello, &hello.encode(), cluster, source, nid, write).await?;
+    let body = receive(FrameKind::HelloReply, nid, read).await?;
+    let reply = HelloReply::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
+    match reply.welcome {
+        Welcome::Yes if (VERSION_MIN..=VERSION_MAX).contains(&reply.version) => {
+            Ok(Ends { nid, source, process: reply.process, version: reply.version, purpose })
+        }
+        Welcome::Yes | Welcome::NoCommonVersion => Err(LinkError::Version {
+            nid,
+            theirs_min: reply.version_min,
+            theirs_max: reply.version_max,
+            ours_min: VERSION_MIN,
+            ours_max: VERSION_MAX,
+        }),
+        Welcome::OtherCluster => Err(LinkError::Cluster { nid, theirs: reply.cluster, ours: cluster }),
+        Welcome::Busy | Welcome::Stopping => Err(LinkError::Busy { nid }),
+    }
+}
+
+/// The side that accepted. A refusal is sent before it is returned as the error.
+pub(crate) async fn answer(
+    shared: &Shared,
+    source: Nid,
+    nid: Nid,
+    read: &mut Read,
+    write: &mut Write,
+) -> Result<Ends, LinkError> {
+    let body = receive(FrameKind::Hello, nid, read).await?;
+    let hello = Hello::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
+    let cluster = shared.cluster();
+    let version = common_version(hello.version_min, hello.version_max);
+    let unknown = ClusterId(0);
+    let other_cluster = cluster != unknown && hello.cluster != unknown && cluster != hello.cluster;
+    let (welcome, result) = match version {
+        _ if shared.is_stopping() => (Welcome::Stopping, Err(LinkError::Shutdown)),
+        None => {
+            let (theirs_min, theirs_max) = (hello.version_min, hello.version_max);
+            let (ours_min, ours_max) = (VERSION_MIN, VERSION_MAX);
+            let error = LinkError::Version { nid, theirs_min, theirs_max, ours_min, ours_max };
+            (Welcome::NoCommonVersion, Err(error))
+        }
+        Some(_) if other_cluster => {
+            (Welcome::OtherCluster, Err(LinkError::Cluster { nid, theirs: hello.cluster, ours: cluster }))
+        }
+        Some(version) => {
+            (Welcome::Yes, Ok(Ends { nid, source, process: hello.process, version, purpose: hello.purpose }))
+        }
+    };
+    let reply = HelloReply {
+        version_min: VERSION_MIN,
+        version_max: VERSION_MAX,
+        version: result.as_ref().map_or(0, |ends| ends.version),
+        welcome,
+        process: shared.process,
+        cluster,
+    };
+    send(FrameKind::HelloReply, &reply.encode(), cluster, source, nid, write).await?;
+    if result.is_err() {
+        // Closing with unread bytes would reset the connection, and the peer might never see why.
+        let mut rest = [0; 64];
+        let _ = select(pin!(read.read(&mut rest)), shared.env.clock.sleep(Duration::from_secs(1))).await;
+    }
+    result
+}
+
+async fn send(
+    kind: FrameKind,
+    body: &[u8],
+    cluster: ClusterId,
+    source: Nid,
+    target: Nid,
+    write: &mut Write,
+) -> Result<(), LinkError> {
+    let header = Header {
+        version: VERSION_MAX,
+        kind,
+        tag: 0,
+        body_bytes: body.len() as u32,
+        bulk_bytes: 0,
+        body_crc: Some(wire::checksum::crc32c(body)),
+        bulk_crc: None,
+        cluster,
+        source,
+        target,
+    };
+    let frame = [&header.encode()[..], body].concat();
+    write.write_all(&frame).await.map_err(|error| lost(target, &error))
+}
+
+async fn receive(kind: FrameKind, nid: Nid, read: &mut Read) -> Result<Vec<u8>, LinkError> {
+    let mut bytes = [0; HEADER_BYTES];
+    let frame_error = |error| LinkError::Frame { nid, error };
+    // A stranger may send less than a header and wait for an answer: look at the magic first.
+    let (start, rest) = bytes.split_at_mut(8);
+    read.read_exact(start).await.map_err(|error| lost(nid, &error))?;
+    if start[4..] != MAGIC {
+        let found = [start[4], start[5], start[6], start[7]];
+        return Err(frame_error(FrameError::Magic { found }));
+    }
+    read.read_exact(rest).await.map_err(|error| lost(nid, &error))?;
+    let header = Header::decode(&bytes).map_err(frame_error)?;
+    if header.kind != kind || header.bulk_bytes != 0 {
+        return Err(LinkError::Protocol { nid, reason: format!("sent {:?} instead of {kind:?}", header.kind) });
+    }
+    // At most HELLO_BYTES_MAX: the header was decoded as a greeting.
+    let mut body = vec![0; header.body_bytes as usize];
+    read.read_exact(&mut body).await.map_err(|error| lost(nid, &error))?;
+    header.check_body(&body).map_err(frame_error)?;
+    Ok(body)
+}
+
+fn lost(nid: Nid, error: &io::Error) -> LinkError {
+    LinkError::Lost { nid, reason: error.to_string() }
+}

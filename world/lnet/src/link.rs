@@ -1,0 +1,316 @@
+//! One connection, as its users see it.
+//!
+//! Anybody may send on it from any thread. Frames are gathered in the outbox; on a reactor the link's task writes them
+//! together once the reactor comes to it, on other threads (a FUSE thread) the caller writes at once, without a
+//! hand-off, unless a write is under way. Waiting requests are told when the link ends.
+
+use crate::error::LinkError;
+use crate::fault::Fault;
+use crate::node::Shared;
+use crate::outbox::Outbox;
+use crate::payload::{Frame, Payload};
+use bytes::Bytes;
+use env::BoxFuture;
+use env::clock::Monotonic;
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use tokio::io::AsyncWrite;
+use tokio::sync::oneshot;
+use types::nid::Nid;
+use types::session::ClientUuid;
+use wire::checksum::{crc32c, crc32c_of};
+use wire::frame::{FrameKind, Header};
+use wire::hello::Purpose;
+
+/// Answers requests that come over links.
+pub trait Handler: Send + Sync + 'static {
+    /// A request. Must not block; what it cannot do at once goes into the future.
+    fn request(&self, link: &Arc<Link>, frame: Frame) -> Work;
+}
+
+/// How a request will be answered.
+pub struct Work {
+    /// Gives the reply; `None` if there is nothing to say. Runs to its end even if the link goes before.
+    pub future: BoxFuture<'static, Option<Payload>>,
+    /// It may wait for other clients without a limit (a lock): it does not count among the requests at work.
+    pub waits: bool,
+}
+
+/// Who is at the other end, and how we call ourselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) nid: Nid,
+    pub(crate) source: Nid,
+    pub(crate) process: ClientUuid,
+    pub(crate) version: u16,
+    pub(crate) purpose: Purpose,
+}
+
+/// A connection.
+pub struct Link {
+    pub(crate) shared: Arc<Shared>,
+    ends: Ends,
+    outbox: Mutex<Outbox>,
+    writer: Mutex<Writer>,
+    waiters: Mutex<Waiters>,
+    /// The task that drives it.
+    pub(crate) driver: AtomicWaker,
+    closed: Mutex<Option<LinkError>>,
+    is_closed: AtomicBool,
+    /// The other side said goodbye: no new requests.
+    leaving: AtomicBool,
+}
+
+struct Writer {
+    socket: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Taken out of the outbox, partly written.
+    going: Outbox,
+}
+
+#[derive(Default)]
+struct Waiters {
+    next: u64,
+    by_tag: HashMap<u64, Waiter, foldhash::fast::RandomState>,
+}
+
+struct Waiter {
+    answer: oneshot::Sender<Result<Frame, LinkError>>,
+    sent: Monotonic,
+    limit: Option<Duration>,
+}
+
+impl Link {
+    pub(crate) fn new(shared: Arc<Shared>, ends: Ends, socket: Box<dyn AsyncWrite + Send + Unpin>) -> Arc<Link> {
+        Arc::new(Link {
+            shared,
+            ends,
+            outbox: Mutex::default(),
+            writer: Mutex::new(Writer { socket, going: Outbox::default() }),
+            waiters: Mutex::default(),
+            driver: AtomicWaker::new(),
+            closed: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+        })
+    }
+
+    /// The other end.
+    pub fn nid(&self) -> Nid {
+        self.ends.nid
+    }
+
+    /// The process at the other end, as it calls itself: links of one process have the same.
+    pub fn process(&self) -> ClientUuid {
+        self.ends.process
+    }
+
+    /// Small requests, or bulk.
+    pub fn purpose(&self) -> Purpose {
+        self.ends.purpose
+    }
+
+    /// Can it take requests?
+    pub fn is_open(&self) -> bool {
+        !self.is_closed.load(Ordering::Acquire) && !self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Sends a request and waits for its reply, at most for `limit`.
+    ///
+    /// # Errors
+    /// The link ended before the reply came, or the time is up.
+    pub async fn request(self: &Arc<Self>, payload: Payload, limit: Option<Duration>) -> Result<Frame, LinkError> {
+        let (answer, answered) = oneshot::channel();
+        let tag = {
+            let mut waiters = self.waiters.lock();
+            waiters.next += 1;
+            let tag = waiters.next;
+            waiters.by_tag.insert(tag, Waiter { answer, sent: self.shared.env.clock.now(), limit });
+            tag
+        };
+        let _forget = Forget { link: self, tag };
+        // Closing drains the waiters after it set the flag: whoever comes too late sees the flag here.
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(self.why_closed());
+        }
+        self.send(FrameKind::Request, tag, Some(payload));
+        match answered.await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.why_closed()),
+        }
+    }
+
+    /// Ends the link. Requests that wait for a reply fail with `why`.
+    pub fn close(&self, why: LinkError) {
+        {
+            let mut closed = self.closed.lock();
+            if closed.is_some() {
+                return;
+            }
+            *closed = Some(why.clone());
+            self.is_closed.store(true, Ordering::Release);
+        }
+        let waiters = std::mem::take(&mut self.waiters.lock().by_tag);
+        for waiter in waiters.into_values() {
+            // Nobody listens any more: the caller gave up.
+            let _ = waiter.answer.send(Err(why.clone()));
+        }
+        self.driver.wake();
+    }
+
+    /// Why it ended, if it did.
+    pub(crate) fn closed(&self) -> Option<LinkError> {
+        if self.is_closed.load(Ordering::Acquire) { self.closed.lock().clone() } else { None }
+    }
+
+    fn why_closed(&self) -> LinkError {
+        let lost = || LinkError::Lost { nid: self.ends.nid, reason: "closed".to_owned() };
+        self.closed().unwrap_or_else(lost)
+    }
+
+    /// Says that no more requests will come from here.
+    pub(crate) fn say_goodbye(self: &Arc<Self>) {
+        self.send(FrameKind::Goodbye, 0, None);
+    }
+
+    /// The other side said so.
+    pub(crate) fn heard_goodbye(&self) {
+        self.leaving.store(true, Ordering::Release);
+    }
+
+    /// A reply came. `false`: nobody asked (any more).
+    pub(crate) fn answered(&self, frame: Frame) -> bool {
+        let Some(waiter) = self.waiters.lock().by_tag.remove(&frame.header.tag) else { return false };
+        waiter.answer.send(Ok(frame)).is_ok()
+    }
+
+    /// Fails the requests whose time is up.
+    pub(crate) fn expire(&self, now: Monotonic) {
+        let mut late = Vec::new();
+        self.waiters.lock().by_tag.retain(|_, waiter| match waiter.limit {
+            Some(limit) if now.saturating_sub(waiter.sent) >= limit => {
+                let (answer, _) = oneshot::channel();
+                late.push((std::mem::replace(&mut waiter.answer, answer), limit));
+                false
+            }
+            _ => true,
+        });
+        for (answer, limit) in late {
+            // As above: the caller may have given up.
+            let _ = answer.send(Err(LinkError::NoAnswer { nid: self.ends.nid, seconds: limit.as_secs() }));
+        }
+    }
+
+    /// Queues a reply; the driver, who calls this, writes it.
+    pub(crate) fn reply(self: &Arc<Self>, tag: u64, payload: Payload) {
+        self.faulty_push(FrameKind::Reply, tag, Some(payload));
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn queued(&self) -> usize {
+        self.outbox.lock().len()
+    }
+
+    fn send(self: &Arc<Self>, kind: FrameKind, tag: u64, payload: Option<Payload>) {
+        if self.faulty_push(kind, tag, payload) {
+            self.write_soon();
+        }
+    }
+
+    /// Writes here and now if that is cheaper than waking the driver.
+    fn write_soon(&self) {
+        if self.shared.env.tasks.on_reactor() {
+            return self.driver.wake();
+        }
+        match self.try_flush(&mut Context::from_waker(Waker::noop())) {
+            Some(Poll::Ready(Ok(()))) => {}
+            // Under way, or the socket is full, or it failed: the driver sees to it, with its own waker.
+            Some(_) | None => self.driver.wake(),
+        }
+    }
+
+    /// Puts the frame into the outbox, unless a fault rule takes it.
+    fn faulty_push(self: &Arc<Self>, kind: FrameKind, tag: u64, payload: Option<Payload>) -> bool {
+        match self.shared.faults.verdict(self.ends.nid) {
+            None => self.push(kind, tag, payload),
+            Some(Fault::Drop) => return false,
+            Some(Fault::Delay(time)) => {
+                let link = self.clone();
+                let later = async move {
+                    link.shared.env.clock.sleep(time).await;
+                    link.push(kind, tag, payload);
+                    link.driver.wake();
+                };
+                self.shared.env.tasks.spawn("delayed frame", Box::pin(later));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn push(&self, kind: FrameKind, tag: u64, payload: Option<Payload>) {
+        let checksums = self.shared.checksums && payload.is_some();
+        let (body_bytes, bulk_bytes) = payload.as_ref().map_or((0, 0), |p| (p.head.len() + p.body.len(), p.bulk_len()));
+        let header = Header {
+            version: self.ends.version,
+            kind,
+            tag,
+            body_bytes: body_bytes as u32,
+            bulk_bytes: bulk_bytes as u32,
+            body_crc: payload.as_ref().filter(|_| checksums).map(|p| crc32c_of([&p.head[..], &p.body])),
+            bulk_crc: payload.as_ref().filter(|_| checksums && bulk_bytes > 0).map(|p| match &p.bulk[..] {
+                [one] => crc32c(one),
+                many => crc32c_of(many.iter().map(Bytes::as_ref)),
+            }),
+            cluster: self.shared.cluster(),
+            source: self.ends.source,
+            target: self.ends.nid,
+        };
+        self.outbox.lock().push(&header, payload);
+    }
+
+    /// Lets go of the socket, although others may hold the link still. Nothing is written after the end.
+    pub(crate) fn hang_up(&self) {
+        self.writer.lock().socket = Box::new(tokio::io::sink());
+    }
+
+    /// Writes what is queued. `None`: another thread is at it, and will see what was queued meanwhile, or wake the
+    /// driver.
+    fn try_flush(&self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
+        let mut writer = self.writer.try_lock()?;
+        Some(self.write(&mut writer, cx))
+    }
+
+    /// Writes what is queued; for the driver.
+    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.write(&mut self.writer.lock(), cx)
+    }
+
+    fn write(&self, writer: &mut Writer, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(writer.going.poll_write(cx, &mut *writer.socket))?;
+            let mut outbox = self.outbox.lock();
+            if outbox.len() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            writer.going.append(&mut outbox);
+        }
+    }
+}
+
+/// Forgets a request whose caller is gone.
+struct Forget<'a> {
+    link: &'a Link,
+    tag: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.link.waiters.lock().by_tag.remove(&self.tag);
+    }
+}

@@ -1,0 +1,36 @@
+//! What a frame carries.
+
+use bytes::Bytes;
+use wire::frame::Header;
+
+/// Length of [`Payload::head`].
+pub const HEAD_BYTES: usize = 24;
+
+/// Something to send.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    /// First bytes of the body, belonging to the layer above: whose request it is.
+    pub head: [u8; HEAD_BYTES],
+    /// The rest of the body.
+    pub body: Bytes,
+    /// Bulk data, sent as one run of bytes.
+    pub bulk: Vec<Bytes>,
+}
+
+impl Payload {
+    /// Bytes of bulk data.
+    pub fn bulk_len(&self) -> usize {
+        self.bulk.iter().map(Bytes::len).sum()
+    }
+}
+
+/// A frame that arrived, its checksums verified.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Its header.
+    pub header: Header,
+    /// The body, with the head in front.
+    pub body: Bytes,
+    /// Bulk data.
+    pub bulk: Bytes,
+}

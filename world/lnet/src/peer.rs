@@ -1,0 +1,186 @@
+//! The client's side of a node: a control link, bulk links beside it, one window for all.
+//!
+//! The bulk links are made when the first large request comes; until they stand it takes the control link. If one of
+//! the links is lost, all are closed, and whoever waits on them is told: the next user makes a new peer.
+
+use crate::error::LinkError;
+use crate::link::{Handler, Link};
+use crate::node::{self, Shared};
+use crate::payload::{Frame, Payload};
+use crate::window::Window;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use types::limits::LINKS_PER_PEER;
+use types::nid::Nid;
+use types::session::ClientUuid;
+use wire::hello::Purpose;
+
+/// Requests or replies with more data than this travel on the bulk links.
+pub const CONTROL_DATA_MAX: usize = 64 << 10;
+
+/// How a request is to be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Bulk data to expect with the reply, bytes.
+    pub reply_bulk: usize,
+    /// Longest wait for the reply; `None`: as long as the link lives.
+    pub limit: Option<Duration>,
+    /// Does not count in the window: it may wait for other clients, or must get through when the window is full.
+    pub outside_window: bool,
+}
+
+/// A node that we connected to.
+pub struct Peer {
+    shared: Arc<Shared>,
+    handler: Arc<dyn Handler>,
+    me: Weak<Peer>,
+    control: Arc<Link>,
+    bulk: Mutex<Bulk>,
+    turn: AtomicUsize,
+    window: Window,
+}
+
+enum Bulk {
+    /// Not needed so far, or they could not be made.
+    Absent,
+    Opening,
+    Open(Vec<Arc<Link>>),
+    Closed,
+}
+
+impl Peer {
+    pub(crate) async fn connect(
+        shared: Arc<Shared>,
+        handler: Arc<dyn Handler>,
+        nid: Nid,
+    ) -> Result<Arc<Peer>, LinkError> {
+        let end = Arc::new(Mutex::new(Weak::<Peer>::new()));
+        let control = node::open_link(&shared, &handler, nid, Purpose::Control, close_of(end.clone())).await?;
+        let peer = Arc::new_cyclic(|me| Peer {
+            shared,
+            handler,
+            me: me.clone(),
+            control,
+            bulk: Mutex::new(Bulk::Absent),
+            turn: AtomicUsize::new(0),
+            window: Window::new(),
+        });
+        *end.lock() = Arc::downgrade(&peer);
+        Ok(peer)
+    }
+
+    /// Its address.
+    pub fn nid(&self) -> Nid {
+        self.control.nid()
+    }
+
+    /// Its process; another one after a restart.
+    pub fn process(&self) -> ClientUuid {
+        self.control.process()
+    }
+
+    /// Can it take requests?
+    pub fn is_open(&self) -> bool {
+        self.control.is_open()
+    }
+
+    /// Requests allowed in flight now.
+    pub fn window(&self) -> usize {
+        self.window.limit()
+    }
+
+    /// Sends a request, when the window has room, and waits for the reply.
+    ///
+    /// # Errors
+    /// The peer is lost, or the time is up (counted from the sending).
+    pub async fn request(&self, payload: Payload, ask: Ask) -> Result<Frame, LinkError> {
+        let data = payload.bulk_len().max(ask.reply_bulk);
+        let large = data > CONTROL_DATA_MAX;
+        let _room = if ask.outside_window { None } else { Some(self.window.enter(if large { data } else { 0 }).await) };
+        let link = if large { self.bulk_link() } else { self.control.clone() };
+        let sent = self.shared.env.clock.now();
+        let frame = link.request(payload, ask.limit).await?;
+        if !large && !ask.outside_window {
+            let now = self.shared.env.clock.now();
+            self.window.answered(now, now.saturating_sub(sent));
+        }
+        Ok(frame)
+    }
+
+    /// Closes all links.
+    pub fn close(&self, why: &LinkError) {
+        let bulk = std::mem::replace(&mut *self.bulk.lock(), Bulk::Closed);
+        if let Bulk::Open(links) = bulk {
+            links.iter().for_each(|link| link.close(why.clone()));
+        }
+        self.control.close(why.clone());
+    }
+
+    fn bulk_link(&self) -> Arc<Link> {
+        let mut bulk = self.bulk.lock();
+        match &*bulk {
+            Bulk::Open(links) => links[self.turn.fetch_add(1, Ordering::Relaxed) % links.len()].clone(),
+            Bulk::Absent => {
+                *bulk = Bulk::Opening;
+                drop(bulk);
+                self.open_bulk();
+                self.control.clone()
+            }
+            Bulk::Opening | Bulk::Closed => self.control.clone(),
+        }
+    }
+
+    fn open_bulk(&self) {
+        let (me, shared, handler, nid) = (self.me.clone(), self.shared.clone(), self.handler.clone(), self.nid());
+        let open = async move {
+            let mut links = Vec::with_capacity(LINKS_PER_PEER - 1);
+            for _ in 1..LINKS_PER_PEER {
+                let end = Arc::new(Mutex::new(me.clone()));
+                match node::open_link(&shared, &handler, nid, Purpose::Bulk, close_of(end)).await {
+                    Ok(link) => links.push(link),
+                    Err(error) => {
+                        tracing::warn!(%nid, %error, "no further bulk link");
+                        break;
+                    }
+                }
+            }
+            let unused = match me.upgrade() {
+                Some(peer) => peer.take_bulk(links),
+                None => links,
+            };
+            let nid = nid;
+            unused.iter().for_each(|link| link.close(LinkError::Lost { nid, reason: "not needed".to_owned() }));
+        };
+        self.shared.env.tasks.spawn("open bulk links", Box::pin(open));
+    }
+
+    /// Puts new links into service; returns those that came too late.
+    fn take_bulk(&self, links: Vec<Arc<Link>>) -> Vec<Arc<Link>> {
+        let mut bulk = self.bulk.lock();
+        match *bulk {
+            Bulk::Opening if links.is_empty() => *bulk = Bulk::Absent,
+            Bulk::Opening if links.iter().all(|link| link.is_open()) => *bulk = Bulk::Open(links),
+            _ => return links,
+        }
+        Vec::new()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let nid = self.control.nid();
+        self.close(&LinkError::Lost { nid, reason: "no longer needed".to_owned() });
+    }
+}
+
+/// What happens when a link of a peer ends: the peer closes.
+fn close_of(peer: Arc<Mutex<Weak<Peer>>>) -> Box<dyn FnOnce(LinkError) + Send> {
+    Box::new(move |why| {
+        let peer = peer.lock().upgrade();
+        if let Some(peer) = peer {
+            peer.close(&why);
+        }
+    })
+}
