@@ -1,1 +1,28 @@
-//! (being built)
+//! The kernel's door: FUSE requests in, client calls out, errno back. No logic.
+//!
+//! `abi`, `decode`, `reply` and `directory` are the bytes; `device`, `mount` and `session` open the door and close it;
+//! `dispatch` serves requests: each FUSE thread reads one, calls the [`filesystem::FileSystem`], polls the answer once in
+//! place and writes it, or hands it to a reactor whose completion writes it. `notify` tells the kernel what to forget.
+//! `ops` is the file system that calls the client; `null` is one that holds everything in memory, the reference
+//! for what the transport itself costs.
+//!
+//! Nothing here touches its own mount: a request that waited for itself would hang uninterruptibly.
+
+pub mod abi;
+pub mod buffer;
+pub mod decode;
+pub mod device;
+pub mod directory;
+pub mod dispatch;
+pub mod filesystem;
+pub mod init;
+pub mod interrupt;
+pub mod limits;
+pub mod mount;
+pub mod mountinfo;
+pub mod notify;
+pub mod null;
+pub mod process;
+pub mod reply;
+pub mod session;
+pub mod stale;

@@ -1,0 +1,223 @@
+//! Telling the kernel what to forget.
+//!
+//! The kernel may block in a notification: dropping a name waits for the parent's lock, which a lookup, create, unlink or
+//! readdir of this very mount holds; dropping data waits for reads in flight and for dirty mmap pages that this daemon
+//! must take. So notifications go out from a thread of their own, never from one that serves requests, and whoever
+//! waits for one must not hold what serving needs. Attributes alone (`offset` -1) and [`Notification::IncEpoch`] never
+//! wait. The queue is bounded; [`Notifier::tell`] waits for room and for the kernel's answer.
+
+use crate::abi::flags::misc;
+use crate::abi::outbound::*;
+use crate::device::Device;
+use crate::limits::{NOTIFICATIONS_MAX, PRUNE_NODES_MAX};
+use bytes::Bytes;
+use env::tasks::Tasks;
+use std::io::IoSlice;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use types::errno::Errno;
+use types::name::Name;
+use zerocopy::IntoBytes;
+
+/// One thing to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notification {
+    /// Forget attributes, and cached data of `[offset, offset + len)`; `offset` < 0: attributes only; `len` <= 0: all behind.
+    InvalInode { node: u64, offset: i64, len: i64 },
+    /// Drop a name, and the parent's attributes.
+    InvalEntry { parent: u64, name: Name },
+    /// Ask again at the name's next use.
+    ExpireEntry { parent: u64, name: Name },
+    /// The name was removed by another: also tells watchers.
+    Delete { parent: u64, child: u64, name: Name },
+    /// Ask again at every name's next use.
+    IncEpoch,
+    /// Drop unused names of these nodes (at most `PRUNE_NODES_MAX`).
+    Prune { nodes: Vec<u64> },
+    /// Send all requests in flight again (a new daemon took over the descriptor).
+    Resend,
+    /// Put data into the page cache.
+    Store { node: u64, offset: u64, data: Bytes },
+}
+
+/// Why a notification was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// The queue is full.
+    #[error("{NOTIFICATIONS_MAX} notifications wait already")]
+    Full,
+    /// The mount is gone.
+    #[error("the mount is gone")]
+    Ended,
+}
+
+type Done = Option<oneshot::Sender<Result<(), Errno>>>;
+
+/// What the thread is given.
+#[derive(Debug)]
+enum Order {
+    Send(Notification, Done),
+    End,
+}
+
+/// Sends notifications; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Notifier {
+    queue: mpsc::Sender<Order>,
+}
+
+impl Notifier {
+    /// Queues one without waiting for anything.
+    ///
+    /// # Errors
+    /// [`NotTaken`]; nothing was sent then.
+    pub fn post(&self, notification: Notification) -> Result<(), NotTaken> {
+        self.queue.try_send(Order::Send(notification, None)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => NotTaken::Full,
+            mpsc::error::TrySendError::Closed(_) => NotTaken::Ended,
+        })
+    }
+
+    /// Queues one, waiting for room but not for the kernel.
+    ///
+    /// # Errors
+    /// The mount is gone.
+    pub async fn queue(&self, notification: Notification) -> Result<(), NotTaken> {
+        self.queue.send(Order::Send(notification, None)).await.map_err(|_| NotTaken::Ended)
+    }
+
+    /// Ready when the kernel has done it. That it had nothing to forget is success.
+    ///
+    /// # Errors
+    /// ENODEV: the mount is gone; EINVAL: this kernel does not know it.
+    pub async fn tell(&self, notification: Notification) -> Result<(), Errno> {
+        let (done, answer) = oneshot::channel();
+        self.queue.send(Order::Send(notification, Some(done))).await.map_err(|_| Errno::ENODEV)?;
+        answer.await.unwrap_or(Err(Errno::ENODEV))
+    }
+
+    /// Ends the thread, whoever else holds a notifier. A full queue needs no telling: the next write finds the mount gone.
+    pub(crate) fn end(&self) {
+        if let Err(error) = self.queue.try_send(Order::End) {
+            tracing::debug!(%error, "the notifications end by themselves");
+        }
+    }
+}
+
+/// Starts the thread; it ends when told so, when the last [`Notifier`] is gone, or the mount is.
+pub fn start(tasks: &dyn Tasks, device: Arc<Device>, ended: impl FnOnce() + Send + 'static) -> Notifier {
+    let (queue, mut waiting) = mpsc::channel::<Order>(NOTIFICATIONS_MAX);
+    tasks.spawn_thread(
+        "fuse-notify",
+        Box::new(move || {
+            while let Some(Order::Send(notification, done)) = waiting.blocking_recv() {
+                let result = send(&device, &notification);
+                match result {
+                    Ok(()) | Err(Errno::ENODEV) => {}
+                    Err(errno) => tracing::warn!(?notification, %errno, "the kernel refuses a notification"),
+                }
+                if let Some(done) = done {
+                    // Nobody listens any more: then nobody needs the answer.
+                    let _ = done.send(result);
+                }
+                if result == Err(Errno::ENODEV) {
+                    break;
+                }
+            }
+            ended();
+        }),
+    );
+    Notifier { queue }
+}
+
+/// Writes one; may block as the module says.
+fn send(device: &Device, notification: &Notification) -> Result<(), Errno> {
+    let message = encode(notification)?;
+    match device.write(&[IoSlice::new(&message.head), IoSlice::new(&message.tail)]) {
+        // Not cached: nothing to forget.
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        // A directory that is not empty, or a name that leads elsewhere by now: DELETE has nothing to do.
+        Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::BUSY) => Ok(()),
+        Err(rustix::io::Errno::NOTCONN) => Err(Errno::ENODEV),
+        Err(error) => Err(Errno(error.raw_os_error())),
+    }
+}
+
+struct Message {
+    head: Vec<u8>,
+    tail: Bytes,
+}
+
+fn encode(notification: &Notification) -> Result<Message, Errno> {
+    let entry = |parent: &u64, name: &Name, flags: u32| {
+        let body = NotifyInvalEntryOut { parent: *parent, namelen: name.len() as u32, flags };
+        message(notify::INVAL_ENTRY, body.as_bytes(), &terminated(name), Bytes::new())
+    };
+    Ok(match notification {
+        Notification::InvalInode { node, offset, len } => {
+            let body = NotifyInvalInodeOut { ino: *node, off: *offset, len: *len };
+            message(notify::INVAL_INODE, body.as_bytes(), &[], Bytes::new())
+        }
+        Notification::InvalEntry { parent, name } => entry(parent, name, 0),
+        Notification::ExpireEntry { parent, name } => entry(parent, name, misc::EXPIRE_ONLY),
+        Notification::Delete { parent, child, name } => {
+            let body = NotifyDeleteOut { parent: *parent, child: *child, namelen: name.len() as u32, padding: 0 };
+            message(notify::DELETE, body.as_bytes(), &terminated(name), Bytes::new())
+        }
+        Notification::IncEpoch => message(notify::INC_EPOCH, &[], &[], Bytes::new()),
+        Notification::Prune { nodes } => {
+            if nodes.len() > PRUNE_NODES_MAX {
+                return Err(Errno::E2BIG);
+            }
+            let body = NotifyPruneOut { count: nodes.len() as u32, padding: 0, spare: 0 };
+            message(notify::PRUNE, body.as_bytes(), nodes.as_bytes(), Bytes::new())
+        }
+        Notification::Resend => message(notify::RESEND, &[], &[], Bytes::new()),
+        Notification::Store { node, offset, data } => {
+            let size = u32::try_from(data.len()).map_err(|_| Errno::E2BIG)?;
+            let body = NotifyStoreOut { nodeid: *node, offset: *offset, size, padding: 0 };
+            message(notify::STORE, body.as_bytes(), &[], data.clone())
+        }
+    })
+}
+
+fn terminated(name: &Name) -> Vec<u8> {
+    [name.as_bytes(), &[0]].concat()
+}
+
+fn message(code: i32, body: &[u8], rest: &[u8], tail: Bytes) -> Message {
+    let len = size_of::<OutHeader>() + body.len() + rest.len() + tail.len();
+    let header = OutHeader { len: len as u32, error: code, unique: 0 };
+    Message { head: [header.as_bytes(), body, rest].concat(), tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes_of_notifications() {
+        let name = Name::new(b"ab").unwrap();
+        let expire = encode(&Notification::ExpireEntry { parent: 1, name: name.clone() }).unwrap();
+        let expected = [
+            &[35, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0],
+            b"ab\0",
+        ]
+        .concat();
+        assert_eq!(expire.head, expected);
+        let epoch = encode(&Notification::IncEpoch).unwrap();
+        assert_eq!(epoch.head, [16, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let prune = encode(&Notification::Prune { nodes: vec![5] }).unwrap();
+        assert_eq!(prune.head.len(), 16 + 16 + 8);
+        assert_eq!(prune.head[32..], [5, 0, 0, 0, 0, 0, 0, 0]);
+        let delete = encode(&Notification::Delete { parent: 1, child: 2, name }).unwrap();
+        assert_eq!(delete.head.len(), 16 + 24 + 3);
+    }
+
+    #[test]
+    fn too_much_is_refused() {
+        let nodes = vec![1; PRUNE_NODES_MAX + 1];
+        assert_eq!(encode(&Notification::Prune { nodes }).err(), Some(Errno::E2BIG));
+    }
+}
