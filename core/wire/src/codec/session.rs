@@ -10,6 +10,15 @@ use types::session::{ClientUuid, ClusterId, Transno};
 /// Longest description of a client that travels, bytes; the rest is cut off.
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 
+/// As much of `text` as fits into `max` bytes, without cutting a character.
+fn cut(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 pub(super) fn encode_connect(hello: &ConnectRequest, w: &mut Writer) {
     w.op(opcode::CONNECT, 0, |w| {
         w.put(&RawConnect {
@@ -20,8 +29,7 @@ pub(super) fn encode_connect(hello: &ConnectRequest, w: &mut Writer) {
             cluster: hello.cluster.0.into(),
             client: hello.client.0.into(),
         });
-        let end = hello.description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
-        w.bytes(&hello.description.as_bytes()[..end]);
+        w.bytes(cut(&hello.description, DESCRIPTION_BYTES_MAX).as_bytes());
     });
 }
 
@@ -61,4 +69,17 @@ pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<Connect
         boot: raw.boot.get(),
         last_committed: Transno(raw.last_committed.get()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_description_is_cut_between_characters() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abc", 2), "ab");
+        assert_eq!(cut("ab\u{e9}", 3), "ab");
+        assert_eq!(cut("\u{e9}", 1), "");
+    }
 }
