@@ -19,8 +19,9 @@ use types::target::{FsName, TargetIndex, TargetKind};
 
 /// There while a format is under way.
 const FORMATTING: &str = "formatting";
-/// What a target's folder may hold. `lost+found` is the local file system's.
-const OURS: [&str; 8] = [
+/// What a target's folder may hold. `lost+found` is the local file system's; `node.toml` and `run` belong to a process
+/// that serves the target.
+const OURS: [&str; 10] = [
     superblock::SUPERBLOCK,
     superblock::SUPERBLOCK_NEW,
     superblock::LOCK,
@@ -29,6 +30,8 @@ const OURS: [&str; 8] = [
     "tree",
     "objects",
     "lost+found",
+    "node.toml",
+    "run",
 ];
 /// Journal of an MGS, bytes: configuration changes little.
 const JOURNAL_BYTES_MGT: u64 = 4 << 20;
