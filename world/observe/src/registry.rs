@@ -1,0 +1,180 @@
+//! All series of one process.
+//!
+//! A series is a metric of one source; a source is named as in the parameter tree (`osc.sheen-OST0000`,
+//! `mdt.sheen-MDT0000`). The lock here is taken when a series is asked for and for a snapshot, never to count.
+//!
+//! **Invariant:** at most [`SERIES_MAX`] series; whoever comes later shares one per metric under [`SOURCE_OTHER`].
+
+use crate::counter::Counter;
+use crate::histogram::{Histogram, HistogramSnapshot};
+use crate::metric::Metric;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Series of one process (a histogram is about 0.5 KiB).
+pub const SERIES_MAX: usize = 65_536;
+/// Source of what came after the table was full.
+pub const SOURCE_OTHER: &str = "other";
+
+enum Series {
+    Counter(Arc<Counter>),
+    Histogram(Arc<Histogram>),
+}
+
+/// The numbers of one series.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// A count.
+    Counter(u64),
+    /// Sizes or durations.
+    Histogram(Box<HistogramSnapshot>),
+}
+
+/// One series at one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// What is counted.
+    pub metric: Metric,
+    /// Where.
+    pub source: Arc<str>,
+    /// How much.
+    pub value: Value,
+}
+
+/// By source, then by name.
+type Table = BTreeMap<(Arc<str>, &'static str), (Metric, Series)>;
+
+/// All series of one process.
+#[derive(Default)]
+pub struct Registry {
+    series: Mutex<Table>,
+    max: Option<usize>,
+}
+
+impl Registry {
+    /// Empty.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// The counter of this metric at this source, made if need be.
+    ///
+    /// # Panics
+    /// If another metric has the same name, or this one is a histogram there: our own bug.
+    pub fn counter(&self, metric: Metric, source: &str) -> Arc<Counter> {
+        self.with(
+            metric,
+            source,
+            || Series::Counter(Arc::default()),
+            |series| match series {
+                Series::Counter(counter) => Some(counter.clone()),
+                Series::Histogram(_) => None,
+            },
+        )
+    }
+
+    /// The histogram of this metric at this source, made if need be.
+    ///
+    /// # Panics
+    /// As [`Registry::counter`].
+    pub fn histogram(&self, metric: Metric, source: &str) -> Arc<Histogram> {
+        self.with(
+            metric,
+            source,
+            || Series::Histogram(Arc::default()),
+            |series| match series {
+                Series::Histogram(histogram) => Some(histogram.clone()),
+                Series::Counter(_) => None,
+            },
+        )
+    }
+
+    fn with<T>(
+        &self,
+        metric: Metric,
+        source: &str,
+        make: impl FnOnce() -> Series,
+        pick: impl FnOnce(&Series) -> Option<T>,
+    ) -> T {
+        let mut series = self.series.lock();
+        let mut key = (Arc::from(source), metric.name);
+        if series.len() >= self.max.unwrap_or(SERIES_MAX) && !series.contains_key(&key) {
+            key.0 = Arc::from(SOURCE_OTHER);
+        }
+        let (declared, found) = series.entry(key).or_insert_with(|| (metric, make()));
+        assert_eq!(*declared, metric, "two declarations of one metric");
+        pick(found).unwrap_or_else(|| panic!("{} is declared both as a counter and as a histogram", metric.name))
+    }
+
+    /// A source is gone: its series are listed no longer. Whoever still holds one may go on counting, unseen.
+    pub fn forget(&self, source: &str) {
+        self.series.lock().retain(|(s, _), _| **s != *source);
+    }
+
+    /// All series whose source `wanted` accepts, in order.
+    pub fn snapshot(&self, wanted: impl Fn(&str) -> bool) -> Vec<Sample> {
+        let series = self.series.lock();
+        let wanted = series.iter().filter(|((source, _), _)| wanted(source));
+        let sample = wanted.map(|((source, _), (metric, series))| Sample {
+            metric: *metric,
+            source: source.clone(),
+            value: match series {
+                Series::Counter(counter) => Value::Counter(counter.get()),
+                Series::Histogram(histogram) => Value::Histogram(Box::new(histogram.snapshot())),
+            },
+        });
+        sample.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Unit;
+
+    const OPENS: Metric = Metric { name: "open", unit: Unit::Requests, help: "Files opened." };
+    const LATENCY: Metric = Metric { name: "req_waittime", unit: Unit::Microseconds, help: "Time to the answer." };
+
+    #[test]
+    fn the_same_series_is_shared_and_sources_are_apart() {
+        let r = Registry::new();
+        r.counter(OPENS, "llite.a").increment();
+        r.counter(OPENS, "llite.a").add(2);
+        r.counter(OPENS, "llite.b").increment();
+        r.histogram(LATENCY, "llite.a").record(7);
+        let all = r.snapshot(|_| true);
+        let shown: Vec<_> = all.iter().map(|s| (&*s.source, s.metric.name)).collect();
+        assert_eq!(shown, [("llite.a", "open"), ("llite.a", "req_waittime"), ("llite.b", "open")]);
+        assert_eq!(all[0].value, Value::Counter(3));
+        assert_eq!(r.snapshot(|s| s == "llite.b").len(), 1);
+        r.forget("llite.a");
+        assert_eq!(r.snapshot(|_| true).len(), 1);
+    }
+
+    #[test]
+    fn a_full_table_shares() {
+        let r = Registry { max: Some(2), ..Registry::new() };
+        (0..10).for_each(|n| r.counter(OPENS, &format!("client.{n}")).increment());
+        r.counter(OPENS, "client.0").increment();
+        let counts: Vec<_> = r.snapshot(|_| true).into_iter().map(|s| (s.source.to_string(), s.value)).collect();
+        let count = |source: &str, n| (source.to_owned(), Value::Counter(n));
+        assert_eq!(counts, [count("client.0", 2), count("client.1", 1), count(SOURCE_OTHER, 8)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "two declarations")]
+    fn a_metric_is_declared_once() {
+        let r = Registry::new();
+        r.counter(OPENS, "a");
+        r.counter(Metric { unit: Unit::Bytes, ..OPENS }, "a");
+    }
+
+    #[test]
+    #[should_panic(expected = "both as a counter and as a histogram")]
+    fn a_metric_has_one_kind() {
+        let r = Registry::new();
+        r.counter(OPENS, "a");
+        r.histogram(OPENS, "a");
+    }
+}
