@@ -126,6 +126,11 @@ pub fn fid_of(key: &[u8]) -> Option<Fid> {
     Some(Fid::from_be_bytes(key.get(1..)?.try_into().ok()?))
 }
 
+/// The transno of a destroy log key.
+pub fn transno_of(key: &[u8]) -> Option<Transno> {
+    Some(Transno(u64::from_be_bytes(key.get(1..9)?.try_into().ok()?)))
+}
+
 /// The name in an entry or xattr key.
 pub fn name_of(key: &[u8]) -> Option<&[u8]> {
     key.get(1 + FID_BYTES..)
@@ -162,6 +167,7 @@ mod tests {
         assert_eq!(fid_of(&inode(A)), Some(A));
         assert_eq!(name_of(&dirent(A, b"name")), Some(&b"name"[..]));
         assert_eq!(fid_of(b"I"), None);
+        assert_eq!(transno_of(&destroy(Transno(7), A)), Some(Transno(7)));
     }
 
     #[test]

@@ -21,6 +21,8 @@ impl InodeFlags {
     pub const HAS_DEFAULT_ACL: InodeFlags = InodeFlags(4);
     /// Its tail has a default layout for what is made in this directory.
     pub const HAS_DEFAULT_LAYOUT: InodeFlags = InodeFlags(8);
+    /// It was opened for writing (or its layout asked for writing): objects may exist.
+    pub const HAS_DATA: InodeFlags = InodeFlags(16);
 
     /// Is the bit set?
     pub const fn has(self, bit: InodeFlags) -> bool {

@@ -1,1 +1,26 @@
-//! (being built)
+//! Metadata targets: the name space over a store.
+//!
+//! [`mds::Mds`] answers one MDT's requests. An operation is *prepare* (may wait: for room in the store, a lock of
+//! another) -> *apply* (a transaction: never waits, never fails half-way) -> reply, all in the caller's own poll.
+//! `namespace` decides; [`records`] is its view over the store; `ops` has one file per kind of operation.
+//! In memory are only open handles, locks and what the background tasks have to do; everything else is a record.
+//!
+//! Tasks (started by `Mds::start`, ended by `Mds::stop`): [`destroyer`] removes objects of removed files, [`settler`]
+//! asks OSTs how large files of vanished writers are, [`spaces`] keeps an eye on the OSTs.
+
+pub mod destroyer;
+pub mod fids;
+pub mod flocks;
+pub mod mds;
+pub mod object_targets;
+pub mod opens;
+pub mod ops;
+pub mod records;
+pub mod recovery;
+pub mod service;
+pub mod settings;
+pub mod settler;
+pub mod spaces;
+pub mod striping;
+pub mod tail;
+pub mod tasks;

@@ -1,0 +1,161 @@
+//! Removes the objects of removed files.
+//!
+//! Reads the destroy log, but only what is durable: an object must not go before the removal of its file is certain.
+//! Each OST gets batches; a log record goes when all its OSTs have answered. Restart-safe: removing an object again is no
+//! error. An OST that is away is asked again with growing pauses; the others are not held up.
+
+use crate::mds::Mds;
+use crate::tasks::{Backoff, Stop};
+use disk::destroy_log;
+use disk::key::{Tag, all};
+use futures_util::future::join_all;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use types::credentials::Credentials;
+use types::object::ObjectId;
+use types::session::Transno;
+use types::target::TargetIndex;
+
+/// Log records looked at in one go.
+const RECORDS_PER_BATCH: usize = 1024;
+/// Objects in one request.
+const OBJECTS_PER_REQUEST: usize = 2048;
+
+/// One record of the log.
+struct Logged {
+    key: Vec<u8>,
+    objects: Vec<(TargetIndex, ObjectId)>,
+}
+
+/// What a look at the log found.
+struct Look {
+    batch: Vec<Logged>,
+    /// First key not looked at.
+    next: Option<Vec<u8>>,
+    /// Newest transno of records that were left out because they are not durable.
+    uncommitted: Option<Transno>,
+}
+
+impl Mds {
+    pub(crate) async fn destroy_objects(self: std::sync::Arc<Mds>, mut stop: Stop) {
+        let mut backoff = Backoff::new(self.settings.retry_min, self.settings.retry_max);
+        loop {
+            let done = self.destroy_pass(&mut stop).await;
+            let wait = if done {
+                backoff.succeeded();
+                None
+            } else {
+                Some(backoff.failed())
+            };
+            if stop.is_stopped() || !self.destroy.wait(&self.env, wait, &mut stop).await {
+                return;
+            }
+        }
+    }
+
+    /// Once through the log; `false` if something is left to be tried again.
+    async fn destroy_pass(&self, stop: &mut Stop) -> bool {
+        let mut away = BTreeSet::new();
+        let mut from = all(Tag::Destroy).0.to_vec();
+        let mut clean = true;
+        while !stop.is_stopped() {
+            let Some(look) = self.look_at_log(&from) else { return false };
+            if let (true, Some(transno)) = (look.batch.is_empty(), look.uncommitted) {
+                // Commits come by themselves; an error means that the store is poisoned, and nothing can be done.
+                let committed = tokio::select! {
+                    committed = self.store.committed(transno) => committed.is_ok(),
+                    () = stop.stopped() => false,
+                };
+                if !committed {
+                    return false;
+                }
+                continue;
+            }
+            if !look.batch.is_empty() {
+                clean &= self.destroy_batch(look.batch, &mut away, stop).await;
+            }
+            match look.next {
+                Some(next) => from = next,
+                None if look.uncommitted.is_none() => break,
+                None => {}
+            }
+        }
+        clean
+    }
+
+    fn look_at_log(&self, from: &[u8]) -> Option<Look> {
+        let committed = self.store.last_committed();
+        let mut look = Look { batch: Vec::new(), next: None, uncommitted: None };
+        let tx = self.store.begin();
+        let scanned = tx.scan(from, &all(Tag::Destroy).1, |key, value| {
+            let transno = disk::key::transno_of(key).unwrap_or_default();
+            if transno > committed {
+                look.uncommitted = Some(transno);
+                return ControlFlow::Break(());
+            }
+            if look.batch.len() == RECORDS_PER_BATCH {
+                look.next = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            match destroy_log::decode(value) {
+                Ok(objects) => look.batch.push(Logged { key: key.to_vec(), objects }),
+                Err(error) => tracing::error!(%error, ?key, "damaged destroy log record stays behind"),
+            }
+            ControlFlow::Continue(())
+        });
+        tx.finish();
+        scanned.inspect_err(|error| tracing::error!(%error, "cannot read the destroy log")).ok()?;
+        Some(look)
+    }
+
+    /// Destroys one batch; `false` if some OST did not answer.
+    async fn destroy_batch(&self, batch: Vec<Logged>, away: &mut BTreeSet<TargetIndex>, stop: &mut Stop) -> bool {
+        let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
+        for (ost, object) in batch.iter().flat_map(|l| &l.objects) {
+            if !away.contains(ost) {
+                by_ost.entry(*ost).or_default().push(*object);
+            }
+        }
+        let requests = by_ost.into_iter().map(|(ost, objects)| async move {
+            for part in objects.chunks(OBJECTS_PER_REQUEST) {
+                if let Err(error) = self.targets.destroy(ost, part.to_vec()).await {
+                    tracing::debug!(?ost, %error, "objects of removed files wait for their OST");
+                    return Some(ost);
+                }
+            }
+            None
+        });
+        let failed = tokio::select! {
+            failed = join_all(requests) => failed,
+            () = stop.stopped() => return false,
+        };
+        away.extend(failed.into_iter().flatten());
+        let done = |l: &&Logged| l.objects.iter().all(|(ost, _)| !away.contains(ost));
+        let finished: Vec<&Logged> = batch.iter().filter(done).collect();
+        if finished.is_empty() {
+            return false;
+        }
+        let credentials = Credentials::root();
+        let (result, _) = self.transact(&credentials, |records, _| {
+            finished.iter().for_each(|l| records.tx.delete(&l.key));
+            Ok(())
+        });
+        result.is_ok() && finished.len() == batch.len()
+    }
+
+    /// Records in the destroy log.
+    pub fn destroy_backlog(&self) -> usize {
+        let mut count = 0;
+        let tx = self.store.begin();
+        let (start, end) = all(Tag::Destroy);
+        let scanned = tx.scan(&start, &end, |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        tx.finish();
+        if let Err(error) = scanned {
+            tracing::error!(%error, "cannot count the destroy log");
+        }
+        count
+    }
+}

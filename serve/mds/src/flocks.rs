@@ -1,0 +1,80 @@
+//! fcntl and flock locks: `dlm::flock` decides, this carries its answers to those who wait.
+
+use dlm::flock::{Action, FlockTable, Ticket};
+use foldhash::HashMap;
+use tokio::sync::oneshot;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::Flock;
+use types::session::ClientUuid;
+
+type Answer = Result<(), Errno>;
+
+/// All locks of an MDT and those who wait for one.
+#[derive(Default)]
+pub struct Flocks {
+    table: FlockTable,
+    last_ticket: u64,
+    waiting: HashMap<Ticket, oneshot::Sender<Answer>>,
+    actions: Vec<Action>,
+}
+
+/// Answer to a request for a lock.
+pub enum Set {
+    /// At once.
+    Now(Answer),
+    /// When the lock is free, or the wait is given up.
+    Later(oneshot::Receiver<Answer>),
+}
+
+impl Flocks {
+    /// A lock in the way, if any.
+    pub fn test(&self, fid: Fid, client: ClientUuid, lock: &Flock) -> Option<Flock> {
+        self.table.test(fid, client, lock)
+    }
+
+    /// Takes or releases.
+    pub fn set(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, wait: bool) -> Set {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        self.table.set(fid, client, lock, wait, ticket, &mut self.actions);
+        match self.deliver(Some(ticket)) {
+            Some(answer) => Set::Now(answer),
+            None => {
+                let (sender, receiver) = oneshot::channel();
+                self.waiting.insert(ticket, sender);
+                Set::Later(receiver)
+            }
+        }
+    }
+
+    /// Gives up a waiting request.
+    pub fn cancel(&mut self, fid: Fid, client: ClientUuid, lock: &Flock) {
+        self.table.cancel(fid, client, lock, &mut self.actions);
+        self.deliver(None);
+    }
+
+    /// The client is gone.
+    pub fn release_client(&mut self, client: ClientUuid) {
+        self.table.release_client(client, &mut self.actions);
+        self.deliver(None);
+    }
+
+    /// Hands out answers; the one to `mine` is returned.
+    fn deliver(&mut self, mine: Option<Ticket>) -> Option<Answer> {
+        let mut answer_to_mine = None;
+        for action in self.actions.drain(..) {
+            let (ticket, answer) = match action {
+                Action::Granted(ticket) => (ticket, Ok(())),
+                Action::Refused(ticket, errno) => (ticket, Err(errno)),
+            };
+            if Some(ticket) == mine {
+                answer_to_mine = Some(answer);
+            } else if let Some(sender) = self.waiting.remove(&ticket) {
+                // Nobody listens: the request was dropped with its session, whose end releases the lock.
+                let _ = sender.send(answer);
+            }
+        }
+        answer_to_mine
+    }
+}

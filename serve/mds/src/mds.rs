@@ -1,0 +1,216 @@
+//! One MDT: its parts, its life, and the frame of every operation.
+//!
+//! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None is held across a wait.
+
+use crate::fids::Fids;
+use crate::flocks::Flocks;
+use crate::object_targets::ObjectTargets;
+use crate::opens::Opens;
+use crate::records::Records;
+use crate::settings::MdsSettings;
+use crate::settler::Unsettled;
+use crate::spaces::Spaces;
+use crate::tasks::{Stopper, Wake};
+use env::Env;
+use layout::placement::Rotor;
+use namespace::context::Context;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use store::error::StoreError;
+use store::store::Store;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::session::{ClientUuid, ClusterId, Transno};
+use types::target::TargetName;
+
+/// What an MDT is made of.
+pub struct Parts {
+    /// Its name.
+    pub name: TargetName,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Boot number: grows at every start.
+    pub boot: u64,
+    /// Its records.
+    pub store: Arc<Store>,
+    /// The outside.
+    pub env: Env,
+    /// The OSTs.
+    pub targets: Arc<dyn ObjectTargets>,
+    /// What may be changed.
+    pub settings: MdsSettings,
+}
+
+/// What is in memory only. Lost at a crash; `recovery` says what that means.
+pub struct State {
+    /// Open handles.
+    pub opens: Opens,
+    /// New FIDs.
+    pub fids: Fids,
+    /// Buffer for encoding records.
+    pub scratch: Vec<u8>,
+}
+
+/// One metadata target in service.
+pub struct Mds {
+    pub(crate) name: TargetName,
+    pub(crate) cluster: ClusterId,
+    pub(crate) boot: u64,
+    pub(crate) store: Arc<Store>,
+    pub(crate) env: Env,
+    pub(crate) targets: Arc<dyn ObjectTargets>,
+    pub(crate) settings: MdsSettings,
+    pub(crate) state: Mutex<State>,
+    pub(crate) flocks: Mutex<Flocks>,
+    pub(crate) spaces: Spaces,
+    pub(crate) rotor: Mutex<Rotor>,
+    pub(crate) unsettled: Mutex<Unsettled>,
+    /// Wakes the destroyer.
+    pub(crate) destroy: Wake,
+    /// Wakes the settler.
+    pub(crate) settle: Wake,
+    /// Wakes the watcher of spaces.
+    pub(crate) look: Wake,
+    stopper: Stopper,
+}
+
+/// On whose behalf an operation runs, and what came of its changes.
+pub(crate) struct Call<'a> {
+    pub(crate) client: ClientUuid,
+    pub(crate) credentials: &'a Credentials,
+    /// Of the newest change of this request; 0 = none yet.
+    pub(crate) transno: Transno,
+}
+
+impl Mds {
+    /// Starts an MDT: recovers what the last life left behind, makes the root of a new MDT0000, starts its tasks. When
+    /// this returns its FIDs are safe to hand out.
+    ///
+    /// # Errors
+    /// The store cannot be read or written, or a record that nobody can do without is damaged.
+    pub async fn start(parts: Parts) -> Result<Arc<Mds>, StartError> {
+        let Parts { name, cluster, boot, store, env, targets, settings } = parts;
+        let recovered = crate::recovery::recover(&store, &env, name, boot)?;
+        store.commit().await?;
+        let mds = Arc::new(Mds {
+            name,
+            cluster,
+            boot,
+            store,
+            targets,
+            settings,
+            state: Mutex::new(State { opens: Opens::default(), fids: recovered.fids, scratch: Vec::new() }),
+            flocks: Mutex::new(Flocks::default()),
+            spaces: Spaces::default(),
+            rotor: Mutex::new(Rotor(env.random.next_u64())),
+            unsettled: Mutex::new(recovered.unsettled),
+            destroy: Wake::default(),
+            settle: Wake::default(),
+            look: Wake::default(),
+            stopper: Stopper::default(),
+            env,
+        });
+        mds.spawn();
+        Ok(mds)
+    }
+
+    fn spawn(self: &Arc<Mds>) {
+        let tasks = &self.env.tasks;
+        tasks.spawn("mdt destroyer", Box::pin(self.clone().destroy_objects(self.stopper.ear())));
+        tasks.spawn("mdt settler", Box::pin(self.clone().settle_sizes(self.stopper.ear())));
+        tasks.spawn("mdt ost spaces", Box::pin(self.clone().watch_spaces(self.stopper.ear())));
+    }
+
+    /// Ends the background tasks. What they had still to do is in the records. The store is its owner's to close.
+    pub async fn stop(&self) {
+        self.stopper.stop().await;
+    }
+
+    /// Its name.
+    pub fn name(&self) -> TargetName {
+        self.name
+    }
+
+    /// Open handles of all clients.
+    pub fn open_count(&self) -> usize {
+        self.state.lock().opens.count()
+    }
+
+    /// Is it this MDT's inode?
+    ///
+    /// # Errors
+    /// EREMOTE if another MDT owns it: the client's FLD is wrong. EINVAL: no FID at all.
+    pub(crate) fn ours(&self, fid: Fid) -> Result<(), Errno> {
+        if fid.seq == 0 {
+            Err(Errno::EINVAL)
+        } else if fid.mdt() == self.name.index.0 {
+            Ok(())
+        } else {
+            Err(Errno(libc::EREMOTE))
+        }
+    }
+
+    /// Reads within one transaction.
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
+        let tx = self.store.begin();
+        let mut state = self.state.lock();
+        let records = Records { tx, state: &mut state, boot: self.boot, logged: false };
+        let result = f(&records);
+        records.finish();
+        result
+    }
+
+    /// Changes within one transaction. `f` must check before it changes: what it changed stays, also after an `Err`.
+    pub(crate) fn change<R>(
+        &self,
+        call: &mut Call<'_>,
+        f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let (result, transno) = self.transact(call.credentials, f);
+        call.transno = call.transno.max(transno);
+        result
+    }
+
+    /// As [`Mds::change`], for tasks of the MDT itself.
+    pub(crate) fn transact<R>(
+        &self,
+        credentials: &Credentials,
+        f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
+    ) -> (Result<R, Errno>, Transno) {
+        let tx = self.store.begin();
+        let mut state = self.state.lock();
+        // Within the lock, so that times never run against the order of changes.
+        let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
+        let mut records = Records { tx, state: &mut state, boot: self.boot, logged: false };
+        let result = f(&mut records, &ctx);
+        let (transno, logged) = records.finish();
+        drop(state);
+        if logged {
+            self.destroy.wake();
+        }
+        (result, transno)
+    }
+}
+
+/// An MDT cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record is not what was written.
+    #[error("metadata target {target}: {damage}")]
+    Damaged {
+        /// Which.
+        target: TargetName,
+        /// What is wrong.
+        damage: disk::damaged::Damaged,
+    },
+    /// The range of FIDs of this MDT is used up.
+    #[error("metadata target {target} has used up its FID sequences")]
+    FidsUsedUp {
+        /// Which.
+        target: TargetName,
+    },
+}

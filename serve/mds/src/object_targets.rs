@@ -1,0 +1,65 @@
+//! What an MDT asks of OSTs: space, sizes of objects, removal of objects.
+
+use env::BoxFuture;
+use parking_lot::RwLock;
+use rpc::error::RpcError;
+use std::collections::BTreeMap;
+use stubs::osc::Osc;
+use types::attr::Statfs;
+use types::object::ObjectId;
+use types::target::TargetIndex;
+
+/// The OSTs of the file system. They come and go; an index that is not known answers [`RpcError`].
+pub trait ObjectTargets: Send + Sync + 'static {
+    /// All that are known now, ascending.
+    fn list(&self) -> Vec<TargetIndex>;
+    /// Space.
+    fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>>;
+    /// Size in bytes and 512-byte blocks; zeros for an object that was never written.
+    fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>>;
+    /// Removes objects; absent ones are no error. Durable when it answers.
+    fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>>;
+}
+
+/// OSTs reached by stubs; whoever follows the configuration adds them.
+#[derive(Default)]
+pub struct OscSet {
+    osts: RwLock<BTreeMap<TargetIndex, Osc>>,
+}
+
+impl OscSet {
+    /// No OST yet.
+    pub fn new() -> OscSet {
+        OscSet::default()
+    }
+
+    /// Adds or replaces one.
+    pub fn set(&self, ost: TargetIndex, osc: Osc) {
+        self.osts.write().insert(ost, osc);
+    }
+
+    fn get(&self, ost: TargetIndex) -> Result<Osc, RpcError> {
+        self.osts.read().get(&ost).cloned().ok_or(RpcError::Errno(types::errno::Errno::ENODEV))
+    }
+}
+
+impl ObjectTargets for OscSet {
+    fn list(&self) -> Vec<TargetIndex> {
+        self.osts.read().keys().copied().collect()
+    }
+
+    fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {
+        let osc = self.get(ost);
+        Box::pin(async move { osc?.statfs().await })
+    }
+
+    fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
+        let osc = self.get(ost);
+        Box::pin(async move { osc?.getattr(object).await })
+    }
+
+    fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {
+        let osc = self.get(ost);
+        Box::pin(async move { osc?.destroy(objects).await })
+    }
+}

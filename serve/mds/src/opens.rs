@@ -1,0 +1,186 @@
+//! Open handles: who holds which inode open, and who may write it.
+//!
+//! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in `inodes` exactly while a
+//! handle names it; an orphan is an open inode without a name.
+
+use foldhash::{HashMap, HashSet};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::OPENS_PER_CLIENT_MAX;
+use types::session::{ClientUuid, OpenHandle};
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    client: ClientUuid,
+    fid: Fid,
+    write: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Inode {
+    opens: u32,
+    writers: u32,
+    /// It lost its last name.
+    orphan: bool,
+    /// A writer vanished: the size may be behind the objects.
+    unsettled: bool,
+}
+
+/// What a close means for the records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Closed {
+    /// The inode.
+    pub fid: Fid,
+    /// Nobody holds it open any more, and it has no name: destroy it.
+    pub destroy: bool,
+    /// Its last writer closed in order: the writer mark can go.
+    pub unmark: bool,
+    /// Its last writer is gone, and one of its writers vanished: ask the OSTs.
+    pub settle: bool,
+}
+
+/// All open handles of an MDT.
+#[derive(Debug, Default)]
+pub struct Opens {
+    last_handle: u64,
+    handles: HashMap<OpenHandle, Open>,
+    inodes: HashMap<Fid, Inode>,
+    clients: HashMap<ClientUuid, HashSet<OpenHandle>>,
+}
+
+impl Opens {
+    /// Is there room for one more handle of this client?
+    ///
+    /// # Errors
+    /// ENFILE if not.
+    pub fn admit(&self, client: ClientUuid) -> Result<(), Errno> {
+        let held = self.clients.get(&client).map_or(0, HashSet::len);
+        if held < OPENS_PER_CLIENT_MAX { Ok(()) } else { Err(Errno::ENFILE) }
+    }
+
+    /// Opens. Call [`Opens::admit`] first. Also says whether this is the first writer (then it needs a writer mark).
+    pub fn open(&mut self, client: ClientUuid, fid: Fid, write: bool) -> (OpenHandle, bool) {
+        self.last_handle += 1;
+        let handle = OpenHandle(self.last_handle);
+        self.handles.insert(handle, Open { client, fid, write });
+        self.clients.entry(client).or_default().insert(handle);
+        let inode = self.inodes.entry(fid).or_default();
+        inode.opens += 1;
+        inode.writers += u32::from(write);
+        (handle, write && inode.writers == 1)
+    }
+
+    /// Closes in order.
+    ///
+    /// # Errors
+    /// EBADF: no such handle of this client on this inode.
+    pub fn close(&mut self, client: ClientUuid, fid: Fid, handle: OpenHandle) -> Result<Closed, Errno> {
+        match self.handles.get(&handle) {
+            Some(open) if open.client == client && open.fid == fid => {}
+            _ => return Err(Errno::EBADF),
+        }
+        if let Some(held) = self.clients.get_mut(&client) {
+            held.remove(&handle);
+            if held.is_empty() {
+                self.clients.remove(&client);
+            }
+        }
+        Ok(self.release(handle, false))
+    }
+
+    /// Takes one handle of a client that is gone.
+    pub fn forget_one(&mut self, client: ClientUuid) -> Option<Closed> {
+        let held = self.clients.get_mut(&client)?;
+        let handle = *held.iter().next()?;
+        held.remove(&handle);
+        if held.is_empty() {
+            self.clients.remove(&client);
+        }
+        Some(self.release(handle, true))
+    }
+
+    fn release(&mut self, handle: OpenHandle, vanished: bool) -> Closed {
+        let open = self.handles.remove(&handle).expect("handle was listed");
+        let inode = self.inodes.get_mut(&open.fid).expect("an open inode is listed");
+        inode.opens -= 1;
+        inode.writers -= u32::from(open.write);
+        inode.unsettled |= vanished && open.write;
+        let last_writer = open.write && inode.writers == 0;
+        let closed = Closed {
+            fid: open.fid,
+            destroy: inode.opens == 0 && inode.orphan,
+            unmark: last_writer && !inode.unsettled,
+            settle: last_writer && inode.unsettled,
+        };
+        if last_writer {
+            inode.unsettled = false;
+        }
+        if inode.opens == 0 {
+            self.inodes.remove(&open.fid);
+        }
+        closed
+    }
+
+    /// The inode lost its last name. `true`: somebody has it open, it becomes an orphan.
+    pub fn orphan(&mut self, fid: Fid) -> bool {
+        self.inodes.get_mut(&fid).map(|inode| inode.orphan = true).is_some()
+    }
+
+    /// Does anybody have it open for writing?
+    pub fn has_writers(&self, fid: Fid) -> bool {
+        self.inodes.get(&fid).is_some_and(|inode| inode.writers > 0)
+    }
+
+    /// Handles in all.
+    pub fn count(&self) -> usize {
+        self.handles.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientUuid = ClientUuid(1);
+    const B: ClientUuid = ClientUuid(2);
+    const F: Fid = Fid { seq: 9, oid: 1, ver: 0 };
+
+    #[test]
+    fn the_last_close_destroys_an_orphan() {
+        let mut opens = Opens::default();
+        assert!(!opens.orphan(F), "nobody has it open");
+        let (a, first) = opens.open(A, F, true);
+        let (b, second) = opens.open(B, F, true);
+        assert!(first && !second);
+        assert!(opens.orphan(F));
+        let closed = opens.close(A, F, a).unwrap();
+        assert!(!closed.destroy && !closed.unmark);
+        let closed = opens.close(B, F, b).unwrap();
+        assert!(closed.destroy && closed.unmark && !closed.settle);
+        assert_eq!(opens.close(B, F, b), Err(Errno::EBADF));
+        assert_eq!(opens.count(), 0);
+    }
+
+    #[test]
+    fn a_vanished_writer_is_settled_when_the_last_writer_went() {
+        let mut opens = Opens::default();
+        opens.open(A, F, true);
+        let (b, _) = opens.open(B, F, true);
+        let (reader, _) = opens.open(B, F, false);
+        let closed = opens.forget_one(A).unwrap();
+        assert!(!closed.settle && !closed.unmark, "another one still writes");
+        assert_eq!(opens.forget_one(A), None);
+        let closed = opens.close(B, F, b).unwrap();
+        assert!(closed.settle && !closed.unmark);
+        assert!(!opens.close(B, F, reader).unwrap().settle);
+    }
+
+    #[test]
+    fn a_handle_belongs_to_its_client_and_inode() {
+        let mut opens = Opens::default();
+        let (handle, _) = opens.open(A, F, false);
+        assert_eq!(opens.close(B, F, handle), Err(Errno::EBADF));
+        assert_eq!(opens.close(A, Fid { oid: 2, ..F }, handle), Err(Errno::EBADF));
+        assert!(opens.close(A, F, handle).is_ok());
+    }
+}

@@ -1,0 +1,95 @@
+//! Operations: one file per kind, and the one place that sends each to its file.
+
+mod attr;
+mod create;
+mod data;
+mod flock;
+mod layout;
+mod link;
+mod lookup;
+mod lov;
+mod open;
+mod readdir;
+mod remove;
+mod rename;
+mod totals;
+mod xattr;
+
+use crate::mds::{Call, Mds};
+use types::errno::Errno;
+use wire::mds::{MdsOp, MdsReply};
+
+impl Mds {
+    pub(crate) async fn run(&self, call: &mut Call<'_>, op: MdsOp) -> Result<MdsReply, Errno> {
+        self.admit(&op).await?;
+        match op {
+            MdsOp::Lookup { parent, name } => self.lookup(parent, &name),
+            MdsOp::GetParent { fid } => self.get_parent(fid),
+            MdsOp::Getattr { fid } => self.getattr(fid),
+            MdsOp::GetattrMany { fids } => self.getattr_many(&fids),
+            MdsOp::Setattr { fid, set } => self.setattr(call, fid, &set),
+            MdsOp::Create { parent, name, kind, mode, umask, exclusive } => {
+                self.create(call, parent, &name, &kind, mode, umask, exclusive)
+            }
+            MdsOp::Open { fid, flags } => self.open(call, fid, flags),
+            MdsOp::Close { fid, handle } => self.close(call, fid, handle),
+            MdsOp::Unlink { parent, name } => self.unlink(call, parent, &name),
+            MdsOp::Rmdir { parent, name } => self.rmdir(call, parent, &name),
+            MdsOp::Rename { parent, name, new_parent, new_name, flags } => {
+                self.rename(call, parent, &name, new_parent, &new_name, flags)
+            }
+            MdsOp::Link { fid, new_parent, new_name } => self.link(call, fid, new_parent, &new_name),
+            MdsOp::Readdir { fid, after, limit, bytes_max, with_attr } => {
+                self.readdir(fid, after.as_ref(), limit, bytes_max, with_attr)
+            }
+            MdsOp::Readlink { fid } => self.readlink(fid),
+            MdsOp::Getxattr { fid, name } => self.getxattr(call, fid, &name),
+            MdsOp::Listxattr { fid } => self.listxattr(call, fid),
+            MdsOp::Setxattr { fid, name, value, flags } => self.setxattr(call, fid, &name, &value, flags),
+            MdsOp::Removexattr { fid, name } => self.removexattr(call, fid, &name),
+            MdsOp::GetLayout { fid, write, start, end } => self.get_layout(call, fid, write, start, end).await,
+            MdsOp::Wrote { fid, end, blocks_delta, kill_suidgid } => {
+                self.wrote(call, fid, end, blocks_delta, kill_suidgid)
+            }
+            MdsOp::Append { fid, len, kill_suidgid } => self.append(call, fid, len, kill_suidgid),
+            MdsOp::Statfs => self.statfs(),
+            MdsOp::Sync => self.sync().await,
+            MdsOp::FlockTest { fid, lock } => self.flock_test(call.client, fid, &lock),
+            MdsOp::FlockSet { fid, lock, wait } => self.flock_set(call.client, fid, lock, wait).await,
+            MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client, fid, &lock),
+        }
+    }
+
+    /// Waits for room in the store before a change. What releases space, or takes next to none, is let in when the
+    /// store is nearly full.
+    async fn admit(&self, op: &MdsOp) -> Result<(), Errno> {
+        match op {
+            MdsOp::Create { .. } | MdsOp::Rename { .. } | MdsOp::Link { .. } | MdsOp::Setxattr { .. } => {
+                self.store.admit().await?
+            }
+            MdsOp::Setattr { .. }
+            | MdsOp::Open { .. }
+            | MdsOp::Close { .. }
+            | MdsOp::Unlink { .. }
+            | MdsOp::Rmdir { .. }
+            | MdsOp::Removexattr { .. }
+            | MdsOp::GetLayout { .. }
+            | MdsOp::Wrote { .. }
+            | MdsOp::Append { .. } => self.store.admit_release().await?,
+            MdsOp::Lookup { .. }
+            | MdsOp::GetParent { .. }
+            | MdsOp::Getattr { .. }
+            | MdsOp::GetattrMany { .. }
+            | MdsOp::Readdir { .. }
+            | MdsOp::Readlink { .. }
+            | MdsOp::Getxattr { .. }
+            | MdsOp::Listxattr { .. }
+            | MdsOp::Statfs
+            | MdsOp::Sync
+            | MdsOp::FlockTest { .. }
+            | MdsOp::FlockSet { .. }
+            | MdsOp::FlockCancel { .. } => {}
+        }
+        Ok(())
+    }
+}

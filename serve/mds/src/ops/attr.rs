@@ -1,0 +1,55 @@
+//! Getattr, GetattrMany, Setattr, Readlink.
+
+use super::lookup::entry;
+use crate::mds::{Call, Mds};
+use crate::tail;
+use bytes::Bytes;
+use disk::inode::ItemTag;
+use namespace::setattr;
+use types::attr::{FileType, SetAttr};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::READDIR_ENTRIES_MAX;
+use wire::mds::MdsReply;
+
+impl Mds {
+    pub(super) fn getattr(&self, fid: Fid) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        self.read(|records| Ok(MdsReply::Entry(Box::new(records.entry(fid)?.ok_or(Errno::ENOENT)?))))
+    }
+
+    pub(super) fn getattr_many(&self, fids: &[Fid]) -> Result<MdsReply, Errno> {
+        if fids.len() > READDIR_ENTRIES_MAX {
+            return Err(Errno::E2BIG);
+        }
+        self.read(|records| {
+            // One damaged inode must not hide the others.
+            let one = |fid: &Fid| self.ours(*fid).and_then(|()| records.entry(*fid)).ok().flatten();
+            Ok(MdsReply::Attrs(fids.iter().map(one).collect()))
+        })
+    }
+
+    pub(super) fn setattr(&self, call: &mut Call<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        self.change(call, |records, ctx| {
+            let mut inode = setattr::setattr(records, ctx, fid, set)?;
+            if set.size.is_some() {
+                // The client cuts or grows objects now.
+                records.note_data(&mut inode);
+            }
+            Ok(MdsReply::Entry(entry(&inode)))
+        })
+    }
+
+    pub(super) fn readlink(&self, fid: Fid) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        self.read(|records| {
+            let inode = records.existing(fid)?;
+            if inode.file_type() != FileType::Symlink {
+                return Err(Errno::EINVAL);
+            }
+            let target = tail::find(fid, &inode.tail, ItemTag::LinkTarget)?.ok_or(Errno::EIO)?;
+            Ok(MdsReply::Bytes(Bytes::copy_from_slice(target)))
+        })
+    }
+}

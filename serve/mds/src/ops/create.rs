@@ -1,0 +1,110 @@
+//! Create: inode, name, layout and open handle in one transaction.
+
+use super::lookup::entry;
+use crate::mds::{Call, Mds};
+use crate::records::Records;
+use crate::tail;
+use disk::inode::ItemTag;
+use namespace::create::{Made, New, create};
+use namespace::inode::{Inode, InodeFlags, Tail};
+use namespace::open;
+use std::sync::Arc;
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use types::session::{ClientUuid, OpenHandle};
+use wire::mds::{CreateKind, MdsReply, OpenFlags};
+
+impl Mds {
+    #[allow(clippy::too_many_arguments)] // the fields of one operation
+    pub(super) fn create(
+        &self,
+        call: &mut Call<'_>,
+        parent: Fid,
+        name: &Name,
+        kind: &CreateKind,
+        mode: u32,
+        umask: u32,
+        exclusive: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(parent)?;
+        let (file_type, rdev, size, flags) = match kind {
+            CreateKind::Regular(flags) => (FileType::Regular, 0, 0, *flags),
+            CreateKind::Directory => (FileType::Directory, 0, 0, None),
+            CreateKind::Symlink(target) => (FileType::Symlink, 0, target.len() as u64, None),
+            CreateKind::Special(FileType::Regular | FileType::Directory | FileType::Symlink, _) => {
+                return Err(Errno::EINVAL);
+            }
+            CreateKind::Special(file_type, rdev) => (*file_type, *rdev, 0, None),
+        };
+        let may_exist = file_type == FileType::Regular && !exclusive;
+        let last_committed = self.store.last_committed();
+        let client = call.client;
+        self.change(call, |records, ctx| {
+            if flags.is_some() {
+                records.state.opens.admit(client)?;
+            }
+            let fid = {
+                let Records { tx, state, .. } = &mut *records;
+                state.fids.next(tx, last_committed)?
+            };
+            let new = New { fid, file_type, mode, umask, rdev, size };
+            let write = flags.is_some_and(|f| f.write);
+            let made = create(records, ctx, parent, name, new, |dir| self.new_tail(dir, kind, write))?;
+            match made {
+                Made::Found(_) if !may_exist => Err(Errno::EEXIST),
+                Made::Found(inode) => self.opened(records, client, inode, flags, false),
+                Made::Created(inode) => self.opened(records, client, inode, flags, true),
+            }
+        })
+    }
+
+    /// Tail of a new inode, from its directory's.
+    fn new_tail(&self, dir: &Inode, kind: &CreateKind, write: bool) -> Result<(Tail, InodeFlags), Errno> {
+        let default = match dir.flags.has(InodeFlags::HAS_DEFAULT_LAYOUT) {
+            true => tail::layout(dir.fid(), &dir.tail, ItemTag::DefaultLayout)?,
+            false => None,
+        };
+        Ok(match kind {
+            CreateKind::Regular(_) => {
+                let layout = self.new_layout(default);
+                let flags = InodeFlags::default().with(InodeFlags::HAS_DATA, write);
+                (tail::with_layout(ItemTag::Layout, &layout), flags)
+            }
+            CreateKind::Directory => match default {
+                Some(layout) => (tail::with_layout(ItemTag::DefaultLayout, &layout), InodeFlags::HAS_DEFAULT_LAYOUT),
+                None => (Tail::new(), InodeFlags::default()),
+            },
+            CreateKind::Symlink(target) => (tail::with(ItemTag::LinkTarget, target), InodeFlags::default()),
+            CreateKind::Special(..) => (Tail::new(), InodeFlags::default()),
+        })
+    }
+
+    /// Opens what was made or found, if opening was asked.
+    pub(super) fn opened(
+        &self,
+        records: &mut Records<'_>,
+        client: ClientUuid,
+        mut inode: Inode,
+        flags: Option<OpenFlags>,
+        created: bool,
+    ) -> Result<MdsReply, Errno> {
+        let Some(flags) = flags else {
+            return Ok(MdsReply::Opened { entry: entry(&inode), created, handle: OpenHandle(0), layout: None });
+        };
+        open::open(&inode, flags.write, flags.exec)?;
+        let fid = inode.fid();
+        let layout = match inode.file_type() {
+            FileType::Regular => Some(Arc::new(tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?)),
+            _ => None,
+        };
+        let write = flags.write && inode.file_type() == FileType::Regular;
+        let (handle, first_writer) = records.state.opens.open(client, fid, write);
+        if first_writer {
+            records.mark_writer(fid);
+            records.note_data(&mut inode);
+        }
+        Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })
+    }
+}

@@ -1,0 +1,41 @@
+//! Wrote and Append: the size follows the data.
+
+use super::lookup::entry;
+use crate::mds::{Call, Mds};
+use namespace::written;
+use types::errno::Errno;
+use types::fid::Fid;
+use wire::mds::MdsReply;
+
+impl Mds {
+    pub(super) fn wrote(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        end: u64,
+        blocks_delta: i64,
+        kill_suidgid: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        self.change(call, |records, ctx| {
+            let mut inode = written::wrote(records, ctx, fid, end, blocks_delta, kill_suidgid)?;
+            records.note_data(&mut inode);
+            Ok(MdsReply::Entry(entry(&inode)))
+        })
+    }
+
+    pub(super) fn append(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        len: u64,
+        kill_suidgid: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        self.change(call, |records, ctx| {
+            let (offset, mut inode) = written::append(records, ctx, fid, len, kill_suidgid)?;
+            records.note_data(&mut inode);
+            Ok(MdsReply::Appended { offset })
+        })
+    }
+}

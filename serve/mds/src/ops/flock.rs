@@ -1,0 +1,60 @@
+//! FlockTest, FlockSet, FlockCancel.
+
+use crate::flocks::Set;
+use crate::mds::Mds;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::Flock;
+use types::session::ClientUuid;
+use wire::mds::MdsReply;
+
+impl Mds {
+    pub(super) fn flock_test(&self, client: ClientUuid, fid: Fid, lock: &Flock) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        Ok(MdsReply::Flock(self.flocks.lock().test(fid, client, lock)))
+    }
+
+    pub(super) async fn flock_set(
+        &self,
+        client: ClientUuid,
+        fid: Fid,
+        lock: Flock,
+        wait: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let set = self.flocks.lock().set(fid, client, &lock, wait);
+        match set {
+            Set::Now(answer) => answer?,
+            Set::Later(receiver) => {
+                let mut giving_up = GiveUp { mds: self, client, fid, lock, armed: true };
+                // The sender is dropped only with the table itself.
+                let answer = receiver.await.unwrap_or(Err(Errno::ESHUTDOWN));
+                giving_up.armed = false;
+                answer?;
+            }
+        }
+        Ok(MdsReply::Done)
+    }
+
+    pub(super) fn flock_cancel(&self, client: ClientUuid, fid: Fid, lock: &Flock) -> Result<MdsReply, Errno> {
+        self.flocks.lock().cancel(fid, client, lock);
+        Ok(MdsReply::Done)
+    }
+}
+
+/// A waiting request that is dropped (its connection went) waits no longer.
+struct GiveUp<'a> {
+    mds: &'a Mds,
+    client: ClientUuid,
+    fid: Fid,
+    lock: Flock,
+    armed: bool,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.mds.flocks.lock().cancel(self.fid, self.client, &self.lock);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! GetLayout: where the bytes are, and for writers where they shall go.
+
+use crate::mds::{Call, Mds};
+use crate::tail;
+use ::layout::layout::Layout;
+use ::layout::placement::NoSpace;
+use disk::inode::ItemTag;
+use namespace::inode::Inode;
+use namespace::view::View;
+use std::sync::Arc;
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use wire::mds::MdsReply;
+
+impl Mds {
+    pub(super) async fn get_layout(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        write: bool,
+        start: u64,
+        end: u64,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        if !write {
+            let layout = self.read(|records| layout_of(&records.existing(fid)?))?;
+            return Ok(MdsReply::Layout(Arc::new(layout)));
+        }
+        if let Ok(reply) = self.layout_to_write(call, fid, start, end)? {
+            return Ok(reply);
+        }
+        // Perhaps OSTs came, or got room, since we last looked.
+        self.refresh_spaces().await;
+        match self.layout_to_write(call, fid, start, end)? {
+            Ok(reply) => Ok(reply),
+            Err(reason) => {
+                tracing::warn!(%fid, %reason, "file cannot be given objects");
+                Err(Errno::ENOSPC)
+            }
+        }
+    }
+
+    fn layout_to_write(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        start: u64,
+        end: u64,
+    ) -> Result<Result<MdsReply, NoSpace>, Errno> {
+        self.change(call, |records, ctx| {
+            let mut inode = records.existing(fid)?;
+            let mut layout = layout_of(&inode)?;
+            match self.instantiate(&mut layout, start, end, &[]) {
+                Ok(true) => {
+                    let mut bytes = Vec::new();
+                    ::layout::codec::encode(&layout, &mut bytes);
+                    inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
+                    inode.attr.version = ctx.version;
+                    records.put_inode(&inode);
+                }
+                Ok(false) => {}
+                Err(reason) => return Ok(Err(reason)),
+            }
+            records.note_data(&mut inode);
+            Ok(Ok(MdsReply::Layout(Arc::new(layout))))
+        })
+    }
+}
+
+fn layout_of(inode: &Inode) -> Result<Layout, Errno> {
+    if inode.file_type() != FileType::Regular {
+        return Err(Errno::EINVAL);
+    }
+    tail::layout(inode.fid(), &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)
+}

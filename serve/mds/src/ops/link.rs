@@ -1,0 +1,28 @@
+//! Link.
+
+use super::lookup::entry;
+use crate::mds::{Call, Mds};
+use namespace::link::link;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use wire::mds::MdsReply;
+
+impl Mds {
+    pub(super) fn link(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        new_parent: Fid,
+        new_name: &Name,
+    ) -> Result<MdsReply, Errno> {
+        if fid.mdt() != new_parent.mdt() {
+            // Across MDTs: not yet. Programs know what to do with EXDEV.
+            return Err(Errno::EXDEV);
+        }
+        self.ours(fid)?;
+        self.change(call, |records, ctx| {
+            link(records, ctx, fid, new_parent, new_name).map(|inode| MdsReply::Entry(entry(&inode)))
+        })
+    }
+}

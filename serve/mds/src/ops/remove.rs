@@ -1,0 +1,26 @@
+//! Unlink and Rmdir.
+
+use crate::mds::{Call, Mds};
+use namespace::{rmdir, unlink};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use wire::mds::{MdsReply, Removed};
+
+impl Mds {
+    pub(super) fn unlink(&self, call: &mut Call<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
+        self.ours(parent)?;
+        self.change(call, |records, ctx| {
+            let inode = unlink::unlink(records, ctx, parent, name)?;
+            Ok(MdsReply::Removed(Removed { fid: inode.fid(), nlink: inode.attr.nlink }))
+        })
+    }
+
+    pub(super) fn rmdir(&self, call: &mut Call<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
+        self.ours(parent)?;
+        self.change(call, |records, ctx| {
+            let inode = rmdir::rmdir(records, ctx, parent, name)?;
+            Ok(MdsReply::Removed(Removed { fid: inode.fid(), nlink: inode.attr.nlink }))
+        })
+    }
+}

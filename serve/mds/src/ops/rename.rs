@@ -1,0 +1,37 @@
+//! Rename.
+
+use crate::mds::{Call, Mds};
+use namespace::rename::{Flags, Place, rename};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use wire::mds::{MdsReply, Removed, RenameFlags};
+
+impl Mds {
+    pub(super) fn rename(
+        &self,
+        call: &mut Call<'_>,
+        parent: Fid,
+        name: &Name,
+        new_parent: Fid,
+        new_name: &Name,
+        flags: RenameFlags,
+    ) -> Result<MdsReply, Errno> {
+        if parent.mdt() != new_parent.mdt() {
+            // Across MDTs: not yet. Programs know what to do with EXDEV.
+            return Err(Errno::EXDEV);
+        }
+        self.ours(parent)?;
+        let from = Place { parent, name };
+        let to = Place { parent: new_parent, name: new_name };
+        let flags = Flags { no_replace: flags.no_replace, exchange: flags.exchange };
+        self.change(call, |records, ctx| {
+            let renamed = rename(records, ctx, from, to, flags)?;
+            let removed = match renamed.replaced {
+                Some(inode) if !flags.exchange => Removed { fid: inode.fid(), nlink: inode.attr.nlink },
+                _ => Removed { fid: Fid::NONE, nlink: 0 },
+            };
+            Ok(MdsReply::Removed(removed))
+        })
+    }
+}

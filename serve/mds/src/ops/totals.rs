@@ -1,0 +1,29 @@
+//! Statfs and Sync.
+
+use crate::mds::Mds;
+use types::attr::Statfs;
+use types::errno::Errno;
+use wire::mds::MdsReply;
+
+/// Bytes that an inode, its name and their share of the tree take; for `df -i` only.
+const BYTES_PER_INODE: u64 = 512;
+
+impl Mds {
+    /// Bytes and inodes of this MDT; a client adds the space of the OSTs.
+    pub(super) fn statfs(&self) -> Result<MdsReply, Errno> {
+        let space = self.store.space()?;
+        let free = space.capacity.saturating_sub(space.used);
+        Ok(MdsReply::Statfs(Statfs {
+            bytes_total: space.capacity,
+            bytes_free: free,
+            bytes_available: space.available(),
+            files_total: space.used / BYTES_PER_INODE + space.available() / BYTES_PER_INODE,
+            files_free: space.available() / BYTES_PER_INODE,
+        }))
+    }
+
+    pub(super) async fn sync(&self) -> Result<MdsReply, Errno> {
+        self.store.commit().await?;
+        Ok(MdsReply::Done)
+    }
+}

@@ -1,0 +1,208 @@
+//! The name space's view of the store: records read and written inside one transaction.
+//!
+//! Damage is told to people here and is EIO above. What loses its last name is destroyed here, in the same transaction:
+//! its records go, and a destroy log names its objects; or it becomes an orphan while somebody has it open.
+
+use crate::mds::State;
+use crate::tail::{self, damaged};
+use disk::inode::{InodeRecord, ItemTag};
+use disk::{destroy_log, dirent, inode, key, mark, xattr};
+use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
+use namespace::view::{EachEntry, EachName, View};
+use std::ops::ControlFlow;
+use store::tx::Tx;
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::session::Transno;
+use wire::mds::Entry;
+
+/// Records of one MDT inside one transaction.
+pub struct Records<'a> {
+    /// The transaction.
+    pub tx: Tx<'a>,
+    /// What is in memory.
+    pub state: &'a mut State,
+    /// Boot number, for marks.
+    pub boot: u64,
+    /// A destroy log was written: wake the destroyer.
+    pub logged: bool,
+}
+
+impl Records<'_> {
+    /// Ends the transaction: its transno (0 if it changed nothing), and whether a destroy log was written.
+    pub fn finish(self) -> (Transno, bool) {
+        (self.tx.finish(), self.logged)
+    }
+
+    /// Attributes only: nothing else is decoded.
+    ///
+    /// # Errors
+    /// EIO: the record is damaged.
+    pub fn entry(&self, fid: Fid) -> Result<Option<Entry>, Errno> {
+        let decode = |bytes: &[u8]| {
+            let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
+            Ok(Entry { attr: record.attr, has_xattr: InodeFlags(record.flags).has(InodeFlags::HAS_XATTR) })
+        };
+        self.tx.get(&key::inode(fid), decode)?.transpose()
+    }
+
+    /// An inode that must exist.
+    ///
+    /// # Errors
+    /// ENOENT; EIO.
+    pub fn existing(&self, fid: Fid) -> Result<Inode, Errno> {
+        self.inode(fid)?.ok_or(Errno::ENOENT)
+    }
+
+    /// Marks the inode as written to, so that its size is asked for after a crash.
+    pub fn mark_writer(&mut self, fid: Fid) {
+        self.tx.put(&key::writer(fid), &mark::encode(self.boot));
+    }
+
+    /// All writers closed in order.
+    pub fn unmark_writer(&mut self, fid: Fid) {
+        self.tx.delete(&key::writer(fid));
+    }
+
+    /// Somebody opened it for writing, or got a layout to write by: objects may exist from now on.
+    pub fn note_data(&mut self, inode: &mut Inode) {
+        if inode.file_type() == FileType::Regular && !inode.flags.has(InodeFlags::HAS_DATA) {
+            inode.flags = inode.flags.with(InodeFlags::HAS_DATA, true);
+            self.put_inode(inode);
+        }
+    }
+
+    /// Removes an inode without names, its extended attributes and marks, and logs its objects.
+    pub fn destroy(&mut self, inode: &Inode) {
+        let fid = inode.fid();
+        self.tx.delete(&key::inode(fid));
+        if inode.flags.has(InodeFlags::HAS_XATTR) {
+            self.delete_xattrs(fid);
+        }
+        if inode.flags.has(InodeFlags::HAS_DATA) {
+            self.tx.delete(&key::writer(fid));
+            self.log_objects(inode);
+        }
+    }
+
+    fn delete_xattrs(&mut self, fid: Fid) {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let read = self.xattr_names(fid, &mut |name| {
+            names.push(name.to_vec());
+            ControlFlow::Continue(())
+        });
+        if let Err(errno) = read {
+            // They stay behind unreachable; the removal itself must not fail half-way.
+            tracing::error!(%fid, %errno, "extended attributes of a removed inode stay behind");
+        }
+        for name in names {
+            self.tx.delete(&key::xattr(fid, &name));
+        }
+    }
+
+    fn log_objects(&mut self, inode: &Inode) {
+        let fid = inode.fid();
+        match tail::layout(fid, &inode.tail, ItemTag::Layout) {
+            Ok(Some(layout)) => {
+                let mut objects = layout.objects(fid).peekable();
+                if objects.peek().is_some() {
+                    let mut log = Vec::new();
+                    destroy_log::encode(fid, objects, &mut log);
+                    self.tx.put(&key::destroy(self.tx.transno(), fid), &log);
+                    self.logged = true;
+                }
+            }
+            Ok(None) => {}
+            Err(errno) => tracing::error!(%fid, %errno, "objects of a removed inode stay behind"),
+        }
+    }
+}
+
+impl View for Records<'_> {
+    fn inode(&self, fid: Fid) -> Result<Option<Inode>, Errno> {
+        let decode = |bytes: &[u8]| {
+            let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
+            Ok(Inode {
+                attr: record.attr,
+                parent: record.parent,
+                flags: InodeFlags(record.flags),
+                tail: Tail::from_slice(record.tail),
+            })
+        };
+        self.tx.get(&key::inode(fid), decode)?.transpose()
+    }
+
+    fn dirent(&self, parent: Fid, name: &[u8]) -> Result<Option<Dirent>, Errno> {
+        let decode = |bytes: &[u8]| match dirent::decode(bytes) {
+            Ok((fid, file_type)) => Ok(Dirent { fid, file_type }),
+            Err(e) => Err(damaged(parent, &e)),
+        };
+        self.tx.get(&key::dirent(parent, name), decode)?.transpose()
+    }
+
+    fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno> {
+        let mut start = key::dirent(dir, after.unwrap_or_default()).to_vec();
+        if after.is_some() {
+            // The smallest key behind it.
+            start.push(0);
+        }
+        let mut damage = None;
+        self.tx.scan(&start, &key::dirents_end(dir), |key, value| {
+            match (key::name_of(key), dirent::decode(value)) {
+                (Some(name), Ok((fid, file_type))) => each(name, Dirent { fid, file_type }),
+                (_, Err(e)) => {
+                    damage = Some(damaged(dir, &e));
+                    ControlFlow::Break(())
+                }
+                (None, _) => unreachable!("keys between two entry keys have names"),
+            }
+        })?;
+        damage.map_or(Ok(()), Err)
+    }
+
+    fn xattr(&self, fid: Fid, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
+        let decode = |bytes: &[u8]| xattr::decode(bytes).map(<[u8]>::to_vec).map_err(|e| damaged(fid, &e));
+        self.tx.get(&key::xattr(fid, name), decode)?.transpose()
+    }
+
+    fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno> {
+        self.tx
+            .scan(&key::xattr(fid, b""), &key::xattrs_end(fid), |key, _| each(key::name_of(key).unwrap_or_default()))?;
+        Ok(())
+    }
+
+    fn put_inode(&mut self, inode: &Inode) {
+        let record = InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.0, tail: &inode.tail };
+        let bytes = &mut self.state.scratch;
+        inode::encode(&record, bytes);
+        self.tx.put(&key::inode(inode.fid()), bytes);
+    }
+
+    fn last_name_gone(&mut self, inode: &Inode) {
+        if self.state.opens.orphan(inode.fid()) {
+            self.put_inode(inode);
+            self.tx.put(&key::orphan(inode.fid()), &mark::encode(self.boot));
+        } else {
+            self.destroy(inode);
+        }
+    }
+
+    fn put_dirent(&mut self, parent: Fid, name: &[u8], entry: Dirent) {
+        self.tx.put(&key::dirent(parent, name), &dirent::encode(entry.fid, entry.file_type));
+    }
+
+    fn delete_dirent(&mut self, parent: Fid, name: &[u8]) {
+        self.tx.delete(&key::dirent(parent, name));
+    }
+
+    fn put_xattr(&mut self, fid: Fid, name: &[u8], value: &[u8]) {
+        let bytes = &mut self.state.scratch;
+        xattr::encode(value, bytes);
+        self.tx.put(&key::xattr(fid, name), bytes);
+    }
+
+    fn delete_xattr(&mut self, fid: Fid, name: &[u8]) {
+        self.tx.delete(&key::xattr(fid, name));
+    }
+}

@@ -1,0 +1,131 @@
+//! Requests: a vector of operations, one after the other, one reply.
+
+use crate::mds::{Call, Mds};
+use env::BoxFuture;
+use rpc::service::{Export, Gone, Service};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::session::{ClientUuid, ClusterId, Transno};
+use types::target::TargetName;
+use wire::mds::{MdsOp, MdsReply};
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
+
+/// FIDs that the operations of a request have found so far.
+type Found = SmallVec<[Fid; 8]>;
+
+impl Service for Mds {
+    fn target(&self) -> TargetName {
+        self.name
+    }
+
+    fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    fn connect(&self, _export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        Ok(ConnectReply {
+            version: hello.version_max.min(VERSION_MAX),
+            cluster: self.cluster,
+            boot: self.boot,
+            last_committed: self.store.last_committed(),
+        })
+    }
+
+    fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
+        Box::pin(async move { self.serve(export.client(), request).await })
+    }
+
+    fn gone(&self, export: &Arc<Export>, why: Gone) {
+        self.forget(export.client(), why);
+    }
+}
+
+impl Mds {
+    /// Serves one request of a client.
+    pub async fn serve(&self, client: ClientUuid, request: Request) -> Reply {
+        let Request { xid, credentials, ops, .. } = request;
+        let mut call = Call { client, credentials: &credentials, transno: Transno(0) };
+        let mut results = Vec::with_capacity(ops.len());
+        let mut found = Found::new();
+        let mut failed = false;
+        for op in ops {
+            let result = match op {
+                _ if failed => Err(Errno::ECANCELED),
+                Op::Mds(mut op) => match resolve(&mut op, &found) {
+                    Ok(()) => self.run(&mut call, op).await.map(OpReply::Mds),
+                    Err(errno) => Err(errno),
+                },
+                Op::Ping => Ok(OpReply::Done),
+                Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect => Err(Errno::EOPNOTSUPP),
+            };
+            found.push(result.as_ref().map_or(Fid::NONE, result_fid));
+            failed |= result.is_err();
+            results.push(result);
+        }
+        Reply { xid, transno: call.transno, last_committed: self.store.last_committed(), results }
+    }
+
+    /// A client is gone: what it held is released.
+    fn forget(&self, client: ClientUuid, why: Gone) {
+        self.flocks.lock().release_client(client);
+        if why == Gone::Stopped {
+            // The target goes, not the client: marks and orphans stay for the next start to see.
+            return;
+        }
+        self.close_all(client);
+    }
+}
+
+/// The inode that an operation found or made.
+fn result_fid(reply: &OpReply) -> Fid {
+    match reply {
+        OpReply::Mds(MdsReply::Entry(entry) | MdsReply::Opened { entry, .. }) => entry.attr.fid,
+        OpReply::Mds(MdsReply::Removed(removed)) => removed.fid,
+        _ => Fid::NONE,
+    }
+}
+
+/// Replaces references to results of earlier operations by what they found.
+///
+/// # Errors
+/// EINVAL: a reference to an operation that is not before this one, or found nothing.
+fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
+    let one = |fid: &mut Fid| -> Result<(), Errno> {
+        if let Some(index) = fid.as_result_of() {
+            let result = found.get(index as usize).copied().filter(|f| *f != Fid::NONE);
+            *fid = result.ok_or(Errno::EINVAL)?;
+        }
+        Ok(())
+    };
+    match op {
+        MdsOp::Lookup { parent: fid, .. }
+        | MdsOp::Create { parent: fid, .. }
+        | MdsOp::Unlink { parent: fid, .. }
+        | MdsOp::Rmdir { parent: fid, .. }
+        | MdsOp::GetParent { fid }
+        | MdsOp::Getattr { fid }
+        | MdsOp::Setattr { fid, .. }
+        | MdsOp::Open { fid, .. }
+        | MdsOp::Close { fid, .. }
+        | MdsOp::Readdir { fid, .. }
+        | MdsOp::Readlink { fid }
+        | MdsOp::Getxattr { fid, .. }
+        | MdsOp::Listxattr { fid }
+        | MdsOp::Setxattr { fid, .. }
+        | MdsOp::Removexattr { fid, .. }
+        | MdsOp::GetLayout { fid, .. }
+        | MdsOp::Wrote { fid, .. }
+        | MdsOp::Append { fid, .. }
+        | MdsOp::FlockTest { fid, .. }
+        | MdsOp::FlockSet { fid, .. }
+        | MdsOp::FlockCancel { fid, .. } => one(fid),
+        MdsOp::Rename { parent: a, new_parent: b, .. } | MdsOp::Link { fid: a, new_parent: b, .. } => {
+            one(a)?;
+            one(b)
+        }
+        MdsOp::GetattrMany { fids } => fids.iter_mut().try_for_each(one),
+        MdsOp::Statfs | MdsOp::Sync => Ok(()),
+    }
+}

@@ -1,0 +1,55 @@
+//! What an administrator may change about an MDT.
+
+use layout::layout::Layout;
+use layout::stripe_spec::{Defaults, plain};
+use std::time::Duration;
+
+/// Settings of one MDT.
+#[derive(Clone, Debug)]
+pub struct MdsSettings {
+    /// Stripes of a new file whose directory says nothing.
+    pub stripe_count: u16,
+    /// Stripe size of such a file, bytes; a multiple of 64 KiB.
+    pub stripe_size: u32,
+    /// How often OSTs are asked for their space.
+    pub space_interval: Duration,
+    /// First wait after an OST did not answer a background request; doubled up to `retry_max`.
+    pub retry_min: Duration,
+    /// Longest wait.
+    pub retry_max: Duration,
+}
+
+impl Default for MdsSettings {
+    fn default() -> MdsSettings {
+        let defaults = Defaults::default();
+        MdsSettings {
+            stripe_count: defaults.stripe_count,
+            stripe_size: defaults.stripe_size,
+            space_interval: Duration::from_secs(5),
+            retry_min: Duration::from_millis(100),
+            retry_max: Duration::from_secs(10),
+        }
+    }
+}
+
+impl MdsSettings {
+    /// Tiny intervals, so that tests wait little.
+    pub fn for_tests() -> MdsSettings {
+        MdsSettings {
+            space_interval: Duration::from_millis(20),
+            retry_min: Duration::from_millis(2),
+            retry_max: Duration::from_millis(20),
+            ..MdsSettings::default()
+        }
+    }
+
+    /// What a person may leave open in a layout. Data on the MDT is not offered yet.
+    pub(crate) fn defaults(&self) -> Defaults {
+        Defaults { stripe_size: self.stripe_size, stripe_count: self.stripe_count, dom_bytes_max: 0 }
+    }
+
+    /// Layout of a new file whose directory says nothing; OSTs open.
+    pub(crate) fn layout(&self) -> Layout {
+        plain(self.stripe_count, self.stripe_size, None)
+    }
+}

@@ -1,0 +1,54 @@
+//! Giving components their OSTs.
+
+use crate::mds::Mds;
+use layout::layout::{Layout, Pattern};
+use layout::placement::{NoSpace, Want, choose};
+use types::target::TargetIndex;
+
+impl Mds {
+    /// Gives OSTs to every component that covers a byte of `[start, end)` and has none; whether there was one.
+    /// `first` asks for the OST of a component's first stripe.
+    ///
+    /// # Errors
+    /// [`NoSpace`]: no OST can take an object; the layout is unchanged then.
+    pub(crate) fn instantiate(
+        &self,
+        layout: &mut Layout,
+        start: u64,
+        end: u64,
+        first: &[Option<TargetIndex>],
+    ) -> Result<bool, NoSpace> {
+        let spaces = self.spaces.get();
+        let mut rotor = self.rotor.lock();
+        let mut chosen = Vec::new();
+        for (i, c) in layout.components.iter().enumerate() {
+            let wanted = c.start < end && start < c.end && c.pattern == Pattern::Raid0 && !c.is_instantiated();
+            if wanted {
+                let first = first.get(i).copied().flatten();
+                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool: None, first };
+                chosen.push((i, choose(&spaces, &want, &mut rotor)?));
+            }
+        }
+        let changed = !chosen.is_empty();
+        for (i, stripes) in chosen {
+            let c = &mut layout.components[i];
+            c.stripe_count = stripes.len() as u16;
+            c.stripes = stripes;
+        }
+        if changed {
+            layout.generation += 1;
+        }
+        Ok(changed)
+    }
+
+    /// Layout of a new file: that of its directory, else the file system's, with OSTs for its first byte. Without any
+    /// OST in sight it gets them when it is first written.
+    pub(crate) fn new_layout(&self, default: Option<Layout>) -> Layout {
+        let mut layout = default.unwrap_or_else(|| self.settings.layout());
+        layout.generation = 0;
+        if let Err(reason) = self.instantiate(&mut layout, 0, 1, &[]) {
+            tracing::debug!(%reason, "new file gets its OSTs later");
+        }
+        layout
+    }
+}

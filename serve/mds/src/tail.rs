@@ -1,0 +1,68 @@
+//! What an inode record carries behind its attributes: layout, link target, default layout.
+
+use disk::inode::{ItemTag, item, item_head, items};
+use layout::layout::Layout;
+use namespace::inode::Tail;
+use types::errno::Errno;
+use types::fid::Fid;
+
+/// A tail with one item.
+pub fn with(tag: ItemTag, bytes: &[u8]) -> Tail {
+    let mut tail = Tail::new();
+    push(&mut tail, tag, bytes);
+    tail
+}
+
+fn push(tail: &mut Tail, tag: ItemTag, bytes: &[u8]) {
+    tail.extend_from_slice(&item_head(tag, bytes.len()));
+    tail.extend_from_slice(bytes);
+}
+
+/// A tail with one layout.
+pub fn with_layout(tag: ItemTag, layout: &Layout) -> Tail {
+    let mut bytes = Vec::new();
+    layout::codec::encode(layout, &mut bytes);
+    with(tag, &bytes)
+}
+
+/// Replaces (or with `None` removes) an item; the others stay as they are, also those of newer versions.
+///
+/// # Errors
+/// EIO: the tail is damaged.
+pub fn replace(fid: Fid, tail: &Tail, tag: ItemTag, new: Option<&[u8]>) -> Result<Tail, Errno> {
+    let mut out = Tail::new();
+    for item in items(tail) {
+        let (found, bytes) = item.map_err(|e| damaged(fid, &e))?;
+        if found != tag as u16 {
+            out.extend_from_slice(&found.to_le_bytes());
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(bytes);
+        }
+    }
+    if let Some(bytes) = new {
+        push(&mut out, tag, bytes);
+    }
+    Ok(out)
+}
+
+/// Finds an item.
+///
+/// # Errors
+/// EIO: the tail is damaged.
+pub fn find(fid: Fid, tail: &[u8], tag: ItemTag) -> Result<Option<&[u8]>, Errno> {
+    item(tail, tag).map_err(|e| damaged(fid, &e))
+}
+
+/// Finds a layout.
+///
+/// # Errors
+/// EIO: the tail is damaged.
+pub fn layout(fid: Fid, tail: &[u8], tag: ItemTag) -> Result<Option<Layout>, Errno> {
+    find(fid, tail, tag)?.map(|bytes| layout::codec::decode(bytes).map_err(|e| damaged(fid, &e))).transpose()
+}
+
+/// Tells people about a damaged record; programs see EIO.
+pub fn damaged(fid: Fid, error: &(dyn std::error::Error + 'static)) -> Errno {
+    tracing::error!(%fid, error, "damaged record");
+    Errno::EIO
+}
