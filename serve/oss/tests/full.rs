@@ -1,0 +1,86 @@
+//! A full OST refuses, loses nothing, and can always be emptied.
+
+#[allow(dead_code, reason = "each test uses its part")]
+mod rig;
+
+use oss::settings::OstSettings;
+use rig::{Rig, object};
+use types::errno::Errno;
+use types::object::ObjectOffset;
+use wire::ost::{OstOp, OstReply, PunchKind};
+
+const MAX: u64 = 1 << 20;
+const CHUNK: usize = 65536;
+
+fn statfs(rig: &Rig) -> types::attr::Statfs {
+    match rig.one(OstOp::Statfs).unwrap() {
+        OstReply::Statfs(s) => s,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writes chunks to two objects in turn until one is refused; how many each has.
+fn fill(rig: &Rig) -> [usize; 2] {
+    let mut chunks = [0; 2];
+    for n in 0.. {
+        let which = n % 2;
+        match rig.write(object(which as u32), (chunks[which] * CHUNK) as u64, vec![n as u8 + 1; CHUNK]) {
+            Ok(_) => chunks[which] += 1,
+            Err(errno) => {
+                assert_eq!(errno, Errno::ENOSPC);
+                break;
+            }
+        }
+        assert!(n < 100, "the limit holds");
+    }
+    chunks
+}
+
+fn check(rig: &Rig, chunks: [usize; 2]) {
+    for (which, count) in chunks.into_iter().enumerate() {
+        let object = object(which as u32);
+        assert_eq!(rig.attr(object).0, (count * CHUNK) as u64);
+        for chunk in 0..count {
+            let data = rig.read(object, (chunk * CHUNK) as u64, CHUNK as u32);
+            assert!(data.len() == CHUNK && data.iter().all(|b| *b == (2 * chunk + which) as u8 + 1));
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_stays_and_space_comes_back() {
+    let mut rig = Rig::with(Some(MAX), OstSettings::default());
+    assert_eq!(statfs(&rig).bytes_total, MAX);
+    let chunks = fill(&rig);
+    assert!(chunks[0] + chunks[1] >= 14, "{chunks:?}");
+    check(&rig, chunks);
+    assert!(statfs(&rig).bytes_free < CHUNK as u64 * 2);
+    // Overwriting needs no space.
+    rig.write(object(0), 0, vec![1; CHUNK]).unwrap();
+    rig.restart();
+    check(&rig, chunks);
+    // The refusal outlives the restart, and so does the way out.
+    let more =
+        OstOp::Punch { object: object(3), start: ObjectOffset(0), end: ObjectOffset(MAX), kind: PunchKind::Allocate };
+    assert_eq!(rig.one(more.clone()), Err(Errno::ENOSPC));
+    let hole = OstOp::Punch {
+        object: object(0),
+        start: ObjectOffset(0),
+        end: ObjectOffset(2 * CHUNK as u64),
+        kind: PunchKind::Hole,
+    };
+    let OstReply::Changed { blocks_delta } = rig.one(hole).unwrap() else { panic!() };
+    assert!(blocks_delta <= -200, "{blocks_delta}");
+    rig.write(object(2), 0, vec![9; CHUNK]).unwrap();
+    assert_eq!(rig.one(OstOp::Destroy { objects: vec![object(0), object(1), object(2)] }), Ok(OstReply::Done));
+    assert_eq!(statfs(&rig).bytes_free, MAX);
+    assert!(rig.write(object(4), 0, vec![3; 10 * CHUNK]).is_ok());
+}
+
+#[test]
+fn sharers_of_a_volume_report_equal_parts() {
+    let one = statfs(&Rig::new());
+    let rig = Rig::with(None, OstSettings { volume_sharers: 4, ..OstSettings::default() });
+    assert_eq!(statfs(&rig).bytes_total, one.bytes_total / 4);
+    assert!(statfs(&rig).bytes_available <= statfs(&rig).bytes_free && statfs(&rig).files_total <= one.files_total);
+}

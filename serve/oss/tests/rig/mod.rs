@@ -1,0 +1,224 @@
+//! An OST in a temporary folder, on a disk whose syncs can be watched and made to fail.
+
+use env::Env;
+use env::disk::{Disk, DiskSpace, File, Open};
+use env::real::{RealConfig, RealEnv, RealGuard};
+use oss::ost::Ost;
+use oss::settings::OstSettings;
+use rpc::service::{Export, Service};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use target::{FormatSpec, Target, TargetOptions, format};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::object::ObjectId;
+use types::session::{ClientUuid, ClusterId, Transno, Xid};
+use types::target::{FsName, TargetIndex, TargetKind};
+use wire::message::{Op, OpReply, Reply, Request};
+use wire::ost::{OstOp, OstReply};
+
+/// What the disk did and shall do.
+#[derive(Default)]
+pub struct Watch {
+    pub file_syncs: AtomicUsize,
+    pub folder_syncs: AtomicUsize,
+    pub volume_syncs: AtomicUsize,
+    pub fail_syncs: AtomicBool,
+}
+
+impl Watch {
+    fn note(&self, counter: &AtomicUsize) -> io::Result<()> {
+        counter.fetch_add(1, Ordering::SeqCst);
+        if self.fail_syncs.load(Ordering::SeqCst) { Err(io::Error::from_raw_os_error(Errno::EIO.0)) } else { Ok(()) }
+    }
+}
+
+struct WatchedDisk(Arc<dyn Disk>, Arc<Watch>);
+struct WatchedFile(Arc<dyn File>, Arc<Watch>);
+
+impl Disk for WatchedDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(WatchedFile(self.0.open(path, how)?, self.1.clone())))
+    }
+    fn create_dirs(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dirs(path)
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.0.list(path)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.1.note(&self.1.folder_syncs)?;
+        self.0.sync_dir(path)
+    }
+    fn sync_volume(&self, path: &Path) -> io::Result<()> {
+        self.1.note(&self.1.volume_syncs)?;
+        self.0.sync_volume(path)
+    }
+    fn space(&self, path: &Path) -> io::Result<DiskSpace> {
+        self.0.space(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        self.0.lock(path)
+    }
+}
+
+impl File for WatchedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(buf, offset)
+    }
+    fn size_and_blocks(&self) -> io::Result<(u64, u64)> {
+        self.0.size_and_blocks()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+    fn punch(&self, start: u64, len: u64) -> io::Result<()> {
+        self.0.punch(start, len)
+    }
+    fn allocate(&self, start: u64, len: u64, zero: bool) -> io::Result<()> {
+        self.0.allocate(start, len, zero)
+    }
+    fn seek(&self, offset: u64, hole: bool) -> io::Result<Option<u64>> {
+        self.0.seek(offset, hole)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.1.note(&self.1.file_syncs)?;
+        self.0.sync_data()
+    }
+}
+
+/// See the module.
+pub struct Rig {
+    pub ost: Arc<Ost>,
+    pub target: Arc<Target>,
+    pub watch: Arc<Watch>,
+    pub env: Env,
+    pub settings: OstSettings,
+    pub bytes_max: Option<u64>,
+    export: Arc<Export>,
+    dir: tempfile::TempDir,
+    _guard: RealGuard,
+}
+
+impl Rig {
+    /// Flushes only when asked.
+    pub fn new() -> Rig {
+        Rig::with(None, OstSettings { flush_interval: std::time::Duration::from_secs(3600), ..OstSettings::default() })
+    }
+
+    pub fn with(bytes_max: Option<u64>, settings: OstSettings) -> Rig {
+        let (mut env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 4 }).unwrap();
+        let watch = Arc::<Watch>::default();
+        env.disk = Arc::new(WatchedDisk(env.disk, watch.clone()));
+        let dir = tempfile::tempdir().unwrap();
+        let spec = FormatSpec {
+            index: Some(TargetIndex(1)),
+            cluster: ClusterId(7),
+            journal_bytes: Some(4 << 20),
+            ..FormatSpec::new(FsName::default(), TargetKind::Ost)
+        };
+        format(&env, dir.path(), &spec).unwrap();
+        let (target, ost) = start(&env, dir.path(), bytes_max, settings);
+        let export = Export::local(ost.target(), ClientUuid(1), "test".into(), None);
+        Rig { ost, target, watch, env, settings, bytes_max, export, dir, _guard: guard }
+    }
+
+    /// Stops in order and starts again.
+    pub fn restart(&mut self) {
+        wait(self.ost.stop()).unwrap();
+        wait(self.target.close()).unwrap();
+        (self.target, self.ost) = start(&self.env, self.dir.path(), self.bytes_max, self.settings);
+    }
+
+    fn request(&self, ops: Vec<OstOp>) -> Request {
+        Request {
+            target: self.ost.target(),
+            xid: Xid(1),
+            xid_known: Xid(0),
+            resent: false,
+            replay: Transno(0),
+            credentials: Credentials::root(),
+            ops: ops.into_iter().map(Op::Ost).collect(),
+        }
+    }
+
+    /// One request from a thread that may block.
+    pub fn call(&self, ops: Vec<OstOp>) -> Reply {
+        wait(self.ost.clone().handle(self.export.clone(), self.request(ops)))
+    }
+
+    /// One request from a reactor.
+    pub fn call_on_reactor(&self, ops: Vec<OstOp>) -> Reply {
+        let handled = self.ost.clone().handle(self.export.clone(), self.request(ops));
+        let (send, receive) = mpsc::channel();
+        let task = async move { send.send(handled.await).unwrap() };
+        self.env.tasks.spawn("test", Box::pin(task));
+        receive.recv().unwrap()
+    }
+
+    /// One operation.
+    pub fn one(&self, op: OstOp) -> Result<OstReply, Errno> {
+        only(self.call(vec![op]))
+    }
+
+    pub fn write(&self, object: ObjectId, offset: u64, data: impl Into<bytes::Bytes>) -> Result<i64, Errno> {
+        let offset = types::object::ObjectOffset(offset);
+        match self.one(OstOp::Write { object, offset, data: data.into(), sync: false })? {
+            OstReply::Changed { blocks_delta } => Ok(blocks_delta),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn read(&self, object: ObjectId, offset: u64, len: u32) -> bytes::Bytes {
+        match self.one(OstOp::Read { object, offset: types::object::ObjectOffset(offset), len }).unwrap() {
+            OstReply::Data(data) => data,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// (size, blocks)
+    pub fn attr(&self, object: ObjectId) -> (u64, u64) {
+        match self.one(OstOp::Getattr { object }).unwrap() {
+            OstReply::Attr { size, blocks } => (size, blocks),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn start(env: &Env, dir: &Path, bytes_max: Option<u64>, settings: OstSettings) -> (Arc<Target>, Arc<Ost>) {
+    let mut options = TargetOptions::default();
+    options.objects.bytes_max = bytes_max;
+    let target = Target::open(env, dir, options).unwrap();
+    let ost = Ost::start(target.clone(), env.clone(), settings).unwrap();
+    (target, ost)
+}
+
+/// Polls on this thread, which may block.
+pub fn wait<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// The only result.
+pub fn only(mut reply: Reply) -> Result<OstReply, Errno> {
+    assert_eq!(reply.results.len(), 1);
+    match reply.results.remove(0)? {
+        OpReply::Ost(reply) => Ok(reply),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn object(stripe: u32) -> ObjectId {
+    ObjectId { fid: Fid { seq: Fid::SEQ_NORMAL, oid: 9, ver: 0 }, instance: 1, stripe }
+}
