@@ -22,6 +22,7 @@ pub mod mount;
 pub mod mountinfo;
 pub mod notify;
 pub mod null;
+pub mod ops;
 pub mod process;
 pub mod reply;
 pub mod session;

@@ -89,12 +89,27 @@ pub enum Reply {
     Block(u64),
     Ioctl {
         result: i32,
+        data: Bytes,
     },
     Poll {
         events: u32,
     },
     Offset(u64),
     Copied64(u64),
+}
+
+impl Reply {
+    /// An xattr value or list for a caller with `size` bytes of room; with 0 only how long it is.
+    ///
+    /// # Errors
+    /// ERANGE: it does not fit.
+    pub fn sized(value: Bytes, size: u32) -> Result<Reply, Errno> {
+        match size {
+            0 => Ok(Reply::XattrSize { bytes: value.len() as u32 }),
+            size if value.len() > size as usize => Err(Errno::ERANGE),
+            _ => Ok(Reply::Data(value)),
+        }
+    }
 }
 
 /// Longest head: header, entry, open.
@@ -179,7 +194,10 @@ pub fn encode(unique: u64, result: Result<Reply, Errno>) -> Option<Encoded> {
         Reply::XattrSize { bytes } => out.push(GetxattrOut { size: bytes, padding: 0 }.as_bytes()),
         Reply::Lock(lock) => out.push(lock_out(lock).as_bytes()),
         Reply::Block(block) => out.push(BmapOut { block }.as_bytes()),
-        Reply::Ioctl { result } => out.push(IoctlOut { result, flags: 0, in_iovs: 0, out_iovs: 0 }.as_bytes()),
+        Reply::Ioctl { result, data } => {
+            out.push(IoctlOut { result, flags: 0, in_iovs: 0, out_iovs: 0 }.as_bytes());
+            out.data = Data::One(data);
+        }
         Reply::Poll { events } => out.push(PollOut { revents: events, padding: 0 }.as_bytes()),
         Reply::Offset(offset) => out.push(LseekOut { offset }.as_bytes()),
         Reply::Copied64(bytes_copied) => out.push(CopyFileRangeOut { bytes_copied }.as_bytes()),
@@ -321,6 +339,14 @@ mod tests {
     }
 
     #[test]
+    fn values_fit_or_tell_their_size() {
+        let value = Bytes::from_static(b"abc");
+        assert!(matches!(Reply::sized(value.clone(), 0), Ok(Reply::XattrSize { bytes: 3 })));
+        assert!(matches!(Reply::sized(value.clone(), 2), Err(Errno::ERANGE)));
+        assert!(matches!(Reply::sized(value, 3), Ok(Reply::Data(data)) if data == "abc"));
+    }
+
+    #[test]
     fn data_is_counted_and_not_copied() {
         let data = Bytes::from(vec![1u8; 5000]);
         let out = encode(6, Ok(Reply::Data(data.clone()))).unwrap();
@@ -357,7 +383,7 @@ mod tests {
             (Reply::Lock(Some(flock)), 24),
             (Reply::Lock(None), 24),
             (Reply::Block(7), 8),
-            (Reply::Ioctl { result: 0 }, 16),
+            (Reply::Ioctl { result: 0, data: Bytes::new() }, 16),
             (Reply::Poll { events: 0 }, 8),
             (Reply::Offset(7), 8),
             (Reply::Copied64(7), 8),

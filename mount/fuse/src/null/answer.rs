@@ -84,11 +84,11 @@ pub(super) fn answer(tree: &mut Tree, config: &NullConfig, now: Timestamp, reque
         }
         Operation::Getxattr { name, size } => {
             let value = answers.tree.get(node)?.xattrs.get(name).cloned().ok_or(Errno::ENODATA)?;
-            sized(value, size)
+            Reply::sized(value, size)
         }
         Operation::Listxattr { size } => {
             let names = answers.tree.get(node)?.xattrs.keys().flat_map(|name| name.iter().chain(&[0])).copied();
-            sized(names.collect::<Vec<u8>>().into(), size)
+            Reply::sized(names.collect::<Vec<u8>>().into(), size)
         }
         Operation::Removexattr { name } => {
             answers.tree.get_mut(node)?.xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
@@ -240,13 +240,4 @@ fn change(attr: &mut Attr, set: &SetAttr, now: Timestamp) {
     attr.atime = time(set.atime, attr.atime);
     attr.mtime = time(set.mtime, attr.mtime);
     attr.ctime = now;
-}
-
-/// A value, or with `size` 0 only how long it is.
-fn sized(value: Bytes, size: u32) -> Result<Reply> {
-    match size {
-        0 => Ok(Reply::XattrSize { bytes: value.len() as u32 }),
-        size if value.len() > size as usize => Err(Errno::ERANGE),
-        _ => Ok(Reply::Data(value)),
-    }
 }

@@ -1,0 +1,162 @@
+//! Each kernel request becomes one client call, its result one reply, its error one errno. No logic.
+//!
+//! Two things only are done here because only here they can be: the caller's groups are looked up for requests that the
+//! servers check (what works on an open file was checked when it was opened), and after an append that did not land
+//! where the kernel thought, the kernel is told to drop what it cached.
+
+mod data;
+mod directories;
+mod files;
+mod inodes;
+mod locks;
+mod xattrs;
+
+use crate::decode::{Operation, Request};
+use crate::filesystem::{Answer, FileSystem};
+use crate::process::Processes;
+use crate::reply::{Entry, Reply, Stat};
+use client::caller::{Caller, Found};
+use client::client::Client;
+use client::error::ClientError;
+use client::node::NodeId;
+use std::sync::Arc;
+use types::credentials::Credentials;
+use types::errno::Errno;
+
+/// The file system that a [`Client`] is.
+pub struct ClientFs {
+    client: Arc<Client>,
+    processes: Arc<Processes>,
+}
+
+impl ClientFs {
+    /// `processes` is the one that the session is given too.
+    pub fn new(client: Arc<Client>, processes: Arc<Processes>) -> ClientFs {
+        ClientFs { client, processes }
+    }
+
+    /// Who asks, with groups: for what servers check.
+    fn caller(&self, request: &Request<'_>, umask: u32) -> Caller {
+        let header = &request.header;
+        let credentials = self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group);
+        Caller { credentials, pid: header.pid, umask }
+    }
+
+    /// Who asks, without groups: for work on what is open already.
+    fn holder(&self, request: &Request<'_>) -> Caller {
+        let header = &request.header;
+        let credentials = Credentials { uid: header.uid, gid: header.gid, groups: Default::default() };
+        Caller { credentials, pid: header.pid, umask: 0 }
+    }
+
+    fn client(&self) -> Arc<Client> {
+        self.client.clone()
+    }
+}
+
+impl FileSystem for ClientFs {
+    fn call(&self, request: &Request<'_>) -> Answer {
+        match request.operation {
+            Operation::Lookup { name } => self.lookup(request, name),
+            Operation::Forget { lookups } => self.forget(request, lookups),
+            Operation::BatchForget { nodes } => self.batch_forget(nodes),
+            Operation::Getattr { handle } => self.getattr(request, handle),
+            Operation::Statx { handle, mask: _ } => self.statx(request, handle),
+            Operation::Setattr { set, handle, lock_owner: _ } => self.setattr(request, set, handle),
+            Operation::Access { mask } => self.access(request, mask),
+            Operation::Readlink => self.readlink(request),
+            Operation::Symlink { name, target } => self.symlink(request, name, target),
+            Operation::Mknod { name, mode, rdev, umask } => self.mknod(request, name, mode, rdev, umask),
+            Operation::Mkdir { name, mode, umask } => self.mkdir(request, name, mode, umask),
+            Operation::Unlink { name } => self.unlink(request, name),
+            Operation::Rmdir { name } => self.rmdir(request, name),
+            Operation::Rename { name, new_parent, new_name, flags } => {
+                self.rename(request, name, new_parent, new_name, flags)
+            }
+            Operation::Link { node, new_name } => self.link(request, node, new_name),
+            Operation::Statfs => self.statfs(request),
+            Operation::Syncfs => self.syncfs(request),
+
+            Operation::Open { flags, kill_suidgid: _ } => self.open(request, flags),
+            Operation::Create { name, flags, mode, umask, kill_suidgid: _ } => {
+                self.create(request, name, flags, mode, umask)
+            }
+            Operation::Tmpfile { flags, mode, umask } => self.tmpfile(request, flags, mode, umask),
+            Operation::Flush { handle, lock_owner } => self.flush(request, handle, lock_owner),
+            Operation::Release { handle, flock_owner, .. } => self.release(request, handle, flock_owner),
+            Operation::Fsync { handle, data_only } => self.fsync(request, handle, data_only),
+
+            Operation::Read { handle, offset, size, flags: _ } => self.read(request, handle, offset, size),
+            Operation::Write { handle, offset, data, flags, from_page_cache, kill_suidgid } => {
+                self.write(request, handle, offset, data, data::How { flags, from_page_cache, kill_suidgid })
+            }
+            Operation::Fallocate { handle, offset, length, mode } => {
+                self.fallocate(request, handle, offset, length, mode)
+            }
+            Operation::Lseek { handle, offset, whence } => self.lseek(request, handle, offset, whence),
+            Operation::CopyFileRange { from, to, length, flags, wide } => {
+                self.copy_file_range(request, from, to, length, flags, wide)
+            }
+
+            Operation::Opendir { flags: _ } => self.opendir(request),
+            Operation::Readdir { handle, offset, size } => self.readdir(request, handle, offset, size),
+            Operation::Readdirplus { handle, offset, size } => self.readdirplus(request, handle, offset, size),
+            Operation::Releasedir { handle } => self.releasedir(handle),
+            Operation::Fsyncdir { handle, data_only: _ } => self.fsyncdir(request, handle),
+
+            Operation::Setxattr { name, value, flags, kill_sgid } => {
+                self.setxattr(request, name, value, flags, kill_sgid)
+            }
+            Operation::Getxattr { name, size } => self.getxattr(request, name, size),
+            Operation::Listxattr { size } => self.listxattr(request, size),
+            Operation::Removexattr { name } => self.removexattr(request, name),
+            Operation::Ioctl { command, input, .. } => self.ioctl(request, command, input),
+
+            Operation::Getlk { handle, lock } => self.getlk(request, handle, lock),
+            Operation::Setlk { handle, lock, wait: false } => self.setlk(request, handle, lock),
+            Operation::Setlk { handle, lock, wait: true } => self.setlkw(request, handle, lock),
+
+            // No file blocks on a device; regular files are always ready. The kernel remembers ENOSYS and stops asking.
+            Operation::Bmap { .. } | Operation::Poll { .. } => Err(Errno::ENOSYS).into(),
+            Operation::Interrupt { .. } | Operation::Init { .. } | Operation::Destroy | Operation::Unsupported => {
+                Err(Errno::ENOSYS).into()
+            }
+        }
+    }
+}
+
+/// A client call as an answer.
+fn answer<T: Send + 'static>(
+    call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    reply: impl FnOnce(T) -> Reply + Send + 'static,
+) -> Answer {
+    Answer::Pending(Box::pin(async move { call.await.map(reply).map_err(|error| error.errno()) }))
+}
+
+/// A client call that answers nothing but success.
+fn done(call: impl Future<Output = Result<(), ClientError>> + Send + 'static) -> Answer {
+    answer(call, |()| Reply::Done)
+}
+
+fn node(request: &Request<'_>) -> NodeId {
+    NodeId(request.header.nodeid)
+}
+
+fn entry(found: Found) -> Entry {
+    Entry {
+        node: found.node.0,
+        generation: found.generation,
+        ino: found.ino,
+        attr: Some(found.attr),
+        entry_valid: found.entry_valid,
+        attr_valid: found.attr_valid,
+    }
+}
+
+fn entry_reply(found: Found) -> Reply {
+    Reply::Entry(entry(found))
+}
+
+fn stat(stat: client::caller::Stat) -> Stat {
+    Stat { attr: stat.attr, ino: stat.ino, valid: stat.attr_valid }
+}

@@ -1,0 +1,77 @@
+//! Data of open files.
+
+use super::{ClientFs, answer, done, node};
+use crate::decode::{CopyEnd, Request};
+use crate::filesystem::Answer;
+use crate::notify::Notification;
+use crate::reply::Reply;
+use client::open::FileHandle;
+use client::ops::write::WriteFlags;
+use types::errno::Errno;
+
+/// How a WRITE is meant.
+pub(super) struct How {
+    pub(super) flags: u32,
+    pub(super) from_page_cache: bool,
+    pub(super) kill_suidgid: bool,
+}
+
+impl ClientFs {
+    pub(super) fn read(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
+        answer(self.client().read(self.holder(request), FileHandle(handle), offset, size), Reply::Pieces)
+    }
+
+    pub(super) fn write(&self, request: &Request<'_>, handle: u64, offset: u64, data: &[u8], how: How) -> Answer {
+        let flags = WriteFlags {
+            // Pages that mmap made dirty stand where they stand.
+            append: how.flags & libc::O_APPEND as u32 != 0 && !how.from_page_cache,
+            kill_suidgid: how.kill_suidgid,
+            // After a write with O_SYNC or O_DSYNC the kernel sends FSYNC by itself.
+            sync: false,
+        };
+        let (node, data) = (node(request), request.to_bytes(data));
+        let call = self.client().write(self.holder(request), FileHandle(handle), offset, data, flags);
+        answer(call, move |written| {
+            // The kernel put an append where it believed the end to be: it must not keep that.
+            let misplaced = written.offset != offset;
+            let then = misplaced.then_some(Notification::InvalInode { node: node.0, offset: 0, len: 0 });
+            Reply::Written { bytes: written.bytes, then }
+        })
+    }
+
+    pub(super) fn fallocate(&self, request: &Request<'_>, handle: u64, offset: u64, length: u64, mode: u32) -> Answer {
+        done(self.client().fallocate(self.holder(request), FileHandle(handle), offset, length, mode))
+    }
+
+    pub(super) fn lseek(&self, request: &Request<'_>, handle: u64, offset: u64, whence: u32) -> Answer {
+        let hole = match whence as i32 {
+            libc::SEEK_DATA => false,
+            libc::SEEK_HOLE => true,
+            _ => return Err(Errno::EINVAL).into(),
+        };
+        answer(self.client().seek(self.holder(request), FileHandle(handle), offset, hole), Reply::Offset)
+    }
+
+    pub(super) fn copy_file_range(
+        &self,
+        request: &Request<'_>,
+        from: CopyEnd,
+        to: CopyEnd,
+        length: u64,
+        flags: u64,
+        wide: bool,
+    ) -> Answer {
+        if flags != 0 {
+            return Err(Errno::EINVAL).into();
+        }
+        // The older form answers with 32 bits; the caller goes on from there.
+        let length = if wide { length } else { length.min(1 << 30) };
+        let (source, target) = (FileHandle(from.handle), FileHandle(to.handle));
+        let caller = self.holder(request);
+        let call = self.client().copy_file_range(caller, source, from.offset, target, to.offset, length);
+        answer(call, move |copied| match wide {
+            true => Reply::Copied64(copied),
+            false => Reply::Written { bytes: copied as u32, then: None },
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! Listing directories.
+
+use super::{ClientFs, answer, done, entry, node};
+use crate::abi::outbound::{Dirent, DirentPlus};
+use crate::decode::Request;
+use crate::directory::{Listing, dot_entry};
+use crate::filesystem::Answer;
+use crate::reply::{Opened, Reply};
+use client::open::DirHandle;
+use client::ops::directory::{Budget, DirItem};
+
+impl ClientFs {
+    pub(super) fn opendir(&self, request: &Request<'_>) -> Answer {
+        let call = self.client().opendir(self.caller(request, 0), node(request));
+        answer(call, |handle| Reply::Opened(Opened { handle: handle.0, flags: 0 }))
+    }
+
+    pub(super) fn readdir(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
+        let budget = Budget { bytes: size as usize, per_entry: size_of::<Dirent>() };
+        let call = self.client().readdir(self.holder(request), DirHandle(handle), offset, budget, false);
+        answer(call, move |items: Vec<DirItem>| {
+            let mut listing = Listing::new(size);
+            // What has no room comes again with the next request.
+            let _ = items.iter().all(|item| listing.push(item.ino, item.next, item.file_type, &item.name));
+            Reply::Data(listing.into_bytes())
+        })
+    }
+
+    pub(super) fn readdirplus(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
+        let budget = Budget { bytes: size as usize, per_entry: size_of::<DirentPlus>() };
+        let call = self.client().readdir(self.holder(request), DirHandle(handle), offset, budget, true);
+        let client = self.client();
+        answer(call, move |items: Vec<DirItem>| {
+            let mut listing = Listing::new(size);
+            let mut room = true;
+            for item in &items {
+                let found = item.found.map_or_else(dot_entry, entry);
+                room = room && listing.push_plus(&found, item.ino, item.next, item.file_type, &item.name);
+                if let (false, Some(unseen)) = (room, item.found) {
+                    // The kernel never hears of it, so it will not give its reference back.
+                    client.forget(unseen.node, 1);
+                }
+            }
+            Reply::Data(listing.into_bytes())
+        })
+    }
+
+    pub(super) fn releasedir(&self, handle: u64) -> Answer {
+        self.client.releasedir(DirHandle(handle));
+        Ok(Reply::Done).into()
+    }
+
+    pub(super) fn fsyncdir(&self, request: &Request<'_>, handle: u64) -> Answer {
+        done(self.client().fsyncdir(self.holder(request), DirHandle(handle)))
+    }
+}

@@ -1,0 +1,125 @@
+//! Names, attributes, totals.
+
+use super::{ClientFs, answer, done, entry_reply, node, stat};
+use crate::decode::{Forgets, Request};
+use crate::filesystem::Answer;
+use crate::reply::Reply;
+use client::node::NodeId;
+use client::open::FileHandle;
+use client::ops::attributes::AccessMask;
+use types::attr::SetAttr;
+use types::errno::Errno;
+use types::name::Name;
+use wire::mds::RenameFlags;
+
+/// A name of the kernel; what no name can be is answered at once.
+macro_rules! name {
+    ($bytes:expr) => {
+        match Name::new($bytes) {
+            Ok(name) => name,
+            Err(errno) => return Err(errno).into(),
+        }
+    };
+}
+pub(super) use name;
+
+impl ClientFs {
+    pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8]) -> Answer {
+        let (caller, parent) = (self.caller(request, 0), node(request));
+        match name {
+            b"." => answer(self.client().lookup_self(caller, parent), entry_reply),
+            b".." => answer(self.client().lookup_parent(caller, parent), entry_reply),
+            name => answer(self.client().lookup(caller, parent, name!(name)), entry_reply),
+        }
+    }
+
+    pub(super) fn forget(&self, request: &Request<'_>, lookups: u64) -> Answer {
+        self.client.forget(node(request), lookups);
+        Ok(Reply::Nothing).into()
+    }
+
+    pub(super) fn batch_forget(&self, nodes: Forgets<'_>) -> Answer {
+        nodes.iter().for_each(|(node, lookups)| self.client.forget(NodeId(node), lookups));
+        Ok(Reply::Nothing).into()
+    }
+
+    pub(super) fn getattr(&self, request: &Request<'_>, handle: Option<u64>) -> Answer {
+        let call = self.client().getattr(self.holder(request), node(request), handle.map(FileHandle));
+        answer(call, |found| Reply::Attr(stat(found)))
+    }
+
+    pub(super) fn statx(&self, request: &Request<'_>, handle: Option<u64>) -> Answer {
+        let call = self.client().getattr(self.holder(request), node(request), handle.map(FileHandle));
+        answer(call, |found| Reply::Statx(stat(found)))
+    }
+
+    pub(super) fn setattr(&self, request: &Request<'_>, set: SetAttr, handle: Option<u64>) -> Answer {
+        let call = self.client().setattr(self.caller(request, 0), node(request), handle.map(FileHandle), set);
+        answer(call, |changed| Reply::Attr(stat(changed)))
+    }
+
+    pub(super) fn access(&self, request: &Request<'_>, mask: u32) -> Answer {
+        let has = |bit: i32| mask & bit as u32 != 0;
+        let mask = AccessMask { read: has(libc::R_OK), write: has(libc::W_OK), exec: has(libc::X_OK) };
+        done(self.client().access(self.caller(request, 0), node(request), mask))
+    }
+
+    pub(super) fn readlink(&self, request: &Request<'_>) -> Answer {
+        answer(self.client().readlink(self.holder(request), node(request)), Reply::Data)
+    }
+
+    pub(super) fn symlink(&self, request: &Request<'_>, name: &[u8], target: &[u8]) -> Answer {
+        let (caller, target) = (self.caller(request, 0), request.to_bytes(target));
+        answer(self.client().symlink(caller, node(request), name!(name), target), entry_reply)
+    }
+
+    pub(super) fn mknod(&self, request: &Request<'_>, name: &[u8], mode: u32, rdev: u32, umask: u32) -> Answer {
+        let caller = self.caller(request, umask);
+        answer(self.client().mknod(caller, node(request), name!(name), mode, rdev), entry_reply)
+    }
+
+    pub(super) fn mkdir(&self, request: &Request<'_>, name: &[u8], mode: u32, umask: u32) -> Answer {
+        let caller = self.caller(request, umask);
+        answer(self.client().mkdir(caller, node(request), name!(name), mode), entry_reply)
+    }
+
+    pub(super) fn unlink(&self, request: &Request<'_>, name: &[u8]) -> Answer {
+        done(self.client().unlink(self.caller(request, 0), node(request), name!(name)))
+    }
+
+    pub(super) fn rmdir(&self, request: &Request<'_>, name: &[u8]) -> Answer {
+        done(self.client().rmdir(self.caller(request, 0), node(request), name!(name)))
+    }
+
+    pub(super) fn rename(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        flags: u32,
+    ) -> Answer {
+        if flags & !(libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE) != 0 {
+            return Err(Errno::EINVAL).into();
+        }
+        let flags = RenameFlags {
+            no_replace: flags & libc::RENAME_NOREPLACE != 0,
+            exchange: flags & libc::RENAME_EXCHANGE != 0,
+        };
+        let (caller, new_parent) = (self.caller(request, 0), NodeId(new_parent));
+        done(self.client().rename(caller, node(request), name!(name), new_parent, name!(new_name), flags))
+    }
+
+    pub(super) fn link(&self, request: &Request<'_>, linked: u64, new_name: &[u8]) -> Answer {
+        let caller = self.caller(request, 0);
+        answer(self.client().link(caller, NodeId(linked), node(request), name!(new_name)), entry_reply)
+    }
+
+    pub(super) fn statfs(&self, request: &Request<'_>) -> Answer {
+        answer(self.client().statfs(self.holder(request)), Reply::Statfs)
+    }
+
+    pub(super) fn syncfs(&self, request: &Request<'_>) -> Answer {
+        done(self.client().syncfs(self.holder(request)))
+    }
+}
