@@ -1,1 +1,26 @@
-//! (being built)
+//! Settings in, a running node out: the one place that wires parts.
+//!
+//! A node is one process with any set of roles: MGS, MDTs, OSTs, mounts. [`settings`] say which, [`home`] says where
+//! its files lie, [`node`] starts and stops the roles in order, [`lifecycle`] is the process around it, [`control`] is
+//! how commands ask it. [`plan`] and [`format`] are what `up` does before there is a process.
+
+pub mod announce;
+pub mod control;
+pub mod error;
+pub mod format;
+pub mod home;
+pub mod lifecycle;
+pub mod mount_options;
+pub mod mount_point;
+pub mod mount_source;
+pub mod mount_table;
+pub mod node;
+pub mod object_targets;
+pub mod parts;
+pub mod plan;
+pub mod registration;
+pub mod rlimit;
+pub mod role;
+pub mod settings;
+pub mod status;
+pub mod view;

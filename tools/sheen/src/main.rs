@@ -1,1 +1,65 @@
-fn main() {}
+//! The `sheen` command: parse, run, say how it went.
+//!
+//! Called as `mkfs.sheen` or `mount.sheen` it plays that program (see [`applet`]). Standard output carries data,
+//! standard error talk; a failure is one sentence.
+
+mod applet;
+mod busy;
+mod cli;
+mod completion;
+mod down;
+mod log;
+mod man;
+mod mkfs;
+mod mount;
+mod outcome;
+mod output;
+mod parse;
+mod progress;
+mod serve;
+mod spawn;
+mod status;
+mod units;
+mod up;
+
+use clap::{CommandFactory, FromArgMatches};
+use cli::{Cli, Command};
+use outcome::{Failure, Outcome};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let argv0 = args.first().map(Path::new).unwrap_or(Path::new("sheen"));
+    let (name, outcome) = match applet::called_by(argv0) {
+        Some(applet) => (applet.name, (applet.run)(args)),
+        None => ("sheen", sheen(args)),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            match &failure {
+                Failure::Helped | Failure::UsageShown | Failure::PipeClosed => {}
+                failure => output::talk(&format!("{name}: {failure}")),
+            }
+            failure.exit().into()
+        }
+    }
+}
+
+fn sheen(args: Vec<OsString>) -> Outcome {
+    let matches = parse::matches(Cli::command(), args)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|e| parse::failure(&e))?;
+    match cli.command {
+        Command::Up(args) => up::run(&args),
+        Command::Down(args) => down::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Mkfs(args) => mkfs::run(&args),
+        Command::Mount(args) => mount::run(&args),
+        Command::MountDaemon(args) => mount::daemon(&args),
+        Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => man::run(&args),
+    }
+}

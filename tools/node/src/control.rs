@@ -1,0 +1,226 @@
+//! Control socket of a node: one line of JSON in, one line out, then the connection ends.
+//!
+//! `run/control.sock`, mode 0600: only the owner of the node may ask. A request is at most 4 KiB, an answer at most
+//! 16 MiB; eight connections are served at once, each for at most ten seconds.
+
+use crate::home::Home;
+use crate::settings::Settings;
+use crate::status::NodeStatus;
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+
+/// Longest request, bytes.
+pub const REQUEST_BYTES_MAX: usize = 4 << 10;
+/// Longest answer, bytes.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Connections served at once; others wait in the kernel's queue.
+pub const CONNECTIONS_MAX: usize = 8;
+/// Time for one request and its answer.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "ask", deny_unknown_fields)]
+pub enum Request {
+    /// How is the node?
+    Status,
+    /// With which settings does it run?
+    Settings,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "answer")]
+pub enum Answer {
+    /// To [`Request::Status`].
+    Status(NodeStatus),
+    /// To [`Request::Settings`].
+    Settings { settings: Box<Settings> },
+    /// The request was not understood.
+    Error { reason: String },
+}
+
+/// The node cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// No process listens.
+    #[error("no node runs in {}", .0.display())]
+    NotUp(PathBuf),
+    /// The socket cannot be used.
+    #[error("cannot talk to the node in {}: {source}", .home.display())]
+    Socket { home: PathBuf, source: io::Error },
+    /// It answered what this program does not understand.
+    #[error("the node in {} answers what this program does not understand ({reason}); is it of another version?", .home.display())]
+    Answer { home: PathBuf, reason: String },
+}
+
+/// Path of the socket that is short however long the home's path is: socket addresses end at 107 bytes.
+fn short_path(dir: &impl AsRawFd) -> PathBuf {
+    format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), Home::CONTROL_NAME).into()
+}
+
+fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(home.run_dir(), flags, Mode::empty())?)
+}
+
+/// Asks the node of a home. Also tells the process id of who answered, from the kernel.
+///
+/// # Errors
+/// Nobody listens; no or a bad answer within ten seconds.
+pub fn ask(home: &Home, request: Request) -> Result<(Answer, i32), ControlError> {
+    let socket = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotUp(home.dir().to_owned()),
+        _ => ControlError::Socket { home: home.dir().to_owned(), source },
+    };
+    let dir = open_run_dir(home).map_err(socket)?;
+    let mut stream = UnixStream::connect(short_path(&dir)).map_err(socket)?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|e| socket(e.into()))?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(socket)?;
+    stream.set_write_timeout(Some(TIMEOUT)).map_err(socket)?;
+    let mut line = serde_json::to_vec(&request).expect("plain values");
+    line.push(b'\n');
+    stream.write_all(&line).map_err(socket)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(ANSWER_BYTES_MAX as u64)).read_until(b'\n', &mut answer).map_err(socket)?;
+    let bad = |reason: String| ControlError::Answer { home: home.dir().to_owned(), reason };
+    if answer.is_empty() {
+        return Err(bad("it closed the connection".to_owned()));
+    }
+    let answer = serde_json::from_slice(&answer).map_err(|e| bad(e.to_string()))?;
+    Ok((answer, peer.pid.as_raw_nonzero().get()))
+}
+
+/// Listens on the control socket of a home that this process has taken. A socket left by a dead process is replaced.
+///
+/// # Errors
+/// The socket cannot be made.
+pub fn listen(home: &Home) -> io::Result<UnixListener> {
+    let path = home.run_dir().join(Home::CONTROL_NAME);
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let dir = open_run_dir(home)?;
+    let listener = UnixListener::bind(short_path(&dir))?;
+    // Until this line the directory's mode (0700) keeps others out.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Serves the socket until dropped. `answer` makes the answers.
+pub async fn serve<F, A>(listener: UnixListener, answer: F)
+where
+    F: Fn(Request) -> A + Send + Sync + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
+    let answer = Arc::new(answer);
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let place = places.clone().acquire_owned().await.expect("never closed");
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "control socket");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let answer = answer.clone();
+        connections.spawn(async move {
+            match tokio::time::timeout(TIMEOUT, converse(stream, &*answer)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "control connection"),
+                Err(_) => tracing::debug!("control connection: too slow"),
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn converse<F, A>(stream: tokio::net::UnixStream, answer: &F) -> io::Result<()>
+where
+    F: Fn(Request) -> A,
+    A: Future<Output = Answer>,
+{
+    let (reader, mut writer) = stream.into_split();
+    let mut line = Vec::new();
+    let mut reader = tokio::io::BufReader::new(reader.take(REQUEST_BYTES_MAX as u64 + 1));
+    reader.read_until(b'\n', &mut line).await?;
+    let reply = if line.len() > REQUEST_BYTES_MAX {
+        Answer::Error { reason: format!("a request has at most {REQUEST_BYTES_MAX} bytes") }
+    } else {
+        match serde_json::from_slice(&line) {
+            Ok(request) => answer(request).await,
+            Err(e) => Answer::Error { reason: e.to_string() },
+        }
+    };
+    let mut text = serde_json::to_vec(&reply)?;
+    text.push(b'\n');
+    writer.write_all(&text).await?;
+    writer.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(home: &Home, request: &[u8]) -> String {
+        let dir = open_run_dir(home).unwrap();
+        let mut stream = UnixStream::connect(short_path(&dir)).unwrap();
+        // The server may answer (and close) before it has taken all of an oversized request.
+        let _ = stream.write_all(request);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn asks_and_answers_even_in_a_deep_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("d".repeat(200)));
+        assert!(matches!(ask(&home, Request::Status), Err(ControlError::NotUp(_))));
+        home.create_run_dir().unwrap();
+        std::fs::write(home.run_dir().join(Home::CONTROL_NAME), "stale").unwrap();
+        let listener = listen(&home).unwrap();
+        let mode = std::fs::metadata(home.run_dir().join(Home::CONTROL_NAME)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let server = tokio::spawn(serve(listener, |request| async move {
+            match request {
+                Request::Settings => Answer::Settings { settings: Box::default() },
+                Request::Status => Answer::Error { reason: "busy".into() },
+            }
+        }));
+        let asked = home.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let (answer, pid) = ask(&asked, Request::Settings).unwrap();
+            assert_eq!(answer, Answer::Settings { settings: Box::default() });
+            assert_eq!(pid, std::process::id() as i32);
+            for bad in [&b"x\n"[..], b"{}\n", b"{\"ask\":\"status\",\"more\":1}\n", b"", b"\xff\n"] {
+                assert!(raw(&asked, bad).contains("\"error\""), "{bad:?}");
+            }
+            let long = raw(&asked, &vec![b' '; REQUEST_BYTES_MAX + 1]);
+            assert!(long.contains("at most 4096 bytes"), "{long}");
+        });
+        work.await.unwrap();
+        server.abort();
+        assert!(server.await.unwrap_err().is_cancelled());
+        let asked = home.clone();
+        let gone = tokio::task::spawn_blocking(move || ask(&asked, Request::Status)).await.unwrap();
+        assert!(matches!(gone, Err(ControlError::NotUp(_))), "{gone:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Why a node does not start, one clear sentence each.
+
+use crate::settings::SettingsError;
+use client::error::ClientError;
+use fuse::mount::MountError;
+use rpc::error::RpcError;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use target::TargetError;
+use types::nid::Nid;
+use types::target::TargetName;
+
+/// A node cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// Threads or sockets of the process itself.
+    #[error("cannot start the process' own parts: {0}")]
+    Process(#[source] io::Error),
+    /// The control socket.
+    #[error("cannot make the control socket in {}: {source}", .dir.display())]
+    Control { dir: PathBuf, source: io::Error },
+    /// The address is in use, or not of this host.
+    #[error(
+        "cannot listen at {addr}: {reason}; choose another address with --listen ADDR:PORT, or any free port with \
+         --listen {}", SocketAddr::new(.addr.ip(), 0)
+    )]
+    Listen { addr: SocketAddr, reason: String },
+    /// A target.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Two MGTs.
+    #[error("{} and {} are both MGTs; a process serves one", .first.display(), .second.display())]
+    TwoMgts { first: PathBuf, second: PathBuf },
+    /// A target's service.
+    #[error("cannot serve {}: {reason}", .dir.display())]
+    Serve { dir: PathBuf, reason: String },
+    /// The MGS does not take a target.
+    #[error("the MGS does not take {name} ({}): {source}", .dir.display())]
+    Register { dir: PathBuf, name: String, source: RpcError },
+    /// The MGS gave a name that is none.
+    #[error("the MGS calls {} {name:?}, which is no target name", .dir.display())]
+    BadName { dir: PathBuf, name: String },
+    /// The configuration cannot be had.
+    #[error("the MGS at {mgs:?} does not tell the configuration: {source}")]
+    Config { mgs: Vec<Nid>, source: RpcError },
+    /// Mounting: the file system.
+    #[error("cannot mount at {}: {source}", .at.display())]
+    Client { at: PathBuf, source: ClientError },
+    /// Mounting: the kernel.
+    #[error("cannot mount at {}: {source}", .at.display())]
+    Mount { at: PathBuf, source: MountError },
+    /// A bug: a blocking part panicked.
+    #[error("a part of the node panicked while it {0}; see the log")]
+    Panicked(&'static str),
+    /// A target stopped with an error.
+    #[error("{name} could not be stopped in order: {reason}")]
+    Stop { name: TargetName, reason: String },
+}

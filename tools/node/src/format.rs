@@ -1,0 +1,100 @@
+//! Makes targets, as `mkfs.sheen` and `up` ask for it.
+
+use crate::home::Home;
+use env::real::{RealConfig, RealEnv};
+use std::io;
+use std::path::{Path, PathBuf};
+use target::TargetError;
+use types::target::{FsName, TargetIndex, TargetKind};
+
+/// What to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatSpec {
+    /// What it holds.
+    pub kind: TargetKind,
+    /// File system it belongs to.
+    pub fsname: FsName,
+    /// Its number; `None`: the MGS will give one.
+    pub index: Option<TargetIndex>,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Destroy the target that is there now.
+    pub replace: bool,
+}
+
+/// A target cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// The folder will not do.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Settings of the target that was there cannot be removed.
+    #[error("cannot remove {}: {source}", .path.display())]
+    OldSettings { path: PathBuf, source: io::Error },
+    /// No threads.
+    #[error("cannot start threads: {0}")]
+    Threads(#[source] io::Error),
+}
+
+/// Is there a target in the directory, whatever its state?
+pub fn is_target(dir: &Path) -> bool {
+    dir.join(target::superblock::SUPERBLOCK).exists()
+}
+
+/// Makes one target. Durable when this returns.
+///
+/// # Errors
+/// The folder holds something, is in use, or cannot be written.
+pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
+    let config = RealConfig { reactors: 1, blocking_threads: 1 };
+    let (env, guard) = RealEnv::start(config).map_err(FormatError::Threads)?;
+    // The cluster is founded by its MGS at the first start, and told to others when they register.
+    let wanted = target::FormatSpec {
+        index: spec.index,
+        replace: spec.replace,
+        ..target::FormatSpec::new(spec.fsname, spec.kind)
+    };
+    let made = target::format(&env, &spec.dir, &wanted);
+    drop(guard);
+    made?;
+    // What `mkfs.sheen --mgsnode` wrote for the target that was there before.
+    let path = Home::new(&spec.dir).settings_path();
+    match std::fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FormatError::OldSettings { path, source }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(dir: &Path, replace: bool) -> FormatSpec {
+        FormatSpec { kind: TargetKind::Ost, fsname: FsName::default(), index: None, dir: dir.to_owned(), replace }
+    }
+
+    #[test]
+    fn a_target_is_made_once_and_replaced_on_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("ost");
+        assert!(!is_target(&dir));
+        format(&spec(&dir, false)).unwrap();
+        assert!(is_target(&dir));
+        let error = format(&spec(&dir, false)).unwrap_err().to_string();
+        assert!(error.contains("--replace"), "{error}");
+        // A target that was served and got settings by mkfs is still only a target.
+        let home = Home::new(&dir);
+        home.create_run_dir().unwrap();
+        std::fs::write(home.settings_path(), "").unwrap();
+        format(&spec(&dir, true)).unwrap();
+        assert!(!home.settings_path().exists());
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("thesis"), "x").unwrap();
+        let error = format(&spec(dir.path(), true)).unwrap_err().to_string();
+        assert!(error.contains("thesis"), "{error}");
+    }
+}

@@ -1,0 +1,155 @@
+//! The life of a node's process: start, tell that it is up, wait for a reason to end, stop in order.
+//!
+//! Reasons to end: SIGTERM, SIGINT, or, if the process only mounts, that its mounts are gone. The main thread runs a
+//! small runtime of its own for signals and the control socket; everything else runs on the reactors of `env`.
+
+use crate::announce::{Announce, Event};
+use crate::control::{self, Answer, Request};
+use crate::error::NodeError;
+use crate::home::HomeGuard;
+use crate::node::{Node, mgs_nids};
+use crate::parts::{self, Parts};
+use crate::rlimit;
+use crate::settings::Settings;
+use crate::status::NodeState;
+use crate::view::View;
+use env::Env;
+use env::real::{RealConfig, RealEnv};
+use futures_util::future::{BoxFuture, FutureExt, select_all};
+use rpc::{Rpc, RpcConfig};
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use types::nid::Nid;
+use types::session::{ClientUuid, ClusterId};
+
+/// Runs a node until it is told to end. `home` gets the control socket; a bare mount has none. Blocks.
+///
+/// # Errors
+/// It cannot start, or could not stop in order.
+pub fn run(settings: Settings, home: Option<HomeGuard>, announce: Box<dyn Announce>) -> Result<(), NodeError> {
+    settings.check()?;
+    let open_files = rlimit::raise_open_files();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), open_files, "node starts");
+    for line in settings.to_toml().lines().filter(|l| !l.is_empty()) {
+        tracing::info!("setting: {line}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(NodeError::Process)?;
+    let (env, reactors) = RealEnv::start(RealConfig::default()).map_err(NodeError::Process)?;
+    let result = runtime.block_on(live(env, settings, home.as_ref(), announce));
+    drop(runtime);
+    drop(reactors);
+    match &result {
+        Ok(()) => tracing::info!("node ends"),
+        Err(error) => tracing::error!(%error, "node ends"),
+    }
+    result
+}
+
+async fn live(
+    env: Env,
+    settings: Settings,
+    home: Option<&HomeGuard>,
+    mut announce: Box<dyn Announce>,
+) -> Result<(), NodeError> {
+    let mut told = Told::new()?;
+    let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: settings.checksums });
+    let client = ClientUuid(env.random.next_u128());
+    let parts = Parts { env, rpc, mgs: mgs_nids(&settings), client, host: parts::host_name() };
+    let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
+    let control = match home {
+        Some(guard) => Some(start_control(guard, view.clone())?),
+        None => None,
+    };
+
+    let only_mounts = settings.targets.is_empty();
+    let mut node = Node::new(settings, parts.clone(), view.clone());
+    let started = tokio::select! {
+        started = node.start(&mut *announce) => started,
+        signal = told.next() => {
+            tracing::info!(signal, "told to end while starting");
+            let stopped = node.stop().await;
+            end_control(control).await;
+            return stopped;
+        }
+    };
+    let result = match started {
+        Ok(()) => {
+            view.set_state(NodeState::Up);
+            announce.event(Event::Ready { nids: parts.rpc.nids().iter().map(Nid::to_string).collect() });
+            tracing::info!("in service");
+            wait_for_the_end(&node, only_mounts, &mut told).await;
+            Ok(())
+        }
+        Err(error) => {
+            tracing::error!(%error, "cannot start");
+            Err(error)
+        }
+    };
+    view.set_state(NodeState::Stopping);
+    let stopped = node.stop().await;
+    end_control(control).await;
+    result.and(stopped)
+}
+
+async fn wait_for_the_end(node: &Node, only_mounts: bool, told: &mut Told) {
+    let mount_ended: BoxFuture<'static, ()> =
+        if only_mounts { node.mount_ended() } else { std::future::pending().boxed() };
+    tokio::select! {
+        signal = told.next() => tracing::info!(signal, "told to end"),
+        () = mount_ended => tracing::info!("the mount has ended"),
+    }
+}
+
+type Control = tokio::task::JoinHandle<()>;
+
+fn start_control(guard: &HomeGuard, view: Arc<View>) -> Result<Control, NodeError> {
+    let listener =
+        control::listen(guard.home()).map_err(|source| NodeError::Control { dir: guard.home().run_dir(), source })?;
+    let answer = move |request| {
+        let view = view.clone();
+        async move {
+            match request {
+                Request::Status => Answer::Status(view.status().await),
+                Request::Settings => Answer::Settings { settings: Box::new(view.settings().clone()) },
+            }
+        }
+    };
+    Ok(tokio::spawn(control::serve(listener, answer)))
+}
+
+async fn end_control(control: Option<Control>) {
+    if let Some(control) = control {
+        control.abort();
+        // Cancelled is what was asked for.
+        if let Err(error) = control.await
+            && error.is_panic()
+        {
+            tracing::error!(%error, "control socket");
+        }
+    }
+}
+
+/// Signals that end the process.
+struct Told {
+    signals: Vec<(&'static str, Signal)>,
+}
+
+impl Told {
+    fn new() -> Result<Told, NodeError> {
+        let catch = |(name, kind)| Ok((name, signal(kind).map_err(NodeError::Process)?));
+        let kinds = [("SIGTERM", SignalKind::terminate()), ("SIGINT", SignalKind::interrupt())];
+        Ok(Told { signals: kinds.into_iter().map(catch).collect::<Result<_, NodeError>>()? })
+    }
+
+    /// Name of the next one.
+    async fn next(&mut self) -> &'static str {
+        let waits = self.signals.iter_mut().map(|(name, signal)| {
+            async move {
+                signal.recv().await;
+                *name
+            }
+            .boxed()
+        });
+        select_all(waits).await.0
+    }
+}

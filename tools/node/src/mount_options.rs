@@ -1,0 +1,155 @@
+//! Mount options, as they stand in fstab's fourth field.
+//!
+//! Three sorts: those that change the mount, those that only `mount(8)`, systemd and people read (`noauto`, `_netdev`,
+//! `x-...`), which are accepted and dropped, and all others, which are errors: a typo must not become a silent default.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Options that change a mount.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MountOptions {
+    /// No changes through this mount.
+    pub read_only: bool,
+    /// Set-id bits have no effect.
+    pub no_suid: bool,
+    /// Device files cannot be opened.
+    pub no_dev: bool,
+    /// Nothing can be executed.
+    pub no_exec: bool,
+    /// No checksums of data on the network.
+    pub no_checksums: bool,
+    /// Where the mount's process logs; absent: `/var/log/sheen/`.
+    pub log: Option<PathBuf>,
+}
+
+/// Options that others read, or that say what is so anyway.
+///
+/// Access times are kept by the servers when programs set them, not at every read, so all words about them say what is
+/// so; `flock` locks are coherent between clients anyway.
+const IGNORED: [&str; 19] = [
+    "auto",
+    "noauto",
+    "_netdev",
+    "nofail",
+    "nouser",
+    "defaults",
+    "async",
+    "atime",
+    "noatime",
+    "diratime",
+    "nodiratime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "lazytime",
+    "nolazytime",
+    "loud",
+    "flock",
+];
+
+/// Options that are not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadMountOption {
+    /// No such option.
+    #[error(
+        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, nochecksum, log=FILE, and \
+         those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+    )]
+    Unknown(String),
+    /// No value where one is needed.
+    #[error("the mount option {0} needs a value: {0}=...")]
+    NoValue(&'static str),
+}
+
+impl FromStr for MountOptions {
+    type Err = BadMountOption;
+
+    fn from_str(s: &str) -> Result<MountOptions, BadMountOption> {
+        let mut options = MountOptions::default();
+        for word in s.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+            match word {
+                // The later of two opposites counts, as for mount(8).
+                "ro" => options.read_only = true,
+                "rw" => options.read_only = false,
+                "nosuid" => options.no_suid = true,
+                "suid" => options.no_suid = false,
+                "nodev" => options.no_dev = true,
+                "dev" => options.no_dev = false,
+                "noexec" => options.no_exec = true,
+                "exec" => options.no_exec = false,
+                "nochecksum" => options.no_checksums = true,
+                "checksum" => options.no_checksums = false,
+                "user" | "users" | "owner" | "group" => {
+                    // mount(8): these imply nosuid and nodev (user and users noexec too), unless a later word says else.
+                    options.no_suid = true;
+                    options.no_dev = true;
+                    options.no_exec |= word.starts_with("user");
+                }
+                "log" | "log=" => return Err(BadMountOption::NoValue("log")),
+                _ => match word.strip_prefix("log=") {
+                    Some(file) => options.log = Some(file.into()),
+                    None if IGNORED.contains(&word) => {}
+                    None if word.starts_with("x-") || word.starts_with("X-") || word.starts_with("comment=") => {}
+                    None => return Err(BadMountOption::Unknown(word.to_owned())),
+                },
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl fmt::Display for MountOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.read_only { "ro" } else { "rw" })?;
+        let words = [
+            (self.no_suid, "nosuid"),
+            (self.no_dev, "nodev"),
+            (self.no_exec, "noexec"),
+            (self.no_checksums, "nochecksum"),
+        ];
+        for (_, word) in words.iter().filter(|(on, _)| *on) {
+            write!(f, ",{word}")?;
+        }
+        match &self.log {
+            Some(log) => write!(f, ",log={}", log.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> String {
+        text.parse::<MountOptions>().unwrap().to_string()
+    }
+
+    #[test]
+    fn options_of_other_readers_are_dropped() {
+        assert_eq!(parsed(""), "rw");
+        assert_eq!(parsed("rw,noauto,_netdev,nofail,defaults,x-systemd.automount,comment=hello"), "rw");
+        for word in IGNORED {
+            assert_eq!(parsed(word), "rw", "{word}");
+        }
+    }
+
+    #[test]
+    fn options_that_matter_are_kept() {
+        assert_eq!(parsed("noatime,ro,nosuid,log=/x"), "ro,nosuid,log=/x");
+        assert_eq!(parsed("ro,rw"), "rw", "the later one counts");
+        assert_eq!(parsed("user"), "rw,nosuid,nodev,noexec");
+        assert_eq!(parsed("user,exec"), "rw,nosuid,nodev");
+        assert_eq!(parsed("owner"), "rw,nosuid,nodev");
+    }
+
+    #[test]
+    fn unknown_options_are_errors() {
+        for bad in ["bogus", "localflock", "ro,lgo=/x", "log", "log=", "size=5"] {
+            assert!(bad.parse::<MountOptions>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What is mounted: `NID[,NID...]:/FSNAME`, as in fstab.
+
+use std::fmt;
+use std::str::FromStr;
+use types::nid::Nid;
+use types::target::FsName;
+
+/// NIDs of one MGS tried for a mount, at most.
+pub const MGS_NIDS_MAX: usize = 16;
+
+/// First field of an fstab line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountSource {
+    /// Where the MGS may be, best first; 1..=16.
+    pub mgs: Vec<Nid>,
+    /// The file system.
+    pub fsname: FsName,
+}
+
+/// The text names nothing that can be mounted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadMountSource {
+    /// Not of the form.
+    #[error("{0:?} names no file system; use NID[,NID...]:/FSNAME, for example 10.0.0.1@tcp:/sheen")]
+    Form(String),
+    /// A bad NID.
+    #[error(transparent)]
+    Nid(#[from] types::nid::BadNid),
+    /// A bad file system name.
+    #[error(transparent)]
+    FsName(#[from] types::target::BadTargetName),
+    /// A sub-directory.
+    #[error("{0:?} asks for a sub-directory; only a whole file system can be mounted")]
+    Subdirectory(String),
+    /// Too many.
+    #[error("{0} NIDs are too many; name at most {MGS_NIDS_MAX}")]
+    TooMany(usize),
+}
+
+impl FromStr for MountSource {
+    type Err = BadMountSource;
+
+    fn from_str(s: &str) -> Result<MountSource, BadMountSource> {
+        let (nids, fsname) = s.split_once(":/").ok_or_else(|| BadMountSource::Form(s.to_owned()))?;
+        if let Some((_, rest)) = fsname.split_once('/') {
+            if !rest.is_empty() {
+                return Err(BadMountSource::Subdirectory(s.to_owned()));
+            }
+        }
+        let fsname = fsname.trim_end_matches('/').parse()?;
+        let count = nids.split(',').count();
+        if count > MGS_NIDS_MAX {
+            return Err(BadMountSource::TooMany(count));
+        }
+        let mgs = nids.split(',').map(str::parse).collect::<Result<Vec<Nid>, _>>()?;
+        Ok(MountSource { mgs, fsname })
+    }
+}
+
+impl fmt::Display for MountSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, nid) in self.mgs.iter().enumerate() {
+            write!(f, "{}{nid}", if i == 0 { "" } else { "," })?;
+        }
+        write!(f, ":/{}", self.fsname)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_round_trip() {
+        for text in ["10.0.0.1@tcp:/sheen", "10.0.0.1:7988@tcp,[::1]:7@tcp:/a-b", "0@lo:/x"] {
+            assert_eq!(text.parse::<MountSource>().unwrap().to_string(), text);
+        }
+        assert_eq!("0@lo:/x/".parse::<MountSource>().unwrap().fsname.as_str(), "x");
+    }
+
+    #[test]
+    fn bad_sources_say_why() {
+        for (text, reason) in [
+            ("", "names no file system"),
+            ("/dev/sda1", "names no file system"),
+            ("10.0.0.1:/sheen", "is no NID"),
+            ("10.0.0.1@tcp:/", "no file system name"),
+            ("10.0.0.1@tcp:/sheen/sub", "sub-directory"),
+            ("10.0.0.1@tcp:/nine-long", "no file system name"),
+        ] {
+            let error = text.parse::<MountSource>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text:?}: {error}");
+        }
+        let many = format!("{}:/sheen", vec!["10.0.0.1@tcp"; 17].join(","));
+        assert_eq!(many.parse::<MountSource>(), Err(BadMountSource::TooMany(17)));
+    }
+}

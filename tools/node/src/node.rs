@@ -1,0 +1,202 @@
+//! A node: settings assembled into running roles, and taken apart again.
+//!
+//! Start: listen, MGS, OSTs, MDTs (which need OSTs), mounts. Stop: the other way round, and every step is taken even
+//! if one before it failed. A start that is given up in the middle is stopped like any other.
+
+use crate::announce::{Announce, Event};
+use crate::error::NodeError;
+use crate::object_targets::Followed;
+use crate::parts::{Parts, blocking};
+use crate::role::mdt::MdtRole;
+use crate::role::mgs::MgsRole;
+use crate::role::mount::{self, MountRole};
+use crate::role::ost::OstRole;
+use crate::settings::{Listen, Settings, SettingsError};
+use crate::view::View;
+use disk::superblock::Superblock;
+use futures_util::future::{BoxFuture, FutureExt, select_all};
+use mds::settings::MdsSettings;
+use oss::settings::OstSettings;
+use rpc::error::RpcError;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use stubs::mgc::Mgc;
+use target::{Target, TargetOptions};
+use types::nid::Nid;
+use types::target::{FsName, TargetKind, TargetName};
+
+/// Roles that run.
+pub struct Node {
+    settings: Settings,
+    parts: Parts,
+    mgc: Mgc,
+    view: Arc<View>,
+    mgs: Option<MgsRole>,
+    osts: Vec<OstRole>,
+    followed: BTreeMap<FsName, Followed>,
+    mdts: Vec<MdtRole>,
+    mounts: Vec<MountRole>,
+}
+
+impl Node {
+    /// A node without a role yet.
+    pub fn new(settings: Settings, parts: Parts, view: Arc<View>) -> Node {
+        Node {
+            mgc: parts.mgc(),
+            settings,
+            parts,
+            view,
+            mgs: None,
+            osts: Vec::new(),
+            followed: BTreeMap::new(),
+            mdts: Vec::new(),
+            mounts: Vec::new(),
+        }
+    }
+
+    /// Starts everything that the settings name.
+    ///
+    /// # Errors
+    /// The first part that cannot start. What has started runs on until [`Node::stop`].
+    pub async fn start(&mut self, announce: &mut dyn Announce) -> Result<(), NodeError> {
+        let mut step = |what: String| {
+            tracing::info!("{what}");
+            announce.event(Event::Step { what });
+        };
+        let dirs = self.look_at_targets().await?;
+        if let Listen::At(addr) = self.settings.listen {
+            step(format!("listening at {addr}"));
+            match self.parts.rpc.listen(addr).await {
+                Ok(bound) => self.view.set_listen(bound),
+                Err(RpcError::Listen { addr, reason }) => return Err(NodeError::Listen { addr, reason }),
+                Err(e) => return Err(NodeError::Listen { addr, reason: e.to_string() }),
+            }
+        }
+        for (dir, _) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mgt) {
+            step(format!("starting the MGS ({})", dir.display()));
+            let target = self.open(dir, TargetKind::Mgt).await?;
+            self.view.add_target(TargetName::mgs(), dir);
+            self.mgs = Some(MgsRole::start(&self.parts, target).await?);
+        }
+        for (dir, _) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Ost) {
+            step(format!("starting the OST in {}", dir.display()));
+            let target = self.open(dir, TargetKind::Ost).await?;
+            // A limit of its own says how much there is; without one the OSTs of a volume share it.
+            let volume_sharers = if self.settings.ost_bytes.is_some() { 1 } else { sharers(dir, &dirs) };
+            let settings = OstSettings { volume_sharers, ..OstSettings::default() };
+            let ost = OstRole::start(&self.parts, &self.mgc, target, settings).await?;
+            self.view.add_target(ost.name(), dir);
+            self.osts.push(ost);
+        }
+        for (dir, block) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mdt) {
+            step(format!("starting the MDT in {}", dir.display()));
+            let target = self.open(dir, TargetKind::Mdt).await?;
+            let osts = match self.followed.get(&block.fsname) {
+                Some(followed) => followed.osts.clone(),
+                None => {
+                    let followed = Followed::start(&self.parts, block.fsname).await?;
+                    let osts = followed.osts.clone();
+                    self.followed.insert(block.fsname, followed);
+                    osts
+                }
+            };
+            let stripe_count = self.settings.stripe_count as u16;
+            let settings = MdsSettings { stripe_count, ..MdsSettings::default() };
+            let mdt = MdtRole::start(&self.parts, &self.mgc, target, osts, settings).await?;
+            self.view.add_target(mdt.name(), dir);
+            self.mdts.push(mdt);
+        }
+        for settings in &self.settings.mounts {
+            step(format!("mounting {} at {}", self.settings.fsname, settings.at.display()));
+            let mount = MountRole::start(&self.parts, self.settings.fsname, settings).await?;
+            self.view.add_mount(settings, mount::source(&self.parts.mgs, self.settings.fsname), mount.ended());
+            self.mounts.push(mount);
+        }
+        Ok(())
+    }
+
+    /// Ready when the kernel has let go of a mount; never if there is none.
+    pub fn mount_ended(&self) -> BoxFuture<'static, ()> {
+        if self.mounts.is_empty() {
+            return std::future::pending().boxed();
+        }
+        select_all(self.mounts.iter().map(|m| m.ended().boxed())).map(|_| ()).boxed()
+    }
+
+    /// Stops everything that runs. Everything is durable when this returns without an error.
+    ///
+    /// # Errors
+    /// The first of the parts that could not be stopped in order; the others were stopped all the same.
+    pub async fn stop(self) -> Result<(), NodeError> {
+        let mut first = Ok(());
+        let mut note = |result: Result<(), NodeError>| {
+            if let Err(error) = &result {
+                tracing::error!(%error, "stopping");
+            }
+            if first.is_ok() {
+                first = result;
+            }
+        };
+        for mount in self.mounts {
+            note(mount.stop().await);
+        }
+        for followed in self.followed.values() {
+            followed.stop();
+        }
+        for mdt in self.mdts {
+            note(mdt.stop(&self.parts, &self.mgc).await);
+        }
+        for ost in self.osts {
+            note(ost.stop(&self.parts, &self.mgc).await);
+        }
+        if let Some(mgs) = self.mgs {
+            note(mgs.stop(&self.parts).await);
+        }
+        self.parts.rpc.shutdown().await;
+        first
+    }
+
+    /// What the targets' folders hold, before anything is touched.
+    async fn look_at_targets(&self) -> Result<Vec<(PathBuf, Superblock)>, NodeError> {
+        let (env, dirs) = (self.parts.env.clone(), self.settings.targets.clone());
+        let read = move |dir: PathBuf| target::superblock::read(&env, &dir).map(|block| (dir, block));
+        let targets =
+            blocking("read superblocks", move || dirs.into_iter().map(read).collect::<Result<Vec<_>, _>>()).await??;
+        let mut mgts = targets.iter().filter(|(_, block)| block.kind == TargetKind::Mgt).map(|(dir, _)| dir);
+        match (mgts.next(), mgts.next()) {
+            (Some(first), Some(second)) => {
+                return Err(NodeError::TwoMgts { first: first.clone(), second: second.clone() });
+            }
+            (None, _) if self.settings.mgs.is_empty() => {
+                let lost = targets.first().map_or_else(PathBuf::new, |(dir, _)| dir.clone());
+                return Err(NodeError::Settings(SettingsError::NoMgs(lost)));
+            }
+            _ => {}
+        }
+        Ok(targets)
+    }
+
+    async fn open(&self, dir: &Path, kind: TargetKind) -> Result<Arc<Target>, NodeError> {
+        let (env, dir) = (self.parts.env.clone(), dir.to_owned());
+        let mut options = TargetOptions { kind: Some(kind), ..TargetOptions::default() };
+        if kind == TargetKind::Ost {
+            options.objects.bytes_max = self.settings.ost_bytes;
+        }
+        Ok(blocking("opened a target", move || Target::open(&env, &dir, options)).await??)
+    }
+}
+
+/// Where the MGS of these settings is: given, or in this very process.
+pub fn mgs_nids(settings: &Settings) -> Vec<Nid> {
+    if settings.mgs.is_empty() { vec![Nid::Loopback] } else { settings.mgs.clone() }
+}
+
+/// How many OSTs of this process share the volume of `dir`.
+fn sharers(dir: &Path, targets: &[(PathBuf, Superblock)]) -> u32 {
+    let volume = |dir: &Path| std::fs::metadata(dir).map(|m| m.dev()).ok();
+    let here = volume(dir);
+    let osts = targets.iter().filter(|(_, block)| block.kind == TargetKind::Ost);
+    osts.filter(|(other, _)| volume(other) == here).count().max(1) as u32
+}

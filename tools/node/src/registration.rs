@@ -1,0 +1,70 @@
+//! Targets make themselves known to the MGS: name, store, NIDs. A new target gets its number and cluster here.
+
+use crate::error::NodeError;
+use crate::parts::{Parts, blocking};
+use rpc::error::RpcError;
+use std::sync::Arc;
+use std::time::Duration;
+use stubs::mgc::Mgc;
+use target::Target;
+use types::nid::Nid;
+use types::session::ClusterId;
+use types::target::TargetName;
+
+/// Pause between two attempts to reach an MGS that does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A target that stops tells the MGS so within this time, or not at all.
+const UNREGISTER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Tells the MGS that a target is served here; waits for the MGS as long as it does not answer (servers of a cluster
+/// may start in any order).
+///
+/// # Errors
+/// The MGS refuses, or the target has another name or cluster.
+pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<TargetName, NodeError> {
+    let dir = target.dir().to_owned();
+    // Without its number the MGS is asked for the next free one.
+    let asked =
+        target.name().map_or_else(|| format!("{}-{}", target.fsname(), target.kind().word()), |name| name.to_string());
+    let mut complained = false;
+    let (name, cluster, boot) = loop {
+        match mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts)).await {
+            Ok(registered) => break registered,
+            Err(error @ (RpcError::Unreachable { .. } | RpcError::Timeout { .. } | RpcError::NoTarget { .. })) => {
+                if !std::mem::replace(&mut complained, true) {
+                    tracing::warn!(%error, target = asked, "waiting for the MGS");
+                }
+                parts.env.clock.sleep(PAUSE).await;
+            }
+            Err(source) => return Err(NodeError::Register { dir, name: asked, source }),
+        }
+    };
+    let name: TargetName = name.parse().map_err(|_| NodeError::BadName { dir, name })?;
+    let cluster = ClusterId(cluster);
+    let assigned = target.clone();
+    blocking("named a target", move || assigned.assign(name, cluster)).await??;
+    parts.rpc.set_cluster(cluster);
+    tracing::info!(%name, %cluster, boot, "registered");
+    Ok(name)
+}
+
+/// Tells the MGS that a target is served no longer. An MGS that is gone is no obstacle.
+pub async fn unregister(parts: &Parts, mgc: &Mgc, name: TargetName, store: u128) {
+    let call = mgc.unregister(name.to_string(), store);
+    let result = tokio::select! {
+        result = call => result,
+        () = parts.env.clock.sleep(UNREGISTER_TIMEOUT) => {
+            Err(RpcError::Timeout { target: TargetName::mgs(), seconds: UNREGISTER_TIMEOUT.as_secs() })
+        }
+    };
+    if let Err(error) = result {
+        tracing::warn!(%name, %error, "cannot tell the MGS that the target stops");
+    }
+}
+
+/// NIDs by which others reach this process; `0@lo` only if nobody else can.
+fn reachable_nids(parts: &Parts) -> Vec<String> {
+    let nids = parts.rpc.nids();
+    let network: Vec<String> = nids.iter().filter(|nid| **nid != Nid::Loopback).map(Nid::to_string).collect();
+    if network.is_empty() { vec![Nid::Loopback.to_string()] } else { network }
+}

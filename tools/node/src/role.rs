@@ -1,0 +1,6 @@
+//! Roles of a node: each takes shared parts and a target, and has a start and a stop.
+
+pub mod mdt;
+pub mod mgs;
+pub mod mount;
+pub mod ost;

@@ -1,0 +1,42 @@
+//! The MGS.
+
+use crate::error::NodeError;
+use crate::parts::{Parts, blocking};
+use mgs::mgs::Mgs;
+use std::sync::Arc;
+use target::Target;
+use types::target::TargetName;
+
+/// The MGS in service.
+pub struct MgsRole {
+    target: Arc<Target>,
+}
+
+impl MgsRole {
+    /// Takes the MGT into service.
+    ///
+    /// # Errors
+    /// Its registry cannot be read.
+    pub async fn start(parts: &Parts, target: Arc<Target>) -> Result<MgsRole, NodeError> {
+        let (opened, env) = (target.clone(), parts.env.clone());
+        let mgs = blocking("started the MGS", move || Mgs::start(opened, env)).await?;
+        let mgs = mgs.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
+        parts.rpc.set_cluster(target.cluster());
+        parts.rpc.add_service(mgs);
+        Ok(MgsRole { target })
+    }
+
+    /// The target.
+    pub fn target(&self) -> &Arc<Target> {
+        &self.target
+    }
+
+    /// Ends the service; everything is durable.
+    ///
+    /// # Errors
+    /// Something could not be made durable.
+    pub async fn stop(self, parts: &Parts) -> Result<(), NodeError> {
+        parts.rpc.remove_service(TargetName::mgs());
+        Ok(self.target.close().await?)
+    }
+}

@@ -1,0 +1,118 @@
+//! A mount: a client, and the kernel's door to it.
+
+use crate::error::NodeError;
+use crate::mount_options::MountOptions;
+use crate::mount_source::MountSource;
+use crate::parts::{Parts, blocking};
+use crate::settings::MountSettings;
+use client::client::{Client, ClientOptions};
+use client::error::ClientError;
+use env::clock::Monotonic;
+use fuse::ops::ClientFs;
+use fuse::process::Processes;
+use fuse::session::Session;
+use fuse::stale;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use types::nid::Nid;
+use types::target::FsName;
+
+/// Servers may be starting too: so long a mount waits for them.
+const SERVERS_WAIT: Duration = Duration::from_secs(15);
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// One mount in service.
+pub struct MountRole {
+    at: PathBuf,
+    client: Arc<Client>,
+    session: Session,
+}
+
+impl MountRole {
+    /// Reaches the file system and mounts it.
+    ///
+    /// # Errors
+    /// The servers do not answer in time, or the kernel refuses.
+    pub async fn start(parts: &Parts, fsname: FsName, settings: &MountSettings) -> Result<MountRole, NodeError> {
+        let at = settings.at.clone();
+        let options =
+            ClientOptions { mgs: parts.mgs.clone(), fsname, description: format!("{}:{}", parts.host, at.display()) };
+        let client = reach(parts, &options).await.map_err(|source| NodeError::Client { at: at.clone(), source })?;
+        let session = {
+            let (parts, at, client) = (parts.clone(), at.clone(), client.clone());
+            let options = fuse_options(source(&parts.mgs, fsname), &settings.options);
+            blocking("mounted", move || {
+                stale::clear_stale_mount(&*parts.env.tasks, &at)?;
+                let processes = Arc::new(Processes::default());
+                let fs = Arc::new(ClientFs::new(client, processes.clone()));
+                Session::mount(&parts.env, fs, processes, &at, &options)
+            })
+            .await?
+        };
+        match session {
+            Ok(session) => Ok(MountRole { at, client, session }),
+            Err(source) => {
+                client.unmount().await;
+                Err(NodeError::Mount { at, source })
+            }
+        }
+    }
+
+    /// Ready when the kernel has let go of the mount.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.session.ended()
+    }
+
+    /// Unmounts and ends the client's sessions. Programs that still use the mount get errors.
+    ///
+    /// # Errors
+    /// The kernel refuses, or requests do not end.
+    pub async fn stop(self) -> Result<(), NodeError> {
+        let MountRole { at, client, session } = self;
+        let unmounted = blocking("unmounted", move || session.unmount()).await?;
+        client.unmount().await;
+        unmounted.map_err(|source| NodeError::Mount { at, source })
+    }
+}
+
+/// What `mount` and `df` show.
+pub fn source(mgs: &[Nid], fsname: FsName) -> String {
+    MountSource { mgs: mgs.to_vec(), fsname }.to_string()
+}
+
+/// Asks for the file system until it is there, or is not there for too long.
+async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, ClientError> {
+    let deadline: Monotonic = parts.env.clock.now() + SERVERS_WAIT;
+    loop {
+        match Client::mount(parts.env.clone(), parts.rpc.clone(), options.clone()).await {
+            Ok(client) => return Ok(client),
+            Err(error) if !may_pass(&error) || parts.env.clock.now() >= deadline => return Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "not yet");
+                parts.env.clock.sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Is it what a cluster looks like while it starts?
+fn may_pass(error: &ClientError) -> bool {
+    use rpc::error::RpcError::{NoTarget, Timeout, Unreachable};
+    matches!(
+        error,
+        ClientError::NoFileSystem { .. } | ClientError::Rpc(Unreachable { .. } | NoTarget { .. } | Timeout { .. })
+    )
+}
+
+fn fuse_options(source: String, options: &MountOptions) -> fuse::mount::MountOptions {
+    fuse::mount::MountOptions {
+        source,
+        read_only: options.read_only,
+        nosuid: options.no_suid,
+        nodev: options.no_dev,
+        noexec: options.no_exec,
+        ..fuse::mount::MountOptions::default()
+    }
+}

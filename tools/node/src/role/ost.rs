@@ -1,0 +1,62 @@
+//! An OST.
+
+use crate::error::NodeError;
+use crate::parts::{Parts, blocking};
+use crate::registration;
+use oss::ost::Ost;
+use oss::settings::OstSettings;
+use std::sync::Arc;
+use stubs::mgc::Mgc;
+use target::Target;
+use types::target::TargetName;
+
+/// One OST in service.
+pub struct OstRole {
+    name: TargetName,
+    target: Arc<Target>,
+    ost: Arc<Ost>,
+}
+
+impl OstRole {
+    /// Registers the target and takes it into service.
+    ///
+    /// # Errors
+    /// The MGS refuses it, or its store is damaged.
+    pub async fn start(
+        parts: &Parts,
+        mgc: &Mgc,
+        target: Arc<Target>,
+        settings: OstSettings,
+    ) -> Result<OstRole, NodeError> {
+        let name = registration::register(parts, mgc, &target).await?;
+        let (opened, env) = (target.clone(), parts.env.clone());
+        let ost = blocking("started an OST", move || Ost::start(opened, env, settings)).await?;
+        let ost = ost.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
+        parts.rpc.add_service(ost.clone());
+        Ok(OstRole { name, target, ost })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> TargetName {
+        self.name
+    }
+
+    /// The target.
+    pub fn target(&self) -> &Arc<Target> {
+        &self.target
+    }
+
+    /// Ends the service; everything is durable.
+    ///
+    /// # Errors
+    /// Something could not be made durable.
+    pub async fn stop(self, parts: &Parts, mgc: &Mgc) -> Result<(), NodeError> {
+        parts.rpc.remove_service(self.name);
+        let stopped = self.ost.stop().await;
+        // Also after a failure: what can be made durable shall be.
+        let closed = self.target.close().await;
+        registration::unregister(parts, mgc, self.name, self.target.store_uuid()).await;
+        stopped.map_err(|e| NodeError::Stop { name: self.name, reason: e.to_string() })?;
+        Ok(closed?)
+    }
+}

@@ -1,0 +1,369 @@
+//! Settings of a node: what it serves, where it listens, what it mounts.
+//!
+//! `sheen up` writes them as `node.toml`; `sheen serve` and `mount.sheen` make them from their arguments. All are
+//! checked at start, before anything is touched; unknown keys are errors. Paths are relative to the file's directory.
+
+use crate::home::{Home, SETTINGS_BYTES_MAX};
+use crate::mount_options::MountOptions;
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use types::limits::{STRIPES_MAX, TARGETS_MAX};
+use types::nid::{Nid, PORT_DEFAULT};
+use types::target::FsName;
+
+/// Smallest space that may be given to an OST, bytes: less could not hold one request.
+pub const OST_BYTES_MIN: u64 = 16 << 20;
+
+/// Where a node accepts connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere: only this process reaches its targets.
+    None,
+    /// At this address; port 0: any free one.
+    At(SocketAddr),
+}
+
+impl Default for Listen {
+    /// The loopback address at Lustre's port: nobody outside the host, unless asked for.
+    fn default() -> Listen {
+        Listen::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT_DEFAULT))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::None => f.write_str("none"),
+            Listen::At(a) => write!(f, "{a}"),
+        }
+    }
+}
+
+/// The text is no address to listen at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no address to listen at; use ADDRESS:PORT such as 127.0.0.1:988 or [::1]:988, or none")]
+pub struct BadListen(pub String);
+
+impl FromStr for Listen {
+    type Err = BadListen;
+
+    fn from_str(s: &str) -> Result<Listen, BadListen> {
+        if s == "none" {
+            return Ok(Listen::None);
+        }
+        if let Ok(a) = s.parse::<SocketAddr>() {
+            return Ok(Listen::At(a));
+        }
+        let ip = s.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        Ok(Listen::At(SocketAddr::new(ip.map_err(|_| BadListen(s.to_owned()))?, PORT_DEFAULT)))
+    }
+}
+
+/// A mount that the node makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MountSettings {
+    /// Directory.
+    pub at: PathBuf,
+    /// Mount options as in fstab.
+    #[serde(with = "text", default)]
+    pub options: MountOptions,
+}
+
+/// Settings of one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// File system that is mounted, and to which the targets belong.
+    #[serde(with = "text", default)]
+    pub fsname: FsName,
+    /// Where to accept connections.
+    #[serde(with = "text", default)]
+    pub listen: Listen,
+    /// NIDs of the MGS, best first; empty if one of `targets` is the MGT.
+    #[serde(with = "texts", default)]
+    pub mgs: Vec<Nid>,
+    /// Directories of the targets to serve.
+    #[serde(default)]
+    pub targets: Vec<PathBuf>,
+    /// Stripes of a new file's striped part, 1..=2000; more than there are OSTs means all of them.
+    #[serde(default = "one")]
+    pub stripe_count: u32,
+    /// Space each OST of this node may use, bytes; absent: all that its volume has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ost_bytes: Option<u64>,
+    /// Make and verify checksums of data on the network.
+    #[serde(default = "yes")]
+    pub checksums: bool,
+    /// What to mount.
+    #[serde(default, rename = "mount", skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountSettings>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            fsname: FsName::default(),
+            listen: Listen::default(),
+            mgs: Vec::new(),
+            targets: Vec::new(),
+            stripe_count: one(),
+            ost_bytes: None,
+            checksums: yes(),
+            mounts: Vec::new(),
+        }
+    }
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("cannot read the settings {}: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// The file cannot be written.
+    #[error("cannot write the settings {}: {source}", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+    /// The file is longer than any settings.
+    #[error("the settings {} are longer than {SETTINGS_BYTES_MAX} bytes; this is no node.toml", .0.display())]
+    TooLong(PathBuf),
+    /// Not TOML, or not these settings.
+    #[error("the settings {} are not valid: {reason}", .path.display())]
+    Parse { path: PathBuf, reason: String },
+    /// Nothing to do.
+    #[error("the settings name neither a target to serve nor a mount")]
+    Empty,
+    /// Who keeps the configuration?
+    #[error("{} needs an MGS: name its NIDs with --mgsnode NID, or serve the MGT in the same process", .0.display())]
+    NoMgs(PathBuf),
+    /// The same twice.
+    #[error("{} is named twice in the settings", .0.display())]
+    Twice(PathBuf),
+    /// Out of range.
+    #[error("{name} = {value} is out of range; use {min} to {max}")]
+    Range { name: &'static str, value: u64, min: u64, max: u64 },
+    /// Others could not reach it.
+    #[error("cannot listen at {0}: a NID is made of the address, so name one that others can reach")]
+    Unspecified(SocketAddr),
+    /// A mount point must not depend on the working directory.
+    #[error("the mount point {} is no absolute path", .0.display())]
+    MountNotAbsolute(PathBuf),
+}
+
+impl Settings {
+    /// Reads and checks `node.toml` of a home; relative paths are made absolute.
+    ///
+    /// # Errors
+    /// Not readable, too long, no such settings, out of range.
+    pub fn read(home: &Home) -> Result<Settings, SettingsError> {
+        let path = home.settings_path();
+        let fail = |source| SettingsError::Read { path: path.clone(), source };
+        let mut text = String::new();
+        let file = File::open(&path).map_err(fail)?;
+        file.take(SETTINGS_BYTES_MAX + 1).read_to_string(&mut text).map_err(fail)?;
+        if text.len() as u64 > SETTINGS_BYTES_MAX {
+            return Err(SettingsError::TooLong(path));
+        }
+        let mut settings = Settings::parse(&text, &path)?;
+        for dir in &mut settings.targets {
+            *dir = home.dir().join(&*dir);
+        }
+        for mount in &mut settings.mounts {
+            mount.at = home.dir().join(&mount.at);
+        }
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Settings, SettingsError> {
+        let one_line = |e: toml::de::Error| e.to_string().trim().replace('\n', " | ");
+        toml::from_str(text).map_err(|e| SettingsError::Parse { path: path.to_owned(), reason: one_line(e) })
+    }
+
+    /// The text of `node.toml`.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("settings are plain values")
+    }
+
+    /// Writes `node.toml` of a home atomically: a crash leaves the old settings or the new ones.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, home: &Home) -> Result<(), SettingsError> {
+        let path = home.settings_path();
+        let fail = |source| SettingsError::Write { path: path.clone(), source };
+        let mut settings = self.clone();
+        for path in settings.targets.iter_mut().chain(settings.mounts.iter_mut().map(|m| &mut m.at)) {
+            // A home that is moved or copied keeps working.
+            *path = match path.strip_prefix(home.dir()) {
+                Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
+                Ok(inside) => inside.to_owned(),
+                Err(_) => continue,
+            };
+        }
+        let fresh = path.with_extension("toml.new");
+        let text = format!(
+            "# Settings of this SheenFS node, written by `sheen up`; docs/commands.md explains them.\n{}",
+            settings.to_toml()
+        );
+        let mut file = File::create(&fresh).map_err(fail)?;
+        file.write_all(text.as_bytes()).map_err(fail)?;
+        file.sync_all().map_err(fail)?;
+        fs::rename(&fresh, &path).map_err(fail)?;
+        File::open(home.dir()).and_then(|d| d.sync_all()).map_err(fail)
+    }
+
+    /// Are the values usable, as far as they alone can tell?
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        if self.targets.is_empty() && self.mounts.is_empty() {
+            return Err(SettingsError::Empty);
+        }
+        if let ([], [], [mount, ..]) = (&self.targets[..], &self.mgs[..], &self.mounts[..]) {
+            return Err(SettingsError::NoMgs(mount.at.clone()));
+        }
+        let mut seen = HashSet::new();
+        for path in self.targets.iter().chain(self.mounts.iter().map(|m| &m.at)) {
+            if !seen.insert(path) {
+                return Err(SettingsError::Twice(path.clone()));
+            }
+        }
+        let range = |name, value, min, max| {
+            if (min..=max).contains(&value) { Ok(()) } else { Err(SettingsError::Range { name, value, min, max }) }
+        };
+        range("the number of targets", self.targets.len() as u64, 0, 2 * TARGETS_MAX as u64)?;
+        range("stripe_count", u64::from(self.stripe_count), 1, STRIPES_MAX as u64)?;
+        if let Some(bytes) = self.ost_bytes {
+            range("ost_bytes", bytes, OST_BYTES_MIN, i64::MAX as u64)?;
+        }
+        if let Listen::At(addr) = self.listen
+            && addr.ip().is_unspecified()
+        {
+            return Err(SettingsError::Unspecified(addr));
+        }
+        match self.mounts.iter().find(|m| !m.at.is_absolute()) {
+            Some(m) => Err(SettingsError::MountNotAbsolute(m.at.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A value written as its text.
+mod text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    pub fn serialize<T: Display, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(value)
+    }
+
+    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A list of values written as their texts.
+mod texts {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    pub fn serialize<T: Display, S: Serializer>(values: &[T], s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(values.iter().map(T::to_string))
+    }
+
+    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(d: D) -> Result<Vec<T>, D::Error> {
+        Vec::<String>::deserialize(d)?.iter().map(|t| t.parse().map_err(D::Error::custom)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(home: &Home) -> Settings {
+        Settings {
+            targets: vec![home.dir().join("mgt"), home.dir().join("mdt0000"), home.dir().join("ost0000")],
+            ost_bytes: Some(1 << 30),
+            mounts: vec![MountSettings { at: "/mnt/x".into(), options: "ro,nosuid".parse().unwrap() }],
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn a_file_round_trips_and_moves_with_its_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("a"));
+        fs::create_dir(home.dir()).unwrap();
+        let settings = sample(&home);
+        settings.write(&home).unwrap();
+        assert_eq!(Settings::read(&home).unwrap(), settings);
+        let moved = Home::new(dir.path().join("b"));
+        fs::rename(home.dir(), moved.dir()).unwrap();
+        assert_eq!(Settings::read(&moved).unwrap().targets[0], moved.dir().join("mgt"));
+    }
+
+    #[test]
+    fn the_file_is_what_the_documentation_shows() {
+        let text = sample(&Home::new("/h")).to_toml();
+        assert_eq!(
+            text,
+            "fsname = \"sheen\"\nlisten = \"127.0.0.1:988\"\nmgs = []\ntargets = [\"/h/mgt\", \"/h/mdt0000\", \
+             \"/h/ost0000\"]\nstripe_count = 1\nost_bytes = 1073741824\nchecksums = true\n\n[[mount]]\nat = \
+             \"/mnt/x\"\noptions = \"ro,nosuid\"\n"
+        );
+    }
+
+    #[test]
+    fn bad_files_are_refused_with_the_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path());
+        for (text, reason) in [
+            ("fsname = \"waytoolongname\"", "no file system name"),
+            ("targets = [\"a\"]\ntypo = 1", "unknown field `typo`"),
+            ("listen = \"nowhere\"", "no address to listen at"),
+            ("targets = [\"a\"]\nlisten = \"0.0.0.0:988\"", "name one that others can reach"),
+            ("mgs = [\"10.0.0.1\"]", "is no NID"),
+            ("targets = [\"a\"]\nstripe_count = 0", "stripe_count = 0 is out of range; use 1 to 2000"),
+            ("targets = [\"a\"]\nost_bytes = 1", "ost_bytes = 1 is out of range"),
+            ("targets = [\"a\", \"a\"]", "is named twice"),
+            ("", "neither a target to serve nor a mount"),
+            ("[[mount]]\nat = \"/m\"", "needs an MGS"),
+            ("[[mount]]\nat = \"/m\"\noptions = \"bogus\"", "unknown mount option \"bogus\""),
+            ("= =", "not valid"),
+        ] {
+            fs::write(home.settings_path(), text).unwrap();
+            let error = Settings::read(&home).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "one sentence: {error}");
+        }
+        fs::write(home.settings_path(), vec![b'#'; SETTINGS_BYTES_MAX as usize + 1]).unwrap();
+        assert!(matches!(Settings::read(&home), Err(SettingsError::TooLong(_))));
+    }
+
+    #[test]
+    fn addresses_to_listen_at() {
+        assert_eq!("none".parse(), Ok(Listen::None));
+        assert_eq!("10.0.0.1".parse::<Listen>().unwrap().to_string(), "10.0.0.1:988");
+        assert_eq!("[::1]:7".parse::<Listen>().unwrap().to_string(), "[::1]:7");
+        assert!("10.0.0.1:99999".parse::<Listen>().is_err());
+        assert!("".parse::<Listen>().is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! What a node tells of itself. The keys of the JSON form are stable: scripts read them.
+
+use serde::{Deserialize, Serialize};
+
+/// State of a node as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// Parts are being started.
+    Starting,
+    /// In service.
+    Up,
+    /// Parts are being stopped.
+    Stopping,
+    /// No process.
+    Down,
+}
+
+/// One target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetStatus {
+    /// `MGS`, `sheen-OST0001`
+    pub name: String,
+    /// `mgt`, `mdt`, `ost`
+    pub kind: String,
+    /// Its directory.
+    pub dir: String,
+    /// Space in bytes; absent for the MGT.
+    pub space: Option<Space>,
+}
+
+/// Space of a target, bytes and files (inodes of an MDT, objects of an OST).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// Bytes in all.
+    pub bytes_total: u64,
+    /// Bytes free.
+    pub bytes_free: u64,
+    /// Bytes that unprivileged users can have.
+    pub bytes_available: u64,
+    /// Files that could exist.
+    pub files_total: u64,
+    /// Files that can still be made.
+    pub files_free: u64,
+}
+
+/// One mount of this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountStatus {
+    /// Directory.
+    pub at: String,
+    /// `NID[,NID]:/FSNAME`
+    pub source: String,
+    /// As in fstab.
+    pub options: String,
+    /// The kernel still has it.
+    pub mounted: bool,
+}
+
+/// One client that the MGS knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientStatus {
+    /// What it says of itself: host and mount point, or the server that acts as a client.
+    pub description: String,
+    /// Where it called from.
+    pub nid: String,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its directory.
+    pub home: String,
+    /// How it is.
+    pub state: NodeState,
+    /// Process id.
+    pub pid: u32,
+    /// Of the program.
+    pub version: String,
+    /// Seconds since the process started.
+    pub uptime_seconds: u64,
+    /// File system.
+    pub fsname: String,
+    /// Where it can be reached, `0@lo` first.
+    pub nids: Vec<String>,
+    /// The bound address; absent if it does not listen.
+    pub listen: Option<String>,
+    /// Targets it serves.
+    pub targets: Vec<TargetStatus>,
+    /// What it mounts.
+    pub mounts: Vec<MountStatus>,
+    /// Clients, if this node serves the MGS.
+    pub clients: Vec<ClientStatus>,
+    /// Parts that could not be asked, and why.
+    pub trouble: Vec<String>,
+}

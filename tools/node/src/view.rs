@@ -1,0 +1,184 @@
+//! What the control socket can see of a node while it starts, runs and stops.
+
+use crate::home::Home;
+use crate::parts::Parts;
+use crate::settings::{MountSettings, Settings};
+use crate::status::{ClientStatus, MountStatus, NodeState, NodeStatus, Space, TargetStatus};
+use env::clock::Monotonic;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use rpc::error::RpcError;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use stubs::mdc::Mdc;
+use stubs::osc::Osc;
+use types::attr::Statfs;
+use types::credentials::Credentials;
+use types::nid::Nid;
+use types::target::{TargetKind, TargetName};
+
+/// A target that does not answer within this time is reported as trouble.
+const ASK_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Shared between a node and its control socket.
+pub struct View {
+    home: Option<Home>,
+    settings: Settings,
+    parts: Parts,
+    started: Monotonic,
+    live: Mutex<Live>,
+}
+
+struct Live {
+    state: NodeState,
+    listen: Option<SocketAddr>,
+    targets: Vec<(TargetName, String)>,
+    mounts: Vec<(MountStatus, Arc<AtomicBool>)>,
+}
+
+impl View {
+    /// Of a node that starts now.
+    pub fn new(home: Option<Home>, settings: Settings, parts: Parts) -> View {
+        let started = parts.env.clock.now();
+        let live = Live { state: NodeState::Starting, listen: None, targets: Vec::new(), mounts: Vec::new() };
+        View { home, settings, parts, started, live: Mutex::new(live) }
+    }
+
+    /// Settings it runs with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// It goes on to another state.
+    pub fn set_state(&self, state: NodeState) {
+        self.live.lock().state = state;
+    }
+
+    /// It listens.
+    pub fn set_listen(&self, addr: SocketAddr) {
+        self.live.lock().listen = Some(addr);
+    }
+
+    /// It serves another target.
+    pub fn add_target(&self, name: TargetName, dir: &Path) {
+        self.live.lock().targets.push((name, dir.display().to_string()));
+    }
+
+    /// It has another mount, which ends with `ended`.
+    pub fn add_mount(
+        &self,
+        settings: &MountSettings,
+        source: String,
+        ended: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let gone = Arc::new(AtomicBool::new(false));
+        let status = MountStatus {
+            at: settings.at.display().to_string(),
+            source,
+            options: settings.options.to_string(),
+            mounted: true,
+        };
+        self.live.lock().mounts.push((status, gone.clone()));
+        let watch = async move {
+            ended.await;
+            gone.store(true, Ordering::Release);
+        };
+        self.parts.env.tasks.spawn("watch mount", Box::pin(watch));
+    }
+
+    /// How it is, asking every target for its space.
+    pub async fn status(&self) -> NodeStatus {
+        let (state, listen, targets, mounts) = {
+            let live = self.live.lock();
+            let mounted = |(status, gone): &(MountStatus, Arc<AtomicBool>)| MountStatus {
+                mounted: !gone.load(Ordering::Acquire),
+                ..status.clone()
+            };
+            (live.state, live.listen, live.targets.clone(), live.mounts.iter().map(mounted).collect())
+        };
+        let mut trouble = Vec::new();
+        let spaces = join_all(targets.iter().map(|(name, _)| self.limited(*name, self.space(*name)))).await;
+        let mut rows = Vec::new();
+        for ((name, dir), space) in targets.iter().zip(spaces) {
+            let space = space.unwrap_or_else(|error| {
+                trouble.push(error.to_string());
+                None
+            });
+            let kind = if name.kind == TargetKind::Mgt { "mgt" } else { name.kind.word() };
+            rows.push(TargetStatus {
+                name: name.to_string(),
+                kind: kind.to_lowercase(),
+                dir: dir.clone(),
+                space: space.map(to_space),
+            });
+        }
+        rows.sort_by_key(|row| {
+            let order = ["mgt", "mdt", "ost"];
+            (order.iter().position(|kind| *kind == row.kind), row.name.clone())
+        });
+        NodeStatus {
+            home: self.home.as_ref().map(|h| h.dir().display().to_string()).unwrap_or_default(),
+            state,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds: self.parts.env.clock.now().saturating_sub(self.started).as_secs(),
+            fsname: self.settings.fsname.to_string(),
+            nids: self.parts.rpc.nids().iter().map(Nid::to_string).collect(),
+            listen: listen.map(|addr| addr.to_string()),
+            clients: self.clients(&targets, &mut trouble).await,
+            targets: rows,
+            mounts,
+            trouble,
+        }
+    }
+
+    async fn space(&self, name: TargetName) -> Result<Option<Statfs>, RpcError> {
+        let import = || self.parts.import(name, vec![Nid::Loopback]);
+        match name.kind {
+            TargetKind::Mgt => Ok(None),
+            TargetKind::Mdt => Mdc::new(import()).statfs(&Credentials::root()).await.map(Some),
+            TargetKind::Ost => Osc::new(import()).statfs().await.map(Some),
+        }
+    }
+
+    async fn clients(&self, targets: &[(TargetName, String)], trouble: &mut Vec<String>) -> Vec<ClientStatus> {
+        if !targets.iter().any(|(name, _)| name.kind == TargetKind::Mgt) {
+            return Vec::new();
+        }
+        let mgc = self.parts.mgc();
+        match self.limited(TargetName::mgs(), mgc.clients()).await {
+            Ok(clients) => clients.into_iter().map(|(description, nid)| ClientStatus { description, nid }).collect(),
+            Err(error) => {
+                trouble.push(error.to_string());
+                Vec::new()
+            }
+        }
+    }
+
+    /// An answer in time, or an error.
+    async fn limited<T>(
+        &self,
+        target: TargetName,
+        ask: impl Future<Output = Result<T, RpcError>>,
+    ) -> Result<T, RpcError> {
+        tokio::select! {
+            answer = ask => answer,
+            () = self.parts.env.clock.sleep(ASK_TIMEOUT) => {
+                Err(RpcError::Timeout { target, seconds: ASK_TIMEOUT.as_secs() })
+            }
+        }
+    }
+}
+
+fn to_space(statfs: Statfs) -> Space {
+    Space {
+        bytes_total: statfs.bytes_total,
+        bytes_free: statfs.bytes_free,
+        bytes_available: statfs.bytes_available,
+        files_total: statfs.files_total,
+        files_free: statfs.files_free,
+    }
+}

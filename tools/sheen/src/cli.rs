@@ -1,0 +1,237 @@
+//! The one definition of all commands and flags: parsing, `--help`, man pages and completion come from it.
+
+use crate::units::{Size, Span};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use node::mount_options::MountOptions;
+use node::mount_source::MountSource;
+use node::settings::Listen;
+use std::path::PathBuf;
+use types::nid::Nid;
+use types::target::FsName;
+
+/// Home of a node unless one is named.
+pub const HOME_DEFAULT: &str = ".sheen";
+
+/// SheenFS: a parallel file system in user space
+#[derive(Debug, Parser)]
+#[command(name = "sheen", version, max_term_width = 100, disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 no or not found, 2 failed, 64 wrong usage.")]
+pub struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Sub-commands of `sheen`; the documentation of each stands above its arguments.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Up(UpArgs),
+    Down(DownArgs),
+    Status(StatusArgs),
+    Serve(ServeArgs),
+    #[command(visible_alias = "mkfs.sheen")]
+    Mkfs(MkfsArgs),
+    #[command(visible_alias = "mount.sheen")]
+    Mount(MountArgs),
+    Completion(CompletionArgs),
+    Man(ManArgs),
+    #[command(hide = true)]
+    MountDaemon(MountDaemonArgs),
+}
+
+/// Make a file system if there is none, serve all of it, and mount it
+///
+/// One background process plays every role: MGS, MDS, OSS and client. What is missing under DIR is made first; what is
+/// there is used again, with the settings of last time (DIR/node.toml) unless flags say otherwise. The mount point is
+/// printed when programs can use it. Needs root, as every mount does.
+#[derive(Debug, Args, Default)]
+pub struct UpArgs {
+    /// Home of the node: targets, settings, log [default: .sheen]
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Where to mount [default: DIR/mnt]
+    #[arg(long, value_name = "M")]
+    pub mount: Option<PathBuf>,
+    /// Number of metadata targets [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub mdts: Option<u16>,
+    /// Number of object targets [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub osts: Option<u16>,
+    /// Name of the file system, 1 to 8 letters, digits, '_' or '-' [default: sheen]
+    #[arg(long, value_name = "NAME")]
+    pub fsname: Option<FsName>,
+    /// Where to accept other hosts and processes, or none; port 0 takes any free one [default: 127.0.0.1:988]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<Listen>,
+    /// Stripes of a new file [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub stripe_count: Option<u32>,
+    /// Space that each object target may use, for example 10G [default: all of its volume]
+    #[arg(long, value_name = "SIZE")]
+    pub ost_size: Option<Size>,
+    /// Stay in the foreground and log to standard error; Ctrl-C stops
+    #[arg(long)]
+    pub foreground: bool,
+}
+
+/// Unmount and stop what `sheen up` or `sheen serve` started
+///
+/// All data is on disk when it returns. Asking for a node that does not run is no error.
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// Home of the node
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// Detach the mount even if programs still use it; they get errors
+    #[arg(long)]
+    pub force: bool,
+    /// How long to wait for the process to end
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub timeout: Span,
+}
+
+/// Show targets, space, mounts and clients of a running node
+///
+/// Exit code 1 says that no node runs there.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Home of the node
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+    /// Print JSON; its keys are stable
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Serve targets in the foreground
+///
+/// The roles follow from what the directories hold: MGT, MDTs, OSTs, any set of them. Logs go to standard error;
+/// SIGTERM or Ctrl-C stops in order. A home that `sheen up` made is served with its own settings, mounts included.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Targets made by mkfs.sheen, or one home made by `sheen up`
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
+    /// NIDs of the MGS, unless one of the targets is the MGT [default: those given to mkfs.sheen]
+    #[arg(long, value_name = "NID", value_delimiter = ',')]
+    pub mgsnode: Vec<Nid>,
+    /// Where to accept connections, or none; port 0 takes any free one [default: 127.0.0.1:988]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<Listen>,
+    /// Stripes of a new file [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub stripe_count: Option<u32>,
+    /// Space that each object target may use, for example 10G [default: all of its volume]
+    #[arg(long, value_name = "SIZE")]
+    pub ost_size: Option<Size>,
+    /// Tell the starter on standard output, one JSON line per step, how the start goes
+    #[arg(long, hide = true)]
+    pub announce: bool,
+}
+
+/// Make one target
+///
+/// The directory is made if need be and must be empty. A target has one role; a server may serve many targets.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("role").required(true))]
+pub struct MkfsArgs {
+    /// Make the management target, one for a cluster
+    #[arg(long, group = "role")]
+    pub mgs: bool,
+    /// Make a metadata target
+    #[arg(long, group = "role")]
+    pub mdt: bool,
+    /// Make an object target
+    #[arg(long, group = "role")]
+    pub ost: bool,
+    /// File system it belongs to, 1 to 8 letters, digits, '_' or '-'
+    #[arg(long, value_name = "F", default_value = "sheen")]
+    pub fsname: FsName,
+    /// Number among the targets of its kind, from 0
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..4096), conflicts_with = "mgs")]
+    pub index: Option<u16>,
+    /// NIDs of the MGS; `sheen serve --mgsnode` can name others later
+    #[arg(long, value_name = "NID", value_delimiter = ',', conflicts_with = "mgs")]
+    pub mgsnode: Vec<Nid>,
+    /// Destroy the target that is there now
+    #[arg(long)]
+    pub replace: bool,
+    /// Directory of the target
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+/// Mount a file system
+///
+/// Usable from fstab: "10.0.0.1@tcp:/sheen /mnt/sheen sheen _netdev 0 0", if mount.sheen is found in /sbin. The process
+/// behind the mount ends when the mount is unmounted with umount(8).
+#[derive(Debug, Args)]
+pub struct MountArgs {
+    /// NIDs of the MGS and the file system: NID[,NID...]:/FSNAME
+    #[arg(value_name = "SOURCE")]
+    pub source: MountSource,
+    /// Where to mount
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Options: ro, rw, nosuid, nodev, noexec, nochecksum, log=FILE
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS", action = ArgAction::Append)]
+    pub options: Vec<String>,
+    /// Stay in the foreground and log to standard error
+    #[arg(long)]
+    pub foreground: bool,
+    /// Do everything but mount: check the arguments
+    #[arg(short = 'f', long = "fake")]
+    pub fake: bool,
+    /// Say what is done
+    #[arg(short = 'v', long = "verbose")]
+    pub verbose: bool,
+    /// Tolerate unknown options
+    #[arg(short = 's', long = "sloppy")]
+    pub sloppy: bool,
+    /// Write no /etc/mtab (none is ever written)
+    #[arg(short = 'n', long = "no-mtab")]
+    pub no_mtab: bool,
+    /// File system type, as mount(8) passes it
+    #[arg(short = 't', long = "types", value_name = "TYPE", value_parser = ["sheen", "fuse.sheen"], hide = true)]
+    pub fs_type: Option<String>,
+}
+
+/// The process behind `mount`; started by it
+#[derive(Debug, Args)]
+pub struct MountDaemonArgs {
+    /// What
+    pub source: MountSource,
+    /// Where
+    pub dir: PathBuf,
+    /// How
+    #[arg(short = 'o', default_value = "rw")]
+    pub options: MountOptions,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: ShellKind,
+}
+
+/// Shells that can complete our commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShellKind {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+}
+
+/// Write the man pages
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Directory for the pages, for example /usr/local/share/man/man8
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}

@@ -1,0 +1,50 @@
+//! Where log lines go, and how many: `SHEEN_LOG` filters as in `SHEEN_LOG=info,rpc=debug`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use tracing_subscriber::EnvFilter;
+
+/// A log file is put aside at the next start once it is longer than this, bytes.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+
+/// Log lines go to standard error from now on.
+pub fn start() {
+    let filter = EnvFilter::try_from_env("SHEEN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let ansi = io::stderr().is_terminal();
+    // A second call (tests) leaves the first in force.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi).try_init();
+}
+
+/// Opens a log file for appending; one that has become too long is renamed to `*.1` first.
+///
+/// # Errors
+/// The file or its directory cannot be made.
+pub fn open(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    if fs::metadata(path).is_ok_and(|m| m.len() > LOG_BYTES_MAX) {
+        fs::rename(path, path.with_extension("log.1"))?;
+    }
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_long_log_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log").join("node.log");
+        open(&path).unwrap().write_all(b"one\n").unwrap();
+        open(&path).unwrap().write_all(b"two\n").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
+        File::create(&path).unwrap().set_len(LOG_BYTES_MAX + 1).unwrap();
+        open(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        assert_eq!(fs::metadata(path.with_extension("log.1")).unwrap().len(), LOG_BYTES_MAX + 1);
+    }
+}

@@ -1,0 +1,52 @@
+//! `mkfs.sheen`: makes one target.
+
+use crate::cli::MkfsArgs;
+use crate::outcome::{Exit, Failure, Outcome};
+use crate::output;
+use crate::up::absolute;
+use node::format::{self, FormatSpec};
+use node::home::Home;
+use node::settings::Settings;
+use types::target::{TargetIndex, TargetKind};
+
+/// Makes the target.
+pub fn run(args: &MkfsArgs) -> Outcome {
+    let kind = match (args.mgs, args.mdt, args.ost) {
+        (true, false, false) => TargetKind::Mgt,
+        (false, true, false) => TargetKind::Mdt,
+        (false, false, true) => TargetKind::Ost,
+        _ => return Err(Failure::Usage("a target has one role: give --mgs, --mdt or --ost".to_owned())),
+    };
+    let dir = absolute(&args.dir)?;
+    let home = Home::new(&dir);
+    if home.is_taken().map_err(|e| crate::status::unusable(&home, &e))? {
+        return Err(Failure::Failed(format!("{} is being served: stop that first", dir.display())));
+    }
+    let spec = FormatSpec {
+        kind,
+        fsname: args.fsname,
+        index: args.index.map(TargetIndex),
+        dir: dir.clone(),
+        replace: args.replace,
+    };
+    format::format(&spec).map_err(Failure::failed)?;
+    if !args.mgsnode.is_empty() {
+        let settings = Settings {
+            fsname: args.fsname,
+            mgs: args.mgsnode.clone(),
+            targets: vec![dir.clone()],
+            ..Settings::default()
+        };
+        settings.write(&home).map_err(Failure::failed)?;
+    }
+    output::talk(&format!("made {} {} for {}", article(kind), dir.display(), args.fsname));
+    Ok(Exit::Done)
+}
+
+fn article(kind: TargetKind) -> &'static str {
+    match kind {
+        TargetKind::Mgt => "the MGT",
+        TargetKind::Mdt => "an MDT",
+        TargetKind::Ost => "an OST",
+    }
+}

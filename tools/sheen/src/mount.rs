@@ -1,0 +1,126 @@
+//! `mount.sheen`: what `mount -t sheen` and fstab call. Returns when the mount is in place.
+//!
+//! The process behind the mount is this program again, as `mount-daemon`; it ends when the kernel drops the mount.
+
+use crate::cli::{MountArgs, MountDaemonArgs};
+use crate::outcome::{Exit, Failure, Outcome};
+use crate::output;
+use crate::progress::Progress;
+use crate::serve::Starter;
+use crate::spawn;
+use crate::up::absolute;
+use node::announce::{Announce, Event, Silent};
+use node::lifecycle;
+use node::mount_options::{BadMountOption, MountOptions};
+use node::mount_point;
+use node::mount_source::MountSource;
+use node::settings::{Listen, MountSettings, Settings};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Logs of mounts that name none.
+const LOG_DIR: &str = "/var/log/sheen";
+
+/// Mounts.
+pub fn run(args: &MountArgs) -> Outcome {
+    let options = options(&args.options, args.sloppy)?;
+    let at = absolute(&args.dir)?;
+    if args.verbose {
+        output::talk(&format!("mount {} at {} with {options}", args.source, at.display()));
+    }
+    if args.fake {
+        return Ok(Exit::Done);
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::Failed("only root may mount: use sudo".to_owned()));
+    }
+    check_mount_point(&at)?;
+    if args.foreground {
+        crate::log::start();
+        lifecycle::run(settings(&args.source, &at, options), None, Box::new(Silent)).map_err(Failure::failed)?;
+        return Ok(Exit::Done);
+    }
+    let progress = Progress::start(&format!("asking the MGS for {}", args.source.fsname));
+    let log = options.log.clone().unwrap_or_else(|| log_path(&at));
+    let command: [OsString; 5] = [
+        "mount-daemon".into(),
+        "-o".into(),
+        options.to_string().into(),
+        args.source.to_string().into(),
+        at.as_os_str().to_owned(),
+    ];
+    spawn::start(&command, &log, &progress)?;
+    Ok(Exit::Done)
+}
+
+/// The process behind a mount.
+pub fn daemon(args: &MountDaemonArgs) -> Outcome {
+    crate::log::start();
+    rustix::process::setsid().map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
+    let settings = settings(&args.source, &args.dir, args.options.clone());
+    match lifecycle::run(settings, None, Box::new(Starter)) {
+        Ok(()) => Ok(Exit::Done),
+        Err(e) => {
+            Starter.event(Event::Failed { reason: e.to_string() });
+            Err(Failure::failed(e))
+        }
+    }
+}
+
+fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings {
+    Settings {
+        fsname: source.fsname,
+        listen: Listen::None,
+        mgs: source.mgs.clone(),
+        checksums: !options.no_checksums,
+        mounts: vec![MountSettings { at: at.to_owned(), options }],
+        ..Settings::default()
+    }
+}
+
+/// All `-o` together. Sloppy (`-s`, from autofs) drops what is unknown, as mount(8) documents.
+fn options(words: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
+    let all = words.join(",");
+    let text = if sloppy {
+        let known = |w: &&str| !matches!(w.parse::<MountOptions>(), Err(BadMountOption::Unknown(_)));
+        all.split(',').filter(known).collect::<Vec<_>>().join(",")
+    } else {
+        all
+    };
+    text.parse().map_err(|e: BadMountOption| Failure::Usage(e.to_string()))
+}
+
+fn check_mount_point(at: &Path) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| Failure::Failed(format!("cannot mount at {}: {e}", at.display()));
+    mount_point::clear_dead(at).map_err(Failure::failed)?;
+    match std::fs::metadata(at).map_err(fail)?.is_dir() {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!("cannot mount at {}: it is no directory", at.display()))),
+    }
+}
+
+/// One log per mount point: `/var/log/sheen/mnt-sheen.log` for `/mnt/sheen`.
+fn log_path(at: &Path) -> PathBuf {
+    let name = at.to_string_lossy().trim_matches('/').replace('/', "-");
+    Path::new(LOG_DIR).join(format!("{name}.log"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sloppy_drops_only_what_is_unknown() {
+        let words = ["ro,bogus".to_owned(), "noatime".to_owned()];
+        assert_eq!(options(&words, true).unwrap().to_string(), "ro");
+        let error = options(&words, false).unwrap_err();
+        assert_eq!(error.exit(), Exit::Usage);
+        assert!(error.to_string().contains("\"bogus\""));
+        assert!(options(&["log".to_owned()], true).is_err(), "a known option without its value stays an error");
+    }
+
+    #[test]
+    fn logs_are_named_for_the_mount_point() {
+        assert_eq!(log_path(Path::new("/mnt/sheen")), Path::new("/var/log/sheen/mnt-sheen.log"));
+    }
+}

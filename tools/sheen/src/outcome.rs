@@ -1,0 +1,67 @@
+//! How a command ends: exit code and one sentence.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Exit codes, the same for every command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// The answer is no: not found, not up.
+    No = 1,
+    /// Failed.
+    Failed = 2,
+    /// Wrong usage.
+    Usage = 64,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It was asked for something that makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// It was asked for nothing, and help was shown.
+    #[error("nothing was asked for")]
+    UsageShown,
+    /// What it was asked about is not there.
+    #[error("{0}")]
+    No(String),
+    /// It could not do it. The sentence says what, why and, if that helps, what next.
+    #[error("{0}")]
+    Failed(String),
+    /// Help or version was asked for and printed. Not an error.
+    #[error("help was printed")]
+    Helped,
+    /// Whoever reads our output has enough. Not an error.
+    #[error("the reader closed the pipe")]
+    PipeClosed,
+}
+
+impl Failure {
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Usage(_) | Failure::UsageShown => Exit::Usage,
+            Failure::No(_) => Exit::No,
+            Failure::Failed(_) => Exit::Failed,
+            Failure::Helped | Failure::PipeClosed => Exit::Done,
+        }
+    }
+
+    /// From an error whose text is already a whole sentence.
+    pub fn failed(error: impl Error) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
+/// What a command answers.
+pub type Outcome = Result<Exit, Failure>;

@@ -1,0 +1,91 @@
+//! `sheen serve`: the foreground process behind `up`, or one started by hand or by systemd for some targets.
+
+use crate::cli::ServeArgs;
+use crate::outcome::{Exit, Failure, Outcome};
+use crate::up::{absolute, take};
+use node::announce::{Announce, Event, Lines, Silent};
+use node::format;
+use node::home::Home;
+use node::lifecycle;
+use node::settings::Settings;
+use std::io;
+
+/// Serves until told to stop.
+pub fn run(args: &ServeArgs) -> Outcome {
+    crate::log::start();
+    if !args.announce {
+        serve(args, Box::new(Silent))?;
+        return Ok(Exit::Done);
+    }
+    // A terminal's Ctrl-C or hang-up is for the starter, not for us.
+    rustix::process::setsid().map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
+    match serve(args, Box::new(Starter)) {
+        Ok(()) => Ok(Exit::Done),
+        Err(failure) => {
+            Starter.event(Event::Failed { reason: failure.to_string() });
+            Err(failure)
+        }
+    }
+}
+
+fn serve(args: &ServeArgs, announce: Box<dyn Announce>) -> Result<(), Failure> {
+    let (home, settings) = settings(args)?;
+    let guard = take(&home)?;
+    lifecycle::run(settings, Some(guard), announce).map_err(Failure::failed)
+}
+
+/// Settings from the home, or from the targets and the flags. Flags win.
+fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
+    let dirs = args.dirs.iter().map(|d| absolute(d)).collect::<Result<Vec<_>, _>>()?;
+    let home = Home::new(&dirs[0]);
+    let mut settings = Settings::default();
+    if let ([dir], true) = (&dirs[..], home.settings_path().exists() && !format::is_target(&dirs[0])) {
+        settings = Settings::read(&Home::new(dir)).map_err(Failure::failed)?;
+    } else {
+        for dir in dirs {
+            if !format::is_target(&dir) {
+                return Err(Failure::Failed(format!(
+                    "{} holds no target: make one with mkfs.sheen, or a whole file system with `sheen up`",
+                    dir.display()
+                )));
+            }
+            // mkfs.sheen --mgsnode left them there.
+            let own = Home::new(&dir);
+            if own.settings_path().exists() {
+                let before = Settings::read(&own).map_err(Failure::failed)?;
+                settings.mgs.extend(before.mgs.iter().filter(|nid| !settings.mgs.contains(nid)).collect::<Vec<_>>());
+            }
+            settings.targets.push(dir);
+        }
+    }
+    if !args.mgsnode.is_empty() {
+        settings.mgs = args.mgsnode.clone();
+    }
+    settings.listen = args.listen.unwrap_or(settings.listen);
+    settings.stripe_count = args.stripe_count.unwrap_or(settings.stripe_count);
+    settings.ost_bytes = args.ost_size.map(|s| s.0).or(settings.ost_bytes);
+    settings.check().map_err(Failure::failed)?;
+    Ok((home, settings))
+}
+
+/// The process that started us and reads our standard output.
+pub struct Starter;
+
+impl Announce for Starter {
+    fn event(&mut self, event: Event) {
+        let last = !matches!(event, Event::Step { .. });
+        Lines(io::stdout()).event(event);
+        if last {
+            close_stdout();
+        }
+    }
+}
+
+/// The starter waits for the end of our output; later words of ours are for nobody.
+fn close_stdout() {
+    let null = std::fs::File::options().write(true).open("/dev/null");
+    match null.and_then(|f| Ok(rustix::stdio::dup2_stdout(f)?)) {
+        Ok(()) => {}
+        Err(error) => tracing::warn!(%error, "cannot close standard output"),
+    }
+}

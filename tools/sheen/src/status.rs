@@ -1,0 +1,207 @@
+//! `sheen status`: a calm table for people, JSON for scripts.
+
+use crate::cli::StatusArgs;
+use crate::outcome::{Exit, Failure, Outcome};
+use crate::output;
+use crate::units::Size;
+use node::control::{self, Answer, ControlError, Request};
+use node::home::Home;
+use node::status::{NodeState, NodeStatus, Space};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+use tabled::builder::Builder;
+use tabled::settings::Style;
+
+/// Shows the node of a home.
+pub fn run(args: &StatusArgs) -> Outcome {
+    let home = existing_home(&args.dir)?;
+    let status = match control::ask(&home, Request::Status) {
+        Ok((Answer::Status(status), _)) => status,
+        Ok((other, _)) => return Err(Failure::Failed(format!("the node answers something else: {other:?}"))),
+        Err(ControlError::NotUp(_)) if !home.is_taken().map_err(|e| unusable(&home, &e))? => {
+            if args.json {
+                output::json(&json!({ "home": home.dir(), "state": NodeState::Down }))?;
+            } else {
+                output::data(&format!("{}: down\n", home.dir().display()))?;
+            }
+            return Ok(Exit::No);
+        }
+        Err(ControlError::NotUp(_)) => {
+            return Err(Failure::Failed(format!(
+                "the node in {} runs but does not answer yet: try again in a moment",
+                home.dir().display()
+            )));
+        }
+        Err(e) => return Err(Failure::failed(e)),
+    };
+    if args.json {
+        output::json(&status)?;
+    } else {
+        output::data(&table(&status))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The home at `dir`, if there is one.
+///
+/// # Errors
+/// There is no such directory, or nothing of SheenFS in it.
+pub fn existing_home(dir: &Path) -> Result<Home, Failure> {
+    let dir =
+        std::path::absolute(dir).map_err(|e| Failure::Usage(format!("{} is no usable path: {e}", dir.display())))?;
+    match std::fs::metadata(&dir) {
+        Ok(m) if !m.is_dir() => return Err(Failure::No(format!("{} is no directory", dir.display()))),
+        Err(e) => return Err(Failure::No(format!("cannot look into {}: {e}", dir.display()))),
+        Ok(_) => {}
+    }
+    let home = Home::new(dir);
+    if !home.exists() {
+        return Err(Failure::No(format!(
+            "{} is no home of a SheenFS node: name the directory that was given to `sheen up` or `sheen serve`",
+            home.dir().display()
+        )));
+    }
+    Ok(home)
+}
+
+/// The sentence for a home whose run-time files cannot be used.
+pub fn unusable(home: &Home, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("cannot use {}: {error}", home.run_dir().display()))
+}
+
+fn table(status: &NodeStatus) -> String {
+    let mut text = String::new();
+    let state = serde_json::to_value(status.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+    let up = uptime(Duration::from_secs(status.uptime_seconds));
+    let _ = writeln!(text, "{}: {state} for {up}, process {}, sheen {}", status.home, status.pid, status.version);
+    let _ = writeln!(text, "file system {} at {}", status.fsname, status.nids.join(" "));
+    if !status.targets.is_empty() {
+        let mut rows = Builder::default();
+        rows.push_record(["TARGET", "SIZE", "USED", "AVAILABLE", "USE%", "FILES", "DIRECTORY"]);
+        for t in &status.targets {
+            let [size, used, available, percent, files] = cells(t.space);
+            rows.push_record([&t.name, &size, &used, &available, &percent, &files, &t.dir]);
+        }
+        text.push_str(&section(rows));
+    }
+    if !status.mounts.is_empty() {
+        let mut rows = Builder::default();
+        rows.push_record(["MOUNT", "SOURCE", "OPTIONS", "STATE"]);
+        for m in &status.mounts {
+            let state = if m.mounted { "mounted" } else { "gone" };
+            rows.push_record([m.at.as_str(), &m.source, &m.options, state]);
+        }
+        text.push_str(&section(rows));
+    }
+    if !status.clients.is_empty() {
+        let mut rows = Builder::default();
+        rows.push_record(["CLIENT", "NID"]);
+        for c in &status.clients {
+            rows.push_record([&c.description, &c.nid]);
+        }
+        text.push_str(&section(rows));
+    }
+    for trouble in &status.trouble {
+        let _ = writeln!(text, "\ntrouble: {trouble}");
+    }
+    text
+}
+
+fn section(rows: Builder) -> String {
+    let mut table = rows.build();
+    table.with(Style::blank());
+    let lines: Vec<String> = table.to_string().lines().map(|l| l.trim_end().to_owned()).collect();
+    format!("\n{}\n", lines.join("\n"))
+}
+
+fn cells(space: Option<Space>) -> [String; 5] {
+    let Some(space) = space else { return ["-".into(), "-".into(), "-".into(), "-".into(), "-".into()] };
+    let used = space.bytes_total.saturating_sub(space.bytes_free);
+    let percent = (used as u128 * 100).div_ceil(u128::from(space.bytes_total.max(1)));
+    [
+        Size(space.bytes_total).to_string(),
+        Size(used).to_string(),
+        Size(space.bytes_available).to_string(),
+        format!("{percent}%"),
+        space.files_total.saturating_sub(space.files_free).to_string(),
+    ]
+}
+
+fn uptime(time: Duration) -> String {
+    let s = time.as_secs();
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min", s / 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::status::{ClientStatus, MountStatus, TargetStatus};
+
+    fn sample() -> NodeStatus {
+        let space = Space {
+            bytes_total: 100 << 30,
+            bytes_free: 75 << 30,
+            bytes_available: 70 << 30,
+            files_total: 1000,
+            files_free: 990,
+        };
+        let target = |name: &str, kind: &str, space| TargetStatus {
+            name: name.into(),
+            kind: kind.into(),
+            dir: format!("/h/{kind}"),
+            space,
+        };
+        NodeStatus {
+            home: "/h".into(),
+            state: NodeState::Up,
+            pid: 42,
+            version: "0.1.0".into(),
+            uptime_seconds: 3700,
+            fsname: "sheen".into(),
+            nids: vec!["0@lo".into(), "127.0.0.1@tcp".into()],
+            listen: Some("127.0.0.1:988".into()),
+            targets: vec![target("MGS", "mgt", None), target("sheen-OST0000", "ost", Some(space))],
+            mounts: vec![MountStatus {
+                at: "/h/mnt".into(),
+                source: "0@lo:/sheen".into(),
+                options: "rw".into(),
+                mounted: true,
+            }],
+            clients: vec![ClientStatus { description: "host:/h/mnt".into(), nid: "0@lo".into() }],
+            trouble: vec!["sheen-OST0001 does not answer".into()],
+        }
+    }
+
+    /// `SHEEN_BLESS=1 cargo test` writes the file; a person reads the difference.
+    fn golden(name: &str, text: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        if std::env::var_os("SHEEN_BLESS").is_some() {
+            std::fs::write(&path, text).unwrap();
+        }
+        assert_eq!(text, std::fs::read_to_string(&path).unwrap(), "{name}");
+    }
+
+    #[test]
+    fn people_get_a_table() {
+        golden("status.txt", &table(&sample()));
+    }
+
+    #[test]
+    fn json_keys_are_stable() {
+        golden("status.json", &serde_json::to_string_pretty(&sample()).unwrap());
+    }
+
+    #[test]
+    fn times_are_short() {
+        for (s, text) in [(5, "5 s"), (65, "1 min"), (7_260, "2 h 1 min"), (90_000, "1 d 1 h")] {
+            assert_eq!(uptime(Duration::from_secs(s)), text);
+        }
+    }
+}

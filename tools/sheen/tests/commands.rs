@@ -1,0 +1,181 @@
+//! What a person sees who types: help texts (golden), wrong usage, missing things. No root, no mount needed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn sheen(args: &[&str]) -> Output {
+    called_as("sheen", args)
+}
+
+/// Runs the binary under another name.
+fn called_as(name: &str, args: &[&str]) -> Output {
+    use std::os::unix::process::CommandExt;
+    Command::new(env!("CARGO_BIN_EXE_sheen"))
+        .arg0(name)
+        .args(args)
+        .stdin(Stdio::null())
+        .env_remove("COLUMNS")
+        .output()
+        .expect("the binary runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// Fails with this code and one sentence that has these words; standard output stays empty.
+fn refused(output: &Output, code: i32, words: &[&str]) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert_eq!(stdout(output), "", "talk belongs on standard error");
+    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
+    for word in words {
+        assert!(said.contains(word), "no {word:?} in: {said}");
+    }
+}
+
+/// `SHEEN_BLESS=1 cargo test` writes the files; a person reads the difference.
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("SHEEN_BLESS").is_some() {
+        fs::write(&path, text).expect("write the golden file");
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    assert_eq!(text, expected, "{name} changed; if it should, run with SHEEN_BLESS=1 and commit");
+}
+
+#[test]
+fn help_is_what_was_agreed() {
+    let top = sheen(&["--help"]);
+    assert_eq!(top.status.code(), Some(0));
+    assert_eq!(stderr(&top), "");
+    golden("help.txt", &stdout(&top));
+    for command in ["up", "down", "status", "serve", "mkfs", "mount", "completion", "man"] {
+        let help = sheen(&[command, "--help"]);
+        assert_eq!(help.status.code(), Some(0), "{command}");
+        golden(&format!("help-{command}.txt"), &stdout(&help));
+    }
+}
+
+#[test]
+fn a_link_plays_the_program_of_its_name() {
+    for name in ["mkfs.sheen", "mount.sheen"] {
+        let help = called_as(&format!("/sbin/{name}"), &["--help"]);
+        assert_eq!(help.status.code(), Some(0));
+        assert!(stdout(&help).contains(&format!("Usage: {name}")), "{}", stdout(&help));
+        refused(&called_as(name, &["--bogus"]), 64, &[name, "--bogus"]);
+    }
+    assert!(stdout(&sheen(&["mkfs.sheen", "--help"])).contains("--mgsnode"));
+    assert!(stdout(&called_as("mount.sheen", &["--version"])).starts_with("mount.sheen 0."));
+}
+
+#[test]
+fn wrong_usage_is_64_and_one_sentence() {
+    for (args, words) in [
+        (&["--no-such-flag"][..], &["--no-such-flag"][..]),
+        (&["no-such-command"], &["no-such-command"]),
+        (&["up", "--ots", "1"], &["--ots", "--osts", "sheen up --help"]),
+        (&["up", "--osts", "0"], &["0", "1..=4096"]),
+        (&["up", "--osts", "many"], &["many"]),
+        (&["up", "--listen", "here"], &["\"here\"", "127.0.0.1:988"]),
+        (&["up", "--listen", "0.0.0.0:988", "/nonexistent/x"], &["0.0.0.0:988", "others can reach"]),
+        (&["up", "--fsname", "much-too-long"], &["\"much-too-long\"", "1 to 8"]),
+        (&["up", "--ost-size", "huge"], &["\"huge\"", "64M"]),
+        (&["up", "--ost-size", "1M", "/nonexistent/x"], &["ost_bytes"]),
+        (&["up", "a", "b"], &["'b'"]),
+        (&["down", "--timeout", "5"], &["\"5\"", "5s"]),
+        (&["serve"], &["DIR"]),
+        (&["mkfs", "/tmp/x"], &["--mgs", "--mdt", "--ost"]),
+        (&["mkfs", "--mdt", "--ost", "/tmp/x"], &["--mdt", "--ost"]),
+        (&["mkfs", "--ost", "--mgsnode", "10.0.0.1", "/tmp/x"], &["\"10.0.0.1\" is no NID"]),
+        (&["mkfs", "--mgs", "--index", "1", "/tmp/x"], &["--index"]),
+        (&["mount", "/dev/sda1", "/mnt"], &["\"/dev/sda1\" names no file system"]),
+        (&["mount", "10.0.0.1@tcp:/sheen", "/mnt", "-o", "ro,bogus"], &["\"bogus\"", "nosuid"]),
+        (&["completion", "tcsh"], &["tcsh", "bash"]),
+    ] {
+        refused(&sheen(args), 64, words);
+    }
+}
+
+#[test]
+fn folders_without_a_node_say_so() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_str().expect("UTF-8");
+    refused(&sheen(&["status", path]), 1, &[path, "no home"]);
+    refused(&sheen(&["down", path]), 1, &[path, "no home"]);
+    refused(&sheen(&["status", "/nonexistent/x"]), 1, &["/nonexistent/x", "No such file"]);
+    let file = dir.path().join("file");
+    fs::write(&file, "x").expect("write");
+    let file = file.to_str().expect("UTF-8");
+    refused(&sheen(&["status", file]), 1, &["is no directory"]);
+    refused(&sheen(&["up", file]), 2, &[file, "is no directory"]);
+}
+
+#[test]
+fn serving_nothing_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_str().expect("UTF-8");
+    refused(&sheen(&["serve", path]), 2, &[path, "holds no target", "mkfs.sheen"]);
+    assert_eq!(fs::read_dir(path).expect("list").count(), 0, "nothing was left there");
+}
+
+#[test]
+fn a_home_that_is_down_is_known() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("node.toml"), "targets = [\"mgt\"]\n").expect("write");
+    let path = dir.path().to_str().expect("UTF-8");
+    let status = sheen(&["status", path]);
+    assert_eq!((status.status.code(), stdout(&status)), (Some(1), format!("{path}: down\n")));
+    let json: serde_json::Value = serde_json::from_slice(&sheen(&["status", path, "--json"]).stdout).expect("JSON");
+    assert_eq!(json, serde_json::json!({ "home": path, "state": "down" }));
+    let down = sheen(&["down", path]);
+    assert_eq!(down.status.code(), Some(0));
+    assert!(stderr(&down).contains("not up"), "{}", stderr(&down));
+}
+
+#[test]
+fn broken_settings_are_explained() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("node.toml"), "targets = [\"mgt\"]\nosts = 3\n").expect("write");
+    let path = dir.path().to_str().expect("UTF-8");
+    refused(&sheen(&["up", path]), 2, &["node.toml", "unknown field `osts`"]);
+    refused(&sheen(&["serve", path]), 2, &["node.toml", "unknown field `osts`"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    // /proc refuses even root.
+    refused(&sheen(&["up", "/proc/sheen"]), 2, &["/proc/sheen"]);
+}
+
+#[test]
+fn man_pages_and_completion_are_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pages: PathBuf = dir.path().join("man8");
+    let output = sheen(&["man", pages.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let listed = stdout(&output);
+    assert!(listed.lines().all(|l| Path::new(l).is_file()), "{listed}");
+    assert!(listed.lines().any(|l| Path::new(l).file_name() == Some(OsStr::new("mount.sheen.8"))));
+    assert!(stdout(&sheen(&["completion", "bash"])).contains("complete -F _sheen"));
+    refused(&sheen(&["man", "/proc/nowhere"]), 2, &["/proc/nowhere"]);
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sheen"))
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+}
