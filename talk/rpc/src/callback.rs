@@ -2,25 +2,100 @@
 
 use crate::error::RpcError;
 use crate::import::Callbacks;
+use crate::inbound::seal;
 use crate::service::Export;
-use std::sync::Arc;
+use futures_util::future::{Either, select};
+use lnet::error::LinkError;
+use lnet::link::Link;
+use lnet::payload::{Frame, Payload};
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use types::credentials::Credentials;
 use types::errno::Errno;
+use types::limits::LEASE;
+use types::session::{Transno, Xid};
 use wire::client::{ClientOp, ClientReply};
+use wire::codec::{decode_reply, encode_request};
+use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
+use wire::message::{Op, OpReply, Request};
 
 /// How a client is reached.
 #[derive(Clone)]
 pub(crate) enum Road {
     /// It lives in this process.
     Local(Option<Arc<dyn Callbacks>>),
+    /// Over this link, as long as it lives.
+    Link(Weak<Link>),
 }
 
 /// Asks and waits.
 pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, RpcError> {
-    if export.is_gone() {
-        return Err(RpcError::Evicted { target: export.target() });
+    let evicted = || RpcError::Evicted { target: export.target() };
+    let mut payload = None;
+    loop {
+        // Before the road is looked at: a change after that is not missed.
+        let mut renewals = export.renewals();
+        if export.is_gone() {
+            return Err(evicted());
+        }
+        let link = match export.road() {
+            Road::Local(Some(callbacks)) => return Ok(callbacks.callback(op).await?),
+            Road::Local(None) => return Err(RpcError::Errno(Errno::EOPNOTSUPP)),
+            Road::Link(link) => link.upgrade().filter(|link| link.is_open()),
+        };
+        if let Some(link) = link {
+            let payload = payload.get_or_insert_with(|| question(export, &op)).clone();
+            let ended = pin!(renewals.wait_for(|_| export.is_gone()));
+            match select(pin!(link.request(payload, Some(LEASE))), ended).await {
+                Either::Right(_) => return Err(evicted()),
+                Either::Left((Ok(frame), _)) => return understand(export, &link, &frame),
+                Either::Left((Err(LinkError::NoAnswer { seconds, .. }), _)) => {
+                    return Err(RpcError::Timeout { target: export.target(), seconds });
+                }
+                Either::Left((Err(LinkError::Shutdown), _)) => return Err(RpcError::Shutdown),
+                Either::Left((Err(why), _)) => {
+                    tracing::debug!(client = %export.client(), %why, "callback will be sent again");
+                }
+            }
+            // The link may have been replaced while we asked: only if it is still the same, wait.
+            if matches!(export.road(), Road::Link(now) if !std::ptr::eq(now.as_ptr(), Arc::as_ptr(&link))) {
+                continue;
+            }
+        }
+        // The client comes back, or its lease ends and the session with it. An error: the export itself is going.
+        if renewals.changed().await.is_err() {
+            return Err(evicted());
+        }
     }
-    match export.road() {
-        Road::Local(Some(callbacks)) => Ok(callbacks.callback(op).await?),
-        Road::Local(None) => Err(RpcError::Errno(Errno::EOPNOTSUPP)),
+}
+
+fn question(export: &Export, op: &ClientOp) -> Payload {
+    let request = Request {
+        target: export.target(),
+        xid: Xid(0),
+        xid_known: Xid(0),
+        resent: false,
+        replay: Transno(0),
+        credentials: Credentials::root(),
+        ops: vec![Op::Client(op.clone())],
+    };
+    seal(Envelope { client: export.client(), ..Envelope::default() }, encode_request(&request))
+}
+
+fn understand(export: &Export, link: &Link, frame: &Frame) -> Result<ClientReply, RpcError> {
+    let bad = |reason: String| RpcError::BadMessage { nid: link.nid(), reason };
+    let envelope = Envelope::decode(&frame.body).map_err(|e| bad(e.to_string()))?;
+    match envelope.refusal {
+        None => {}
+        Some(Refusal::NoSession) => return Err(RpcError::Evicted { target: export.target() }),
+        Some(Refusal::Errno(errno)) => return Err(RpcError::Errno(errno)),
+        Some(other) => return Err(bad(format!("refuses a callback: {other:?}"))),
+    }
+    let mut reply =
+        decode_reply(frame.body.slice(ENVELOPE_BYTES..), frame.bulk.clone()).map_err(|e| bad(e.to_string()))?;
+    match reply.results.pop() {
+        Some(Ok(OpReply::Client(answer))) if reply.results.is_empty() => Ok(answer),
+        Some(Err(errno)) => Err(RpcError::Errno(errno)),
+        _ => Err(bad("answers a callback with something else".to_owned())),
     }
 }

@@ -15,9 +15,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
-use types::limits::REQUEST_TIMEOUT;
 use types::nid::Nid;
-use wire::message::{ConnectRequest, VERSION_MAX, VERSION_MIN};
+use wire::message::{ConnectReply, ConnectRequest, VERSION_MAX, VERSION_MIN};
 
 /// Pause after the first failed attempt; doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(25);
@@ -27,7 +26,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(400);
 impl Import {
     /// Waits for a session; makes one if nobody does.
     pub(crate) async fn connect(&self) -> Result<(), RpcError> {
-        let deadline = self.rpc.env().clock.now() + REQUEST_TIMEOUT;
+        self.connect_until(self.rpc.env().clock.now() + self.rpc.timings().request_timeout).await
+    }
+
+    /// As above, until a point in time.
+    pub(crate) async fn connect_until(&self, deadline: Monotonic) -> Result<(), RpcError> {
         loop {
             if self.rpc.is_stopping() {
                 return Err(RpcError::Shutdown);
@@ -50,7 +53,8 @@ impl Import {
             let left = deadline.saturating_sub(self.rpc.env().clock.now());
             let timeout = self.rpc.env().clock.sleep(left);
             if let Either::Right(_) = select(pin!(attempts.changed()), timeout).await {
-                return Err(RpcError::Timeout { target: self.target, seconds: REQUEST_TIMEOUT.as_secs() });
+                let seconds = self.rpc.timings().request_timeout.as_secs();
+                return Err(RpcError::Timeout { target: self.target, seconds });
             }
             let link = self.link.lock();
             match &link.error {
@@ -81,10 +85,8 @@ impl Import {
                 ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
             },
         )?;
-        let boot = connected.reply.boot;
         let session = Session::Local(Arc::new(LocalSession { served: served.clone(), export: connected.export }));
-        self.enter_session(session, boot, connected.reply.last_committed);
-        self.tell_restart(boot_before, boot, connected.new);
+        self.enter_session(session, &connected.reply, connected.new);
         Ok(())
     }
 
@@ -129,32 +131,42 @@ impl Import {
         self.attempts.send_modify(|count| *count += 1);
     }
 
-    async fn attempt_at(&self, nid: Nid, _boot: u64) -> Result<(), RpcError> {
-        match self.rpc.served().get(self.target) {
-            Some(served) => self.connect_local(&served),
-            None => Err(RpcError::NoTarget { nid, target: self.target }),
+    async fn attempt_at(&self, nid: Nid, boot: u64) -> Result<(), RpcError> {
+        match (self.rpc.served().get(self.target), nid) {
+            (Some(served), _) => self.connect_local(&served),
+            (None, Nid::Loopback) => Err(RpcError::NoTarget { nid, target: self.target }),
+            (None, Nid::Tcp(_)) => self.connect_remote(nid, boot).await,
         }
     }
 
-    pub(crate) fn enter_session(&self, session: Session, boot: u64, last_committed: types::session::Transno) {
-        self.learn_committed(last_committed);
-        let mut link = self.link.lock();
-        link.session = Some(session);
-        link.state = ImportState::Full;
-        link.boot = boot;
-        link.error = None;
-        link.pause = Duration::ZERO;
-        link.not_before = Monotonic::ZERO;
+    /// The session is made. Tells the owner if the target lost an earlier one.
+    pub(crate) fn enter_session(&self, session: Session, connected: &ConnectReply, new: bool) {
+        self.learn_committed(connected.last_committed);
+        let boot_before = {
+            let mut link = self.link.lock();
+            link.session = Some(session);
+            link.state = ImportState::Full;
+            link.error = None;
+            link.pause = Duration::ZERO;
+            link.not_before = Monotonic::ZERO;
+            let before = std::mem::replace(&mut link.boot, connected.boot);
+            if new && before == connected.boot && before != 0 {
+                link.evictions += 1;
+            }
+            before
+        };
+        self.tell_restart(boot_before, connected.boot, new);
     }
 }
 
 /// Errors that trying again does not cure.
 fn is_final(error: &RpcError) -> bool {
     match error {
-        RpcError::Version { .. } | RpcError::Cluster { .. } | RpcError::BadMessage { .. } | RpcError::Shutdown => true,
+        RpcError::Version { .. } | RpcError::Cluster { .. } | RpcError::Shutdown => true,
         RpcError::Refused { errno, .. } => *errno != Errno::EAGAIN && *errno != Errno::EBUSY,
         RpcError::Unreachable { .. }
         | RpcError::NoTarget { .. }
+        | RpcError::BadMessage { .. }
         | RpcError::Evicted { .. }
         | RpcError::Timeout { .. }
         | RpcError::Listen { .. }

@@ -6,17 +6,22 @@
 
 use crate::Rpc;
 use crate::error::RpcError;
+use crate::pinger::Pinging;
+use crate::remote::{Outcome, RemoteSession, ask_of};
 use crate::served::Served;
 use crate::service::{Export, Gone};
-use crate::xids::Xids;
+use crate::weight;
+use crate::xids::{Ticket, Xids};
 use env::BoxFuture;
 use env::clock::Monotonic;
+use lnet::peer::Ask;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::limits::CONNECT_TIMEOUT;
 use types::nid::Nid;
 use types::session::{ClientUuid, Transno};
 use types::target::TargetName;
@@ -61,6 +66,7 @@ pub struct Import {
     /// Counts attempts to connect that ended, so that callers can wait for the next one.
     pub(crate) attempts: watch::Sender<u64>,
     hooks: Mutex<Vec<OnRestart>>,
+    pub(crate) pinging: Pinging,
 }
 
 /// What the small lock holds.
@@ -70,6 +76,8 @@ pub(crate) struct LinkState {
     pub(crate) session: Option<Session>,
     /// Boot number of the target at the last session; 0 = there was none.
     pub(crate) boot: u64,
+    /// How often the target forgot us without a restart.
+    pub(crate) evictions: u64,
     /// Why the last attempt to connect failed.
     pub(crate) error: Option<RpcError>,
     /// Pause before the next attempt, and when it may start.
@@ -82,12 +90,20 @@ pub(crate) struct LinkState {
 pub(crate) enum Session {
     /// The target lives in this process.
     Local(Arc<LocalSession>),
+    /// It is at a peer.
+    Remote(Arc<RemoteSession>),
 }
 
 /// The target and its record of us.
 pub(crate) struct LocalSession {
     pub(crate) served: Arc<Served>,
     pub(crate) export: Arc<Export>,
+}
+
+impl LocalSession {
+    fn handle(&self, request: Request) -> BoxFuture<'static, Reply> {
+        self.served.service.clone().handle(self.export.clone(), request)
+    }
 }
 
 impl Import {
@@ -114,12 +130,14 @@ impl Import {
                 state: ImportState::Disconn,
                 session: None,
                 boot: 0,
+                evictions: 0,
                 error: None,
                 pause: std::time::Duration::ZERO,
                 not_before: Monotonic::ZERO,
             }),
             attempts: watch::Sender::new(0),
             hooks: Mutex::default(),
+            pinging: Pinging::default(),
         })
     }
 
@@ -158,18 +176,90 @@ impl Import {
     /// # Errors
     /// Only if the request as a whole got no answer; results of single operations are inside.
     pub async fn call(&self, credentials: &Credentials, ops: Vec<Op>) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
-        loop {
-            let session = self.link.lock().session.clone();
-            match session {
-                Some(Session::Local(local)) => {
-                    if !local.export.is_gone() {
-                        return self.call_local(&local, credentials, ops).await;
-                    }
-                    self.lost_local(&local);
-                }
-                None => self.connect().await?,
+        match self.live_session() {
+            Some(Session::Local(local)) => {
+                let count = ops.len();
+                let ticket = self.xids.begin(false);
+                let request = self.request(credentials, ops, &ticket);
+                self.learn(local.handle(request).await, count)
             }
+            // Apart, so that the future of the short road stays small.
+            session => Box::pin(self.call_anywhere(session, credentials, ops)).await,
         }
+    }
+
+    /// The long road: over the network, or to a session that must be made first. Goes on until the request is
+    /// answered, the time is up, or it makes no sense any more.
+    async fn call_anywhere(
+        &self,
+        mut session: Option<Session>,
+        credentials: &Credentials,
+        ops: Vec<Op>,
+    ) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+        let clock = &self.rpc.env().clock;
+        let count = ops.len();
+        let waits = weight::waits(&ops);
+        let ticket = self.xids.begin(waits);
+        let mut request = self.request(credentials, ops, &ticket);
+        let timeout = self.rpc.timings().request_timeout;
+        let ask = ask_of(&request.ops, timeout);
+        let mut deadline = clock.now() + timeout;
+        // Evictions when it was sent first.
+        let mut sent_at: Option<u64> = None;
+        loop {
+            match session {
+                None => self.connect_until(deadline).await?,
+                Some(Session::Local(local)) => return self.learn(local.handle(request).await, count),
+                Some(Session::Remote(remote)) => {
+                    let evictions = *sent_at.get_or_insert_with(|| self.link.lock().evictions);
+                    if self.link.lock().evictions != evictions {
+                        return Err(RpcError::Evicted { target: self.target });
+                    }
+                    match remote.exchange(self, &request, ask, waits).await {
+                        Outcome::Reply(reply) => return self.learn(reply, count),
+                        Outcome::Failed(error) => return Err(error),
+                        Outcome::Lost => {
+                            self.lost_remote(&remote);
+                            request.resent = true;
+                            if waits {
+                                // It may have waited for hours: the time to reconnect counts from now.
+                                deadline = clock.now() + timeout;
+                            }
+                        }
+                    }
+                }
+            }
+            session = self.live_session();
+        }
+    }
+
+    fn request(&self, credentials: &Credentials, ops: Vec<Op>, ticket: &Ticket<'_>) -> Request {
+        Request {
+            target: self.target,
+            xid: ticket.xid,
+            xid_known: ticket.known,
+            resent: false,
+            replay: Transno(0),
+            credentials: credentials.clone(),
+            ops,
+        }
+    }
+
+    /// The session, unless its end is known already.
+    fn live_session(&self) -> Option<Session> {
+        let mut link = self.link.lock();
+        let live = match &link.session {
+            Some(Session::Local(local)) => !local.export.is_gone(),
+            Some(Session::Remote(remote)) => remote.peer.is_open(),
+            None => false,
+        };
+        if live {
+            return link.session.clone();
+        }
+        if link.session.take().is_some() {
+            link.state = ImportState::Disconn;
+        }
+        None
     }
 
     /// One operation, one result.
@@ -194,29 +284,16 @@ impl Import {
         };
         match session {
             Some(Session::Local(local)) => local.served.end(&local.export, Gone::Disconnected),
+            Some(Session::Remote(remote)) => {
+                let request = self.request_of(self.xids.begin(true).xid, vec![Op::Disconnect]);
+                let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true };
+                if let Outcome::Failed(error) = remote.exchange(self, &request, ask, false).await {
+                    // Its lease will end the session.
+                    tracing::info!(target = %self.target, %error, "disconnect was not answered");
+                }
+            }
             None => {}
         }
-    }
-
-    async fn call_local(
-        &self,
-        local: &LocalSession,
-        credentials: &Credentials,
-        ops: Vec<Op>,
-    ) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
-        let count = ops.len();
-        let ticket = self.xids.begin(false);
-        let request = Request {
-            target: self.target,
-            xid: ticket.xid,
-            xid_known: ticket.known,
-            resent: false,
-            replay: Transno(0),
-            credentials: credentials.clone(),
-            ops,
-        };
-        let reply = local.served.service.clone().handle(local.export.clone(), request).await;
-        self.learn(reply, count)
     }
 
     /// Takes from a reply what concerns the session.
@@ -237,12 +314,23 @@ impl Import {
         RpcError::BadMessage { nid, reason: format!("{found} results for {wanted} operations") }
     }
 
-    fn lost_local(&self, local: &Arc<LocalSession>) {
+    /// This session is over, if it is still the current one.
+    pub(crate) fn lost_remote(&self, lost: &Arc<RemoteSession>) {
         let mut link = self.link.lock();
-        if matches!(&link.session, Some(Session::Local(current)) if Arc::ptr_eq(current, local)) {
+        if matches!(&link.session, Some(Session::Remote(current)) if Arc::ptr_eq(current, lost)) {
             link.session = None;
             link.state = ImportState::Disconn;
         }
+    }
+
+    /// The session, and whether there ever was one.
+    pub(crate) fn session_and_history(&self) -> (Option<Session>, bool) {
+        let link = self.link.lock();
+        (link.session.clone(), link.boot != 0)
+    }
+
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.link.lock().state == ImportState::Connecting
     }
 
     /// Tells the owner that the target lost our session, if it did.

@@ -9,17 +9,33 @@ mod callback;
 mod connect;
 pub mod error;
 pub mod import;
+mod inbound;
+mod lease;
+mod pinger;
+mod remote;
+mod reply_cache;
 mod served;
 pub mod service;
+mod weight;
 mod xids;
 
 use env::Env;
+use error::RpcError;
+use futures_util::future::join_all;
+use import::Import;
+use inbound::Inbound;
+use lnet::fault::Faults;
+use lnet::node::Lnet;
 use parking_lot::Mutex;
 use served::ServedTargets;
-use service::Service;
+use service::{Gone, Service};
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+use types::limits::{LEASE, PING_INTERVAL, REQUEST_TIMEOUT};
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
 use types::target::TargetName;
@@ -33,35 +49,68 @@ pub struct RpcConfig {
     pub checksums: bool,
 }
 
+/// The times of the conversation. The defaults are those of `types::limits`; tests shorten them.
+#[derive(Clone, Copy, Debug)]
+pub struct Timings {
+    /// An idle session is pinged at this interval.
+    pub ping_interval: Duration,
+    /// A client unheard of for this long is evicted.
+    pub lease: Duration,
+    /// A request without an answer for this long fails.
+    pub request_timeout: Duration,
+}
+
+impl Default for Timings {
+    fn default() -> Timings {
+        Timings { ping_interval: PING_INTERVAL, lease: LEASE, request_timeout: REQUEST_TIMEOUT }
+    }
+}
+
+type ImportKey = (TargetName, ClientUuid);
+
 /// Messaging of one process.
 pub struct Rpc {
     env: Env,
     cluster: Mutex<ClusterId>,
+    timings: Timings,
+    lnet: Lnet,
     served: ServedTargets,
-    imports: Mutex<Vec<Weak<import::Import>>>,
-    stopping: AtomicBool,
+    imports: Mutex<HashMap<ImportKey, Weak<Import>, foldhash::fast::RandomState>>,
+    stopping: watch::Sender<bool>,
+    /// Do the tasks run that ping and that watch leases?
+    pings: AtomicBool,
+    leases: AtomicBool,
 }
 
 impl Rpc {
     /// Messaging without any service or connection yet.
     pub fn new(env: Env, config: RpcConfig) -> Arc<Rpc> {
-        Arc::new(Rpc {
+        Rpc::with_timings(env, config, Timings::default())
+    }
+
+    /// With other times than the usual.
+    pub fn with_timings(env: Env, config: RpcConfig, timings: Timings) -> Arc<Rpc> {
+        Arc::new_cyclic(|me| Rpc {
+            lnet: Lnet::new(env.clone(), config.cluster, config.checksums, Arc::new(Inbound { rpc: me.clone() })),
             env,
             cluster: Mutex::new(config.cluster),
+            timings,
             served: ServedTargets::default(),
             imports: Mutex::default(),
-            stopping: AtomicBool::new(false),
+            stopping: watch::Sender::new(false),
+            pings: AtomicBool::new(false),
+            leases: AtomicBool::new(false),
         })
     }
 
     /// Accepts connections at `addr` (port 0: any free one); returns the bound address, which becomes a local NID.
-    pub async fn listen(self: &Arc<Self>, addr: SocketAddr) -> Result<SocketAddr, error::RpcError> {
-        Err(error::RpcError::Listen { addr, reason: "the network is not built in yet".to_owned() })
+    pub async fn listen(self: &Arc<Self>, addr: SocketAddr) -> Result<SocketAddr, RpcError> {
+        self.lnet.listen(addr).await.map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
     }
 
     /// NIDs this process is reached at; `0@lo` first.
     pub fn nids(&self) -> Vec<Nid> {
-        vec![Nid::Loopback]
+        std::iter::once(Nid::Loopback).chain(self.lnet.listening()).collect()
     }
 
     /// The cluster.
@@ -72,6 +121,12 @@ impl Rpc {
     /// The cluster became known.
     pub fn set_cluster(&self, cluster: ClusterId) {
         *self.cluster.lock() = cluster;
+        self.lnet.set_cluster(cluster);
+    }
+
+    /// Rules that lose or delay frames on purpose.
+    pub fn faults(&self) -> &Faults {
+        self.lnet.faults()
     }
 
     /// Requests to this target are handled by `service` from now on. A service that had the name before is stopped.
@@ -84,7 +139,14 @@ impl Rpc {
         self.served.remove(target);
     }
 
-    /// A client's side of a session with `target`. Connects at the first call, reconnects after failures.
+    /// Ends a client's session (`lctl ... evict_client`); its export is told `Gone::Evicted`. `false`: it has none.
+    pub fn evict(&self, target: TargetName, client: ClientUuid) -> bool {
+        let found = self.served.get(target).and_then(|served| served.export(client).map(|export| (served, export)));
+        found.map(|(served, export)| served.end(&export, Gone::Evicted)).is_some()
+    }
+
+    /// A client's side of a session with `target`. Connects at the first call, reconnects after failures. The client's
+    /// UUID is its own: one import per target and client at a time.
     pub fn import(
         self: &Arc<Self>,
         target: TargetName,
@@ -92,33 +154,57 @@ impl Rpc {
         client: ClientUuid,
         description: String,
         callbacks: Option<Arc<dyn import::Callbacks>>,
-    ) -> Arc<import::Import> {
-        let import = import::Import::new(self.clone(), target, nids, client, description, callbacks);
+    ) -> Arc<Import> {
+        let import = Import::new(self.clone(), target, nids, client, description, callbacks);
         let mut imports = self.imports.lock();
-        imports.retain(|known| known.strong_count() > 0);
-        imports.push(Arc::downgrade(&import));
+        imports.retain(|_, known| known.strong_count() > 0);
+        imports.insert((target, client), Arc::downgrade(&import));
         import
     }
 
-    /// Stops accepting, closes connections, ends all tasks.
+    /// Ends all sessions in order, stops the services, closes connections, ends all tasks.
     pub async fn shutdown(&self) {
-        self.stopping.store(true, Ordering::Release);
-        let imports: Vec<_> = self.imports.lock().iter().filter_map(Weak::upgrade).collect();
-        for import in imports {
-            import.disconnect().await;
-        }
+        let imports = self.imports();
+        join_all(imports.iter().map(|import| import.disconnect())).await;
+        self.stopping.send_replace(true);
         self.served.remove_all();
+        self.lnet.shutdown().await;
     }
 
     pub(crate) fn env(&self) -> &Env {
         &self.env
     }
 
+    pub(crate) fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
+    pub(crate) fn lnet(&self) -> &Lnet {
+        &self.lnet
+    }
+
     pub(crate) fn served(&self) -> &ServedTargets {
         &self.served
     }
 
+    pub(crate) fn imports(&self) -> Vec<Arc<Import>> {
+        self.imports.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn find_import(&self, target: TargetName, client: ClientUuid) -> Option<Arc<Import>> {
+        self.imports.lock().get(&(target, client)).and_then(Weak::upgrade)
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        *self.stopping.borrow()
+    }
+
+    /// Ready once this process' messaging stops.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            // An error means that it is gone: stopped as well.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
     }
 }

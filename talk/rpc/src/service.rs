@@ -3,14 +3,17 @@
 use crate::callback::{self, Road};
 use crate::error::RpcError;
 use crate::import::Callbacks;
+use crate::reply_cache::ReplyCache;
 use env::BoxFuture;
+use env::clock::Monotonic;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::watch;
 use types::errno::Errno;
 use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId};
+use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::client::{ClientOp, ClientReply};
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
@@ -54,6 +57,10 @@ pub struct Export {
     gone: AtomicBool,
     /// Changes when the client comes back over another connection, and when the session ends.
     renewed: watch::Sender<u64>,
+    /// When a request came last, nanoseconds of the monotonic clock.
+    heard: AtomicU64,
+    last_committed: AtomicU64,
+    replies: ReplyCache,
 }
 
 struct Origin {
@@ -86,6 +93,9 @@ impl Export {
             origin: Mutex::new(Origin { nid, description, road }),
             gone: AtomicBool::new(false),
             renewed: watch::Sender::new(0),
+            heard: AtomicU64::new(0),
+            last_committed: AtomicU64::new(0),
+            replies: ReplyCache::default(),
         })
     }
 
@@ -134,6 +144,33 @@ impl Export {
         let first = !self.gone.swap(true, Ordering::AcqRel);
         self.renewed.send_modify(|count| *count += 1);
         first
+    }
+
+    /// Does it come over the network? Only then has it a lease.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self.origin.lock().road, Road::Link(_))
+    }
+
+    /// A request came.
+    pub(crate) fn heard(&self, now: Monotonic) {
+        self.heard.fetch_max(now.as_nanos() as u64, Ordering::AcqRel);
+    }
+
+    pub(crate) fn heard_at(&self) -> Monotonic {
+        Duration::from_nanos(self.heard.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn learn_committed(&self, last_committed: Transno) {
+        self.last_committed.fetch_max(last_committed.0, Ordering::AcqRel);
+    }
+
+    /// Newest transno that a reply to this client called durable.
+    pub(crate) fn last_committed(&self) -> Transno {
+        Transno(self.last_committed.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn replies(&self) -> &ReplyCache {
+        &self.replies
     }
 
     pub(crate) fn road(&self) -> Road {

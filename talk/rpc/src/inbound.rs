@@ -1,0 +1,159 @@
+//! What comes over links: requests for targets of this process, callbacks for its clients.
+
+use crate::Rpc;
+use crate::callback::Road;
+use crate::reply_cache::Verdict;
+use crate::served::ConnectError;
+use crate::service::{Export, Gone, Service};
+use crate::weight;
+use lnet::error::LinkError;
+use lnet::link::{Handler, Link, Work};
+use lnet::payload::{Frame, Payload};
+use std::future::ready;
+use std::sync::{Arc, Weak};
+use types::errno::Errno;
+use types::session::{ClientUuid, Transno, Xid};
+use wire::codec::{Encoded, decode_request, encode_reply};
+use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
+use wire::message::{Op, OpReply, Reply, Request};
+
+const _: () = assert!(ENVELOPE_BYTES == lnet::payload::HEAD_BYTES);
+
+/// The handler of all links of a process.
+pub(crate) struct Inbound {
+    pub(crate) rpc: Weak<Rpc>,
+}
+
+/// A message and its envelope as a payload.
+pub(crate) fn seal(envelope: Envelope, message: Encoded) -> Payload {
+    Payload { head: envelope.encode(), body: message.body, bulk: message.bulk }
+}
+
+fn refuse(client: ClientUuid, refusal: Refusal) -> Work {
+    let envelope = Envelope { client, refusal: Some(refusal), ..Envelope::default() };
+    at_once(Some(seal(envelope, Encoded::default())))
+}
+
+fn at_once(payload: Option<Payload>) -> Work {
+    Work { future: Box::pin(ready(payload)), waits: false }
+}
+
+fn reply_of(client: ClientUuid, new_session: bool, reply: &Reply) -> Payload {
+    seal(Envelope { client, new_session, ..Envelope::default() }, encode_reply(reply))
+}
+
+fn single(xid: Xid, last_committed: Transno, result: Result<OpReply, Errno>) -> Reply {
+    Reply { xid, transno: Transno(0), last_committed, results: vec![result] }
+}
+
+impl Handler for Inbound {
+    fn request(&self, link: &Arc<Link>, frame: Frame) -> Work {
+        let Some(rpc) = self.rpc.upgrade() else { return at_once(None) };
+        let envelope = match Envelope::decode(&frame.body) {
+            Ok(envelope) => envelope,
+            Err(error) => {
+                link.close(LinkError::Protocol { nid: link.nid(), reason: error.to_string() });
+                return at_once(None);
+            }
+        };
+        let client = envelope.client;
+        let mut request = match decode_request(frame.body.slice(ENVELOPE_BYTES..), frame.bulk) {
+            Ok(request) => request,
+            Err(error) => {
+                // Its checksum was good: another build speaks, or a broken one. The link itself is in order.
+                tracing::warn!(nid = %link.nid(), %error, "request cannot be understood");
+                return refuse(client, Refusal::BadRequest);
+            }
+        };
+        match request.ops.first() {
+            Some(Op::Connect(_)) => match request.ops.pop() {
+                Some(Op::Connect(hello)) if request.ops.is_empty() && hello.client == client => {
+                    connect(&rpc, link, &request, hello)
+                }
+                _ => refuse(client, Refusal::BadRequest),
+            },
+            Some(Op::Client(_)) => match request.ops.pop() {
+                Some(Op::Client(op)) if request.ops.is_empty() => callback(&rpc, client, &request, op),
+                _ => refuse(client, Refusal::BadRequest),
+            },
+            _ => serve(&rpc, envelope, request),
+        }
+    }
+}
+
+fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::message::ConnectRequest) -> Work {
+    let client = hello.client;
+    let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
+    match served.connect(&hello, link.nid(), Road::Link(Arc::downgrade(link))) {
+        Ok(connected) => {
+            connected.export.heard(rpc.env().clock.now());
+            rpc.watch_leases();
+            let committed = connected.reply.last_committed;
+            let reply = single(request.xid, committed, Ok(OpReply::Connect(connected.reply)));
+            at_once(Some(reply_of(client, connected.new, &reply)))
+        }
+        Err(ConnectError::Refusal(crate::admission::Refusal::Version)) => refuse(client, Refusal::Version),
+        Err(ConnectError::Refusal(crate::admission::Refusal::Cluster(_))) => refuse(client, Refusal::Cluster),
+        Err(ConnectError::Errno(errno)) => refuse(client, Refusal::Errno(errno)),
+    }
+}
+
+/// A server asks one of our clients.
+fn callback(rpc: &Arc<Rpc>, client: ClientUuid, request: &Request, op: wire::client::ClientOp) -> Work {
+    let Some(import) = rpc.find_import(request.target, client) else { return refuse(client, Refusal::NoSession) };
+    let Some(callbacks) = import.callbacks.clone() else {
+        return refuse(client, Refusal::Errno(Errno::EOPNOTSUPP));
+    };
+    let (xid, answer) = (request.xid, callbacks.callback(op));
+    let future = async move {
+        let result = answer.await.map(OpReply::Client);
+        Some(reply_of(client, false, &single(xid, Transno(0), result)))
+    };
+    Work { future: Box::pin(future), waits: false }
+}
+
+fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
+    let client = envelope.client;
+    let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
+    let Some(export) = served.export(client).filter(|export| !export.is_gone()) else {
+        return refuse(client, Refusal::NoSession);
+    };
+    export.heard(rpc.env().clock.now());
+    let done = |export: &Export| {
+        at_once(Some(reply_of(client, false, &single(request.xid, export.last_committed(), Ok(OpReply::Done)))))
+    };
+    match &request.ops[..] {
+        [Op::Ping] => return done(&export),
+        [Op::Disconnect] => {
+            served.end(&export, Gone::Disconnected);
+            return done(&export);
+        }
+        _ => {}
+    }
+    if !weight::changes(&request.ops) || envelope.waits {
+        let answer = answer(served.service.clone(), export, request);
+        return Work { future: Box::pin(async move { Some(answer.await) }), waits: envelope.waits };
+    }
+    match export.replies().begin(request.xid, request.xid_known) {
+        Verdict::New => {
+            let (kept, xid) = (export.clone(), request.xid);
+            let answer = answer(served.service.clone(), export, request);
+            let future = async move {
+                let payload = answer.await;
+                kept.replies().done(xid, &payload);
+                Some(payload)
+            };
+            Work { future: Box::pin(future), waits: false }
+        }
+        Verdict::Done(payload) => at_once(Some(payload)),
+        // An error: the one that ran was dropped with its reactor; nobody will answer any more.
+        Verdict::Running(later) => Work { future: Box::pin(async move { later.await.ok() }), waits: false },
+    }
+}
+
+async fn answer(service: Arc<dyn Service>, export: Arc<Export>, request: Request) -> Payload {
+    let client = export.client();
+    let reply = service.handle(export.clone(), request).await;
+    export.learn_committed(reply.last_committed);
+    reply_of(client, false, &reply)
+}

@@ -1,0 +1,37 @@
+//! What a request asks of the network: how much data comes back, whether it may wait for others, whether it changes
+//! anything.
+
+use std::time::Duration;
+use wire::mds::MdsOp;
+use wire::message::Op;
+use wire::mgs::MgsOp;
+use wire::ost::OstOp;
+
+/// Bytes of data to expect with the reply.
+pub(crate) fn reply_bulk(ops: &[Op]) -> usize {
+    ops.iter()
+        .map(|op| match op {
+            Op::Ost(OstOp::Read { len, .. }) => *len as usize,
+            _ => 0,
+        })
+        .fold(0, usize::saturating_add)
+}
+
+/// May it wait until another client lets go? It is harmless to repeat, and counts in no window.
+pub(crate) fn waits(ops: &[Op]) -> bool {
+    ops.iter().any(|op| matches!(op, Op::Mds(MdsOp::FlockSet { wait: true, .. }) | Op::Mgs(MgsOp::Config { .. })))
+}
+
+/// How long the target may take to answer on purpose, beyond the usual limit; `None`: without limit.
+pub(crate) fn patience(ops: &[Op]) -> Option<Duration> {
+    ops.iter().try_fold(Duration::ZERO, |sum, op| match op {
+        Op::Mds(MdsOp::FlockSet { wait: true, .. }) => None,
+        Op::Mgs(MgsOp::Config { wait_ms, .. }) => Some(sum + Duration::from_millis(u64::from(*wait_ms))),
+        _ => Some(sum),
+    })
+}
+
+/// Does it change what the target keeps? Its reply must then be kept for a repetition.
+pub(crate) fn changes(ops: &[Op]) -> bool {
+    ops.iter().any(|op| wire::opcode::of(op).changes)
+}
