@@ -27,11 +27,12 @@ impl fmt::Display for User {
     }
 }
 
-/// Processes that use the mount at `at`, in order of their ids.
+/// Processes that use the mount at `at`, in order of their ids; this one does not count.
 pub fn users(at: &Path) -> Vec<User> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = processes.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let mut users: Vec<User> = pids.filter_map(|pid| user(pid, at)).collect();
+    let others = pids.filter(|pid| *pid != std::process::id());
+    let mut users: Vec<User> = others.filter_map(|pid| user(pid, at)).collect();
     users.sort_by_key(|u| u.pid);
     users
 }
@@ -75,11 +76,14 @@ mod tests {
     fn an_open_file_makes_a_user() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().canonicalize().unwrap();
-        let me = std::process::id();
-        assert!(!users(&at).iter().any(|u| u.pid == me));
-        let _file = fs::File::create(at.join("f")).unwrap();
-        let user = users(&at).into_iter().find(|u| u.pid == me).expect("found");
-        assert_eq!(user.how, "has a file open there");
+        let file = fs::File::create(at.join("f")).unwrap();
+        assert_eq!(users(&at), [], "we ourselves do not count");
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+        let found = users(&at);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let expected = User { pid: child.id(), name: "sleep".into(), how: "has a file open there" };
+        assert_eq!(found, [expected]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn run(args: &DownArgs) -> Outcome {
     };
     let progress = Progress::start("unmounting");
     for at in &mounts {
-        detach(at, args.force)?;
+        detach(&home, at, args.force)?;
     }
     progress.step("stopping: what is not on disk yet is written");
     match pidfd_send_signal(&process, Signal::TERM) {
@@ -97,7 +97,7 @@ fn is_our_program(pid: i32) -> bool {
 }
 
 /// Unmounts what this node mounted; a busy mount is left alone unless forced.
-fn detach(at: &Path, force: bool) -> Result<(), Failure> {
+fn detach(home: &Home, at: &Path, force: bool) -> Result<(), Failure> {
     let at = mount_table::resolve_parent(at).unwrap_or_else(|_| at.to_owned());
     let ours = mount_table::mounted_at(&at).map_err(Failure::failed)?.is_some_and(|m| m.fs_type.contains("sheen"));
     if !ours {
@@ -107,9 +107,10 @@ fn detach(at: &Path, force: bool) -> Result<(), Failure> {
         // EINVAL: somebody else unmounted it meanwhile.
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
         Err(rustix::io::Errno::BUSY) => Err(Failure::Failed(format!(
-            "{} is in use: {}. End that first, or detach it under the programs' feet: sheen down --force",
+            "{} is in use: {}. End that first, or detach it under the programs' feet: sheen down {} --force",
             at.display(),
-            busy::sentence(&busy::users(&at))
+            busy::sentence(&busy::users(&at)),
+            home.dir().display()
         ))),
         Err(rustix::io::Errno::PERM) => {
             Err(Failure::Failed(format!("only root may unmount {}: use sudo", at.display())))
