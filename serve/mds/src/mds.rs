@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use store::error::StoreError;
 use store::store::Store;
+use target::Target;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -84,12 +85,34 @@ pub(crate) struct Call<'a> {
 }
 
 impl Mds {
+    /// Starts the MDT of an open target, which must stay open as long.
+    ///
+    /// # Errors
+    /// As [`Mds::start_with`]; [`StartError::Unnamed`] if the MGS has not named the target yet.
+    pub async fn start(
+        target: &Target,
+        targets: Arc<dyn ObjectTargets>,
+        settings: MdsSettings,
+    ) -> Result<Arc<Mds>, StartError> {
+        let name = target.name().ok_or(StartError::Unnamed)?;
+        Mds::start_with(Parts {
+            name,
+            cluster: target.cluster(),
+            boot: target.boot(),
+            store: target.store().clone(),
+            env: target.env().clone(),
+            targets,
+            settings,
+        })
+        .await
+    }
+
     /// Starts an MDT: recovers what the last life left behind, makes the root of a new MDT0000, starts its tasks. When
     /// this returns its FIDs are safe to hand out.
     ///
     /// # Errors
     /// The store cannot be read or written, or a record that nobody can do without is damaged.
-    pub async fn start(parts: Parts) -> Result<Arc<Mds>, StartError> {
+    pub async fn start_with(parts: Parts) -> Result<Arc<Mds>, StartError> {
         let Parts { name, cluster, boot, store, env, targets, settings } = parts;
         let recovered = crate::recovery::recover(&store, &env, name, boot)?;
         store.commit().await?;
@@ -196,6 +219,9 @@ impl Mds {
 /// An MDT cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// The target has no name.
+    #[error("the metadata target has no name yet: register it at the MGS first")]
+    Unnamed,
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),

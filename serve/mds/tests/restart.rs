@@ -1,0 +1,160 @@
+//! What outlives a restart, a crash, or the death of a client.
+
+mod rig;
+
+use rig::*;
+use types::attr::SetAttr;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::session::ClientUuid;
+use wire::mds::{CreateKind, MdsOp};
+
+const OTHER: ClientUuid = ClientUuid(2);
+
+#[test]
+fn what_was_synced_is_there_after_a_crash_and_fids_are_new() {
+    let rig = Rig::new();
+    let file = rig.file("synced");
+    rig.setattr(file, SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
+    rig.one(MdsOp::Sync).unwrap();
+    let lost = rig.file("lost");
+    let rig = rig.crash();
+    assert_eq!(rig.getattr(file).unwrap().mode, 0o100600);
+    let new = rig.file("new");
+    assert!(new.seq > lost.seq, "{new} must not be a FID of the life before, like {lost}");
+}
+
+#[test]
+fn objects_of_a_removed_file_are_destroyed_once_that_is_durable() {
+    let rig = Rig::new();
+    let file = rig.file("f");
+    let objects = rig.objects(file);
+    assert_eq!(objects.len(), 1);
+    rig.unlink("f").unwrap();
+    until("objects destroyed", || *rig.osts.destroyed.lock() == objects);
+    until("log empty", || rig.mds.destroy_backlog() == 0);
+    rig.assert_empty();
+}
+
+#[test]
+fn a_file_that_never_held_data_has_nothing_to_destroy() {
+    let rig = Rig::new();
+    rig.file("f");
+    rig.unlink("f").unwrap();
+    assert_eq!(rig.mds.destroy_backlog(), 0);
+    rig.assert_empty();
+}
+
+#[test]
+fn the_destroy_log_outlives_crashes_and_osts_that_are_away() {
+    let rig = Rig::new();
+    rig.osts.away.lock().extend(rig.osts_all());
+    let mut objects = Vec::new();
+    for i in 0..20 {
+        let name = format!("f{i}");
+        objects.extend(rig.objects(rig.file(&name)));
+        rig.unlink(&name).unwrap();
+    }
+    rig.one(MdsOp::Sync).unwrap();
+    assert_eq!(rig.mds.destroy_backlog(), 20);
+    let rig = rig.crash();
+    assert_eq!(rig.mds.destroy_backlog(), 20);
+    // One OST comes back: its objects go, the others wait.
+    let first = rig.osts_all()[0];
+    rig.osts.away.lock().remove(&first);
+    until("half destroyed", || rig.mds.destroy_backlog() == 10);
+    assert!(rig.osts.destroyed.lock().iter().all(|(ost, _)| *ost == first));
+    rig.osts.away.lock().clear();
+    until("all destroyed", || rig.mds.destroy_backlog() == 0);
+    let mut destroyed = rig.osts.destroyed.lock().clone();
+    destroyed.sort();
+    destroyed.dedup();
+    objects.sort();
+    assert_eq!(destroyed, objects);
+}
+
+#[test]
+fn an_unlinked_open_file_lives_until_its_last_close() {
+    let rig = Rig::new();
+    let file = rig.file("f");
+    let mine = rig.open(CLIENT, file, false);
+    let theirs = rig.open(OTHER, file, true);
+    rig.unlink("f").unwrap();
+    assert_eq!(rig.getattr(file).unwrap().nlink, 0);
+    let link = MdsOp::Link { fid: file, new_parent: Fid::ROOT, new_name: n("again") };
+    assert_eq!(rig.one(link), Err(Errno::ENOENT));
+    rig.one(MdsOp::Close { fid: file, handle: mine }).unwrap();
+    assert!(rig.getattr(file).is_ok());
+    assert_eq!(rig.one(MdsOp::Close { fid: file, handle: theirs }), Err(Errno::EBADF), "not our handle");
+    rig.gone(OTHER);
+    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    until("objects destroyed", || rig.mds.destroy_backlog() == 0);
+    rig.assert_empty();
+}
+
+#[test]
+fn orphans_are_destroyed_at_the_next_start() {
+    let rig = Rig::new();
+    let file = rig.file("f");
+    let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
+    let objects = rig.objects(file);
+    rig.open(CLIENT, file, true);
+    rig.open(CLIENT, dir, false);
+    rig.unlink("f").unwrap();
+    rig.one(MdsOp::Rmdir { parent: Fid::ROOT, name: n("d") }).unwrap();
+    rig.one(MdsOp::Sync).unwrap();
+    let rig = rig.crash();
+    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    until("objects destroyed", || *rig.osts.destroyed.lock() == objects);
+    until("log empty", || rig.mds.destroy_backlog() == 0);
+    rig.assert_empty();
+}
+
+#[test]
+fn the_size_of_a_file_whose_writer_died_is_asked_from_the_osts() {
+    let rig = Rig::new();
+    let file = rig.file("f");
+    let (ost, object) = rig.objects(file)[0];
+    rig.open(OTHER, file, true);
+    rig.osts.objects.lock().insert((ost, object), (12345, 32));
+    rig.osts.away.lock().insert(ost);
+    rig.gone(OTHER);
+    assert_eq!(rig.getattr(file).unwrap().size, 0);
+    rig.osts.away.lock().clear();
+    until("settled", || rig.getattr(file).unwrap().size == 12345);
+    assert_eq!(rig.getattr(file).unwrap().blocks, 32);
+}
+
+#[test]
+fn sizes_are_settled_after_a_crash_and_never_shrink() {
+    let rig = Rig::new();
+    let (grown, same) = (rig.file("grown"), rig.file("same"));
+    for (file, size) in [(grown, 5000), (same, 10)] {
+        let (ost, object) = rig.objects(file)[0];
+        rig.osts.objects.lock().insert((ost, object), (size, 16));
+        rig.open(CLIENT, file, true);
+    }
+    rig.one(MdsOp::Wrote { fid: same, end: 100, blocks_delta: 8, kill_suidgid: false }).unwrap();
+    rig.one(MdsOp::Sync).unwrap();
+    let rig = rig.crash();
+    until("settled", || rig.getattr(grown).unwrap().size == 5000 && rig.getattr(same).unwrap().blocks == 16);
+    assert_eq!(rig.getattr(same).unwrap().size, 100);
+    // The marks are gone: a second start asks nobody.
+    rig.osts.objects.lock().values_mut().for_each(|o| o.0 = 1 << 20);
+    let rig = rig.restart();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(rig.getattr(grown).unwrap().size, 5000);
+}
+
+#[test]
+fn an_orderly_close_leaves_no_mark() {
+    let rig = Rig::new();
+    let file = rig.file("f");
+    let handle = rig.open(CLIENT, file, true);
+    wait(rig.store.commit()).unwrap();
+    let marks = |rig: &Rig| rig.engine.snapshot().iter().filter(|(key, _)| key[0] == b'W').count();
+    assert_eq!(marks(&rig), 1);
+    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    wait(rig.store.commit()).unwrap();
+    assert_eq!(marks(&rig), 0);
+}

@@ -1,0 +1,282 @@
+//! One MDT over an engine in memory, with OSTs that are maps; requests go in at the front door.
+#![allow(dead_code)] // each test uses its part
+
+use bytes::Bytes;
+use env::BoxFuture;
+use env::real::{RealConfig, RealEnv, RealGuard};
+use mds::mds::{Mds, Parts};
+use mds::object_targets::ObjectTargets;
+use mds::settings::MdsSettings;
+use parking_lot::Mutex;
+use rpc::error::RpcError;
+use rpc::service::{Export, Gone, Service};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::engine::Fence;
+use store::memory::Memory;
+use store::store::{Store, StoreOptions};
+use types::attr::{Attr, FileType, SetAttr, Statfs};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::name::Name;
+use types::object::ObjectId;
+use types::session::{ClientUuid, ClusterId, OpenHandle, Transno, Xid};
+use types::target::{TargetIndex, TargetName};
+use wire::mds::{CreateKind, Entry, MdsOp, MdsReply, OpenFlags};
+use wire::message::{Op, OpReply, Reply, Request};
+
+/// OSTs as maps of object sizes.
+#[derive(Default)]
+pub struct FakeOsts {
+    pub objects: Mutex<BTreeMap<(TargetIndex, ObjectId), (u64, u64)>>,
+    pub destroyed: Mutex<Vec<(TargetIndex, ObjectId)>>,
+    pub away: Mutex<BTreeSet<TargetIndex>>,
+    pub count: Mutex<u16>,
+}
+
+impl FakeOsts {
+    fn there(&self, ost: TargetIndex) -> Result<(), RpcError> {
+        let gone = self.away.lock().contains(&ost) || ost.0 >= *self.count.lock();
+        if gone { Err(RpcError::Errno(Errno::EIO)) } else { Ok(()) }
+    }
+}
+
+impl ObjectTargets for FakeOsts {
+    fn list(&self) -> Vec<TargetIndex> {
+        (0..*self.count.lock()).map(TargetIndex).collect()
+    }
+
+    fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {
+        let answer = self.there(ost).map(|()| Statfs {
+            bytes_total: 1 << 40,
+            bytes_free: 1 << 39,
+            bytes_available: 1 << 39,
+            ..Statfs::default()
+        });
+        Box::pin(async { answer })
+    }
+
+    fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
+        let size = self.objects.lock().get(&(ost, object)).copied().unwrap_or_default();
+        let answer = self.there(ost).map(|()| size);
+        Box::pin(async move { answer })
+    }
+
+    fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {
+        let answer = self.there(ost);
+        if answer.is_ok() {
+            for object in objects {
+                self.objects.lock().remove(&(ost, object));
+                self.destroyed.lock().push((ost, object));
+            }
+        }
+        Box::pin(async { answer })
+    }
+}
+
+/// A running MDT.
+pub struct Rig {
+    pub mds: Arc<Mds>,
+    pub store: Arc<Store>,
+    pub engine: Arc<Memory>,
+    pub osts: Arc<FakeOsts>,
+    env: env::Env,
+    guard: Arc<RealGuard>,
+    boot: u64,
+    xid: Mutex<u64>,
+}
+
+pub const CLIENT: ClientUuid = ClientUuid(1);
+
+impl Rig {
+    /// A new MDT0000 with two OSTs.
+    pub fn new() -> Rig {
+        Rig::with_osts(2)
+    }
+
+    pub fn with_osts(count: u16) -> Rig {
+        let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let osts = Arc::new(FakeOsts::default());
+        *osts.count.lock() = count;
+        Rig::over(Memory::new(1 << 30), osts, env, Arc::new(guard), 1)
+    }
+
+    fn over(engine: Arc<Memory>, osts: Arc<FakeOsts>, env: env::Env, guard: Arc<RealGuard>, boot: u64) -> Rig {
+        let options = StoreOptions { fence: Fence(boot), ..StoreOptions::default() };
+        let store = Store::open(engine.clone(), env.clone(), options).unwrap();
+        let parts = Parts {
+            name: TargetName::mdt(Default::default(), 0),
+            cluster: ClusterId(7),
+            boot,
+            store: store.clone(),
+            env: env.clone(),
+            targets: osts.clone(),
+            settings: MdsSettings::for_tests(),
+        };
+        let mds = wait(Mds::start_with(parts)).unwrap();
+        wait(mds.refresh_spaces());
+        Rig { mds, store, engine, osts, env, guard, boot, xid: Mutex::new(0) }
+    }
+
+    /// Stops in order and starts anew.
+    pub fn restart(self) -> Rig {
+        wait(self.mds.stop());
+        wait(self.store.close()).unwrap();
+        Rig::over(self.engine, self.osts, self.env, self.guard, self.boot + 1)
+    }
+
+    /// Loses everything that is not committed, and starts anew. A copy of the engine plays the disk at that moment.
+    pub fn crash(self) -> Rig {
+        let copy = Memory::new(1 << 30);
+        let mut batch = store::batch::Batch::new();
+        for (key, value) in self.engine.snapshot() {
+            batch.put(&key, &value);
+        }
+        use store::engine::Engine;
+        batch.set_transno(self.engine.last_transno());
+        copy.commit(&Arc::new(batch), Fence(0)).unwrap();
+        wait(self.mds.stop());
+        Rig::over(copy, self.osts, self.env, self.guard, self.boot + 1)
+    }
+
+    pub fn export(&self, client: ClientUuid) -> Arc<Export> {
+        Export::local(self.mds.name(), client, "test".into(), None)
+    }
+
+    /// Sends a request; the future is the reply.
+    pub fn send(&self, client: ClientUuid, credentials: &Credentials, ops: Vec<MdsOp>) -> BoxFuture<'static, Reply> {
+        let mut xid = self.xid.lock();
+        *xid += 1;
+        let request = Request {
+            target: self.mds.name(),
+            xid: Xid(*xid),
+            xid_known: Xid(0),
+            resent: false,
+            replay: Transno(0),
+            credentials: credentials.clone(),
+            ops: ops.into_iter().map(Op::Mds).collect(),
+        };
+        self.mds.clone().handle(self.export(client), request)
+    }
+
+    pub fn ops(&self, ops: Vec<MdsOp>) -> Vec<Result<MdsReply, Errno>> {
+        let reply = wait(self.send(CLIENT, &Credentials::root(), ops));
+        reply.results.into_iter().map(|r| r.map(mds_reply)).collect()
+    }
+
+    pub fn one_as(&self, client: ClientUuid, credentials: &Credentials, op: MdsOp) -> Result<MdsReply, Errno> {
+        wait(self.send(client, credentials, vec![op])).results.remove(0).map(mds_reply)
+    }
+
+    pub fn one(&self, op: MdsOp) -> Result<MdsReply, Errno> {
+        self.one_as(CLIENT, &Credentials::root(), op)
+    }
+
+    pub fn gone(&self, client: ClientUuid) {
+        self.mds.gone(&self.export(client), Gone::Evicted);
+    }
+
+    pub fn create(&self, parent: Fid, name: &str, kind: CreateKind) -> Result<Fid, Errno> {
+        let op = MdsOp::Create { parent, name: n(name), kind, mode: 0o755, umask: 0o022, exclusive: true };
+        self.one(op).map(|r| opened(r).0.attr.fid)
+    }
+
+    pub fn file(&self, name: &str) -> Fid {
+        self.create(Fid::ROOT, name, CreateKind::Regular(None)).unwrap()
+    }
+
+    pub fn open(&self, client: ClientUuid, fid: Fid, write: bool) -> OpenHandle {
+        let flags = OpenFlags { read: true, write, exec: false };
+        opened(self.one_as(client, &Credentials::root(), MdsOp::Open { fid, flags }).unwrap()).1
+    }
+
+    pub fn getattr(&self, fid: Fid) -> Result<Attr, Errno> {
+        self.one(MdsOp::Getattr { fid }).map(|r| entry(r).attr)
+    }
+
+    pub fn setattr(&self, fid: Fid, set: SetAttr) -> Result<Attr, Errno> {
+        self.one(MdsOp::Setattr { fid, set }).map(|r| entry(r).attr)
+    }
+
+    pub fn unlink(&self, name: &str) -> Result<MdsReply, Errno> {
+        self.one(MdsOp::Unlink { parent: Fid::ROOT, name: n(name) })
+    }
+
+    pub fn names(&self, fid: Fid) -> Vec<String> {
+        let op = MdsOp::Readdir { fid, after: None, limit: 1000, bytes_max: u32::MAX, with_attr: false };
+        match self.one(op).unwrap() {
+            MdsReply::Entries { entries, more: false } => entries.iter().map(|e| e.name.to_string()).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn objects(&self, fid: Fid) -> Vec<(TargetIndex, ObjectId)> {
+        match self.one(MdsOp::GetLayout { fid, write: true, start: 0, end: u64::MAX }).unwrap() {
+            MdsReply::Layout(layout) => layout.objects(fid).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn osts_all(&self) -> Vec<TargetIndex> {
+        self.osts.list()
+    }
+
+    /// All records are gone but those of a new MDT.
+    pub fn assert_empty(&self) {
+        wait(self.store.commit()).unwrap();
+        let keys: Vec<Vec<u8>> = self.engine.snapshot().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [disk::key::inode(Fid::ROOT).to_vec(), disk::key::MDT_STATE.to_vec()]);
+    }
+}
+
+pub fn n(name: &str) -> Name {
+    Name::new(name.as_bytes()).unwrap()
+}
+
+pub fn b(bytes: &'static [u8]) -> Bytes {
+    Bytes::from_static(bytes)
+}
+
+pub fn user(uid: u32) -> Credentials {
+    Credentials { uid, gid: uid, groups: Default::default() }
+}
+
+pub fn mds_reply(reply: OpReply) -> MdsReply {
+    match reply {
+        OpReply::Mds(reply) => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn entry(reply: MdsReply) -> Entry {
+    match reply {
+        MdsReply::Entry(entry) => *entry,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn opened(reply: MdsReply) -> (Entry, OpenHandle, bool) {
+    match reply {
+        MdsReply::Opened { entry, created, handle, .. } => (*entry, handle, created),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn is(fid: Fid, file_type: FileType, name: &str) -> (String, Fid, FileType) {
+    (name.to_owned(), fid, file_type)
+}
+
+pub fn wait<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// Waits until it is so; background tasks need their time.
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in 20 s");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
