@@ -41,6 +41,7 @@ pub struct TargetRecord {
     /// In service when last heard of.
     pub up: bool,
     /// NIDs it is served at, best first.
+    #[serde(deserialize_with = "types::bounded::vec")]
     pub nids: Vec<String>,
 }
 

@@ -3,6 +3,7 @@
 //! No I/O, no clock, no randomness. Every id and every unit is a type of its own; mixing them does not compile.
 
 pub mod attr;
+pub mod bounded;
 pub mod credentials;
 pub mod errno;
 pub mod fid;

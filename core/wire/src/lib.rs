@@ -3,7 +3,6 @@
 //! Within a process the values below travel as they are; over TCP they are encoded (little-endian structs with a
 //! variable tail). Nothing here performs I/O. `docs/formats.md` has the tables.
 
-mod bounded;
 pub mod checksum;
 pub mod client;
 pub mod codec;

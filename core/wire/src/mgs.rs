@@ -8,7 +8,7 @@ pub struct TargetInfo {
     /// `sheen-OST0001`
     pub name: String,
     /// NIDs it is served at, best first.
-    #[serde(deserialize_with = "crate::bounded::vec")]
+    #[serde(deserialize_with = "types::bounded::vec")]
     pub nids: Vec<String>,
     /// UUID of the target's own store, so that a stranger cannot take its name.
     pub store: u128,
@@ -26,10 +26,10 @@ pub struct FsConfig {
     /// The cluster.
     pub cluster: u128,
     /// All targets ever registered, MDTs first, by index.
-    #[serde(deserialize_with = "crate::bounded::vec")]
+    #[serde(deserialize_with = "types::bounded::vec")]
     pub targets: Vec<TargetInfo>,
     /// Persistent parameters, `lctl set_param -P`, in the order set: (name pattern, value).
-    #[serde(deserialize_with = "crate::bounded::vec")]
+    #[serde(deserialize_with = "types::bounded::vec")]
     pub params: Vec<(String, String)>,
 }
 
@@ -40,7 +40,7 @@ pub enum MgsOp {
     Register {
         name: String,
         store: u128,
-        #[serde(deserialize_with = "crate::bounded::vec")]
+        #[serde(deserialize_with = "types::bounded::vec")]
         nids: Vec<String>,
     },
     /// A target stops in order.
@@ -63,5 +63,5 @@ pub enum MgsReply {
     /// Configuration.
     Config(FsConfig),
     /// (description, NID) of each client.
-    Clients(#[serde(deserialize_with = "crate::bounded::vec")] Vec<(String, String)>),
+    Clients(#[serde(deserialize_with = "types::bounded::vec")] Vec<(String, String)>),
 }

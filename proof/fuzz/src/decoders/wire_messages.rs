@@ -8,6 +8,7 @@ use wire::checksum::crc32c;
 use wire::codec::{Encoded, decode_reply, decode_request, encode_reply, encode_request};
 use wire::frame::{HEADER_BYTES, Header};
 use wire::hello::{Hello, HelloReply};
+use wire::message::{Reply, Request};
 
 pub const FRAME_HEADER: Decoder = Decoder {
     name: "frame header",
@@ -18,7 +19,7 @@ pub const FRAME_HEADER: Decoder = Decoder {
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
     },
     run: |bytes| match bytes.try_into() {
-        Ok(bytes) => judge(|| Header::decode(bytes), |header| Header::decode(&header.encode())),
+        Ok(bytes) => judge(|| Header::decode(bytes), |header| Header::decode(&header.encode()) == Ok(*header)),
         Err(_) => Outcome { accepted: false, peak_bytes: 0 }, // the type forbids other lengths
     },
 };
@@ -27,14 +28,14 @@ pub const HELLO: Decoder = Decoder {
     name: "hello",
     seeds: || golden("core/wire/golden", |name| name == "hello"),
     repair: |_| (),
-    run: |bytes| judge(|| Hello::decode(bytes), |hello| Hello::decode(&hello.encode())),
+    run: |bytes| judge(|| Hello::decode(bytes), |hello| Hello::decode(&hello.encode()) == Ok(*hello)),
 };
 
 pub const HELLO_REPLY: Decoder = Decoder {
     name: "hello reply",
     seeds: || golden("core/wire/golden", |name| name == "hello_reply"),
     repair: |_| (),
-    run: |bytes| judge(|| HelloReply::decode(bytes), |reply| HelloReply::decode(&reply.encode())),
+    run: |bytes| judge(|| HelloReply::decode(bytes), |reply| HelloReply::decode(&reply.encode()) == Ok(*reply)),
 };
 
 pub const REQUEST: Decoder = Decoder {
@@ -43,9 +44,9 @@ pub const REQUEST: Decoder = Decoder {
     repair: |_| (),
     run: |bytes| {
         let (body, bulk) = split(bytes);
-        let again = |value: &_| {
+        let again = |value: &Request| {
             let (body, bulk) = joined(encode_request(value));
-            decode_request(body, bulk)
+            decode_request(body, bulk).as_ref() == Ok(value)
         };
         judge(|| decode_request(body, bulk), again)
     },
@@ -57,9 +58,9 @@ pub const REPLY: Decoder = Decoder {
     repair: |_| (),
     run: |bytes| {
         let (body, bulk) = split(bytes);
-        let again = |value: &_| {
+        let again = |value: &Reply| {
             let (body, bulk) = joined(encode_reply(value));
-            decode_reply(body, bulk)
+            decode_reply(body, bulk).as_ref() == Ok(value)
         };
         judge(|| decode_reply(body, bulk), again)
     },
