@@ -13,7 +13,7 @@ use crate::buffer::{Buffer, Pool, SHARE_BYTES_MIN};
 use crate::decode::{self, BadRequest, Dialect, Operation, Request};
 use crate::device::{Device, Received};
 use crate::filesystem::{Answer, FileSystem};
-use crate::interrupt::{Stop, Ticket, Wait, Waiting};
+use crate::interrupt::{About, Stop, Ticket, Wait, Waiting};
 use crate::limits::{FATAL_SIGNAL_INTERVAL, LOCK_CANCEL_TIMEOUT};
 use crate::notify::{NotTaken, Notifier};
 use crate::process::Processes;
@@ -112,8 +112,13 @@ impl<F: FileSystem> Dispatch<F> {
         }
     }
 
+    fn about(&self, request: &Request<'_>) -> About {
+        let header = &request.header;
+        About { opcode: request.opcode, node: header.nodeid, thread: header.pid, since: self.env.clock.now() }
+    }
+
     fn hand_over(&self, future: BoxFuture<'static, Result<Reply, Errno>>, request: &Request<'_>, responder: Responder) {
-        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Request) else {
+        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Request, self.about(request)) else {
             return responder.send(Err(Errno::EAGAIN), &self.notifier);
         };
         let yields = yields(request);
@@ -134,7 +139,7 @@ impl<F: FileSystem> Dispatch<F> {
         request: &Request<'_>,
         responder: Responder,
     ) {
-        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Lock) else {
+        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Lock, self.about(request)) else {
             return responder.send(Err(Errno::ENOLCK), &self.notifier);
         };
         let (env, notifier) = (self.env.clone(), self.notifier.clone());

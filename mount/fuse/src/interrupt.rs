@@ -6,14 +6,16 @@
 //!
 //! Registering is also where back-pressure begins: a full table makes the FUSE thread wait.
 
+use crate::abi::opcode::Opcode;
 use crate::limits::{EARLY_INTERRUPTS_MAX, PENDING_LOCK_WAITS_MAX, PENDING_REQUESTS_MAX};
+use env::clock::Monotonic;
 use futures_util::task::AtomicWaker;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a request is registered as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,19 @@ pub enum Wait {
     Request,
     /// Ends when another process lets go.
     Lock,
+}
+
+/// What a request that waits is about: for whoever asks why something hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// Kind.
+    pub opcode: Opcode,
+    /// Node it works on.
+    pub node: u64,
+    /// Thread that asked; 0: none.
+    pub thread: u32,
+    /// When it was handed over, by the environment's clock.
+    pub since: Monotonic,
 }
 
 /// Why a request should stop waiting.
@@ -48,7 +63,7 @@ pub struct Waiting {
 
 #[derive(Debug, Default)]
 struct State {
-    by_unique: HashMap<u64, Arc<Flag>>,
+    by_unique: HashMap<u64, (Arc<Flag>, About)>,
     lock_waits: usize,
     early: VecDeque<u64>,
     ended: bool,
@@ -80,7 +95,7 @@ impl Waiting {
     }
 
     /// Registers a request. Blocks while the table is full (so not on a reactor); `None`: too many wait for locks.
-    pub fn register(self: &Arc<Self>, unique: u64, wait: Wait) -> Option<Ticket> {
+    pub fn register(self: &Arc<Self>, unique: u64, wait: Wait, about: About) -> Option<Ticket> {
         let mut state = self.state.lock();
         match wait {
             Wait::Lock if state.lock_waits >= self.lock_waits_max => return None,
@@ -99,7 +114,7 @@ impl Waiting {
             state.early.remove(at);
             flag.raise(SIGNAL);
         }
-        state.by_unique.insert(unique, flag.clone());
+        state.by_unique.insert(unique, (flag.clone(), about));
         Some(Ticket { waiting: self.clone(), unique, wait, flag })
     }
 
@@ -107,7 +122,7 @@ impl Waiting {
     pub fn interrupt(&self, unique: u64) {
         let mut state = self.state.lock();
         match state.by_unique.get(&unique) {
-            Some(flag) => flag.raise(SIGNAL),
+            Some((flag, _)) => flag.raise(SIGNAL),
             None => {
                 // Either answered meanwhile, or about to be registered.
                 if state.early.len() >= EARLY_INTERRUPTS_MAX {
@@ -122,23 +137,25 @@ impl Waiting {
     pub fn end(&self) {
         let mut state = self.state.lock();
         state.ended = true;
-        state.by_unique.values().for_each(|flag| flag.raise(ENDED));
+        state.by_unique.values().for_each(|(flag, _)| flag.raise(ENDED));
         self.changed.notify_all();
     }
 
     /// Waits until no request is left; false if some are after `timeout`.
     pub fn drained(&self, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
         let mut state = self.state.lock();
-        while !state.by_unique.is_empty() {
-            if self.changed.wait_until(&mut state, deadline).timed_out() {
-                return state.by_unique.is_empty();
-            }
-        }
-        true
+        self.changed.wait_while_for(&mut state, |state| !state.by_unique.is_empty(), timeout);
+        state.by_unique.is_empty()
     }
 
-    /// Requests that wait now.
+    /// All that wait now, the longest first.
+    pub fn list(&self) -> Vec<About> {
+        let mut list: Vec<About> = self.state.lock().by_unique.values().map(|(_, about)| *about).collect();
+        list.sort_by_key(|about| about.since);
+        list
+    }
+
+    /// How many wait now.
     pub fn count(&self) -> usize {
         self.state.lock().by_unique.len()
     }
@@ -185,10 +202,24 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
+    fn about(since: u64) -> About {
+        About { opcode: Opcode::Lookup, node: 1, thread: 2, since: Duration::from_secs(since) }
+    }
+
+    #[test]
+    fn who_waits_longest_is_named_first() {
+        let waiting = Arc::new(Waiting::default());
+        let tickets = [6, 2, 4].map(|unique| waiting.register(unique, Wait::Request, about(unique)));
+        let since: Vec<u64> = waiting.list().iter().map(|about| about.since.as_secs()).collect();
+        assert_eq!(since, [2, 4, 6]);
+        drop(tickets);
+        assert!(waiting.list().is_empty());
+    }
+
     #[test]
     fn a_signal_finds_its_request() {
         let waiting = Arc::new(Waiting::default());
-        let ticket = waiting.register(2, Wait::Request).unwrap();
+        let ticket = waiting.register(2, Wait::Request, about(2)).unwrap();
         assert_eq!(ticket.stopped(Stop::Signal).now_or_never(), None);
         waiting.interrupt(2);
         assert_eq!(ticket.stopped(Stop::Signal).now_or_never(), Some(Stop::Signal));
@@ -199,8 +230,8 @@ mod tests {
     fn a_signal_that_overtakes_its_request_meets_it() {
         let waiting = Arc::new(Waiting::default());
         waiting.interrupt(4);
-        let other = waiting.register(2, Wait::Request).unwrap();
-        let ticket = waiting.register(4, Wait::Request).unwrap();
+        let other = waiting.register(2, Wait::Request, about(2)).unwrap();
+        let ticket = waiting.register(4, Wait::Request, about(4)).unwrap();
         assert_eq!(other.stopped(Stop::Signal).now_or_never(), None);
         assert_eq!(ticket.stopped(Stop::Signal).now_or_never(), Some(Stop::Signal));
     }
@@ -215,14 +246,14 @@ mod tests {
     #[test]
     fn a_full_table_makes_the_next_wait_but_not_lock_waits() {
         let waiting = Arc::new(Waiting::new(1, 1));
-        let first = waiting.register(2, Wait::Request).unwrap();
-        let lock = waiting.register(4, Wait::Lock).unwrap();
-        assert!(waiting.register(6, Wait::Lock).is_none());
+        let first = waiting.register(2, Wait::Request, about(2)).unwrap();
+        let lock = waiting.register(4, Wait::Lock, about(4)).unwrap();
+        assert!(waiting.register(6, Wait::Lock, about(6)).is_none());
         let (send, receive) = std::sync::mpsc::channel();
         let blocked = {
             let waiting = waiting.clone();
             std::thread::spawn(move || {
-                let ticket = waiting.register(8, Wait::Request);
+                let ticket = waiting.register(8, Wait::Request, about(8));
                 send.send(()).unwrap();
                 ticket
             })
@@ -238,10 +269,10 @@ mod tests {
     #[test]
     fn the_end_stops_everyone_now_and_later() {
         let waiting = Arc::new(Waiting::new(1, 1));
-        let before = waiting.register(2, Wait::Request).unwrap();
+        let before = waiting.register(2, Wait::Request, about(2)).unwrap();
         waiting.end();
         assert_eq!(before.stopped(Stop::Signal).now_or_never(), Some(Stop::Ended));
-        let after = waiting.register(4, Wait::Request).unwrap();
+        let after = waiting.register(4, Wait::Request, about(4)).unwrap();
         assert_eq!(after.stopped(Stop::Ended).now_or_never(), Some(Stop::Ended));
         assert!(!waiting.drained(Duration::from_millis(1)));
     }

@@ -3,7 +3,8 @@
 //! The kernel tells user, group and thread id of a caller; the rest is in `/proc/<tid>/status`. Open status files are kept
 //! (at most `STATUS_FILES_MAX`): an open one stays bound to its thread even if the id is reused, and each read gives
 //! the truth of this moment, which the caller, blocked in its request, cannot change. The superuser's groups are not
-//! looked up: they decide nothing.
+//! looked up: they decide nothing. (The extension that brings a group with creates is not enough: it names one group, and
+//! only for creates.)
 
 use crate::limits::STATUS_FILES_MAX;
 use parking_lot::Mutex;
@@ -86,6 +87,18 @@ impl Processes {
     }
 }
 
+/// Memory reclaim in a thread that serves a mount must not wait for that mount. For the calling thread and those it starts
+/// later. Needs CAP_SYS_RESOURCE; without it a risk stays under memory pressure, so a refusal is no error.
+pub fn set_io_flusher() {
+    /// `linux/prctl.h`; not in libc.
+    const PR_SET_IO_FLUSHER: libc::c_int = 57;
+    // SAFETY: this prctl takes plain numbers and changes only the calling thread's flags.
+    let result = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
+    if result != 0 {
+        tracing::debug!(error = %std::io::Error::last_os_error(), "PR_SET_IO_FLUSHER");
+    }
+}
+
 fn read(file: &OwnedFd) -> Option<Vec<u8>> {
     let mut status = vec![0; STATUS_BYTES_MAX];
     // One read is enough: procfs makes the whole text at the first and gives what fits.
@@ -106,7 +119,7 @@ fn groups(status: &[u8]) -> impl Iterator<Item = u32> + '_ {
 /// Signals whose default action ends the process (signal(7)); real-time signals, 33 and up, do so too.
 const ENDS_BY_DEFAULT: u64 = {
     let harmless = [libc::SIGCHLD, libc::SIGCONT, libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-    let mut mask = u64::MAX & !bit(libc::SIGURG) & !bit(libc::SIGWINCH);
+    let mut mask = !(bit(libc::SIGURG) | bit(libc::SIGWINCH));
     let mut i = 0;
     while i < harmless.len() {
         mask &= !bit(harmless[i]);

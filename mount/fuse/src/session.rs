@@ -13,17 +13,17 @@ use crate::device::{Device, Received};
 use crate::dispatch::Dispatch;
 use crate::filesystem::FileSystem;
 use crate::init::{self, Agreed, MAX_WRITE, Negotiation};
-use crate::interrupt::Waiting;
+use crate::interrupt::{About, Waiting};
 use crate::limits::{DETACHED_GRACE, THREADS_END_MAX};
 use crate::mount::{self, MountError, MountOptions};
 use crate::notify::{self, Notifier};
-use crate::process::Processes;
+use crate::process::{self, Processes};
 use env::Env;
 use parking_lot::{Condvar, Mutex};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 use zerocopy::IntoBytes;
 
@@ -88,7 +88,7 @@ impl Session {
                 "fuse",
                 Box::new(move || {
                     let _leave = Leave(gate);
-                    set_io_flusher();
+                    process::set_io_flusher();
                     dispatch.serve(&channel);
                     // Before the gate opens: with the last thread goes the file system.
                     drop((dispatch, channel));
@@ -116,9 +116,9 @@ impl Session {
         self.notifier.clone()
     }
 
-    /// Requests that wait now.
-    pub fn requests_waiting(&self) -> usize {
-        self.waiting.count()
+    /// Requests that wait now, the longest first: what an operation that hangs is doing.
+    pub fn requests_waiting(&self) -> Vec<About> {
+        self.waiting.list()
     }
 
     /// Ready when the mount has ended, be it by [`Session::unmount`] or by umount(8).
@@ -247,18 +247,6 @@ fn channels(device: &Arc<Device>, options: &MountOptions) -> Result<Vec<Arc<Devi
     Ok(channels)
 }
 
-/// Memory reclaim in a FUSE thread must not wait for this very mount. Needs CAP_SYS_RESOURCE; without it a risk stays
-/// under memory pressure, so it is no error.
-fn set_io_flusher() {
-    /// `linux/prctl.h`; not in libc.
-    const PR_SET_IO_FLUSHER: libc::c_int = 57;
-    // SAFETY: this prctl takes plain numbers and changes only the calling thread's flags.
-    let result = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
-    if result != 0 {
-        tracing::debug!(error = %std::io::Error::last_os_error(), "PR_SET_IO_FLUSHER");
-    }
-}
-
 /// Counts the threads of a mount, and says when serving is over.
 struct Gate {
     state: Mutex<Threads>,
@@ -308,14 +296,9 @@ impl Gate {
     }
 
     fn until(&self, timeout: Duration, reached: impl Fn(&Threads) -> bool) -> bool {
-        let deadline = Instant::now() + timeout;
         let mut state = self.state.lock();
-        while !reached(&state) {
-            if self.changed.wait_until(&mut state, deadline).timed_out() {
-                return reached(&state);
-            }
-        }
-        true
+        self.changed.wait_while_for(&mut state, |threads| !reached(threads), timeout);
+        reached(&state)
     }
 }
 

@@ -9,8 +9,8 @@ use fuse::stale::clear_stale_mount;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -153,6 +153,70 @@ fn many_at_once_do_not_disturb_each_other() {
         }
     });
     mounted.unmount();
+}
+
+#[test]
+fn direct_io_and_shared_mappings() {
+    if !can_mount() {
+        return;
+    }
+    let mut mounted = Mounted::new(KEEPING);
+    let file = mounted.path.join("direct");
+    let len = 3 << 20;
+    let opened =
+        OpenOptions::new().read(true).write(true).create_new(true).custom_flags(libc::O_DIRECT).open(&file).unwrap();
+    // Twice as long as needed, so that an aligned part is in it.
+    let mut memory: Vec<u8> = (0..2 * len).map(|i| (i / 7) as u8).collect();
+    let aligned = memory.as_ptr().align_offset(4096);
+    let expected = memory[aligned..aligned + len].to_vec();
+    opened.write_all_at(&memory[aligned..aligned + len], 0).unwrap();
+    memory.fill(0);
+    opened.read_exact_at(&mut memory[aligned..aligned + len], 0).unwrap();
+    assert!(memory[aligned..aligned + len] == expected);
+    drop(opened);
+
+    let opened = OpenOptions::new().read(true).write(true).open(&file).unwrap();
+    use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+    // SAFETY: a fresh mapping of `len` bytes of a file that long; it is used within them and unmapped once.
+    unsafe {
+        let map = mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &opened, 0);
+        let map = map.unwrap();
+        assert_eq!(*map.cast::<u8>().add(len - 1), expected[len - 1]);
+        map.cast::<u8>().add(5).write(0xEE);
+        msync(map, len, MsyncFlags::SYNC).unwrap();
+        munmap(map, len).unwrap();
+    }
+    let mut expected = expected;
+    expected[5] = 0xEE;
+    assert!(fs::read(&file).unwrap() == expected);
+    mounted.unmount();
+}
+
+#[test]
+fn callers_come_with_all_their_groups() {
+    if !can_mount() {
+        return;
+    }
+    let mounted = Mounted::new(KEEPING);
+    let whoami = mounted.path.join("whoami");
+    let look = |groups: Vec<u32>| {
+        let mut command = Command::new("stat");
+        command.arg(&whoami).stderr(Stdio::null()).stdout(Stdio::null());
+        let become_user = move || {
+            // SAFETY: plain system calls with numbers and an array that lives through the call.
+            let results =
+                unsafe { [libc::setgroups(groups.len(), groups.as_ptr()), libc::setgid(1001), libc::setuid(1000)] };
+            if results == [0; 3] { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        };
+        // SAFETY: between fork and exec only the system calls above are made.
+        unsafe { command.pre_exec(become_user) };
+        command.status().unwrap();
+        mounted.fs.caller.lock().take().expect("it was looked up")
+    };
+    for groups in [vec![5, 7], (100..900).collect()] {
+        let who = look(groups.clone());
+        assert_eq!((who.uid, who.gid, who.groups.to_vec()), (1000, 1001, groups));
+    }
 }
 
 #[test]

@@ -9,12 +9,15 @@ use fuse::null::{NullConfig, NullFs};
 use fuse::process::Processes;
 use fuse::reply::Reply;
 use fuse::session::Session;
+use parking_lot::Mutex;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::Notify;
+use types::credentials::Credentials;
 use types::errno::Errno;
 
 /// False, with the reason printed, where nothing can be mounted.
@@ -37,6 +40,9 @@ pub struct Trapdoors {
     env: Env,
     release: Arc<Notify>,
     cancelled: Arc<Notify>,
+    processes: Arc<Processes>,
+    /// Who asked for the name "whoami" last.
+    pub caller: Mutex<Option<Credentials>>,
     /// LOOKUPs seen.
     pub lookups: AtomicUsize,
     /// READs seen.
@@ -64,6 +70,11 @@ impl FileSystem for Trapdoors {
                             sleep.await;
                             Err(Errno::ENODATA)
                         }));
+                    }
+                    b"whoami" => {
+                        let header = &request.header;
+                        let who = self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group);
+                        *self.caller.lock() = Some(who);
                     }
                     b"panic" => panic!("as asked by the test"),
                     _ => {}
@@ -109,10 +120,14 @@ impl Mounted {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mnt");
         std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 2 }).unwrap();
+        let processes = Arc::new(Processes::default());
         let fs = Arc::new(Trapdoors {
             null: NullFs::new(env.clone(), config),
             env: env.clone(),
+            processes: processes.clone(),
+            caller: Mutex::new(None),
             release: Arc::new(Notify::new()),
             cancelled: Arc::new(Notify::new()),
             lookups: AtomicUsize::new(0),
@@ -120,7 +135,7 @@ impl Mounted {
             cancels: Arc::new(AtomicUsize::new(0)),
         });
         let options = MountOptions { source: "test".to_owned(), ..MountOptions::default() };
-        let session = Session::mount(&env, fs.clone(), Arc::new(Processes::default()), &path, &options).unwrap();
+        let session = Session::mount(&env, fs.clone(), processes, &path, &options).unwrap();
         Mounted { session: Some(session), fs, _guard: guard, path, _dir: dir }
     }
 
@@ -143,7 +158,7 @@ impl Mounted {
     }
 
     pub fn wait_for_waiting(&self, count: usize) {
-        eventually("a request waits", || self.session().requests_waiting() == count);
+        eventually("a request waits", || self.session().requests_waiting().len() == count);
     }
 }
 
