@@ -129,6 +129,11 @@ impl Rpc {
         self.lnet.faults()
     }
 
+    /// Tasks of the network that live now: links, listeners.
+    pub fn tasks(&self) -> usize {
+        self.lnet.tasks()
+    }
+
     /// Requests to this target are handled by `service` from now on. A service that had the name before is stopped.
     pub fn add_service(&self, service: Arc<dyn Service>) {
         self.served.add(service);

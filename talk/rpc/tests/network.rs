@@ -1,0 +1,576 @@
+//! Conversations over TCP.
+
+mod support;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use rpc::error::RpcError;
+use rpc::import::{Import, ImportState};
+use rpc::service::Gone;
+use rpc::{Rpc, RpcConfig};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use support::*;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::limits::{MESSAGE_BYTES_MAX, REQUESTS_IN_FLIGHT_INITIAL};
+use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::nid::Nid;
+use types::session::{ClientUuid, ClusterId};
+use wire::checksum::crc32c;
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
+use wire::hello::{HelloReply, Welcome};
+use wire::mds::MdsOp;
+use wire::message::{Op, VERSION_MAX};
+use wire::ost::OstOp;
+
+struct Pair {
+    env: env::Env,
+    server: Arc<Rpc>,
+    client: Arc<Rpc>,
+    ost: Arc<Ost>,
+    addr: SocketAddr,
+    _guard: env::real::RealGuard,
+}
+
+/// A server process and a client process (they share the machine, nothing else).
+fn pair() -> Pair {
+    let (env, guard) = machine();
+    let (server, client) = (process(&env), process(&env));
+    let ost = Ost::new(ost(0), 1);
+    server.add_service(ost.clone());
+    let addr = listen(&env, &server);
+    Pair { env, server, client, ost, addr, _guard: guard }
+}
+
+impl Pair {
+    fn import(&self) -> Arc<Import> {
+        client_of(&self.client, ost(0), vec![Nid::Tcp(self.addr)], None)
+    }
+
+    fn end(self) {
+        shutdown(&self.env, &self.client);
+        shutdown(&self.env, &self.server);
+        assert_eq!((self.client.tasks(), self.server.tasks()), (0, 0), "every task ended");
+    }
+}
+
+#[test]
+fn many_calls_at_once_each_get_their_own_answer() {
+    let p = pair();
+    let import = p.import();
+    run(&p.env, {
+        let import = import.clone();
+        async move {
+            join_all((0..500u32).map(|n| {
+                let import = &import;
+                async move {
+                    for round in 0..5u64 {
+                        let data = pattern(u64::from(n) * 100 + round, 100 + n as usize);
+                        write(import, n, 0, data.clone()).await.unwrap();
+                        assert_eq!(read(import, n, 0, 100_000).await.unwrap(), data);
+                    }
+                }
+            }))
+            .await;
+        }
+    });
+    assert_eq!(p.ost.writes.load(Ordering::SeqCst), 2500);
+    assert_eq!(p.ost.connects.load(Ordering::SeqCst), 1);
+    assert_eq!(import.state(), ImportState::Full);
+    assert!(import.last_committed().0 >= 4900, "{:?}", import.last_committed());
+    p.end();
+}
+
+#[test]
+fn threads_that_are_no_reactors_may_call() {
+    let p = pair();
+    let import = p.import();
+    let threads: Vec<_> = (0..4u32)
+        .map(|n| {
+            let (import, env) = (import.clone(), p.env.clone());
+            std::thread::spawn(move || {
+                for round in 0..50u64 {
+                    // Polled here once, and handed over if it must wait.
+                    let import = import.clone();
+                    let mut call = Box::pin(async move {
+                        let data = pattern(round, 1000);
+                        write(&import, n, round * 1000, data.clone()).await.unwrap();
+                        assert_eq!(read(&import, n, round * 1000, 1000).await.unwrap(), data);
+                    });
+                    if futures_util::FutureExt::now_or_never(&mut call).is_none() {
+                        run(&env, call);
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(p.ost.writes.load(Ordering::SeqCst), 200);
+    p.end();
+}
+
+#[test]
+fn bulk_data_arrives_whole() {
+    for checksums in [true, false] {
+        let (env, _guard) = machine();
+        let config = RpcConfig { cluster: CLUSTER, checksums };
+        let (server, client) = (Rpc::new(env.clone(), config.clone()), Rpc::new(env.clone(), config));
+        server.add_service(Ost::new(ost(0), 1));
+        let addr = listen(&env, &server);
+        let import = client_of(&client, ost(0), vec![Nid::Tcp(addr)], None);
+        run(&env, async move {
+            for len in [1, 4095, 65_537, 1 << 20, 16 << 20] {
+                let data = pattern(len as u64, len);
+                write(&import, 0, 0, data.clone()).await.unwrap();
+                assert!(read(&import, 0, 0, len as u32).await.unwrap() == data, "{len} bytes differ");
+            }
+            join_all((1..20u32).map(|n| {
+                let import = &import;
+                async move {
+                    let data = pattern(u64::from(n), 1 << 20);
+                    for _ in 0..3 {
+                        write(import, n, 0, data.clone()).await.unwrap();
+                        assert!(read(import, n, 0, 1 << 20).await.unwrap() == data, "object {n} differs");
+                    }
+                }
+            }))
+            .await;
+        });
+        assert_eq!(server.tasks(), 2 + 3, "a listener, a sweeper and three links");
+        shutdown(&env, &client);
+        shutdown(&env, &server);
+    }
+}
+
+#[test]
+fn waiting_requests_hold_nobody_up_and_the_window_is_kept() {
+    let p = pair();
+    let import = p.import();
+    let (send, receive) = std::sync::mpsc::channel();
+    for _ in 0..300 {
+        let (import, send) = (import.clone(), send.clone());
+        let call = async move { send.send(simple(&import, OstOp::Sync { objects: vec![] }).await).unwrap() };
+        p.env.tasks.spawn("sync", Box::pin(call));
+    }
+    eventually("the window is full", || p.ost.at_work.load(Ordering::SeqCst) == REQUESTS_IN_FLIGHT_INITIAL);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(p.ost.at_work.load(Ordering::SeqCst), REQUESTS_IN_FLIGHT_INITIAL, "no more than the window");
+    // Lock waits do not count, however many they are.
+    for _ in 0..200 {
+        let (import, send) = (import.clone(), send.clone());
+        let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
+        let lock = Flock { flavor, kind, owner: 1, pid: 1, start: 0, end: u64::MAX };
+        let op = Op::Mds(MdsOp::FlockSet { fid: Fid::ROOT, lock, wait: true });
+        let call = async move { send.send(import.one(&Credentials::root(), op).await).unwrap() };
+        p.env.tasks.spawn("flock", Box::pin(call));
+    }
+    eventually("locks wait, too", || p.ost.at_work.load(Ordering::SeqCst) == REQUESTS_IN_FLIGHT_INITIAL + 200);
+    p.ost.gate.send_replace(true);
+    for _ in 0..500 {
+        receive.recv_timeout(SOON).unwrap().unwrap();
+    }
+    p.end();
+}
+
+#[test]
+fn a_request_sent_again_is_done_once() {
+    let p = pair();
+    let cable = Cable::new(&p.env, p.addr);
+    let import = client_of(&p.client, ost(0), vec![Nid::Tcp(cable.addr)], None);
+    let first = import.clone();
+    run(&p.env, async move { write(&first, 1, 0, Bytes::from_static(b"one")).await.unwrap() });
+
+    // Done, but the answers are lost.
+    cable.swallow(true);
+    let (send, receive) = std::sync::mpsc::channel();
+    for n in 0..20u32 {
+        let (import, send) = (import.clone(), send.clone());
+        let call = async move { send.send(write(&import, 2 + n, 0, pattern(n.into(), 100)).await).unwrap() };
+        p.env.tasks.spawn("write", Box::pin(call));
+    }
+    eventually("all were done", || p.ost.writes.load(Ordering::SeqCst) == 21);
+    // Under way when the line goes.
+    let (waiting, send_again) = (import.clone(), send.clone());
+    let call = async move { send_again.send(simple(&waiting, OstOp::Sync { objects: vec![] }).await).unwrap() };
+    p.env.tasks.spawn("sync", Box::pin(call));
+    eventually("it waits", || p.ost.at_work.load(Ordering::SeqCst) == 1);
+    assert!(receive.try_recv().is_err(), "nobody was answered");
+
+    cable.swallow(false);
+    cable.cut();
+    for _ in 0..20 {
+        receive.recv_timeout(SOON).unwrap().unwrap();
+    }
+    assert_eq!(p.ost.writes.load(Ordering::SeqCst), 21, "none was done twice");
+    eventually("the reader came again", || p.ost.resent.load(Ordering::SeqCst) == 1);
+    p.ost.gate.send_replace(true);
+    receive.recv_timeout(SOON).unwrap().unwrap();
+    assert_eq!(p.ost.connects.load(Ordering::SeqCst), 2);
+    p.end();
+}
+
+#[test]
+fn a_restarted_server_is_found_again_and_the_owner_is_told() {
+    let p = pair();
+    // Two addresses: the first never answers.
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    let cable = Cable::new(&p.env, p.addr);
+    let nids = vec![Nid::Tcp(nobody), Nid::Tcp(cable.addr)];
+    let import = client_of(&p.client, ost(0), nids, None);
+    let boots = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let told = boots.clone();
+    import.on_restart(Arc::new(move |boot| told.lock().push(boot)));
+    let first = import.clone();
+    run(&p.env, async move { simple(&first, OstOp::Statfs).await.unwrap() });
+
+    shutdown(&p.env, &p.server);
+    assert_eq!(p.ost.gone.lock().pop().unwrap().1, Gone::Stopped);
+    let (send, receive) = std::sync::mpsc::channel();
+    let waiting = import.clone();
+    let call = async move { send.send(write(&waiting, 1, 0, Bytes::from_static(b"late")).await).unwrap() };
+    p.env.tasks.spawn("write", Box::pin(call));
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(receive.try_recv().is_err(), "it waits for the server");
+
+    let again = process(&p.env);
+    let second = Ost::new(ost(0), 2);
+    again.add_service(second.clone());
+    let rpc = again.clone();
+    let addr = p.addr;
+    run(&p.env, async move { rpc.listen(addr).await.unwrap() });
+    receive.recv_timeout(SOON).unwrap().unwrap();
+    assert_eq!(second.writes.load(Ordering::SeqCst), 1);
+    assert_eq!(*boots.lock(), [2]);
+    assert_eq!(import.boot(), 2);
+    shutdown(&p.env, &p.client);
+    shutdown(&p.env, &again);
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let p = pair();
+    let nobody = Nid::Tcp(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let import = client_of(&p.client, ost(0), vec![nobody], None);
+    let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
+    assert!(matches!(&error, RpcError::Unreachable { nids, .. } if *nids == [nobody]), "{error}");
+    let other = client_of(&p.client, ost(9), vec![Nid::Tcp(p.addr)], None);
+    let error = run(&p.env, async move { simple(&other, OstOp::Statfs).await.unwrap_err() });
+    assert_eq!(error, RpcError::NoTarget { nid: Nid::Tcp(p.addr), target: ost(9) });
+    let (busy, rpc) = (p.addr, p.client.clone());
+    let error = run(&p.env, async move { rpc.listen(busy).await.unwrap_err() });
+    assert!(matches!(error, RpcError::Listen { addr, .. } if addr == busy));
+    p.end();
+}
+
+#[test]
+fn callbacks_travel_on_the_clients_own_connection() {
+    let p = pair();
+    let cable = Cable::new(&p.env, p.addr);
+    let answers = Arc::new(Answers::default());
+    let import = client_of(&p.client, ost(0), vec![Nid::Tcp(cable.addr)], Some(answers.clone()));
+    let first = import.clone();
+    run(&p.env, async move { simple(&first, OstOp::Getattr { object: object(1) }).await.unwrap() });
+    assert_eq!(answers.count.load(Ordering::SeqCst), 1);
+
+    // The question is lost on its way; it comes again over the next connection.
+    cable.swallow(true);
+    let waiting = import.clone();
+    let (send, receive) = std::sync::mpsc::channel();
+    let call = async move { send.send(simple(&waiting, OstOp::Getattr { object: object(1) }).await).unwrap() };
+    p.env.tasks.spawn("getattr", Box::pin(call));
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(answers.count.load(Ordering::SeqCst), 1);
+    cable.swallow(false);
+    cable.cut();
+    receive.recv_timeout(SOON).unwrap().unwrap();
+    assert!(answers.count.load(Ordering::SeqCst) >= 2);
+    p.end();
+}
+
+#[test]
+fn a_silent_client_is_evicted_and_told_so() {
+    let (env, _guard) = machine();
+    let ms = Duration::from_millis;
+    let server = hasty(&env, ms(50), ms(400));
+    let lively = hasty(&env, ms(50), ms(400));
+    let silent = process(&env); // pings each 5 s
+    let ost0 = Ost::new(ost(0), 1);
+    server.add_service(ost0.clone());
+    let addr = listen(&env, &server);
+    let a = client_of(&lively, ost(0), vec![Nid::Tcp(addr)], None);
+    let b = client_of(&silent, ost(0), vec![Nid::Tcp(addr)], None);
+    let boots = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let told = boots.clone();
+    b.on_restart(Arc::new(move |boot| told.lock().push(boot)));
+    for import in [a.clone(), b.clone()] {
+        run(&env, async move { simple(&import, OstOp::Statfs).await.unwrap() });
+    }
+    eventually("one is evicted", || !ost0.gone.lock().is_empty());
+    std::thread::sleep(ms(600));
+    assert_eq!(ost0.gone.lock().len(), 1, "the one that pings stays");
+    assert_eq!(ost0.gone.lock()[0].1, Gone::Evicted);
+    let late = b.clone();
+    let error = run(&env, async move { simple(&late, OstOp::Statfs).await.unwrap_err() });
+    assert_eq!(error, RpcError::Evicted { target: ost(0) });
+    assert_eq!(*boots.lock(), [1], "the same boot, but a new session");
+    run(&env, async move { simple(&b, OstOp::Statfs).await.unwrap() });
+    run(&env, async move { simple(&a, OstOp::Statfs).await.unwrap() });
+    for rpc in [lively, silent, server] {
+        shutdown(&env, &rpc);
+    }
+}
+
+#[test]
+fn a_mute_peer_is_given_up_after_pings() {
+    let (env, _guard) = machine();
+    let ms = Duration::from_millis;
+    let (server, client) = (process(&env), hasty(&env, ms(50), ms(30_000)));
+    let ost0 = Ost::new(ost(0), 1);
+    server.add_service(ost0.clone());
+    let cable = Cable::new(&env, listen(&env, &server));
+    let import = client_of(&client, ost(0), vec![Nid::Tcp(cable.addr)], None);
+    let first = import.clone();
+    run(&env, async move { simple(&first, OstOp::Statfs).await.unwrap() });
+    cable.swallow(true);
+    eventually("the session is given up", || import.state() != ImportState::Full);
+    cable.swallow(false);
+    eventually("and made again in the background", || import.state() == ImportState::Full);
+    assert!(ost0.connects.load(Ordering::SeqCst) >= 2);
+    shutdown(&env, &client);
+    shutdown(&env, &server);
+}
+
+#[test]
+fn another_cluster_is_refused_by_name() {
+    let p = pair();
+    let theirs = ClusterId(0xbad);
+    let stranger = Rpc::new(p.env.clone(), RpcConfig { cluster: theirs, checksums: true });
+    let import = client_of(&stranger, ost(0), vec![Nid::Tcp(p.addr)], None);
+    let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
+    assert_eq!(error, RpcError::Cluster { nid: Nid::Tcp(p.addr), theirs: CLUSTER, ours: theirs });
+    // One that does not know its cluster yet may connect, but have no session with an OST.
+    let newcomer = Rpc::new(p.env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+    let import = client_of(&newcomer, ost(0), vec![Nid::Tcp(p.addr)], None);
+    let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
+    assert_eq!(error, RpcError::Cluster { nid: Nid::Tcp(p.addr), theirs: CLUSTER, ours: ClusterId(0) });
+    p.end();
+}
+
+fn header(kind: FrameKind, body: &[u8]) -> Header {
+    Header {
+        version: VERSION_MAX,
+        kind,
+        tag: 1,
+        body_bytes: body.len() as u32,
+        bulk_bytes: 0,
+        body_crc: Some(crc32c(body)),
+        bulk_crc: None,
+        cluster: CLUSTER,
+        source: Nid::Loopback,
+        target: Nid::Loopback,
+    }
+}
+
+fn frame(kind: FrameKind, body: &[u8]) -> Vec<u8> {
+    [&header(kind, body).encode()[..], body].concat()
+}
+
+#[test]
+fn a_peer_of_another_version_is_named() {
+    let p = pair();
+    // A server of the future.
+    let listener = std::net::TcpListener::bind(any_port()).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let future = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut hello = [0; HEADER_BYTES + wire::hello::HELLO_BYTES];
+        stream.read_exact(&mut hello).unwrap();
+        let reply = HelloReply {
+            version_min: 70,
+            version_max: 80,
+            version: 0,
+            welcome: Welcome::NoCommonVersion,
+            process: ClientUuid(1),
+            cluster: CLUSTER,
+        };
+        stream.write_all(&frame(FrameKind::HelloReply, &reply.encode())).unwrap();
+    });
+    let import = client_of(&p.client, ost(0), vec![Nid::Tcp(addr)], None);
+    let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
+    assert!(matches!(error, RpcError::Version { theirs_min: 70, theirs_max: 80, .. }), "{error}");
+    future.join().unwrap();
+
+    // A client of the future, at our server: it is told our versions.
+    let mut stream = TcpStream::connect(p.addr).unwrap();
+    let hello = wire::hello::Hello {
+        version_min: 70,
+        version_max: 80,
+        purpose: wire::hello::Purpose::Control,
+        process: ClientUuid(2),
+        cluster: CLUSTER,
+    };
+    stream.write_all(&frame(FrameKind::Hello, &hello.encode())).unwrap();
+    let mut reply = [0; HEADER_BYTES + wire::hello::HELLO_BYTES];
+    stream.read_exact(&mut reply).unwrap();
+    let reply = HelloReply::decode(&reply[HEADER_BYTES..]).unwrap();
+    assert_eq!((reply.welcome, reply.version_max), (Welcome::NoCommonVersion, VERSION_MAX));
+    p.end();
+}
+
+/// A connection past its greeting.
+fn greeted(addr: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let hello = wire::hello::Hello {
+        version_min: 1,
+        version_max: VERSION_MAX,
+        purpose: wire::hello::Purpose::Control,
+        process: ClientUuid(3),
+        cluster: CLUSTER,
+    };
+    stream.write_all(&frame(FrameKind::Hello, &hello.encode())).unwrap();
+    let mut reply = [0; HEADER_BYTES + wire::hello::HELLO_BYTES];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(HelloReply::decode(&reply[HEADER_BYTES..]).unwrap().welcome, Welcome::Yes);
+    stream
+}
+
+/// The server hangs up on us.
+fn hung_up(mut stream: TcpStream) {
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}"),
+    }
+}
+
+#[test]
+fn garbage_harms_nobody() {
+    let p = pair();
+    let import = p.import();
+    let check = |what: &str| {
+        let import = import.clone();
+        let data = pattern(9, 2000);
+        let expected = data.clone();
+        let back = run(&p.env, async move {
+            write(&import, 1, 0, data).await.unwrap();
+            read(&import, 1, 0, 10_000).await.unwrap()
+        });
+        assert_eq!(back, expected, "after {what}");
+    };
+    check("nothing");
+
+    let mut seed = 0x1234_5678_u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for round in 0..20 {
+        let bytes: Vec<u8> = (0..200 + random() % 2000).map(|_| random() as u8).collect();
+        let mut stream = TcpStream::connect(p.addr).unwrap();
+        // The server may have hung up in the middle.
+        let _ = stream.write_all(&bytes);
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        hung_up(stream);
+        if round % 5 == 0 {
+            check("random bytes");
+        }
+    }
+    let mut web = TcpStream::connect(p.addr).unwrap();
+    web.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    hung_up(web);
+
+    let mut long = greeted(p.addr);
+    let mut header_bytes = header(FrameKind::Request, b"").encode();
+    header_bytes[12..16].copy_from_slice(&(MESSAGE_BYTES_MAX as u32 + 1).to_le_bytes());
+    let crc = crc32c(&header_bytes[4..]);
+    header_bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    long.write_all(&header_bytes).unwrap();
+    hung_up(long);
+    check("a length beyond the bound");
+
+    let mut flipped = greeted(p.addr);
+    let mut bytes = frame(FrameKind::Request, &[0; 100]);
+    bytes[40] ^= 1;
+    flipped.write_all(&bytes).unwrap();
+    hung_up(flipped);
+
+    let mut damaged = greeted(p.addr);
+    let mut bytes = frame(FrameKind::Request, &[0; 100]);
+    bytes[HEADER_BYTES + 50] ^= 1;
+    damaged.write_all(&bytes).unwrap();
+    hung_up(damaged);
+
+    let mut short = greeted(p.addr);
+    short.write_all(&frame(FrameKind::Request, b"shorter than it must be")).unwrap();
+    hung_up(short);
+
+    // A good envelope, then nonsense: refused, and the connection lives.
+    let mut nonsense = greeted(p.addr);
+    nonsense.write_all(&frame(FrameKind::Request, &[vec![0; 24], vec![0xff; 300]].concat())).unwrap();
+    let mut reply = [0; HEADER_BYTES + wire::envelope::ENVELOPE_BYTES];
+    nonsense.read_exact(&mut reply).unwrap();
+    let envelope = wire::envelope::Envelope::decode(&reply[HEADER_BYTES..]).unwrap();
+    assert_eq!(envelope.refusal, Some(wire::envelope::Refusal::BadRequest));
+
+    let mut cut_off = greeted(p.addr);
+    cut_off.write_all(&frame(FrameKind::Request, &[0; 100])[..150]).unwrap();
+    drop(cut_off);
+    let mut twice = greeted(p.addr);
+    twice.write_all(&frame(FrameKind::Hello, &[0; 40])).unwrap();
+    hung_up(twice);
+    check("everything");
+    drop(nonsense);
+    p.end();
+}
+
+#[test]
+fn a_port_of_something_else_is_told_apart() {
+    let p = pair();
+    let listener = std::net::TcpListener::bind(any_port()).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n").unwrap();
+        let mut rest = [0; 4096];
+        while matches!(stream.read(&mut rest), Ok(1..)) {}
+    });
+    let import = client_of(&p.client, ost(0), vec![Nid::Tcp(addr)], None);
+    let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
+    assert!(matches!(&error, RpcError::BadMessage { reason, .. } if reason.contains("does not speak")), "{error}");
+    other.join().unwrap();
+    p.end();
+}
+
+#[test]
+fn fault_rules_delay_and_lose_frames() {
+    use lnet::fault::{Fault, Rule};
+    let p = pair();
+    let import = p.import();
+    let target = Some(Nid::Tcp(p.addr));
+    let call = |import: &Arc<Import>| {
+        let import = import.clone();
+        let begin = std::time::Instant::now();
+        run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap() });
+        begin.elapsed()
+    };
+    call(&import);
+    assert!(p.client.faults().add(Rule { target, fault: Fault::Delay(Duration::from_millis(150)) }));
+    assert!(call(&import) >= Duration::from_millis(150));
+    p.client.faults().clear();
+    assert!(p.client.faults().add(Rule { target, fault: Fault::Drop }));
+    let (lost, before) = (import.clone(), p.ost.writes.load(Ordering::SeqCst));
+    let call_lost = async move { drop(write(&lost, 1, 0, Bytes::from_static(b"x")).await) };
+    p.env.tasks.spawn("lost", Box::pin(call_lost));
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(p.ost.writes.load(Ordering::SeqCst), before, "it never arrived");
+    p.client.faults().clear();
+    call(&import);
+    p.end();
+}

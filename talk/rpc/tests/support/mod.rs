@@ -1,0 +1,325 @@
+//! A small object target, processes that talk to it, and a cable that can be cut.
+
+#![allow(dead_code)]
+
+use bytes::Bytes;
+use env::real::{RealConfig, RealEnv, RealGuard};
+use env::{BoxFuture, Env};
+use parking_lot::Mutex;
+use rpc::error::RpcError;
+use rpc::import::{Callbacks, Import};
+use rpc::service::{Export, Gone, Service};
+use rpc::{Rpc, RpcConfig, Timings};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::nid::Nid;
+use types::object::{ObjectId, ObjectOffset};
+use types::session::{ClientUuid, ClusterId, Transno};
+use types::target::{FsName, TargetName};
+use wire::client::{ClientOp, ClientReply};
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
+use wire::ost::{OstOp, OstReply};
+
+pub const CLUSTER: ClusterId = ClusterId(0xc1);
+/// Nothing here takes longer.
+pub const SOON: Duration = Duration::from_secs(30);
+
+pub fn machine() -> (Env, RealGuard) {
+    RealEnv::start(RealConfig { reactors: 2, blocking_threads: 2 }).unwrap()
+}
+
+/// Runs a future on a reactor and waits for it.
+pub fn run<T: Send + 'static>(env: &Env, future: impl Future<Output = T> + Send + 'static) -> T {
+    let (send, receive) = mpsc::channel();
+    env.tasks.spawn("test", Box::pin(async move { send.send(future.await).unwrap() }));
+    receive.recv_timeout(SOON).expect("it ends")
+}
+
+pub fn ost(index: u16) -> TargetName {
+    TargetName::ost(FsName::default(), index)
+}
+
+pub fn object(n: u32) -> ObjectId {
+    ObjectId { fid: Fid { seq: 1, oid: n, ver: 0 }, instance: 1, stripe: 0 }
+}
+
+/// An object target in memory. `Sync` waits until the gate opens; `Getattr` asks the client back first.
+pub struct Ost {
+    pub target: TargetName,
+    pub cluster: ClusterId,
+    pub boot: u64,
+    pub objects: Mutex<HashMap<ObjectId, Vec<u8>>>,
+    pub gate: watch::Sender<bool>,
+    pub writes: AtomicU64,
+    pub resent: AtomicU64,
+    pub at_work: AtomicUsize,
+    pub at_work_max: AtomicUsize,
+    pub gone: Mutex<Vec<(ClientUuid, Gone)>>,
+    pub connects: AtomicUsize,
+    transno: AtomicU64,
+}
+
+impl Ost {
+    pub fn new(target: TargetName, boot: u64) -> Arc<Ost> {
+        Ost::of_cluster(target, boot, CLUSTER)
+    }
+
+    pub fn of_cluster(target: TargetName, boot: u64, cluster: ClusterId) -> Arc<Ost> {
+        Arc::new(Ost {
+            target,
+            cluster,
+            boot,
+            objects: Mutex::default(),
+            gate: watch::Sender::new(false),
+            writes: AtomicU64::new(0),
+            resent: AtomicU64::new(0),
+            at_work: AtomicUsize::new(0),
+            at_work_max: AtomicUsize::new(0),
+            gone: Mutex::default(),
+            connects: AtomicUsize::new(0),
+            transno: AtomicU64::new(0),
+        })
+    }
+
+    async fn one(&self, export: &Export, op: &Op) -> Result<OpReply, Errno> {
+        let Op::Ost(op) = op else { return self.other(op).await };
+        Ok(OpReply::Ost(match op {
+            OstOp::Read { object, offset, len } => {
+                let objects = self.objects.lock();
+                let bytes = objects.get(object).ok_or(Errno::ENOENT)?;
+                let start = (offset.0 as usize).min(bytes.len());
+                OstReply::Data(Bytes::copy_from_slice(&bytes[start..(start + *len as usize).min(bytes.len())]))
+            }
+            OstOp::Write { object, offset, data, .. } => {
+                self.writes.fetch_add(1, Ordering::SeqCst);
+                let mut objects = self.objects.lock();
+                let bytes = objects.entry(*object).or_default();
+                let end = offset.0 as usize + data.len();
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                bytes[offset.0 as usize..end].copy_from_slice(data);
+                OstReply::Changed { blocks_delta: data.len() as i64 }
+            }
+            OstOp::Sync { .. } => {
+                self.wait().await;
+                OstReply::Done
+            }
+            OstOp::Getattr { .. } => {
+                let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::LOOKUP)] };
+                match export.callback(revoke).await {
+                    Ok(ClientReply::Done) => OstReply::Done,
+                    Err(RpcError::Errno(errno)) => return Err(errno),
+                    Err(_) => return Err(Errno::EIO),
+                }
+            }
+            OstOp::Statfs => OstReply::Done,
+            _ => return Err(Errno::EOPNOTSUPP),
+        }))
+    }
+
+    /// A lock wait stands for all that may wait for others.
+    async fn other(&self, op: &Op) -> Result<OpReply, Errno> {
+        match op {
+            Op::Mds(wire::mds::MdsOp::FlockSet { wait: true, .. }) => {
+                self.wait().await;
+                Ok(OpReply::Mds(wire::mds::MdsReply::Done))
+            }
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    async fn wait(&self) {
+        let now = self.at_work.fetch_add(1, Ordering::SeqCst) + 1;
+        self.at_work_max.fetch_max(now, Ordering::SeqCst);
+        self.gate.subscribe().wait_for(|open| *open).await.expect("the gate stays");
+        self.at_work.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Service for Ost {
+    fn target(&self) -> TargetName {
+        self.target
+    }
+
+    fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    fn connect(&self, _: &Arc<Export>, _: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        self.connects.fetch_add(1, Ordering::SeqCst);
+        Ok(ConnectReply {
+            version: VERSION_MAX,
+            cluster: self.cluster,
+            boot: self.boot,
+            last_committed: Transno(self.transno.load(Ordering::SeqCst)),
+        })
+    }
+
+    fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
+        self.resent.fetch_add(u64::from(request.resent), Ordering::SeqCst);
+        Box::pin(async move {
+            let mut results = Vec::with_capacity(request.ops.len());
+            for op in &request.ops {
+                results.push(self.one(&export, op).await);
+            }
+            let transno = Transno(self.transno.fetch_add(1, Ordering::SeqCst) + 1);
+            Reply { xid: request.xid, transno, last_committed: transno, results }
+        })
+    }
+
+    fn gone(&self, export: &Arc<Export>, why: Gone) {
+        self.gone.lock().push((export.client(), why));
+    }
+}
+
+/// Counts callbacks.
+#[derive(Default)]
+pub struct Answers {
+    pub count: AtomicUsize,
+}
+
+impl Callbacks for Answers {
+    fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>> {
+        Box::pin(async move {
+            let ClientOp::Revoke { locks } = op;
+            assert_eq!(locks.len(), 1);
+            self.count.fetch_add(1, Ordering::SeqCst);
+            Ok(ClientReply::Done)
+        })
+    }
+}
+
+pub fn process(env: &Env) -> Arc<Rpc> {
+    Rpc::new(env.clone(), RpcConfig { cluster: CLUSTER, checksums: true })
+}
+
+/// A process with short pings and leases.
+pub fn hasty(env: &Env, ping_interval: Duration, lease: Duration) -> Arc<Rpc> {
+    let timings = Timings { ping_interval, lease, request_timeout: Duration::from_secs(20) };
+    Rpc::with_timings(env.clone(), RpcConfig { cluster: CLUSTER, checksums: true }, timings)
+}
+
+pub fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+pub fn listen(env: &Env, rpc: &Arc<Rpc>) -> SocketAddr {
+    let rpc = rpc.clone();
+    run(env, async move { rpc.listen(any_port()).await.unwrap() })
+}
+
+pub fn shutdown(env: &Env, rpc: &Arc<Rpc>) {
+    let rpc = rpc.clone();
+    run(env, async move { rpc.shutdown().await });
+}
+
+static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
+
+pub fn client_of(rpc: &Arc<Rpc>, target: TargetName, nids: Vec<Nid>, callbacks: Option<Arc<Answers>>) -> Arc<Import> {
+    let client = ClientUuid(NEXT_CLIENT.fetch_add(1, Ordering::SeqCst).into());
+    let callbacks = callbacks.map(|answers| answers as Arc<dyn Callbacks>);
+    rpc.import(target, nids, client, "test".to_owned(), callbacks)
+}
+
+pub async fn write(import: &Import, n: u32, offset: u64, data: Bytes) -> Result<OpReply, RpcError> {
+    let op = OstOp::Write { object: object(n), offset: ObjectOffset(offset), data, sync: false };
+    import.one(&Credentials::root(), Op::Ost(op)).await
+}
+
+pub async fn read(import: &Import, n: u32, offset: u64, len: u32) -> Result<Bytes, RpcError> {
+    let op = OstOp::Read { object: object(n), offset: ObjectOffset(offset), len };
+    match import.one(&Credentials::root(), Op::Ost(op)).await? {
+        OpReply::Ost(OstReply::Data(data)) => Ok(data),
+        other => panic!("a read answers {other:?}"),
+    }
+}
+
+pub async fn simple(import: &Import, op: OstOp) -> Result<OpReply, RpcError> {
+    import.one(&Credentials::root(), Op::Ost(op)).await
+}
+
+/// Bytes that tell where they belong.
+pub fn pattern(seed: u64, len: usize) -> Bytes {
+    (0..len).map(|i| (seed.wrapping_mul(31).wrapping_add(i as u64 * 7 + i as u64 / 251)) as u8).collect()
+}
+
+/// Waits for something to become true.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < SOON, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Forwards connections to a server, and can be cut or made to swallow what the server says.
+pub struct Cable {
+    pub addr: SocketAddr,
+    cuts: watch::Sender<u64>,
+    swallow: Arc<AtomicBool>,
+}
+
+impl Cable {
+    pub fn new(env: &Env, to: SocketAddr) -> Cable {
+        let (cuts, _) = watch::channel(0);
+        let swallow = Arc::new(AtomicBool::new(false));
+        let (inner, cuts2, swallow2) = (env.clone(), cuts.clone(), swallow.clone());
+        let listening = env.net.listen(any_port());
+        let listener = run(env, async move { listening.await.unwrap() });
+        let addr = listener.local_addr().unwrap();
+        let accept = async move {
+            loop {
+                let (near, _) = listener.accept().await.unwrap();
+                let Ok(far) = inner.net.connect(to).await else { continue };
+                let (mut near_read, mut near_write) = near.split();
+                let (mut far_read, mut far_write) = far.split();
+                let mut cut = cuts2.subscribe();
+                let swallow = swallow2.clone();
+                let forward = async move {
+                    let there = async {
+                        let mut buffer = vec![0; 64 << 10];
+                        while let Ok(n @ 1..) = near_read.read(&mut buffer).await {
+                            if far_write.write_all(&buffer[..n]).await.is_err() {
+                                return;
+                            }
+                        }
+                    };
+                    let back = async {
+                        let mut buffer = vec![0; 64 << 10];
+                        while let Ok(n @ 1..) = far_read.read(&mut buffer).await {
+                            if !swallow.load(Ordering::SeqCst) && near_write.write_all(&buffer[..n]).await.is_err() {
+                                return;
+                            }
+                        }
+                    };
+                    tokio::select! {
+                        () = there => {}
+                        () = back => {}
+                        _ = cut.changed() => {}
+                    }
+                };
+                inner.tasks.spawn("cable", Box::pin(forward));
+            }
+        };
+        env.tasks.spawn("cable", Box::pin(accept));
+        Cable { addr, cuts, swallow }
+    }
+
+    pub fn cut(&self) {
+        self.cuts.send_modify(|n| *n += 1);
+    }
+
+    pub fn swallow(&self, on: bool) {
+        self.swallow.store(on, Ordering::SeqCst);
+    }
+}
