@@ -75,6 +75,8 @@ impl Client {
         let root = TargetName::mdt(options.fsname, 0).to_string();
         if !config.targets.iter().any(|target| target.name == root) {
             let fsname = options.fsname.to_string();
+            // Whoever tries again and again must not leave a session behind each time.
+            mgc.import().disconnect().await;
             return Err(ClientError::NoFileSystem { fsname, mgs: options.mgs });
         }
         rpc.set_cluster(ClusterId(config.cluster));
@@ -94,11 +96,19 @@ impl Client {
             me: me.clone(),
             env,
         });
-        client.apply(&config)?;
-        client.mdc(Fid::ROOT)?.getattr(&Credentials::root(), Fid::ROOT).await?;
+        if let Err(error) = client.reach_root(&config).await {
+            client.unmount().await;
+            return Err(error);
+        }
         let follow = config::follow(Arc::downgrade(&client), config.version, stopped);
         client.env.tasks.spawn("follow the configuration", Box::pin(follow));
         Ok(client)
+    }
+
+    async fn reach_root(&self, config: &FsConfig) -> Result<(), ClientError> {
+        self.apply(config)?;
+        self.mdc(Fid::ROOT)?.getattr(&Credentials::root(), Fid::ROOT).await?;
+        Ok(())
     }
 
     /// Ends all sessions in order: open files are closed, locks dropped. The client is not to be used any more.

@@ -137,6 +137,7 @@ impl FileTable {
     }
 
     /// Inodes in use.
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.inner.lock().files.len()
     }

@@ -58,26 +58,33 @@ pub struct OpenFile {
     pub credentials: Credentials,
     handle: AtomicU64,
     stale: AtomicBool,
+    closed: AtomicBool,
 }
 
 impl OpenFile {
     /// An open file; `handle` is the MDT's.
     pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
-        OpenFile { file, mode, credentials, handle, stale: AtomicBool::new(false) }
+        OpenFile { file, mode, credentials, handle, stale: AtomicBool::new(false), closed: AtomicBool::new(false) }
     }
 
-    /// Handle at the MDT.
-    pub fn handle(&self) -> OpenHandle {
-        OpenHandle(self.handle.load(Ordering::Acquire))
+    /// The last descriptor is gone: the handle to close, if the server has one.
+    pub fn close(&self) -> Option<OpenHandle> {
+        self.closed.store(true, Ordering::SeqCst);
+        let handle = OpenHandle(self.handle.load(Ordering::SeqCst));
+        (!self.stale.load(Ordering::Acquire) && handle.0 != 0).then_some(handle)
     }
 
-    /// The MDT restarted and gave a new handle; or (`None`) no longer has the inode.
-    pub fn reopened(&self, handle: Option<OpenHandle>) {
-        match handle {
-            Some(handle) => self.handle.store(handle.0, Ordering::Release),
-            None => self.stale.store(true, Ordering::Release),
-        }
+    /// The MDT restarted and gave a new handle. `false` if the file was closed meanwhile: the handle is to be closed.
+    #[must_use]
+    pub fn reopened(&self, handle: OpenHandle) -> bool {
+        self.handle.store(handle.0, Ordering::SeqCst);
+        !self.closed.load(Ordering::SeqCst)
+    }
+
+    /// The MDT restarted and no longer has the inode.
+    pub fn lost(&self) {
+        self.stale.store(true, Ordering::Release);
     }
 
     /// Does the server still have it?

@@ -29,11 +29,15 @@ async fn reopen(mdc: Mdc, open: Arc<OpenFile>) {
             if let Some(layout) = opened.layout {
                 open.file.learn_layout(layout);
             }
-            open.reopened(Some(opened.handle));
+            if !open.reopened(opened.handle)
+                && let Err(error) = mdc.close(&open.credentials, fid, opened.handle).await
+            {
+                tracing::warn!(%fid, %error, "close what was opened again for nobody");
+            }
         }
         Err(error) if matches!(error.errno(), Errno::ENOENT | Errno::ESTALE) => {
             tracing::warn!(%fid, "an open file did not survive the restart of its server");
-            open.reopened(None);
+            open.lost();
         }
         // Reading and writing go by FID: only the protection against a last unlink is lost.
         Err(error) => tracing::warn!(%fid, %error, "open again after a restart"),

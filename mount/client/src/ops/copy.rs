@@ -40,7 +40,7 @@ impl Client {
             let copied = async {
                 let data = self.read_file(&caller.credentials, &source.file, source_offset + done, chunk).await?;
                 let data = join(data)?;
-                let flags = WriteFlags { kill_suidgid: true, ..WriteFlags::default() };
+                let flags = WriteFlags { kill_suidgid: caller.credentials.uid != 0, ..WriteFlags::default() };
                 let (who, file) = (caller.credentials.clone(), target.file.clone());
                 self.clone().write_file(who, file, target_offset + done, data, flags).await
             };

@@ -11,7 +11,7 @@ use crate::targets::{misfit, two};
 use env::BoxFuture;
 use std::sync::Arc;
 use stubs::mdc::Mdc;
-use types::attr::FileType;
+use types::attr::{Attr, FileType};
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
@@ -86,31 +86,28 @@ impl Client {
         let mut items = Vec::new();
         let limit = budget.entries();
         let take = |position: u64, item: Item<'_>| {
-            let dots = |name: &[u8], fid: Fid| (name.into(), fid.ino(), FileType::Directory, None);
-            let (name, ino, file_type, found): (Box<[u8]>, _, _, _) = match item {
-                Item::Itself(_) if !budget.take(b".") => return false,
-                Item::Itself(fid) => dots(b".", fid),
-                Item::Parent(_) if !budget.take(b"..") => return false,
-                Item::Parent(fid) => dots(b"..", fid),
-                Item::Name { entry, .. } if !budget.take(&entry.name) => return false,
+            let (name, fid, file_type, attr): (&[u8], _, _, _) = match item {
+                Item::Itself(fid) => (b".", fid, FileType::Directory, None),
+                Item::Parent(fid) => (b"..", fid, FileType::Directory, None),
                 Item::Name { entry, fresh } => {
-                    let attr = entry.entry.as_ref().map(|e| &e.attr).filter(|_| plus && fresh);
-                    let found = attr.map(|attr| self.found(open.fid, attr));
-                    (entry.name.as_bytes().into(), entry.fid.ino(), entry.file_type, found)
+                    let attr = entry.entry.as_ref().map(|e| e.attr).filter(|_| plus && fresh);
+                    (&entry.name, entry.fid, entry.file_type, attr)
                 }
             };
-            items.push(DirItem { name, ino, file_type, next: position + 1, found });
-            true
-        };
-        let read = open.listing.read(cookie, plus, limit, take).await;
-        match read {
-            Ok(()) => Ok(items),
-            Err(error) => {
-                // The kernel will not see these, so it cannot forget them.
-                items.iter().filter_map(|item| item.found).for_each(|found| self.forget(found.node, 1));
-                Err(error)
+            let fits = budget.take(name);
+            if fits {
+                let (name, ino, next) = (name.into(), fid.ino(), position + 1);
+                items.push((DirItem { name, ino, file_type, next, found: None }, attr));
             }
-        }
+            fits
+        };
+        open.listing.read(cookie, plus, limit, take).await?;
+        // Lookups are counted where nothing can wait or fail any more: the kernel will see, and forget, each of them.
+        let counted = |(item, attr): (DirItem, Option<Attr>)| {
+            let found = attr.map(|attr| self.found(open.fid, &attr));
+            DirItem { found, ..item }
+        };
+        Ok(items.into_iter().map(counted).collect())
     }
 
     /// Lets an open directory go.

@@ -108,11 +108,9 @@ impl Client {
                 tracing::warn!(%fid, %error, "drop the flock lock of a closed file");
             }
         }
-        if open.check().is_err() || open.handle().0 == 0 {
-            return;
-        }
+        let Some(at_mdt) = open.close() else { return };
         let closed = match self.mdc(fid) {
-            Ok(mdc) => mdc.close(&open.credentials, fid, open.handle()).await.map_err(ClientError::from),
+            Ok(mdc) => mdc.close(&open.credentials, fid, at_mdt).await.map_err(ClientError::from),
             Err(error) => Err(error),
         };
         if let Err(error) = closed {

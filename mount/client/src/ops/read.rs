@@ -32,10 +32,6 @@ impl Client {
         self.counters.count(Operation::Read);
         let open = self.files_open.get(handle)?;
         open.check()?;
-        // A file opened to be executed is read, too.
-        if !open.mode.flags.read && !open.mode.flags.exec {
-            return Err(Errno::EBADF.into());
-        }
         self.read_file(&caller.credentials, &open.file, offset, len).await
     }
 

@@ -103,7 +103,7 @@ impl Client {
         }
         // What was done counts, even if another object failed (ENOSPC).
         let grown_to = if change.grows && failed.is_none() { end } else { 0 };
-        let entry = self.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, true).await?;
+        let entry = self.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, credentials.uid != 0).await?;
         file.learn(&entry.attr);
         failed.map_or(Ok(()), Err)
     }

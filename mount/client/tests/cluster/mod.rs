@@ -1,0 +1,446 @@
+//! MGS, MDT and OSTs in memory, behind the real `rpc`: just enough of them to see what the client asks, in what
+//! order, and to let them fail or wait. What the real servers do is tested with the real servers.
+
+use bytes::Bytes;
+use client::client::{Client, ClientOptions};
+use env::real::{RealConfig, RealEnv, RealGuard};
+use env::{BoxFuture, Env};
+use layout::layout::{Component, EOF, Layout, Pattern};
+use parking_lot::Mutex;
+use rpc::service::{Export, Gone, Service};
+use rpc::{Rpc, RpcConfig};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+use types::attr::{Attr, FileType, Statfs};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::{Flock, FlockKind};
+use types::name::Name;
+use types::nid::Nid;
+use types::object::ObjectId;
+use types::session::{ClusterId, OpenHandle, Transno};
+use types::target::{FsName, TargetIndex, TargetName};
+use types::time::Timestamp;
+use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, Removed};
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request};
+use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
+use wire::ost::{OstOp, OstReply, PunchKind};
+
+pub const STRIPE: u64 = 64 << 10;
+const CLUSTER: ClusterId = ClusterId(77);
+
+/// Everything the fake servers have.
+pub struct World {
+    pub state: Mutex<State>,
+    /// While true, OST writes wait.
+    pub hold_writes: watch::Sender<bool>,
+    pub boot: Mutex<u64>,
+}
+
+#[derive(Default)]
+pub struct State {
+    pub inodes: BTreeMap<Fid, Inode>,
+    pub objects: BTreeMap<ObjectId, Vec<u8>>,
+    pub open: BTreeMap<u64, Fid>,
+    next: u32,
+    /// What was asked, in order.
+    pub log: Vec<String>,
+    /// OST that answers EIO to writes and punches.
+    pub broken_ost: Option<u16>,
+    /// The lock that is held, and who waits.
+    pub lock: Option<Flock>,
+    waiting: Vec<(Flock, oneshot::Sender<Result<(), Errno>>)>,
+    /// Stripes of new files.
+    pub stripes: u16,
+    /// New components wait for the first write.
+    pub lazy_layout: bool,
+    pub config_version: u64,
+}
+
+pub struct Inode {
+    pub attr: Attr,
+    pub names: BTreeMap<Name, Fid>,
+    pub layout: Arc<Layout>,
+}
+
+fn attr(fid: Fid, mode: u32) -> Attr {
+    let now = Timestamp::default();
+    Attr {
+        fid,
+        mode,
+        uid: 0,
+        gid: 0,
+        nlink: 1,
+        rdev: 0,
+        size: 0,
+        blocks: 0,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        version: 1,
+    }
+}
+
+fn layout(stripes: u16, instantiated: bool) -> Arc<Layout> {
+    let osts = if instantiated { stripes } else { 0 };
+    let component = Component {
+        id: 1,
+        start: 0,
+        end: EOF,
+        pattern: Pattern::Raid0,
+        stripe_size: STRIPE as u32,
+        stripe_count: stripes,
+        overstriped: false,
+        pool: None,
+        stripes: (0..osts).map(TargetIndex).collect(),
+    };
+    Arc::new(Layout { generation: 1 + u32::from(instantiated), components: vec![component] })
+}
+
+impl State {
+    fn entry(&self, fid: Fid) -> Result<Box<Entry>, Errno> {
+        let inode = self.inodes.get(&fid).ok_or(Errno::ENOENT)?;
+        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false }))
+    }
+
+    fn inode(&mut self, fid: Fid) -> Result<&mut Inode, Errno> {
+        self.inodes.get_mut(&fid).ok_or(Errno::ENOENT)
+    }
+
+    fn open(&mut self, fid: Fid, created: bool) -> Result<MdsReply, Errno> {
+        let (entry, layout) = (self.entry(fid)?, self.inode(fid)?.layout.clone());
+        self.next += 1;
+        self.open.insert(u64::from(self.next), fid);
+        Ok(MdsReply::Opened { entry, created, handle: OpenHandle(u64::from(self.next)), layout: Some(layout) })
+    }
+
+    fn mds(&mut self, op: MdsOp) -> Result<MdsReply, Errno> {
+        Ok(match op {
+            MdsOp::Lookup { parent, name } => {
+                let fid = *self.inode(parent)?.names.get(&name).ok_or(Errno::ENOENT)?;
+                MdsReply::Entry(self.entry(fid)?)
+            }
+            MdsOp::GetParent { .. } => MdsReply::Entry(self.entry(Fid::ROOT)?),
+            MdsOp::Getattr { fid } => MdsReply::Entry(self.entry(fid)?),
+            MdsOp::Setattr { fid, set } => {
+                let inode = self.inode(fid)?;
+                if inode.attr.is_dir() && set.size.is_some() {
+                    return Err(Errno::EISDIR);
+                }
+                inode.attr.size = set.size.unwrap_or(inode.attr.size);
+                MdsReply::Entry(self.entry(fid)?)
+            }
+            MdsOp::Create { parent, name, kind, mode, exclusive, .. } => {
+                if let Some(fid) = self.inode(parent)?.names.get(&name).copied() {
+                    return if exclusive { Err(Errno::EEXIST) } else { self.open(fid, false) };
+                }
+                self.next += 1;
+                let fid = Fid { seq: Fid::SEQ_NORMAL, oid: self.next, ver: 0 };
+                let file_type = match kind {
+                    CreateKind::Regular(_) => FileType::Regular,
+                    CreateKind::Directory => FileType::Directory,
+                    CreateKind::Symlink(_) => FileType::Symlink,
+                    CreateKind::Special(file_type, _) => file_type,
+                };
+                let layout = layout(self.stripes, !self.lazy_layout);
+                let attr = attr(fid, file_type.mode_bits() | mode);
+                self.inodes.insert(fid, Inode { attr, names: BTreeMap::new(), layout });
+                self.inode(parent)?.names.insert(name, fid);
+                match kind {
+                    CreateKind::Regular(Some(_)) => self.open(fid, true)?,
+                    _ => {
+                        MdsReply::Opened { entry: self.entry(fid)?, created: true, handle: OpenHandle(0), layout: None }
+                    }
+                }
+            }
+            MdsOp::Open { fid, .. } => self.open(fid, false)?,
+            MdsOp::Close { handle, .. } => {
+                self.open.remove(&handle.0).ok_or(Errno::EBADF)?;
+                MdsReply::Done
+            }
+            MdsOp::Unlink { parent, name } => {
+                let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
+                self.inodes.remove(&fid);
+                MdsReply::Removed(Removed { fid, nlink: 0 })
+            }
+            MdsOp::Readdir { fid, after, limit, with_attr, .. } => {
+                let names = self.inode(fid)?.names.clone();
+                let mut rest = names.into_iter().filter(|(name, _)| after.as_ref().is_none_or(|a| name > a));
+                let mut entries = Vec::new();
+                for (name, fid) in rest.by_ref().take(limit as usize) {
+                    let entry = *self.entry(fid)?;
+                    let file_type = entry.attr.file_type();
+                    entries.push(DirEntry { name, fid, file_type, entry: with_attr.then_some(entry) });
+                }
+                MdsReply::Entries { entries, more: rest.next().is_some() }
+            }
+            MdsOp::GetLayout { fid, write, .. } => {
+                let stripes = self.stripes;
+                let inode = self.inode(fid)?;
+                if write {
+                    inode.layout = layout(stripes, true);
+                }
+                MdsReply::Layout(inode.layout.clone())
+            }
+            MdsOp::Wrote { fid, end, blocks_delta, .. } => {
+                let attr = &mut self.inode(fid)?.attr;
+                attr.size = attr.size.max(end);
+                attr.blocks = attr.blocks.checked_add_signed(blocks_delta).ok_or(Errno::EINVAL)?;
+                MdsReply::Entry(self.entry(fid)?)
+            }
+            MdsOp::Append { fid, len, .. } => {
+                let attr = &mut self.inode(fid)?.attr;
+                let offset = attr.size;
+                attr.size += len;
+                MdsReply::Appended { offset }
+            }
+            MdsOp::Statfs => MdsReply::Statfs(Statfs { files_total: 100, files_free: 90, ..Statfs::default() }),
+            MdsOp::Sync => MdsReply::Done,
+            MdsOp::FlockTest { .. } => MdsReply::Flock(self.lock),
+            MdsOp::FlockCancel { lock, .. } => {
+                let waiting = std::mem::take(&mut self.waiting);
+                for (wanted, sender) in waiting {
+                    if wanted.owner == lock.owner {
+                        let _ = sender.send(Err(Errno::EINTR));
+                    } else {
+                        self.waiting.push((wanted, sender));
+                    }
+                }
+                MdsReply::Done
+            }
+            other => panic!("the fake MDT does not know {other:?}"),
+        })
+    }
+
+    /// `Err` carries what to wait for.
+    fn flock(&mut self, lock: Flock, wait: bool) -> Result<Result<(), Errno>, oneshot::Receiver<Result<(), Errno>>> {
+        match (lock.kind, self.lock) {
+            (FlockKind::Unlock, held) => {
+                if held.is_some_and(|held| held.owner == lock.owner) {
+                    self.lock = None;
+                    if !self.waiting.is_empty() {
+                        let (next, sender) = self.waiting.remove(0);
+                        self.lock = Some(next);
+                        let _ = sender.send(Ok(()));
+                    }
+                }
+                Ok(Ok(()))
+            }
+            (_, Some(held)) if held.owner != lock.owner => {
+                if !wait {
+                    return Ok(Err(Errno::EAGAIN));
+                }
+                let (sender, receiver) = oneshot::channel();
+                self.waiting.push((lock, sender));
+                Err(receiver)
+            }
+            _ => {
+                self.lock = Some(lock);
+                Ok(Ok(()))
+            }
+        }
+    }
+
+    fn ost(&mut self, index: u16, op: OstOp) -> Result<OstReply, Errno> {
+        if self.broken_ost == Some(index) && matches!(op, OstOp::Write { .. } | OstOp::Punch { .. }) {
+            return Err(Errno::EIO);
+        }
+        let blocks = |object: Option<&Vec<u8>>| object.map_or(0, |o| o.len().div_ceil(512)) as i64;
+        Ok(match op {
+            OstOp::Read { object, offset, len } => {
+                let bytes = self.objects.get(&object).map_or(&[][..], |o| o);
+                let from = (offset.0 as usize).min(bytes.len());
+                let to = (from + len as usize).min(bytes.len());
+                OstReply::Data(Bytes::copy_from_slice(&bytes[from..to]))
+            }
+            OstOp::Write { object, offset, data, .. } => {
+                let before = blocks(self.objects.get(&object));
+                let bytes = self.objects.entry(object).or_default();
+                let (from, to) = (offset.0 as usize, offset.0 as usize + data.len());
+                bytes.resize(bytes.len().max(to), 0);
+                bytes[from..to].copy_from_slice(&data);
+                OstReply::Changed { blocks_delta: blocks(self.objects.get(&object)) - before }
+            }
+            OstOp::Punch { object, start, end, kind } => {
+                let before = blocks(self.objects.get(&object));
+                let (start, end) = (start.0 as usize, end.0 as usize);
+                match kind {
+                    PunchKind::Truncate => {
+                        if let Some(bytes) = self.objects.get_mut(&object) {
+                            bytes.truncate(start);
+                        }
+                    }
+                    PunchKind::Hole => {
+                        if let Some(bytes) = self.objects.get_mut(&object) {
+                            let end = end.min(bytes.len());
+                            bytes[start.min(end)..end].fill(0);
+                        }
+                    }
+                    PunchKind::Zero | PunchKind::Allocate => {
+                        let bytes = self.objects.entry(object).or_default();
+                        bytes.resize(bytes.len().max(end), 0);
+                        if kind == PunchKind::Zero {
+                            bytes[start..end].fill(0);
+                        }
+                    }
+                }
+                OstReply::Changed { blocks_delta: blocks(self.objects.get(&object)) - before }
+            }
+            // Objects without holes.
+            OstOp::Seek { object, offset, hole } => {
+                let len = self.objects.get(&object).map_or(0, |o| o.len() as u64);
+                let found = if hole { len.max(offset.0) } else { offset.0 };
+                OstReply::Offset((offset.0 < len).then_some(types::object::ObjectOffset(found)))
+            }
+            OstOp::Sync { .. } => OstReply::Done,
+            OstOp::Statfs => OstReply::Statfs(Statfs { bytes_total: 1000, bytes_free: 500, ..Statfs::default() }),
+            other => panic!("the fake OST does not know {other:?}"),
+        })
+    }
+
+    /// Bytes of a file by its objects.
+    pub fn bytes(&self, fid: Fid) -> usize {
+        self.objects.iter().filter(|(object, _)| object.fid == fid).map(|(_, bytes)| bytes.len()).sum()
+    }
+}
+
+struct Target {
+    name: TargetName,
+    world: Arc<World>,
+    boot: u64,
+}
+
+impl Service for Target {
+    fn target(&self) -> TargetName {
+        self.name
+    }
+
+    fn cluster(&self) -> ClusterId {
+        CLUSTER
+    }
+
+    fn connect(&self, _: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        let version = hello.version_max;
+        Ok(ConnectReply { version, cluster: CLUSTER, boot: self.boot, last_committed: Transno(0) })
+    }
+
+    fn handle(self: Arc<Self>, _: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
+        Box::pin(async move {
+            let mut results: Vec<Result<OpReply, Errno>> = Vec::new();
+            for op in request.ops {
+                let failed = results.last().is_some_and(Result::is_err);
+                results.push(if failed { Err(Errno::ECANCELED) } else { self.one(op).await });
+            }
+            Reply { xid: request.xid, transno: Transno(0), last_committed: Transno(0), results }
+        })
+    }
+
+    fn gone(&self, _: &Arc<Export>, _: Gone) {}
+}
+
+impl Target {
+    async fn one(&self, op: Op) -> Result<OpReply, Errno> {
+        match op {
+            Op::Mgs(MgsOp::Config { known, .. }) => {
+                if known > 0 {
+                    std::future::pending::<()>().await;
+                }
+                let target = |name: TargetName| TargetInfo {
+                    name: name.to_string(),
+                    nids: vec!["0@lo".to_owned()],
+                    store: 1,
+                    boot: 1,
+                    up: true,
+                };
+                let fsname = FsName::default();
+                let targets = [TargetName::mdt(fsname, 0), TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)];
+                let targets = targets.into_iter().map(target).collect();
+                let config = FsConfig { version: 1, cluster: CLUSTER.0, targets, params: Vec::new() };
+                Ok(OpReply::Mgs(MgsReply::Config(config)))
+            }
+            Op::Mds(MdsOp::FlockSet { lock, wait, .. }) => {
+                self.log(format!("FlockSet {:?}", lock.kind));
+                let answer = self.world.state.lock().flock(lock, wait);
+                let answer = match answer {
+                    Ok(answer) => answer,
+                    Err(waiting) => waiting.await.map_err(|_| Errno::EIO)?,
+                };
+                answer.map(|()| OpReply::Mds(MdsReply::Done))
+            }
+            Op::Mds(op) => {
+                self.log(word(&op));
+                self.world.state.lock().mds(op).map(OpReply::Mds)
+            }
+            Op::Ost(op) => {
+                if matches!(op, OstOp::Write { .. }) {
+                    let mut held = self.world.hold_writes.subscribe();
+                    held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
+                }
+                self.log(format!("{} {}", self.name.index.0, word(&op)));
+                self.world.state.lock().ost(self.name.index.0, op).map(OpReply::Ost)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn log(&self, line: String) {
+        self.world.state.lock().log.push(line);
+    }
+}
+
+/// Name of the variant.
+fn word(op: &impl std::fmt::Debug) -> String {
+    format!("{op:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned()
+}
+
+/// A mounted client and its fake servers.
+pub struct Cluster {
+    pub world: Arc<World>,
+    pub client: Arc<Client>,
+    pub env: Env,
+    pub rpc: Arc<Rpc>,
+    _guard: RealGuard,
+}
+
+impl Cluster {
+    pub async fn mounted() -> Cluster {
+        let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+        let state = State { stripes: 2, ..State::default() };
+        let world =
+            Arc::new(World { state: Mutex::new(state), hold_writes: watch::Sender::new(false), boot: Mutex::new(1) });
+        let root =
+            Inode { attr: attr(Fid::ROOT, libc::S_IFDIR | 0o755), names: BTreeMap::new(), layout: Arc::default() };
+        world.state.lock().inodes.insert(Fid::ROOT, root);
+        let fsname = FsName::default();
+        let names =
+            [TargetName::mgs(), TargetName::mdt(fsname, 0), TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)];
+        for name in names {
+            rpc.add_service(Arc::new(Target { name, world: world.clone(), boot: 1 }));
+        }
+        let options = ClientOptions { mgs: vec![Nid::Loopback], fsname, description: "test".to_owned() };
+        let client = Client::mount(env.clone(), rpc.clone(), options).await.unwrap();
+        world.state.lock().log.clear();
+        Cluster { world, client, env, rpc, _guard: guard }
+    }
+
+    /// The MDT restarts: the same inodes, no open handles.
+    pub fn restart_mdt(&self) {
+        let name = TargetName::mdt(FsName::default(), 0);
+        self.rpc.remove_service(name);
+        self.world.state.lock().open.clear();
+        let boot = {
+            let mut boot = self.world.boot.lock();
+            *boot += 1;
+            *boot
+        };
+        self.rpc.add_service(Arc::new(Target { name, world: self.world.clone(), boot }));
+    }
+
+    /// What was asked since the last time.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.world.state.lock().log)
+    }
+}

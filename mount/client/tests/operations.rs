@@ -1,0 +1,390 @@
+//! What the client asks of its targets, in which order, and what it makes of the answers.
+
+mod cluster;
+
+use bytes::Bytes;
+use client::caller::{Caller, Found};
+use client::client::Client;
+use client::error::ClientError;
+use client::node::NodeId;
+use client::open::{FileHandle, OpenMode};
+use client::ops::directory::Budget;
+use client::ops::write::{WriteFlags, Written};
+use cluster::{Cluster, STRIPE};
+use futures_util::FutureExt;
+use std::sync::Arc;
+use std::time::Duration;
+use types::attr::SetAttr;
+use types::errno::Errno;
+use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::name::Name;
+use wire::mds::OpenFlags;
+
+const RDWR: OpenMode =
+    OpenMode { flags: OpenFlags { read: true, write: true, exec: false }, truncate: false, exclusive: false };
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+async fn create(cluster: &Cluster, text: &str) -> (Found, FileHandle) {
+    let (client, who) = (cluster.client.clone(), Caller::root());
+    let made = client.create(who, NodeId::ROOT, name(text), 0o644, RDWR).await.unwrap();
+    cluster.asked();
+    made
+}
+
+async fn write(client: &Arc<Client>, handle: FileHandle, offset: u64, data: &[u8]) -> Result<Written, ClientError> {
+    let data = Bytes::copy_from_slice(data);
+    client.clone().write(Caller::root(), handle, offset, data, WriteFlags::default()).await
+}
+
+async fn read(client: &Arc<Client>, handle: FileHandle, offset: u64, len: u32) -> Vec<u8> {
+    client.clone().read(Caller::root(), handle, offset, len).await.unwrap().concat()
+}
+
+async fn truncate(cluster: &Cluster, found: &Found, size: u64) -> Result<u64, ClientError> {
+    let set = SetAttr { size: Some(size), ..SetAttr::default() };
+    let stat = cluster.client.clone().setattr(Caller::root(), found.node, None, set).await?;
+    Ok(stat.attr.size)
+}
+
+/// Waits until something is so; a second at most.
+async fn until(mut so: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it never came to that");
+}
+
+#[tokio::test]
+async fn a_write_reaches_the_objects_before_the_mdt_hears_of_it() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    let data = vec![7; STRIPE as usize + 10];
+    let written = write(&cluster.client, file, STRIPE - 5, &data).await.unwrap();
+    assert_eq!(written, Written { offset: STRIPE - 5, bytes: data.len() as u32 });
+    let asked = cluster.asked();
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert_eq!(asked[3], "Wrote");
+    assert_eq!(read(&cluster.client, file, STRIPE - 5, 10 + STRIPE as u32 + 100).await, data);
+    assert_eq!(read(&cluster.client, file, 0, 10).await, [0; 10], "before it there are zeros");
+}
+
+#[tokio::test]
+async fn a_reader_sees_no_zeros_where_a_writer_is_still_storing() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"old").await.unwrap();
+    cluster.world.hold_writes.send_replace(true);
+    let client = cluster.client.clone();
+    let writing = tokio::spawn(async move { write(&client, file, 3, b"new").await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(read(&cluster.client, file, 0, 100).await, b"old");
+    cluster.world.hold_writes.send_replace(false);
+    writing.await.unwrap().unwrap();
+    assert_eq!(read(&cluster.client, file, 0, 100).await, b"oldnew");
+}
+
+#[tokio::test]
+async fn what_another_client_did_to_the_size_is_seen_by_the_next_read() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"0123456789").await.unwrap();
+    let set = |size| cluster.world.state.lock().inodes.get_mut(&found.attr.fid).unwrap().attr.size = size;
+    set(4);
+    assert_eq!(read(&cluster.client, file, 0, 100).await, b"0123");
+    set(10);
+    assert_eq!(read(&cluster.client, file, 2, 100).await, b"23456789", "grown again");
+    assert_eq!(read(&cluster.client, file, 10, 100).await, b"");
+}
+
+#[tokio::test]
+async fn an_append_goes_where_the_mdt_says() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    // Another client has appended meanwhile; the kernel here believes in 3.
+    cluster.world.state.lock().inodes.get_mut(&found.attr.fid).unwrap().attr.size = 5;
+    cluster.asked();
+    let flags = WriteFlags { append: true, ..WriteFlags::default() };
+    let append = |data| cluster.client.clone().write(Caller::root(), file, 3, Bytes::from_static(data), flags);
+    let (one, two) = futures_util::join!(append(b"xy"), append(b"z"));
+    assert_eq!(one.unwrap(), Written { offset: 5, bytes: 2 });
+    assert_eq!(two.unwrap(), Written { offset: 7, bytes: 1 });
+    assert_eq!(cluster.asked().iter().filter(|a| *a == "Append").count(), 2);
+    assert_eq!(read(&cluster.client, file, 0, 100).await, b"abc\0\0xyz");
+}
+
+#[tokio::test]
+async fn a_component_is_instantiated_by_its_first_write() {
+    let cluster = Cluster::mounted().await;
+    cluster.world.state.lock().lazy_layout = true;
+    let (_, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    assert_eq!(cluster.asked(), ["GetLayout", "0 Write", "Wrote"]);
+    write(&cluster.client, file, 3, b"def").await.unwrap();
+    assert_eq!(cluster.asked(), ["0 Write", "Wrote"], "once");
+    assert_eq!(read(&cluster.client, file, 0, 9).await, b"abcdef");
+}
+
+#[tokio::test]
+async fn a_cut_file_shows_zeros_when_it_grows_again() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, &vec![1; 3 * STRIPE as usize]).await.unwrap();
+    cluster.asked();
+    assert_eq!(truncate(&cluster, &found, 10).await.unwrap(), 10);
+    assert_eq!(cluster.asked(), ["Setattr", "GetLayout", "0 Punch", "1 Punch", "Wrote"]);
+    assert_eq!(cluster.world.state.lock().bytes(found.attr.fid), 10);
+    assert_eq!(truncate(&cluster, &found, 20).await.unwrap(), 20);
+    assert_eq!(read(&cluster.client, file, 0, 100).await, [&[1; 10][..], &[0; 10]].concat());
+    assert_eq!(cluster.world.state.lock().inodes[&found.attr.fid].attr.blocks, 1, "the MDT was told what was freed");
+}
+
+#[tokio::test]
+async fn a_tail_that_could_not_be_cut_is_cut_before_the_file_grows() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, &vec![1; 2 * STRIPE as usize]).await.unwrap();
+    cluster.world.state.lock().broken_ost = Some(1);
+    assert_eq!(truncate(&cluster, &found, 0).await.unwrap_err().errno(), Errno::EIO);
+    cluster.client.clone().release(Caller::root(), file, None).await.unwrap();
+    cluster.world.state.lock().broken_ost = None;
+    let file = cluster.client.clone().open(Caller::root(), found.node, RDWR).await.unwrap();
+    write(&cluster.client, file, 2 * STRIPE, b"x").await.unwrap();
+    let mut expected = vec![0; 2 * STRIPE as usize];
+    expected.push(b'x');
+    assert!(read(&cluster.client, file, 0, 3 * STRIPE as u32).await == expected, "no stale byte");
+}
+
+#[tokio::test]
+async fn a_refused_truncate_changes_nothing_and_doubts_nothing() {
+    let cluster = Cluster::mounted().await;
+    let made = cluster.client.clone().mkdir(Caller::root(), NodeId::ROOT, name("d"), 0o755).await.unwrap();
+    cluster.asked();
+    assert_eq!(truncate(&cluster, &made, 0).await.unwrap_err().errno(), Errno::EISDIR);
+    assert_eq!(cluster.asked(), ["Setattr"], "and nothing after it");
+}
+
+#[tokio::test]
+async fn a_write_that_fails_in_the_middle_is_short() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    cluster.world.state.lock().broken_ost = Some(1);
+    let written = write(&cluster.client, file, 0, &vec![5; 3 * STRIPE as usize]).await.unwrap();
+    assert_eq!(u64::from(written.bytes), STRIPE, "up to the stripe that failed");
+    assert_eq!(cluster.world.state.lock().inodes[&found.attr.fid].attr.size, STRIPE);
+    assert_eq!(write(&cluster.client, file, STRIPE, b"abc").await.unwrap_err().errno(), Errno::EIO);
+}
+
+#[tokio::test]
+async fn a_dropped_write_is_finished_and_a_dropped_open_is_closed() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    cluster.world.hold_writes.send_replace(true);
+    let client = cluster.client.clone();
+    let mut writing = Box::pin(async move { write(&client, file, 0, b"abc").await });
+    assert!(writing.as_mut().now_or_never().is_none());
+    drop(writing);
+    cluster.world.hold_writes.send_replace(false);
+    until(|| cluster.world.state.lock().inodes[&found.attr.fid].attr.size == 3).await;
+    assert_eq!(read(&cluster.client, file, 0, 9).await, b"abc");
+}
+
+#[tokio::test]
+async fn fsync_asks_each_target_once() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
+    let mut asked = cluster.asked();
+    asked.sort();
+    assert_eq!(asked, ["0 Sync", "1 Sync", "Sync"]);
+}
+
+#[tokio::test]
+async fn each_simple_operation_is_one_question() {
+    let cluster = Cluster::mounted().await;
+    let client = || cluster.client.clone();
+    let who = Caller::root;
+    let (found, file) = client().create(who(), NodeId::ROOT, name("f"), 0o644, RDWR).await.unwrap();
+    assert_eq!(cluster.asked(), ["Create"]);
+    let again = client().lookup(who(), NodeId::ROOT, name("f")).await.unwrap();
+    assert_eq!((again.node, again.ino), (found.node, found.attr.fid.ino()));
+    assert_eq!(cluster.asked(), ["Lookup"]);
+    client().getattr(who(), found.node, Some(file)).await.unwrap();
+    assert_eq!(cluster.asked(), ["Getattr"]);
+    let missing = client().lookup(who(), NodeId::ROOT, name("g")).await.unwrap_err();
+    assert_eq!(missing.errno(), Errno::ENOENT);
+    assert_eq!(cluster.asked(), ["Lookup"]);
+    client().flush(who(), file, 1).await.unwrap();
+    assert_eq!(cluster.asked(), [""; 0], "nobody took a lock");
+    client().release(who(), file, Some(1)).await.unwrap();
+    assert_eq!(cluster.asked(), ["Close"]);
+    client().unlink(who(), NodeId::ROOT, name("f")).await.unwrap();
+    assert_eq!(cluster.asked(), ["Unlink"]);
+    client().statfs(who()).await.unwrap();
+    assert_eq!(cluster.asked().len(), 3);
+    assert_eq!(client().open_count(), 0);
+    client().forget(found.node, 2);
+    assert_eq!(client().node_count(), 1);
+    let gone = client().getattr(who(), found.node, None).await.unwrap_err();
+    assert_eq!(gone, ClientError::UnknownNode(found.node.0));
+}
+
+#[tokio::test]
+async fn listing_with_attributes_counts_lookups() {
+    let cluster = Cluster::mounted().await;
+    let client = || cluster.client.clone();
+    for n in 0..5 {
+        let (found, file) = create(&cluster, &format!("f{n}")).await;
+        client().release(Caller::root(), file, None).await.unwrap();
+        client().forget(found.node, 1);
+    }
+    assert_eq!(client().node_count(), 1);
+    cluster.asked();
+    let dir = client().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
+    assert_eq!(cluster.asked(), [""; 0]);
+    let budget = Budget { bytes: 4 * (152 + 8), per_entry: 152 };
+    let first = client().readdir(Caller::root(), dir, 0, budget, true).await.unwrap();
+    let names: Vec<_> = first.iter().map(|i| String::from_utf8_lossy(&i.name).into_owned()).collect();
+    assert_eq!(names, [".", "..", "f0", "f1"]);
+    assert_eq!(cluster.asked(), ["Readdir", "GetParent"], "one request");
+    assert_eq!(client().node_count(), 3, "f0 and f1 were told, the others not");
+    let (mut cookie, mut rest) = (first[3].next, Vec::new());
+    loop {
+        let items = client().readdir(Caller::root(), dir, cookie, budget, false).await.unwrap();
+        let Some(last) = items.last() else { break };
+        cookie = last.next;
+        rest.extend(items);
+    }
+    assert_eq!(rest.len(), 3);
+    assert!(rest.iter().all(|i| i.found.is_none()));
+    assert_eq!(client().node_count(), 3);
+    client().releasedir(dir);
+    assert_eq!(client().open_count(), 0);
+}
+
+fn lock(owner: u64, kind: FlockKind) -> Flock {
+    Flock { flavor: FlockFlavor::Posix, kind, owner, pid: 1, start: 0, end: u64::MAX }
+}
+
+#[tokio::test]
+async fn a_close_drops_the_locks_of_its_owner_only() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    let client = || cluster.client.clone();
+    client().setlk(Caller::root(), file, lock(1, FlockKind::Write), false).await.unwrap();
+    let refused = client().setlk(Caller::root(), file, lock(2, FlockKind::Write), false).await.unwrap_err();
+    assert_eq!(refused.errno(), Errno::EAGAIN);
+    cluster.asked();
+    client().flush(Caller::root(), file, 3).await.unwrap();
+    assert_eq!(cluster.asked(), [""; 0]);
+    client().flush(Caller::root(), file, 1).await.unwrap();
+    assert_eq!(cluster.asked(), ["FlockSet Unlock"]);
+    assert_eq!(client().getlk(Caller::root(), file, lock(2, FlockKind::Write)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_wait_for_a_lock_can_be_given_up() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    let client = || cluster.client.clone();
+    client().setlk(Caller::root(), file, lock(1, FlockKind::Write), false).await.unwrap();
+    // By dropping the future.
+    let mut waiting = Box::pin(client().setlk(Caller::root(), file, lock(2, FlockKind::Write), true));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    drop(waiting);
+    until(|| cluster.asked().iter().any(|a| a == "FlockCancel")).await;
+    // By asking.
+    let waiting = tokio::spawn(client().setlk(Caller::root(), file, lock(2, FlockKind::Write), true));
+    until(|| cluster.asked().iter().any(|a| a == "FlockSet Write")).await;
+    client().cancel_lock(Caller::root(), file, lock(2, FlockKind::Write)).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap_err().errno(), Errno::EINTR);
+    client().setlk(Caller::root(), file, lock(1, FlockKind::Unlock), false).await.unwrap();
+    assert_eq!(cluster.world.state.lock().lock, None, "nobody got it by accident");
+}
+
+#[tokio::test]
+async fn open_files_survive_a_restart_of_their_mdt() {
+    let cluster = Cluster::mounted().await;
+    let (kept, file) = create(&cluster, "kept").await;
+    let (lost, orphan) = create(&cluster, "lost").await;
+    cluster.restart_mdt();
+    cluster.world.state.lock().inodes.remove(&lost.attr.fid);
+    // Any question makes the client notice.
+    cluster.client.clone().getattr(Caller::root(), NodeId::ROOT, None).await.unwrap();
+    until(|| cluster.world.state.lock().open.values().any(|fid| *fid == kept.attr.fid)).await;
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    let stale = |error: ClientError| error.errno() == Errno::ESTALE;
+    let mut tried = 0;
+    while !write(&cluster.client, orphan, 0, b"abc").await.is_err_and(stale) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        tried += 1;
+        assert!(tried < 1000);
+    }
+    cluster.client.clone().release(Caller::root(), file, None).await.unwrap();
+    cluster.client.clone().release(Caller::root(), orphan, None).await.unwrap();
+    until(|| cluster.world.state.lock().open.is_empty()).await;
+}
+
+#[tokio::test]
+async fn ranges_are_copied_within_the_file_system() {
+    let cluster = Cluster::mounted().await;
+    let (_, source) = create(&cluster, "source").await;
+    let (_, target) = create(&cluster, "target").await;
+    let data: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+    write(&cluster.client, source, 0, &data).await.unwrap();
+    let copy = |from, to, len| cluster.client.clone().copy_file_range(Caller::root(), source, from, target, to, len);
+    assert_eq!(copy(10, 5, 1 << 30).await.unwrap(), 199_990, "to the end of the source");
+    assert_eq!(copy(200_000, 5, 10).await.unwrap(), 0);
+    assert_eq!(read(&cluster.client, target, 5, 1 << 20).await, &data[10..]);
+}
+
+#[tokio::test]
+async fn data_and_holes_of_striped_files_are_found() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    let seek = |offset, hole| cluster.client.clone().seek(Caller::root(), file, offset, hole);
+    assert_eq!(seek(0, false).await.unwrap_err().errno(), Errno::ENXIO);
+    write(&cluster.client, file, 0, &vec![1; STRIPE as usize]).await.unwrap();
+    write(&cluster.client, file, 2 * STRIPE, b"x").await.unwrap();
+    assert_eq!(seek(0, true).await.unwrap(), STRIPE, "the second stripe was never written");
+    assert_eq!(seek(STRIPE, false).await.unwrap(), 2 * STRIPE);
+    assert_eq!(seek(2 * STRIPE, true).await.unwrap(), 2 * STRIPE + 1, "the end of the file is a hole");
+    assert_eq!(seek(2 * STRIPE + 1, true).await.unwrap_err().errno(), Errno::ENXIO);
+}
+
+#[tokio::test]
+async fn allocation_grows_the_file_unless_told_not_to() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    let client = || cluster.client.clone();
+    let size = || cluster.world.state.lock().inodes[&found.attr.fid].attr.size;
+    client().fallocate(Caller::root(), file, 0, 100, libc::FALLOC_FL_KEEP_SIZE as u32).await.unwrap();
+    assert_eq!(size(), 0);
+    client().fallocate(Caller::root(), file, 0, 100, 0).await.unwrap();
+    assert_eq!(size(), 100);
+    write(&cluster.client, file, 0, &[9; 100]).await.unwrap();
+    let punch = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u32;
+    client().fallocate(Caller::root(), file, 10, 1000, punch).await.unwrap();
+    assert_eq!(read(&cluster.client, file, 0, 100).await, [&[9; 10][..], &[0; 90]].concat());
+    let collapse = client().fallocate(Caller::root(), file, 0, 4096, libc::FALLOC_FL_COLLAPSE_RANGE as u32).await;
+    assert_eq!(collapse.unwrap_err().errno(), Errno::EOPNOTSUPP);
+}
+
+#[tokio::test]
+async fn a_mount_without_its_file_system_says_so() {
+    let cluster = Cluster::mounted().await;
+    let options = client::client::ClientOptions {
+        mgs: vec![types::nid::Nid::Loopback],
+        fsname: "other".parse().unwrap(),
+        description: String::new(),
+    };
+    let error = Client::mount(cluster.env.clone(), cluster.rpc.clone(), options).await.err().unwrap();
+    assert!(matches!(error, ClientError::NoFileSystem { .. }), "{error}");
+    cluster.client.unmount().await;
+}
