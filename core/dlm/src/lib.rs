@@ -4,6 +4,8 @@
 //! table answers. Nothing in this crate waits, sends or asks the time, and every map is ordered: the same events
 //! always give the same actions.
 //!
-//! - [`flock`]: fcntl(2) and flock(2) locks, which programs ask for and wait for.
+//! - [`flock`]: fcntl(2) and flock(2) locks, which programs ask for and wait for;
+//! - [`ibits`]: inode-bit locks, which let clients keep what they were shown.
 
 pub mod flock;
+pub mod ibits;
