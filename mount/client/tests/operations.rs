@@ -182,7 +182,7 @@ async fn a_write_that_fails_in_the_middle_is_short() {
 }
 
 #[tokio::test]
-async fn a_dropped_write_is_finished_and_a_dropped_open_is_closed() {
+async fn a_dropped_write_is_finished() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     cluster.world.hold_writes.send_replace(true);
@@ -193,6 +193,59 @@ async fn a_dropped_write_is_finished_and_a_dropped_open_is_closed() {
     cluster.world.hold_writes.send_replace(false);
     until(|| cluster.world.state.lock().inodes[&found.attr.fid].attr.size == 3).await;
     assert_eq!(read(&cluster.client, file, 0, 9).await, b"abc");
+}
+
+#[tokio::test]
+async fn what_a_dropped_create_or_open_opened_is_closed() {
+    let cluster = Cluster::mounted().await;
+    let client = || cluster.client.clone();
+    let (found, file) = create(&cluster, "f").await;
+    client().release(Caller::root(), file, None).await.unwrap();
+    client().forget(found.node, 1);
+    let found = client().lookup(Caller::root(), NodeId::ROOT, name("f")).await.unwrap();
+    cluster.world.hold_opens.send_replace(true);
+    let mut creating = Box::pin(client().create(Caller::root(), NodeId::ROOT, name("g"), 0o644, RDWR));
+    let mut opening = Box::pin(client().open(Caller::root(), found.node, RDWR));
+    assert!(creating.as_mut().now_or_never().is_none());
+    assert!(opening.as_mut().now_or_never().is_none());
+    drop((creating, opening));
+    assert_eq!(cluster.world.state.lock().open.len(), 2);
+    cluster.world.hold_opens.send_replace(false);
+    until(|| cluster.world.state.lock().open.is_empty()).await;
+    until(|| client().open_count() == 0 && client().node_count() == 2).await;
+}
+
+/// A call moves from the thread that first polled it to a reactor.
+fn moves<T: Send + 'static>(future: T) -> T {
+    future
+}
+
+#[tokio::test]
+async fn calls_move_between_threads_and_may_be_polled_anywhere_first() {
+    let cluster = Cluster::mounted().await;
+    let (_, file) = create(&cluster, "f").await;
+    cluster.world.hold_writes.send_replace(true);
+    let client = cluster.client.clone();
+    let mut writing = Box::pin(moves(async move { write(&client, file, 0, b"abc").await }));
+    assert!(writing.as_mut().now_or_never().is_none(), "polled with a waker that does nothing");
+    let finished = Arc::new(tokio::sync::Notify::new());
+    let tell = finished.clone();
+    cluster.env.tasks.spawn(
+        "the rest",
+        Box::pin(async move {
+            writing.await.unwrap();
+            tell.notify_one();
+        }),
+    );
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    cluster.world.hold_writes.send_replace(false);
+    tokio::time::timeout(Duration::from_secs(5), finished.notified()).await.unwrap();
+    let dir = cluster.client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
+    let budget = Budget { bytes: 4096, per_entry: 24 };
+    let items = moves(cluster.client.clone().readdir(Caller::root(), dir, 0, budget, false)).await.unwrap();
+    assert_eq!(items.len(), 3);
+    let copied = moves(cluster.client.clone().copy_file_range(Caller::root(), file, 0, file, 10, 3)).await.unwrap();
+    assert_eq!(copied, 3);
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ pub struct World {
     pub state: Mutex<State>,
     /// While true, OST writes wait.
     pub hold_writes: watch::Sender<bool>,
+    /// While true, opens and creates have happened, but their answers wait.
+    pub hold_opens: watch::Sender<bool>,
     pub boot: Mutex<u64>,
 }
 
@@ -55,7 +57,6 @@ pub struct State {
     pub stripes: u16,
     /// New components wait for the first write.
     pub lazy_layout: bool,
-    pub config_version: u64,
 }
 
 pub struct Inode {
@@ -371,7 +372,13 @@ impl Target {
             }
             Op::Mds(op) => {
                 self.log(word(&op));
-                self.world.state.lock().mds(op).map(OpReply::Mds)
+                let opens = matches!(op, MdsOp::Open { .. } | MdsOp::Create { .. });
+                let answer = self.world.state.lock().mds(op);
+                if opens {
+                    let mut held = self.world.hold_opens.subscribe();
+                    held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
+                }
+                answer.map(OpReply::Mds)
             }
             Op::Ost(op) => {
                 if matches!(op, OstOp::Write { .. }) {
@@ -409,8 +416,12 @@ impl Cluster {
         let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let state = State { stripes: 2, ..State::default() };
-        let world =
-            Arc::new(World { state: Mutex::new(state), hold_writes: watch::Sender::new(false), boot: Mutex::new(1) });
+        let world = Arc::new(World {
+            state: Mutex::new(state),
+            hold_writes: watch::Sender::new(false),
+            hold_opens: watch::Sender::new(false),
+            boot: Mutex::new(1),
+        });
         let root =
             Inode { attr: attr(Fid::ROOT, libc::S_IFDIR | 0o755), names: BTreeMap::new(), layout: Arc::default() };
         world.state.lock().inodes.insert(Fid::ROOT, root);
