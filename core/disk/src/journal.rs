@@ -103,19 +103,20 @@ impl RecordHead {
     }
 }
 
-/// How far the tree has taken over the journal; kept in the tree, in the same transaction as the records. 64 bytes.
+/// How far the tree has taken over the journal; kept in the tree, in the same transaction as the records. 72 bytes.
 ///
 /// | at | size | field    | meaning                                                    |
 /// |----|------|----------|------------------------------------------------------------|
-/// |  0 |    4 | crc      | crc32c of bytes 4..64                                      |
+/// |  0 |    4 | crc      | crc32c of bytes 4..72                                      |
 /// |  4 |    4 | magic    | `SAP1`                                                     |
 /// |  8 |   16 | store    | uuid of the store                                          |
 /// | 24 |    8 | sequence | newest batch in the tree                                   |
 /// | 32 |    8 | transno  | its transno                                                |
 /// | 40 |    8 | next     | where the record after it starts, bytes since the first lap |
 /// | 48 |    8 | capacity | size of the journal file                                   |
-/// | 56 |    1 | clean    | 1: closed in order, the journal holds nothing more          |
-/// | 57 |    7 | zero     |                                                            |
+/// | 56 |    8 | tree     | size of the tree's file before this transaction, bytes     |
+/// | 64 |    1 | clean    | 1: closed in order, the journal holds nothing more         |
+/// | 65 |    7 | zero     |                                                            |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Applied {
     /// Uuid of the store.
@@ -128,6 +129,8 @@ pub struct Applied {
     pub next: u64,
     /// Size of the journal file, bytes.
     pub capacity: u64,
+    /// Size of the tree's file before the transaction that wrote this, bytes: it never shrinks.
+    pub tree_bytes: u64,
     /// Closed in order.
     pub clean: bool,
 }
@@ -142,13 +145,14 @@ struct RawApplied {
     transno: U64,
     next: U64,
     capacity: U64,
+    tree_bytes: U64,
     clean: u8,
     zero: [u8; 7],
 }
 
 impl Applied {
     /// Encoded size, bytes.
-    pub const SIZE: usize = 64;
+    pub const SIZE: usize = 72;
 
     /// To bytes.
     pub fn encode(&self) -> [u8; Self::SIZE] {
@@ -160,6 +164,7 @@ impl Applied {
             transno: self.transno.into(),
             next: self.next.into(),
             capacity: self.capacity.into(),
+            tree_bytes: self.tree_bytes.into(),
             clean: self.clean.into(),
             zero: [0; 7],
         };
@@ -178,6 +183,7 @@ impl Applied {
             transno: raw.transno.get(),
             next: raw.next.get(),
             capacity: raw.capacity.get(),
+            tree_bytes: raw.tree_bytes.get(),
             clean: raw.clean == 1,
         })
     }
@@ -185,7 +191,7 @@ impl Applied {
 
 const _: () = assert!(size_of::<RawHead>() == RecordHead::SIZE && size_of::<RawApplied>() == Applied::SIZE);
 
-fn seal(mut bytes: [u8; 64]) -> [u8; 64] {
+fn seal<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     let crc = crc32c(&bytes[4..]);
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
     bytes
@@ -256,7 +262,7 @@ mod tests {
     }
 
     fn applied() -> Applied {
-        Applied { store: 5, sequence: 6, transno: 7, next: 8192, capacity: 1 << 20, clean: true }
+        Applied { store: 5, sequence: 6, transno: 7, next: 8192, capacity: 1 << 20, tree_bytes: 40960, clean: true }
     }
 
     #[test]
@@ -269,11 +275,15 @@ mod tests {
     fn every_flipped_bit_is_seen() {
         assert_eq!(RecordHead::decode(&head().encode()), Some(head()));
         assert_eq!(Applied::decode(&applied().encode()), Some(applied()));
-        for bit in 0..64 * 8 {
-            let (mut h, mut a) = (head().encode(), applied().encode());
-            h[bit / 8] ^= 1 << (bit % 8);
-            a[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!((RecordHead::decode(&h), Applied::decode(&a)), (None, None), "bit {bit}");
+        for bit in 0..RecordHead::SIZE * 8 {
+            let mut bytes = head().encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(RecordHead::decode(&bytes), None, "bit {bit}");
+        }
+        for bit in 0..Applied::SIZE * 8 {
+            let mut bytes = applied().encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Applied::decode(&bytes), None, "bit {bit}");
         }
         assert_eq!(RecordHead::decode(&head().encode()[..63]), None);
     }

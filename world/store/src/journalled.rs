@@ -48,8 +48,8 @@ pub struct JournalledOptions {
     pub bytes_max: Option<u64>,
     /// Age of a layer at which the applier takes it unasked.
     pub apply_interval: Duration,
-    /// Bytes of layers at which it starts at once; at most a fraction of the journal.
-    pub apply_bytes: u64,
+    /// Bytes of layers at which it starts at once; `None`: a quarter of the journal.
+    pub apply_bytes: Option<u64>,
 }
 
 impl Default for JournalledOptions {
@@ -58,7 +58,7 @@ impl Default for JournalledOptions {
             journal_bytes: limits::JOURNAL_BYTES,
             bytes_max: None,
             apply_interval: Duration::from_secs(1),
-            apply_bytes: limits::JOURNAL_BYTES / 4,
+            apply_bytes: None,
         }
     }
 }
@@ -485,10 +485,8 @@ impl Shared {
             self.done.notify_all();
         }
         if view.stop == Stop::Rest && view.failure.is_none() {
-            let clean = Applied { clean: true, ..view.applied };
-            let tree = view.tree.clone();
-            let noted = tree.map_or(Ok(()), |t| t.apply(Layers::new(std::iter::empty(), &[], &[]), &clean));
-            view.failure = noted.err();
+            let applied = view.applied;
+            view.failure = view.tree.as_ref().and_then(|tree| tree.rest(&applied).err());
         }
         view.readers.clear();
         view.tree = None;
@@ -499,7 +497,7 @@ impl Shared {
 
     /// `None`: the applier has something to do now; else how long until then.
     fn due(&self, view: &View) -> Option<Duration> {
-        let bytes = self.options.apply_bytes.min(view.applied.capacity / 4);
+        let bytes = self.options.apply_bytes.unwrap_or(view.applied.capacity / 4);
         if view.stop != Stop::No || view.failure.is_none() && (view.urgent || view.bytes >= bytes) {
             return None;
         }

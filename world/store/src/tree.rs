@@ -2,15 +2,16 @@
 //!
 //! Every commit of the tree is synced before the journal reuses the space of what it took over, so neither can be lost
 //! with the other. LMDB has no checksums of its own: each value ends with the crc32c of key and value (4 bytes), and a
-//! data file shorter than its own page count is refused before a read could fault on it.
+//! data file that was cut is refused, or made whole with zeros that are recognised, before a read could fault on it.
 //! The files of LMDB are one of the two named exceptions to "all files through `env`".
 
-use crate::engine::Visit;
+use crate::engine::{KEY_BYTES_MAX, Visit};
 use crate::error::StoreError;
 use crate::merge::Layers;
 use disk::checksum::crc32c_parts;
 use disk::journal::Applied;
 use env::Env;
+use env::disk::Open;
 use heed::types::Bytes;
 use heed::{Database, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
 use std::io::Write;
@@ -24,6 +25,8 @@ const MAP_BYTES: usize = 1 << 40;
 const READERS_MAX: u32 = 1024;
 /// Bytes of the checksum behind each value.
 const CRC_BYTES: usize = 4;
+/// A note may make the file grow, which the next one then has right.
+const REST_ROUNDS_MAX: u32 = 4;
 const APPLIED_KEY: &[u8] = b"applied";
 
 /// A snapshot of the tree.
@@ -45,7 +48,7 @@ impl Tree {
     /// The disk or LMDB refuses.
     pub fn create(env: &Env, path: &Path, applied: &Applied) -> Result<(), StoreError> {
         env.disk.create_dirs(path).map_err(StoreError::io("create", path))?;
-        let tree = Tree::start(path)?;
+        let tree = Tree::start(path, |_| Ok(()))?;
         let mut txn = tree.env.write_txn().map_err(|e| tree.error("change", e))?;
         tree.meta.put(&mut txn, APPLIED_KEY, &applied.encode()).map_err(|e| tree.error("change", e))?;
         txn.commit().map_err(|e| tree.error("commit", e))?;
@@ -59,20 +62,23 @@ impl Tree {
     pub fn open(env: &Env, path: &Path, store: u128) -> Result<(Tree, Applied), StoreError> {
         let file = path.join("data.mdb");
         let damaged = |offset, reason: String| StoreError::Damaged { file: file.clone(), offset, reason };
-        let size = || -> Result<u64, StoreError> {
-            let open = env.disk.open(&file, env::disk::Open::Existing).map_err(StoreError::io("open", &file))?;
-            Ok(open.size_and_blocks().map_err(StoreError::io("look at", &file))?.0)
+        let disk_file = env.disk.open(&file, Open::Existing).map_err(StoreError::io("open", &file))?;
+        let (found, _) = disk_file.size_and_blocks().map_err(StoreError::io("look at", &file))?;
+        // Pages at the end that were taken and given back in one transaction are never written, so a good file may be a
+        // little shorter than its page count says. Zeros in their place mean that no read can fault, and LMDB (or
+        // a value's checksum) recognises them where something else should be.
+        let grow = |lmdb: &heed::Env<WithoutTls>| {
+            let needed = (lmdb.info().last_page_number as u64 + 1).saturating_mul(u64::from(lmdb.stat().page_size));
+            match found < needed && needed <= MAP_BYTES as u64 {
+                true => disk_file.set_len(needed).map_err(StoreError::io("grow", &file)),
+                false => Ok(()),
+            }
         };
         // LMDB takes an empty file for a new tree.
-        if size()? == 0 {
+        if found == 0 {
             return Err(damaged(0, "it is empty".into()));
         }
-        let tree = Tree::start(path)?;
-        let (pages, page) = (tree.env.info().last_page_number as u64 + 1, u64::from(tree.page_bytes()));
-        let needed = pages.saturating_mul(page);
-        if size()? < needed {
-            return Err(damaged(size()?, format!("it was cut: {needed} bytes are needed")));
-        }
+        let tree = Tree::start(path, grow)?;
         let txn = tree.reader()?;
         let bytes = tree.meta.get(&txn, APPLIED_KEY).map_err(|e| tree.error("read", e))?;
         let applied = bytes.and_then(Applied::decode);
@@ -80,16 +86,24 @@ impl Tree {
         if applied.store != store {
             return Err(damaged(0, "it belongs to another store".into()));
         }
+        if found < applied.tree_bytes {
+            return Err(damaged(found, format!("it was cut: it had {} bytes", applied.tree_bytes)));
+        }
         drop(txn);
         Ok((tree, applied))
     }
 
-    fn start(path: &Path) -> Result<Tree, StoreError> {
+    /// Opens LMDB; `before` sees it before anything is read.
+    fn start(
+        path: &Path,
+        before: impl FnOnce(&heed::Env<WithoutTls>) -> Result<(), StoreError>,
+    ) -> Result<Tree, StoreError> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX).max_dbs(2);
         // SAFETY: nobody changes the files beside LMDB: the target's lock keeps other processes out, heed refuses a
         // second opening in this one, and no flag that weakens syncing is set.
         let env = unsafe { options.open(path) }.map_err(|e| error(path, "open", e))?;
+        before(&env)?;
         let start = |env: &heed::Env<WithoutTls>| {
             let mut txn = env.write_txn()?;
             let records = env.create_database(&mut txn, Some("records"))?;
@@ -114,6 +128,9 @@ impl Tree {
     /// # Errors
     /// The record or the tree is damaged.
     pub fn get(&self, reader: &Reader, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Ok(false);
+        }
         match self.records.get(reader, key).map_err(|e| self.error("read", e))? {
             None => Ok(false),
             Some(stored) => {
@@ -128,7 +145,9 @@ impl Tree {
     /// # Errors
     /// A record or the tree is damaged.
     pub fn scan(&self, reader: &Reader, start: &[u8], end: &[u8], f: &mut Visit<'_>) -> Result<(), StoreError> {
-        let bounds = (Bound::Included(start), Bound::Excluded(end));
+        // LMDB cannot seek to the empty key.
+        let from = if start.is_empty() { Bound::Unbounded } else { Bound::Included(start) };
+        let bounds = (from, Bound::Excluded(end));
         for record in self.records.range(reader, &bounds).map_err(|e| self.error("read", e))? {
             let (key, stored) = record.map_err(|e| self.error("read", e))?;
             if f(key, self.checked(key, stored)?).is_break() {
@@ -154,8 +173,25 @@ impl Tree {
             };
             done.map_err(|e| self.error("change", e))?;
         }
+        let tree_bytes = self.env.real_disk_size().map_err(|e| self.error("look at", e))?;
+        let applied = Applied { tree_bytes, ..*applied };
         self.meta.put(&mut txn, APPLIED_KEY, &applied.encode()).map_err(|e| self.error("change", e))?;
         txn.commit().map_err(|e| self.error("commit", e))
+    }
+
+    /// Notes that everything is at rest, and how long the file then is.
+    ///
+    /// # Errors
+    /// As [`Tree::apply`].
+    pub fn rest(&self, applied: &Applied) -> Result<(), StoreError> {
+        for _ in 0..REST_ROUNDS_MAX {
+            let before = self.env.real_disk_size().map_err(|e| self.error("look at", e))?;
+            self.apply(Layers::new(std::iter::empty(), &[], &[]), &Applied { clean: true, ..*applied })?;
+            if self.env.real_disk_size().map_err(|e| self.error("look at", e))? == before {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// (bytes of pages in use, bytes of the data file).
@@ -183,9 +219,9 @@ impl Tree {
                 return Ok(value);
             }
         }
-        let offset = (stored.as_ptr() as u64).wrapping_sub(self.env.info().map_addr as u64);
+        // LMDB does not say where in the file its pages are.
         let reason = format!("the record {} has a wrong checksum", key.escape_ascii());
-        Err(StoreError::Damaged { file: self.path.join("data.mdb"), offset, reason })
+        Err(StoreError::Damaged { file: self.path.join("data.mdb"), offset: 0, reason })
     }
 
     fn error(&self, action: &'static str, e: heed::Error) -> StoreError {

@@ -1,0 +1,9 @@
+//! The store against a model, against crashes at every write, against failing and full disks.
+
+mod crash;
+mod failures;
+mod faulty_disk;
+mod kill;
+mod model;
+mod objects;
+mod support;
