@@ -1,9 +1,11 @@
 //! `bench`: measures SheenFS beside a reference of the same run and prints a table and JSON.
 
+mod engine;
 mod io;
 mod measure;
 mod memory;
 mod mount;
+mod null;
 mod report;
 mod sheen;
 
@@ -22,6 +24,11 @@ struct Arguments {
 enum Command {
     /// Runs everything.
     All(Settings),
+    /// Mounts an empty FUSE file system until it is unmounted (the reference of the others).
+    Null {
+        /// Mount point
+        at: PathBuf,
+    },
 }
 
 #[derive(clap::Args)]
@@ -49,6 +56,7 @@ struct Settings {
 fn main() {
     match Arguments::parse().command {
         Command::All(settings) => all(&settings),
+        Command::Null { at } => null::serve(&at),
     }
 }
 
@@ -56,9 +64,11 @@ fn all(settings: &Settings) {
     let temporary = tempfile::Builder::new().prefix("sheen-bench-").tempdir().expect("a temporary folder");
     let dir = settings.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     let mut report = Report::new(settings.rounds);
+    report.figures.extend(engine::in_process(&dir, settings.rounds));
     {
         let ours = sheen::Mounted::sheen_up(&settings.sheen, &dir, &[]);
         report.figures.push(memory::idle(&ours));
+        report.figures.extend(engine::over_tcp(&ours, settings.rounds));
         let null = sheen::Mounted::null(&dir.join("null"));
         report.figures.extend(mount::run(&ours, &null, settings.rounds));
         drop(null);

@@ -94,7 +94,12 @@ impl Report {
             spread: format!("{}..{}", number(f.spread.0), number(f.spread.1)),
             cpu: f.cpu_us.map(number).unwrap_or_default(),
             reference: f.reference.as_ref().map_or(String::new(), |r| {
-                format!("{} {}{}", r.name, number(r.value), r.cpu_us.map_or(String::new(), |c| format!(" ({} us)", number(c))))
+                format!(
+                    "{} {}{}",
+                    r.name,
+                    number(r.value),
+                    r.cpu_us.map_or(String::new(), |c| format!(" ({} us)", number(c)))
+                )
             }),
             ratio: f.reference.as_ref().map_or(String::new(), |r| format!("{:.2}", f.value / r.value)),
             goal: f.goal.clone(),

@@ -31,6 +31,14 @@ impl Mounted {
         Mounted { path, pid, kind: Kind::Up { sheen: sheen.to_owned(), dir: fs } }
     }
 
+    /// Address that it listens at.
+    pub fn listen(&self) -> String {
+        let Kind::Up { sheen, dir } = &self.kind else { panic!("the empty file system does not listen") };
+        let output = Command::new(sheen).arg("status").arg(dir).arg("--json").output().expect("sheen runs");
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        status["listen"].as_str().expect("the bound address").to_owned()
+    }
+
     /// The empty file system of this very program (`bench null DIR`).
     pub fn null(path: &Path) -> Mounted {
         std::fs::create_dir_all(path).expect("make a folder");
