@@ -199,4 +199,36 @@ mod tests {
     fn only_changes_are_replayed() {
         assert!(ROWS.iter().all(|r| r.changes || !r.replayed));
     }
+
+    /// The tables as `docs/formats.md` shows them.
+    fn tables() -> String {
+        let yes = |b: bool| if b { "yes" } else { "" };
+        let mut text = String::from("| number | operation | sent by | changes | replayed |\n|---|---|---|---|---|\n");
+        for Row { number, name, sender, changes, replayed } in ROWS {
+            let sender = match sender {
+                Sender::Client => "clients",
+                Sender::Server => "servers",
+                Sender::Both => "both",
+            };
+            text += &format!("| `{number:#06x}` | {name} | {sender} | {} | {} |\n", yes(*changes), yes(*replayed));
+        }
+        text += "\n| number | form of the answer |\n|---|---|\n";
+        REPLIES.iter().for_each(|(number, name)| text += &format!("| `{number:#06x}` | {name} |\n"));
+        text
+    }
+
+    #[test]
+    fn the_documents_show_these_tables() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = text.split_once("<!-- operations -->\n").expect("a mark before the tables");
+        let (shown, after) = rest.split_once("<!-- end of operations -->").expect("a mark behind the tables");
+        let wanted = format!("\n{}\n", tables());
+        if std::env::var_os("BLESS").is_some() {
+            let text = format!("{before}<!-- operations -->\n{wanted}<!-- end of operations -->{after}");
+            std::fs::write(path, text).unwrap();
+        } else {
+            assert_eq!(shown, wanted, "docs/formats.md is behind: BLESS=1 cargo test -p wire");
+        }
+    }
 }
