@@ -126,7 +126,7 @@ fn by_free_space(mut osts: Vec<OstSpace>, count: usize, seed: u64) -> Vec<Target
     for _ in 0..count {
         let sum: u64 = osts.iter().map(weight).sum();
         random = mix(random);
-        let mut at = (u128::from(random) * u128::from(sum) >> 64) as u64;
+        let mut at = ((u128::from(random) * u128::from(sum)) >> 64) as u64;
         let mut index = 0;
         while at >= weight(&osts[index]) {
             at -= weight(&osts[index]);

@@ -29,7 +29,9 @@ struct State {
 /// See the module.
 pub(crate) struct Ledger {
     state: Mutex<State>,
-    /// Of earlier starts.
+    /// All numbers of this start are above it.
+    base: u64,
+    /// What earlier starts wrote down as durable.
     before: Transno,
 }
 
@@ -42,8 +44,8 @@ pub(crate) struct Syncing {
 impl Ledger {
     /// For start number `boot` of the target; `before` is what earlier ones left durable.
     pub(crate) fn new(boot: u64, before: Transno) -> Ledger {
-        let last_assigned = (boot << TRANSNOS_PER_BOOT_BITS).max(before.0);
-        Ledger { state: Mutex::new(State { last_assigned, ..State::default() }), before }
+        let base = (boot << TRANSNOS_PER_BOOT_BITS).max(before.0);
+        Ledger { state: Mutex::new(State { last_assigned: base, ..State::default() }), base, before }
     }
 
     /// `object` was changed: its number.
@@ -93,11 +95,14 @@ impl Ledger {
         self.state.lock().dirty.len()
     }
 
-    /// Newest transno up to which all is durable. Before the first sync of this start: what earlier starts knew.
+    /// Newest transno up to which all is durable. Until a change of this start is, what earlier starts wrote down: they
+    /// may have lost what came after it.
     pub(crate) fn last_committed(&self) -> Transno {
         let state = self.state.lock();
-        let here = state.firsts.first().map_or(state.last_assigned, |first| first - 1);
-        Transno(here.max(self.before.0))
+        match state.firsts.first().map_or(state.last_assigned, |first| first - 1) {
+            none if none == self.base => self.before,
+            here => Transno(here),
+        }
     }
 }
 
@@ -115,18 +120,18 @@ mod tests {
     #[test]
     fn committed_is_the_change_before_the_oldest_unsynced_one() {
         let ledger = Ledger::new(3, Transno(7));
-        assert_eq!(ledger.last_committed(), Transno(BOOT));
+        assert_eq!(ledger.last_committed(), Transno(7));
         assert_eq!(ledger.changed(object(0)), Transno(BOOT + 1));
         assert_eq!(ledger.changed(object(1)), Transno(BOOT + 2));
         assert_eq!(ledger.changed(object(0)), Transno(BOOT + 3));
         assert_eq!(ledger.dirty_count(), 2);
         let one = ledger.begin_sync(object(1)).unwrap();
         ledger.end_sync(one);
-        assert_eq!(ledger.last_committed(), Transno(BOOT), "object 0 is older");
+        assert_eq!(ledger.last_committed(), Transno(7), "object 0 is older");
         let zero = ledger.begin_sync(object(0)).unwrap();
         assert!(ledger.begin_sync(object(0)).is_none());
         assert_eq!(ledger.changed(object(0)), Transno(BOOT + 4));
-        assert_eq!(ledger.last_committed(), Transno(BOOT), "under way is not done");
+        assert_eq!(ledger.last_committed(), Transno(7), "under way is not done");
         ledger.end_sync(zero);
         assert_eq!(ledger.last_committed(), Transno(BOOT + 3), "the change during the sync is new");
         ledger.forget(object(0));
@@ -143,6 +148,6 @@ mod tests {
         assert!(ledger.changed(object(1)) > first);
         ledger.begin_sync_all().into_iter().for_each(|good| ledger.end_sync(good));
         assert_eq!(ledger.dirty_count(), 0);
-        assert_eq!(ledger.last_committed(), Transno(first.0 - 1));
+        assert_eq!(ledger.last_committed(), Transno(0));
     }
 }

@@ -213,14 +213,16 @@ fn reactors_and_blocking_threads_see_the_same() {
 #[test]
 fn overlapping_writes_are_never_seen_mixed() {
     let rig = Rig::new();
-    let len = 300_000;
+    let len = 4 << 20;
     rig.write(object(0), 0, vec![0; len]).unwrap();
     std::thread::scope(|scope| {
-        for n in 1..4u8 {
-            let rig = &rig;
-            scope.spawn(move || (0..40).for_each(|_| assert!(rig.write(object(0), 0, vec![n; len]).is_ok())));
-        }
-        for _ in 0..120 {
+        let writers: Vec<_> = (1..3u8)
+            .map(|n| {
+                let (rig, data) = (&rig, Bytes::from(vec![n; len]));
+                scope.spawn(move || (0..150).for_each(|_| assert!(rig.write(object(0), 0, data.clone()).is_ok())))
+            })
+            .collect();
+        while writers.iter().any(|w| !w.is_finished()) {
             let seen = rig.read(object(0), 0, len as u32);
             assert_eq!(seen.len(), len);
             assert!(seen.iter().all(|b| *b == seen[0]), "a mixture of two writes");

@@ -29,7 +29,7 @@ fn a_sync_write_is_on_disk_with_its_name_before_the_reply() {
 fn last_committed_moves_with_syncs_and_never_too_far() {
     let rig = Rig::new();
     let first = rig.call(vec![write(0, false)]);
-    assert_eq!(first.last_committed.0, first.transno.0 - 1);
+    assert!(first.last_committed < first.transno);
     let second = rig.call(vec![write(1, true)]);
     assert_eq!(second.last_committed, first.last_committed, "object 0 is older and not synced");
     let reply = rig.call(vec![OstOp::Sync { objects: vec![object(0)] }]);
@@ -76,7 +76,7 @@ fn a_restart_keeps_data_and_goes_on_counting() {
     let mut rig = Rig::new();
     let last = rig.call(vec![write(0, false)]).transno;
     rig.restart();
-    assert!(rig.ost.last_committed() >= last);
+    assert_eq!(rig.ost.last_committed(), last, "an orderly stop leaves nothing open");
     assert_eq!(rig.read(object(0), 0, 10_000)[..], [7; 5000]);
     assert!(rig.call(vec![write(0, false)]).transno > last);
 }
