@@ -27,8 +27,9 @@ pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr)
     check_times(view, ctx, &inode, set)?;
     let mode = new_mode(ctx, &inode, set);
     if *set == SetAttr::default() && mode != inode.attr.mode && !ctx.owns(inode.attr.uid) {
-        // chown(-1, -1) needs no owner, but taking set-id bits is a change of mode.
-        return Err(Errno::EPERM);
+        // The kernel asks the same for chown(-1, -1), which must not take set-id bits from another's file, and before
+        // a write to it, which must. So whoever may write may.
+        permission(view, ctx, &inode, WRITE).map_err(|_| Errno::EPERM)?;
     }
     let acl = match set.mode {
         Some(_) => chmod_acl(view, &inode, mode)?,
