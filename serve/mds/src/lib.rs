@@ -17,6 +17,7 @@ pub mod opens;
 pub mod ops;
 pub mod records;
 pub mod recovery;
+pub mod replies;
 pub mod service;
 pub mod settings;
 pub mod settler;

@@ -7,6 +7,7 @@ use crate::flocks::Flocks;
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
 use crate::records::Records;
+use crate::replies::Replies;
 use crate::settings::MdsSettings;
 use crate::settler::Unsettled;
 use crate::spaces::Spaces;
@@ -15,6 +16,7 @@ use env::Env;
 use layout::placement::Rotor;
 use namespace::context::Context;
 use parking_lot::Mutex;
+use rpc::service::Export;
 use std::sync::Arc;
 use store::error::StoreError;
 use store::store::Store;
@@ -64,6 +66,7 @@ pub struct Mds {
     pub(crate) settings: MdsSettings,
     pub(crate) state: Mutex<State>,
     pub(crate) flocks: Mutex<Flocks>,
+    pub(crate) replies: Mutex<Replies>,
     pub(crate) spaces: Spaces,
     pub(crate) rotor: Mutex<Rotor>,
     pub(crate) unsettled: Mutex<Unsettled>,
@@ -78,10 +81,25 @@ pub struct Mds {
 
 /// On whose behalf an operation runs, and what came of its changes.
 pub(crate) struct Call<'a> {
-    pub(crate) client: ClientUuid,
+    pub(crate) export: &'a Export,
     pub(crate) credentials: &'a Credentials,
     /// Of the newest change of this request; 0 = none yet.
     pub(crate) transno: Transno,
+}
+
+impl Call<'_> {
+    pub(crate) fn client(&self) -> ClientUuid {
+        self.export.client()
+    }
+}
+
+/// May the session be given handles and locks? To be asked under the lock that guards them: a session is marked as
+/// ended before what it holds is released, so nothing can slip in between.
+///
+/// # Errors
+/// ENOTCONN if it has ended.
+pub(crate) fn alive(export: &Export) -> Result<(), Errno> {
+    if export.is_gone() { Err(Errno::ENOTCONN) } else { Ok(()) }
 }
 
 impl Mds {
@@ -125,6 +143,7 @@ impl Mds {
             settings,
             state: Mutex::new(State { opens: Opens::default(), fids: recovered.fids, scratch: Vec::new() }),
             flocks: Mutex::new(Flocks::default()),
+            replies: Mutex::default(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),
             unsettled: Mutex::new(recovered.unsettled),

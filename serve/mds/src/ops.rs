@@ -54,9 +54,9 @@ impl Mds {
             MdsOp::Append { fid, len, kill_suidgid } => self.append(call, fid, len, kill_suidgid),
             MdsOp::Statfs => self.statfs(),
             MdsOp::Sync => self.sync().await,
-            MdsOp::FlockTest { fid, lock } => self.flock_test(call.client, fid, &lock),
-            MdsOp::FlockSet { fid, lock, wait } => self.flock_set(call.client, fid, lock, wait).await,
-            MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client, fid, &lock),
+            MdsOp::FlockTest { fid, lock } => self.flock_test(call.client(), fid, &lock),
+            MdsOp::FlockSet { fid, lock, wait } => self.flock_set(call.export, fid, lock, wait).await,
+            MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client(), fid, &lock),
         }
     }
 

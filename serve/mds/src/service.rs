@@ -1,13 +1,15 @@
 //! Requests: a vector of operations, one after the other, one reply.
 
 use crate::mds::{Call, Mds};
+use crate::replies::Begin;
 use env::BoxFuture;
 use rpc::service::{Export, Gone, Service};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::session::{ClientUuid, ClusterId, Transno};
+use types::nid::Nid;
+use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
 use wire::mds::{MdsOp, MdsReply};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
@@ -34,7 +36,14 @@ impl Service for Mds {
     }
 
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
-        Box::pin(async move { self.serve(export.client(), request).await })
+        Box::pin(async move {
+            // In this process nothing is lost on the way, so nothing comes twice.
+            if export.nid() == Nid::Loopback || !changes(&request) {
+                self.serve(&export, request).await
+            } else {
+                self.serve_once(&export, request).await
+            }
+        })
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
@@ -43,10 +52,41 @@ impl Service for Mds {
 }
 
 impl Mds {
+    /// Serves a changing request that may come again over another connection.
+    pub async fn serve_once(&self, export: &Export, request: Request) -> Reply {
+        let (client, xid) = (export.client(), request.xid);
+        loop {
+            let begin = self.replies.lock().begin(client, xid, request.xid_known);
+            match begin {
+                Begin::Run(slot) => {
+                    let mut unfinished = Unfinished { mds: self, client, xid, armed: true };
+                    let reply = self.serve(export, request).await;
+                    unfinished.armed = false;
+                    slot.send_replace(Some(reply.clone()));
+                    return reply;
+                }
+                Begin::Again(mut slot) => {
+                    if let Ok(reply) = slot.wait_for(Option::is_some).await
+                        && let Some(reply) = reply.clone()
+                    {
+                        return Reply { last_committed: self.store.last_committed(), ..reply };
+                    }
+                    // The first one was dropped before its end, and takes its slot with it: now it is our turn.
+                }
+                Begin::Full => return self.refuse(&request, Errno::EBUSY),
+            }
+        }
+    }
+
+    fn refuse(&self, request: &Request, errno: Errno) -> Reply {
+        let results = request.ops.iter().map(|_| Err(errno)).collect();
+        Reply { xid: request.xid, transno: Transno(0), last_committed: self.store.last_committed(), results }
+    }
+
     /// Serves one request of a client.
-    pub async fn serve(&self, client: ClientUuid, request: Request) -> Reply {
+    pub async fn serve(&self, export: &Export, request: Request) -> Reply {
         let Request { xid, credentials, ops, .. } = request;
-        let mut call = Call { client, credentials: &credentials, transno: Transno(0) };
+        let mut call = Call { export, credentials: &credentials, transno: Transno(0) };
         let mut results = Vec::with_capacity(ops.len());
         let mut found = Found::new();
         let mut failed = false;
@@ -70,12 +110,64 @@ impl Mds {
     /// A client is gone: what it held is released.
     fn forget(&self, client: ClientUuid, why: Gone) {
         self.flocks.lock().release_client(client);
+        self.replies.lock().release_client(client);
         if why == Gone::Stopped {
             // The target goes, not the client: marks and orphans stay for the next start to see.
             return;
         }
         self.close_all(client);
     }
+}
+
+/// A request that is dropped before its end leaves no slot.
+struct Unfinished<'a> {
+    mds: &'a Mds,
+    client: ClientUuid,
+    xid: Xid,
+    armed: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.mds.replies.lock().forget(self.client, self.xid);
+        }
+    }
+}
+
+/// Must not the request run twice? Locks are taken and given up by owner: asking again does no harm.
+fn changes(request: &Request) -> bool {
+    request.ops.iter().any(|op| match op {
+        Op::Mds(op) => match op {
+            MdsOp::Setattr { .. }
+            | MdsOp::Create { .. }
+            | MdsOp::Open { .. }
+            | MdsOp::Close { .. }
+            | MdsOp::Unlink { .. }
+            | MdsOp::Rmdir { .. }
+            | MdsOp::Rename { .. }
+            | MdsOp::Link { .. }
+            | MdsOp::Setxattr { .. }
+            | MdsOp::Removexattr { .. }
+            | MdsOp::Wrote { .. }
+            | MdsOp::Append { .. } => true,
+            MdsOp::Lookup { .. }
+            | MdsOp::GetParent { .. }
+            | MdsOp::Getattr { .. }
+            | MdsOp::GetattrMany { .. }
+            | MdsOp::Readdir { .. }
+            | MdsOp::Readlink { .. }
+            | MdsOp::Getxattr { .. }
+            | MdsOp::Listxattr { .. }
+            | MdsOp::GetLayout { .. }
+            | MdsOp::Statfs
+            | MdsOp::Sync
+            | MdsOp::FlockTest { .. }
+            | MdsOp::FlockSet { .. }
+            | MdsOp::FlockCancel { .. } => false,
+        },
+        Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect | Op::Ping => false,
+    })
 }
 
 /// The inode that an operation found or made.

@@ -1,7 +1,7 @@
 //! Create: inode, name, layout and open handle in one transaction.
 
 use super::lookup::entry;
-use crate::mds::{Call, Mds};
+use crate::mds::{Call, Mds, alive};
 use crate::records::Records;
 use crate::tail;
 use disk::inode::ItemTag;
@@ -40,10 +40,11 @@ impl Mds {
         };
         let may_exist = file_type == FileType::Regular && !exclusive;
         let last_committed = self.store.last_committed();
-        let client = call.client;
+        let export = call.export;
         self.change(call, |records, ctx| {
             if flags.is_some() {
-                records.state.opens.admit(client)?;
+                alive(export)?;
+                records.state.opens.admit(export.client())?;
             }
             let fid = {
                 let Records { tx, state, .. } = &mut *records;
@@ -54,8 +55,8 @@ impl Mds {
             let made = create(records, ctx, parent, name, new, |dir| self.new_tail(dir, kind, write))?;
             match made {
                 Made::Found(_) if !may_exist => Err(Errno::EEXIST),
-                Made::Found(inode) => self.opened(records, client, inode, flags, false),
-                Made::Created(inode) => self.opened(records, client, inode, flags, true),
+                Made::Found(inode) => self.opened(records, export.client(), inode, flags, false),
+                Made::Created(inode) => self.opened(records, export.client(), inode, flags, true),
             }
         })
     }

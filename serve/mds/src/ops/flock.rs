@@ -1,7 +1,8 @@
 //! FlockTest, FlockSet, FlockCancel.
 
 use crate::flocks::Set;
-use crate::mds::Mds;
+use crate::mds::{Mds, alive};
+use rpc::service::Export;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::Flock;
@@ -16,13 +17,18 @@ impl Mds {
 
     pub(super) async fn flock_set(
         &self,
-        client: ClientUuid,
+        export: &Export,
         fid: Fid,
         lock: Flock,
         wait: bool,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        let set = self.flocks.lock().set(fid, client, &lock, wait);
+        let client = export.client();
+        let set = {
+            let mut flocks = self.flocks.lock();
+            alive(export)?;
+            flocks.set(fid, client, &lock, wait)
+        };
         match set {
             Set::Now(answer) => answer?,
             Set::Later(receiver) => {

@@ -1,6 +1,6 @@
 //! Open, Close, and the end of all handles of a client.
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Call, Mds, alive};
 use crate::opens::Closed;
 use crate::records::Records;
 use disk::key;
@@ -14,8 +14,10 @@ use wire::mds::{MdsReply, OpenFlags};
 impl Mds {
     pub(super) fn open(&self, call: &mut Call<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        let client = call.client;
+        let export = call.export;
         self.change(call, |records, _| {
+            alive(export)?;
+            let client = export.client();
             records.state.opens.admit(client)?;
             let inode = records.existing(fid)?;
             self.opened(records, client, inode, Some(flags), false)
@@ -23,7 +25,7 @@ impl Mds {
     }
 
     pub(super) fn close(&self, call: &mut Call<'_>, fid: Fid, handle: OpenHandle) -> Result<MdsReply, Errno> {
-        let client = call.client;
+        let client = call.client();
         let closed = self.change(call, |records, _| {
             let closed = records.state.opens.close(client, fid, handle)?;
             finish(records, closed);
