@@ -8,7 +8,7 @@ use crate::control::{self, Answer, Request};
 use crate::error::NodeError;
 use crate::home::HomeGuard;
 use crate::node::{Node, mgs_nids};
-use crate::parts::{self, Parts};
+use crate::parts::Parts;
 use crate::rlimit;
 use crate::settings::Settings;
 use crate::status::NodeState;
@@ -17,10 +17,11 @@ use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::future::{BoxFuture, FutureExt, select_all};
 use rpc::{Rpc, RpcConfig};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId};
+use types::session::ClusterId;
 
 /// Runs a node until it is told to end. `home` gets the control socket; a bare mount has none. Blocks.
 ///
@@ -53,8 +54,8 @@ async fn live(
 ) -> Result<(), NodeError> {
     let mut told = Told::new()?;
     let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: settings.checksums });
-    let client = ClientUuid(env.random.next_u128());
-    let parts = Parts { env, rpc, mgs: mgs_nids(&settings), client, host: parts::host_name() };
+    let place = home.map(|h| h.home().dir()).or(settings.mounts.first().map(|m| &*m.at)).unwrap_or(Path::new(""));
+    let parts = Parts::new(env, rpc, mgs_nids(&settings), place);
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
     let control = match home {
         Some(guard) => Some(start_control(guard, view.clone())?),

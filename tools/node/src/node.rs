@@ -93,18 +93,13 @@ impl Node {
         for (dir, block) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mdt) {
             step(format!("starting the MDT in {}", dir.display()));
             let target = self.open(dir, TargetKind::Mdt).await?;
-            let osts = match self.followed.get(&block.fsname) {
-                Some(followed) => followed.osts.clone(),
-                None => {
-                    let followed = Followed::start(&self.parts, block.fsname).await?;
-                    let osts = followed.osts.clone();
-                    self.followed.insert(block.fsname, followed);
-                    osts
-                }
-            };
+            if !self.followed.contains_key(&block.fsname) {
+                self.followed.insert(block.fsname, Followed::start(&self.parts, block.fsname).await?);
+            }
+            let followed = &self.followed[&block.fsname];
             let stripe_count = self.settings.stripe_count as u16;
             let settings = MdsSettings { stripe_count, ..MdsSettings::default() };
-            let mdt = MdtRole::start(&self.parts, &self.mgc, target, osts, settings).await?;
+            let mdt = MdtRole::start(&self.parts, &self.mgc, target, followed, settings).await?;
             self.view.add_target(mdt.name(), dir);
             self.mdts.push(mdt);
         }

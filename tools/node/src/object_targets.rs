@@ -5,10 +5,13 @@
 
 use crate::error::NodeError;
 use crate::parts::Parts;
+use crate::registration;
+use mds::mds::Mds;
 use mds::object_targets::OscSet;
+use parking_lot::Mutex;
 use rpc::import::Import;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
@@ -26,24 +29,37 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub struct Followed {
     /// For the MDTs.
     pub osts: Arc<OscSet>,
+    mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
     stop: watch::Sender<bool>,
 }
 
 impl Followed {
-    /// Learns the OSTs of today, then follows.
+    /// Learns the OSTs of today, then follows. Waits for an MGS that does not answer.
     ///
     /// # Errors
-    /// The MGS does not answer.
+    /// The MGS refuses.
     pub async fn start(parts: &Parts, fsname: FsName) -> Result<Followed, NodeError> {
         let osts = Arc::new(OscSet::new());
         let mgc = parts.mgc();
-        let config = mgc.config(fsname.to_string(), 0, 0).await;
+        let config = registration::patiently(parts, || mgc.config(fsname.to_string(), 0, 0)).await;
         let config = config.map_err(|source| NodeError::Config { mgs: parts.mgs.clone(), source })?;
-        let mut follower = Follower { parts: parts.clone(), fsname, osts: osts.clone(), known: HashMap::new() };
+        let mdts = Arc::default();
+        let mut follower = Follower {
+            parts: parts.clone(),
+            fsname,
+            osts: osts.clone(),
+            mdts: Arc::clone(&mdts),
+            known: HashMap::new(),
+        };
         follower.apply(&config);
         let (stop, ear) = watch::channel(false);
         parts.env.tasks.spawn("mdt follows configuration", Box::pin(follower.follow(mgc, config.version, ear)));
-        Ok(Followed { osts, stop })
+        Ok(Followed { osts, mdts, stop })
+    }
+
+    /// This MDT wants to hear of changes: an OST that came back gets new files and outstanding work at once.
+    pub fn tell(&self, mdt: &Arc<Mds>) {
+        self.mdts.lock().push(Arc::downgrade(mdt));
     }
 
     /// Ends the task.
@@ -56,6 +72,7 @@ struct Follower {
     parts: Parts,
     fsname: FsName,
     osts: Arc<OscSet>,
+    mdts: Arc<Mutex<Vec<Weak<Mds>>>>,
     known: HashMap<TargetIndex, (Vec<Nid>, Arc<Import>)>,
 }
 
@@ -70,6 +87,9 @@ impl Follower {
                 Ok(config) if config.version > version => {
                     version = config.version;
                     self.apply(&config);
+                    for mdt in self.mdts.lock().iter().filter_map(Weak::upgrade) {
+                        mdt.osts_changed();
+                    }
                     tracing::debug!(version, fsname = %self.fsname, "new configuration");
                 }
                 Ok(_) => {}
@@ -103,7 +123,9 @@ impl Follower {
                     *known = nids;
                 }
                 None => {
-                    let import = self.parts.import(name, nids.clone());
+                    let import = self.parts.session(name, &nids);
+                    // It may have been made for other reasons, with other NIDs.
+                    import.set_nids(nids.clone());
                     self.osts.set(name.index, Osc::new(import.clone()));
                     self.known.insert(name.index, (nids, import));
                 }

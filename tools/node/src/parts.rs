@@ -2,8 +2,11 @@
 
 use crate::error::NodeError;
 use env::Env;
+use parking_lot::Mutex;
 use rpc::Rpc;
 use rpc::import::Import;
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use stubs::mgc::Mgc;
 use types::nid::Nid;
@@ -19,21 +22,42 @@ pub struct Parts {
     pub rpc: Arc<Rpc>,
     /// Where the MGS is; `0@lo` if it is in this process.
     pub mgs: Vec<Nid>,
-    /// This process as a client of targets: a server that asks, not a mount.
-    pub client: ClientUuid,
     /// Name of this host, for people.
     pub host: String,
+    /// This process as a client of targets: a server that asks, not a mount.
+    client: ClientUuid,
+    /// What it says of itself.
+    description: String,
+    /// Its sessions. One per target: two sessions of one client would share request numbers.
+    sessions: Arc<Mutex<HashMap<TargetName, Arc<Import>>>>,
 }
 
 impl Parts {
-    /// A session of this process with a target.
-    pub fn import(&self, target: TargetName, nids: Vec<Nid>) -> Arc<Import> {
-        self.rpc.import(target, nids, self.client, format!("{} server", self.host), None)
+    /// Without any session yet.
+    ///
+    /// `place` tells people which process of this host it is.
+    pub fn new(env: Env, rpc: Arc<Rpc>, mgs: Vec<Nid>, place: &Path) -> Parts {
+        let client = ClientUuid(env.random.next_u128());
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let description = format!("{host}:{} (server)", place.display());
+        Parts { env, rpc, mgs, host, client, description, sessions: Arc::default() }
     }
 
-    /// A session with the MGS.
+    /// The session of this process with a target; made at the first call, with these NIDs.
+    pub fn session(&self, target: TargetName, nids: &[Nid]) -> Arc<Import> {
+        let make = || self.rpc.import(target, nids.to_vec(), self.client, self.description.clone(), None);
+        self.sessions.lock().entry(target).or_insert_with(make).clone()
+    }
+
+    /// A session of its own, to be disconnected after use.
+    pub fn short_session(&self, target: TargetName, nids: Vec<Nid>) -> Arc<Import> {
+        let client = ClientUuid(self.env.random.next_u128());
+        self.rpc.import(target, nids, client, self.description.clone(), None)
+    }
+
+    /// The MGS, over the session of this process.
     pub fn mgc(&self) -> Mgc {
-        Mgc::new(self.import(TargetName::mgs(), self.mgs.clone()))
+        Mgc::new(self.session(TargetName::mgs(), &self.mgs))
     }
 }
 
@@ -46,9 +70,4 @@ pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, NodeError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| NodeError::Panicked(what))
-}
-
-/// Name of this host.
-pub fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

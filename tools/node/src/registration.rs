@@ -16,6 +16,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A target that stops tells the MGS so within this time, or not at all.
 const UNREGISTER_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The name of a target; one without number or cluster asks the MGS for them.
+///
+/// A target is announced (with [`register`]) only once it answers: the MGS tells the news to everyone at once, and who
+/// comes too early would think it down.
+///
+/// # Errors
+/// As [`register`].
+pub async fn name(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<TargetName, NodeError> {
+    match target.name() {
+        Some(name) if target.cluster() != ClusterId(0) => {
+            parts.rpc.set_cluster(target.cluster());
+            Ok(name)
+        }
+        _ => register(parts, mgc, target).await,
+    }
+}
+
 /// Tells the MGS that a target is served here; waits for the MGS as long as it does not answer (servers of a cluster
 /// may start in any order).
 ///
@@ -26,19 +43,10 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
     // Without its number the MGS is asked for the next free one.
     let asked =
         target.name().map_or_else(|| format!("{}-{}", target.fsname(), target.kind().word()), |name| name.to_string());
-    let mut complained = false;
-    let (name, cluster, boot) = loop {
-        match mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts)).await {
-            Ok(registered) => break registered,
-            Err(error @ (RpcError::Unreachable { .. } | RpcError::Timeout { .. } | RpcError::NoTarget { .. })) => {
-                if !std::mem::replace(&mut complained, true) {
-                    tracing::warn!(%error, target = asked, "waiting for the MGS");
-                }
-                parts.env.clock.sleep(PAUSE).await;
-            }
-            Err(source) => return Err(NodeError::Register { dir, name: asked, source }),
-        }
-    };
+    let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
+    let registered = patiently(parts, ask).await;
+    let (name, cluster, boot) =
+        registered.map_err(|source| NodeError::Register { dir: dir.clone(), name: asked.clone(), source })?;
     let name: TargetName = name.parse().map_err(|_| NodeError::BadName { dir, name })?;
     let cluster = ClusterId(cluster);
     let assigned = target.clone();
@@ -46,6 +54,28 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
     parts.rpc.set_cluster(cluster);
     tracing::info!(%name, %cluster, boot, "registered");
     Ok(name)
+}
+
+/// Asks the MGS, again and again as long as it does not answer.
+///
+/// # Errors
+/// What it answers.
+pub async fn patiently<T, F>(parts: &Parts, ask: impl Fn() -> F) -> Result<T, RpcError>
+where
+    F: Future<Output = Result<T, RpcError>>,
+{
+    let mut complained = false;
+    loop {
+        match ask().await {
+            Err(error @ (RpcError::Unreachable { .. } | RpcError::Timeout { .. } | RpcError::NoTarget { .. })) => {
+                if !std::mem::replace(&mut complained, true) {
+                    tracing::warn!(%error, "waiting for the MGS");
+                }
+                parts.env.clock.sleep(PAUSE).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Tells the MGS that a target is served no longer. An MGS that is gone is no obstacle.

@@ -136,7 +136,7 @@ impl View {
     }
 
     async fn space(&self, name: TargetName) -> Result<Option<Statfs>, RpcError> {
-        let import = || self.parts.import(name, vec![Nid::Loopback]);
+        let import = || self.parts.session(name, &[Nid::Loopback]);
         match name.kind {
             TargetKind::Mgt => Ok(None),
             TargetKind::Mdt => Mdc::new(import()).statfs(&Credentials::root()).await.map(Some),

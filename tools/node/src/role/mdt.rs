@@ -1,15 +1,19 @@
 //! An MDT.
 
 use crate::error::NodeError;
+use crate::object_targets::Followed;
 use crate::parts::Parts;
 use crate::registration;
-use mds::mds::{Mds, Parts as MdsParts};
-use mds::object_targets::ObjectTargets;
+use mds::mds::Mds;
 use mds::settings::MdsSettings;
 use std::sync::Arc;
+use std::time::Duration;
 use stubs::mgc::Mgc;
 use target::Target;
 use types::target::TargetName;
+
+/// How long the first MDT start waits for OSTs that are being started elsewhere.
+const SPACES_WAIT: Duration = Duration::from_secs(2);
 
 /// One MDT in service.
 pub struct MdtRole {
@@ -27,23 +31,27 @@ impl MdtRole {
         parts: &Parts,
         mgc: &Mgc,
         target: Arc<Target>,
-        osts: Arc<dyn ObjectTargets>,
+        followed: &Followed,
         settings: MdsSettings,
     ) -> Result<MdtRole, NodeError> {
-        let name = registration::register(parts, mgc, &target).await?;
-        let started = Mds::start(MdsParts {
-            name,
-            cluster: target.cluster(),
-            boot: target.boot(),
-            store: target.store().clone(),
-            env: parts.env.clone(),
-            targets: osts,
-            settings,
-        });
-        let mds = started.await;
+        let name = registration::name(parts, mgc, &target).await?;
+        let mds = Mds::start(&target, followed.osts.clone(), settings).await;
         let mds = mds.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
+        followed.tell(&mds);
+        // Before the first create: without it no OST has room.
+        tokio::select! {
+            () = mds.refresh_spaces() => {}
+            () = parts.env.clock.sleep(SPACES_WAIT) => tracing::warn!(%name, "not all OSTs told their space in time"),
+        }
         parts.rpc.add_service(mds.clone());
-        Ok(MdtRole { name, target, mds })
+        let role = MdtRole { name, target, mds };
+        match registration::register(parts, mgc, &role.target).await {
+            Ok(_) => Ok(role),
+            Err(error) => {
+                role.withdraw(parts).await?;
+                Err(error)
+            }
+        }
     }
 
     /// Its name.
@@ -61,10 +69,15 @@ impl MdtRole {
     /// # Errors
     /// Something could not be made durable.
     pub async fn stop(self, parts: &Parts, mgc: &Mgc) -> Result<(), NodeError> {
+        let (name, store) = (self.name, self.target.store_uuid());
+        let withdrawn = self.withdraw(parts).await;
+        registration::unregister(parts, mgc, name, store).await;
+        withdrawn
+    }
+
+    async fn withdraw(self, parts: &Parts) -> Result<(), NodeError> {
         parts.rpc.remove_service(self.name);
         self.mds.stop().await;
-        let closed = self.target.close().await;
-        registration::unregister(parts, mgc, self.name, self.target.store_uuid()).await;
-        Ok(closed?)
+        Ok(self.target.close().await?)
     }
 }

@@ -12,11 +12,15 @@ use fuse::ops::ClientFs;
 use fuse::process::Processes;
 use fuse::session::Session;
 use fuse::stale;
+use futures_util::future::join_all;
+use rpc::error::RpcError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use stubs::mgc::Mgc;
+use stubs::osc::Osc;
 use types::nid::Nid;
-use types::target::FsName;
+use types::target::{FsName, TargetKind, TargetName};
 
 /// Servers may be starting too: so long a mount waits for them.
 const SERVERS_WAIT: Duration = Duration::from_secs(15);
@@ -87,7 +91,15 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
     let deadline: Monotonic = parts.env.clock.now() + SERVERS_WAIT;
     loop {
         match Client::mount(parts.env.clone(), parts.rpc.clone(), options.clone()).await {
-            Ok(client) => return Ok(client),
+            Ok(client) => {
+                tokio::select! {
+                    () = all_osts(parts, options.fsname) => {}
+                    () = parts.env.clock.sleep(deadline.saturating_sub(parts.env.clock.now())) => {
+                        tracing::warn!("mounting although not all OSTs answer");
+                    }
+                }
+                return Ok(client);
+            }
             Err(error) if !may_pass(&error) || parts.env.clock.now() >= deadline => return Err(error),
             Err(error) => {
                 tracing::debug!(%error, "not yet");
@@ -97,9 +109,41 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
     }
 }
 
+/// Waits until there is an OST and every one that the MGS knows answers: a program that comes first shall not see errors
+/// only because a cluster is still starting.
+async fn all_osts(parts: &Parts, fsname: FsName) {
+    let mgs = parts.short_session(TargetName::mgs(), parts.mgs.clone());
+    let mgc = Mgc::new(mgs.clone());
+    loop {
+        match unanswered(parts, &mgc, fsname).await {
+            Ok(0) => break mgs.disconnect().await,
+            Ok(count) => tracing::debug!(count, "OSTs do not answer yet"),
+            Err(error) => tracing::debug!(%error, "no configuration yet"),
+        }
+        parts.env.clock.sleep(PAUSE).await;
+    }
+}
+
+/// OSTs that do not answer; 1 if there is none at all.
+async fn unanswered(parts: &Parts, mgc: &Mgc, fsname: FsName) -> Result<usize, RpcError> {
+    let config = mgc.config(fsname.to_string(), 0, 0).await?;
+    let osts = config.targets.iter().filter_map(|info| {
+        let name: TargetName = info.name.parse().ok().filter(|name: &TargetName| name.kind == TargetKind::Ost)?;
+        Some((name, info.nids.iter().filter_map(|nid| nid.parse().ok()).collect::<Vec<Nid>>()))
+    });
+    let answers = join_all(osts.map(|(name, nids)| async move {
+        let import = parts.short_session(name, nids);
+        let answers = Osc::new(import.clone()).statfs().await.is_ok();
+        import.disconnect().await;
+        answers
+    }));
+    let answers = answers.await;
+    Ok(if answers.is_empty() { 1 } else { answers.iter().filter(|answers| !**answers).count() })
+}
+
 /// Is it what a cluster looks like while it starts?
 fn may_pass(error: &ClientError) -> bool {
-    use rpc::error::RpcError::{NoTarget, Timeout, Unreachable};
+    use RpcError::{NoTarget, Timeout, Unreachable};
     matches!(
         error,
         ClientError::NoFileSystem { .. } | ClientError::Rpc(Unreachable { .. } | NoTarget { .. } | Timeout { .. })

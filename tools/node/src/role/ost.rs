@@ -28,12 +28,19 @@ impl OstRole {
         target: Arc<Target>,
         settings: OstSettings,
     ) -> Result<OstRole, NodeError> {
-        let name = registration::register(parts, mgc, &target).await?;
+        let name = registration::name(parts, mgc, &target).await?;
         let (opened, env) = (target.clone(), parts.env.clone());
         let ost = blocking("started an OST", move || Ost::start(opened, env, settings)).await?;
         let ost = ost.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
         parts.rpc.add_service(ost.clone());
-        Ok(OstRole { name, target, ost })
+        let role = OstRole { name, target, ost };
+        match registration::register(parts, mgc, &role.target).await {
+            Ok(_) => Ok(role),
+            Err(error) => {
+                role.withdraw(parts).await?;
+                Err(error)
+            }
+        }
     }
 
     /// Its name.
@@ -51,11 +58,17 @@ impl OstRole {
     /// # Errors
     /// Something could not be made durable.
     pub async fn stop(self, parts: &Parts, mgc: &Mgc) -> Result<(), NodeError> {
+        let (name, store) = (self.name, self.target.store_uuid());
+        let withdrawn = self.withdraw(parts).await;
+        registration::unregister(parts, mgc, name, store).await;
+        withdrawn
+    }
+
+    async fn withdraw(self, parts: &Parts) -> Result<(), NodeError> {
         parts.rpc.remove_service(self.name);
         let stopped = self.ost.stop().await;
         // Also after a failure: what can be made durable shall be.
         let closed = self.target.close().await;
-        registration::unregister(parts, mgc, self.name, self.target.store_uuid()).await;
         stopped.map_err(|e| NodeError::Stop { name: self.name, reason: e.to_string() })?;
         Ok(closed?)
     }
