@@ -41,7 +41,10 @@ impl Ost {
         if data.is_empty() {
             return Ok((0, Transno(0)));
         }
-        let changed = self.change(object, None, || self.objects().write(object, data, offset.0))?;
+        let changed = self.change(object, None, || {
+            self.check_room(object, offset.0, data.len() as u64)?;
+            self.objects().write(object, data, offset.0)
+        })?;
         if sync {
             self.sync_object(object)?;
         }

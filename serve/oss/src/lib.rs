@@ -11,5 +11,6 @@ mod gate;
 mod graveyard;
 mod ledger;
 pub mod ost;
+mod room;
 pub mod settings;
 mod space;

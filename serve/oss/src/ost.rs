@@ -10,6 +10,7 @@
 use crate::gate::Gates;
 use crate::graveyard::Graveyard;
 use crate::ledger::{DIRTY_OBJECTS_MAX, Ledger};
+use crate::room::Room;
 use crate::settings::OstSettings;
 use disk::object::{BadOstState, OstState, STATE_KEY};
 use env::{BoxFuture, Env};
@@ -49,6 +50,7 @@ pub struct Ost {
     pub(crate) gates: Gates,
     pub(crate) graveyard: Graveyard,
     pub(crate) ledger: Ledger,
+    room: Room,
     pub(crate) settings: OstSettings,
     name: TargetName,
     target: Arc<Target>,
@@ -71,6 +73,7 @@ impl Ost {
             gates: Gates::default(),
             graveyard: Graveyard::default(),
             ledger: Ledger::new(target.boot(), state.last_committed),
+            room: Room::default(),
             settings,
             name,
             target,
@@ -133,6 +136,24 @@ impl Ost {
         *gate = Some((object, after));
         applied?;
         Ok((after as i64 - before as i64, transno))
+    }
+
+    /// Is there room to write `[start, start + len)`? Overwriting takes none, however full the volume is.
+    pub(crate) fn check_room(&self, object: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
+        let refused = match self.room.take(&self.env, self.target.dir(), len) {
+            Err(refused @ StoreError::NoSpace { .. }) => refused,
+            other => return other,
+        };
+        match self.objects.seek(object, start, true)? {
+            Some(hole) if hole >= start.saturating_add(len) => Ok(()),
+            _ => Err(refused),
+        }
+    }
+
+    /// Bytes of the volume that data may still take.
+    pub(crate) fn volume_room(&self) -> Result<u64, Errno> {
+        let space = self.env.disk.space(self.target.dir()).map_err(|e| Errno::from(&e))?;
+        Ok(space.bytes_available.saturating_sub(crate::room::reserve(space.bytes_total)))
     }
 
     /// What was changed of `object` is durable when this returns.

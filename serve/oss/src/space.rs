@@ -29,7 +29,10 @@ impl Ost {
             PunchKind::Zero | PunchKind::Allocate => {
                 let len = len()?;
                 check_end(start, len)?;
-                self.change(object, None, || objects.allocate(object, start.0, len, kind == PunchKind::Zero))
+                self.change(object, None, || {
+                    self.check_room(object, start.0, len)?;
+                    objects.allocate(object, start.0, len, kind == PunchKind::Zero)
+                })
             }
         }
     }
@@ -72,11 +75,10 @@ impl Ost {
     pub(crate) fn statfs(&self) -> Result<Statfs, Errno> {
         let space = self.objects().space()?;
         let share = u64::from(self.settings.volume_sharers.max(1));
-        let (total, free) = (space.total / share, space.free / share);
         Ok(Statfs {
-            bytes_total: total,
-            bytes_free: free,
-            bytes_available: free,
+            bytes_total: space.total / share,
+            bytes_free: space.free / share,
+            bytes_available: space.free.min(self.volume_room()?) / share,
             files_total: space.files_total / share,
             files_free: space.files_free / share,
         })

@@ -5,6 +5,7 @@ mod rig;
 
 use oss::settings::OstSettings;
 use rig::{Rig, object};
+use std::sync::atomic::Ordering::SeqCst;
 use types::errno::Errno;
 use types::object::ObjectOffset;
 use wire::ost::{OstOp, OstReply, PunchKind};
@@ -83,4 +84,25 @@ fn sharers_of_a_volume_report_equal_parts() {
     let rig = Rig::with(None, OstSettings { volume_sharers: 4, ..OstSettings::default() });
     assert_eq!(statfs(&rig).bytes_total, one.bytes_total / 4);
     assert!(statfs(&rig).bytes_available <= statfs(&rig).bytes_free && statfs(&rig).files_total <= one.files_total);
+}
+
+#[test]
+fn a_part_of_the_volume_is_left_for_what_makes_room() {
+    let reserve = 64 << 20;
+    let rig = Rig::new();
+    rig.watch.volume_free.store(reserve + 2 * CHUNK as u64, SeqCst);
+    rig.write(object(0), 0, vec![1; CHUNK]).unwrap();
+    rig.write(object(0), CHUNK as u64, vec![2; CHUNK]).unwrap();
+    rig.watch.volume_free.store(reserve + 10, SeqCst);
+    assert_eq!(statfs(&rig).bytes_available, 10);
+    assert_eq!(rig.write(object(0), 2 * CHUNK as u64, vec![3; CHUNK]), Err(Errno::ENOSPC));
+    assert_eq!(rig.write(object(0), CHUNK as u64 + 9, vec![3; CHUNK]), Err(Errno::ENOSPC));
+    assert_eq!(rig.attr(object(0)).0, 2 * CHUNK as u64, "a refusal changes nothing");
+    rig.write(object(0), 9, vec![4; CHUNK]).expect("overwriting takes nothing");
+    assert_eq!(rig.read(object(0), 0, 3 * CHUNK as u32)[8..11], [1, 4, 4]);
+    let cut = |kind| OstOp::Punch { object: object(0), start: ObjectOffset(5), end: ObjectOffset(9), kind };
+    assert!(rig.one(cut(PunchKind::Hole)).is_ok() && rig.one(cut(PunchKind::Truncate)).is_ok());
+    assert_eq!(rig.one(OstOp::Destroy { objects: vec![object(0)] }), Ok(OstReply::Done));
+    rig.watch.volume_free.store(reserve * 2, SeqCst);
+    rig.write(object(1), 0, vec![5; CHUNK]).expect("there is room again");
 }
