@@ -38,6 +38,7 @@ pub const ALL: &[Decoder] = &[
     wire_messages::FRAME_HEADER,
     wire_messages::HELLO,
     wire_messages::HELLO_REPLY,
+    wire_messages::ENVELOPE,
     wire_messages::REQUEST,
     wire_messages::REPLY,
     LAYOUT,

@@ -4,8 +4,11 @@
 
 use super::{Decoder, Outcome, files, golden, judge, unhex};
 use bytes::Bytes;
+use types::errno::Errno;
+use types::session::ClientUuid;
 use wire::checksum::crc32c;
 use wire::codec::{Encoded, decode_reply, decode_request, encode_reply, encode_request};
+use wire::envelope::{Envelope, Refusal};
 use wire::frame::{HEADER_BYTES, Header};
 use wire::hello::{Hello, HelloReply};
 use wire::message::{Reply, Request};
@@ -36,6 +39,17 @@ pub const HELLO_REPLY: Decoder = Decoder {
     seeds: || golden("core/wire/golden", |name| name == "hello_reply"),
     repair: |_| (),
     run: |bytes| judge(|| HelloReply::decode(bytes), |reply| HelloReply::decode(&reply.encode()) == Ok(*reply)),
+};
+
+pub const ENVELOPE: Decoder = Decoder {
+    name: "envelope",
+    seeds: || {
+        let refusals = [None, Some(Refusal::BadRequest), Some(Refusal::Errno(Errno::EBUSY))];
+        let seed = |refusal| Envelope { client: ClientUuid(7), refusal, ..Envelope::default() }.encode().to_vec();
+        refusals.into_iter().map(seed).collect()
+    },
+    repair: |_| (),
+    run: |bytes| judge(|| Envelope::decode(bytes), |e| Envelope::decode(&e.encode()) == Ok(*e)),
 };
 
 pub const REQUEST: Decoder = Decoder {
