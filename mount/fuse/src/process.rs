@@ -10,6 +10,7 @@ use crate::limits::STATUS_FILES_MAX;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use types::credentials::Credentials;
@@ -38,8 +39,11 @@ impl Processes {
         if uid == 0 {
             return credentials;
         }
-        if let Some(status) = self.status(thread) {
-            credentials.groups.extend(groups(&status).take(GROUPS_MAX));
+        match self.status(thread) {
+            Ok(status) => credentials.groups.extend(groups(&status).take(GROUPS_MAX)),
+            // In another pid namespace, or ended since: the request is asynchronous and needs no groups.
+            Err(Errno::NOENT | Errno::SRCH) => {}
+            Err(error) => tracing::error!(thread, %error, "cannot read the groups of a caller: it acts without"),
         }
         if let Some(group) = extra_group
             && !credentials.in_group(group)
@@ -51,27 +55,34 @@ impl Processes {
 
     /// Is a signal pending that will end this thread, whatever its request answers?
     pub fn is_being_killed(&self, thread: u32) -> bool {
-        // Not there any more: nobody waits for the answer.
-        thread != 0 && self.status(thread).is_none_or(|status| fatal_signal(&status))
+        match self.status(thread) {
+            Ok(status) => fatal_signal(&status),
+            // Thread 0 is nobody that could be killed; any other that is not there any more does not wait.
+            Err(Errno::NOENT | Errno::SRCH) => thread != 0,
+            // Cannot be seen now (no descriptors left): then it lives.
+            Err(_) => false,
+        }
     }
 
-    fn status(&self, thread: u32) -> Option<Vec<u8>> {
+    /// ENOENT or ESRCH: there is no such thread.
+    fn status(&self, thread: u32) -> Result<Vec<u8>, Errno> {
         if thread == 0 {
-            return None;
+            return Err(Errno::SRCH);
         }
         let known = self.open.lock().by_thread.get(&thread).cloned();
-        if let Some(file) = known {
-            if let Some(status) = read(&file) {
-                return Some(status);
+        match known.map(|file| read(&file)) {
+            Some(Err(Errno::SRCH)) => {
+                // That thread ended; its id may have been given to another.
+                self.open.lock().by_thread.remove(&thread);
             }
-            // ESRCH: that thread ended; the id may have a new one.
-            self.open.lock().by_thread.remove(&thread);
+            Some(result) => return result,
+            None => {}
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::open(format!("/proc/{thread}/status"), flags, Mode::empty()).ok()?;
+        let file = rustix::fs::open(format!("/proc/{thread}/status"), flags, Mode::empty())?;
         let status = read(&file)?;
         self.keep(thread, file);
-        Some(status)
+        Ok(status)
     }
 
     fn keep(&self, thread: u32, file: OwnedFd) {
@@ -99,12 +110,12 @@ pub fn set_io_flusher() {
     }
 }
 
-fn read(file: &OwnedFd) -> Option<Vec<u8>> {
+fn read(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
     let mut status = vec![0; STATUS_BYTES_MAX];
     // One read is enough: procfs makes the whole text at the first and gives what fits.
-    let len = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *status, 0)).ok()?;
+    let len = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *status, 0))?;
     status.truncate(len);
-    (len > 0).then_some(status)
+    if len > 0 { Ok(status) } else { Err(Errno::SRCH) }
 }
 
 fn field<'a>(status: &'a [u8], name: &str) -> Option<&'a str> {

@@ -11,7 +11,8 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -409,18 +410,49 @@ fn the_kernel_forgets_what_it_is_told_to() {
     assert_eq!(tell, Err(Errno::ENODEV));
 }
 
-/// Not a test by itself: the daemon of the next one, which kills it.
+/// A daemon in a process of its own is this test, started once more with `FUSE_TEST_DAEMON_AT`.
 #[test]
-fn daemon_for_the_kill_test() {
-    let Some(path) = std::env::var_os("FUSE_TEST_DAEMON_AT") else { return };
+fn a_daemon_that_is_told_to_end_unmounts() {
+    if let Some(path) = std::env::var_os("FUSE_TEST_DAEMON_AT") {
+        return daemon(path.as_ref());
+    }
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mnt");
+    fs::create_dir(&path).unwrap();
+    let mut process = start_daemon(&path);
+    fs::write(path.join("f"), b"x").unwrap();
+    drop(process.stdin.take());
+    let status = process.wait().unwrap();
+    let left = is_mounted(&path);
+    lazy_umount(&path);
+    assert!(status.success() && !left, "{status}");
+}
+
+fn daemon(path: &Path) {
     let (env, _guard) = env::real::RealEnv::start(env::real::RealConfig::default()).unwrap();
     let fs = std::sync::Arc::new(fuse::null::NullFs::new(env.clone(), KEEPING));
     let options = fuse::mount::MountOptions::default();
-    let session = fuse::session::Session::mount(&env, fs, Default::default(), path.as_ref(), &options).unwrap();
+    let session = fuse::session::Session::mount(&env, fs, Default::default(), path, &options).unwrap();
     println!("\nMOUNTED");
-    // The parent kills us; if it died itself, its end of the pipe closes.
-    let _ = std::io::stdin().read(&mut [0]);
+    // Until the parent says so, or dies.
+    assert_eq!(std::io::stdin().read(&mut [0]).unwrap(), 0);
     session.unmount().unwrap();
+}
+
+fn start_daemon(path: &Path) -> Child {
+    let mut process = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_daemon_that_is_told_to_end_unmounts", "--nocapture"])
+        .env("FUSE_TEST_DAEMON_AT", path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stdout.as_mut().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "MOUNTED"));
+    process
 }
 
 #[test]
@@ -434,15 +466,7 @@ fn a_killed_daemon_leaves_a_mount_that_can_be_cleared() {
     let (env, _guard) = env::real::RealEnv::start(env::real::RealConfig::default()).unwrap();
     assert_eq!(clear_stale_mount(&*env.tasks, &path).unwrap(), 0);
 
-    let mut daemon = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "daemon_for_the_kill_test", "--nocapture"])
-        .env("FUSE_TEST_DAEMON_AT", &path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap() == "MOUNTED"));
+    let mut daemon = start_daemon(&path);
     fs::write(path.join("f"), b"x").unwrap();
     let alive = clear_stale_mount(&*env.tasks, &path);
     let open = File::open(path.join("f"));
