@@ -224,6 +224,9 @@ impl Import {
                             if waits {
                                 // It may have waited for hours: the time to reconnect counts from now.
                                 deadline = clock.now() + timeout;
+                            } else if clock.now() >= deadline {
+                                let seconds = timeout.as_secs();
+                                return Err(RpcError::Timeout { target: self.target, seconds });
                             }
                         }
                     }

@@ -85,6 +85,7 @@ impl Mdc {
     }
 
     /// Makes an inode and its name; regular files may be opened at once.
+    #[allow(clippy::too_many_arguments, reason = "one argument per field of the operation")]
     pub async fn create(
         &self,
         credentials: &Credentials,

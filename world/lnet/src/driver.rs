@@ -98,13 +98,13 @@ impl Driver {
         if let Poll::Ready(flushed) = self.link.poll_flush(cx) {
             flushed.map_err(lost)?;
         }
-        if self.may_work() {
-            if let Poll::Ready(read) = self.inbox.poll_read(cx, &mut *self.socket) {
-                if read.map_err(lost)? == 0 {
-                    return Err(LinkError::Lost { nid, reason: "the peer closed it".to_owned() });
-                }
-                progress = true;
+        if self.may_work()
+            && let Poll::Ready(read) = self.inbox.poll_read(cx, &mut *self.socket)
+        {
+            if read.map_err(lost)? == 0 {
+                return Err(LinkError::Lost { nid, reason: "the peer closed it".to_owned() });
             }
+            progress = true;
         }
         Ok(progress)
     }

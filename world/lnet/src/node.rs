@@ -106,12 +106,15 @@ impl Drop for Task {
     }
 }
 
+/// The peer at one NID; locked while it is being connected.
+type PeerSlot = Arc<tokio::sync::Mutex<Option<Arc<Peer>>>>;
+
 /// This process' network.
 pub struct Lnet {
     shared: Arc<Shared>,
     handler: Arc<dyn Handler>,
     listening: Mutex<Vec<Nid>>,
-    peers: Mutex<HashMap<Nid, Arc<tokio::sync::Mutex<Option<Arc<Peer>>>>, foldhash::fast::RandomState>>,
+    peers: Mutex<HashMap<Nid, PeerSlot, foldhash::fast::RandomState>>,
 }
 
 impl Lnet {
