@@ -47,7 +47,12 @@ impl Mds {
 
     pub(crate) async fn watch_spaces(self: Arc<Mds>, mut stop: Stop) {
         loop {
-            self.refresh_spaces().await;
+            tokio::select! {
+                // An OST that is away is waited for, a hundred seconds and more: the end must not wait with it.
+                biased;
+                () = stop.stopped() => return,
+                () = self.refresh_spaces() => {}
+            }
             if !self.look.wait(&self.env, Some(self.settings.space_interval), &mut stop).await {
                 return;
             }
