@@ -7,6 +7,7 @@ use env::real::{RealConfig, RealEnv};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use store::engine::Engine;
@@ -17,6 +18,7 @@ use store::tx::Tx;
 
 const FILES_PER_DIR: u64 = 10_000;
 const STORE: u128 = 7;
+const STORM_PER_S: u64 = 100_000;
 
 fn cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -125,6 +127,45 @@ fn reads(store: &Store, files: u64) {
     });
 }
 
+/// Another thread creates `STORM_PER_S` files a second; how long does an fsync every 10 ms take?
+fn fsyncs_in_a_storm(store: &Store, first: u64, count: u64) {
+    let done = AtomicBool::new(false);
+    let mut times = Vec::new();
+    let before = cpu();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let start = Instant::now();
+            for n in 0..count {
+                if n % 100 == 0 {
+                    let due = Duration::from_secs_f64(n as f64 / STORM_PER_S as f64);
+                    std::thread::sleep(due.saturating_sub(start.elapsed()));
+                }
+                wait(store.admit()).unwrap();
+                let mut tx = store.begin();
+                create(&mut tx, first + n);
+                tx.finish();
+            }
+            println!("storm: {:.0} creates/s", count as f64 / start.elapsed().as_secs_f64());
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            let start = Instant::now();
+            wait(store.commit()).unwrap();
+            times.push(start.elapsed());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let each = (cpu() - before).as_secs_f64() * 1e6 / count as f64;
+    times.sort();
+    let at = |share: f64| times[(times.len() as f64 * share) as usize];
+    let max = times[times.len() - 1];
+    println!(
+        "    fsync every 10 ms beside it: p50 {:?}, p99 {:?}, max {max:?}; {each:.2} us CPU a create",
+        at(0.5),
+        at(0.99)
+    );
+}
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let files: u64 = args.next().map_or(1_000_000, |n| n.parse().expect("FILES is a number"));
@@ -170,6 +211,7 @@ fn main() {
         .collect();
     times.sort();
     println!("create + fsync, one at a time: p50 {:?}, p99 {:?}, max {:?}", times[250], times[495], times[499]);
+    fsyncs_in_a_storm(&store, files + 500, 3 * STORM_PER_S);
     let count = files.min(300_000);
     measure("remove: entry, inode, parent", count, || {
         for n in 0..count {

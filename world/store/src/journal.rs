@@ -86,7 +86,8 @@ impl Journal {
             sequence: applied.sequence,
             buffer: Vec::new(),
         };
-        if size != applied.capacity || size == 0 || size % BLOCK as u64 != 0 || applied.next % BLOCK as u64 != 0 {
+        let whole = |bytes: u64| bytes.is_multiple_of(BLOCK as u64);
+        if size != applied.capacity || size == 0 || !whole(size) || !whole(applied.next) {
             return Err(journal.damaged(size, format!("it has {size} bytes, {} were made", applied.capacity)));
         }
         let mut found = Vec::new();

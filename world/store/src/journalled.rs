@@ -446,7 +446,7 @@ impl Shared {
     /// The applier thread.
     fn run(&self) {
         let mut view = self.view.lock();
-        let mut pause = Duration::ZERO;
+        let (mut pause, mut full) = (Duration::ZERO, false);
         loop {
             if view.stop == Stop::Drop || view.failure.is_some() && view.stop != Stop::No {
                 break;
@@ -471,11 +471,18 @@ impl Shared {
                 break;
             }
             match self.apply_waiting(&mut view) {
-                Ok(()) => {}
+                Ok(()) => full = false,
                 Err(error) if error.errno() == Errno::ENOSPC && view.stop == Stop::No => {
                     // Nothing was taken over and nothing is lost: the journal has it. Deleting makes room.
-                    tracing::warn!("apply: {error}; trying again until there is room");
-                    pause = FULL_PAUSE;
+                    if !full {
+                        tracing::warn!("apply: {error}; trying again until there is room");
+                    }
+                    (pause, full) = (FULL_PAUSE, true);
+                }
+                Err(error) if error.errno() == Errno::ENOSPC => {
+                    tracing::warn!("apply: {error}; the journal keeps what the tree has not until the next opening");
+                    full = true;
+                    break;
                 }
                 Err(error) => {
                     tracing::error!("apply: {error}; the journal keeps what the tree has not");
@@ -484,9 +491,11 @@ impl Shared {
             }
             self.done.notify_all();
         }
-        if view.stop == Stop::Rest && view.failure.is_none() {
+        if view.stop == Stop::Rest && view.failure.is_none() && !full {
             let applied = view.applied;
-            view.failure = view.tree.as_ref().and_then(|tree| tree.rest(&applied).err());
+            // Without the note the next opening searches the journal: slower, and as good.
+            let noted = view.tree.as_ref().and_then(|tree| tree.rest(&applied).err());
+            view.failure = noted.filter(|error| error.errno() != Errno::ENOSPC);
         }
         view.readers.clear();
         view.tree = None;

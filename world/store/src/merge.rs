@@ -76,7 +76,7 @@ impl<'a> Layers<'a> {
     }
 
     fn visit_rest(&mut self, visit: &mut Visit<'_>) -> ControlFlow<()> {
-        while let Some((key, value)) = self.next() {
+        for (key, value) in self.by_ref() {
             if let Some(value) = value {
                 visit(key, value)?;
             }

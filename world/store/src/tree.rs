@@ -214,10 +214,10 @@ impl Tree {
 
     /// The value without its checksum, if that is right.
     fn checked<'t>(&self, key: &[u8], stored: &'t [u8]) -> Result<&'t [u8], StoreError> {
-        if let Some((value, crc)) = stored.split_last_chunk::<CRC_BYTES>() {
-            if u32::from_le_bytes(*crc) == crc32c_parts(&[key, value]) {
-                return Ok(value);
-            }
+        if let Some((value, crc)) = stored.split_last_chunk::<CRC_BYTES>()
+            && u32::from_le_bytes(*crc) == crc32c_parts(&[key, value])
+        {
+            return Ok(value);
         }
         // LMDB does not say where in the file its pages are.
         let reason = format!("the record {} has a wrong checksum", key.escape_ascii());

@@ -16,7 +16,7 @@ const KEYS: u64 = 700;
 /// Value of transaction `n`: long ones now and then, so that the ring wraps and large batches bypass it.
 fn value(n: u64) -> Vec<u8> {
     let mut value = n.to_le_bytes().to_vec();
-    value.resize(if n % 97 == 0 { 40_000 } else { 100 }, n as u8);
+    value.resize(if n.is_multiple_of(97) { 40_000 } else { 100 }, n as u8);
     value
 }
 
@@ -36,7 +36,7 @@ fn write_until_killed(dir: &Path) -> ! {
         tx.put(format!("key{:04}", n % KEYS).as_bytes(), &value(n));
         tx.put(b"last", &n.to_le_bytes());
         assert_eq!(tx.finish().0, n);
-        if n % 37 == 0 {
+        if n.is_multiple_of(37) {
             println!("acknowledged {}", wait(store.commit()).unwrap().0);
         }
     }
