@@ -126,9 +126,10 @@ impl Opens {
         self.inodes.get_mut(&fid).map(|inode| inode.orphan = true).is_some()
     }
 
-    /// Does anybody have it open for writing?
-    pub fn has_writers(&self, fid: Fid) -> bool {
-        self.inodes.get(&fid).is_some_and(|inode| inode.writers > 0)
+    /// Its size is not settled. `true`: somebody has it open for writing, whose last close says `settle`.
+    pub fn unsettle(&mut self, fid: Fid) -> bool {
+        let writing = self.inodes.get_mut(&fid).filter(|inode| inode.writers > 0);
+        writing.map(|inode| inode.unsettled = true).is_some()
     }
 
     /// Handles in all.

@@ -59,7 +59,7 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
     if !orphans.is_empty() || !unsettled.is_empty() {
         tracing::info!(target = %name, orphans = orphans.len(), unsettled = unsettled.len(), "recovered");
     }
-    Ok(Recovered { fids: state.fids, unsettled: unsettled.into_iter().collect() })
+    Ok(Recovered { fids: state.fids, unsettled: unsettled.into_iter().map(|fid| (fid, 1)).collect() })
 }
 
 fn marked(tx: &store::tx::Tx<'_>, tag: Tag) -> Result<Vec<Fid>, StartError> {

@@ -14,7 +14,7 @@ use futures_util::stream;
 use layout::size::file_size;
 use namespace::view::View;
 use namespace::written;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::attr::FileType;
 use types::credentials::Credentials;
@@ -24,32 +24,32 @@ use types::fid::Fid;
 /// Questions to OSTs under way at once.
 const QUESTIONS: usize = 64;
 
-/// Files to settle. Bounded by the writer marks.
-pub type Unsettled = BTreeSet<Fid>;
+/// Files to settle, and how often each was added: an answer that was asked for before the last time is stale. A file
+/// stays here until it is settled. Bounded by the writer marks.
+pub type Unsettled = BTreeMap<Fid, u64>;
 
 impl Mds {
     pub(crate) async fn settle_sizes(self: Arc<Mds>, mut stop: Stop) {
         let mut backoff = Backoff::new(self.settings.retry_min, self.settings.retry_max);
         loop {
-            let todo = std::mem::take(&mut *self.unsettled.lock());
-            let mut left = Unsettled::new();
-            for fid in todo {
+            let todo: Vec<(Fid, u64)> = self.unsettled.lock().iter().map(|(fid, times)| (*fid, *times)).collect();
+            let mut left = false;
+            for (fid, times) in todo {
                 let settled = tokio::select! {
-                    settled = self.settle_one(fid) => settled,
+                    settled = self.settle_one(fid, times) => settled,
                     () = stop.stopped() => return,
                 };
                 if let Err(errno) = settled {
                     tracing::debug!(%fid, %errno, "size cannot be settled yet");
-                    left.insert(fid);
+                    left = true;
                 }
             }
-            let wait = if left.is_empty() {
+            let wait = if left {
+                Some(backoff.failed())
+            } else {
                 backoff.succeeded();
                 None
-            } else {
-                Some(backoff.failed())
             };
-            self.unsettled.lock().append(&mut left);
             if !self.settle.wait(&self.env, wait, &mut stop).await {
                 return;
             }
@@ -58,11 +58,11 @@ impl Mds {
 
     /// A writer of `fid` vanished.
     pub(crate) fn unsettle(&self, fid: Fid) {
-        self.unsettled.lock().insert(fid);
+        *self.unsettled.lock().entry(fid).or_default() += 1;
         self.settle.wake();
     }
 
-    async fn settle_one(&self, fid: Fid) -> Result<(), Errno> {
+    async fn settle_one(&self, fid: Fid, times: u64) -> Result<(), Errno> {
         let inode = self.read(|records| records.inode(fid))?;
         let sizes = match inode.as_ref().filter(|inode| inode.file_type() == FileType::Regular) {
             Some(inode) => match tail::layout(fid, &inode.tail, ItemTag::Layout)? {
@@ -74,9 +74,13 @@ impl Mds {
         self.store.admit_release().await?;
         let credentials = Credentials::root();
         let (result, _) = self.transact(&credentials, |records, ctx| {
-            if records.state.opens.has_writers(fid) {
-                // Its last close decides; the mark stays.
+            if records.state.opens.unsettle(fid) {
+                // Another one writes now: after its close the OSTs are asked again; the mark stays.
+                self.unsettled.lock().remove(&fid);
                 return Ok(());
+            }
+            if self.unsettled.lock().get(&fid) != Some(&times) {
+                return Err(Errno::EAGAIN);
             }
             let now = records.inode(fid)?;
             if let (Some(inode), Some(_)) = (&inode, &now)
@@ -88,6 +92,7 @@ impl Mds {
                 written::settle(records, ctx, fid, size, blocks)?;
             }
             records.unmark_writer(fid);
+            self.unsettled.lock().remove(&fid);
             Ok(())
         });
         result

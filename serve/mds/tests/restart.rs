@@ -4,10 +4,11 @@ mod rig;
 
 use rig::*;
 use types::attr::SetAttr;
+use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::session::ClientUuid;
-use wire::mds::{CreateKind, MdsOp};
+use wire::mds::{CreateKind, MdsOp, MdsReply};
 
 const OTHER: ClientUuid = ClientUuid(2);
 
@@ -126,6 +127,22 @@ fn the_size_of_a_file_whose_writer_died_is_asked_from_the_osts() {
 }
 
 #[test]
+fn a_new_writer_does_not_make_the_dead_one_forgotten() {
+    let rig = Rig::new();
+    let file = rig.file("f");
+    let (ost, object) = rig.objects(file)[0];
+    rig.open(OTHER, file, true);
+    rig.osts.objects.lock().insert((ost, object), (777, 8));
+    rig.osts.away.lock().insert(ost);
+    rig.gone(OTHER);
+    let handle = rig.open(CLIENT, file, true);
+    rig.osts.away.lock().clear();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    until("settled", || rig.getattr(file).unwrap().size == 777);
+}
+
+#[test]
 fn sizes_are_settled_after_a_crash_and_never_shrink() {
     let rig = Rig::new();
     let (grown, same) = (rig.file("grown"), rig.file("same"));
@@ -157,4 +174,30 @@ fn an_orderly_close_leaves_no_mark() {
     rig.one(MdsOp::Close { fid: file, handle }).unwrap();
     wait(rig.store.commit()).unwrap();
     assert_eq!(marks(&rig), 0);
+}
+
+#[test]
+fn a_request_that_comes_twice_changes_nothing_twice() {
+    let rig = Rig::new();
+    let file = rig.file("f");
+    let request =
+        |xid| rig.request(xid, &Credentials::root(), vec![MdsOp::Append { fid: file, len: 10, kill_suidgid: false }]);
+    let export = rig.export(OTHER);
+    let appended = |request| {
+        let reply = wait(rig.mds.serve_once(&export, request));
+        (reply.transno, mds_reply(reply.results[0].clone().unwrap()))
+    };
+    let first = appended(request(7));
+    assert_eq!(first.1, MdsReply::Appended { offset: 0 });
+    assert_eq!(appended(request(7)), first);
+    assert_eq!(rig.getattr(file).unwrap().size, 10);
+    assert_eq!(appended(request(8)).1, MdsReply::Appended { offset: 10 });
+    // The client has seen the answer to 7: it is forgotten.
+    let mut later = request(9);
+    later.xid_known = types::session::Xid(8);
+    appended(later);
+    assert_eq!(appended(request(7)).1, MdsReply::Appended { offset: 30 });
+    // Another session knows nothing of it.
+    rig.gone(OTHER);
+    assert_eq!(appended(request(8)).1, MdsReply::Appended { offset: 40 });
 }

@@ -28,7 +28,7 @@ impl Mds {
         let client = call.client();
         let closed = self.change(call, |records, _| {
             let closed = records.state.opens.close(client, fid, handle)?;
-            finish(records, closed);
+            self.finish(records, closed);
             Ok(closed)
         })?;
         self.after_close(closed);
@@ -41,7 +41,7 @@ impl Mds {
         loop {
             let (closed, _) = self.transact(&credentials, |records, _| {
                 let closed = records.state.opens.forget_one(client);
-                closed.into_iter().for_each(|closed| finish(records, closed));
+                closed.into_iter().for_each(|closed| self.finish(records, closed));
                 Ok(closed)
             });
             match closed {
@@ -56,18 +56,18 @@ impl Mds {
             self.unsettle(closed.fid);
         }
     }
-}
 
-/// What a close means for the records.
-fn finish(records: &mut Records<'_>, closed: Closed) {
-    if closed.destroy {
-        match records.inode(closed.fid) {
-            Ok(Some(inode)) => records.destroy(&inode),
-            Ok(None) => tracing::error!(fid = %closed.fid, "orphan has no inode"),
-            Err(errno) => tracing::error!(fid = %closed.fid, %errno, "orphan stays behind"),
+    /// What a close means for the records.
+    fn finish(&self, records: &mut Records<'_>, closed: Closed) {
+        if closed.destroy {
+            match records.inode(closed.fid) {
+                Ok(Some(inode)) => records.destroy(&inode),
+                Ok(None) => tracing::error!(fid = %closed.fid, "orphan has no inode"),
+                Err(errno) => tracing::error!(fid = %closed.fid, %errno, "orphan stays behind"),
+            }
+            records.tx.delete(&key::orphan(closed.fid));
+        } else if closed.unmark && !self.unsettled.lock().contains_key(&closed.fid) {
+            records.unmark_writer(closed.fid);
         }
-        records.tx.delete(&key::orphan(closed.fid));
-    } else if closed.unmark {
-        records.unmark_writer(closed.fid);
     }
 }

@@ -149,16 +149,20 @@ impl Rig {
     pub fn send(&self, client: ClientUuid, credentials: &Credentials, ops: Vec<MdsOp>) -> BoxFuture<'static, Reply> {
         let mut xid = self.xid.lock();
         *xid += 1;
-        let request = Request {
+        let request = self.request(*xid, credentials, ops);
+        self.mds.clone().handle(self.export(client), request)
+    }
+
+    pub fn request(&self, xid: u64, credentials: &Credentials, ops: Vec<MdsOp>) -> Request {
+        Request {
             target: self.mds.name(),
-            xid: Xid(*xid),
+            xid: Xid(xid),
             xid_known: Xid(0),
             resent: false,
             replay: Transno(0),
             credentials: credentials.clone(),
             ops: ops.into_iter().map(Op::Mds).collect(),
-        };
-        self.mds.clone().handle(self.export(client), request)
+        }
     }
 
     pub fn ops(&self, ops: Vec<MdsOp>) -> Vec<Result<MdsReply, Errno>> {

@@ -1,0 +1,497 @@
+//! The rules of docs/namespace.md, one by one.
+
+mod common;
+
+use common::{Memory, context, fid, plain};
+use namespace::acl::{ACL_ACCESS, ACL_DEFAULT};
+use namespace::create::{Made, New, create};
+use namespace::inode::{Inode, InodeFlags};
+use namespace::rename::{Flags, Place, Renamed, rename};
+use namespace::view::View;
+use namespace::{link, rmdir, setattr, unlink, written, xattr};
+use types::attr::{Attr, FileType, SetAttr, SetTime};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::{FILE_BYTES_MAX, LINKS_MAX, XATTR_VALUE_BYTES_MAX};
+use types::time::Timestamp;
+
+/// A name space, a clock that ticks with every operation, and the caller.
+struct World {
+    memory: Memory,
+    now: u64,
+    who: Credentials,
+    made: u32,
+}
+
+fn user(uid: u32, gid: u32) -> Credentials {
+    Credentials { uid, gid, groups: Default::default() }
+}
+
+const ALICE: u32 = 100;
+const BOB: u32 = 200;
+
+impl World {
+    fn new() -> World {
+        World { memory: Memory::new(), now: 1, who: Credentials::root(), made: 0 }
+    }
+
+    fn be(&mut self, uid: u32, gid: u32) -> &mut World {
+        self.who = user(uid, gid);
+        self
+    }
+
+    fn root(&mut self) -> &mut World {
+        self.who = Credentials::root();
+        self
+    }
+
+    fn make(&mut self, parent: Fid, name: &str, file_type: FileType, mode: u32) -> Result<Inode, Errno> {
+        self.now += 1;
+        self.made += 1;
+        let new = New { fid: fid(self.made), file_type, mode, umask: 0o022, rdev: 0, size: 0 };
+        match create(&mut self.memory, &context(&self.who, self.now), parent, name.as_bytes(), new, plain)? {
+            Made::Created(inode) => Ok(inode),
+            Made::Found(_) => Err(Errno::EEXIST),
+        }
+    }
+
+    fn dir(&mut self, parent: Fid, name: &str, mode: u32) -> Fid {
+        let made = self.make(parent, name, FileType::Directory, mode).unwrap().fid();
+        // Without the umask.
+        self.memory.inodes.get_mut(&made).unwrap().attr.mode = FileType::Directory.mode_bits() | mode;
+        made
+    }
+
+    fn file(&mut self, parent: Fid, name: &str, mode: u32) -> Fid {
+        let made = self.make(parent, name, FileType::Regular, mode).unwrap().fid();
+        self.memory.inodes.get_mut(&made).unwrap().attr.mode = FileType::Regular.mode_bits() | mode;
+        made
+    }
+
+    fn set(&mut self, fid: Fid, set: SetAttr) -> Result<Attr, Errno> {
+        self.now += 1;
+        setattr::setattr(&mut self.memory, &context(&self.who, self.now), fid, &set).map(|inode| inode.attr)
+    }
+
+    fn chmod(&mut self, fid: Fid, mode: u32) -> Result<u32, Errno> {
+        self.set(fid, SetAttr { mode: Some(mode), ..SetAttr::default() }).map(|attr| attr.mode & 0o7777)
+    }
+
+    fn chown(&mut self, fid: Fid, uid: Option<u32>, gid: Option<u32>) -> Result<u32, Errno> {
+        self.set(fid, SetAttr { uid, gid, ..SetAttr::default() }).map(|attr| attr.mode & 0o7777)
+    }
+
+    fn unlink(&mut self, parent: Fid, name: &str) -> Result<Inode, Errno> {
+        self.now += 1;
+        unlink::unlink(&mut self.memory, &context(&self.who, self.now), parent, name.as_bytes())
+    }
+
+    fn rmdir(&mut self, parent: Fid, name: &str) -> Result<Inode, Errno> {
+        self.now += 1;
+        rmdir::rmdir(&mut self.memory, &context(&self.who, self.now), parent, name.as_bytes())
+    }
+
+    fn link(&mut self, of: Fid, parent: Fid, name: &str) -> Result<Inode, Errno> {
+        self.now += 1;
+        link::link(&mut self.memory, &context(&self.who, self.now), of, parent, name.as_bytes())
+    }
+
+    fn rename(&mut self, a: (Fid, &str), b: (Fid, &str), flags: Flags) -> Result<Renamed, Errno> {
+        self.now += 1;
+        let from = Place { parent: a.0, name: a.1.as_bytes() };
+        let to = Place { parent: b.0, name: b.1.as_bytes() };
+        rename(&mut self.memory, &context(&self.who, self.now), from, to, flags)
+    }
+
+    fn setxattr(&mut self, fid: Fid, name: &[u8], value: &[u8]) -> Result<Inode, Errno> {
+        self.now += 1;
+        xattr::set(&mut self.memory, &context(&self.who, self.now), fid, name, value, xattr::Flags::default())
+    }
+
+    fn getxattr(&self, fid: Fid, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        xattr::get(&self.memory, &context(&self.who, self.now), fid, name)
+    }
+
+    fn removexattr(&mut self, fid: Fid, name: &[u8]) -> Result<Inode, Errno> {
+        self.now += 1;
+        xattr::remove(&mut self.memory, &context(&self.who, self.now), fid, name)
+    }
+
+    fn attr(&self, fid: Fid) -> Attr {
+        self.memory.inodes[&fid].attr
+    }
+
+    /// (mtime, ctime) as ticks.
+    fn times(&self, fid: Fid) -> (u64, u64) {
+        let attr = self.attr(fid);
+        (attr.mtime.sec as u64, attr.ctime.sec as u64)
+    }
+}
+
+const PLAIN: Flags = Flags { no_replace: false, exchange: false };
+const EXCHANGE: Flags = Flags { no_replace: false, exchange: true };
+const NO_REPLACE: Flags = Flags { no_replace: true, exchange: false };
+const ROOT: Fid = Fid::ROOT;
+
+/// A binary ACL: (tag, permissions, id) each.
+fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let mut bytes = 2u32.to_le_bytes().to_vec();
+    for (tag, perm, id) in entries {
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        bytes.extend_from_slice(&perm.to_le_bytes());
+        bytes.extend_from_slice(&id.to_le_bytes());
+    }
+    bytes
+}
+
+/// Owner rwx, user `uid` rwx, group r-x, mask `mask`, others none.
+fn acl_for(uid: u32, mask: u16) -> Vec<u8> {
+    let no = u32::MAX;
+    acl(&[(1, 7, no), (2, 7, uid), (4, 5, no), (0x10, mask, no), (0x20, 0, no)])
+}
+
+#[test]
+fn names_touch_times_of_directory_and_inode() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o755);
+    assert_eq!((w.times(ROOT), w.times(d)), ((w.now, w.now), (w.now, w.now)));
+    let f = w.file(d, "f", 0o644);
+    let made = w.now;
+    assert_eq!((w.times(d), w.times(f)), ((made, made), (made, made)));
+    w.link(f, d, "g").unwrap();
+    assert_eq!((w.times(d), w.times(f)), ((w.now, w.now), (made, w.now)));
+    w.unlink(d, "g").unwrap();
+    assert_eq!((w.times(d), w.times(f)), ((w.now, w.now), (made, w.now)));
+    let e = w.dir(ROOT, "e", 0o755);
+    w.rename((d, "f"), (e, "f"), PLAIN).unwrap();
+    assert_eq!((w.times(d), w.times(e), w.times(f)), ((w.now, w.now), (w.now, w.now), (made, w.now)));
+    assert_eq!(w.attr(f).btime.sec as u64, made);
+    assert_eq!(w.attr(f).version, w.now);
+}
+
+#[test]
+fn setgid_directories_pass_on_their_group() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o2777);
+    w.memory.inodes.get_mut(&d).unwrap().attr.gid = 50;
+    w.be(ALICE, ALICE);
+    let sub = w.make(d, "sub", FileType::Directory, 0o7777).unwrap().attr;
+    assert_eq!((sub.uid, sub.gid, sub.mode & 0o7777), (ALICE, 50, 0o3755), "mkdir takes no set-id bits but inherits");
+    let program = w.make(d, "program", FileType::Regular, 0o2775).unwrap().attr;
+    assert_eq!((program.gid, program.mode & 0o7777), (50, 0o755), "a stranger to the group");
+    let locked = w.make(d, "locked", FileType::Regular, 0o2664).unwrap().attr;
+    assert_eq!(locked.mode & 0o7777, 0o2644, "not executable by the group");
+    w.who.groups.push(50);
+    let program = w.make(d, "mine", FileType::Regular, 0o2775).unwrap().attr;
+    assert_eq!(program.mode & 0o7777, 0o2755);
+    let elsewhere = w.root().dir(ROOT, "x", 0o777);
+    assert_eq!(w.be(ALICE, ALICE).make(elsewhere, "f", FileType::Regular, 0o600).unwrap().attr.gid, ALICE);
+}
+
+#[test]
+fn changing_names_needs_write_and_execute() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o755);
+    let f = w.file(d, "f", 0o666);
+    w.be(ALICE, ALICE);
+    assert_eq!(w.make(d, "g", FileType::Regular, 0o644), Err(Errno::EACCES));
+    assert_eq!(w.make(d, "f", FileType::Regular, 0o644), Err(Errno::EEXIST), "an existing name comes first");
+    assert_eq!(w.unlink(d, "f"), Err(Errno::EACCES));
+    assert_eq!(w.unlink(d, "none"), Err(Errno::ENOENT));
+    assert_eq!(w.link(f, d, "g"), Err(Errno::EACCES));
+    w.root().chmod(d, 0o756).unwrap();
+    assert_eq!(w.be(ALICE, ALICE).unlink(d, "f"), Err(Errno::EACCES), "write without execute");
+    w.root().chmod(d, 0o757).unwrap();
+    assert!(w.be(ALICE, ALICE).unlink(d, "f").is_ok());
+}
+
+#[test]
+fn the_sticky_bit_protects_names_of_others() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o1777);
+    let open = w.dir(ROOT, "open", 0o777);
+    w.be(ALICE, ALICE);
+    w.file(d, "alice", 0o666);
+    w.dir(d, "adir", 0o777);
+    w.be(BOB, BOB);
+    w.file(d, "bob", 0o666);
+    assert_eq!(w.unlink(d, "alice"), Err(Errno::EPERM));
+    assert_eq!(w.rmdir(d, "adir"), Err(Errno::EPERM));
+    assert_eq!(w.rename((d, "alice"), (open, "x"), PLAIN), Err(Errno::EPERM));
+    assert_eq!(w.rename((d, "bob"), (d, "alice"), PLAIN), Err(Errno::EPERM));
+    w.rename((d, "bob"), (open, "x"), PLAIN).unwrap();
+    w.root().chown(d, Some(BOB), None).unwrap();
+    assert!(w.be(BOB, BOB).unlink(d, "alice").is_ok(), "the directory's owner may");
+}
+
+#[test]
+fn a_directory_under_another_parent_must_be_writable_itself() {
+    let mut w = World::new();
+    let (a, b) = (w.dir(ROOT, "a", 0o777), w.dir(ROOT, "b", 0o777));
+    let d = w.dir(a, "d", 0o755);
+    w.be(ALICE, ALICE);
+    assert_eq!(w.rename((a, "d"), (b, "d"), PLAIN), Err(Errno::EACCES));
+    assert!(w.rename((a, "d"), (a, "e"), PLAIN).is_ok(), "not under the same parent");
+    w.root().chmod(d, 0o757).unwrap();
+    assert!(w.be(ALICE, ALICE).rename((a, "e"), (b, "d"), PLAIN).is_ok());
+    assert_eq!((w.attr(a).nlink, w.attr(b).nlink, w.memory.inodes[&d].parent), (2, 3, b));
+}
+
+#[test]
+fn rename_answers_as_linux_does() {
+    let mut w = World::new();
+    let a = w.dir(ROOT, "a", 0o755);
+    let sub = w.dir(a, "sub", 0o755);
+    let f = w.file(a, "f", 0o644);
+    w.link(f, ROOT, "f2").unwrap();
+    w.dir(ROOT, "empty", 0o755);
+    for (from, to, flags, expected) in [
+        ((ROOT, "none"), (ROOT, "x"), PLAIN, Errno::ENOENT),
+        ((ROOT, "a"), (sub, "x"), PLAIN, Errno::EINVAL),
+        ((ROOT, "a"), (a, "x"), PLAIN, Errno::EINVAL),
+        ((sub, "none"), (ROOT, "a"), PLAIN, Errno::ENOENT),
+        ((a, "sub"), (ROOT, "a"), PLAIN, Errno::ENOTEMPTY),
+        ((a, "f"), (ROOT, "a"), PLAIN, Errno::ENOTEMPTY),
+        ((a, "f"), (ROOT, "a"), EXCHANGE, Errno::EINVAL),
+        ((ROOT, "empty"), (ROOT, "a"), PLAIN, Errno::ENOTEMPTY),
+        ((ROOT, "empty"), (a, "f"), PLAIN, Errno::ENOTDIR),
+        ((a, "f"), (ROOT, "empty"), PLAIN, Errno::EISDIR),
+        ((a, "f"), (ROOT, "empty"), NO_REPLACE, Errno::EEXIST),
+        ((a, "f"), (ROOT, "none"), EXCHANGE, Errno::ENOENT),
+        ((a, "f"), (f, "x"), PLAIN, Errno::ENOTDIR),
+        ((a, "f"), (fid(99), "x"), PLAIN, Errno::ENOENT),
+        ((a, "f"), (ROOT, "x"), Flags { no_replace: true, exchange: true }, Errno::EINVAL),
+    ] {
+        let before = w.memory.clone();
+        assert_eq!(w.rename(from, to, flags), Err(expected), "{from:?} {to:?} {flags:?}");
+        assert_eq!(before, w.memory);
+    }
+    let before = w.memory.clone();
+    assert_eq!(w.rename((a, "f"), (ROOT, "f2"), PLAIN).unwrap().replaced, None);
+    assert_eq!(before, w.memory, "two names of one inode: nothing happens");
+}
+
+#[test]
+fn exchange_swaps_files_and_directories() {
+    let mut w = World::new();
+    let (a, b) = (w.dir(ROOT, "a", 0o755), w.dir(ROOT, "b", 0o755));
+    let (d, f) = (w.dir(a, "x", 0o755), w.file(b, "y", 0o644));
+    w.rename((a, "x"), (b, "y"), EXCHANGE).unwrap();
+    assert_eq!(w.memory.dirent(a, b"x").unwrap().unwrap().fid, f);
+    assert_eq!(w.memory.dirent(b, b"y").unwrap().unwrap().fid, d);
+    assert_eq!((w.attr(a).nlink, w.attr(b).nlink, w.memory.inodes[&d].parent), (2, 3, b));
+    assert_eq!((w.times(d).1, w.times(f).1), (w.now, w.now));
+}
+
+#[test]
+fn a_replaced_inode_loses_one_name_and_stays_while_open() {
+    let mut w = World::new();
+    let (f, g) = (w.file(ROOT, "f", 0o644), w.file(ROOT, "g", 0o644));
+    w.link(g, ROOT, "g2").unwrap();
+    let replaced = w.rename((ROOT, "f"), (ROOT, "g"), PLAIN).unwrap().replaced.unwrap();
+    assert_eq!((replaced.fid(), replaced.attr.nlink, w.times(g).1), (g, 1, w.now));
+    w.memory.open.insert(g);
+    let replaced = w.rename((ROOT, "g"), (ROOT, "g2"), PLAIN).unwrap().replaced.unwrap();
+    assert_eq!(replaced.attr.nlink, 0);
+    assert!(w.memory.inodes.contains_key(&g), "held open");
+    assert_eq!(w.link(g, ROOT, "again"), Err(Errno::ENOENT));
+    w.unlink(ROOT, "g2").unwrap();
+    assert!(!w.memory.inodes.contains_key(&f));
+}
+
+#[test]
+fn a_removed_directory_takes_no_names() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o755);
+    w.memory.open.insert(d);
+    assert_eq!(w.attr(ROOT).nlink, 3);
+    assert_eq!(w.rmdir(ROOT, "d").unwrap().attr.nlink, 0);
+    assert_eq!(w.attr(ROOT).nlink, 2);
+    assert_eq!(w.make(d, "f", FileType::Regular, 0o644), Err(Errno::ENOENT));
+    w.file(ROOT, "f", 0o644);
+    assert_eq!(w.rename((ROOT, "f"), (d, "f"), PLAIN), Err(Errno::ENOENT));
+}
+
+#[test]
+fn a_file_has_a_bounded_number_of_names() {
+    let mut w = World::new();
+    let (f, d) = (w.file(ROOT, "f", 0o644), w.dir(ROOT, "d", 0o755));
+    w.memory.inodes.get_mut(&f).unwrap().attr.nlink = LINKS_MAX - 1;
+    assert_eq!(w.link(f, ROOT, "last").unwrap().attr.nlink, LINKS_MAX);
+    assert_eq!(w.link(f, ROOT, "more"), Err(Errno::EMLINK));
+    assert_eq!(w.link(f, ROOT, "last"), Err(Errno::EEXIST));
+    assert_eq!(w.link(d, ROOT, "dir"), Err(Errno::EPERM));
+    w.memory.inodes.get_mut(&d).unwrap().attr.nlink = LINKS_MAX + 5;
+    assert!(w.make(d, "sub", FileType::Directory, 0o755).is_ok(), "sub-directories are not bounded");
+}
+
+#[test]
+fn only_owners_change_modes_and_only_members_keep_setgid() {
+    let mut w = World::new();
+    let f = w.file(ROOT, "f", 0o644);
+    w.chown(f, Some(ALICE), Some(50)).unwrap();
+    assert_eq!(w.be(BOB, BOB).chmod(f, 0o777), Err(Errno::EPERM));
+    assert_eq!(w.be(ALICE, ALICE).chmod(f, 0o6755), Ok(0o4755), "alice is not in group 50");
+    w.who.groups.push(50);
+    assert_eq!(w.chmod(f, 0o7755), Ok(0o7755));
+    assert_eq!(w.root().chmod(f, 0o2755), Ok(0o2755));
+}
+
+#[test]
+fn chown_takes_setid_bits_and_only_root_gives_files_away() {
+    let mut w = World::new();
+    let f = w.file(ROOT, "f", 0o6755);
+    assert_eq!(w.chown(f, Some(ALICE), Some(ALICE)), Ok(0o755), "also for root");
+    w.chmod(f, 0o6745).unwrap();
+    assert_eq!(w.chown(f, None, None), Ok(0o2745), "no group execution: set-group-id stays");
+    w.chmod(f, 0o6755).unwrap();
+    w.be(BOB, BOB);
+    assert_eq!(w.chown(f, Some(BOB), None), Err(Errno::EPERM));
+    assert_eq!(w.chown(f, None, None), Err(Errno::EPERM), "bits would go");
+    w.be(ALICE, ALICE);
+    assert_eq!(w.chown(f, Some(BOB), None), Err(Errno::EPERM));
+    assert_eq!(w.chown(f, None, Some(50)), Err(Errno::EPERM));
+    w.who.groups.push(50);
+    assert_eq!(w.chown(f, Some(ALICE), Some(50)), Ok(0o755));
+    let d = w.root().dir(ROOT, "d", 0o2755);
+    assert_eq!(w.chown(d, Some(ALICE), None), Ok(0o2755), "directories keep them");
+}
+
+#[test]
+fn times_are_set_by_owners_and_touched_by_writers() {
+    let mut w = World::new();
+    let f = w.file(ROOT, "f", 0o666);
+    w.chown(f, Some(ALICE), None).unwrap();
+    let at = SetTime::At(Timestamp { sec: -5, nsec: 7 });
+    let set = |atime, mtime| SetAttr { atime, mtime, ..SetAttr::default() };
+    w.be(BOB, BOB);
+    assert_eq!(w.set(f, set(Some(at), Some(at))), Err(Errno::EPERM));
+    assert_eq!(w.set(f, set(None, Some(SetTime::Now))), Err(Errno::EPERM));
+    let touched = w.set(f, set(Some(SetTime::Now), Some(SetTime::Now))).unwrap();
+    assert_eq!((touched.atime.sec as u64, touched.mtime.sec as u64), (w.now, w.now));
+    w.root().chmod(f, 0o644).unwrap();
+    assert_eq!(w.be(BOB, BOB).set(f, set(Some(SetTime::Now), Some(SetTime::Now))), Err(Errno::EACCES));
+    let set = w.be(ALICE, ALICE).set(f, set(None, Some(at))).unwrap();
+    assert_eq!(
+        (set.mtime, set.atime.sec, set.ctime.sec as u64),
+        (Timestamp { sec: -5, nsec: 7 }, touched.atime.sec, w.now)
+    );
+}
+
+#[test]
+fn sizes_belong_to_regular_files() {
+    let mut w = World::new();
+    let (f, d, p) =
+        (w.file(ROOT, "f", 0o6777), w.dir(ROOT, "d", 0o755), w.make(ROOT, "p", FileType::Fifo, 0o644).unwrap().fid());
+    let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
+    assert_eq!(w.set(d, size(1)), Err(Errno::EISDIR));
+    assert_eq!(w.set(p, size(1)), Err(Errno::EINVAL));
+    assert_eq!(w.set(f, size(FILE_BYTES_MAX + 1)), Err(Errno::EFBIG));
+    let cut = w.be(BOB, BOB).set(f, SetAttr { kill_suidgid: true, ..size(9) }).unwrap();
+    assert_eq!((cut.size, cut.mode & 0o7777, cut.mtime.sec as u64), (9, 0o777, w.now));
+    w.root().chmod(f, 0o6777).unwrap();
+    let ctx = context(&w.who, 99);
+    let (offset, inode) = written::append(&mut w.memory, &ctx, f, 5, true).unwrap();
+    assert_eq!((offset, inode.attr.size, inode.attr.mode & 0o7777), (9, 14, 0o777));
+    assert_eq!(written::append(&mut w.memory, &ctx, f, FILE_BYTES_MAX, false), Err(Errno::EFBIG));
+    let inode = written::wrote(&mut w.memory, &ctx, f, 10, -100, false).unwrap();
+    assert_eq!((inode.attr.size, inode.attr.blocks), (14, 0), "an earlier end shrinks nothing");
+    assert_eq!(written::settle(&mut w.memory, &ctx, f, 3, 8).unwrap().attr.size, 14);
+    assert_eq!(written::settle(&mut w.memory, &ctx, f, 30, 8).unwrap().attr.size, 30);
+}
+
+#[test]
+fn each_xattr_name_space_has_its_rules() {
+    let mut w = World::new();
+    let f = w.file(ROOT, "f", 0o640);
+    let link = w.make(ROOT, "l", FileType::Symlink, 0o777);
+    assert_eq!(link.map(|_| ()), Err(Errno::ENOENT), "an empty link target");
+    let p = w.make(ROOT, "p", FileType::Fifo, 0o666).unwrap().fid();
+    w.chown(f, Some(ALICE), None).unwrap();
+    w.setxattr(f, b"trusted.t", b"1").unwrap();
+    w.setxattr(f, b"security.s", b"1").unwrap();
+    assert_eq!(w.setxattr(p, b"user.u", b"1"), Err(Errno::EPERM));
+    w.be(ALICE, ALICE).setxattr(f, b"user.u", b"1").unwrap();
+    assert_eq!(w.getxattr(f, b"security.s"), Ok(b"1".to_vec()));
+    assert_eq!(w.getxattr(f, b"trusted.t"), Err(Errno::ENODATA));
+    assert_eq!(w.setxattr(f, b"trusted.t", b"1"), Err(Errno::EPERM));
+    assert_eq!(w.setxattr(f, b"security.s", b"1"), Err(Errno::EPERM));
+    assert_eq!(w.setxattr(f, b"user.", b"1"), Err(Errno::EINVAL));
+    assert_eq!(w.setxattr(f, b"system.other", b"1"), Err(Errno::EOPNOTSUPP));
+    assert_eq!(w.setxattr(f, &[b'u'; 256], b"1"), Err(Errno::ERANGE));
+    assert_eq!(w.setxattr(f, b"user.big", &vec![0; XATTR_VALUE_BYTES_MAX + 1]), Err(Errno::E2BIG));
+    assert_eq!(w.removexattr(f, b"user.none"), Err(Errno::ENODATA));
+    w.be(BOB, BOB);
+    assert_eq!(w.getxattr(f, b"user.u"), Err(Errno::EACCES));
+    assert_eq!(w.setxattr(f, b"user.u", b"2"), Err(Errno::EACCES));
+    let sticky = w.root().dir(ROOT, "sticky", 0o1777);
+    assert_eq!(w.be(BOB, BOB).setxattr(sticky, b"user.u", b"1"), Err(Errno::EPERM));
+}
+
+#[test]
+fn the_list_of_xattr_names_is_bounded() {
+    let mut w = World::new();
+    let f = w.file(ROOT, "f", 0o644);
+    let name = |i: usize| format!("user.{i:0>250}").into_bytes();
+    for i in 0..256 {
+        w.setxattr(f, &name(i), b"").unwrap();
+    }
+    assert_eq!(w.setxattr(f, &name(256), b""), Err(Errno::ENOSPC));
+    assert!(w.setxattr(f, &name(3), b"new value").is_ok(), "an old name takes no room");
+}
+
+#[test]
+fn an_access_acl_and_the_mode_say_the_same() {
+    let mut w = World::new();
+    let f = w.file(ROOT, "f", 0o2640);
+    w.chown(f, Some(ALICE), Some(50)).unwrap();
+    w.memory.inodes.get_mut(&f).unwrap().attr.mode |= 0o2000;
+    assert_eq!(w.be(BOB, BOB).setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)), Err(Errno::EPERM));
+    let set = w.be(ALICE, ALICE).setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)).unwrap();
+    assert_eq!(set.attr.mode & 0o7777, 0o760, "the mask is the group; a stranger to the group loses set-group-id");
+    assert!(set.flags.has(InodeFlags::HAS_ACL) && set.flags.has(InodeFlags::HAS_XATTR));
+    assert_eq!(w.getxattr(f, ACL_ACCESS), Ok(acl_for(BOB, 6)));
+    w.chmod(f, 0o740).unwrap();
+    assert_eq!(w.getxattr(f, ACL_ACCESS), Ok(acl_for(BOB, 4)));
+    let minimal = acl(&[(1, 6, u32::MAX), (4, 4, u32::MAX), (0x20, 4, u32::MAX)]);
+    let set = w.setxattr(f, ACL_ACCESS, &minimal).unwrap();
+    assert_eq!((set.attr.mode & 0o7777, set.flags), (0o644, InodeFlags::default()), "it is not stored");
+    assert_eq!(w.getxattr(f, ACL_ACCESS), Err(Errno::ENODATA));
+    assert_eq!(w.setxattr(f, ACL_ACCESS, b"junk"), Err(Errno::EOPNOTSUPP));
+    w.setxattr(f, ACL_ACCESS, &acl_for(BOB, 6)).unwrap();
+    assert_eq!(w.removexattr(f, ACL_ACCESS).unwrap().flags, InodeFlags::default());
+    assert!(w.memory.xattrs.is_empty());
+}
+
+#[test]
+fn acls_decide_who_may_change_names() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o700);
+    w.setxattr(d, ACL_ACCESS, &acl_for(BOB, 7)).unwrap();
+    assert!(w.be(BOB, BOB).make(d, "bob", FileType::Regular, 0o644).is_ok());
+    assert_eq!(w.be(ALICE, ALICE).make(d, "alice", FileType::Regular, 0o644), Err(Errno::EACCES));
+    w.root().setxattr(d, ACL_ACCESS, &acl_for(BOB, 5)).unwrap();
+    assert_eq!(w.be(BOB, BOB).unlink(d, "bob"), Err(Errno::EACCES), "the mask has no w");
+}
+
+#[test]
+fn a_default_acl_takes_the_place_of_the_umask() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o777);
+    let f = w.file(ROOT, "f", 0o644);
+    assert_eq!(w.setxattr(f, ACL_DEFAULT, &acl_for(BOB, 7)), Err(Errno::EACCES));
+    w.setxattr(d, ACL_DEFAULT, &acl_for(BOB, 7)).unwrap();
+    let file = w.make(d, "file", FileType::Regular, 0o666).unwrap();
+    assert_eq!(file.attr.mode & 0o7777, 0o660, "others get nothing, the group keeps w in spite of the umask");
+    let no = u32::MAX;
+    let expected = acl(&[(1, 6, no), (2, 7, BOB), (4, 5, no), (0x10, 6, no), (0x20, 0, no)]);
+    assert_eq!(w.getxattr(file.fid(), ACL_ACCESS), Ok(expected));
+    assert!(!file.flags.has(InodeFlags::HAS_DEFAULT_ACL));
+    let sub = w.make(d, "sub", FileType::Directory, 0o777).unwrap();
+    assert!(sub.flags.has(InodeFlags::HAS_DEFAULT_ACL) && sub.flags.has(InodeFlags::HAS_ACL));
+    assert_eq!(w.getxattr(sub.fid(), ACL_DEFAULT), Ok(acl_for(BOB, 7)));
+    w.removexattr(d, ACL_DEFAULT).unwrap();
+    let plain = w.make(d, "plain", FileType::Regular, 0o666).unwrap();
+    assert_eq!((plain.attr.mode & 0o7777, plain.flags), (0o644, InodeFlags::default()));
+}
