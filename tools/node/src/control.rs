@@ -44,7 +44,7 @@ pub enum Request {
 #[serde(rename_all = "lowercase", tag = "answer")]
 pub enum Answer {
     /// To [`Request::Status`].
-    Status(NodeStatus),
+    Status(Box<NodeStatus>),
     /// To [`Request::Settings`].
     Settings { settings: Box<Settings> },
     /// The request was not understood.

@@ -16,7 +16,7 @@ use types::target::TargetName;
 pub enum NodeError {
     /// Settings.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(Box<SettingsError>),
     /// Threads or sockets of the process itself.
     #[error("cannot start the process' own parts: {0}")]
     Process(#[source] io::Error),
@@ -31,7 +31,7 @@ pub enum NodeError {
     Listen { addr: SocketAddr, reason: String },
     /// A target.
     #[error(transparent)]
-    Target(#[from] TargetError),
+    Target(Box<TargetError>),
     /// Two MGTs.
     #[error("{} and {} are both MGTs; a process serves one", .first.display(), .second.display())]
     TwoMgts { first: PathBuf, second: PathBuf },
@@ -40,23 +40,36 @@ pub enum NodeError {
     Serve { dir: PathBuf, reason: String },
     /// The MGS does not take a target.
     #[error("the MGS does not take {name} ({}): {source}", .dir.display())]
-    Register { dir: PathBuf, name: String, source: RpcError },
+    Register { dir: PathBuf, name: String, source: Box<RpcError> },
     /// The MGS gave a name that is none.
     #[error("the MGS calls {} {name:?}, which is no target name", .dir.display())]
     BadName { dir: PathBuf, name: String },
     /// The configuration cannot be had.
     #[error("the MGS at {mgs:?} does not tell the configuration: {source}")]
-    Config { mgs: Vec<Nid>, source: RpcError },
+    Config { mgs: Vec<Nid>, source: Box<RpcError> },
     /// Mounting: the file system.
     #[error("cannot mount at {}: {source}", .at.display())]
-    Client { at: PathBuf, source: ClientError },
+    Client { at: PathBuf, source: Box<ClientError> },
     /// Mounting: the kernel.
     #[error("cannot mount at {}: {source}", .at.display())]
-    Mount { at: PathBuf, source: MountError },
+    Mount { at: PathBuf, source: Box<MountError> },
     /// A bug: a blocking part panicked.
     #[error("a part of the node panicked while it {0}; see the log")]
     Panicked(&'static str),
     /// A target stopped with an error.
     #[error("{name} could not be stopped in order: {reason}")]
     Stop { name: TargetName, reason: String },
+}
+
+// The large ones are boxed: an error is rare and should not weigh on every result.
+impl From<SettingsError> for NodeError {
+    fn from(error: SettingsError) -> NodeError {
+        NodeError::Settings(Box::new(error))
+    }
+}
+
+impl From<TargetError> for NodeError {
+    fn from(error: TargetError) -> NodeError {
+        NodeError::Target(Box::new(error))
+    }
 }

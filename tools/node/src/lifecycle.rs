@@ -110,7 +110,7 @@ fn start_control(guard: &HomeGuard, view: Arc<View>) -> Result<Control, NodeErro
         let view = view.clone();
         async move {
             match request {
-                Request::Status => Answer::Status(view.status().await),
+                Request::Status => Answer::Status(Box::new(view.status().await)),
                 Request::Settings => Answer::Settings { settings: Box::new(view.settings().clone()) },
             }
         }

@@ -42,10 +42,8 @@ impl FromStr for MountSource {
 
     fn from_str(s: &str) -> Result<MountSource, BadMountSource> {
         let (nids, fsname) = s.split_once(":/").ok_or_else(|| BadMountSource::Form(s.to_owned()))?;
-        if let Some((_, rest)) = fsname.split_once('/') {
-            if !rest.is_empty() {
-                return Err(BadMountSource::Subdirectory(s.to_owned()));
-            }
+        if fsname.split_once('/').is_some_and(|(_, rest)| !rest.is_empty()) {
+            return Err(BadMountSource::Subdirectory(s.to_owned()));
         }
         let fsname = fsname.trim_end_matches('/').parse()?;
         let count = nids.split(',').count();

@@ -166,7 +166,7 @@ impl Node {
             }
             (None, _) if self.settings.mgs.is_empty() => {
                 let lost = targets.first().map_or_else(PathBuf::new, |(dir, _)| dir.clone());
-                return Err(NodeError::Settings(SettingsError::NoMgs(lost)));
+                return Err(SettingsError::NoMgs(lost).into());
             }
             _ => {}
         }

@@ -42,7 +42,7 @@ impl Followed {
         let osts = Arc::new(OscSet::new());
         let mgc = parts.mgc();
         let config = registration::patiently(parts, || mgc.config(fsname.to_string(), 0, 0)).await;
-        let config = config.map_err(|source| NodeError::Config { mgs: parts.mgs.clone(), source })?;
+        let config = config.map_err(|e| NodeError::Config { mgs: parts.mgs.clone(), source: Box::new(e) })?;
         let mdts = Arc::default();
         let mut follower = Follower {
             parts: parts.clone(),

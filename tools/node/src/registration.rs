@@ -46,7 +46,7 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
     let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
     let registered = patiently(parts, ask).await;
     let (name, cluster, boot) =
-        registered.map_err(|source| NodeError::Register { dir: dir.clone(), name: asked.clone(), source })?;
+        registered.map_err(|e| NodeError::Register { dir: dir.clone(), name: asked.clone(), source: Box::new(e) })?;
     let name: TargetName = name.parse().map_err(|_| NodeError::BadName { dir, name })?;
     let cluster = ClusterId(cluster);
     let assigned = target.clone();

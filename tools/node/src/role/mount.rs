@@ -43,7 +43,8 @@ impl MountRole {
         let at = settings.at.clone();
         let options =
             ClientOptions { mgs: parts.mgs.clone(), fsname, description: format!("{}:{}", parts.host, at.display()) };
-        let client = reach(parts, &options).await.map_err(|source| NodeError::Client { at: at.clone(), source })?;
+        let client =
+            reach(parts, &options).await.map_err(|e| NodeError::Client { at: at.clone(), source: Box::new(e) })?;
         let session = {
             let (parts, at, client) = (parts.clone(), at.clone(), client.clone());
             let options = fuse_options(source(&parts.mgs, fsname), &settings.options);
@@ -57,9 +58,9 @@ impl MountRole {
         };
         match session {
             Ok(session) => Ok(MountRole { at, client, session }),
-            Err(source) => {
+            Err(error) => {
                 client.unmount().await;
-                Err(NodeError::Mount { at, source })
+                Err(NodeError::Mount { at, source: Box::new(error) })
             }
         }
     }
@@ -77,7 +78,7 @@ impl MountRole {
         let MountRole { at, client, session } = self;
         let unmounted = blocking("unmounted", move || session.unmount()).await?;
         client.unmount().await;
-        unmounted.map_err(|source| NodeError::Mount { at, source })
+        unmounted.map_err(|e| NodeError::Mount { at, source: Box::new(e) })
     }
 }
 
