@@ -118,7 +118,7 @@ impl Mds {
         }
         let requests = by_ost.into_iter().map(|(ost, objects)| async move {
             for part in objects.chunks(OBJECTS_PER_REQUEST) {
-                if let Err(error) = self.targets.destroy(ost, part.to_vec()).await {
+                if let Err(error) = self.within(ost, self.targets.destroy(ost, part.to_vec())).await {
                     tracing::debug!(?ost, %error, "objects of removed files wait for their OST");
                     return Some(ost);
                 }

@@ -13,6 +13,8 @@ pub struct MdsSettings {
     pub stripe_size: u32,
     /// How often OSTs are asked for their space.
     pub space_interval: Duration,
+    /// An OST that does not answer a background request for so long is taken to be away for now.
+    pub answer_max: Duration,
     /// First wait after an OST did not answer a background request; doubled up to `retry_max`.
     pub retry_min: Duration,
     /// Longest wait.
@@ -26,6 +28,7 @@ impl Default for MdsSettings {
             stripe_count: defaults.stripe_count,
             stripe_size: defaults.stripe_size,
             space_interval: Duration::from_secs(5),
+            answer_max: Duration::from_secs(10),
             retry_min: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
         }
@@ -37,6 +40,7 @@ impl MdsSettings {
     pub fn for_tests() -> MdsSettings {
         MdsSettings {
             space_interval: Duration::from_millis(20),
+            answer_max: Duration::from_millis(100),
             retry_min: Duration::from_millis(2),
             retry_max: Duration::from_millis(20),
             ..MdsSettings::default()

@@ -21,7 +21,9 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 
-/// Questions to OSTs under way at once.
+/// Files that are asked about at once.
+const FILES: usize = 32;
+/// Questions about one file under way at once.
 const QUESTIONS: usize = 64;
 
 /// Files to settle, and how often each was added: an answer that was asked for before the last time is stale. A file
@@ -30,20 +32,29 @@ pub type Unsettled = BTreeMap<Fid, u64>;
 
 impl Mds {
     pub(crate) async fn settle_sizes(self: Arc<Mds>, mut stop: Stop) {
+        let this = &self;
         let mut backoff = Backoff::new(self.settings.retry_min, self.settings.retry_max);
         loop {
             let todo: Vec<(Fid, u64)> = self.unsettled.lock().iter().map(|(fid, times)| (*fid, *times)).collect();
+            let mut settled = stream::iter(todo)
+                .map(|(fid, times)| async move { (fid, this.settle_one(fid, times).await) })
+                .buffer_unordered(FILES);
             let mut left = false;
-            for (fid, times) in todo {
-                let settled = tokio::select! {
-                    settled = self.settle_one(fid, times) => settled,
+            loop {
+                tokio::select! {
+                    biased;
                     () = stop.stopped() => return,
-                };
-                if let Err(errno) = settled {
-                    tracing::debug!(%fid, %errno, "size cannot be settled yet");
-                    left = true;
+                    next = settled.next() => match next {
+                        Some((_, Ok(()))) => {}
+                        Some((fid, Err(errno))) => {
+                            tracing::debug!(%fid, %errno, "size cannot be settled yet");
+                            left = true;
+                        }
+                        None => break,
+                    }
                 }
             }
+            drop(settled);
             let wait = if left {
                 Some(backoff.failed())
             } else {
@@ -102,7 +113,7 @@ impl Mds {
     async fn ask_sizes(&self, fid: Fid, layout: &layout::layout::Layout) -> Result<(u64, u64), Errno> {
         let mut answers = stream::iter(layout.objects(fid))
             .map(|(ost, object)| {
-                let answer = self.targets.getattr(ost, object);
+                let answer = self.within(ost, self.targets.getattr(ost, object));
                 async move { (object, answer.await) }
             })
             .buffer_unordered(QUESTIONS);

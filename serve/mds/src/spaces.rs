@@ -2,11 +2,13 @@
 
 use crate::mds::Mds;
 use crate::tasks::Stop;
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use layout::placement::OstSpace;
 use parking_lot::RwLock;
+use rpc::error::RpcError;
 use std::sync::Arc;
-use types::target::TargetIndex;
+use types::target::{TargetIndex, TargetName};
 
 /// Space of all OSTs, ordered by index.
 #[derive(Default)]
@@ -18,31 +20,56 @@ impl Spaces {
         self.0.read().clone()
     }
 
+    fn set(&self, space: OstSpace) {
+        let mut spaces = self.0.write();
+        let spaces = Arc::make_mut(&mut spaces);
+        match spaces.binary_search_by_key(&space.index, |s| s.index) {
+            Ok(at) => spaces[at] = space,
+            Err(at) => spaces.insert(at, space),
+        }
+    }
+
     fn known(&self, index: TargetIndex) -> Option<OstSpace> {
         self.0.read().iter().find(|o| o.index == index).copied()
     }
 }
 
 impl Mds {
-    /// Asks all OSTs for their space. One that does not answer gets no new objects until it does.
+    /// Asks all OSTs for their space. One that does not answer gets no new objects until it does. Each answer counts as
+    /// soon as it is there.
     pub async fn refresh_spaces(&self) {
-        let asked = self.targets.list().into_iter().map(|index| async move {
-            match self.targets.statfs(index).await {
-                Ok(s) => Some(OstSpace { index, free: s.bytes_available, total: s.bytes_total, active: true }),
+        let ask = |index: TargetIndex| async move { (index, self.within(index, self.targets.statfs(index)).await) };
+        let mut answers: FuturesUnordered<_> = self.targets.list().into_iter().map(ask).collect();
+        while let Some((index, answer)) = answers.next().await {
+            let before = self.spaces.known(index);
+            let space = match answer {
+                Ok(s) => OstSpace { index, free: s.bytes_available, total: s.bytes_total, active: true },
                 Err(error) => {
-                    let before = self.spaces.known(index);
                     if before.is_none_or(|b| b.active) {
                         tracing::warn!(ost = ?index, %error, "OST does not tell its space; it gets no new files");
                     }
-                    Some(OstSpace {
-                        active: false,
-                        ..before.unwrap_or(OstSpace { index, free: 0, total: 0, active: false })
-                    })
+                    let unknown = OstSpace { index, free: 0, total: 0, active: false };
+                    OstSpace { active: false, ..before.unwrap_or(unknown) }
                 }
+            };
+            self.spaces.set(space);
+        }
+    }
+
+    /// An answer of an OST, or [`RpcError::Timeout`] after `answer_max`.
+    pub(crate) async fn within<T>(
+        &self,
+        ost: TargetIndex,
+        answer: impl Future<Output = Result<T, RpcError>>,
+    ) -> Result<T, RpcError> {
+        let time = self.settings.answer_max;
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = self.env.clock.sleep(time) => {
+                Err(RpcError::Timeout { target: TargetName::ost(self.name.fsname, ost.0), seconds: time.as_secs() })
             }
-        });
-        let spaces = join_all(asked).await.into_iter().flatten().collect();
-        *self.spaces.0.write() = Arc::new(spaces);
+        }
     }
 
     pub(crate) async fn watch_spaces(self: Arc<Mds>, mut stop: Stop) {

@@ -49,21 +49,20 @@ fn a_file_that_never_held_data_has_nothing_to_destroy() {
 #[test]
 fn the_destroy_log_outlives_crashes_and_osts_that_are_away() {
     let rig = Rig::new();
+    let names: Vec<String> = (0..20).map(|i| format!("f{i}")).collect();
+    let mut objects: Vec<_> = names.iter().flat_map(|name| rig.objects(rig.file(name))).collect();
     rig.osts.away.lock().extend(rig.osts_all());
-    let mut objects = Vec::new();
-    for i in 0..20 {
-        let name = format!("f{i}");
-        objects.extend(rig.objects(rig.file(&name)));
-        rig.unlink(&name).unwrap();
-    }
+    names.iter().for_each(|name| drop(rig.unlink(name).unwrap()));
     rig.one(MdsOp::Sync).unwrap();
     assert_eq!(rig.mds.destroy_backlog(), 20);
     let rig = rig.crash();
     assert_eq!(rig.mds.destroy_backlog(), 20);
     // One OST comes back: its objects go, the others wait.
     let first = rig.osts_all()[0];
+    let others = objects.iter().filter(|(ost, _)| *ost != first).count();
+    assert!(others > 0 && others < objects.len());
     rig.osts.away.lock().remove(&first);
-    until("half destroyed", || rig.mds.destroy_backlog() == 10);
+    until("half destroyed", || rig.mds.destroy_backlog() == others);
     assert!(rig.osts.destroyed.lock().iter().all(|(ost, _)| *ost == first));
     rig.osts.away.lock().clear();
     until("all destroyed", || rig.mds.destroy_backlog() == 0);
@@ -72,6 +71,28 @@ fn the_destroy_log_outlives_crashes_and_osts_that_are_away() {
     destroyed.dedup();
     objects.sort();
     assert_eq!(destroyed, objects);
+}
+
+#[test]
+fn an_ost_that_never_answers_holds_up_nobody_else() {
+    let rig = Rig::new();
+    let files: Vec<_> = (0..8).map(|i| (format!("f{i}"), rig.file(&format!("f{i}")))).collect();
+    let objects: Vec<_> = files.iter().flat_map(|(_, fid)| rig.objects(*fid)).collect();
+    let silent = rig.osts_all()[1];
+    let waiting = objects.iter().filter(|(ost, _)| *ost == silent).count();
+    assert!(waiting > 0 && waiting < objects.len());
+    rig.osts.silent.lock().insert(silent);
+    files.iter().for_each(|(name, _)| drop(rig.unlink(name).unwrap()));
+    until("the others destroyed", || rig.mds.destroy_backlog() == waiting);
+    until("no new files there", || {
+        let object = rig.objects(rig.file("new"))[0];
+        rig.unlink("new").unwrap();
+        object.0 != silent
+    });
+    rig.osts.silent.lock().clear();
+    until("all destroyed", || rig.mds.destroy_backlog() == 0);
+    let destroyed = rig.osts.destroyed.lock();
+    assert!(objects.iter().all(|object| destroyed.contains(object)));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Getattr, GetattrMany, Setattr, Readlink.
 
 use super::lookup::entry;
+use super::readdir::INODES_PER_TURN;
 use crate::mds::{Call, Mds};
 use crate::tail;
 use bytes::Bytes;
@@ -22,11 +23,15 @@ impl Mds {
         if fids.len() > READDIR_ENTRIES_MAX {
             return Err(Errno::E2BIG);
         }
-        self.read(|records| {
-            // One damaged inode must not hide the others.
-            let one = |fid: &Fid| self.ours(*fid).and_then(|()| records.entry(*fid)).ok().flatten();
-            Ok(MdsReply::Attrs(fids.iter().map(one).collect()))
-        })
+        let mut attrs = Vec::with_capacity(fids.len());
+        for turn in fids.chunks(INODES_PER_TURN) {
+            self.read(|records| {
+                // One damaged inode must not hide the others.
+                attrs.extend(turn.iter().map(|fid| self.ours(*fid).and_then(|()| records.entry(*fid)).ok().flatten()));
+                Ok(())
+            })?;
+        }
+        Ok(MdsReply::Attrs(attrs))
     }
 
     pub(super) fn setattr(&self, call: &mut Call<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {

@@ -14,7 +14,7 @@ const ENTRY_BYTES: usize = 24;
 /// Bytes that attributes add.
 const ATTR_BYTES: usize = 128;
 /// Inodes read in one transaction: others get a turn between.
-const INODES_PER_TURN: usize = 256;
+pub(super) const INODES_PER_TURN: usize = 256;
 
 impl Mds {
     pub(super) fn readdir(

@@ -33,6 +33,8 @@ pub struct FakeOsts {
     pub objects: Mutex<BTreeMap<(TargetIndex, ObjectId), (u64, u64)>>,
     pub destroyed: Mutex<Vec<(TargetIndex, ObjectId)>>,
     pub away: Mutex<BTreeSet<TargetIndex>>,
+    /// These never answer.
+    pub silent: Mutex<BTreeSet<TargetIndex>>,
     pub count: Mutex<u16>,
 }
 
@@ -40,6 +42,11 @@ impl FakeOsts {
     fn there(&self, ost: TargetIndex) -> Result<(), RpcError> {
         let gone = self.away.lock().contains(&ost) || ost.0 >= *self.count.lock();
         if gone { Err(RpcError::Errno(Errno::EIO)) } else { Ok(()) }
+    }
+
+    fn answer<T: Send + 'static>(&self, ost: TargetIndex, answer: T) -> BoxFuture<'static, T> {
+        let silent = self.silent.lock().contains(&ost);
+        Box::pin(async move { if silent { std::future::pending().await } else { answer } })
     }
 }
 
@@ -55,24 +62,24 @@ impl ObjectTargets for FakeOsts {
             bytes_available: 1 << 39,
             ..Statfs::default()
         });
-        Box::pin(async { answer })
+        self.answer(ost, answer)
     }
 
     fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         let size = self.objects.lock().get(&(ost, object)).copied().unwrap_or_default();
         let answer = self.there(ost).map(|()| size);
-        Box::pin(async move { answer })
+        self.answer(ost, answer)
     }
 
     fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {
         let answer = self.there(ost);
-        if answer.is_ok() {
+        if answer.is_ok() && !self.silent.lock().contains(&ost) {
             for object in objects {
                 self.objects.lock().remove(&(ost, object));
                 self.destroyed.lock().push((ost, object));
             }
         }
-        Box::pin(async { answer })
+        self.answer(ost, answer)
     }
 }
 
