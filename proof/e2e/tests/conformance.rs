@@ -1,7 +1,7 @@
 //! POSIX conformance suites of others, on the mount and on the ordinary file system beside it.
 
-use e2e::cluster::Cluster;
-use e2e::programs::{assert_same, try_sh};
+use e2e::cluster::{Cluster, everywhere};
+use e2e::programs::try_sh;
 use e2e::{can_mount, need_program};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,27 +37,31 @@ fn pjdfstest(program: &Path, config: &Path, dir: &Path) -> (BTreeMap<String, Str
     (cases, text)
 }
 
+/// Cases that pass on the local file system and cannot run on ours, and why.
+const EXCEPTIONS: [(&str, &str); 1] = [(
+    "link::link_count_max",
+    "skipped by the suite: the C library knows LINK_MAX by the kind of file system, and FUSE is not in its list",
+)];
+
 #[test]
 fn pjdfstest_passes_what_the_local_file_system_passes() {
     let Some(program) = need_program("pjdfstest") else { return };
-    if !can_mount() {
-        return;
-    }
-    let cluster = Cluster::up(&[]);
-    let config = cluster.outside().join("pjdfstest.toml");
-    std::fs::write(&config, PJDFSTEST).expect("write");
-    let local_dir = cluster.outside().join("pjd");
-    let (local, text) = pjdfstest(&program, &config, &local_dir);
-    assert!(local.len() > 300, "the suite ran {} cases outside the mount:\n{text}", local.len());
-    let (ours, text) = pjdfstest(&program, &config, &cluster.mount().join("pjd"));
-    let passed = |cases: &BTreeMap<String, String>| {
-        cases.iter().filter(|(_, end)| *end == "ok").map(|(name, _)| name.clone()).collect::<Vec<_>>().join("\n")
-    };
-    eprintln!("pjdfstest: {} cases ok on the mount", passed(&ours).lines().count());
-    let failed: Vec<&str> =
-        text.lines().filter(|l| l.ends_with("FAILED") || l.ends_with("failed") || l.starts_with("\t")).collect();
-    assert!(passed(&local) == passed(&ours), "on the mount:\n{}", failed.join("\n"));
-    assert_same("cases that pass", &passed(&local), &passed(&ours));
+    everywhere(|cluster| {
+        let config = cluster.outside().join("pjdfstest.toml");
+        std::fs::write(&config, PJDFSTEST).expect("write");
+        let (local, text) = pjdfstest(&program, &config, &cluster.outside().join("pjd"));
+        assert!(local.len() > 300, "the suite ran {} cases outside the mount:\n{text}", local.len());
+        let (ours, text) = pjdfstest(&program, &config, &cluster.mount().join("pjd"));
+        let passed = |cases: &BTreeMap<String, String>| {
+            let excepted = |name: &str| EXCEPTIONS.iter().any(|(exception, _)| *exception == name);
+            let ok = cases.iter().filter(|(name, end)| *end == "ok" && !excepted(name));
+            ok.map(|(name, _)| name.clone()).collect::<Vec<_>>().join("\n")
+        };
+        let failed: Vec<&str> = text.lines().filter(|l| l.starts_with('\t') || !l.ends_with("ok")).collect();
+        assert!(passed(&local) == passed(&ours), "on the mount:\n{}", failed.join("\n"));
+        eprintln!("pjdfstest: {} cases pass, as outside; except:", passed(&ours).lines().count());
+        EXCEPTIONS.iter().for_each(|(name, why)| eprintln!("  {name}: {why}"));
+    });
 }
 
 fn fsx(stripes: &str) {
@@ -70,7 +74,7 @@ fn fsx(stripes: &str) {
     let config = cluster.outside().join("fsx.toml");
     std::fs::write(
         &config,
-        "flen = 1500000\n[opsize]\nmin = 0\nmax = 65536\n[weights]\nclose_open = 1.0\ninvalidate = 1.0\nmapread = 5.0\nmapwrite = 5.0\nread = 5.0\nwrite = 5.0\ntruncate = 5.0\nfsync = 0.2\nfdatasync = 0.2\nposix_fallocate = 1.0\npunch_hole = 2.0\nsendfile = 1.0\nposix_fadvise = 0.5\ncopy_file_range = 1.0\n",
+        "flen = 1500000\nnomsyncafterwrite = true\n[opsize]\nmin = 0\nmax = 65536\n[weights]\nclose_open = 1.0\ninvalidate = 1.0\nmapread = 5.0\nmapwrite = 5.0\nread = 5.0\nwrite = 5.0\ntruncate = 5.0\nfsync = 0.2\nfdatasync = 0.2\nposix_fallocate = 1.0\npunch_hole = 2.0\nsendfile = 1.0\nposix_fadvise = 0.5\ncopy_file_range = 1.0\n",
     )
     .expect("write");
     let script = format!(
