@@ -1,10 +1,10 @@
 //! A whole SheenFS in one folder, started with `sheen up`.
 
 use crate::many::Many;
+use crate::process::{detach, is_mounted, kill_and_wait, text};
 use crate::sheen;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// A file system that lives as long as the value: all roles in one process, or one process and host for each role.
 pub struct Cluster {
@@ -130,44 +130,6 @@ impl Drop for Cluster {
 
 fn folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder for the test")
-}
-
-/// SIGKILL, and wait until the process is gone.
-pub fn kill_and_wait(pid: i32) {
-    // SAFETY: kill has no memory effects; the pid is one this test started.
-    unsafe { libc::kill(pid, libc::SIGKILL) };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !gone(pid) {
-        assert!(Instant::now() < deadline, "process {pid} survives SIGKILL");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Is the process gone (or a zombie whose parent has not looked yet)?
-fn gone(pid: i32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Err(_) => true,
-        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')),
-    }
-}
-
-/// Is something mounted exactly there?
-pub fn is_mounted(path: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
-    mounts.lines().any(|line| line.split(' ').nth(4) == path.to_str())
-}
-
-/// Lazy unmount.
-pub fn detach(path: &Path) {
-    let status = Command::new("umount").arg("-l").arg(path).status();
-    if !status.is_ok_and(|s| s.success()) {
-        eprintln!("umount -l {} failed", path.display());
-    }
-}
-
-/// stdout and stderr of a finished command.
-pub fn text(output: &Output) -> String {
-    format!("{}\n{}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Runs a test on one process and again with every role on a host of its own.

@@ -1,7 +1,7 @@
 //! A SheenFS whose MGS, MDS, two OSS and client are separate processes, each on a host (network namespace) of its own.
 
-use crate::cluster::{is_mounted, kill_and_wait, text};
 use crate::hosts::Hosts;
+use crate::process::{detach, is_mounted, kill_and_wait, text};
 use crate::sheen;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -124,7 +124,7 @@ impl Many {
         for pid in self.mount_daemons() {
             kill_and_wait(pid);
         }
-        crate::cluster::detach(&self.mount);
+        detach(&self.mount);
     }
 
     /// Processes of ours whose command line names our mount point.
@@ -161,7 +161,7 @@ impl Drop for Many {
             eprintln!("{}", self.logs());
         }
         if is_mounted(&self.mount) {
-            crate::cluster::detach(&self.mount);
+            detach(&self.mount);
         }
         for pid in self.mount_daemons() {
             kill_and_wait(pid);

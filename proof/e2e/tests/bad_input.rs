@@ -1,6 +1,7 @@
 //! Whatever people type or do to the files: one clear sentence, a non-zero exit, nothing harmed.
 
-use e2e::cluster::{Cluster, text};
+use e2e::cluster::Cluster;
+use e2e::process::text;
 use e2e::programs::{manifest, sh, try_sh};
 use e2e::{can_mount, sheen};
 use std::fs;

@@ -70,7 +70,7 @@ fn fsynced_data_survives_kill_at_random_moments() {
             std::thread::sleep(Duration::from_millis(150 + 137 * round));
             cluster.kill();
             stop.store(true, Ordering::Relaxed);
-            e2e::cluster::detach(&cluster.mount());
+            e2e::process::detach(&cluster.mount());
             for writer in writers {
                 writer.join().expect("a writer ends with an error of the dead mount, not a panic");
             }

@@ -1,0 +1,43 @@
+//! Processes and mounts, from outside.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// SIGKILL, and wait until the process is gone.
+pub fn kill_and_wait(pid: i32) {
+    // SAFETY: kill has no memory effects; the pid is one this test started.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !gone(pid) {
+        assert!(Instant::now() < deadline, "process {pid} survives SIGKILL");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Is the process gone (or a zombie whose parent has not looked yet)?
+fn gone(pid: i32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(_) => true,
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')),
+    }
+}
+
+/// Is something mounted exactly there?
+pub fn is_mounted(path: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    mounts.lines().any(|line| line.split(' ').nth(4) == path.to_str())
+}
+
+/// Lazy unmount.
+pub fn detach(path: &Path) {
+    let status = Command::new("umount").arg("-l").arg(path).status();
+    if !status.is_ok_and(|s| s.success()) {
+        eprintln!("umount -l {} failed", path.display());
+    }
+}
+
+/// stdout and stderr of a finished command.
+pub fn text(output: &Output) -> String {
+    format!("{}\n{}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
