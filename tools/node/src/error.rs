@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use target::TargetError;
 use types::nid::Nid;
+use types::session::ClusterId;
 use types::target::TargetName;
 
 /// A node cannot start.
@@ -41,6 +42,18 @@ pub enum NodeError {
     /// The MGS does not take a target.
     #[error("the MGS does not take {name} ({}): {source}", .dir.display())]
     Register { dir: PathBuf, name: String, source: Box<RpcError> },
+    /// The MGS knows another store by this name, or this store by another name.
+    #[error(
+        "the MGS does not take {name} ({}): it knows another target of that name, or this one by another; \
+         mkfs.sheen without --index gets a free number", .dir.display()
+    )]
+    Impostor { dir: PathBuf, name: String },
+    /// A target that came from elsewhere.
+    #[error(
+        "{} belongs to another cluster ({theirs}) than this node ({ours}): its MGS is elsewhere, so serve it there",
+        .dir.display()
+    )]
+    OtherCluster { dir: PathBuf, ours: ClusterId, theirs: ClusterId },
     /// The MGS gave a name that is none.
     #[error("the MGS calls {} {name:?}, which is no target name", .dir.display())]
     BadName { dir: PathBuf, name: String },

@@ -2,7 +2,9 @@
 
 use crate::home::Home;
 use env::real::{RealConfig, RealEnv};
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use target::TargetError;
 use types::target::{FsName, TargetIndex, TargetKind};
@@ -28,6 +30,12 @@ pub enum FormatError {
     /// The folder will not do.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// The path leads to a file.
+    #[error("{} is no directory: choose another", .0.display())]
+    NotDirectory(PathBuf),
+    /// Others cannot be kept out.
+    #[error("cannot make {} private: {source}", .dir.display())]
+    Private { dir: PathBuf, source: io::Error },
     /// Settings of the target that was there cannot be removed.
     #[error("cannot remove {}: {source}", .path.display())]
     OldSettings { path: PathBuf, source: io::Error },
@@ -41,11 +49,15 @@ pub fn is_target(dir: &Path) -> bool {
     dir.join(target::superblock::SUPERBLOCK).exists()
 }
 
-/// Makes one target. Durable when this returns.
+/// Makes one target, in a folder that only its owner may enter: what users keep private lies there in plain files.
+/// Durable when this returns.
 ///
 /// # Errors
 /// The folder holds something, is in use, or cannot be written.
 pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
+    if spec.dir.exists() && !spec.dir.is_dir() {
+        return Err(FormatError::NotDirectory(spec.dir.clone()));
+    }
     let config = RealConfig { reactors: 1, blocking_threads: 1 };
     let (env, guard) = RealEnv::start(config).map_err(FormatError::Threads)?;
     // The cluster is founded by its MGS at the first start, and told to others when they register.
@@ -57,6 +69,9 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
     let made = target::format(&env, &spec.dir, &wanted);
     drop(guard);
     made?;
+    // A new target holds nothing yet that could have been seen before this line.
+    std::fs::set_permissions(&spec.dir, Permissions::from_mode(0o700))
+        .map_err(|source| FormatError::Private { dir: spec.dir.clone(), source })?;
     // What `mkfs.sheen --mgsnode` wrote for the target that was there before.
     let path = Home::new(&spec.dir).settings_path();
     match std::fs::remove_file(&path) {
@@ -80,6 +95,8 @@ mod tests {
         assert!(!is_target(&dir));
         format(&spec(&dir, false)).unwrap();
         assert!(is_target(&dir));
+        let mode = std::fs::metadata(&dir).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "others could read the objects of private files");
         let error = format(&spec(&dir, false)).unwrap_err().to_string();
         assert!(error.contains("--replace"), "{error}");
         // A target that was served and got settings by mkfs is still only a target.
@@ -88,6 +105,16 @@ mod tests {
         std::fs::write(home.settings_path(), "").unwrap();
         format(&spec(&dir, true)).unwrap();
         assert!(!home.settings_path().exists());
+    }
+
+    #[test]
+    fn a_file_is_no_place_for_a_target() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        let error = format(&spec(&file, true)).unwrap_err().to_string();
+        assert!(error.contains("no directory"), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"x");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stubs::mgc::Mgc;
 use target::Target;
+use types::errno::Errno;
 use types::nid::Nid;
 use types::session::ClusterId;
 use types::target::TargetName;
@@ -22,11 +23,16 @@ const UNREGISTER_TIMEOUT: Duration = Duration::from_secs(3);
 /// comes too early would think it down.
 ///
 /// # Errors
-/// As [`register`].
+/// As [`register`]; it belongs to another cluster than this process.
 pub async fn name(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<TargetName, NodeError> {
+    let (ours, theirs) = (parts.rpc.cluster(), target.cluster());
     match target.name() {
-        Some(name) if target.cluster() != ClusterId(0) => {
-            parts.rpc.set_cluster(target.cluster());
+        // Before the MGS hears of it: it would give a place to a target that cannot be served.
+        Some(_) if theirs != ClusterId(0) && ours != ClusterId(0) && theirs != ours => {
+            Err(NodeError::OtherCluster { dir: target.dir().to_owned(), ours, theirs })
+        }
+        Some(name) if theirs != ClusterId(0) => {
+            parts.rpc.set_cluster(theirs);
             Ok(name)
         }
         _ => register(parts, mgc, target).await,
@@ -44,9 +50,10 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
     let asked =
         target.name().map_or_else(|| format!("{}-{}", target.fsname(), target.kind().word()), |name| name.to_string());
     let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
-    let registered = patiently(parts, ask).await;
-    let (name, cluster, boot) =
-        registered.map_err(|e| NodeError::Register { dir: dir.clone(), name: asked.clone(), source: Box::new(e) })?;
+    let (name, cluster, boot) = patiently(parts, ask).await.map_err(|error| match error {
+        RpcError::Errno(Errno::EEXIST) => NodeError::Impostor { dir: dir.clone(), name: asked.clone() },
+        error => NodeError::Register { dir: dir.clone(), name: asked.clone(), source: Box::new(error) },
+    })?;
     let name: TargetName = name.parse().map_err(|_| NodeError::BadName { dir, name })?;
     let cluster = ClusterId(cluster);
     let assigned = target.clone();

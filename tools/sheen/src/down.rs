@@ -92,8 +92,7 @@ fn handle(pid: i32) -> Result<Option<OwnedFd>, Failure> {
 }
 
 fn is_our_program(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm"))
-        .is_ok_and(|name| name.trim() == "sheen" || name.trim() == "exe")
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sheen")
 }
 
 /// Unmounts what this node mounted; a busy mount is left alone unless forced.

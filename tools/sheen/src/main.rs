@@ -30,6 +30,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The background process is started as /proc/self/exe; ps and top shall not call it "exe". Only a name: no harm if not.
+    let _ = rustix::thread::set_name(c"sheen");
     let args: Vec<OsString> = std::env::args_os().collect();
     let argv0 = args.first().map(Path::new).unwrap_or(Path::new("sheen"));
     let (name, outcome) = match applet::called_by(argv0) {

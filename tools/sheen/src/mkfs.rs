@@ -19,7 +19,7 @@ pub fn run(args: &MkfsArgs) -> Outcome {
     };
     let dir = absolute(&args.dir)?;
     let home = Home::new(&dir);
-    if home.is_taken().map_err(|e| crate::status::unusable(&home, &e))? {
+    if dir.is_dir() && home.is_taken().map_err(|e| crate::status::unusable(&home, &e))? {
         return Err(Failure::Failed(format!("{} is being served: stop that first", dir.display())));
     }
     let spec = FormatSpec {
