@@ -24,10 +24,11 @@ impl Cluster {
         cluster
     }
 
-    /// MGS, MDS, two OSS and a client on hosts of their own; `None` where network namespaces cannot be made.
-    pub fn on_hosts() -> Option<Cluster> {
+    /// MGS, MDS, two OSS (of two OSTs each) and a client on hosts of their own; `None` where network namespaces cannot be
+    /// made.
+    pub fn on_hosts(stripes: &str) -> Option<Cluster> {
         let mut cluster = Cluster { many: None, args: Vec::new(), dir: folder() };
-        cluster.many = Some(Many::up(&cluster.dir(), &cluster.mount())?);
+        cluster.many = Some(Many::up(&cluster.dir(), &cluster.mount(), stripes)?);
         Some(cluster)
     }
 
@@ -132,14 +133,19 @@ fn folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder for the test")
 }
 
-/// Runs a test on one process and again with every role on a host of its own.
+/// Runs a test on one process and again with every role on a host of its own, with one stripe for each new file.
 pub fn everywhere(test: impl Fn(&mut Cluster)) {
+    everywhere_striped("1", test);
+}
+
+/// As [`everywhere`], with `stripes` stripes for each new file; there are 4 OSTs.
+pub fn everywhere_striped(stripes: &str, test: impl Fn(&mut Cluster)) {
     if !crate::can_mount() {
         return;
     }
     eprintln!("-- all roles in one process");
-    test(&mut Cluster::up(&["--osts", "2"]));
-    if let Some(mut cluster) = Cluster::on_hosts() {
+    test(&mut Cluster::up(&["--osts", "4", "--stripe-count", stripes]));
+    if let Some(mut cluster) = Cluster::on_hosts(stripes) {
         eprintln!("-- every role on a host of its own");
         test(&mut cluster);
     }

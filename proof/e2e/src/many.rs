@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 struct Server {
     host: usize,
     name: &'static str,
+    /// Folders of its targets.
+    targets: &'static [&'static str],
     child: Option<Child>,
 }
 
@@ -21,25 +23,32 @@ pub struct Many {
     hosts: Hosts,
     dir: PathBuf,
     mount: PathBuf,
+    /// Stripes of a new file.
+    stripes: String,
     servers: Vec<Server>,
 }
 
 impl Many {
-    /// Formats and starts everything; `None` where namespaces cannot be made.
-    pub fn up(dir: &Path, mount: &Path) -> Option<Many> {
+    /// Formats and starts everything, with `stripes` stripes for each new file; `None` where namespaces cannot be made.
+    pub fn up(dir: &Path, mount: &Path, stripes: &str) -> Option<Many> {
         let hosts = Hosts::new(5)?;
-        let servers = [(1, "mgs"), (2, "mdt"), (3, "ost0"), (4, "ost1")]
-            .map(|(host, name)| Server { host, name, child: None })
-            .into_iter()
-            .collect();
-        let mut many = Many { hosts, dir: dir.to_owned(), mount: mount.to_owned(), servers };
+        let server = |host, name, targets| Server { host, name, targets, child: None };
+        let servers = vec![
+            server(1, "mgs", &["mgt"]),
+            server(2, "mds", &["mdt"]),
+            server(3, "oss0", &["ost0", "ost1"]),
+            server(4, "oss1", &["ost2", "ost3"]),
+        ];
+        let stripes = stripes.to_owned();
+        let mut many = Many { hosts, dir: dir.to_owned(), mount: mount.to_owned(), stripes, servers };
         std::fs::create_dir_all(&many.dir).expect("make a folder");
         std::fs::create_dir_all(&many.mount).expect("make a folder");
         let mgs = many.mgs_nid();
-        many.mkfs(&["--mgs"], "mgs");
+        many.mkfs(&["--mgs"], "mgt");
         many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
-        many.mkfs(&["--ost", "--fsname", "sheen", "--mgsnode", &mgs], "ost0");
-        many.mkfs(&["--ost", "--fsname", "sheen", "--mgsnode", &mgs], "ost1");
+        for ost in ["ost0", "ost1", "ost2", "ost3"] {
+            many.mkfs(&["--ost", "--fsname", "sheen", "--mgsnode", &mgs], ost);
+        }
         many.start();
         Some(many)
     }
@@ -68,14 +77,15 @@ impl Many {
     }
 
     fn start_server(&mut self, at: usize, mgs: &str) {
-        let Server { host, name, child } = &self.servers[at];
+        let Server { host, name, targets, child } = &self.servers[at];
         if child.is_some() {
             return;
         }
         let address: SocketAddr = format!("{}:988", self.hosts.address(*host)).parse().expect("an address");
         let log = File::options().create(true).append(true).open(self.dir.join(format!("{name}.log"))).expect("a log");
         let mut command = self.hosts.command(*host, &sheen());
-        command.arg("serve").arg(self.dir.join(name)).arg("--listen").arg(address.to_string());
+        command.arg("serve").args(targets.iter().map(|target| self.dir.join(target)));
+        command.arg("--listen").arg(address.to_string()).args(["--stripe-count", &self.stripes]);
         if *name != "mgs" {
             command.arg("--mgsnode").arg(mgs);
         }

@@ -5,9 +5,10 @@ use e2e::process::text;
 use e2e::programs::{manifest, sh, try_sh};
 use e2e::{can_mount, sheen};
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn run(args: &[&str]) -> Output {
     Command::new(sheen()).args(args).stdin(Stdio::null()).output().expect("sheen runs")
@@ -34,6 +35,11 @@ fn wrong_arguments_are_usage_errors() {
     refused(&run(&["mount", "not a source", "/mnt"]), 64, &["not a source"]);
     refused(&run(&["mkfs", "--ost", "--mgsnode", "nowhere", "/tmp/x"]), 64, &["nowhere"]);
     refused(&run(&["up", "--fsname", "much-too-long-a-name", "/tmp/x"]), 64, &["much-too-long-a-name"]);
+    refused(&run(&["up", "--listen", "0.0.0.0:988", "/tmp/x"]), 64, &["0.0.0.0", "others can reach"]);
+    refused(&run(&["up", "--stripe-count", "0", "/tmp/x"]), 64, &["stripe-count"]);
+    refused(&run(&["mount", "127.0.0.1@tcp:/", "/mnt"]), 64, &["file system name"]);
+    refused(&run(&["mount", "-o", "bad", "127.0.0.1@tcp:/sheen", "/mnt"]), 64, &["\"bad\"", "nochecksum"]);
+    refused(&run(&["completion", "tcsh"]), 64, &["tcsh", "bash"]);
 }
 
 #[test]
@@ -45,7 +51,79 @@ fn folders_that_are_no_sheenfs_are_told_apart() {
     refused(&run(&["serve", path]), 2, &[path]);
     let file = dir.path().join("file");
     fs::write(&file, "x").expect("write");
-    refused(&run(&["up", file.to_str().expect("UTF-8")]), 2, &["file"]);
+    let file = file.to_str().expect("UTF-8");
+    refused(&run(&["up", file]), 2, &[file, "no directory"]);
+    refused(&run(&["mkfs", "--mgs", file]), 2, &[file, "no directory"]);
+    refused(&run(&["mkfs", "--mgs", "--replace", file]), 2, &[file, "no directory"]);
+    refused(&run(&["man", file]), 2, &[file]);
+    refused(&run(&["status", &format!("{path}/nowhere")]), 1, &["nowhere"]);
+    assert_eq!(fs::read_to_string(file).expect("read"), "x");
+}
+
+/// Runs `sheen` as nobody.
+fn as_nobody(args: &[&str]) -> Output {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(sheen()).args(args);
+    command.stdin(Stdio::null()).output().expect("setpriv runs")
+}
+
+#[test]
+fn others_are_kept_out() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    sh(&cluster.mount(), "umask 077; seq 1000 > secret; sync secret");
+    let home = cluster.dir();
+    sh(home.parent().expect("a parent"), "chmod 755 .");
+    let path = home.to_str().expect("UTF-8");
+    refused(&as_nobody(&["status", path]), 2, &["Permission denied"]);
+    refused(&as_nobody(&["down", path]), 2, &["Permission denied"]);
+    refused(&as_nobody(&["up", &format!("{path}-2")]), 2, &["only root may mount"]);
+    for target in ["mgt", "mdt0000", "ost0000", "ost0001", "run"] {
+        let mode = fs::metadata(home.join(target)).expect("stat").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{target} is open to others: {mode:o}");
+    }
+    assert_eq!(fs::read(cluster.mount().join("secret")).expect("still up").len(), 3893);
+}
+
+#[test]
+fn an_mgs_that_is_away_is_named_in_bounded_time() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let at = dir.path().to_str().expect("UTF-8");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+    let source = format!("{free}@tcp:/sheen");
+    let log = format!("log={}", dir.path().join("log").display());
+    let began = Instant::now();
+    refused(&run(&["mount", "-o", &log, &source, at]), 2, &["MGS", &free.to_string()]);
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert!(!e2e::process::is_mounted(dir.path()));
+    refused(&run(&["mount", &source, &format!("{at}/nowhere")]), 2, &["nowhere"]);
+}
+
+#[test]
+fn a_target_of_another_file_system_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let mut ours = Cluster::up(&[]);
+    let mut theirs = Cluster::up(&[]);
+    fs::write(ours.mount().join("file"), "ours").expect("write");
+    ours.stop();
+    theirs.stop();
+    let (target, aside) = (ours.dir().join("ost0001"), ours.dir().join("aside"));
+    fs::rename(&target, &aside).expect("move");
+    fs::rename(theirs.dir().join("ost0001"), &target).expect("move");
+    let mount = ours.mount();
+    let arguments = ["up", "--mount", mount.to_str().expect("UTF-8"), "--listen", "127.0.0.1:0"];
+    refused(&ours.command(&arguments), 2, &["ost0001", "another cluster"]);
+    fs::rename(&target, theirs.dir().join("ost0001")).expect("move back");
+    fs::rename(&aside, &target).expect("move back");
+    ours.start();
+    assert_eq!(fs::read_to_string(mount.join("file")).expect("read"), "ours");
 }
 
 #[test]
@@ -145,6 +223,38 @@ fn a_flipped_bit_in_a_superblock_is_found() {
 fn a_truncated_superblock_is_found() {
     damaged("ost0000/superblock", &["ost0000"], |path| {
         fs::File::options().write(true).open(path).and_then(|f| f.set_len(100)).expect("cut");
+    });
+}
+
+/// crc32c as the specification of iSCSI has it, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0x82f6_3b78 * (crc & 1));
+    !bytes.iter().fold(!0, |crc: u32, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+}
+
+#[test]
+fn a_superblock_from_the_future_asks_for_a_newer_program() {
+    damaged("mdt0000/superblock", &["mdt0000", "format version 9", "update"], |path| {
+        // docs/formats.md: checksum of the rest, version, magic.
+        let mut bytes = fs::read(path).expect("read");
+        assert_eq!(bytes[..4], crc32c(&bytes[4..]).to_le_bytes());
+        bytes[4] = 9;
+        let crc = crc32c(&bytes[4..]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        fs::write(path, bytes).expect("write");
+    });
+}
+
+#[test]
+fn a_tree_with_flipped_bits_is_found() {
+    damaged("mdt0000/tree/data.mdb", &["data.mdb", "damaged"], |path| {
+        let mut bytes = fs::read(path).expect("read");
+        bytes[2 * 4096..].iter_mut().skip(20).step_by(97).for_each(|byte| *byte ^= 0xff);
+        fs::write(path, bytes).expect("write");
+    });
+    damaged("ost0000/tree/data.mdb", &["data.mdb", "damaged"], |path| {
+        let file = fs::File::options().write(true).open(path).expect("open");
+        file.set_len(2 * 4096).expect("cut");
     });
 }
 

@@ -1,8 +1,8 @@
 //! POSIX conformance suites of others, on the mount and on the ordinary file system beside it.
 
-use e2e::cluster::{Cluster, everywhere};
+use e2e::cluster::{everywhere, everywhere_striped};
+use e2e::need_program;
 use e2e::programs::try_sh;
-use e2e::{can_mount, need_program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -64,41 +64,52 @@ fn pjdfstest_passes_what_the_local_file_system_passes() {
     });
 }
 
-fn fsx(stripes: &str) {
+/// Every kind of operation that fsx knows. It need not msync after each store to a mapping: that would only time fsync.
+const FSX: &str = r#"
+nomsyncafterwrite = true
+
+[weights]
+close_open = 1.0
+invalidate = 1.0
+mapread = 5.0
+mapwrite = 5.0
+read = 5.0
+write = 5.0
+truncate = 5.0
+fsync = 0.2
+fdatasync = 0.2
+posix_fallocate = 1.0
+punch_hole = 2.0
+sendfile = 1.0
+posix_fadvise = 0.5
+copy_file_range = 1.0
+"#;
+
+/// Runs fsx on a file of up to `file_bytes` bytes in operations of up to `operation_bytes`.
+fn fsx(stripes: &str, file_bytes: u32, operation_bytes: u32) {
     let Some(program) = need_program("fsx") else { return };
-    if !can_mount() {
-        return;
-    }
-    let cluster = Cluster::up(&["--osts", "4", "--stripe-count", stripes]);
-    let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| "200000".to_owned());
-    let config = cluster.outside().join("fsx.toml");
-    std::fs::write(
-        &config,
-        "flen = 1500000\nnomsyncafterwrite = true\n[opsize]\nmin = 0\nmax = 65536\n[weights]\nclose_open = 1.0\ninvalidate = 1.0\nmapread = 5.0\nmapwrite = 5.0\nread = 5.0\nwrite = 5.0\ntruncate = 5.0\nfsync = 0.2\nfdatasync = 0.2\nposix_fallocate = 1.0\npunch_hole = 2.0\nsendfile = 1.0\nposix_fadvise = 0.5\ncopy_file_range = 1.0\n",
-    )
-    .expect("write");
-    let script = format!(
-        "{} -f {} -N {operations} -S 7 -P {} file",
-        program.display(),
-        config.display(),
-        cluster.outside().display()
-    );
-    let output = try_sh(&cluster.mount(), &script);
-    let text = String::from_utf8_lossy(&output.stderr);
-    let end: Vec<&str> = text.lines().rev().take(40).collect();
-    assert!(
-        output.status.success(),
-        "fsx on {stripes} stripes:\n{}",
-        end.into_iter().rev().collect::<Vec<_>>().join("\n")
-    );
+    everywhere_striped(stripes, |cluster| {
+        let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| "20000".to_owned());
+        let config = cluster.outside().join("fsx.toml");
+        let sizes = format!("flen = {file_bytes}\nopsize = {{ min = 0, max = {operation_bytes} }}\n");
+        std::fs::write(&config, sizes + FSX).expect("write");
+        let (program, config, artifacts) = (program.display(), config.display(), cluster.outside());
+        let script = format!("{program} -f {config} -N {operations} -S 7 -P {} file", artifacts.display());
+        let output = try_sh(&cluster.mount(), &script);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let end: Vec<&str> = text.lines().rev().take(40).collect();
+        assert!(output.status.success(), "{}", end.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        assert!(text.contains("All operations completed A-OK!"), "fsx did not finish:\n{text}");
+    });
 }
 
 #[test]
 fn fsx_on_one_stripe() {
-    fsx("1");
+    fsx("1", 1_500_000, 65_536);
 }
 
+/// Stripes are of 4 MiB: the file is long enough to reach every object twice.
 #[test]
 fn fsx_on_four_stripes() {
-    fsx("4");
+    fsx("4", 34_000_000, 300_000);
 }
