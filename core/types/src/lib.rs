@@ -2,6 +2,7 @@
 //!
 //! No I/O, no clock, no randomness. Every id and every unit is a type of its own; mixing them does not compile.
 
+pub mod about;
 pub mod attr;
 pub mod bounded;
 pub mod credentials;

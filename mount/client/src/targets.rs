@@ -52,6 +52,11 @@ impl Targets {
         Targets { rpc, identity, callbacks, known: RwLock::default() }
     }
 
+    /// How this mount calls itself.
+    pub fn uuid(&self) -> ClientUuid {
+        self.identity.uuid
+    }
+
     /// Makes sessions for new targets and tells old ones where their target moved. Returns the new MDTs.
     ///
     /// # Errors
@@ -102,7 +107,14 @@ impl Targets {
     /// # Errors
     /// UnknownTarget.
     pub fn mdc(&self, fid: Fid) -> Result<Mdc, ClientError> {
-        let index = TargetIndex(fid.mdt());
+        self.mdc_at(TargetIndex(fid.mdt()))
+    }
+
+    /// An MDT.
+    ///
+    /// # Errors
+    /// UnknownTarget.
+    pub fn mdc_at(&self, index: TargetIndex) -> Result<Mdc, ClientError> {
         let found = self.known.read().mdts.get(&index).map(|(mdc, _)| mdc.clone());
         found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index }))
     }

@@ -1,5 +1,6 @@
 //! The operations, by what they work on.
 
+mod about;
 pub mod attributes;
 pub mod copy;
 pub mod create;

@@ -1,0 +1,192 @@
+//! What a mount tells about itself: extended attributes that the client answers, on any of its files, for `lfs`.
+//!
+//! They can be read, never listed or set, and need no privilege. All values are lines of text:
+//!
+//! | name                     | value                                                                            |
+//! |--------------------------|----------------------------------------------------------------------------------|
+//! | `lustre.mount`           | `FSNAME INSTANCE UUID`, see [`MountLine`]                                        |
+//! | `lustre.fid`             | FID of the file                                                                  |
+//! | `lustre.mdts`, `lustre.osts` | index of each target, ascending                                              |
+//! | `lustre.space.mdt.N`, `lustre.space.ost.N` | [`SpaceLine`] of up to [`SPACE_LINES_MAX`] targets, N and the next ones |
+
+use crate::attr::Statfs;
+use crate::errno::Errno;
+use crate::target::{FsName, TargetIndex, TargetKind};
+use std::fmt;
+use std::str::FromStr;
+
+/// Attribute with the mount's names.
+pub const MOUNT: &str = "lustre.mount";
+/// Attribute with the file's FID.
+pub const FID: &str = "lustre.fid";
+/// Targets in one value of space, so that it stays below 64 KiB (XATTR_SIZE_MAX).
+pub const SPACE_LINES_MAX: usize = 256;
+
+/// Attribute that lists the targets of a kind. The MGS is none of them.
+pub const fn targets(kind: TargetKind) -> &'static str {
+    match kind {
+        TargetKind::Mdt => "lustre.mdts",
+        TargetKind::Ost => "lustre.osts",
+        TargetKind::Mgt => "lustre.mgts",
+    }
+}
+
+/// Attribute with the space of targets from `first` on.
+pub fn space(kind: TargetKind, first: TargetIndex) -> String {
+    format!("lustre.space.{}.{}", kind.word().to_ascii_lowercase(), first.0)
+}
+
+/// Which of these attributes is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About {
+    /// [`MOUNT`].
+    Mount,
+    /// [`FID`].
+    Fid,
+    /// [`targets`].
+    Targets(TargetKind),
+    /// [`space`].
+    Space(TargetKind, TargetIndex),
+}
+
+impl About {
+    /// `None`: the attribute is none of these.
+    pub fn of(name: &[u8]) -> Option<About> {
+        match std::str::from_utf8(name).ok()?.strip_prefix("lustre.")? {
+            "mount" => Some(About::Mount),
+            "fid" => Some(About::Fid),
+            "mdts" => Some(About::Targets(TargetKind::Mdt)),
+            "osts" => Some(About::Targets(TargetKind::Ost)),
+            other => {
+                let (kind, first) = other.strip_prefix("space.")?.split_once('.')?;
+                let kind = match kind {
+                    "mdt" => TargetKind::Mdt,
+                    "ost" => TargetKind::Ost,
+                    _ => return None,
+                };
+                Some(About::Space(kind, TargetIndex(first.parse().ok()?)))
+            }
+        }
+    }
+}
+
+/// The line is not as this module writes it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no line that a mount tells")]
+pub struct BadLine(pub String);
+
+/// Names of one mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountLine {
+    /// File system.
+    pub fsname: FsName,
+    /// Tells this mount from all others; shown with 16 hexadecimal digits.
+    pub instance: u64,
+    /// The client, as servers know it.
+    pub uuid: String,
+}
+
+impl fmt::Display for MountLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {:016x} {}", self.fsname, self.instance, self.uuid)
+    }
+}
+
+impl FromStr for MountLine {
+    type Err = BadLine;
+
+    fn from_str(s: &str) -> Result<MountLine, BadLine> {
+        let bad = || BadLine(s.to_owned());
+        let words: Vec<&str> = s.split_whitespace().collect();
+        let [fsname, instance, uuid] = words[..] else { return Err(bad()) };
+        let instance = u64::from_str_radix(instance, 16).map_err(|_| bad())?;
+        Ok(MountLine { fsname: fsname.parse().map_err(|_| bad())?, instance, uuid: uuid.to_owned() })
+    }
+}
+
+/// Space of one target, or why it is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpaceLine {
+    /// Which target.
+    pub index: TargetIndex,
+    /// Its answer.
+    pub space: Result<Statfs, Errno>,
+}
+
+impl fmt::Display for SpaceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let index = self.index.0;
+        match self.space {
+            Err(errno) => writeln!(f, "{index} error {}", errno.0),
+            Ok(s) => writeln!(
+                f,
+                "{index} {} {} {} {} {}",
+                s.bytes_total, s.bytes_free, s.bytes_available, s.files_total, s.files_free
+            ),
+        }
+    }
+}
+
+impl FromStr for SpaceLine {
+    type Err = BadLine;
+
+    fn from_str(s: &str) -> Result<SpaceLine, BadLine> {
+        let bad = || BadLine(s.to_owned());
+        let mut words = s.split_whitespace();
+        let index = words.next().and_then(|w| w.parse().ok()).map(TargetIndex).ok_or_else(bad)?;
+        let rest: Vec<&str> = words.collect();
+        if let ["error", errno] = rest[..] {
+            let errno = errno.parse().ok().filter(|n| *n > 0).ok_or_else(bad)?;
+            return Ok(SpaceLine { index, space: Err(Errno(errno)) });
+        }
+        let numbers: Vec<u64> = rest.iter().map(|w| w.parse()).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let [bytes_total, bytes_free, bytes_available, files_total, files_free] = numbers[..] else {
+            return Err(bad());
+        };
+        let space = Statfs { bytes_total, bytes_free, bytes_available, files_total, files_free };
+        Ok(SpaceLine { index, space: Ok(space) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_by_those_who_ask_and_those_who_answer() {
+        for kind in [TargetKind::Mdt, TargetKind::Ost] {
+            assert_eq!(About::of(targets(kind).as_bytes()), Some(About::Targets(kind)));
+            let first = TargetIndex(300);
+            assert_eq!(About::of(space(kind, first).as_bytes()), Some(About::Space(kind, first)));
+        }
+        assert_eq!(About::of(MOUNT.as_bytes()), Some(About::Mount));
+        assert_eq!(About::of(FID.as_bytes()), Some(About::Fid));
+        for other in ["lustre.lov", "lustre.mgts", "lustre.space.ost.x", "lustre.space.ost.70000", "user.fid", ""] {
+            assert_eq!(About::of(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(About::of(b"lustre.\xff"), None);
+    }
+
+    #[test]
+    fn lines_come_back() {
+        let mount = MountLine { fsname: FsName::default(), instance: 0xabc, uuid: "1-2".into() };
+        assert_eq!(mount.to_string(), "sheen 0000000000000abc 1-2\n");
+        assert_eq!(mount.to_string().parse(), Ok(mount));
+        let full = Statfs {
+            bytes_total: u64::MAX,
+            bytes_free: u64::MAX,
+            bytes_available: u64::MAX,
+            files_total: u64::MAX,
+            files_free: u64::MAX,
+        };
+        for space in [Ok(full), Ok(Statfs::default()), Err(Errno::ETIMEDOUT)] {
+            let line = SpaceLine { index: TargetIndex(u16::MAX), space };
+            assert!(line.to_string().len() * SPACE_LINES_MAX <= crate::limits::XATTR_VALUE_BYTES_MAX);
+            assert_eq!(line.to_string().parse(), Ok(line));
+        }
+        for bad in ["", "1", "1 2 3", "1 error", "1 error 0", "x 1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 -6"] {
+            assert!(bad.parse::<SpaceLine>().is_err(), "{bad}");
+        }
+        assert!("sheen xyz u".parse::<MountLine>().is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! What the client itself tells of the mount, as extended attributes (see [`types::about`]): `lfs` asks for them.
+
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::fan_out::fan_out;
+use env::BoxFuture;
+use std::time::Duration;
+use types::about::{About, MountLine, SPACE_LINES_MAX, SpaceLine};
+use types::attr::Statfs;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::target::{TargetIndex, TargetKind};
+
+/// A target that does not tell its space for so long is shown with an error; the others must not wait for it.
+const SPACE_WAIT: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// Value of one of these attributes on the file `fid`. Space: all targets asked for at once, 1 round trip.
+    ///
+    /// # Errors
+    /// ENODATA: a list of what no client keeps.
+    pub(crate) async fn about(&self, credentials: &Credentials, fid: Fid, what: About) -> Result<String, ClientError> {
+        match what {
+            About::Mount => {
+                let uuid = self.targets.uuid();
+                let line = MountLine { fsname: self.fsname(), instance: uuid.0 as u64, uuid: uuid.to_string() };
+                Ok(line.to_string())
+            }
+            About::Fid => Ok(fid.to_string()),
+            About::Targets(kind) => Ok(self.indexes(kind)?.iter().map(|index| format!("{}\n", index.0)).collect()),
+            About::Space(kind, first) => {
+                let mut wanted = self.indexes(kind)?;
+                wanted.retain(|index| *index >= first);
+                wanted.truncate(SPACE_LINES_MAX);
+                let asked = wanted.iter().map(|index| self.ask_space(credentials, kind, *index));
+                let answers = fan_out(asked.collect::<Result<Vec<_>, _>>()?).await;
+                let lines = wanted.into_iter().zip(answers);
+                Ok(lines.map(|(index, space)| SpaceLine { index, space }.to_string()).collect())
+            }
+        }
+    }
+
+    /// Indexes of all targets of a kind, ascending.
+    fn indexes(&self, kind: TargetKind) -> Result<Vec<TargetIndex>, ClientError> {
+        let mut indexes: Vec<TargetIndex> = match kind {
+            TargetKind::Mdt => self.targets.mdcs().iter().map(|mdc| mdc.import().target().index).collect(),
+            TargetKind::Ost => self.targets.oscs().iter().map(|osc| osc.import().target().index).collect(),
+            TargetKind::Mgt => return Err(Errno::ENODATA.into()),
+        };
+        indexes.sort_unstable();
+        Ok(indexes)
+    }
+
+    fn ask_space(
+        &self,
+        credentials: &Credentials,
+        kind: TargetKind,
+        index: TargetIndex,
+    ) -> Result<BoxFuture<'static, Result<Statfs, Errno>>, ClientError> {
+        let answer: BoxFuture<'static, _> = match kind {
+            TargetKind::Mdt => {
+                let (mdc, credentials) = (self.targets.mdc_at(index)?, credentials.clone());
+                Box::pin(async move { mdc.statfs(&credentials).await })
+            }
+            _ => {
+                let osc = self.targets.osc(index)?;
+                Box::pin(async move { osc.statfs().await })
+            }
+        };
+        let clock = self.env.clock.clone();
+        Ok(Box::pin(async move {
+            tokio::select! {
+                biased;
+                answer = answer => answer.map_err(|error| error.errno()),
+                () = clock.sleep(SPACE_WAIT) => Err(Errno::ETIMEDOUT),
+            }
+        }))
+    }
+}
