@@ -156,6 +156,46 @@ fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid) {
     }
 }
 
+/// A wish in Lustre's form: as [`encode`] without a file, and components begin on the OSTs that `first` names.
+pub fn encode_spec(ea: &LovEa) -> Vec<u8> {
+    let mut out = encode(&ea.layout, Fid::NONE);
+    let mut blob = 0;
+    for (i, (c, first)) in ea.layout.components.iter().zip(&ea.first).enumerate() {
+        if !ea.layout.is_plain() {
+            let at = COMP_BYTES + ENTRY_BYTES * i + 24;
+            blob = get32(&out, at).expect("an entry that was just written") as usize;
+        }
+        if let (Some(first), true) = (first, c.stripes.is_empty()) {
+            out[blob + 30..blob + 32].copy_from_slice(&first.0.to_le_bytes());
+        }
+    }
+    out
+}
+
+/// As [`decode`] for the value of a file: with the file's FID, and the number of a plain layout's component, which the
+/// form keeps only in the names of its objects.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_of_file(bytes: &[u8]) -> Result<(LovEa, Fid), LovEaError> {
+    let mut ea = decode(bytes)?;
+    if ea.layout.components.is_empty() {
+        return Ok((ea, Fid::NONE));
+    }
+    let composite = get32(bytes, 0)? == LOV_MAGIC_COMP_V1;
+    let blob = if composite { get32(bytes, COMP_BYTES + 24)? as usize } else { 0 };
+    let oid = get64(bytes, blob + 8)?;
+    let oid = u32::try_from(oid).map_err(|_| LovEaError::Field { field: "lmm_object_id", value: oid })?;
+    let fid = Fid { seq: get64(bytes, blob + 16)?, oid, ver: 0 };
+    if let ([c], false) = (&mut ea.layout.components[..], composite)
+        && !c.stripes.is_empty()
+    {
+        let header = if c.pool.is_some() { V3_BYTES } else { V1_BYTES };
+        c.id = get32(bytes, header + 12)? >> 11;
+    }
+    Ok((ea, fid))
+}
+
 /// The FID shown for an object: that of its file, with component and stripe (2,000 at most: 11 bits) as version.
 pub fn object_fid(file: Fid, instance: u32, stripe: u32) -> Fid {
     Fid { ver: instance << 11 | stripe, ..file }
@@ -385,11 +425,37 @@ mod tests {
         }
 
         #[test]
+        fn of_a_file_nothing_is_lost(mut layout in any_layout()) {
+            if layout.is_plain() {
+                layout.generation &= if layout.components[0].stripes.is_empty() { 0 } else { 0xffff };
+                if layout.components[0].stripes.is_empty() {
+                    layout.components[0].id = 1;
+                }
+            }
+            if !layout.components.is_empty() {
+                let first = vec![None; layout.components.len()];
+                prop_assert_eq!(decode_of_file(&encode(&layout, FID)), Ok((LovEa { layout, first }, FID)));
+            }
+        }
+
+        #[test]
+        fn a_wish_round_trips(mut layout in any_layout(), ost in proptest::option::of(0u16..u16::MAX)) {
+            layout.generation = 0;
+            if layout.is_plain() {
+                layout.components[0].id = 1;
+            }
+            let takes = |c: &Component| c.stripes.is_empty() && c.pattern == Pattern::Raid0;
+            let first = layout.components.iter().map(|c| ost.filter(|_| takes(c)).map(TargetIndex)).collect();
+            let ea = LovEa { layout, first };
+            prop_assert_eq!(decode(&encode_spec(&ea)), Ok(ea));
+        }
+
+        #[test]
         fn garbage_never_panics(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), magic in 0usize..4) {
             let magic = [LOV_MAGIC_V1, LOV_MAGIC_V3, LOV_MAGIC_SPECIFIC, LOV_MAGIC_COMP_V1][magic];
             let n = bytes.len().min(4);
             bytes[..n].copy_from_slice(&magic.to_le_bytes()[..n]);
-            let _ = decode(&bytes);
+            let _ = decode_of_file(&bytes);
         }
 
         #[test]
@@ -398,7 +464,7 @@ mod tests {
             if !bytes.is_empty() {
                 let at = at % bytes.len();
                 bytes[at] = value;
-                let _ = decode(&bytes);
+                let _ = decode_of_file(&bytes);
             }
         }
 

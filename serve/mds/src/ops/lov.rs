@@ -3,6 +3,8 @@
 //! Read on a file: its layout; on a directory: its default layout. Written on a directory: the default layout, an
 //! empty value (or `removexattr`) takes it away; on a file that never held data: its layout. On other files writing is
 //! EEXIST. Neither is listed, so that copying tools do not carry layouts about.
+//!
+//! `lustre.lov.default`, on anything, only to be read: what a new file gets where its directory says nothing.
 
 use crate::mds::{Call, Mds};
 use crate::tail;
@@ -43,7 +45,14 @@ impl LovName {
     }
 }
 
+/// Attribute with the file system's default layout.
+pub(super) const LOV_DEFAULT: &[u8] = b"lustre.lov.default";
+
 impl Mds {
+    pub(super) fn default_lov(&self) -> MdsReply {
+        MdsReply::Bytes(lov_ea::encode(&self.settings.layout(), Fid::NONE).into())
+    }
+
     pub(super) fn get_lov(&self, credentials: &Credentials, fid: Fid, name: LovName) -> Result<MdsReply, Errno> {
         name.check(credentials, Errno::ENODATA)?;
         let inode = self.read(|records| records.existing(fid))?;

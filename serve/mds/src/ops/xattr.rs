@@ -1,6 +1,6 @@
 //! Getxattr, Listxattr, Setxattr, Removexattr. Layout attributes are another matter: `lov`.
 
-use super::lov::LovName;
+use super::lov::{LOV_DEFAULT, LovName};
 use crate::mds::{Call, Mds};
 use namespace::context::Context;
 use namespace::xattr::{self, Flags};
@@ -13,6 +13,9 @@ impl Mds {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
             return self.get_lov(call.credentials, fid, lov);
+        }
+        if name == LOV_DEFAULT {
+            return Ok(self.default_lov());
         }
         let ctx = reading(call);
         self.read(|records| xattr::get(records, &ctx, fid, name)).map(|value| MdsReply::Bytes(value.into()))
