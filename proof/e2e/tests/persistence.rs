@@ -1,6 +1,7 @@
 //! What was there stays there: over an orderly stop, and over kill -9 of everything at a random moment.
 
 use e2e::cluster::everywhere;
+use e2e::process::{detach, is_mounted};
 use e2e::programs::{assert_same, manifest, sh};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn fill(dir: &Path) {
     sh(
@@ -67,16 +68,18 @@ fn fsynced_data_survives_kill_at_random_moments() {
                     std::thread::spawn(move || write_until_killed(&dir, w, round, &stop, &ledger))
                 })
                 .collect();
-            std::thread::sleep(Duration::from_millis(150 + 137 * round));
+            wait_for_some_synced(&ledger);
+            std::thread::sleep(Duration::from_millis(137 * round));
             cluster.kill();
             stop.store(true, Ordering::Relaxed);
-            e2e::process::detach(&cluster.mount());
+            if is_mounted(&cluster.mount()) {
+                detach(&cluster.mount());
+            }
             for writer in writers {
                 writer.join().expect("a writer ends with an error of the dead mount, not a panic");
             }
             cluster.start();
             let ledger = ledger.lock().expect("no writer panicked");
-            assert!(ledger.values().any(|(synced, _)| *synced > 0), "nothing was synced before the kill: no test");
             for (&name, &(synced, written)) in ledger.iter() {
                 let path = dir.join(format!("f{name}"));
                 match fs::read(&path) {
@@ -94,6 +97,15 @@ fn fsynced_data_survives_kill_at_random_moments() {
             sh(&cluster.mount(), &format!("rm -r round{round}"));
         }
     });
+}
+
+/// Until fsync has answered a few times: a kill before that tests nothing.
+fn wait_for_some_synced(ledger: &Mutex<BTreeMap<usize, (usize, usize)>>) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while ledger.lock().expect("ledger").values().filter(|(synced, _)| *synced > 0).count() < 4 {
+        assert!(Instant::now() < deadline, "no fsync answers");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn write_until_killed(
