@@ -19,11 +19,8 @@ impl Ost {
         if len == 0 {
             return Ok(Bytes::new());
         }
-        // Zeroed memory comes from the allocator, for large reads straight from the kernel: no second pass.
-        let mut bytes = vec![0; len as usize];
-        let read = self.objects().read(object, &mut bytes, offset.0)?.unwrap_or(0);
-        bytes.truncate(read);
-        Ok(bytes.into())
+        let read = |bytes: &mut [u8]| Ok(self.objects().read(object, bytes, offset.0)?.unwrap_or(0));
+        self.buffers.fill(len as usize, read)
     }
 
     /// Stores `data`; by how many blocks the object grew. The data is in the page cache then, and durable with `sync`.
@@ -47,8 +44,27 @@ impl Ost {
         })?;
         if sync {
             self.sync_object(object)?;
+        } else {
+            self.write_back_streams(object, offset.0, data.len() as u64);
         }
         Ok(changed)
+    }
+}
+
+impl Ost {
+    /// A long sequential write goes to the disk meanwhile; see `streams`.
+    fn write_back_streams(&self, object: ObjectId, start: u64, len: u64) {
+        let Some(step) = self.streams.wrote(object, start, len) else { return };
+        let objects = self.objects_shared();
+        let work = move || {
+            // The whole step moves in: its room is free again at the end of this.
+            let step = step;
+            if let Err(error) = objects.start_write_back(object, step.start, step.len) {
+                // The bytes are still dirty, or the next sync fails: nothing is lost here.
+                tracing::warn!(%error, "write-back could not be started");
+            }
+        };
+        self.env().tasks.spawn_blocking("ost write-back", Box::new(work));
     }
 }
 

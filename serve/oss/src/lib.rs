@@ -1,11 +1,13 @@
 //! Object targets: the bytes of files, one local file per object.
 //!
 //! [`ost::Ost`] is the service. [`data`] reads and writes, [`space`] allocates, cuts and frees, [`ledger`] knows which
-//! changes are durable, [`gate`] keeps changes of one object apart, [`graveyard`] keeps the destroyed ones dead.
+//! changes are durable, [`gate`] keeps changes of one object apart, [`graveyard`] keeps the destroyed ones dead,
+//! [`streams`] starts write-back of long writes, [`buffers`] has memory for long reads.
 //! Nothing here knows layouts or names of files: an object is named by who it belongs to, and that is all.
 //!
 //! An object appears at its first write, reads as empty before, and is durable after a sync of it or of everything.
 
+mod buffers;
 mod data;
 mod gate;
 mod graveyard;
@@ -14,3 +16,4 @@ pub mod ost;
 mod room;
 pub mod settings;
 mod space;
+mod streams;

@@ -7,11 +7,13 @@
 //! with the OST and ended by [`Ost::stop`] or when the OST is dropped, syncs everything that is older than the flush
 //! interval and writes down how far that came.
 
+use crate::buffers::Buffers;
 use crate::gate::Gates;
 use crate::graveyard::Graveyard;
 use crate::ledger::{DIRTY_OBJECTS_MAX, Ledger};
 use crate::room::Room;
 use crate::settings::OstSettings;
+use crate::streams::Streams;
 use disk::object::{BadOstState, OstState, STATE_KEY};
 use env::{BoxFuture, Env};
 use rpc::service::{Export, Gone, Service};
@@ -50,6 +52,8 @@ pub struct Ost {
     pub(crate) gates: Gates,
     pub(crate) graveyard: Graveyard,
     pub(crate) ledger: Ledger,
+    pub(crate) streams: Streams,
+    pub(crate) buffers: Arc<Buffers>,
     room: Room,
     pub(crate) settings: OstSettings,
     name: TargetName,
@@ -73,6 +77,8 @@ impl Ost {
             gates: Gates::default(),
             graveyard: Graveyard::default(),
             ledger: Ledger::new(target.boot(), state.last_committed),
+            streams: Streams::default(),
+            buffers: Arc::default(),
             room: Room::default(),
             settings,
             name,
@@ -104,6 +110,14 @@ impl Ost {
 
     pub(crate) fn objects(&self) -> &Objects {
         &self.objects
+    }
+
+    pub(crate) fn objects_shared(&self) -> Arc<Objects> {
+        self.objects.clone()
+    }
+
+    pub(crate) fn env(&self) -> &Env {
+        &self.env
     }
 
     /// Changes one object under its gate; by how many blocks it grew, and the change's number. ENOENT if the object was

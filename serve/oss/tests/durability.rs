@@ -103,3 +103,25 @@ fn a_late_write_does_not_bring_an_object_back() {
     assert_eq!(rig.target.objects().unwrap().size_and_blocks(object(0)), Ok(None));
     assert_eq!(rig.read(object(0), 0, 10).len(), 0);
 }
+
+#[test]
+fn a_long_write_goes_to_the_disk_meanwhile_and_is_durable_only_after_its_sync() {
+    const MIB: u64 = 1 << 20;
+    let rig = Rig::new();
+    let block: bytes::Bytes = (0..MIB).map(|n| (n % 253) as u8).collect::<Vec<_>>().into();
+    for n in 0..20 {
+        rig.write(object(0), n * MIB, block.clone()).unwrap();
+    }
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while rig.watch.write_backs.lock().unwrap().len() < 2 {
+        assert!(std::time::Instant::now() < end, "nothing is written back");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut ranges = rig.watch.write_backs.lock().unwrap().clone();
+    ranges.sort_unstable();
+    assert_eq!(ranges, [(0, 8 * MIB), (8 * MIB, 8 * MIB)]);
+    let written = rig.call(vec![write(1, false)]);
+    assert!(written.last_committed < written.transno, "writing back is no sync");
+    assert_eq!(rig.call(vec![OstOp::Sync { objects: vec![] }]).last_committed, written.transno);
+    (0..20).for_each(|n| assert_eq!(rig.read(object(0), n * MIB, MIB as u32), block));
+}

@@ -37,6 +37,12 @@ pub trait File: Send + Sync {
     fn seek(&self, offset: u64, hole: bool) -> io::Result<Option<u64>>;
     /// Data and size are durable when this returns (fdatasync). After an error the file must not be trusted.
     fn sync_data(&self) -> io::Result<()>;
+    /// Starts to write a range out, so that a later `sync_data` waits for less. A hint: it promises nothing, and what
+    /// fails later is told by `sync_data`. May block while the disk's queue is full.
+    fn start_write_back(&self, start: u64, len: u64) -> io::Result<()> {
+        let _ = (start, len);
+        Ok(())
+    }
 }
 
 /// How to open.

@@ -190,6 +190,8 @@ fn files_read_write_punch_allocate_and_seek() {
         *byte = (i % 251) as u8 + 1;
     }
     file.write_all_at(&content, 0).unwrap();
+    file.start_write_back(4096, 256 << 10).unwrap();
+    assert!(file.start_write_back(u64::MAX, 2).is_err());
     file.punch(64 << 10, 64 << 10).unwrap();
     content[64 << 10..128 << 10].fill(0);
     file.allocate(256 << 10, 10_000, true).unwrap();

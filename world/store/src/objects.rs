@@ -230,6 +230,18 @@ impl Objects {
         Ok(())
     }
 
+    /// Starts to write a range out without waiting for it, so that a later sync waits for less. Nothing happens to an
+    /// object that is not open.
+    ///
+    /// # Errors
+    /// The disk refuses; what cannot be written is told by the next sync.
+    pub fn start_write_back(&self, id: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
+        match self.open.get(id) {
+            Some(file) => file.start_write_back(start, len).map_err(self.io("write back", id)),
+            None => Ok(()),
+        }
+    }
+
     /// Everything that was changed before the call is durable when this returns.
     ///
     /// # Errors

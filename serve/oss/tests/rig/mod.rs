@@ -27,6 +27,8 @@ pub struct Watch {
     pub folder_syncs: AtomicUsize,
     pub volume_syncs: AtomicUsize,
     pub fail_syncs: AtomicBool,
+    /// Ranges that were to be written out early.
+    pub write_backs: std::sync::Mutex<Vec<(u64, u64)>>,
     /// Said to be free on a volume of 100 GiB; 0 = the truth.
     pub volume_free: AtomicU64,
 }
@@ -102,6 +104,10 @@ impl File for WatchedFile {
     fn sync_data(&self) -> io::Result<()> {
         self.1.note(&self.1.file_syncs)?;
         self.0.sync_data()
+    }
+    fn start_write_back(&self, start: u64, len: u64) -> io::Result<()> {
+        self.1.write_backs.lock().unwrap().push((start, len));
+        self.0.start_write_back(start, len)
     }
 }
 

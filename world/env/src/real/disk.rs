@@ -4,6 +4,7 @@ use crate::disk::{Disk, DiskSpace, File, Open};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::Errno;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -117,6 +118,15 @@ impl File for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn start_write_back(&self, start: u64, len: u64) -> io::Result<()> {
+        let len = end_of(start, len)? - start;
+        // SAFETY: the descriptor is open as long as `self`; no memory is passed.
+        let done = unsafe {
+            libc::sync_file_range(self.file.as_raw_fd(), start as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE)
+        };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
