@@ -7,7 +7,7 @@
 //! | `I` | FID 16                       | inode                                              |
 //! | `P` | FID 16                       | orphan: no name left, was open                     |
 //! | `S` | `mdt`                        | state of the MDT as a whole                        |
-//! | `W` | FID 16                       | was open for writing: the size may be behind       |
+//! | `W` | FID 16                       | written or cut: file and objects may disagree      |
 //! | `X` | FID 16, name                 | extended attribute                                 |
 
 use types::fid::Fid;

@@ -23,6 +23,8 @@ impl InodeFlags {
     pub const HAS_DEFAULT_LAYOUT: InodeFlags = InodeFlags(8);
     /// It was opened for writing (or its layout asked for writing): objects may exist.
     pub const HAS_DATA: InodeFlags = InodeFlags(16);
+    /// It was given space that may lie beyond its end (FALLOC_FL_KEEP_SIZE): its objects may be longer than it is.
+    pub const HAS_RESERVE: InodeFlags = InodeFlags(32);
 
     /// Is the bit set?
     pub const fn has(self, bit: InodeFlags) -> bool {

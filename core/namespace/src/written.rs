@@ -3,7 +3,7 @@
 //! Nobody's permission is asked: whoever holds a file open for writing may write.
 
 use crate::context::Context;
-use crate::inode::Inode;
+use crate::inode::{Inode, InodeFlags};
 use crate::setattr::without_setid;
 use crate::view::View;
 use types::attr::FileType;
@@ -31,6 +31,9 @@ pub fn wrote(
 
     inode.attr.size = inode.attr.size.max(end);
     inode.attr.blocks = inode.attr.blocks.saturating_add_signed(blocks_delta);
+    if end == 0 && blocks_delta > 0 {
+        inode.flags = inode.flags.with(InodeFlags::HAS_RESERVE, true);
+    }
     finish(view, ctx, &mut inode, kill_suidgid);
     Ok(inode)
 }
@@ -55,16 +58,39 @@ pub fn append(
     Ok((offset, inode))
 }
 
-/// What the objects say about a file whose writer vanished: the size can only have grown behind our back.
+/// What the objects of a file say that nobody writes any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Settled {
+    /// Its writer vanished: its objects end at `size`, if anybody wrote so far.
+    Grown { size: u64, blocks: u64 },
+    /// Its objects were cut to its size.
+    Cut { blocks: u64 },
+}
+
+/// Brings size and blocks in line with the objects. A size only grows, and only where the length of objects speaks of
+/// written data.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file.
-pub fn settle(view: &mut impl View, ctx: &Context<'_>, fid: Fid, size: u64, blocks: u64) -> Result<Inode, Errno> {
-    let mut inode = regular(view, fid)?;
-    inode.attr.size = inode.attr.size.max(size.min(FILE_BYTES_MAX));
-    inode.attr.blocks = blocks;
-    inode.attr.version = ctx.version;
-    view.put_inode(&inode);
+pub fn settle(view: &mut impl View, ctx: &Context<'_>, fid: Fid, settled: Settled) -> Result<Inode, Errno> {
+    let before = regular(view, fid)?;
+    let mut inode = before.clone();
+    match settled {
+        Settled::Grown { size, blocks } => {
+            inode.attr.blocks = blocks;
+            if !inode.flags.has(InodeFlags::HAS_RESERVE) {
+                inode.attr.size = inode.attr.size.max(size.min(FILE_BYTES_MAX));
+            }
+        }
+        Settled::Cut { blocks } => {
+            inode.attr.blocks = blocks;
+            inode.flags = inode.flags.with(InodeFlags::HAS_RESERVE, false);
+        }
+    }
+    if inode != before {
+        inode.attr.version = ctx.version;
+        view.put_inode(&inode);
+    }
     Ok(inode)
 }
 

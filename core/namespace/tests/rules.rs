@@ -8,7 +8,8 @@ use namespace::create::{Made, New, create};
 use namespace::inode::{Inode, InodeFlags};
 use namespace::rename::{Flags, Place, Renamed, rename};
 use namespace::view::View;
-use namespace::{link, rmdir, setattr, unlink, written, xattr};
+use namespace::written::{self, Settled};
+use namespace::{link, rmdir, setattr, unlink, xattr};
 use types::attr::{Attr, FileType, SetAttr, SetTime};
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -397,8 +398,28 @@ fn sizes_belong_to_regular_files() {
     assert_eq!(written::append(&mut w.memory, &ctx, f, FILE_BYTES_MAX, false), Err(Errno::EFBIG));
     let inode = written::wrote(&mut w.memory, &ctx, f, 10, -100, false).unwrap();
     assert_eq!((inode.attr.size, inode.attr.blocks), (14, 0), "an earlier end shrinks nothing");
-    assert_eq!(written::settle(&mut w.memory, &ctx, f, 3, 8).unwrap().attr.size, 14);
-    assert_eq!(written::settle(&mut w.memory, &ctx, f, 30, 8).unwrap().attr.size, 30);
+    let mut settle = |settled| {
+        let inode = written::settle(&mut w.memory, &ctx, f, settled).unwrap();
+        (inode.attr.size, inode.attr.blocks)
+    };
+    assert_eq!(settle(Settled::Grown { size: 3, blocks: 8 }), (14, 8));
+    assert_eq!(settle(Settled::Grown { size: 30, blocks: 16 }), (30, 16));
+    assert_eq!(settle(Settled::Cut { blocks: 8 }), (30, 8));
+}
+
+#[test]
+fn space_beyond_the_end_of_a_file_is_not_taken_for_data() {
+    let mut w = World::new();
+    let f = w.file(ROOT, "f", 0o644);
+    let ctx = context(&w.who, 99);
+    written::wrote(&mut w.memory, &ctx, f, 10, 8, false).unwrap();
+    // FALLOC_FL_KEEP_SIZE: blocks came, the end did not move.
+    written::wrote(&mut w.memory, &ctx, f, 0, 2048, false).unwrap();
+    let mut settle = |settled| written::settle(&mut w.memory, &ctx, f, settled).unwrap().attr.size;
+    assert_eq!(settle(Settled::Grown { size: 1 << 20, blocks: 2056 }), 10);
+    // Once cut, the objects speak of data again.
+    assert_eq!(settle(Settled::Cut { blocks: 8 }), 10);
+    assert_eq!(settle(Settled::Grown { size: 20, blocks: 8 }), 20);
 }
 
 #[test]

@@ -101,7 +101,7 @@ operations! {
 
     0x0301 OST_READ "ost_read" Client reads   once     Op::Ost(OstOp::Read { .. }),
     0x0302 OST_WRITE "ost_write" Client changes replayed Op::Ost(OstOp::Write { .. }),
-    0x0303 OST_PUNCH "ost_punch" Client changes replayed Op::Ost(OstOp::Punch { .. }),
+    0x0303 OST_PUNCH "ost_punch" Both   changes replayed Op::Ost(OstOp::Punch { .. }),
     0x0304 OST_GETATTR "ost_getattr" Both   reads   once     Op::Ost(OstOp::Getattr { .. }),
     0x0305 OST_SEEK "ost_seek" Client reads   once     Op::Ost(OstOp::Seek { .. }),
     0x0306 OST_DESTROY "ost_destroy" Server changes once     Op::Ost(OstOp::Destroy { .. }),

@@ -21,7 +21,7 @@ use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::name::Name;
-use types::object::ObjectId;
+use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{TargetIndex, TargetKind};
 use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags};
@@ -42,6 +42,10 @@ impl ObjectTargets for NoOsts {
 
     fn getattr(&self, _: TargetIndex, _: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         Box::pin(async { Ok((0, 0)) })
+    }
+
+    fn cut(&self, _: TargetIndex, _: ObjectId, _: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>> {
+        Box::pin(async { Ok(0) })
     }
 
     fn destroy(&self, _: TargetIndex, _: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {

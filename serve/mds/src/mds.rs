@@ -13,6 +13,7 @@ use crate::settler::Unsettled;
 use crate::spaces::Spaces;
 use crate::tasks::{Stopper, Wake};
 use env::Env;
+use foldhash::HashSet;
 use layout::placement::Rotor;
 use namespace::context::Context;
 use parking_lot::Mutex;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use store::error::StoreError;
 use store::store::Store;
 use target::Target;
+use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -51,8 +53,16 @@ pub struct State {
     pub opens: Opens,
     /// New FIDs.
     pub fids: Fids,
+    /// Files whose objects are being cut: nobody may begin to write them.
+    pub cutting: HashSet<Fid>,
     /// Buffer for encoding records.
     pub scratch: Vec<u8>,
+}
+
+impl State {
+    pub(crate) fn new(fids: Fids) -> State {
+        State { opens: Opens::default(), fids, cutting: HashSet::default(), scratch: Vec::new() }
+    }
 }
 
 /// One metadata target in service.
@@ -70,6 +80,8 @@ pub struct Mds {
     pub(crate) spaces: Spaces,
     pub(crate) rotor: Mutex<Rotor>,
     pub(crate) unsettled: Mutex<Unsettled>,
+    /// Tells those who wait to write a file that it was cut.
+    pub(crate) cut_ended: Notify,
     /// Wakes the destroyer.
     pub(crate) destroy: Wake,
     /// Wakes the settler.
@@ -85,6 +97,8 @@ pub(crate) struct Call<'a> {
     pub(crate) credentials: &'a Credentials,
     /// Of the newest change of this request; 0 = none yet.
     pub(crate) transno: Transno,
+    /// The operation changed nothing, as this file is being cut: it must be tried again afterwards.
+    pub(crate) cutting: Option<Fid>,
 }
 
 impl Call<'_> {
@@ -134,6 +148,7 @@ impl Mds {
         let Parts { name, cluster, boot, store, env, targets, settings } = parts;
         let recovered = crate::recovery::recover(&store, &env, name, boot)?;
         store.commit().await?;
+        let unsettled = Unsettled::after_start(recovered.marked, env.clock.now(), settings.clients_return);
         let mds = Arc::new(Mds {
             name,
             cluster,
@@ -141,12 +156,13 @@ impl Mds {
             store,
             targets,
             settings,
-            state: Mutex::new(State { opens: Opens::default(), fids: recovered.fids, scratch: Vec::new() }),
+            state: Mutex::new(State::new(recovered.fids)),
             flocks: Mutex::new(Flocks::default()),
             replies: Mutex::default(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),
-            unsettled: Mutex::new(recovered.unsettled),
+            unsettled: Mutex::new(unsettled),
+            cut_ended: Notify::new(),
             destroy: Wake::default(),
             settle: Wake::default(),
             look: Wake::default(),
@@ -197,7 +213,7 @@ impl Mds {
     pub(crate) fn read<R>(&self, f: impl FnOnce(&Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
         let tx = self.store.begin();
         let mut state = self.state.lock();
-        let records = Records { tx, state: &mut state, boot: self.boot, logged: false };
+        let records = Records::new(tx, &mut state, self.boot);
         let result = f(&records);
         records.finish();
         result
@@ -209,7 +225,8 @@ impl Mds {
         call: &mut Call<'_>,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let (result, transno) = self.transact(call.credentials, f);
+        let (result, transno, cutting) = self.apply(call.credentials, f);
+        call.cutting = cutting;
         call.transno = call.transno.max(transno);
         result
     }
@@ -220,18 +237,44 @@ impl Mds {
         credentials: &Credentials,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> (Result<R, Errno>, Transno) {
+        let (result, transno, _) = self.apply(credentials, f);
+        (result, transno)
+    }
+
+    /// What `f` answered, the transno (0 if it changed nothing), and the file whose cut was in its way.
+    fn apply<R>(
+        &self,
+        credentials: &Credentials,
+        f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
+    ) -> (Result<R, Errno>, Transno, Option<Fid>) {
         let tx = self.store.begin();
         let mut state = self.state.lock();
         // Within the lock, so that times never run against the order of changes.
         let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
-        let mut records = Records { tx, state: &mut state, boot: self.boot, logged: false };
+        let mut records = Records::new(tx, &mut state, self.boot);
         let result = f(&mut records, &ctx);
+        let cutting = records.cutting;
         let (transno, logged) = records.finish();
         drop(state);
         if logged {
             self.destroy.wake();
         }
-        (result, transno)
+        (result, transno, cutting)
+    }
+
+    /// Runs an operation that writes a file, again whenever it met a cut of that file.
+    pub(crate) async fn between_cuts<R>(
+        &self,
+        call: &mut Call<'_>,
+        mut op: impl FnMut(&mut Call<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        loop {
+            let result = op(call);
+            match call.cutting.take() {
+                Some(fid) => self.cut_ended(fid).await,
+                None => return result,
+            }
+        }
     }
 }
 

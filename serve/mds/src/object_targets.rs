@@ -6,8 +6,9 @@ use rpc::error::RpcError;
 use std::collections::BTreeMap;
 use stubs::osc::Osc;
 use types::attr::Statfs;
-use types::object::ObjectId;
+use types::object::{ObjectId, ObjectOffset};
 use types::target::TargetIndex;
+use wire::ost::PunchKind;
 
 /// The OSTs of the file system. They come and go; an index that is not known answers [`RpcError`].
 pub trait ObjectTargets: Send + Sync + 'static {
@@ -17,6 +18,8 @@ pub trait ObjectTargets: Send + Sync + 'static {
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>>;
     /// Size in bytes and 512-byte blocks; zeros for an object that was never written.
     fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>>;
+    /// Cuts an object to `at` bytes at most, durably; answers its 512-byte blocks.
+    fn cut(&self, ost: TargetIndex, object: ObjectId, at: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>>;
     /// Removes objects; absent ones are no error. Durable when it answers.
     fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>>;
 }
@@ -56,6 +59,16 @@ impl ObjectTargets for OscSet {
     fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         let osc = self.get(ost);
         Box::pin(async move { osc?.getattr(object).await })
+    }
+
+    fn cut(&self, ost: TargetIndex, object: ObjectId, at: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>> {
+        let osc = self.get(ost);
+        Box::pin(async move {
+            let osc = osc?;
+            osc.punch(object, at, at, PunchKind::Truncate).await?;
+            osc.sync(vec![object]).await?;
+            osc.getattr(object).await.map(|(_, blocks)| blocks)
+        })
     }
 
     fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>> {

@@ -132,6 +132,11 @@ impl Opens {
         writing.map(|inode| inode.unsettled = true).is_some()
     }
 
+    /// Has somebody it open for writing?
+    pub fn is_written(&self, fid: Fid) -> bool {
+        self.inodes.get(&fid).is_some_and(|inode| inode.writers > 0)
+    }
+
     /// Handles in all.
     pub fn count(&self) -> usize {
         self.handles.len()

@@ -27,11 +27,12 @@ impl Mds {
             MdsOp::GetParent { fid } => self.get_parent(fid),
             MdsOp::Getattr { fid } => self.getattr(fid),
             MdsOp::GetattrMany { fids } => self.getattr_many(&fids),
-            MdsOp::Setattr { fid, set } => self.setattr(call, fid, &set),
+            MdsOp::Setattr { fid, set } => self.between_cuts(call, |call| self.setattr(call, fid, &set)).await,
             MdsOp::Create { parent, name, kind, mode, umask, exclusive } => {
-                self.create(call, parent, &name, &kind, mode, umask, exclusive)
+                let create = |call: &mut Call<'_>| self.create(call, parent, &name, &kind, mode, umask, exclusive);
+                self.between_cuts(call, create).await
             }
-            MdsOp::Open { fid, flags } => self.open(call, fid, flags),
+            MdsOp::Open { fid, flags } => self.between_cuts(call, |call| self.open(call, fid, flags)).await,
             MdsOp::Close { fid, handle } => self.close(call, fid, handle),
             MdsOp::Unlink { parent, name } => self.unlink(call, parent, &name),
             MdsOp::Rmdir { parent, name } => self.rmdir(call, parent, &name),

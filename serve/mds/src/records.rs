@@ -6,6 +6,7 @@
 use crate::mds::State;
 use crate::tail::{self, damaged};
 use disk::inode::{InodeRecord, ItemTag};
+use disk::mark::Mark;
 use disk::{destroy_log, dirent, inode, key, mark, xattr};
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{EachEntry, EachName, View};
@@ -27,9 +28,16 @@ pub struct Records<'a> {
     pub boot: u64,
     /// A destroy log was written: wake the destroyer.
     pub logged: bool,
+    /// A file that must not be written now, as its objects are being cut.
+    pub cutting: Option<Fid>,
 }
 
-impl Records<'_> {
+impl<'a> Records<'a> {
+    /// A view of the records within a transaction.
+    pub fn new(tx: Tx<'a>, state: &'a mut State, boot: u64) -> Records<'a> {
+        Records { tx, state, boot, logged: false, cutting: None }
+    }
+
     /// Ends the transaction: its transno (0 if it changed nothing), and whether a destroy log was written.
     pub fn finish(self) -> (Transno, bool) {
         (self.tx.finish(), self.logged)
@@ -55,9 +63,27 @@ impl Records<'_> {
         self.inode(fid)?.ok_or(Errno::ENOENT)
     }
 
-    /// Marks the inode as written to, so that its size is asked for after a crash.
-    pub fn mark_writer(&mut self, fid: Fid) {
-        self.tx.put(&key::writer(fid), &mark::encode(self.boot));
+    /// May somebody begin to write a file, or change its size? Ask before anything is changed.
+    ///
+    /// # Errors
+    /// EBUSY while its objects are being cut; the operation is run again when that is over.
+    pub fn may_write(&mut self, fid: Fid) -> Result<(), Errno> {
+        if self.state.cutting.contains(&fid) {
+            self.cutting = Some(fid);
+            return Err(Errno::EBUSY);
+        }
+        Ok(())
+    }
+
+    /// Marks the inode as written to, so that its size is settled after a crash; `cut`: its objects must be cut first.
+    pub fn mark_writer(&mut self, fid: Fid, cut: bool) {
+        self.tx.put(&key::writer(fid), &mark::encode(Mark { boot: self.boot, cut }));
+    }
+
+    /// Does a writer mark say that the objects must be cut? A damaged one (told to people) does not: nothing is lost.
+    pub fn marked_cut(&self, fid: Fid) -> bool {
+        let decode = |bytes: &[u8]| mark::decode(bytes).map_err(|e| damaged(fid, &e));
+        matches!(self.tx.get(&key::writer(fid), decode), Ok(Some(Ok(Mark { cut: true, .. }))))
     }
 
     /// All writers closed in order.
@@ -182,7 +208,7 @@ impl View for Records<'_> {
     fn last_name_gone(&mut self, inode: &Inode) {
         if self.state.opens.orphan(inode.fid()) {
             self.put_inode(inode);
-            self.tx.put(&key::orphan(inode.fid()), &mark::encode(self.boot));
+            self.tx.put(&key::orphan(inode.fid()), &mark::encode(Mark { boot: self.boot, cut: false }));
         } else {
             self.destroy(inode);
         }

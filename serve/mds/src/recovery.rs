@@ -2,14 +2,12 @@
 //!
 //! - FIDs: the next range of sequences is recorded; the caller commits before any of them is handed out.
 //! - Orphans: nobody has anything open at a target that just started, so they are destroyed.
-//! - Writer marks: sizes of those files may be behind their objects; the settler asks the OSTs.
+//! - Writer marks: those files and their objects may disagree; the settler sees to it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
 use crate::fids::{Fids, RANGE};
 use crate::mds::{StartError, State};
-use crate::opens::Opens;
 use crate::records::Records;
-use crate::settler::Unsettled;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mdt_state::{self, MdtState};
 use env::Env;
@@ -24,7 +22,8 @@ use types::target::TargetName;
 /// What the new life starts with.
 pub(crate) struct Recovered {
     pub(crate) fids: Fids,
-    pub(crate) unsettled: Unsettled,
+    /// Files with a writer mark, and whether it says that their objects must be cut.
+    pub(crate) marked: Vec<(Fid, bool)>,
 }
 
 /// Reads and repairs, in one transaction. The caller commits.
@@ -37,12 +36,12 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
         return Err(StartError::FidsUsedUp { target: name });
     }
     let orphans = marked(&tx, Tag::Orphan)?;
-    let unsettled = marked(&tx, Tag::Writer)?;
+    let writers = marked(&tx, Tag::Writer)?;
 
     let credentials = Credentials::root();
     let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
-    let mut state = State { opens: Opens::default(), fids: Fids::new(next), scratch: Vec::new() };
-    let mut records = Records { tx, state: &mut state, boot, logged: false };
+    let mut state = State::new(Fids::new(next));
+    let mut records = Records::new(tx, &mut state, boot);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
     for fid in &orphans {
         match records.inode(*fid) {
@@ -55,11 +54,12 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
     if name.index.0 == 0 && matches!(records.inode(Fid::ROOT), Ok(None)) {
         records.put_inode(&namespace::create::root(&ctx));
     }
+    let marked: Vec<_> = writers.into_iter().map(|fid| (fid, records.marked_cut(fid))).collect();
     records.finish();
-    if !orphans.is_empty() || !unsettled.is_empty() {
-        tracing::info!(target = %name, orphans = orphans.len(), unsettled = unsettled.len(), "recovered");
+    if !orphans.is_empty() || !marked.is_empty() {
+        tracing::info!(target = %name, orphans = orphans.len(), unsettled = marked.len(), "recovered");
     }
-    Ok(Recovered { fids: state.fids, unsettled: unsettled.into_iter().map(|fid| (fid, 1)).collect() })
+    Ok(Recovered { fids: state.fids, marked })
 }
 
 fn marked(tx: &store::tx::Tx<'_>, tag: Tag) -> Result<Vec<Fid>, StartError> {

@@ -86,7 +86,7 @@ impl Mds {
     /// Serves one request of a client.
     pub async fn serve(&self, export: &Export, request: Request) -> Reply {
         let Request { xid, credentials, ops, .. } = request;
-        let mut call = Call { export, credentials: &credentials, transno: Transno(0) };
+        let mut call = Call { export, credentials: &credentials, transno: Transno(0), cutting: None };
         let mut results = Vec::with_capacity(ops.len());
         let mut found = Found::new();
         let mut failed = false;

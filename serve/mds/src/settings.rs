@@ -3,6 +3,7 @@
 use layout::layout::Layout;
 use layout::stripe_spec::{Defaults, plain};
 use std::time::Duration;
+use types::limits::LEASE;
 
 /// Settings of one MDT.
 #[derive(Clone, Debug)]
@@ -19,6 +20,10 @@ pub struct MdsSettings {
     pub retry_min: Duration,
     /// Longest wait.
     pub retry_max: Duration,
+    /// After a file was cut, the MDT makes sure of its objects so much later: when OSTs have synced them on their own.
+    pub cut_after: Duration,
+    /// Time in which living clients come back after the MDT started: until then nothing of theirs is cut.
+    pub clients_return: Duration,
 }
 
 impl Default for MdsSettings {
@@ -31,6 +36,8 @@ impl Default for MdsSettings {
             answer_max: Duration::from_secs(10),
             retry_min: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
+            cut_after: Duration::from_secs(10),
+            clients_return: LEASE,
         }
     }
 }
@@ -43,6 +50,8 @@ impl MdsSettings {
             answer_max: Duration::from_millis(100),
             retry_min: Duration::from_millis(2),
             retry_max: Duration::from_millis(20),
+            cut_after: Duration::from_millis(10),
+            clients_return: Duration::from_millis(50),
             ..MdsSettings::default()
         }
     }

@@ -1,41 +1,110 @@
-//! Settles sizes of files whose writer vanished (its client died, or the MDT was started anew).
+//! Brings files and their objects in line where they may disagree.
 //!
-//! A writer reports sizes after its data went to objects, so at its death the recorded size may be behind. The OSTs are
-//! asked once; size = max(recorded, objects). If the inode changed meanwhile the answer is stale, and they are asked
-//! again. The writer mark goes with the settled size, in one transaction.
+//! A writer reports sizes after its data went to objects, so when it vanishes (its client died, or the MDT was started
+//! anew) the recorded size may be behind: the OSTs are asked, size = max(recorded, objects). Whoever cuts a file cuts
+//! the record first, then the objects; so after a cut the objects may be ahead: they are cut to the recorded size,
+//! durably, by the MDT itself, and nothing ever grows by them. Writer marks say which files to look at and whether they
+//! were cut; a mark goes with what was settled, in one transaction. If the inode changed meanwhile the answer is stale.
+//!
+//! Nobody may begin to write a file while its objects are being cut ([`State::cutting`](crate::mds::State)), and none
+//! is cut while somebody has it open for writing: then its last close comes back to it.
 
 use crate::mds::Mds;
+use crate::records::Records;
 use crate::tail;
 use crate::tasks::{Backoff, Stop};
 use disk::inode::ItemTag;
+use env::clock::Monotonic;
 use foldhash::{HashMap, HashMapExt};
 use futures_util::StreamExt;
 use futures_util::stream;
-use layout::size::file_size;
+use layout::layout::Layout;
+use layout::size::{cuts, file_size};
+use namespace::inode::Inode;
 use namespace::view::View;
-use namespace::written;
+use namespace::written::{self, Settled};
+use rpc::error::RpcError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use types::attr::FileType;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::object::{FileOffset, ObjectId};
 
 /// Files that are asked about at once.
 const FILES: usize = 32;
 /// Questions about one file under way at once.
 const QUESTIONS: usize = 64;
 
-/// Files to settle, and how often each was added: an answer that was asked for before the last time is stale. A file
-/// stays here until it is settled. Bounded by the writer marks.
-pub type Unsettled = BTreeMap<Fid, u64>;
+/// A file to settle.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// How often it was added: an answer that was asked for before the last time is stale.
+    times: u64,
+    /// Not before.
+    due: Monotonic,
+}
+
+/// Files to settle. A file stays here until it is settled, or written anew. Bounded by the writer marks.
+#[derive(Debug, Default)]
+pub struct Unsettled(BTreeMap<Fid, Doubt>);
+
+impl Unsettled {
+    /// What a started MDT finds marked. Cuts wait until living clients have opened again what they are writing.
+    pub fn after_start(marked: Vec<(Fid, bool)>, now: Monotonic, clients_return: Duration) -> Unsettled {
+        let doubt = |cut| Doubt { times: 1, due: if cut { now + clients_return } else { now } };
+        Unsettled(marked.into_iter().map(|(fid, cut)| (fid, doubt(cut))).collect())
+    }
+
+    /// Is the file here, and so marked?
+    pub fn has(&self, fid: Fid) -> bool {
+        self.0.contains_key(&fid)
+    }
+
+    fn add(&mut self, fid: Fid, due: Monotonic) {
+        let doubt = self.0.entry(fid).or_insert(Doubt { times: 0, due });
+        *doubt = Doubt { times: doubt.times + 1, due: doubt.due.min(due) };
+    }
+
+    fn is_current(&self, fid: Fid, times: u64) -> bool {
+        self.0.get(&fid).is_some_and(|doubt| doubt.times == times)
+    }
+
+    /// What is due, and when the next ones are.
+    fn due(&self, now: Monotonic) -> (Vec<(Fid, u64)>, Option<Monotonic>) {
+        let due = self.0.iter().filter(|(_, d)| d.due <= now).map(|(fid, d)| (*fid, d.times)).collect();
+        (due, self.0.values().map(|d| d.due).filter(|due| *due > now).min())
+    }
+}
+
+/// A file is being cut; ends when dropped.
+struct Cutting<'a> {
+    mds: &'a Mds,
+    fid: Fid,
+}
+
+impl Drop for Cutting<'_> {
+    fn drop(&mut self) {
+        self.mds.state.lock().cutting.remove(&self.fid);
+        self.mds.cut_ended.notify_waiters();
+    }
+}
+
+/// A file that nobody writes, as found.
+struct Look<'a> {
+    inode: Option<Inode>,
+    /// Its objects must be cut: nobody begins to write it now.
+    cutting: Option<Cutting<'a>>,
+}
 
 impl Mds {
     pub(crate) async fn settle_sizes(self: Arc<Mds>, mut stop: Stop) {
         let this = &self;
         let mut backoff = Backoff::new(self.settings.retry_min, self.settings.retry_max);
         loop {
-            let todo: Vec<(Fid, u64)> = self.unsettled.lock().iter().map(|(fid, times)| (*fid, *times)).collect();
+            let (todo, next_due) = self.unsettled.lock().due(self.env.clock.now());
             let mut settled = stream::iter(todo)
                 .map(|(fid, times)| async move { (fid, this.settle_one(fid, times).await) })
                 .buffer_unordered(FILES);
@@ -55,75 +124,138 @@ impl Mds {
                 }
             }
             drop(settled);
-            let wait = if left {
+            let retry = if left {
                 Some(backoff.failed())
             } else {
                 backoff.succeeded();
                 None
             };
+            let next_due = next_due.map(|due| due.saturating_sub(self.env.clock.now()));
+            let wait = retry.into_iter().chain(next_due).min();
             if !self.settle.wait(&self.env, wait, &mut stop).await {
                 return;
             }
         }
     }
 
-    /// A writer of `fid` vanished.
-    pub(crate) fn unsettle(&self, fid: Fid) {
-        *self.unsettled.lock().entry(fid).or_default() += 1;
+    /// A file and its objects may disagree: look at it, but not sooner than `after` from now.
+    pub(crate) fn unsettle(&self, fid: Fid, after: Duration) {
+        self.unsettled.lock().add(fid, self.env.clock.now() + after);
         self.settle.wake();
     }
 
+    /// Waits until nobody cuts the file.
+    pub(crate) async fn cut_ended(&self, fid: Fid) {
+        loop {
+            let ended = self.cut_ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if !self.state.lock().cutting.contains(&fid) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     async fn settle_one(&self, fid: Fid, times: u64) -> Result<(), Errno> {
-        let inode = self.read(|records| records.inode(fid))?;
-        let sizes = match inode.as_ref().filter(|inode| inode.file_type() == FileType::Regular) {
-            Some(inode) => match tail::layout(fid, &inode.tail, ItemTag::Layout)? {
-                Some(layout) => Some(self.ask_sizes(fid, &layout).await?),
-                None => None,
-            },
+        let Some(Look { inode, cutting }) = self.look_at(fid)? else { return Ok(()) };
+        let layout = match inode.as_ref().filter(|inode| inode.file_type() == FileType::Regular) {
+            Some(inode) => tail::layout(fid, &inode.tail, ItemTag::Layout)?.map(|layout| (inode.attr.size, layout)),
             None => None,
+        };
+        let settled = match (layout, &cutting) {
+            (None, _) => None,
+            (Some((size, layout)), Some(_)) => Some(self.cut_objects(fid, &layout, size).await?),
+            (Some((_, layout)), None) => Some(self.ask_sizes(fid, &layout).await?),
         };
         self.store.admit_release().await?;
         let credentials = Credentials::root();
         let (result, _) = self.transact(&credentials, |records, ctx| {
             if records.state.opens.unsettle(fid) {
-                // Another one writes now: after its close the OSTs are asked again; the mark stays.
-                self.unsettled.lock().remove(&fid);
+                self.unsettled.lock().0.remove(&fid);
                 return Ok(());
             }
-            if self.unsettled.lock().get(&fid) != Some(&times) {
+            if !self.unsettled.lock().is_current(fid, times) {
                 return Err(Errno::EAGAIN);
             }
             let now = records.inode(fid)?;
-            if let (Some(inode), Some(_)) = (&inode, &now)
-                && now.as_ref() != Some(inode)
+            if let (Some(before), Some(now)) = (&inode, &now)
+                && before != now
             {
                 return Err(Errno::EAGAIN);
             }
-            if let (Some((size, blocks)), Some(_)) = (sizes, now) {
-                written::settle(records, ctx, fid, size, blocks)?;
+            if let (Some(settled), Some(_)) = (settled, now) {
+                written::settle(records, ctx, fid, settled)?;
             }
             records.unmark_writer(fid);
-            self.unsettled.lock().remove(&fid);
+            self.unsettled.lock().0.remove(&fid);
             Ok(())
         });
         result
     }
 
-    /// Size in bytes and blocks of 512, as the objects have it.
-    async fn ask_sizes(&self, fid: Fid, layout: &layout::layout::Layout) -> Result<(u64, u64), Errno> {
+    /// Looks, and if the objects must be cut, begins. `None`: somebody writes the file; the last close comes back to it.
+    fn look_at(&self, fid: Fid) -> Result<Option<Look<'_>>, Errno> {
+        let credentials = Credentials::root();
+        let (look, _) = self.transact(&credentials, |records, _| {
+            if records.state.opens.unsettle(fid) {
+                self.unsettled.lock().0.remove(&fid);
+                return Ok(None);
+            }
+            let inode = records.inode(fid)?;
+            let cut = inode.is_some() && records.marked_cut(fid);
+            if cut {
+                records.state.cutting.insert(fid);
+            }
+            Ok(Some((inode, cut)))
+        });
+        Ok(look?.map(|(inode, cut)| Look { inode, cutting: cut.then(|| Cutting { mds: self, fid }) }))
+    }
+
+    /// Cuts the objects to the file's size.
+    async fn cut_objects(&self, fid: Fid, layout: &Layout, size: u64) -> Result<Settled, Errno> {
+        let cut: HashMap<ObjectId, _> = cuts(layout, fid, FileOffset(size)).map(|cut| (cut.object, cut.at)).collect();
         let mut answers = stream::iter(layout.objects(fid))
             .map(|(ost, object)| {
-                let answer = self.within(ost, self.targets.getattr(ost, object));
-                async move { (object, answer.await) }
+                let at = cut.get(&object).copied();
+                self.within(ost, async move {
+                    match at {
+                        Some(at) => self.targets.cut(ost, object, at).await,
+                        None => self.targets.getattr(ost, object).await.map(|(_, blocks)| blocks),
+                    }
+                })
             })
             .buffer_unordered(QUESTIONS);
-        let (mut sizes, mut blocks_sum) = (HashMap::new(), 0u64);
-        while let Some((object, answer)) = answers.next().await {
-            let (size, blocks) = answer.map_err(|e| e.errno())?;
-            blocks_sum = blocks_sum.saturating_add(blocks);
+        let mut sum = 0u64;
+        while let Some(blocks) = answers.next().await {
+            sum = sum.saturating_add(blocks.map_err(|e| e.errno())?);
+        }
+        Ok(Settled::Cut { blocks: sum })
+    }
+
+    /// Size in bytes and blocks of 512, as the objects have it.
+    async fn ask_sizes(&self, fid: Fid, layout: &Layout) -> Result<Settled, Errno> {
+        let mut answers = stream::iter(layout.objects(fid))
+            .map(|(ost, object)| async move {
+                let (size, blocks) = self.within(ost, self.targets.getattr(ost, object)).await?;
+                Ok::<_, RpcError>((object, size, blocks))
+            })
+            .buffer_unordered(QUESTIONS);
+        let (mut sizes, mut sum) = (HashMap::new(), 0u64);
+        while let Some(answer) = answers.next().await {
+            let (object, size, blocks) = answer.map_err(|e| e.errno())?;
+            sum = sum.saturating_add(blocks);
             sizes.insert(object, size);
         }
         let size = file_size(layout, fid, |_, object| sizes.get(&object).copied().unwrap_or(0));
-        Ok((size, blocks_sum))
+        Ok(Settled::Grown { size, blocks: sum })
+    }
+
+    /// The file was cut: its mark stays until its objects are cut for certain.
+    pub(crate) fn doubt_tail(&self, records: &mut Records<'_>, fid: Fid) {
+        records.mark_writer(fid, true);
+        if !records.state.opens.is_written(fid) {
+            self.unsettle(fid, self.settings.cut_after);
+        }
     }
 }

@@ -7,8 +7,10 @@ use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::object::ObjectId;
 use types::session::ClientUuid;
-use wire::mds::{CreateKind, MdsOp, MdsReply};
+use types::target::TargetIndex;
+use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags};
 
 const OTHER: ClientUuid = ClientUuid(2);
 
@@ -184,16 +186,124 @@ fn sizes_are_settled_after_a_crash_and_never_shrink() {
     assert_eq!(rig.getattr(grown).unwrap().size, 5000);
 }
 
+fn cut(rig: &Rig, file: Fid, size: u64) {
+    rig.setattr(file, SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
+}
+
+/// A file of 5,000 bytes whose one object has as many.
+fn written(rig: &Rig) -> (Fid, (TargetIndex, ObjectId)) {
+    let file = rig.file("f");
+    let object = rig.objects(file)[0];
+    let handle = rig.open(CLIENT, file, true);
+    rig.osts.objects.lock().insert(object, (5000, 16));
+    rig.one(MdsOp::Wrote { fid: file, end: 5000, blocks_delta: 16, kill_suidgid: false }).unwrap();
+    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    (file, object)
+}
+
+fn object_size(rig: &Rig, object: (TargetIndex, ObjectId)) -> u64 {
+    rig.osts.objects.lock()[&object].0
+}
+
+fn marks(rig: &Rig) -> usize {
+    wait(rig.store.commit()).unwrap();
+    rig.engine.snapshot().iter().filter(|(key, _)| key[0] == b'W').count()
+}
+
+#[test]
+fn a_cut_that_no_object_saw_is_made_good_after_a_crash() {
+    let rig = Rig::new();
+    let (file, object) = written(&rig);
+    rig.open(CLIENT, file, true);
+    cut(&rig, file, 100);
+    rig.one(MdsOp::Sync).unwrap();
+    let rig = rig.crash();
+    until("object cut", || object_size(&rig, object) == 100);
+    until("settled", || marks(&rig) == 0);
+    let attr = rig.getattr(file).unwrap();
+    assert_eq!((attr.size, attr.blocks), (100, 1), "what was cut away does not come back");
+}
+
+#[test]
+fn a_cut_without_an_open_file_is_made_good_though_its_client_died() {
+    let rig = Rig::new();
+    let (file, object) = written(&rig);
+    rig.osts.away.lock().insert(object.0);
+    cut(&rig, file, 100);
+    rig.gone(CLIENT);
+    assert_eq!(marks(&rig), 1);
+    rig.osts.away.lock().clear();
+    until("object cut", || object_size(&rig, object) == 100);
+    until("settled", || marks(&rig) == 0);
+}
+
+#[test]
+fn a_cut_file_keeps_its_mark_at_the_close_until_its_objects_are_cut() {
+    let rig = Rig::new();
+    let (file, object) = written(&rig);
+    let handle = rig.open(CLIENT, file, true);
+    cut(&rig, file, 0);
+    rig.osts.away.lock().insert(object.0);
+    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    assert_eq!(marks(&rig), 1);
+    // Somebody writes it meanwhile: nothing is cut under the hands of a writer.
+    let handle = rig.open(OTHER, file, true);
+    rig.osts.away.lock().clear();
+    rig.osts.objects.lock().insert(object, (7000, 16));
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    assert_eq!(object_size(&rig, object), 7000);
+    let wrote = MdsOp::Wrote { fid: file, end: 6000, blocks_delta: 0, kill_suidgid: false };
+    rig.one(wrote).unwrap();
+    rig.one_as(OTHER, &Credentials::root(), MdsOp::Close { fid: file, handle }).unwrap();
+    until("object cut", || object_size(&rig, object) == 6000);
+    until("settled", || marks(&rig) == 0);
+    assert_eq!(rig.getattr(file).unwrap().size, 6000);
+}
+
+#[test]
+fn nobody_begins_to_write_while_a_file_is_cut() {
+    let rig = Rig::new();
+    let (file, object) = written(&rig);
+    rig.osts.silent.lock().insert(object.0);
+    cut(&rig, file, 100);
+    // The OST never answers: the attempt ends after `answer_max`, and writers get their turn between attempts.
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    let flags = OpenFlags { read: true, write: true, exec: false };
+    let opening = rig.send(OTHER, &Credentials::root(), vec![MdsOp::Open { fid: file, flags }]);
+    let reader = rig.open(CLIENT, file, false);
+    rig.one(MdsOp::Close { fid: file, handle: reader }).unwrap();
+    let start = std::time::Instant::now();
+    assert!(wait(opening).results[0].is_ok());
+    assert!(start.elapsed() >= std::time::Duration::from_millis(20), "it had to wait: {:?}", start.elapsed());
+    assert_eq!(marks(&rig), 1);
+}
+
+#[test]
+fn after_a_start_cuts_wait_for_clients_that_come_back() {
+    let rig = Rig::new();
+    let (file, object) = written(&rig);
+    rig.open(CLIENT, file, true);
+    cut(&rig, file, 0);
+    rig.one(MdsOp::Sync).unwrap();
+    let rig = rig.crash();
+    // The client has written on while the MDT was away; now it opens again, and reports.
+    let handle = rig.open(CLIENT, file, true);
+    rig.osts.objects.lock().insert(object, (9000, 24));
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(object_size(&rig, object), 9000);
+    rig.one(MdsOp::Wrote { fid: file, end: 9000, blocks_delta: 24, kill_suidgid: false }).unwrap();
+    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    until("settled", || marks(&rig) == 0);
+    assert_eq!((rig.getattr(file).unwrap().size, object_size(&rig, object)), (9000, 9000));
+}
+
 #[test]
 fn an_orderly_close_leaves_no_mark() {
     let rig = Rig::new();
     let file = rig.file("f");
     let handle = rig.open(CLIENT, file, true);
-    wait(rig.store.commit()).unwrap();
-    let marks = |rig: &Rig| rig.engine.snapshot().iter().filter(|(key, _)| key[0] == b'W').count();
     assert_eq!(marks(&rig), 1);
     rig.one(MdsOp::Close { fid: file, handle }).unwrap();
-    wait(rig.store.commit()).unwrap();
     assert_eq!(marks(&rig), 0);
 }
 

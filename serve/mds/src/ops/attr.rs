@@ -6,6 +6,7 @@ use crate::mds::{Call, Mds};
 use crate::tail;
 use bytes::Bytes;
 use disk::inode::ItemTag;
+use namespace::inode::InodeFlags;
 use namespace::setattr;
 use types::attr::{FileType, SetAttr};
 use types::errno::Errno;
@@ -37,11 +38,19 @@ impl Mds {
     pub(super) fn setattr(&self, call: &mut Call<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         self.change(call, |records, ctx| {
-            let mut inode = setattr::setattr(records, ctx, fid, set)?;
-            if set.size.is_some() {
-                // The client cuts or grows objects now.
-                records.note_data(&mut inode);
-            }
+            let inode = match set.size {
+                None => setattr::setattr(records, ctx, fid, set)?,
+                Some(size) => {
+                    records.may_write(fid)?;
+                    let before = records.existing(fid)?;
+                    let inode = setattr::setattr(records, ctx, fid, set)?;
+                    if size < before.attr.size && before.flags.has(InodeFlags::HAS_DATA) {
+                        // The client cuts the objects now; whether it can do that is not certain.
+                        self.doubt_tail(records, fid);
+                    }
+                    inode
+                }
+            };
             Ok(MdsReply::Entry(entry(&inode)))
         })
     }

@@ -101,9 +101,15 @@ impl Mds {
             _ => None,
         };
         let write = flags.write && inode.file_type() == FileType::Regular;
+        if write {
+            records.may_write(fid)?;
+        }
         let (handle, first_writer) = records.state.opens.open(client, fid, write);
         if first_writer {
-            records.mark_writer(fid);
+            // A mark that is there already may say more.
+            if !self.unsettled.lock().has(fid) {
+                records.mark_writer(fid, false);
+            }
             records.note_data(&mut inode);
         }
         Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })

@@ -5,6 +5,7 @@ use crate::opens::Closed;
 use crate::records::Records;
 use disk::key;
 use namespace::view::View;
+use std::time::Duration;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -26,12 +27,11 @@ impl Mds {
 
     pub(super) fn close(&self, call: &mut Call<'_>, fid: Fid, handle: OpenHandle) -> Result<MdsReply, Errno> {
         let client = call.client();
-        let closed = self.change(call, |records, _| {
+        self.change(call, |records, _| {
             let closed = records.state.opens.close(client, fid, handle)?;
             self.finish(records, closed);
-            Ok(closed)
+            Ok(())
         })?;
-        self.after_close(closed);
         Ok(MdsReply::Done)
     }
 
@@ -42,18 +42,11 @@ impl Mds {
             let (closed, _) = self.transact(&credentials, |records, _| {
                 let closed = records.state.opens.forget_one(client);
                 closed.into_iter().for_each(|closed| self.finish(records, closed));
-                Ok(closed)
+                Ok(closed.is_some())
             });
-            match closed {
-                Ok(Some(closed)) => self.after_close(closed),
-                Ok(None) | Err(_) => return,
+            if !matches!(closed, Ok(true)) {
+                return;
             }
-        }
-    }
-
-    fn after_close(&self, closed: Closed) {
-        if closed.settle && !closed.destroy {
-            self.unsettle(closed.fid);
         }
     }
 
@@ -66,8 +59,13 @@ impl Mds {
                 Err(errno) => tracing::error!(fid = %closed.fid, %errno, "orphan stays behind"),
             }
             records.tx.delete(&key::orphan(closed.fid));
-        } else if closed.unmark && !self.unsettled.lock().contains_key(&closed.fid) {
-            records.unmark_writer(closed.fid);
+        } else if closed.settle {
+            self.unsettle(closed.fid, Duration::ZERO);
+        } else if closed.unmark && !self.unsettled.lock().has(closed.fid) {
+            match records.marked_cut(closed.fid) {
+                true => self.unsettle(closed.fid, self.settings.cut_after),
+                false => records.unmark_writer(closed.fid),
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
-use types::object::ObjectId;
+use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Transno, Xid};
 use types::target::{TargetIndex, TargetName};
 use wire::mds::{CreateKind, Entry, MdsOp, MdsReply, OpenFlags};
@@ -68,6 +68,18 @@ impl ObjectTargets for FakeOsts {
     fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>> {
         let size = self.objects.lock().get(&(ost, object)).copied().unwrap_or_default();
         let answer = self.there(ost).map(|()| size);
+        self.answer(ost, answer)
+    }
+
+    fn cut(&self, ost: TargetIndex, object: ObjectId, at: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>> {
+        let answer = self.there(ost).map(|()| {
+            let mut objects = self.objects.lock();
+            let Some((size, blocks)) = objects.get_mut(&(ost, object)) else { return 0 };
+            if *size > at.0 {
+                (*size, *blocks) = (at.0, at.0.div_ceil(512));
+            }
+            *blocks
+        });
         self.answer(ost, answer)
     }
 
