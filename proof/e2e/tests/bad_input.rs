@@ -151,7 +151,7 @@ fn garbage_on_the_port_harms_nobody() {
     for len in [1_usize, 100, 5_000, 1_000_000] {
         let mut stream = std::net::TcpStream::connect(&listen).expect("connects");
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a time limit");
-        let garbage: Vec<u8> = (0..len).map(|i| (i * 73 ^ i >> 8) as u8).collect();
+        let garbage: Vec<u8> = (0..len).map(|i| ((i * 73) ^ (i >> 8)) as u8).collect();
         // The server may hang up in the middle of it; that is its right.
         let written = stream.write_all(&garbage).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
         let mut answer = Vec::new();

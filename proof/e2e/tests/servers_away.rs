@@ -105,7 +105,7 @@ fn a_killed_server_holds_nobody_for_ever() {
     }
     let mut rig = Rig::new();
     let (one, two) = (rig.path("one"), rig.path("two"));
-    sh(&one, "mkdir d && seq 1000 > d/file && ln d/file hard && sync -f d");
+    sh(&one, "mkdir d && seq 1000 > d/file && ln d/file hard && sync . d d/file");
     assert_eq!(manifest(&one), manifest(&two), "both mounts show the same");
     rig.kill();
 

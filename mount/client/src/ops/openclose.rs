@@ -11,6 +11,7 @@ use futures_util::poll;
 use std::sync::Arc;
 use stubs::mdc::Opened;
 use types::attr::SetAttr;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 
@@ -110,7 +111,14 @@ impl Client {
         }
         let Some(at_mdt) = open.close() else { return };
         let closed = match self.mdc(fid) {
-            Ok(mdc) => mdc.close(&open.credentials, fid, at_mdt).await.map_err(ClientError::from),
+            Ok(mdc) => {
+                let boot = mdc.import().boot();
+                match mdc.close(&open.credentials, fid, at_mdt).await {
+                    // The MDT restarted meanwhile: the handle ended with its old process.
+                    Err(error) if error.errno() == Errno::EBADF && mdc.import().boot() != boot => Ok(()),
+                    closed => closed.map_err(ClientError::from),
+                }
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = closed {
