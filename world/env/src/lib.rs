@@ -1,8 +1,8 @@
 //! Clock, randomness, tasks, network, disk: the only door to the outside.
 //!
-//! Everything below the commands reaches the world through an [`Env`]. `real` is the machine; a seeded, faulty twin
-//! lives in `simenv`. No other crate calls `Instant::now`, spawns a thread, or opens a file or socket
-//! (clippy's `disallowed-methods` watches; LMDB's files and `/dev/fuse` are the two named exceptions).
+//! Everything below the commands reaches the world through an [`Env`]; `real` is the machine. Tests put a faulty twin
+//! in the place of one door. No crate between here and `tools` calls `Instant::now`, spawns a thread, or opens a file
+//! or socket; LMDB's files and `/dev/fuse` are the two exceptions.
 
 pub mod clock;
 pub mod disk;
