@@ -100,6 +100,7 @@ impl Client {
             client.unmount().await;
             return Err(error);
         }
+        client.targets.mounted();
         let follow = config::follow(Arc::downgrade(&client), config.version, stopped);
         client.env.tasks.spawn("follow the configuration", Box::pin(follow));
         Ok(client)

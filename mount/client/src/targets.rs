@@ -8,6 +8,7 @@ use rpc::Rpc;
 use rpc::error::RpcError;
 use rpc::import::{Callbacks, Import};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stubs::mdc::Mdc;
 use stubs::osc::Osc;
 use types::attr::Attr;
@@ -38,6 +39,8 @@ pub struct Targets {
     identity: Identity,
     callbacks: Arc<dyn Callbacks>,
     known: RwLock<Known>,
+    /// The mount is made: targets of the configuration are waited for.
+    mounted: AtomicBool,
 }
 
 #[derive(Default)]
@@ -49,7 +52,7 @@ struct Known {
 impl Targets {
     /// No target yet.
     pub fn new(rpc: Arc<Rpc>, identity: Identity, callbacks: Arc<dyn Callbacks>) -> Targets {
-        Targets { rpc, identity, callbacks, known: RwLock::default() }
+        Targets { rpc, identity, callbacks, known: RwLock::default(), mounted: AtomicBool::new(false) }
     }
 
     /// How this mount calls itself.
@@ -99,7 +102,19 @@ impl Targets {
 
     fn import(&self, name: TargetName, nids: Vec<Nid>) -> Arc<Import> {
         let Identity { uuid, description, .. } = &self.identity;
-        self.rpc.import(name, nids, *uuid, description.clone(), Some(self.callbacks.clone()))
+        let import = self.rpc.import(name, nids, *uuid, description.clone(), Some(self.callbacks.clone()));
+        if self.mounted.load(Ordering::Relaxed) {
+            import.be_patient();
+        }
+        import
+    }
+
+    /// The mount is made. Until now a target that does not answer was an error at once, so that mounting fails soon;
+    /// from now on programs wait for it, as for a target that restarts.
+    pub fn mounted(&self) {
+        self.mounted.store(true, Ordering::Relaxed);
+        self.mdcs().iter().for_each(|mdc| mdc.import().be_patient());
+        self.oscs().iter().for_each(|osc| osc.import().be_patient());
     }
 
     /// The MDT that owns an inode.

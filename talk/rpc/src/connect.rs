@@ -2,8 +2,8 @@
 //!
 //! A target of this process is connected in place. For any other one a task of its own tries the NIDs in turn, so that
 //! a caller who gives up harms nobody; callers wait for the end of the attempt. An import that never had a session
-//! reports the failure of its first attempt at once; one that lost its session goes on trying, with growing pauses, as
-//! long as a caller has time left.
+//! reports the failure of its first attempt at once; one that lost its session, or was told to be patient, goes on
+//! trying, with growing pauses, as long as a caller has time left.
 
 use crate::callback::Road;
 use crate::error::RpcError;
@@ -39,7 +39,7 @@ impl Import {
                 return self.connect_local(&served);
             }
             let mut attempts = self.attempts.subscribe();
-            let had_session = {
+            let patient = {
                 let mut link = self.link.lock();
                 if link.session.is_some() {
                     return Ok(());
@@ -48,7 +48,7 @@ impl Import {
                     link.state = ImportState::Connecting;
                     self.start_attempt();
                 }
-                link.boot != 0
+                link.boot != 0 || link.patient
             };
             let left = deadline.saturating_sub(self.rpc.env().clock.now());
             let timeout = self.rpc.env().clock.sleep(left);
@@ -58,7 +58,7 @@ impl Import {
             }
             let link = self.link.lock();
             match &link.error {
-                Some(error) if link.session.is_none() && (!had_session || is_final(error)) => return Err(error.clone()),
+                Some(error) if link.session.is_none() && (!patient || is_final(error)) => return Err(error.clone()),
                 _ => {}
             }
         }

@@ -83,6 +83,8 @@ pub(crate) struct LinkState {
     /// Pause before the next attempt, and when it may start.
     pub(crate) pause: std::time::Duration,
     pub(crate) not_before: Monotonic,
+    /// Waits for a target that it never reached, too; see [`Import::be_patient`].
+    pub(crate) patient: bool,
 }
 
 /// A session in service.
@@ -134,6 +136,7 @@ impl Import {
                 error: None,
                 pause: std::time::Duration::ZERO,
                 not_before: Monotonic::ZERO,
+                patient: false,
             }),
             attempts: watch::Sender::new(0),
             hooks: Mutex::default(),
@@ -164,6 +167,12 @@ impl Import {
     /// The target moved.
     pub fn set_nids(&self, nids: Vec<Nid>) {
         self.link.lock().nids = nids;
+    }
+
+    /// From now on a target that does not answer is waited for even if it never did: it is known to exist, and is being
+    /// started. Calls then fail only when their time is up.
+    pub fn be_patient(&self) {
+        self.link.lock().patient = true;
     }
 
     /// Registers a hook; see [`OnRestart`]. Hooks stay as long as the import.

@@ -99,6 +99,20 @@ fn a_target_that_comes_later_is_waited_for_only_after_a_session() {
 }
 
 #[test]
+fn a_patient_import_waits_for_a_target_that_it_never_reached() {
+    let (env, _guard) = machine();
+    let rpc = process(&env);
+    let import = client_of(&rpc, ost(0), vec![Nid::Loopback], None);
+    import.be_patient();
+    let (send, receive) = std::sync::mpsc::channel();
+    env.tasks.spawn("call", Box::pin(async move { send.send(simple(&import, OstOp::Statfs).await).unwrap() }));
+    assert!(receive.recv_timeout(std::time::Duration::from_millis(100)).is_err(), "it waits");
+    rpc.add_service(Ost::new(ost(0), 1));
+    receive.recv_timeout(SOON).unwrap().unwrap();
+    shutdown(&env, &rpc);
+}
+
+#[test]
 fn a_newcomer_may_ask_only_the_mgs() {
     let (env, _guard) = machine();
     let rpc = rpc::Rpc::new(env.clone(), rpc::RpcConfig { cluster: ClusterId(0), checksums: true });
