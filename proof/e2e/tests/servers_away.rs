@@ -156,3 +156,40 @@ fn an_unmount_without_servers_ends() {
         std::thread::sleep(Duration::from_millis(50));
     }
 }
+
+#[test]
+fn servers_stop_in_bounded_time_without_their_mgs() {
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+    let (mgs, oss) = (free().to_string(), free().to_string());
+    let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name);
+    let mkfs = |args: &[&str], name: &str| {
+        let output = Command::new(sheen()).arg("mkfs").args(args).arg(path(name)).output().expect("sheen runs");
+        assert!(output.status.success(), "{}", text(&output));
+    };
+    let serve = |names: &[&str], listen: &str, log: &str| {
+        let mut command = Command::new(sheen());
+        command.arg("serve").args(names.iter().map(|name| path(name))).args(["--listen", listen]);
+        let log = fs::File::create(path(log)).expect("a log");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("sheen runs")
+    };
+    let osts = ["ost0", "ost1", "ost2", "ost3", "ost4"];
+    mkfs(&["--mgs"], "mgt");
+    osts.iter().for_each(|name| mkfs(&["--ost", "--mgsnode", &format!("{mgs}@tcp")], name));
+    let mut mgs = serve(&["mgt"], &mgs, "mgs.log");
+    let mut servers = serve(&osts, &oss, "oss.log");
+    let log = || fs::read_to_string(path("oss.log")).expect("the log");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !log().contains("in service") && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    mgs.kill().expect("kill");
+    mgs.wait().expect("wait");
+    let began = Instant::now();
+    // SAFETY: kill has no memory effects; the pid is our child, not yet waited for.
+    unsafe { libc::kill(servers.id() as i32, libc::SIGTERM) };
+    let status = servers.wait().expect("wait");
+    assert!(status.success(), "{status}\n{}", log());
+    assert!(log().contains("in service"), "it never started:\n{}", log());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?} to stop\n{}", began.elapsed(), log());
+}

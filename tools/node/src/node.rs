@@ -14,7 +14,7 @@ use crate::role::ost::OstRole;
 use crate::settings::{Listen, Settings, SettingsError};
 use crate::view::View;
 use disk::superblock::Superblock;
-use futures_util::future::{BoxFuture, FutureExt, select_all};
+use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
 use mds::settings::MdsSettings;
 use oss::settings::OstSettings;
 use rpc::error::RpcError;
@@ -140,12 +140,10 @@ impl Node {
         for followed in self.followed.values() {
             followed.stop();
         }
-        for mdt in self.mdts {
-            note(mdt.stop(&self.parts, &self.mgc).await);
-        }
-        for ost in self.osts {
-            note(ost.stop(&self.parts, &self.mgc).await);
-        }
+        // Those of a kind at once: each may wait for its disk, and for an MGS that is gone.
+        let (parts, mgc) = (&self.parts, &self.mgc);
+        join_all(self.mdts.into_iter().map(|mdt| mdt.stop(parts, mgc))).await.into_iter().for_each(&mut note);
+        join_all(self.osts.into_iter().map(|ost| ost.stop(parts, mgc))).await.into_iter().for_each(&mut note);
         if let Some(mgs) = self.mgs {
             note(mgs.stop(&self.parts).await);
         }
