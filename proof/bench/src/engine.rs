@@ -77,12 +77,11 @@ pub fn in_process(dir: &Path, rounds: usize) -> Vec<Figure> {
     let (env, guard) = RealEnv::start(RealConfig::default()).expect("threads");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
-    let client = ClientUuid(env.random.next_u128());
-    let parts = Parts { env, rpc, mgs: vec![Nid::Loopback], client, host: "bench".to_owned() };
+    let parts = Parts::new(env, rpc, vec![Nid::Loopback], dir);
     let view = Arc::new(View::new(None, settings.clone(), parts.clone()));
     let mut node = Node::new(settings, parts.clone(), view);
     runtime.block_on(node.start(&mut Silent)).expect("the node starts");
-    let mdc = Mdc::new(parts.import(TargetName::mdt(fsname, 0), vec![Nid::Loopback]));
+    let mdc = Mdc::new(parts.short_session(TargetName::mdt(fsname, 0), vec![Nid::Loopback]));
     let figures = figures_in_process(&runtime, &mdc, rounds);
     drop(mdc);
     runtime.block_on(node.stop()).expect("the node stops");

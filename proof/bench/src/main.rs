@@ -10,8 +10,8 @@ mod report;
 mod sheen;
 
 use clap::{Parser, Subcommand};
-use report::Report;
-use std::path::PathBuf;
+use report::{Figure, Report};
+use std::path::{Path, PathBuf};
 
 /// Measures SheenFS beside a reference of the same run.
 #[derive(Parser)]
@@ -22,8 +22,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs everything.
+    /// Everything below, each part on a file system of its own
     All(Settings),
+    /// Metadata engine: in one process, and over loopback TCP
+    Engine(Settings),
+    /// Metadata through the mount, beside an empty FUSE file system
+    Mount(Settings),
+    /// One large file through the mount, beside the file system of the targets
+    Io(Settings),
+    /// Resident memory: idle, and with many files
+    Memory(Settings),
     /// Mounts an empty FUSE file system until it is unmounted (the reference of the others).
     Null {
         /// Mount point
@@ -53,29 +61,34 @@ struct Settings {
     json: Option<PathBuf>,
 }
 
-fn main() {
-    match Arguments::parse().command {
-        Command::All(settings) => all(&settings),
-        Command::Null { at } => null::serve(&at),
-    }
+/// What to measure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Engine,
+    Mount,
+    Io,
+    Memory,
 }
 
-fn all(settings: &Settings) {
+fn main() {
+    use Part::{Engine, Io, Memory, Mount};
+    let (settings, parts): (Settings, &[Part]) = match Arguments::parse().command {
+        Command::All(settings) => (settings, &[Engine, Mount, Io, Memory]),
+        Command::Engine(settings) => (settings, &[Engine]),
+        Command::Mount(settings) => (settings, &[Mount]),
+        Command::Io(settings) => (settings, &[Io]),
+        Command::Memory(settings) => (settings, &[Memory]),
+        Command::Null { at } => return null::serve(&at),
+    };
+    run(&settings, parts);
+}
+
+fn run(settings: &Settings, parts: &[Part]) {
     let temporary = tempfile::Builder::new().prefix("sheen-bench-").tempdir().expect("a temporary folder");
     let dir = settings.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     let mut report = Report::new(settings.rounds);
-    report.figures.extend(engine::in_process(&dir, settings.rounds));
-    {
-        let ours = sheen::Mounted::sheen_up(&settings.sheen, &dir, &[]);
-        report.figures.push(memory::idle(&ours));
-        report.figures.extend(engine::over_tcp(&ours, settings.rounds));
-        let null = sheen::Mounted::null(&dir.join("null"));
-        report.figures.extend(mount::run(&ours, &null, settings.rounds));
-        drop(null);
-        report.figures.extend(io::run(&ours, &dir, settings.large, settings.rounds));
-        if settings.files > 0 {
-            report.figures.push(memory::with_files(&ours, settings.files));
-        }
+    for part in parts {
+        report.figures.extend(measure(settings, *part, &dir));
     }
     report.print();
     if let Some(path) = &settings.json {
@@ -85,5 +98,25 @@ fn all(settings: &Settings) {
         } else {
             std::fs::write(path, json).expect("write the JSON file");
         }
+    }
+}
+
+/// One part. Each has a fresh file system: what one leaves in memory is not counted in another.
+fn measure(settings: &Settings, part: Part, dir: &Path) -> Vec<Figure> {
+    let rounds = settings.rounds;
+    let up = |name: &str| {
+        let dir = dir.join(name);
+        std::fs::create_dir_all(&dir).expect("make a folder");
+        sheen::Mounted::sheen_up(&settings.sheen, &dir, &[])
+    };
+    match part {
+        Part::Engine => {
+            let mut figures = engine::in_process(dir, rounds);
+            figures.extend(engine::over_tcp(&up("engine-tcp"), rounds));
+            figures
+        }
+        Part::Mount => mount::run(&up("mount"), &sheen::Mounted::null(&dir.join("null")), rounds),
+        Part::Io => io::run(&up("io"), dir, settings.large, rounds),
+        Part::Memory => memory::run(&up("memory"), settings.files),
     }
 }

@@ -25,11 +25,23 @@ pub fn cpu_of(pid: i32) -> Duration {
     Duration::from_nanos(ticks * 1_000_000_000 / per_second)
 }
 
-/// Resident memory of another process, bytes.
-pub fn resident_of(pid: i32) -> u64 {
+/// Resident memory, bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Resident {
+    /// Everything.
+    pub all: u64,
+    /// Of that what no file stands behind.
+    pub own: u64,
+}
+
+/// Resident memory of another process.
+pub fn resident_of(pid: i32) -> Resident {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("VmRSS");
-    line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("kilobytes") * 1024
+    let bytes = |key: &str| {
+        let line = status.lines().find(|l| l.starts_with(key)).expect("a line of memory");
+        line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("kilobytes") * 1024
+    };
+    Resident { all: bytes("VmRSS:"), own: bytes("RssAnon:") }
 }
 
 /// What a piece of work took.
@@ -77,6 +89,7 @@ mod tests {
         });
         assert!(took.wall >= Duration::from_millis(60));
         assert!(took.cpu > Duration::ZERO);
-        assert!(resident_of(std::process::id() as i32) > 100_000);
+        let memory = resident_of(std::process::id() as i32);
+        assert!(memory.own > 100_000 && memory.all > memory.own);
     }
 }

@@ -1,14 +1,19 @@
-//! Resident memory: idle, and after a million files.
+//! Resident memory: idle, and with many files.
+//!
+//! Resident is what the kernel counts (`VmRSS`): memory of its own, and pages of the store's file that it maps. The
+//! latter the kernel takes back when others need it, so what the process itself holds stands in a row of its own.
 
-use crate::measure::resident_of;
+use crate::measure::{Resident, resident_of};
 use crate::report::Figure;
 use crate::sheen::Mounted;
 use std::fs::{self, File};
 
 const MIB: f64 = (1 << 20) as f64;
+/// Files of one folder.
+const FOLDER: usize = 10_000;
 
-fn figure(name: String, pid: i32, goal_mib: f64) -> Figure {
-    let value = resident_of(pid) as f64 / MIB;
+fn figure(name: String, bytes: u64, goal_mib: f64) -> Figure {
+    let value = bytes as f64 / MIB;
     Figure {
         name,
         unit: "MiB",
@@ -21,21 +26,27 @@ fn figure(name: String, pid: i32, goal_mib: f64) -> Figure {
     }
 }
 
-/// Memory of the daemon that plays all roles.
-pub fn idle(ours: &Mounted) -> Figure {
-    figure("memory: idle `sheen up`".to_owned(), ours.pid, 150.0)
+/// Memory of the daemon that plays all roles: idle, then after `files` files were made and each looked at.
+pub fn run(ours: &Mounted, files: usize) -> Vec<Figure> {
+    let mut figures = vec![figure("memory: idle `sheen up`".to_owned(), resident_of(ours.pid).all, 150.0)];
+    if files > 0 {
+        make(ours, files);
+        let Resident { all, own } = resident_of(ours.pid);
+        figures.push(figure(format!("memory: {files} files made and listed"), all, 1024.0));
+        figures.push(figure("memory: of that its own, not the store's mapped file".to_owned(), own, 1024.0));
+    }
+    figures
 }
 
-/// The same after `files` files were made and each looked at, in folders of 10,000.
-pub fn with_files(ours: &Mounted, files: usize) -> Figure {
-    for folder in 0..files.div_ceil(10_000) {
+fn make(ours: &Mounted, files: usize) {
+    for folder in 0..files.div_ceil(FOLDER) {
         let dir = ours.path.join(format!("m{folder:04}"));
         fs::create_dir(&dir).expect("make a folder");
-        for n in folder * 10_000..files.min((folder + 1) * 10_000) {
+        let here = folder * FOLDER..files.min((folder + 1) * FOLDER);
+        for n in here.clone() {
             drop(File::create_new(dir.join(format!("f{n}"))).expect("create"));
         }
         let seen = fs::read_dir(&dir).expect("list").filter(|e| e.as_ref().is_ok_and(|e| e.metadata().is_ok())).count();
-        assert_eq!(seen, files.min((folder + 1) * 10_000) - folder * 10_000);
+        assert_eq!(seen, here.len());
     }
-    figure(format!("memory: {files} files made and listed"), ours.pid, 1024.0)
 }
