@@ -164,9 +164,7 @@ fn set_plain(
     if !names.present && flags.replace {
         return Err(Errno::ENODATA);
     }
-    if !names.present && names.bytes + name.len() + 1 > XATTR_LIST_BYTES_MAX {
-        return Err(Errno::ENOSPC);
-    }
+    names.room_for(name)?;
 
     view.put_xattr(inode.fid(), name, value);
     inode.flags = inode.flags.with(InodeFlags::HAS_XATTR, true);
@@ -184,21 +182,24 @@ fn set_access_acl(
     kill_sgid: bool,
 ) -> Result<Inode, Errno> {
     let Some(acl) = parse_or_none(value)? else { return drop_acl(view, ctx, inode, ACL_ACCESS) };
-    let others = Names::read(view, inode.fid(), ACL_ACCESS)?;
+    let names = Names::read(view, inode.fid(), ACL_ACCESS)?;
+
+    let stored = !acl.is_minimal();
+    if stored {
+        names.room_for(ACL_ACCESS)?;
+    }
 
     let mut mode = inode.attr.mode & !0o777 | acl.mode();
     if kill_sgid || !ctx.in_group_or_root(inode.attr.gid) {
         mode &= !S_ISGID;
     }
     inode.attr.mode = mode;
-    let stored = !acl.is_minimal();
     if stored {
         view.put_xattr(inode.fid(), ACL_ACCESS, &acl.encode());
-    } else if others.present {
+    } else if names.present {
         view.delete_xattr(inode.fid(), ACL_ACCESS);
     }
-    inode.flags =
-        inode.flags.with(InodeFlags::HAS_ACL, stored).with(InodeFlags::HAS_XATTR, stored || others.others > 0);
+    inode.flags = inode.flags.with(InodeFlags::HAS_ACL, stored).with(InodeFlags::HAS_XATTR, stored || names.others > 0);
     inode.changed(ctx);
     view.put_inode(&inode);
     Ok(inode)
@@ -210,6 +211,7 @@ fn set_default_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, va
         return if acl.is_some() { Err(Errno::EACCES) } else { Ok(inode) };
     }
     let Some(acl) = acl else { return drop_acl(view, ctx, inode, ACL_DEFAULT) };
+    Names::read(view, inode.fid(), ACL_DEFAULT)?.room_for(ACL_DEFAULT)?;
 
     view.put_xattr(inode.fid(), ACL_DEFAULT, &acl.encode());
     inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_ACL, true).with(InodeFlags::HAS_XATTR, true);
@@ -280,5 +282,11 @@ impl Names {
             ControlFlow::Continue(())
         })?;
         Ok(names)
+    }
+
+    /// Is there room for the name in question? All names must fit into one listing.
+    fn room_for(&self, question: &[u8]) -> Result<(), Errno> {
+        let full = !self.present && self.bytes + question.len() + 1 > XATTR_LIST_BYTES_MAX;
+        if full { Err(Errno::ENOSPC) } else { Ok(()) }
     }
 }

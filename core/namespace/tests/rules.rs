@@ -516,3 +516,37 @@ fn a_default_acl_takes_the_place_of_the_umask() {
     let plain = w.make(d, "plain", FileType::Regular, 0o666).unwrap();
     assert_eq!((plain.attr.mode & 0o7777, plain.flags), (0o644, InodeFlags::default()));
 }
+
+#[test]
+fn all_names_of_an_inode_fit_into_one_listing_acls_included() {
+    let mut w = World::new();
+    let d = w.dir(ROOT, "d", 0o755);
+    let ctx = context(&w.who, 1);
+    // 256 names of 256 bytes with their NUL: 64 KiB.
+    for i in 0..256 {
+        let name = format!("user.{i:0>250}");
+        xattr::set(&mut w.memory, &ctx, d, name.as_bytes(), b"", Default::default()).unwrap();
+    }
+    let entry = |tag: u16, perm: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &perm.to_le_bytes()[..], &id.to_le_bytes()[..]].concat()
+    };
+    let none = u32::MAX;
+    let acl = [
+        2u32.to_le_bytes().to_vec(),
+        entry(1, 7, none),
+        entry(2, 7, 100),
+        entry(4, 5, none),
+        entry(0x10, 7, none),
+        entry(0x20, 5, none),
+    ]
+    .concat();
+    let before = w.memory.clone();
+    for name in [&b"user.x"[..], b"system.posix_acl_access", b"system.posix_acl_default"] {
+        assert_eq!(xattr::set(&mut w.memory, &ctx, d, name, &acl, Default::default()), Err(Errno::ENOSPC));
+    }
+    assert!(w.memory == before, "refused, so nothing changed");
+    assert_eq!(xattr::list(&w.memory, &ctx, d).unwrap().len(), 65536);
+    let first = format!("user.{:0>250}", 0);
+    xattr::remove(&mut w.memory, &ctx, d, first.as_bytes()).unwrap();
+    xattr::set(&mut w.memory, &ctx, d, b"system.posix_acl_access", &acl, Default::default()).unwrap();
+}

@@ -32,7 +32,7 @@ struct Look {
     batch: Vec<Logged>,
     /// First key not looked at.
     next: Option<Vec<u8>>,
-    /// Newest transno of records that were left out because they are not durable.
+    /// Transno of the record there, if that is not durable yet.
     uncommitted: Option<Transno>,
 }
 
@@ -47,6 +47,13 @@ impl Mds {
             } else {
                 Some(backoff.failed())
             };
+            if !done {
+                // News of removals must not make passes over what waits for an OST into a busy loop.
+                tokio::select! {
+                    () = stop.stopped() => return,
+                    () = self.env.clock.sleep(self.settings.retry_min) => {}
+                }
+            }
             if stop.is_stopped() || !self.destroy.wait(&self.env, wait, &mut stop).await {
                 return;
             }
@@ -61,6 +68,10 @@ impl Mds {
         while !stop.is_stopped() {
             let Some(look) = self.look_at_log(&from) else { return false };
             if let (true, Some(transno)) = (look.batch.is_empty(), look.uncommitted) {
+                if !clean {
+                    // An OST is to be asked again, however long removals go on.
+                    return false;
+                }
                 // Commits come by themselves; an error means that the store is poisoned, and nothing can be done.
                 let committed = tokio::select! {
                     committed = self.store.committed(transno) => committed.is_ok(),
@@ -76,8 +87,7 @@ impl Mds {
             }
             match look.next {
                 Some(next) => from = next,
-                None if look.uncommitted.is_none() => break,
-                None => {}
+                None => break,
             }
         }
         clean
@@ -91,6 +101,7 @@ impl Mds {
             let transno = disk::key::transno_of(key).unwrap_or_default();
             if transno > committed {
                 look.uncommitted = Some(transno);
+                look.next = Some(key.to_vec());
                 return ControlFlow::Break(());
             }
             if look.batch.len() == RECORDS_PER_BATCH {

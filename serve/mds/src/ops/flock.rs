@@ -5,7 +5,7 @@ use crate::mds::{Mds, alive};
 use rpc::service::Export;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::Flock;
+use types::lock::{Flock, FlockKind};
 use types::session::ClientUuid;
 use wire::mds::MdsReply;
 
@@ -23,6 +23,10 @@ impl Mds {
         wait: bool,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
+        if lock.kind != FlockKind::Unlock {
+            // Locks are bounded by inode, so there must be one.
+            self.read(|records| records.entry(fid)?.ok_or(Errno::ENOENT))?;
+        }
         let client = export.client();
         let set = {
             let mut flocks = self.flocks.lock();
