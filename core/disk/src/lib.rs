@@ -1,7 +1,7 @@
 //! Every byte in a store: superblock, journal, records. Encoders and bounded decoders; no I/O.
 //!
 //! Numbers are little endian (keys that need byte order are big endian and say so). `docs/store.md` has the tables,
-//! the order of writes and the argument per crash point; `docs/formats-mdt.md` those of a metadata target.
+//! the order of writes and the argument per crash point; `docs/formats.md` the records of a metadata target.
 
 pub mod checksum;
 pub mod config;

@@ -2,10 +2,8 @@
 //!
 //! [`format::format`] makes a folder into a target; [`target::Target`] serves one. The boot number grows durably before
 //! the first request, so that handles and FID sequences of an earlier life are never handed out again.
-//! [`exports`] is a bounded table of clients for services that keep something per client.
 
 pub mod error;
-pub mod exports;
 pub mod format;
 pub mod superblock;
 pub mod target;
