@@ -1,6 +1,6 @@
 //! The `sheen` command: parse, run, say how it went.
 //!
-//! Called as `mkfs.sheen` or `mount.sheen` it plays that program (see [`applet`]). Standard output carries data,
+//! Called as `mkfs.sheen`, `mount.sheen` or `lfs` it plays that program (see [`applet`]). Standard output carries data,
 //! standard error talk; a failure is one sentence.
 
 mod applet;
@@ -8,6 +8,7 @@ mod busy;
 mod cli;
 mod completion;
 mod down;
+mod lfs;
 mod log;
 mod man;
 mod mkfs;
@@ -61,6 +62,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::MountDaemon(args) => mount::daemon(&args),
+        Command::Lfs(args) => lfs::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run(&args),
     }

@@ -38,7 +38,14 @@ fn pages() -> Vec<(String, Vec<u8>)> {
     for sub in sheen.get_subcommands().filter(|c| !c.is_hide_set()) {
         commands.push((format!("sheen-{}", sub.get_name()), sub.clone()));
     }
-    commands.extend(APPLETS.iter().map(|a| (a.name.to_owned(), (a.command)())));
+    for applet in APPLETS {
+        let mut command = (applet.command)();
+        command.build();
+        let subs = command.get_subcommands().filter(|c| c.get_name() != "help");
+        let subs: Vec<_> = subs.map(|sub| (format!("{}-{}", applet.name, sub.get_name()), sub.clone())).collect();
+        commands.push((applet.name.to_owned(), command));
+        commands.extend(subs);
+    }
     let page = |(name, command): (String, clap::Command)| {
         let mut text = Vec::new();
         clap_mangen::Man::new(command)
@@ -70,10 +77,19 @@ mod tests {
                 "sheen-serve.8",
                 "sheen-mkfs.8",
                 "sheen-mount.8",
+                "sheen-lfs.8",
                 "sheen-completion.8",
                 "sheen-man.8",
                 "mkfs.sheen.8",
-                "mount.sheen.8"
+                "mount.sheen.8",
+                "lfs.8",
+                "lfs-setstripe.8",
+                "lfs-getstripe.8",
+                "lfs-osts.8",
+                "lfs-mdts.8",
+                "lfs-df.8",
+                "lfs-path2fid.8",
+                "lfs-getname.8"
             ]
         );
         let up = String::from_utf8(pages[1].1.clone()).unwrap();

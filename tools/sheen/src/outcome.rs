@@ -3,23 +3,30 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Exit codes, the same for every command.
+/// Exit codes, the same for every command but `lfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Exit {
     /// Done.
-    Done = 0,
+    Done,
     /// The answer is no: not found, not up.
-    No = 1,
+    No,
     /// Failed.
-    Failed = 2,
+    Failed,
     /// Wrong usage.
-    Usage = 64,
+    Usage,
+    /// The exit status of `lfs`: an errno, or 0. All has been said.
+    Status(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::No => 1,
+            Exit::Failed => 2,
+            Exit::Usage => 64,
+            Exit::Status(status) => status,
+        })
     }
 }
 

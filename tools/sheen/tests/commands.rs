@@ -61,6 +61,49 @@ fn help_is_what_was_agreed() {
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-{command}.txt"), &stdout(&help));
     }
+    golden("help-lfs.txt", &stdout(&called_as("lfs", &["--help"])));
+    for command in ["setstripe", "getstripe", "osts", "mdts", "df", "path2fid", "getname"] {
+        let help = called_as("lfs", &[command, "--help"]);
+        assert_eq!(help.status.code(), Some(0), "{command}");
+        golden(&format!("help-lfs-{command}.txt"), &stdout(&help));
+    }
+}
+
+#[test]
+fn lfs_fails_with_errno_in_lustre_s_words() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("f");
+    let path = file.to_str().expect("text");
+    for (args, status, said) in [
+        (&["getstripe", path][..], 2, "error: getstripe: can't get layout of 'F': No such file or directory (2)\n"),
+        (&["setstripe", "-c", "2", path], 95, "error: setstripe: can't create 'F': Operation not supported (95)\n"),
+        (&["df", "/proc"], 95, "error: df: can't ask the mount of '/proc': Operation not supported (95)\n"),
+        (&["path2fid", "/proc"], 95, "error: path2fid: can't get FID of '/proc': Operation not supported (95)\n"),
+        (
+            &["setstripe", "-i", "1", "-o", "2", path],
+            22,
+            "error: setstripe: the OST of the first stripe (-i) is not the first of the list (-o): Invalid argument (22)\n",
+        ),
+    ] {
+        let output = called_as("lfs", args);
+        assert_eq!(
+            (output.status.code(), stderr(&output)),
+            (Some(status), said.replace("'F'", &format!("'{path}'"))),
+            "{args:?}"
+        );
+        assert_eq!(stdout(&output), "");
+    }
+    assert!(!file.exists(), "a file that could not be made as wished is not made");
+    refused(
+        &called_as("lfs", &["setstripe", "-S", "1000", path]),
+        22,
+        &["error: setstripe:", "--stripe-size", "65536"],
+    );
+    refused(&called_as("lfs", &["no-such-command"]), 22, &["error: lfs:", "no-such-command"]);
+    assert_eq!(called_as("lfs", &[]).status.code(), Some(22));
+    assert!(stdout(&called_as("lfs", &["--version"])).starts_with("lfs 0."));
+    assert!(stdout(&called_as("lfs", &["help", "setstripe"])).contains("--stripe-count"));
+    assert_eq!(sheen(&["lfs", "getstripe", path]).status.code(), Some(2));
 }
 
 #[test]

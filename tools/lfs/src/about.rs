@@ -1,0 +1,122 @@
+//! What a mount tells about itself, and which mounts there are.
+
+use crate::failure::Report;
+use crate::xattr;
+use fuse::mountinfo;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use types::about::{self, MountLine, SpaceLine};
+use types::target::{TargetIndex, TargetKind};
+
+/// One mount of ours.
+#[derive(Clone, Debug)]
+pub struct Mount {
+    /// Where.
+    pub dir: PathBuf,
+    /// Its names.
+    pub names: MountLine,
+}
+
+/// The mount that `path` is on.
+///
+/// # Errors
+/// EOPNOTSUPP: on no mount of ours; those of the path.
+pub fn mount_of(path: &Path) -> io::Result<Mount> {
+    let path = path.canonicalize()?;
+    let on = |m: &mountinfo::MountInfo| path.starts_with(&m.mount_point);
+    let deep = |m: &mountinfo::MountInfo| m.mount_point.components().count();
+    // Of several at one place the last one is on top: max_by_key takes the last.
+    let found = mountinfo::read()?.into_iter().filter(on).max_by_key(deep);
+    match found {
+        Some(m) if m.fs_type == mountinfo::TYPE => at(m.mount_point),
+        _ => Err(rustix::io::Errno::OPNOTSUPP.into()),
+    }
+}
+
+/// All places where ours are mounted.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn mount_points() -> io::Result<Vec<PathBuf>> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for mount in mountinfo::read()?.into_iter().filter(|m| m.fs_type == mountinfo::TYPE) {
+        if !dirs.contains(&mount.mount_point) {
+            dirs.push(mount.mount_point);
+        }
+    }
+    Ok(dirs)
+}
+
+/// The mount at this place.
+///
+/// # Errors
+/// It does not answer.
+pub fn at(dir: PathBuf) -> io::Result<Mount> {
+    let names = parsed(&xattr::get_text(&dir, about::MOUNT)?)?;
+    Ok(Mount { dir, names })
+}
+
+impl Mount {
+    /// Indexes of all targets of a kind, ascending.
+    ///
+    /// # Errors
+    /// The mount does not answer.
+    pub fn targets(&self, kind: TargetKind) -> io::Result<Vec<TargetIndex>> {
+        let text = xattr::get_text(&self.dir, about::targets(kind))?;
+        text.lines().map(|line| parsed(line).map(TargetIndex)).collect()
+    }
+
+    /// Space of all targets of a kind, by index. One round trip of the client for 256 targets.
+    ///
+    /// # Errors
+    /// The mount does not answer. A target that does not has its error in its line.
+    pub fn space(&self, kind: TargetKind) -> io::Result<Vec<SpaceLine>> {
+        let indexes = self.targets(kind)?;
+        let mut lines: Vec<SpaceLine> = Vec::with_capacity(indexes.len());
+        while let Some(next) = indexes.iter().find(|i| lines.last().is_none_or(|last| **i > last.index)) {
+            let before = lines.len();
+            for line in xattr::get_text(&self.dir, &about::space(kind, *next))?.lines() {
+                lines.push(parsed(line)?);
+            }
+            if lines.len() == before {
+                // It left the configuration meanwhile.
+                break;
+            }
+        }
+        Ok(lines)
+    }
+}
+
+fn parsed<T: FromStr>(text: &str) -> io::Result<T>
+where
+    T::Err: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    text.trim_end().parse().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+/// The mounts of these paths, or all if there is none. Those that do not answer are reported.
+pub fn chosen(paths: &[PathBuf], report: &mut Report<'_>) -> Vec<Mount> {
+    if !paths.is_empty() {
+        let found = |path: &PathBuf| mount_of(path).map_err(|e| (path.clone(), e));
+        return known(paths.iter().map(found), report);
+    }
+    match mount_points() {
+        Ok(dirs) => known(dirs.into_iter().map(|dir| at(dir.clone()).map_err(|e| (dir, e))), report),
+        Err(error) => {
+            report.failed("can't read /proc/self/mountinfo", &error);
+            Vec::new()
+        }
+    }
+}
+
+fn known(mounts: impl Iterator<Item = Result<Mount, (PathBuf, io::Error)>>, report: &mut Report<'_>) -> Vec<Mount> {
+    let mut good = Vec::new();
+    for mount in mounts {
+        match mount {
+            Ok(mount) => good.push(mount),
+            Err((path, error)) => report.failed(&format!("can't ask the mount of '{}'", path.display()), &error),
+        }
+    }
+    good
+}

@@ -1,0 +1,218 @@
+//! `lfs df`: space or inodes of each target.
+
+use crate::about::{self, Mount};
+use crate::cli::DfArgs;
+use crate::failure::{Report, strerror};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use types::about::SpaceLine;
+use types::attr::Statfs;
+use types::target::{FsName, TargetKind, TargetName};
+
+/// Prints a table for each mount.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    for mount in about::chosen(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
+        match asked(&mount) {
+            Ok((mdts, osts)) => {
+                let table = Table { fsname: mount.names.fsname, dir: &mount.dir.display().to_string(), args };
+                out.write_all(table.text(&mdts, &osts).as_bytes())?;
+            }
+            Err(error) => report.failed(&format!("can't get space of '{}'", mount.dir.display()), &error),
+        }
+    }
+    Ok(())
+}
+
+fn asked(mount: &Mount) -> io::Result<(Vec<SpaceLine>, Vec<SpaceLine>)> {
+    Ok((mount.space(TargetKind::Mdt)?, mount.space(TargetKind::Ost)?))
+}
+
+/// One row: all, free, and what a user can have; in KiB or inodes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Row {
+    total: u64,
+    free: u64,
+    available: u64,
+}
+
+struct Table<'a> {
+    fsname: FsName,
+    dir: &'a str,
+    args: &'a DfArgs,
+}
+
+impl Table<'_> {
+    fn text(&self, mdts: &[SpaceLine], osts: &[SpaceLine]) -> String {
+        let (total, used, free, ratio) = match (self.args.inodes, self.args.human) {
+            (true, _) => ("Inodes", "IUsed", "IFree", "IUse%"),
+            (false, true) => ("bytes", "Used", "Available", "Use%"),
+            (false, false) => ("1K-blocks", "Used", "Available", "Use%"),
+        };
+        let mut text = String::new();
+        line(&mut text, "UUID", [total, used, free], ratio, "Mounted on");
+        let mdt_sum = self.rows(&mut text, TargetKind::Mdt, mdts);
+        let ost_sum = self.rows(&mut text, TargetKind::Ost, osts);
+        text.push('\n');
+        self.row(&mut text, "filesystem_summary:", self.summary(mdt_sum, ost_sum, osts.is_empty()), self.dir);
+        text.push('\n');
+        text
+    }
+
+    /// Space is that of the OSTs. Inodes are those of the MDTs, unless the OSTs have fewer objects left.
+    fn summary(&self, mdts: Row, osts: Row, no_osts: bool) -> Row {
+        match (self.args.inodes, no_osts) {
+            (_, true) => mdts,
+            (false, false) => osts,
+            (true, false) if osts.free < mdts.free => {
+                let used = mdts.total.saturating_sub(mdts.free);
+                Row { total: used.saturating_add(osts.free), free: osts.free, available: osts.free }
+            }
+            (true, false) => mdts,
+        }
+    }
+
+    /// The rows of one kind; their sum.
+    fn rows(&self, text: &mut String, kind: TargetKind, lines: &[SpaceLine]) -> Row {
+        let mut sum = Row::default();
+        for SpaceLine { index, space } in lines {
+            let name = format!("{}_UUID", TargetName { fsname: self.fsname, kind, index: *index });
+            match space {
+                Err(errno) => text.push_str(&format!("{name}: {}\n", strerror(*errno))),
+                Ok(space) => {
+                    let row = self.measure(space);
+                    self.row(text, &name, row, &format!("{}[{}:{}]", self.dir, kind.word(), index.0));
+                    sum.total = sum.total.saturating_add(row.total);
+                    sum.free = sum.free.saturating_add(row.free);
+                    sum.available = sum.available.saturating_add(row.available);
+                }
+            }
+        }
+        sum
+    }
+
+    fn measure(&self, s: &Statfs) -> Row {
+        match self.args.inodes {
+            true => Row { total: s.files_total, free: s.files_free, available: s.files_free },
+            false => Row { total: s.bytes_total >> 10, free: s.bytes_free >> 10, available: s.bytes_available >> 10 },
+        }
+    }
+
+    fn row(&self, text: &mut String, name: &str, row: Row, place: &str) {
+        let used = row.total.saturating_sub(row.free);
+        let cells = [row.total, used, row.available].map(|n| self.cell(n));
+        line(text, name, [&cells[0], &cells[1], &cells[2]], &format!("{:3}%", percent(used, row.available)), place);
+    }
+
+    /// A number, or with -h one with a decimal and its unit.
+    fn cell(&self, n: u64) -> String {
+        if !self.args.human {
+            return n.to_string();
+        }
+        // Inodes count ones, space counts KiB.
+        let units: &[u8] = if self.args.inodes { b" KMGTPE" } else { b"KMGTPEZ" };
+        let (mut value, mut unit) = (n as f64, 0);
+        while value >= 1024.0 && unit + 1 < units.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        match units[unit] {
+            b' ' => n.to_string(),
+            letter => format!("{value:8.1}{}", char::from(letter)),
+        }
+    }
+}
+
+fn line(text: &mut String, name: &str, [total, used, free]: [&str; 3], ratio: &str, place: &str) {
+    writeln!(text, "{name:<20} {total:>11} {used:>11} {free:>11} {ratio:>4} {place}").expect("writing to memory");
+}
+
+/// Of what users can have, so much is used; rounded up, as df(1).
+fn percent(used: u64, available: u64) -> u128 {
+    let all = u128::from(used) + u128::from(available);
+    if all == 0 { 0 } else { (u128::from(used) * 100).div_ceil(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::errno::Errno;
+    use types::target::TargetIndex;
+
+    fn space(index: u16, kib: [u64; 3], files: [u64; 2]) -> SpaceLine {
+        let [bytes_total, bytes_free, bytes_available] = kib.map(|n| n << 10);
+        let space = Statfs { bytes_total, bytes_free, bytes_available, files_total: files[0], files_free: files[1] };
+        SpaceLine { index: TargetIndex(index), space: Ok(space) }
+    }
+
+    fn text(inodes: bool, human: bool, mdts: &[SpaceLine], osts: &[SpaceLine]) -> String {
+        let args = DfArgs { inodes, human, path: None, help: None };
+        Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args }.text(mdts, osts)
+    }
+
+    fn example() -> ([SpaceLine; 1], [SpaceLine; 2]) {
+        let ost = |index| space(index, [313_104, 311_596, 284_436], [90_000, 89_000]);
+        ([space(0, [125_056, 122_796, 111_560], [100_000, 99_700])], [ost(0), ost(1)])
+    }
+
+    #[test]
+    fn blocks_are_as_lustre_prints_them() {
+        let (mdts, osts) = example();
+        let expected = "\
+UUID                   1K-blocks        Used   Available Use% Mounted on
+lustre-MDT0000_UUID       125056        2260      111560   2% /mnt/lustre[MDT:0]
+lustre-OST0000_UUID       313104        1508      284436   1% /mnt/lustre[OST:0]
+lustre-OST0001_UUID       313104        1508      284436   1% /mnt/lustre[OST:1]
+
+filesystem_summary:       626208        3016      568872   1% /mnt/lustre
+
+";
+        assert_eq!(text(false, false, &mdts, &osts), expected);
+    }
+
+    #[test]
+    fn inodes_are_the_mdts_unless_osts_have_fewer_objects() {
+        let (mdts, osts) = example();
+        let all = text(true, false, &mdts, &osts);
+        assert!(
+            all.starts_with("UUID                      Inodes       IUsed       IFree IUse% Mounted on\n"),
+            "{all}"
+        );
+        assert!(all.contains("\nfilesystem_summary:       100000         300       99700   1% /mnt/lustre\n"), "{all}");
+        let few = text(true, false, &mdts, &[space(0, [1, 1, 1], [50, 40])]);
+        assert!(few.contains("\nfilesystem_summary:          340         300          40  89% /mnt/lustre\n"), "{few}");
+    }
+
+    #[test]
+    fn people_get_units() {
+        let human = text(false, true, &[], &[space(0, [3 << 19, 1 << 19, 512], [0, 0])]);
+        let expected = "lustre-OST0000_UUID         1.5G        1.0G      512.0K 100% /mnt/lustre[OST:0]\n";
+        assert!(
+            human.starts_with("UUID                       bytes        Used   Available Use% Mounted on\n"),
+            "{human}"
+        );
+        assert!(human.contains(expected), "{human}");
+        let inodes = text(true, true, &[space(0, [0, 0, 0], [2048, 1000])], &[]);
+        assert!(inodes.contains("lustre-MDT0000_UUID         2.0K        1.0K        1000  52% "), "{inodes}");
+    }
+
+    #[test]
+    fn a_silent_target_has_its_error_and_is_not_counted() {
+        let (mdts, [ost, _]) = example();
+        let silent = SpaceLine { index: TargetIndex(1), space: Err(Errno::ETIMEDOUT) };
+        let text = text(false, false, &mdts, &[ost, silent]);
+        assert!(text.contains("[OST:0]\nlustre-OST0001_UUID: Connection timed out\n\n"), "{text}");
+        assert!(
+            text.contains("\nfilesystem_summary:       313104        1508      284436   1% /mnt/lustre\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn per_cent_is_rounded_up_and_bounded() {
+        assert_eq!([percent(0, 0), percent(0, 9), percent(1, 999), percent(9, 0)], [0, 0, 1, 100]);
+        assert_eq!(percent(u64::MAX, u64::MAX), 50);
+    }
+}

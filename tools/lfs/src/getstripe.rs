@@ -1,0 +1,98 @@
+//! `lfs getstripe`: layouts of files and directories.
+
+use crate::cli::GetstripeArgs;
+use crate::failure::Report;
+use crate::lov_text::{Fields, Subject};
+use crate::{about, xattr};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use types::errno::Errno;
+
+/// Prints the layouts that were asked for. What cannot be read is reported and passed over.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn run(args: &GetstripeArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let fields = Fields::of(args);
+    // A single value, or -d, is about the path itself, which then need not be named.
+    let depth = match (args.recursive, args.directory || fields.chosen) {
+        (true, _) => usize::MAX,
+        (false, true) => 0,
+        (false, false) => 1,
+    };
+    for path in &args.paths {
+        match about::mount_of(path) {
+            Ok(_) => walk(path, depth, &fields, out, report)?,
+            Err(error) => report.failed(&format!("can't get layout of '{}'", path.display()), &error),
+        }
+    }
+    Ok(())
+}
+
+/// `path`, then what is in it, down to `depth` levels. Symbolic links in directories are passed over.
+fn walk(path: &Path, depth: usize, fields: &Fields, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let root = match path.canonicalize() {
+        Ok(root) => root,
+        Err(error) => {
+            report.failed(&format!("can't get layout of '{}'", path.display()), &error);
+            return Ok(());
+        }
+    };
+    let named = depth > 0;
+    let mut waiting: Vec<(PathBuf, PathBuf, usize)> = vec![(path.to_owned(), root, 0)];
+    while let Some((shown, real, level)) = waiting.pop() {
+        let kind = match fs::symlink_metadata(&real) {
+            Ok(metadata) => metadata.file_type(),
+            Err(error) => {
+                report.failed(&format!("can't get layout of '{}'", shown.display()), &error);
+                continue;
+            }
+        };
+        if !kind.is_dir() && !kind.is_file() {
+            if level == 0 {
+                writeln!(out, "{} has no stripe info", shown.display())?;
+            }
+            continue;
+        }
+        match subject(&real, kind.is_dir()) {
+            Ok(Some(subject)) => {
+                if named {
+                    writeln!(out, "{}", shown.display())?;
+                }
+                out.write_all(subject.text(fields).as_bytes())?;
+            }
+            Ok(None) => writeln!(out, "{} has no stripe info", shown.display())?,
+            Err(error) => report.failed(&format!("can't get layout of '{}'", shown.display()), &error),
+        }
+        if kind.is_dir() && level < depth {
+            match children(&shown, &real, level + 1) {
+                Ok(inside) => waiting.extend(inside),
+                Err(error) => report.failed(&format!("can't read directory '{}'", shown.display()), &error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is in a directory, last first.
+fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<(PathBuf, PathBuf, usize)>> {
+    let mut names = fs::read_dir(real)?.map(|e| e.map(|e| e.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(names.into_iter().map(|name| (shown.join(&name), real.join(&name), level)).collect())
+}
+
+/// `None`: it has no layout. A directory without default layout shows the file system's.
+fn subject(path: &Path, directory: bool) -> io::Result<Option<Subject>> {
+    let bytes = match xattr::get(path, xattr::LOV) {
+        Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => match directory {
+            true => xattr::get(path, xattr::LOV_DEFAULT)?,
+            false => return Ok(None),
+        },
+        got => got?,
+    };
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Subject::read(bytes, directory).map(Some).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}

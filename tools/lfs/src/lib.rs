@@ -1,0 +1,51 @@
+//! `lfs`: what a user asks of a mount that ordinary programs cannot: layouts, targets, space by target, FIDs.
+//!
+//! Options, output and exit status are Lustre's, so that scripts need not know the difference. Everything goes through
+//! extended attributes of the mount, which any program may use: `lustre.lov` for layouts, and what [`types::about`]
+//! lists. `docs/lfs.md` says which commands there are and where they differ. A failure is one line on standard error,
+//! `error: COMMAND: what: why (errno)`, and the errno is the exit status; what can be done in spite of it is done.
+
+pub mod about;
+pub mod cli;
+pub mod df;
+pub mod failure;
+pub mod getname;
+pub mod getstripe;
+pub mod lov_text;
+pub mod path2fid;
+pub mod setstripe;
+pub mod spec;
+pub mod targets;
+pub mod xattr;
+
+use cli::{Lfs, LfsCommand};
+use failure::{EPIPE, Report};
+use std::io::{self, Write};
+
+/// Runs one command. Data goes to `out`, talk to `err`.
+///
+/// Returns the exit status: 0, or the errno of the first thing that failed.
+pub fn run(lfs: &Lfs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let mut report = Report::new(lfs.command.name(), err);
+    let written = match &lfs.command {
+        LfsCommand::Setstripe(args) => {
+            setstripe::run(args, &mut report);
+            Ok(())
+        }
+        LfsCommand::Getstripe(args) => getstripe::run(args, out, &mut report),
+        LfsCommand::Osts(args) => targets::osts(args, out, &mut report),
+        LfsCommand::Mdts(args) => targets::mdts(args, out, &mut report),
+        LfsCommand::Df(args) => df::run(args, out, &mut report),
+        LfsCommand::Path2fid(args) => path2fid::run(args, out, &mut report),
+        LfsCommand::Getname(args) => getname::run(args, out, &mut report),
+    };
+    match written.and_then(|()| out.flush()) {
+        Ok(()) => report.status(),
+        // Whoever reads has enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => EPIPE,
+        Err(e) => {
+            report.failed("can't write to standard output", &e);
+            report.status()
+        }
+    }
+}

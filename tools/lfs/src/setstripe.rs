@@ -1,0 +1,78 @@
+//! `lfs setstripe`: files with a layout, default layouts of directories.
+
+use crate::cli::SetstripeArgs;
+use crate::failure::Report;
+use crate::{about, spec, xattr};
+use layout::lov_ea::{LovEa, encode_spec};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs;
+use std::io;
+use std::path::Path;
+use types::errno::Errno;
+
+/// Does it for each path, and goes on where one fails.
+pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
+    let wish = match spec::wish(&args.steps) {
+        Ok(wish) => wish,
+        Err(sentence) => return report.errno(&sentence, Errno::EINVAL),
+    };
+    for path in &args.paths {
+        let shown = path.display();
+        match (fs::metadata(path).is_ok_and(|m| m.is_dir()), args.delete) {
+            (true, true) => {
+                let done = real(path).and_then(|dir| xattr::remove(&dir, xattr::LOV));
+                if let Err(error) = done {
+                    report.failed(&format!("can't delete default layout of '{shown}'"), &error);
+                }
+            }
+            (true, false) => set_default(path, &wish, report),
+            (false, true) => match fs::metadata(path) {
+                Ok(_) => report.errno(&format!("can't delete layout of '{shown}'"), Errno::ENOTDIR),
+                Err(error) => report.failed(&format!("can't delete layout of '{shown}'"), &error),
+            },
+            (false, false) => make(path, &wish, report),
+        }
+    }
+}
+
+/// The directory itself, should the path be a symbolic link.
+fn real(path: &Path) -> io::Result<std::path::PathBuf> {
+    about::mount_of(path)?;
+    path.canonicalize()
+}
+
+fn set_default(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
+    let shown = path.display();
+    if spec::names_osts(wish) {
+        // The server would forget them, so nobody may believe that they are kept.
+        return report.errno(&format!("a default layout can't name OSTs (-i, -o): '{shown}'"), Errno::EOPNOTSUPP);
+    }
+    let done = real(path).and_then(|dir| match spec::is_default(wish) {
+        true => xattr::remove(&dir, xattr::LOV),
+        false => xattr::set(&dir, xattr::LOV, &encode_spec(wish)),
+    });
+    if let Err(error) = done {
+        report.failed(&format!("can't set default layout of '{shown}'"), &error);
+    }
+}
+
+fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
+    let shown = path.display();
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A file that was made but not opened to be written takes a layout; mknod(2) makes such a one.
+    let mode = Mode::from_raw_mode(0o644);
+    let made = about::mount_of(parent)
+        .and_then(|_| mknodat(CWD, path, FileType::RegularFile, mode, 0).map_err(io::Error::from));
+    if let Err(error) = made {
+        return report.failed(&format!("can't create '{shown}'"), &error);
+    }
+    if spec::is_default(wish) {
+        return;
+    }
+    if let Err(error) = xattr::set(path, xattr::LOV, &encode_spec(wish)) {
+        report.failed(&format!("can't set layout of '{shown}'"), &error);
+        if let Err(error) = fs::remove_file(path) {
+            report.failed(&format!("can't remove '{shown}', which was made without its layout"), &error);
+        }
+    }
+}

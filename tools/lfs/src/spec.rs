@@ -1,0 +1,335 @@
+//! From the options of `setstripe` to the layout that is wished.
+
+use crate::cli::Step;
+use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern};
+use layout::lov_ea::LovEa;
+use layout::stripe_spec::{BadSpec, Defaults, complete};
+use std::str::FromStr;
+use types::limits::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
+use types::target::TargetIndex;
+
+/// Number of stripes: 0 for the default, `ALL_OSTS` for -1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count(pub u16);
+
+/// Bytes of a stripe; 0 for the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StripeSize(pub u32);
+
+/// OST of the first stripe, if one is wished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First(pub Option<TargetIndex>);
+
+/// OST of each stripe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OstList(pub Vec<TargetIndex>);
+
+/// End of a component, bytes, exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End(pub u64);
+
+/// Where the bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatternWord(pub Pattern);
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Count, String> {
+        match s.parse::<i64>() {
+            Ok(-1) => Ok(Count(ALL_OSTS)),
+            Ok(n) if (0..=STRIPES_MAX as i64).contains(&n) => Ok(Count(n as u16)),
+            _ => Err(format!("a stripe count is 0 to {STRIPES_MAX}, or -1 for all OSTs")),
+        }
+    }
+}
+
+impl FromStr for StripeSize {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<StripeSize, String> {
+        let bytes = bytes(s)?;
+        if bytes > STRIPE_BYTES_MAX || !bytes.is_multiple_of(STRIPE_BYTES_MIN) {
+            return Err(format!("a stripe size is a multiple of {STRIPE_BYTES_MIN}, at most {STRIPE_BYTES_MAX}"));
+        }
+        Ok(StripeSize(bytes as u32))
+    }
+}
+
+impl FromStr for First {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<First, String> {
+        if s == "-1" { Ok(First(None)) } else { index(s).map(|ost| First(Some(ost))) }
+    }
+}
+
+impl FromStr for OstList {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<OstList, String> {
+        let mut osts = Vec::new();
+        for part in s.split(',') {
+            match part.split_once('-') {
+                None => osts.push(index(part)?),
+                Some((from, to)) => {
+                    let (from, to) = (index(from)?.0, index(to)?.0);
+                    if from > to {
+                        return Err(format!("{part} runs backwards"));
+                    }
+                    osts.extend((from..=to).take(STRIPES_MAX + 1).map(TargetIndex));
+                }
+            }
+            if osts.len() > STRIPES_MAX {
+                return Err(format!("at most {STRIPES_MAX} stripes are possible"));
+            }
+        }
+        Ok(OstList(osts))
+    }
+}
+
+impl FromStr for End {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<End, String> {
+        match s {
+            "-1" | "eof" | "EOF" => Ok(End(EOF)),
+            s => bytes(s).map(End),
+        }
+    }
+}
+
+impl FromStr for PatternWord {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<PatternWord, String> {
+        match s {
+            "raid0" => Ok(PatternWord(Pattern::Raid0)),
+            "mdt" => Ok(PatternWord(Pattern::Mdt)),
+            _ => Err("a layout is raid0 or mdt".to_owned()),
+        }
+    }
+}
+
+fn index(s: &str) -> Result<TargetIndex, String> {
+    let index = s.parse::<u16>().ok().filter(|n| *n != u16::MAX);
+    index.map(TargetIndex).ok_or_else(|| format!("{s:?} is no OST index; write a number from 0"))
+}
+
+/// A number of bytes, perhaps with a unit of 1024 behind it.
+fn bytes(s: &str) -> Result<u64, String> {
+    let bad = || format!("{s:?} is no size; write a number of bytes or a number with K, M, G, T or P");
+    let digits = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
+    let (number, unit) = s.split_at(digits);
+    let shift = match unit {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        "p" | "P" => 50,
+        _ => return Err(bad()),
+    };
+    number.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)).ok_or_else(bad)
+}
+
+/// One component as it is being described.
+#[derive(Clone, Default)]
+struct Draft {
+    count: Option<Count>,
+    overstripe: Option<Count>,
+    size: Option<StripeSize>,
+    first: Option<TargetIndex>,
+    osts: Vec<TargetIndex>,
+    on_mdt: bool,
+}
+
+impl Draft {
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::End(_) => {}
+            Step::Count(count) => (self.count, self.overstripe) = (Some(*count), None),
+            Step::Overstripe(count) => (self.count, self.overstripe) = (None, Some(*count)),
+            Step::Size(size) => self.size = Some(*size),
+            Step::First(First(first)) => self.first = *first,
+            Step::Osts(OstList(osts)) => self.osts.clone_from(osts),
+            Step::Pattern(PatternWord(pattern)) => self.on_mdt = *pattern == Pattern::Mdt,
+        }
+    }
+
+    /// What the next component has if nobody says otherwise.
+    fn heir(&self) -> Draft {
+        Draft { count: self.count, overstripe: self.overstripe, size: self.size, ..Draft::default() }
+    }
+
+    fn component(self, id: u32, start: u64, end: u64) -> Result<(Component, Option<TargetIndex>), String> {
+        if self.on_mdt && (self.first.is_some() || !self.osts.is_empty()) {
+            return Err("a component on the MDT has no OSTs".to_owned());
+        }
+        let overstriped = self.overstripe.is_some();
+        let count = self.overstripe.or(self.count).unwrap_or(Count(0)).0;
+        if overstriped && count == ALL_OSTS {
+            return Err("overstriping (-C) needs a number of stripes".to_owned());
+        }
+        if !self.osts.is_empty() {
+            if count != 0 && usize::from(count) != self.osts.len() {
+                return Err(format!("{} OSTs are named for {count} stripes", self.osts.len()));
+            }
+            if self.first.is_some_and(|first| first != self.osts[0]) {
+                return Err("the OST of the first stripe (-i) is not the first of the list (-o)".to_owned());
+            }
+        }
+        let stripe_count = if self.osts.is_empty() { count } else { self.osts.len() as u16 };
+        let first = self.first.filter(|_| self.osts.is_empty());
+        let (pattern, stripe_count, stripe_size) = match self.on_mdt {
+            true => (Pattern::Mdt, 0, 0),
+            false => (Pattern::Raid0, stripe_count, self.size.map_or(0, |s| s.0)),
+        };
+        let overstriped = overstriped && !self.on_mdt;
+        let (pool, stripes) = (None, self.osts);
+        Ok((Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes }, first))
+    }
+}
+
+/// The layout that these options wish for; sizes and counts of 0 leave the choice to the file system.
+///
+/// # Errors
+/// One sentence: it cannot be, or it names OSTs for a component after the first.
+pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
+    let (mut drafts, mut draft, mut open) = (Vec::new(), Draft::default(), None);
+    for step in steps {
+        if let Step::End(End(end)) = step
+            && let Some(before) = open.replace(*end)
+        {
+            let heir = draft.heir();
+            drafts.push((before, std::mem::replace(&mut draft, heir)));
+        }
+        draft.take(step);
+    }
+    drafts.push((open.unwrap_or(EOF), draft));
+    let mut ea = LovEa { layout: Layout::default(), first: Vec::new() };
+    let mut start = 0;
+    for (id, (end, draft)) in (1u32..).zip(drafts) {
+        let (component, first) = draft.component(id, start, end)?;
+        if id > 1 && (first.is_some() || !component.stripes.is_empty()) {
+            return Err("only the first component can name OSTs".to_owned());
+        }
+        ea.layout.components.push(component);
+        ea.first.push(first);
+        start = end;
+    }
+    // The server has the last word; this one has the better sentence.
+    let judged: Result<Layout, BadSpec> = complete(ea.layout.clone(), &Defaults::default());
+    judged.map_err(|e| e.to_string())?;
+    Ok(ea)
+}
+
+/// Does it leave everything open?
+pub fn is_default(ea: &LovEa) -> bool {
+    let open = |c: &Component| {
+        c.stripe_count == 0
+            && c.stripe_size == 0
+            && c.stripes.is_empty()
+            && !c.overstriped
+            && c.pattern == Pattern::Raid0
+    };
+    ea.first.iter().all(Option::is_none) && matches!(&ea.layout.components[..], [c] if c.end == EOF && open(c))
+}
+
+/// Does it name OSTs?
+pub fn names_osts(ea: &LovEa) -> bool {
+    ea.first.iter().any(Option::is_some) || ea.layout.components.iter().any(|c| !c.stripes.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::SetstripeArgs;
+    use clap::{Args, FromArgMatches};
+
+    fn parsed(options: &str) -> Result<Vec<Step>, String> {
+        let command = SetstripeArgs::augment_args(clap::Command::new("setstripe"));
+        let words = ["setstripe"].into_iter().chain(options.split_whitespace()).chain(["x"]);
+        let matches = command.try_get_matches_from(words).map_err(|e| e.to_string())?;
+        SetstripeArgs::from_arg_matches(&matches).map(|args| args.steps).map_err(|e| e.to_string())
+    }
+
+    fn wished(options: &str) -> Result<LovEa, String> {
+        wish(&parsed(options)?)
+    }
+
+    /// (end, count, size, first) of each component.
+    fn components(options: &str) -> Vec<(u64, u16, u32, Option<u16>)> {
+        let ea = wished(options).unwrap_or_else(|e| panic!("{options}: {e}"));
+        let both = ea.layout.components.iter().zip(&ea.first);
+        both.map(|(c, first)| (c.end, c.stripe_count, c.stripe_size, first.map(|f| f.0))).collect()
+    }
+
+    #[test]
+    fn a_plain_wish() {
+        assert_eq!(components("-c 4 -S 64K -i 2"), [(EOF, 4, 65536, Some(2))]);
+        assert_eq!(components("--stripe-count=-1 --stripe-size 1m -i -1"), [(EOF, ALL_OSTS, 1 << 20, None)]);
+        assert_eq!(components("-c -1"), [(EOF, ALL_OSTS, 0, None)]);
+        assert!(is_default(&wished("").unwrap()));
+        assert!(is_default(&wished("-c 0 -S 0 -i -1").unwrap()));
+        assert!(!is_default(&wished("-i 0").unwrap()) && names_osts(&wished("-i 0").unwrap()));
+        assert!(wished("-C 5").unwrap().layout.components[0].overstriped);
+    }
+
+    #[test]
+    fn osts_by_name() {
+        let ea = wished("-o 0,3,5-7").unwrap();
+        let c = &ea.layout.components[0];
+        assert_eq!(c.stripes.iter().map(|o| o.0).collect::<Vec<_>>(), [0, 3, 5, 6, 7]);
+        assert_eq!((c.stripe_count, ea.first.as_slice()), (5, &[None][..]));
+        assert!(names_osts(&ea));
+        assert_eq!(wished("-o 1,1 -C 2").unwrap().layout.components[0].stripes.len(), 2);
+        for (options, words) in [
+            ("-o 1,1", "twice"),
+            ("-o 1,2 -c 3", "3 stripes"),
+            ("-o 1,2 -i 2", "-i"),
+            ("-o 5-3", "backwards"),
+            ("-o 0-65534", "2000"),
+            ("-o", "x"),
+            ("-o 1,,2", "no OST index"),
+        ] {
+            let error = wished(options).unwrap_err();
+            assert!(error.contains(words), "{options}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_belong_to_the_end_before_them_and_are_inherited() {
+        let three = components("-E 64M -c 1 -S 1M -E 1G -c 4 -E -1 -S 4M");
+        assert_eq!(three, [(64 << 20, 1, 1 << 20, None), (1 << 30, 4, 1 << 20, None), (EOF, 4, 4 << 20, None)]);
+        assert_eq!(components("-c 2 -E 1M -E eof")[1], (EOF, 2, 0, None));
+        assert_eq!(components("-E 1M -c 2").len(), 1);
+        let dom = wished("-E 64K -L mdt -E -1 -c 2").unwrap();
+        assert_eq!(dom.layout.components[0].pattern, Pattern::Mdt);
+        assert_eq!(dom.layout.components[1].pattern, Pattern::Raid0);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        for (options, words) in [
+            ("-c 2001", "0 to 2000"),
+            ("-c -2", "0 to 2000"),
+            ("-S 1000", "65536"),
+            ("-S 4G", "65536"),
+            ("-S lots", "no size"),
+            ("-i 65535", "no OST index"),
+            ("-E 1M -E 1M", "empty"),
+            ("-E 1M -E -1 -i 2", "first component"),
+            ("-E -1 -c 1 -E 1M", "empty"),
+            ("-E 100K", "65536"),
+            ("-L mdt", "MDT"),
+            ("-E 64K -L mdt -i 1", "MDT"),
+            ("-L tape", "raid0 or mdt"),
+            ("--overstripe-count=-1", "number of stripes"),
+            ("-d -c 2", "cannot be used with"),
+        ] {
+            let error = wished(options).unwrap_err();
+            assert!(error.contains(words), "{options}: {error}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Reading and writing extended attributes whole.
+
+use rustix::fs::XattrFlags;
+use std::io;
+use std::path::Path;
+use types::limits::XATTR_VALUE_BYTES_MAX;
+
+/// Layout of a file, default layout of a directory.
+pub const LOV: &str = "lustre.lov";
+/// The file system's default layout, on anything.
+pub const LOV_DEFAULT: &str = "lustre.lov.default";
+
+/// One value; a symbolic link is not followed.
+///
+/// # Errors
+/// Those of lgetxattr(2).
+pub fn get(path: &Path, name: &str) -> io::Result<Vec<u8>> {
+    let mut value = vec![0; XATTR_VALUE_BYTES_MAX];
+    let len = rustix::fs::lgetxattr(path, name, &mut value[..])?;
+    value.truncate(len);
+    Ok(value)
+}
+
+/// As [`get`], for text.
+///
+/// # Errors
+/// As [`get`]; InvalidData: not UTF-8.
+pub fn get_text(path: &Path, name: &str) -> io::Result<String> {
+    String::from_utf8(get(path, name)?).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+/// Sets one; a symbolic link is not followed.
+///
+/// # Errors
+/// Those of lsetxattr(2).
+pub fn set(path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
+    Ok(rustix::fs::lsetxattr(path, name, value, XattrFlags::empty())?)
+}
+
+/// Removes one; a symbolic link is not followed.
+///
+/// # Errors
+/// Those of lremovexattr(2).
+pub fn remove(path: &Path, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::lremovexattr(path, name)?)
+}
