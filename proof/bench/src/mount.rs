@@ -18,22 +18,23 @@ const GOAL: f64 = 0.6;
 /// Names of the operations, in the order they run.
 const OPERATIONS: [&str; 4] = ["create+close", "stat", "readdirplus (per entry)", "unlink"];
 
-/// One round of all operations in a fresh folder.
-fn round(mount: &Mounted, number: usize) -> [Took; 4] {
-    let dir = mount.path.join(format!("round{number}"));
-    fs::create_dir(&dir).expect("make a folder");
-    let name = |n: usize| dir.join(format!("file.{n:06}"));
-    let others = [mount.pid];
-    let create = timed(&others, || (0..FILES).for_each(|n| drop(File::create_new(name(n)).expect("create"))));
-    let stat = timed(&others, || {
-        (0..FILES).for_each(|n| assert!(fs::symlink_metadata(name(n)).expect("stat").is_file()));
+/// One round on both, (ours, the empty one) for each operation. They take turns at every operation, so that what else
+/// the machine does meets both alike.
+fn round(mounts: [&Mounted; 2], number: usize) -> [[Took; 2]; 4] {
+    let dirs = mounts.map(|mount| mount.path.join(format!("round{number}")));
+    dirs.iter().for_each(|dir| fs::create_dir(dir).expect("make a folder"));
+    let name = |dir: &Path, n: usize| dir.join(format!("file.{n:06}"));
+    let both = |work: &dyn Fn(&Path)| [0, 1].map(|which| timed(&[mounts[which].pid], || work(&dirs[which])));
+    let create = both(&|dir| (0..FILES).for_each(|n| drop(File::create_new(name(dir, n)).expect("create"))));
+    let stat = both(&|dir| {
+        (0..FILES).for_each(|n| assert!(fs::symlink_metadata(name(dir, n)).expect("stat").is_file()));
     });
     // What the creates left to do behind their answers must not count here.
     std::thread::sleep(SETTLE);
     drop_entries();
-    let list = timed(&others, || assert_eq!(list_with_attributes(&dir), FILES));
-    let unlink = timed(&others, || (0..FILES).for_each(|n| fs::remove_file(name(n)).expect("unlink")));
-    fs::remove_dir(&dir).expect("remove the folder");
+    let list = both(&|dir| assert_eq!(list_with_attributes(dir), FILES));
+    let unlink = both(&|dir| (0..FILES).for_each(|n| fs::remove_file(name(dir, n)).expect("unlink")));
+    dirs.iter().for_each(|dir| fs::remove_dir(dir).expect("remove the folder"));
     [create, stat, list, unlink]
 }
 
@@ -56,32 +57,27 @@ pub fn drop_caches() {
     fs::write("/proc/sys/vm/drop_caches", "3").expect("drop_caches needs root");
 }
 
-/// Measures `rounds` rounds on both, interleaved.
+/// Measures `rounds` rounds after one that warms up.
 pub fn run(ours: &Mounted, null: &Mounted, rounds: usize) -> Vec<Figure> {
-    round(ours, 0);
-    round(null, 0);
-    let (mut a, mut b) = (Vec::new(), Vec::new());
-    for number in 1..=rounds {
-        a.push(round(ours, number));
-        b.push(round(null, number));
-    }
-    let rates = |all: &[[Took; 4]], op: usize| -> Vec<f64> {
-        all.iter().map(|r| FILES as f64 / r[op].wall.as_secs_f64()).collect()
+    let mut all: Vec<_> = (0..=rounds).map(|number| round([ours, null], number)).collect();
+    all.remove(0);
+    let rates = |which: usize, op: usize| -> Vec<f64> {
+        all.iter().map(|r| FILES as f64 / r[op][which].wall.as_secs_f64()).collect()
     };
-    let cpu = |all: &[[Took; 4]], op: usize| {
-        median(all.iter().map(|r| r[op].cpu.as_secs_f64() * 1e6 / FILES as f64).collect())
+    let cpu = |which: usize, op: usize| {
+        median(all.iter().map(|r| r[op][which].cpu.as_secs_f64() * 1e6 / FILES as f64).collect())
     };
     let figure = |op: usize| {
-        let mine = rates(&a, op);
-        let (value, reference) = (median(mine.clone()), median(rates(&b, op)));
+        let mine = rates(0, op);
+        let (value, reference) = (median(mine.clone()), median(rates(1, op)));
         let spread = (mine.iter().copied().fold(f64::MAX, f64::min), mine.iter().copied().fold(0.0, f64::max));
         Figure {
             name: format!("mount: {}", OPERATIONS[op]),
             unit: "/s",
             value,
             spread,
-            cpu_us: Some(cpu(&a, op)),
-            reference: Some(Reference { name: "empty FUSE", value: reference, cpu_us: Some(cpu(&b, op)) }),
+            cpu_us: Some(cpu(0, op)),
+            reference: Some(Reference { name: "empty FUSE", value: reference, cpu_us: Some(cpu(1, op)) }),
             goal: format!(">= {GOAL} of empty FUSE"),
             reached: value >= GOAL * reference,
         }
