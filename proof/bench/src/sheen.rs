@@ -63,10 +63,10 @@ impl Drop for Mounted {
         if !status.as_ref().is_ok_and(|s| s.success()) {
             eprintln!("stop {}: {status:?}", self.path.display());
         }
-        if let Kind::Null(child) = &mut self.kind {
-            if let Err(error) = child.wait() {
-                eprintln!("wait for the empty file system: {error}");
-            }
+        if let Kind::Null(child) = &mut self.kind
+            && let Err(error) = child.wait()
+        {
+            eprintln!("wait for the empty file system: {error}");
         }
     }
 }
