@@ -138,34 +138,20 @@ impl Client {
         Ok(stored)
     }
 
-    /// The layout with everything of `[start, end)` instantiated. No request if the known one is so already.
-    pub(crate) async fn layout_to_write(
+    /// The layout of `[start, end)`; for `write` with all of it instantiated. No request if the known one is so already;
+    /// what that lacks another client may have instantiated since, so the MDT is asked to read, too.
+    pub(crate) async fn layout_for(
         &self,
         credentials: &Credentials,
         file: &File,
+        write: bool,
         start: u64,
         end: u64,
     ) -> Result<Arc<Layout>, ClientError> {
         if let Some(layout) = file.layout().filter(|layout| is_instantiated(layout, start, end)) {
             return Ok(layout);
         }
-        let layout = self.mdc(file.fid)?.get_layout(credentials, file.fid, true, start, end).await?;
-        Ok(file.learn_layout(layout))
-    }
-
-    /// The layout to read `[start, end)` with. What the known one lacks another client may have instantiated since:
-    /// then the MDT is asked.
-    pub(crate) async fn layout_to_read(
-        &self,
-        credentials: &Credentials,
-        file: &File,
-        start: u64,
-        end: u64,
-    ) -> Result<Arc<Layout>, ClientError> {
-        if let Some(layout) = file.layout().filter(|layout| is_instantiated(layout, start, end)) {
-            return Ok(layout);
-        }
-        let layout = self.mdc(file.fid)?.get_layout(credentials, file.fid, false, start, end).await?;
+        let layout = self.mdc(file.fid)?.get_layout(credentials, file.fid, write, start, end).await?;
         Ok(file.learn_layout(layout))
     }
 }

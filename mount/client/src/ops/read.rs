@@ -74,7 +74,7 @@ impl Client {
         if start >= end {
             return Ok(Vec::new());
         }
-        let layout = self.layout_to_read(credentials, file, start, end).await?;
+        let layout = self.layout_for(credentials, file, false, start, end).await?;
         self.fetch(&layout, file.fid, start, end).await
     }
 

@@ -84,10 +84,9 @@ impl Client {
         change: Change,
     ) -> Result<(), ClientError> {
         self.repair_tail(credentials, file).await?;
-        let layout = match change.kind {
-            PunchKind::Hole => self.layout_to_read(credentials, file, start, end).await?,
-            _ => self.layout_to_write(credentials, file, start, end).await?,
-        };
+        // What has no object needs none to become a hole.
+        let instantiate = change.kind != PunchKind::Hole;
+        let layout = self.layout_for(credentials, file, instantiate, start, end).await?;
         let fid = file.fid;
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for range in object_ranges(&layout, fid, FileOffset(start), FileOffset(end)) {

@@ -106,7 +106,7 @@ impl Client {
             true => mdc.append(credentials, fid, len, flags.kill_suidgid).await?,
         };
         let end = offset.checked_add(len).ok_or(ClientError::TooFar(offset))?;
-        let layout = self.layout_to_write(credentials, file, offset, end).await?;
+        let layout = self.layout_for(credentials, file, true, offset, end).await?;
         let stored = self.store(&layout, fid, offset, data, flags.sync).await?;
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");
