@@ -19,7 +19,11 @@ pub fn kill_and_wait(pid: i32) {
 fn gone(pid: i32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(_) => true,
-        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')),
+        // The first thread may be a zombie while others still hold files and locks.
+        Ok(stat) => {
+            let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+            threads <= 1 && stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+        }
     }
 }
 
