@@ -340,7 +340,7 @@ mod tests {
         ];
         assert!(refused.iter().all(|e| e.errno() == Errno::EEXIST), "{refused:?}");
         assert!(matches!(refused[0], Refused::Stranger { theirs: 1, ours: 2, .. }));
-        for name in ["", "sheen", "MGS", "sheen-XXX", "much-too-long-OST", "sheen-OST00001"] {
+        for name in ["", "sheen", "MGS", "sheen-ABC", "much-too-long-OST", "sheen-OST00001"] {
             assert_eq!(register(&mut r, name, 9).unwrap_err().errno(), Errno::EINVAL, "{name}");
         }
         assert_eq!(r.register("sheen-OST", 9, &[]).unwrap_err().errno(), Errno::EINVAL);
