@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::spawn;
 use crate::status::unusable;
 use node::announce::{Announce, Event};
-use node::control::{self, Answer, Request};
+use node::control::{self, Answer, ControlError, Request};
 use node::format::{self, FormatSpec};
 use node::home::{Home, HomeGuard};
 use node::lifecycle;
@@ -22,7 +22,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use types::target::TargetIndex;
+
+/// How long a process that holds the home without answering is waited for.
+const PREDECESSOR_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two looks at it.
+const PREDECESSOR_PAUSE: Duration = Duration::from_millis(20);
 
 /// Brings a node up.
 pub fn run(args: &UpArgs) -> Outcome {
@@ -40,8 +46,15 @@ pub fn run(args: &UpArgs) -> Outcome {
     if home.dir().exists() && !home.dir().is_dir() {
         return Err(Failure::Failed(format!("{} is no directory: choose another DIR", home.dir().display())));
     }
-    if home.is_taken().map_err(|e| unusable(&home, &e))? {
-        return already_up(&home, &wanted);
+    let deadline = Instant::now() + PREDECESSOR_WAIT;
+    while home.is_taken().map_err(|e| unusable(&home, &e))? {
+        match control::ask(&home, Request::Settings) {
+            // A killed process holds the home until its last thread is gone; a new one does before it answers.
+            Err(ControlError::NotUp(_) | ControlError::Socket { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(PREDECESSOR_PAUSE);
+            }
+            answer => return already_up(&home, &wanted, answer),
+        }
     }
     let before = match Settings::read(&home) {
         Ok(settings) => Some(settings),
@@ -70,8 +83,8 @@ pub fn run(args: &UpArgs) -> Outcome {
 }
 
 /// A node runs there: is it the one that is wanted?
-fn already_up(home: &Home, wanted: &Wanted) -> Outcome {
-    let settings = match control::ask(home, Request::Settings) {
+fn already_up(home: &Home, wanted: &Wanted, answer: Result<(Answer, i32), ControlError>) -> Outcome {
+    let settings = match answer {
         Ok((Answer::Settings { settings }, _)) => *settings,
         Ok((other, _)) => return Err(Failure::Failed(format!("the node answers something else: {other:?}"))),
         Err(e) => return Err(Failure::failed(e)),
