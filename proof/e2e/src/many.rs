@@ -74,6 +74,26 @@ impl Many {
         let output = command.stdin(Stdio::null()).output().expect("sheen runs");
         assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
         assert!(is_mounted(&self.mount), "sheen mount succeeded, but {} is no mount", self.mount.display());
+        self.wait_for_osts();
+    }
+
+    /// Servers start in any order and a client hears of new ones while it is mounted: waits until it knows them all.
+    fn wait_for_osts(&self) {
+        let all: usize = self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with("ost")).count();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let output = Command::new(sheen()).args(["lfs", "osts"]).arg(&self.mount).output().expect("sheen runs");
+            if text(&output).matches("-OST").count() == all {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "the client does not see {all} OSTs: {}\n{}",
+                text(&output),
+                self.logs()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn start_server(&mut self, at: usize, mgs: &str) {

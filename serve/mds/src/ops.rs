@@ -46,7 +46,7 @@ impl Mds {
             MdsOp::Readlink { fid } => self.readlink(fid),
             MdsOp::Getxattr { fid, name } => self.getxattr(call, fid, &name),
             MdsOp::Listxattr { fid } => self.listxattr(call, fid),
-            MdsOp::Setxattr { fid, name, value, flags } => self.setxattr(call, fid, &name, &value, flags),
+            MdsOp::Setxattr { fid, name, value, flags } => self.setxattr(call, fid, &name, &value, flags).await,
             MdsOp::Removexattr { fid, name } => self.removexattr(call, fid, &name),
             MdsOp::GetLayout { fid, write, start, end } => self.get_layout(call, fid, write, start, end).await,
             MdsOp::Wrote { fid, end, blocks_delta, kill_suidgid } => {

@@ -1,14 +1,19 @@
-//! What is known of the OSTs' space: asked every few seconds, read at every create.
+//! What is known of the OSTs' space: asked every few seconds, read at every create. One that does not answer is asked
+//! more often, so that an OST which has just been started gets files at once.
 
 use crate::mds::Mds;
-use crate::tasks::Stop;
+use crate::tasks::{Backoff, Stop};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use layout::placement::OstSpace;
 use parking_lot::RwLock;
 use rpc::error::RpcError;
 use std::sync::Arc;
+use std::time::Duration;
 use types::target::{TargetIndex, TargetName};
+
+/// Pause before an OST that did not answer is asked again; doubles up to `space_interval`.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Space of all OSTs, ordered by index.
 #[derive(Default)]
@@ -27,6 +32,10 @@ impl Spaces {
             Ok(at) => spaces[at] = space,
             Err(at) => spaces.insert(at, space),
         }
+    }
+
+    fn all_answer(&self) -> bool {
+        self.0.read().iter().all(|ost| ost.active)
     }
 
     fn known(&self, index: TargetIndex) -> Option<OstSpace> {
@@ -72,7 +81,15 @@ impl Mds {
         }
     }
 
+    /// Is there an OST whose space was never heard? It may have been started a moment ago.
+    pub(crate) fn has_unheard_osts(&self) -> bool {
+        let heard = |index| self.spaces.known(index).is_some_and(|ost| ost.total > 0);
+        !self.targets.list().into_iter().all(heard)
+    }
+
     pub(crate) async fn watch_spaces(self: Arc<Mds>, mut stop: Stop) {
+        let interval = self.settings.space_interval;
+        let mut backoff = Backoff::new(ASK_AGAIN.min(interval), interval);
         loop {
             tokio::select! {
                 // An OST that is away is waited for, a hundred seconds and more: the end must not wait with it.
@@ -80,7 +97,13 @@ impl Mds {
                 () = stop.stopped() => return,
                 () = self.refresh_spaces() => {}
             }
-            if !self.look.wait(&self.env, Some(self.settings.space_interval), &mut stop).await {
+            let pause = if self.spaces.all_answer() {
+                backoff.succeeded();
+                interval
+            } else {
+                backoff.failed()
+            };
+            if !self.look.wait(&self.env, Some(pause), &mut stop).await {
                 return;
             }
         }

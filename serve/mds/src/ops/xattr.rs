@@ -27,7 +27,7 @@ impl Mds {
         self.read(|records| xattr::list(records, &ctx, fid)).map(|names| MdsReply::Bytes(names.into()))
     }
 
-    pub(super) fn setxattr(
+    pub(super) async fn setxattr(
         &self,
         call: &mut Call<'_>,
         fid: Fid,
@@ -37,7 +37,14 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
-            return self.set_lov(call, fid, lov, value);
+            return match self.set_lov(call, fid, lov, value) {
+                // An OST that was started a moment ago may be the one that is missed.
+                Err(Errno::ENOSPC | Errno::EINVAL) if self.has_unheard_osts() => {
+                    self.refresh_spaces().await;
+                    self.set_lov(call, fid, lov, value)
+                }
+                result => result,
+            };
         }
         let flags = Flags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         self.change(call, |records, ctx| xattr::set(records, ctx, fid, name, value, flags)).map(|_| MdsReply::Done)
