@@ -6,13 +6,13 @@ use crate::context::Context;
 use crate::inode::{Inode, InodeFlags};
 use crate::setattr::without_setid;
 use crate::view::View;
-use types::attr::FileType;
+use types::attr::{FileType, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
 
 /// Data was written up to `end` (exclusive; 0: the size stays), and the objects grew by `blocks_delta` blocks of 512
-/// bytes. `kill_suidgid`: by somebody who may not keep set-id bits.
+/// bytes. `at`: whose clock says when. `kill_suidgid`: by somebody who may not keep set-id bits.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file; EFBIG.
@@ -22,6 +22,7 @@ pub fn wrote(
     fid: Fid,
     end: u64,
     blocks_delta: i64,
+    at: WrittenAt,
     kill_suidgid: bool,
 ) -> Result<Inode, Errno> {
     let mut inode = regular(view, fid)?;
@@ -34,7 +35,7 @@ pub fn wrote(
     if end == 0 && blocks_delta > 0 {
         inode.flags = inode.flags.with(InodeFlags::HAS_RESERVE, true);
     }
-    finish(view, ctx, &mut inode, kill_suidgid);
+    finish(view, ctx, &mut inode, at, kill_suidgid);
     Ok(inode)
 }
 
@@ -54,7 +55,7 @@ pub fn append(
     let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::EFBIG)?;
 
     inode.attr.size = end;
-    finish(view, ctx, &mut inode, kill_suidgid);
+    finish(view, ctx, &mut inode, WrittenAt::Now, kill_suidgid);
     Ok((offset, inode))
 }
 
@@ -99,10 +100,18 @@ fn regular(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
     if inode.file_type() == FileType::Regular { Ok(inode) } else { Err(Errno::EINVAL) }
 }
 
-fn finish(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, kill_suidgid: bool) {
+fn finish(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, at: WrittenAt, kill_suidgid: bool) {
     if kill_suidgid {
         inode.attr.mode = without_setid(inode.attr.mode);
     }
-    inode.modified(ctx);
+    match at {
+        WrittenAt::Now => inode.modified(ctx),
+        WrittenAt::Told => inode.attr.version = ctx.version,
+        WrittenAt::At(time) => {
+            inode.attr.mtime = inode.attr.mtime.max(time);
+            inode.attr.ctime = inode.attr.ctime.max(time);
+            inode.attr.version = ctx.version;
+        }
+    }
     view.put_inode(inode);
 }

@@ -140,3 +140,14 @@ pub struct Statfs {
     /// Inodes or objects that can still be made.
     pub files_free: u64,
 }
+
+/// When data was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WrittenAt {
+    /// Just now, by the MDT's clock.
+    Now,
+    /// The times were told before.
+    Told,
+    /// Then, by the writer's clock. Never takes mtime or ctime back.
+    At(Timestamp),
+}

@@ -72,6 +72,8 @@ pub const TARGETS_MAX: usize = 4096;
 pub const OBJECTS_PER_OP_MAX: usize = 65_536;
 /// Inodes in one Revoke callback (20 bytes each).
 pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
+/// Locks that one reply grants, and inodes beside the results that it tells of.
+pub const GRANTS_PER_REPLY_MAX: usize = 8192;
 /// Object files that one target keeps open (below the usual soft limit of 1,024 descriptors).
 pub const OBJECT_FILES_OPEN_MAX: usize = 512;
 /// Object files with unsynced data that are remembered by name; beyond it the whole volume is synced.

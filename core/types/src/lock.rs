@@ -21,8 +21,13 @@ impl InodeBits {
     pub const XATTR: InodeBits = InodeBits(0x20);
     /// Data on the MDT.
     pub const DOM: InodeBits = InodeBits(0x40);
-    /// All data of the file, wherever it lives.
+    /// All data of the file, wherever it lives, to read: it may be cached.
     pub const DATA: InodeBits = InodeBits(0x80);
+    /// All data of the file, to write (ours): what was written may be cached, and the holder answers for size and
+    /// times. Excludes DATA, UPDATE and WRITE of others; only granted together with DATA and UPDATE.
+    pub const WRITE: InodeBits = InodeBits(0x100);
+    /// Every bit there is.
+    pub const ALL: InodeBits = InodeBits(0x1ff);
 
     /// Both.
     pub const fn union(self, other: InodeBits) -> InodeBits {

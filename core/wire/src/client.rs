@@ -2,12 +2,29 @@
 
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::name::Name;
+use types::time::Timestamp;
 
 /// One callback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientOp {
     /// Drop these bits of these inodes: invalidate what they covered, then answer.
+    /// Data that was written (WRITE) is stored and told first. Answers `Done`, or `Kept`.
     Revoke { locks: Vec<(Fid, InodeBits)> },
+    /// Another client is about to change these names of a directory, and so its attributes: forget those, keep the
+    /// lock. Answers `Done`, or `Dropped`: UPDATE of the directory is given up as a whole.
+    Changing { dir: Fid, names: Vec<Name> },
+    /// What are size and times of these? Asked of the holder of WRITE. Answers `Glimpses`, in order.
+    Glimpse { fids: Vec<Fid> },
+}
+
+/// Size and times of a file that is being written, as its writer knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glimpse {
+    /// Bytes.
+    pub size: u64,
+    /// Of the newest write; also the ctime, if that is not newer.
+    pub mtime: Timestamp,
 }
 
 /// Its answer.
@@ -15,4 +32,10 @@ pub enum ClientOp {
 pub enum ClientReply {
     /// Done.
     Done,
+    /// Revoked, but for these: OPEN of inodes that programs of this client still use. Given back with `Unlock`.
+    Kept(Vec<(Fid, InodeBits)>),
+    /// The whole lock is given up.
+    Dropped,
+    /// `None`: nothing was written since the MDT was told last.
+    Glimpses(Vec<Option<Glimpse>>),
 }

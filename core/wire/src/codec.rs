@@ -21,15 +21,14 @@ mod tests;
 
 pub use error::DecodeError;
 
-use crate::client::ClientReply;
-use crate::message::{Op, OpReply, Reply, Request};
+use crate::message::{Grant, Op, OpReply, Reply, Request};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
 use cursor::{Bulk, Reader, Writer, bits};
-use raw::{OpHeader, RawReply, RawRequest};
+use raw::{OpHeader, RawEntry, RawLock, RawReply, RawRequest};
 use types::credentials::Credentials;
 use types::errno::Errno;
-use types::limits::{GROUPS_MAX, OPS_PER_REQUEST_MAX};
+use types::limits::{GRANTS_PER_REPLY_MAX, GROUPS_MAX, OPS_PER_REQUEST_MAX};
 use types::session::{Transno, Xid};
 use zerocopy::little_endian::U32;
 
@@ -58,7 +57,7 @@ pub fn encode_request(request: &Request) -> Encoded {
         xid: request.xid.0.into(),
         xid_known: request.xid_known.0.into(),
         replay: request.replay.0.into(),
-        flags: u32::from(bits([request.resent])).into(),
+        flags: u32::from(bits([request.resent, request.locks])).into(),
         ops: cursor::len32(request.ops.len()),
         target: request.target.into(),
         groups: cursor::len32(groups.len()),
@@ -91,7 +90,7 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
     let head: &RawRequest = r.get()?;
     let flags = u16::try_from(head.flags.get())
         .map_err(|_| DecodeError::Field { field: "request flags", value: head.flags.get().into() })?;
-    let [resent] = cursor::unpack("request flags", flags)?;
+    let [resent, locks] = cursor::unpack("request flags", flags)?;
     let group_count = cursor::count(head.groups, "groups", GROUPS_MAX)?;
     let groups = r.slice_of::<U32>(group_count)?.iter().map(|g| g.get()).collect();
     r.skip_pad()?;
@@ -111,6 +110,7 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
         xid_known: Xid(head.xid_known.get()),
         resent,
         replay: Transno(head.replay.get()),
+        locks,
         credentials: Credentials { uid: head.uid.get(), gid: head.gid.get(), groups },
         ops,
     })
@@ -142,6 +142,8 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
         transno: reply.transno.0.into(),
         last_committed: reply.last_committed.0.into(),
         results: cursor::len32(reply.results.len()),
+        grants: cursor::len32(reply.grants.len()),
+        touched: cursor::len32(reply.touched.len()),
         zero: 0.into(),
     });
     for result in &reply.results {
@@ -152,8 +154,16 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
             Ok(OpReply::Mds(reply)) => mds_reply::encode(reply, &mut w),
             Ok(OpReply::Ost(reply)) => ost::encode_reply(reply, &mut w),
             Ok(OpReply::Connect(reply)) => session::encode_connected(reply, &mut w),
-            Ok(reply @ (OpReply::Client(_) | OpReply::Done)) => w.op(opcode::reply_number(reply), 0, |_| ()),
+            Ok(OpReply::Client(reply)) => client::encode_reply(reply, &mut w),
+            Ok(OpReply::Done) => w.op(answer::DONE, 0, |_| ()),
         }
+    }
+    for Grant { fid, bits } in &reply.grants {
+        w.put(&RawLock::from((*fid, *bits)));
+    }
+    w.pad();
+    for entry in &reply.touched {
+        w.put(&RawEntry::from(entry));
     }
     w.finish()
 }
@@ -177,6 +187,15 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
         results.push(decode_result(header, &mut body, &mut bulk)?);
         body.finish("result")?;
     }
+    let count = cursor::count(head.grants, "grants", GRANTS_PER_REPLY_MAX)?;
+    let grants = r.slice_of::<RawLock>(count)?.iter().map(|raw| {
+        let (fid, bits) = raw.into();
+        Grant { fid, bits }
+    });
+    let grants = grants.collect();
+    r.skip_pad()?;
+    let count = cursor::count(head.touched, "inodes", GRANTS_PER_REPLY_MAX)?;
+    let touched = r.slice_of::<RawEntry>(count)?.iter().map(RawEntry::decode).collect::<Result<_, _>>()?;
     r.finish("reply")?;
     bulk.finish()?;
     Ok(Reply {
@@ -184,6 +203,8 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
         transno: Transno(head.transno.get()),
         last_committed: Transno(head.last_committed.get()),
         results,
+        grants,
+        touched,
     })
 }
 
@@ -202,7 +223,7 @@ fn decode_result(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Resul
         1 => OpReply::Mgs(mgs::decode_reply(number, flags, r)?),
         2 => OpReply::Mds(mds_reply::decode(number, flags, r)?),
         3 => OpReply::Ost(ost::decode_reply(number, flags, r, bulk)?),
-        4 if number == answer::CLIENT_DONE => plain(OpReply::Client(ClientReply::Done))?,
+        4 => OpReply::Client(client::decode_reply(number, flags, r)?),
         _ => return Err(DecodeError::UnknownReply { number }),
     };
     Ok(Ok(reply))

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use layout::layout::Layout;
 use std::sync::Arc;
-use types::attr::{Attr, FileType, SetAttr, Statfs};
+use types::attr::{Attr, FileType, SetAttr, Statfs, WrittenAt};
 use types::fid::Fid;
-use types::lock::Flock;
+use types::lock::{Flock, InodeBits};
 use types::name::Name;
 use types::session::OpenHandle;
 
@@ -96,8 +96,8 @@ pub enum MdsOp {
     Removexattr { fid: Fid, name: Bytes },
     /// Layout of a file, its components instantiated for `[start, end)` if `write`; answers `Layout`.
     GetLayout { fid: Fid, write: bool, start: u64, end: u64 },
-    /// Data was written to objects: size = max(size, end), blocks += delta, mtime = ctime = now.
-    Wrote { fid: Fid, end: u64, blocks_delta: i64, kill_suidgid: bool },
+    /// Data was written to objects: size = max(size, end), blocks += delta, mtime and ctime as `at` says.
+    Wrote { fid: Fid, end: u64, blocks_delta: i64, at: WrittenAt, kill_suidgid: bool },
     /// Reserve `len` bytes at the end of the file (O_APPEND); answers `Appended`. The size grows at once.
     Append { fid: Fid, len: u64, kill_suidgid: bool },
     /// Totals.
@@ -110,6 +110,11 @@ pub enum MdsOp {
     FlockSet { fid: Fid, lock: Flock, wait: bool },
     /// Give up a waiting `FlockSet` of this owner (a signal came); the waiter answers EINTR.
     FlockCancel { fid: Fid, lock: Flock },
+    /// Wait for locks (DATA, or WRITE with DATA and UPDATE), whatever others hold; answers `Entry`. The reply grants
+    /// them, if the session lives.
+    Lock { fid: Fid, bits: InodeBits },
+    /// These locks are given up; at most REVOKES_PER_CALLBACK_MAX.
+    Unlock { locks: Vec<(Fid, InodeBits)> },
 }
 
 /// An inode as a client needs it.

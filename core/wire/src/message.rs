@@ -1,11 +1,13 @@
 //! Requests and replies: a vector of operations, one reply vector.
 
 use crate::client::{ClientOp, ClientReply};
-use crate::mds::{MdsOp, MdsReply};
+use crate::mds::{Entry, MdsOp, MdsReply};
 use crate::mgs::{MgsOp, MgsReply};
 use crate::ost::{OstOp, OstReply};
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
 
@@ -93,10 +95,21 @@ pub struct Request {
     pub resent: bool,
     /// Replay after a server crash: the transno it had; 0 = not a replay.
     pub replay: Transno,
+    /// Can the client keep locks? Else the reply grants none.
+    pub locks: bool,
     /// On whose behalf.
     pub credentials: Credentials,
     /// What to do, in order. After one fails the rest answer ECANCELED.
     pub ops: Vec<Op>,
+}
+
+/// What a reply shows of this inode may be kept until the lock is called back (`docs/locks.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The inode; of a directory, UPDATE covers its names too, also the ones that it was found not to have.
+    pub fid: Fid,
+    /// What is covered.
+    pub bits: InodeBits,
 }
 
 /// One reply.
@@ -110,4 +123,15 @@ pub struct Reply {
     pub last_committed: Transno,
     /// One result per operation.
     pub results: Vec<Result<OpReply, Errno>>,
+    /// Locks that come with it.
+    pub grants: Vec<Grant>,
+    /// Inodes that it changed beside those in the results: parents, and what lost or got a name.
+    pub touched: Vec<Entry>,
+}
+
+impl Reply {
+    /// Without locks.
+    pub fn new(xid: Xid, transno: Transno, last_committed: Transno, results: Vec<Result<OpReply, Errno>>) -> Reply {
+        Reply { xid, transno, last_committed, results, grants: Vec::new(), touched: Vec::new() }
+    }
 }

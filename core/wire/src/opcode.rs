@@ -98,6 +98,8 @@ operations! {
     0x0218 MDS_FLOCK_TEST "mds_flock_test" Client reads   once     Op::Mds(MdsOp::FlockTest { .. }),
     0x0219 MDS_FLOCK_SET "mds_flock_set" Client changes once     Op::Mds(MdsOp::FlockSet { .. }),
     0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client changes once     Op::Mds(MdsOp::FlockCancel { .. }),
+    0x021b MDS_LOCK "mds_lock" Client changes once     Op::Mds(MdsOp::Lock { .. }),
+    0x021c MDS_UNLOCK "mds_unlock" Client changes once     Op::Mds(MdsOp::Unlock { .. }),
 
     0x0301 OST_READ "ost_read" Client reads   once     Op::Ost(OstOp::Read { .. }),
     0x0302 OST_WRITE "ost_write" Client changes replayed Op::Ost(OstOp::Write { .. }),
@@ -109,6 +111,8 @@ operations! {
     0x0308 OST_STATFS "ost_statfs" Both   reads   once     Op::Ost(OstOp::Statfs),
 
     0x0401 CLIENT_REVOKE "client_revoke" Server changes once     Op::Client(ClientOp::Revoke { .. }),
+    0x0402 CLIENT_CHANGING "client_changing" Server changes once     Op::Client(ClientOp::Changing { .. }),
+    0x0403 CLIENT_GLIMPSE "client_glimpse" Server reads   once     Op::Client(ClientOp::Glimpse { .. }),
 }
 
 /// The row with this number.
@@ -170,6 +174,9 @@ replies! {
     0x0306 OST_STATFS "ost_statfs" OpReply::Ost(OstReply::Statfs(_)),
 
     0x0401 CLIENT_DONE "client_done" OpReply::Client(ClientReply::Done),
+    0x0402 CLIENT_KEPT "client_kept" OpReply::Client(ClientReply::Kept(_)),
+    0x0403 CLIENT_DROPPED "client_dropped" OpReply::Client(ClientReply::Dropped),
+    0x0404 CLIENT_GLIMPSES "client_glimpses" OpReply::Client(ClientReply::Glimpses(_)),
 }
 
 #[cfg(test)]

@@ -205,6 +205,8 @@ impl Callbacks for Holder {
         Box::pin(async move {
             match op {
                 ClientOp::Revoke { .. } => Ok(ClientReply::Done),
+                ClientOp::Changing { .. } => Ok(ClientReply::Dropped),
+                ClientOp::Glimpse { fids } => Ok(ClientReply::Glimpses(vec![None; fids.len()])),
             }
         })
     }

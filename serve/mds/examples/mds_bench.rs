@@ -69,6 +69,7 @@ impl Client {
             xid_known: Xid(self.xid),
             resent: false,
             replay: Transno(0),
+            locks: false,
             credentials: Credentials::root(),
             ops: vec![Op::Mds(op)],
         };

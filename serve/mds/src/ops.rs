@@ -49,8 +49,8 @@ impl Mds {
             MdsOp::Setxattr { fid, name, value, flags } => self.setxattr(call, fid, &name, &value, flags).await,
             MdsOp::Removexattr { fid, name } => self.removexattr(call, fid, &name),
             MdsOp::GetLayout { fid, write, start, end } => self.get_layout(call, fid, write, start, end).await,
-            MdsOp::Wrote { fid, end, blocks_delta, kill_suidgid } => {
-                self.wrote(call, fid, end, blocks_delta, kill_suidgid)
+            MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid } => {
+                self.wrote(call, fid, end, blocks_delta, at, kill_suidgid)
             }
             MdsOp::Append { fid, len, kill_suidgid } => self.append(call, fid, len, kill_suidgid),
             MdsOp::Statfs => self.statfs(),
@@ -58,6 +58,7 @@ impl Mds {
             MdsOp::FlockTest { fid, lock } => self.flock_test(call.client(), fid, &lock),
             MdsOp::FlockSet { fid, lock, wait } => self.flock_set(call.export, fid, lock, wait).await,
             MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client(), fid, &lock),
+            MdsOp::Lock { .. } | MdsOp::Unlock { .. } => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -89,7 +90,9 @@ impl Mds {
             | MdsOp::Sync
             | MdsOp::FlockTest { .. }
             | MdsOp::FlockSet { .. }
-            | MdsOp::FlockCancel { .. } => {}
+            | MdsOp::FlockCancel { .. }
+            | MdsOp::Lock { .. }
+            | MdsOp::Unlock { .. } => {}
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl Mds {
 
     fn refuse(&self, request: &Request, errno: Errno) -> Reply {
         let results = request.ops.iter().map(|_| Err(errno)).collect();
-        Reply { xid: request.xid, transno: Transno(0), last_committed: self.store.last_committed(), results }
+        Reply::new(request.xid, Transno(0), self.store.last_committed(), results)
     }
 
     /// Serves one request of a client.
@@ -104,7 +104,7 @@ impl Mds {
             failed |= result.is_err();
             results.push(result);
         }
-        Reply { xid, transno: call.transno, last_committed: self.store.last_committed(), results }
+        Reply::new(xid, call.transno, self.store.last_committed(), results)
     }
 
     /// A client is gone: what it held is released.
@@ -164,7 +164,9 @@ fn changes(request: &Request) -> bool {
             | MdsOp::Sync
             | MdsOp::FlockTest { .. }
             | MdsOp::FlockSet { .. }
-            | MdsOp::FlockCancel { .. } => false,
+            | MdsOp::FlockCancel { .. }
+            | MdsOp::Lock { .. }
+            | MdsOp::Unlock { .. } => false,
         },
         Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect | Op::Ping => false,
     })
@@ -212,12 +214,13 @@ fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
         | MdsOp::Append { fid, .. }
         | MdsOp::FlockTest { fid, .. }
         | MdsOp::FlockSet { fid, .. }
-        | MdsOp::FlockCancel { fid, .. } => one(fid),
+        | MdsOp::FlockCancel { fid, .. }
+        | MdsOp::Lock { fid, .. } => one(fid),
         MdsOp::Rename { parent: a, new_parent: b, .. } | MdsOp::Link { fid: a, new_parent: b, .. } => {
             one(a)?;
             one(b)
         }
         MdsOp::GetattrMany { fids } => fids.iter_mut().try_for_each(one),
-        MdsOp::Statfs | MdsOp::Sync => Ok(()),
+        MdsOp::Statfs | MdsOp::Sync | MdsOp::Unlock { .. } => Ok(()),
     }
 }

@@ -187,7 +187,8 @@ fn extended_attributes_are_kept_listed_and_removed() {
 fn the_size_follows_what_was_written_and_appended() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let wrote = MdsOp::Wrote { fid: file, end: 100, blocks_delta: 8, kill_suidgid: false };
+    let wrote =
+        MdsOp::Wrote { fid: file, end: 100, blocks_delta: 8, at: types::attr::WrittenAt::Now, kill_suidgid: false };
     let attr = entry(rig.one(wrote).unwrap()).attr;
     assert_eq!((attr.size, attr.blocks), (100, 8));
     let append = || rig.one(MdsOp::Append { fid: file, len: 10, kill_suidgid: false });
@@ -196,7 +197,13 @@ fn the_size_follows_what_was_written_and_appended() {
     assert_eq!(rig.getattr(file).unwrap().size, 120);
     assert_eq!(rig.setattr(file, SetAttr { size: Some(5), ..SetAttr::default() }).unwrap().size, 5);
     assert_eq!(
-        rig.one(MdsOp::Wrote { fid: Fid::ROOT, end: 1, blocks_delta: 0, kill_suidgid: false }),
+        rig.one(MdsOp::Wrote {
+            fid: Fid::ROOT,
+            end: 1,
+            blocks_delta: 0,
+            at: types::attr::WrittenAt::Now,
+            kill_suidgid: false
+        }),
         Err(Errno::EINVAL)
     );
 }

@@ -174,7 +174,14 @@ fn sizes_are_settled_after_a_crash_and_never_shrink() {
         rig.osts.objects.lock().insert((ost, object), (size, 16));
         rig.open(CLIENT, file, true);
     }
-    rig.one(MdsOp::Wrote { fid: same, end: 100, blocks_delta: 8, kill_suidgid: false }).unwrap();
+    rig.one(MdsOp::Wrote {
+        fid: same,
+        end: 100,
+        blocks_delta: 8,
+        at: types::attr::WrittenAt::Now,
+        kill_suidgid: false,
+    })
+    .unwrap();
     rig.one(MdsOp::Sync).unwrap();
     let rig = rig.crash();
     until("settled", || rig.getattr(grown).unwrap().size == 5000 && rig.getattr(same).unwrap().blocks == 16);
@@ -196,7 +203,14 @@ fn written(rig: &Rig) -> (Fid, (TargetIndex, ObjectId)) {
     let object = rig.objects(file)[0];
     let handle = rig.open(CLIENT, file, true);
     rig.osts.objects.lock().insert(object, (5000, 16));
-    rig.one(MdsOp::Wrote { fid: file, end: 5000, blocks_delta: 16, kill_suidgid: false }).unwrap();
+    rig.one(MdsOp::Wrote {
+        fid: file,
+        end: 5000,
+        blocks_delta: 16,
+        at: types::attr::WrittenAt::Now,
+        kill_suidgid: false,
+    })
+    .unwrap();
     rig.one(MdsOp::Close { fid: file, handle }).unwrap();
     (file, object)
 }
@@ -252,7 +266,8 @@ fn a_cut_file_keeps_its_mark_at_the_close_until_its_objects_are_cut() {
     rig.osts.objects.lock().insert(object, (7000, 16));
     std::thread::sleep(std::time::Duration::from_millis(60));
     assert_eq!(object_size(&rig, object), 7000);
-    let wrote = MdsOp::Wrote { fid: file, end: 6000, blocks_delta: 0, kill_suidgid: false };
+    let wrote =
+        MdsOp::Wrote { fid: file, end: 6000, blocks_delta: 0, at: types::attr::WrittenAt::Now, kill_suidgid: false };
     rig.one(wrote).unwrap();
     rig.one_as(OTHER, &Credentials::root(), MdsOp::Close { fid: file, handle }).unwrap();
     until("object cut", || object_size(&rig, object) == 6000);
@@ -291,7 +306,14 @@ fn after_a_start_cuts_wait_for_clients_that_come_back() {
     rig.osts.objects.lock().insert(object, (9000, 24));
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!(object_size(&rig, object), 9000);
-    rig.one(MdsOp::Wrote { fid: file, end: 9000, blocks_delta: 24, kill_suidgid: false }).unwrap();
+    rig.one(MdsOp::Wrote {
+        fid: file,
+        end: 9000,
+        blocks_delta: 24,
+        at: types::attr::WrittenAt::Now,
+        kill_suidgid: false,
+    })
+    .unwrap();
     rig.one(MdsOp::Close { fid: file, handle }).unwrap();
     until("settled", || marks(&rig) == 0);
     assert_eq!((rig.getattr(file).unwrap().size, object_size(&rig, object)), (9000, 9000));

@@ -204,8 +204,7 @@ impl Service for Mgs {
 
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
-            let mut reply =
-                Reply { xid: request.xid, transno: Transno(0), last_committed: Transno(0), results: Vec::new() };
+            let mut reply = Reply::new(request.xid, Transno(0), Transno(0), Vec::new());
             let mut failed = false;
             for op in request.ops {
                 let result = match op {

@@ -349,12 +349,7 @@ impl Service for Ost {
                     },
                 };
             }
-            Reply {
-                xid: request.xid,
-                transno: work.transno,
-                last_committed: self.last_committed(),
-                results: work.results,
-            }
+            Reply::new(request.xid, work.transno, self.last_committed(), work.results)
         })
     }
 

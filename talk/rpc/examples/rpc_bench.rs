@@ -54,7 +54,7 @@ impl Service for Instantly {
             _ => Err(Errno::EOPNOTSUPP),
         };
         let results = request.ops.iter().map(answer).collect();
-        Box::pin(ready(Reply { xid: request.xid, transno: Transno(0), last_committed: Transno(0), results }))
+        Box::pin(ready(Reply::new(request.xid, Transno(0), Transno(0), results)))
     }
 
     fn gone(&self, _: &Arc<Export>, _: Gone) {}

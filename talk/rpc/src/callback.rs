@@ -76,6 +76,7 @@ fn question(export: &Export, op: &ClientOp) -> Payload {
         xid_known: Xid(0),
         resent: false,
         replay: Transno(0),
+        locks: false,
         credentials: Credentials::root(),
         ops: vec![Op::Client(op.clone())],
     };

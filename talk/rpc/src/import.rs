@@ -180,36 +180,46 @@ impl Import {
         self.hooks.lock().push(hook);
     }
 
-    /// Sends operations as one request and waits for the results, one per operation, in order.
+    /// Sends operations as one request and waits for the results, one per operation, in order. Takes no locks.
     ///
     /// # Errors
     /// Only if the request as a whole got no answer; results of single operations are inside.
     pub async fn call(&self, credentials: &Credentials, ops: Vec<Op>) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+        Ok(self.ask(credentials, ops, false).await?.results)
+    }
+
+    /// As [`Import::call`], with everything that comes with the results; `locks`: the caller keeps what is granted,
+    /// and its callbacks answer for it.
+    ///
+    /// # Errors
+    /// As [`Import::call`].
+    pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: bool) -> Result<Reply, RpcError> {
         match self.live_session() {
             Some(Session::Local(local)) => {
                 let count = ops.len();
                 let ticket = self.xids.begin(false);
-                let request = self.request(credentials, ops, &ticket);
+                let request = self.request(credentials, ops, locks, &ticket);
                 self.learn(local.handle(request).await, count)
             }
             // Apart, so that the future of the short road stays small.
-            session => Box::pin(self.call_anywhere(session, credentials, ops)).await,
+            session => Box::pin(self.ask_anywhere(session, credentials, ops, locks)).await,
         }
     }
 
     /// The long road: over the network, or to a session that must be made first. Goes on until the request is
     /// answered, the time is up, or it makes no sense any more.
-    async fn call_anywhere(
+    async fn ask_anywhere(
         &self,
         mut session: Option<Session>,
         credentials: &Credentials,
         ops: Vec<Op>,
-    ) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+        locks: bool,
+    ) -> Result<Reply, RpcError> {
         let clock = &self.rpc.env().clock;
         let count = ops.len();
         let waits = weight::waits(&ops);
         let ticket = self.xids.begin(waits);
-        let mut request = self.request(credentials, ops, &ticket);
+        let mut request = self.request(credentials, ops, locks, &ticket);
         let timeout = self.rpc.timings().request_timeout;
         let ask = ask_of(&request.ops, timeout);
         let mut deadline = clock.now() + timeout;
@@ -245,13 +255,14 @@ impl Import {
         }
     }
 
-    fn request(&self, credentials: &Credentials, ops: Vec<Op>, ticket: &Ticket<'_>) -> Request {
+    fn request(&self, credentials: &Credentials, ops: Vec<Op>, locks: bool, ticket: &Ticket<'_>) -> Request {
         Request {
             target: self.target,
             xid: ticket.xid,
             xid_known: ticket.known,
             resent: false,
             replay: Transno(0),
+            locks,
             credentials: credentials.clone(),
             ops,
         }
@@ -309,12 +320,12 @@ impl Import {
     }
 
     /// Takes from a reply what concerns the session.
-    pub(crate) fn learn(&self, reply: Reply, count: usize) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+    pub(crate) fn learn(&self, reply: Reply, count: usize) -> Result<Reply, RpcError> {
         self.learn_committed(reply.last_committed);
         if reply.results.len() != count {
             return Err(self.misfit(reply.results.len(), count));
         }
-        Ok(reply.results)
+        Ok(reply)
     }
 
     pub(crate) fn learn_committed(&self, last_committed: Transno) {

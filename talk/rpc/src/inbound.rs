@@ -43,7 +43,7 @@ fn reply_of(client: ClientUuid, new_session: bool, reply: &Reply) -> Payload {
 }
 
 fn single(xid: Xid, last_committed: Transno, result: Result<OpReply, Errno>) -> Reply {
-    Reply { xid, transno: Transno(0), last_committed, results: vec![result] }
+    Reply::new(xid, Transno(0), last_committed, vec![result])
 }
 
 impl Handler for Inbound {

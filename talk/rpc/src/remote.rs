@@ -113,6 +113,7 @@ impl Import {
             xid_known: self.xids.known(),
             resent: false,
             replay: Transno(0),
+            locks: false,
             credentials: Credentials::root(),
             ops,
         }

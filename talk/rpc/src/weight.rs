@@ -19,13 +19,17 @@ pub(crate) fn reply_bulk(ops: &[Op]) -> usize {
 
 /// May it wait until another client lets go? It is harmless to repeat, and counts in no window.
 pub(crate) fn waits(ops: &[Op]) -> bool {
-    ops.iter().any(|op| matches!(op, Op::Mds(MdsOp::FlockSet { wait: true, .. }) | Op::Mgs(MgsOp::Config { .. })))
+    let waits = |op: &Op| {
+        let waits = matches!(op, Op::Mds(MdsOp::FlockSet { wait: true, .. } | MdsOp::Lock { .. }));
+        waits || matches!(op, Op::Mgs(MgsOp::Config { .. }))
+    };
+    ops.iter().any(waits)
 }
 
 /// How long the target may take to answer on purpose, beyond the usual limit; `None`: without limit.
 pub(crate) fn patience(ops: &[Op]) -> Option<Duration> {
     ops.iter().try_fold(Duration::ZERO, |sum, op| match op {
-        Op::Mds(MdsOp::FlockSet { wait: true, .. }) => None,
+        Op::Mds(MdsOp::FlockSet { wait: true, .. } | MdsOp::Lock { .. }) => None,
         Op::Mgs(MgsOp::Config { wait_ms, .. }) => Some(sum + Duration::from_millis(u64::from(*wait_ms))),
         _ => Some(sum),
     })

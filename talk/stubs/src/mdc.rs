@@ -6,7 +6,7 @@ use layout::layout::Layout;
 use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
-use types::attr::{SetAttr, Statfs};
+use types::attr::{SetAttr, Statfs, WrittenAt};
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::lock::Flock;
@@ -255,7 +255,8 @@ impl Mdc {
         blocks_delta: i64,
         kill_suidgid: bool,
     ) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Wrote { fid, end, blocks_delta, kill_suidgid }).await? {
+        let at = WrittenAt::Now;
+        match self.call(credentials, MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid }).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }

@@ -1,31 +1,35 @@
-//! Callbacks.
+//! Callbacks and their answers.
 
 use super::cursor::{Reader, Writer, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::RawFid;
-use crate::client::ClientOp;
-use crate::opcode;
+use super::raw::{RawFid, RawGlimpse, RawLock};
+use crate::client::{ClientOp, ClientReply};
+use crate::opcode::{self, answer};
+use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
 use types::lock::InodeBits;
-use zerocopy::little_endian::U32;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct RawLock {
-    fid: RawFid,
-    bits: U32,
+pub(super) fn put_locks(locks: &[(Fid, InodeBits)], w: &mut Writer) {
+    w.put(&len32(locks.len()));
+    locks.iter().for_each(|lock| w.put(&RawLock::from(*lock)));
 }
 
-const _: () = assert!(size_of::<RawLock>() == 20);
+pub(super) fn locks(r: &mut Reader<'_>) -> Result<Vec<(Fid, InodeBits)>, DecodeError> {
+    let n = count(*r.get()?, "locks", REVOKES_PER_CALLBACK_MAX)?;
+    Ok(r.slice_of::<RawLock>(n)?.iter().map(Into::into).collect())
+}
 
 pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
     match op {
-        ClientOp::Revoke { locks } => w.op(opcode::CLIENT_REVOKE, 0, |w| {
-            w.put(&len32(locks.len()));
-            for (fid, bits) in locks {
-                w.put(&RawLock { fid: (*fid).into(), bits: bits.0.into() });
-            }
+        ClientOp::Revoke { locks } => w.op(opcode::CLIENT_REVOKE, 0, |w| put_locks(locks, w)),
+        ClientOp::Changing { dir, names } => w.op(opcode::CLIENT_CHANGING, 0, |w| {
+            w.put(&RawFid::from(*dir));
+            w.put(&len32(names.len()));
+            names.iter().for_each(|name| w.name(name));
+        }),
+        ClientOp::Glimpse { fids } => w.op(opcode::CLIENT_GLIMPSE, 0, |w| {
+            w.put(&len32(fids.len()));
+            fids.iter().for_each(|fid| w.put(&RawFid::from(*fid)));
         }),
     }
 }
@@ -33,11 +37,49 @@ pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
 pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<ClientOp, DecodeError> {
     let [] = unpack("callback flags", flags)?;
     match number {
-        opcode::CLIENT_REVOKE => {
-            let n = count(*r.get()?, "locks", REVOKES_PER_CALLBACK_MAX)?;
-            let locks = r.slice_of::<RawLock>(n)?.iter();
-            Ok(ClientOp::Revoke { locks: locks.map(|l| ((&l.fid).into(), InodeBits(l.bits.get()))).collect() })
+        opcode::CLIENT_REVOKE => Ok(ClientOp::Revoke { locks: locks(r)? }),
+        opcode::CLIENT_CHANGING => {
+            let dir = r.get::<RawFid>()?.into();
+            let n = count(*r.get()?, "names", REVOKES_PER_CALLBACK_MAX)?;
+            // A name is at least its length and one byte.
+            r.expect(n, 3)?;
+            let mut names = Vec::with_capacity(n);
+            for _ in 0..n {
+                names.push(r.name()?);
+            }
+            Ok(ClientOp::Changing { dir, names })
+        }
+        opcode::CLIENT_GLIMPSE => {
+            let n = count(*r.get()?, "inodes", REVOKES_PER_CALLBACK_MAX)?;
+            Ok(ClientOp::Glimpse { fids: r.slice_of::<RawFid>(n)?.iter().map(Into::into).collect() })
         }
         number => Err(DecodeError::UnknownOp { number }),
+    }
+}
+
+pub(super) fn encode_reply(reply: &ClientReply, w: &mut Writer) {
+    match reply {
+        ClientReply::Done => w.op(answer::CLIENT_DONE, 0, |_| ()),
+        ClientReply::Kept(locks) => w.op(answer::CLIENT_KEPT, 0, |w| put_locks(locks, w)),
+        ClientReply::Dropped => w.op(answer::CLIENT_DROPPED, 0, |_| ()),
+        ClientReply::Glimpses(glimpses) => w.op(answer::CLIENT_GLIMPSES, 0, |w| {
+            w.put(&len32(glimpses.len()));
+            glimpses.iter().for_each(|glimpse| w.put(&RawGlimpse::from(*glimpse)));
+        }),
+    }
+}
+
+pub(super) fn decode_reply(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<ClientReply, DecodeError> {
+    let [] = unpack("callback answer flags", flags)?;
+    match number {
+        answer::CLIENT_DONE => Ok(ClientReply::Done),
+        answer::CLIENT_KEPT => Ok(ClientReply::Kept(locks(r)?)),
+        answer::CLIENT_DROPPED => Ok(ClientReply::Dropped),
+        answer::CLIENT_GLIMPSES => {
+            let n = count(*r.get()?, "glimpses", REVOKES_PER_CALLBACK_MAX)?;
+            let glimpses = r.slice_of::<RawGlimpse>(n)?.iter().map(RawGlimpse::decode);
+            Ok(ClientReply::Glimpses(glimpses.collect::<Result<_, _>>()?))
+        }
+        number => Err(DecodeError::UnknownReply { number }),
     }
 }

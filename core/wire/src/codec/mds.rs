@@ -1,16 +1,20 @@
 //! Operations of a metadata target.
 
+use super::client::{locks, put_locks};
 use super::cursor::{Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawCreate, RawFid, RawFlock, RawGetLayout, RawReaddir, RawSetAttr, RawWrote, set_attr_flags};
+use super::raw::{
+    self, RawCreate, RawFid, RawFlock, RawGetLayout, RawLock, RawReaddir, RawSetAttr, RawWrote, set_attr_flags,
+};
 use crate::mds::{CreateKind, MdsOp, OpenFlags, RenameFlags, SetxattrFlags};
 use crate::opcode;
 use bytes::Bytes;
-use types::attr::FileType;
+use types::attr::{FileType, WrittenAt};
 use types::fid::Fid;
 use types::limits::{READDIR_ENTRIES_MAX, SYMLINK_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 use types::name::Name;
 use types::session::OpenHandle;
+use types::time::Timestamp;
 use zerocopy::little_endian::U64;
 
 fn put_fid(fid: Fid, w: &mut Writer) {
@@ -87,10 +91,15 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
         MdsOp::GetLayout { fid, write, start, end } => w.op(opcode::MDS_GET_LAYOUT, bits([*write]), |w| {
             w.put(&RawGetLayout { fid: (*fid).into(), start: (*start).into(), end: (*end).into() });
         }),
-        MdsOp::Wrote { fid, end, blocks_delta, kill_suidgid } => w.op(opcode::MDS_WROTE, bits([*kill_suidgid]), |w| {
-            let (end, blocks_delta) = ((*end).into(), (*blocks_delta).into());
-            w.put(&RawWrote { fid: (*fid).into(), end, blocks_delta });
-        }),
+        MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid } => {
+            let time = if let WrittenAt::At(time) = at { Some(*time) } else { None };
+            w.op(opcode::MDS_WROTE, bits([*kill_suidgid, time.is_some(), *at == WrittenAt::Told]), |w| {
+                let (end, blocks_delta) = ((*end).into(), (*blocks_delta).into());
+                let Timestamp { sec, nsec } = time.unwrap_or_default();
+                let (time, nsec, zero) = (sec.into(), nsec.into(), 0.into());
+                w.put(&RawWrote { fid: (*fid).into(), end, blocks_delta, time, nsec, zero });
+            });
+        }
         MdsOp::Append { fid, len, kill_suidgid } => w.op(opcode::MDS_APPEND, bits([*kill_suidgid]), |w| {
             put_fid(*fid, w);
             w.put(&U64::new(*len));
@@ -109,6 +118,8 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
             put_fid(*fid, w);
             w.put(&RawFlock::from(lock));
         }),
+        MdsOp::Lock { fid, bits } => w.op(opcode::MDS_LOCK, 0, |w| w.put(&RawLock::from((*fid, *bits)))),
+        MdsOp::Unlock { locks } => w.op(opcode::MDS_UNLOCK, 0, |w| put_locks(locks, w)),
     }
 }
 
@@ -187,7 +198,7 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsO
     }
     let fid = |r: &mut Reader<'_>| r.get::<RawFid>().map(Fid::from);
     let number64 = |r: &mut Reader<'_>| r.get::<U64>().map(|n| n.get());
-    let lock = |r: &mut Reader<'_>| r.get::<RawFlock>()?.decode();
+    let flock = |r: &mut Reader<'_>| r.get::<RawFlock>()?.decode();
     let xattr_name = |r: &mut Reader<'_>| r.copied("bytes of xattr name", XATTR_NAME_BYTES_MAX);
     Ok(match number {
         opcode::MDS_LOOKUP => MdsOp::Lookup { parent: fid(r)?, name: r.name()? },
@@ -237,10 +248,16 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsO
             MdsOp::GetLayout { fid: (&raw.fid).into(), write, start: raw.start.get(), end: raw.end.get() }
         }
         opcode::MDS_WROTE => {
-            let [kill_suidgid] = unpack(FLAGS, flags)?;
+            let [kill_suidgid, timed, told] = unpack(FLAGS, flags)?;
             let raw: &RawWrote = r.get()?;
             let (end, blocks_delta) = (raw.end.get(), raw.blocks_delta.get());
-            MdsOp::Wrote { fid: (&raw.fid).into(), end, blocks_delta, kill_suidgid }
+            let at = match (timed, told) {
+                (false, false) => WrittenAt::Now,
+                (false, true) => WrittenAt::Told,
+                (true, false) => WrittenAt::At(raw::time(raw.time, raw.nsec)?),
+                (true, true) => return Err(DecodeError::Field { field: FLAGS, value: flags.into() }),
+            };
+            MdsOp::Wrote { fid: (&raw.fid).into(), end, blocks_delta, at, kill_suidgid }
         }
         opcode::MDS_APPEND => {
             let [kill_suidgid] = unpack(FLAGS, flags)?;
@@ -248,12 +265,17 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsO
         }
         opcode::MDS_STATFS => MdsOp::Statfs,
         opcode::MDS_SYNC => MdsOp::Sync,
-        opcode::MDS_FLOCK_TEST => MdsOp::FlockTest { fid: fid(r)?, lock: lock(r)? },
+        opcode::MDS_FLOCK_TEST => MdsOp::FlockTest { fid: fid(r)?, lock: flock(r)? },
         opcode::MDS_FLOCK_SET => {
             let [wait] = unpack(FLAGS, flags)?;
-            MdsOp::FlockSet { fid: fid(r)?, lock: lock(r)?, wait }
+            MdsOp::FlockSet { fid: fid(r)?, lock: flock(r)?, wait }
         }
-        opcode::MDS_FLOCK_CANCEL => MdsOp::FlockCancel { fid: fid(r)?, lock: lock(r)? },
+        opcode::MDS_FLOCK_CANCEL => MdsOp::FlockCancel { fid: fid(r)?, lock: flock(r)? },
+        opcode::MDS_LOCK => {
+            let (fid, bits) = r.get::<RawLock>()?.into();
+            MdsOp::Lock { fid, bits }
+        }
+        opcode::MDS_UNLOCK => MdsOp::Unlock { locks: locks(r)? },
         number => return Err(DecodeError::UnknownOp { number }),
     })
 }

@@ -1,10 +1,11 @@
 //! The fixed structs of the wire, byte for byte, and the values they stand for. Sizes are in `docs/formats.md`.
 
 use super::error::DecodeError;
+use crate::client::Glimpse;
 use crate::mds::Entry;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
 use types::fid::Fid;
-use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 use types::object::ObjectId;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
@@ -35,8 +36,14 @@ raw! {
         target: RawTarget, groups: U32, uid: U32, gid: U32,
     }
 
-    /// Head of a reply.
-    RawReply 32 { xid: U64, transno: U64, last_committed: U64, results: U32, zero: U32 }
+    /// Head of a reply; the results, then `grants` times [`RawLock`], padded, and `touched` times [`RawEntry`] follow.
+    RawReply 40 { xid: U64, transno: U64, last_committed: U64, results: U32, grants: U32, touched: U32, zero: U32 }
+
+    /// A lock: granted, revoked, kept or given up.
+    RawLock 20 { fid: RawFid, bits: U32 }
+
+    /// Size and times of a file that is being written; flag 0: there is something to tell.
+    RawGlimpse 24 { size: U64, mtime: I64, mtime_nsec: U32, flags: U32 }
 
     /// Connect; the description follows.
     RawConnect 48 { version_min: U16, version_max: U16, zero: U32, boot: U64, cluster: U128, client: U128 }
@@ -78,7 +85,8 @@ raw! {
 
     RawGetLayout 32 { fid: RawFid, start: U64, end: U64 }
 
-    RawWrote 32 { fid: RawFid, end: U64, blocks_delta: I64 }
+    /// Wrote; flag 1: at `time`, flag 2: the times were told before.
+    RawWrote 48 { fid: RawFid, end: U64, blocks_delta: I64, time: I64, nsec: U32, zero: U32 }
 
     RawPunch 48 { object: RawObject, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 }
@@ -92,6 +100,37 @@ impl From<Fid> for RawFid {
 impl From<&RawFid> for Fid {
     fn from(raw: &RawFid) -> Fid {
         Fid { seq: raw.seq.get(), oid: raw.oid.get(), ver: raw.ver.get() }
+    }
+}
+
+impl From<(Fid, InodeBits)> for RawLock {
+    fn from((fid, bits): (Fid, InodeBits)) -> RawLock {
+        RawLock { fid: fid.into(), bits: bits.0.into() }
+    }
+}
+
+impl From<&RawLock> for (Fid, InodeBits) {
+    fn from(raw: &RawLock) -> (Fid, InodeBits) {
+        ((&raw.fid).into(), InodeBits(raw.bits.get()))
+    }
+}
+
+impl From<Option<Glimpse>> for RawGlimpse {
+    fn from(glimpse: Option<Glimpse>) -> RawGlimpse {
+        let Glimpse { size, mtime } = glimpse.unwrap_or(Glimpse { size: 0, mtime: Timestamp::default() });
+        let flags = u32::from(glimpse.is_some()).into();
+        RawGlimpse { size: size.into(), mtime: mtime.sec.into(), mtime_nsec: mtime.nsec.into(), flags }
+    }
+}
+
+impl RawGlimpse {
+    pub fn decode(&self) -> Result<Option<Glimpse>, DecodeError> {
+        let glimpse = Glimpse { size: self.size.get(), mtime: time(self.mtime, self.mtime_nsec)? };
+        match self.flags.get() {
+            0 => Ok(None),
+            1 => Ok(Some(glimpse)),
+            other => Err(DecodeError::Field { field: "glimpse flags", value: other.into() }),
+        }
     }
 }
 
@@ -129,7 +168,7 @@ impl RawTarget {
     }
 }
 
-fn time(sec: I64, nsec: U32) -> Result<Timestamp, DecodeError> {
+pub(super) fn time(sec: I64, nsec: U32) -> Result<Timestamp, DecodeError> {
     match nsec.get() {
         nsec @ 0..1_000_000_000 => Ok(Timestamp { sec: sec.get(), nsec }),
         nsec => Err(DecodeError::Field { field: "nanoseconds", value: nsec.into() }),

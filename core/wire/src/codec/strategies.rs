@@ -1,8 +1,8 @@
 //! Values for the tests: one fixed sample of each operation and answer, and strategies for any.
 
-use crate::client::{ClientOp, ClientReply};
+use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
-use crate::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request};
+use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use std::sync::Arc;
-use types::attr::{Attr, FileType, SetAttr, SetTime, Statfs};
+use types::attr::{Attr, FileType, SetAttr, SetTime, Statfs, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -162,13 +162,21 @@ pub fn sample_ops() -> Vec<Op> {
         },
         MdsOp::Removexattr { fid, name: xattr },
         MdsOp::GetLayout { fid, write: true, start: 1 << 20, end: 2 << 20 },
-        MdsOp::Wrote { fid, end: 8192, blocks_delta: -8, kill_suidgid: true },
+        MdsOp::Wrote {
+            fid,
+            end: 8192,
+            blocks_delta: -8,
+            at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
+            kill_suidgid: true,
+        },
         MdsOp::Append { fid, len: 512, kill_suidgid: false },
         MdsOp::Statfs,
         MdsOp::Sync,
         MdsOp::FlockTest { fid, lock },
         MdsOp::FlockSet { fid, lock, wait: true },
         MdsOp::FlockCancel { fid, lock },
+        MdsOp::Lock { fid, bits: InodeBits::DATA },
+        MdsOp::Unlock { locks: vec![(fid, InodeBits::ALL), (parent, InodeBits::UPDATE)] },
     ];
     let (object, offset) = (OBJECT, ObjectOffset(65536));
     let ost = [
@@ -181,9 +189,13 @@ pub fn sample_ops() -> Vec<Op> {
         OstOp::Sync { objects: vec![object] },
         OstOp::Statfs,
     ];
-    let client = ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] };
+    let client = [
+        ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
+        ClientOp::Changing { dir: DIR, names: vec![name("a"), name("bc")] },
+        ClientOp::Glimpse { fids: vec![FID] },
+    ];
     let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(mds.into_iter().map(Op::Mds));
-    ops.chain(ost.into_iter().map(Op::Ost)).chain([Op::Client(client)]).collect()
+    ops.chain(ost.into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
 }
 
 /// One of each form of answer, in the order of the table.
@@ -221,7 +233,14 @@ pub fn sample_replies() -> Vec<OpReply> {
         OstReply::Statfs(statfs()),
     ];
     let replies = first.into_iter().chain(mds.into_iter().map(OpReply::Mds));
-    replies.chain(ost.into_iter().map(OpReply::Ost)).chain([OpReply::Client(ClientReply::Done)]).collect()
+    let glimpse = Glimpse { size: 77, mtime: Timestamp { sec: 1_700_000_000, nsec: 5 } };
+    let client = [
+        ClientReply::Done,
+        ClientReply::Kept(vec![(FID, InodeBits::OPEN)]),
+        ClientReply::Dropped,
+        ClientReply::Glimpses(vec![None, Some(glimpse)]),
+    ];
+    replies.chain(ost.into_iter().map(OpReply::Ost)).chain(client.into_iter().map(OpReply::Client)).collect()
 }
 
 /// A request around some operations.
@@ -232,6 +251,7 @@ pub fn request(ops: Vec<Op>) -> Request {
         xid_known: Xid(0x0102_0300),
         resent: true,
         replay: Transno(55),
+        locks: true,
         credentials: Credentials { uid: 1000, gid: 100, groups: [4, 24, 27].into_iter().collect() },
         ops,
     }
@@ -239,11 +259,20 @@ pub fn request(ops: Vec<Op>) -> Request {
 
 /// A reply around some results.
 pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
-    Reply { xid: Xid(0x0102_0304), transno: Transno(56), last_committed: Transno(50), results }
+    let grants = vec![Grant { fid: DIR, bits: InodeBits::UPDATE }];
+    Reply { grants, touched: vec![entry()], ..Reply::new(Xid(0x0102_0304), Transno(56), Transno(50), results) }
 }
 
 fn any_fid() -> impl Strategy<Value = Fid> {
     any::<(u64, u32, u32)>().prop_map(|(seq, oid, ver)| Fid { seq, oid, ver })
+}
+
+fn any_written_at() -> impl Strategy<Value = WrittenAt> {
+    prop_oneof![Just(WrittenAt::Now), Just(WrittenAt::Told), any_time().prop_map(WrittenAt::At)]
+}
+
+fn any_locks() -> impl Strategy<Value = Vec<(Fid, InodeBits)>> {
+    vec((any_fid(), any::<u32>().prop_map(InodeBits)), 0..20)
 }
 
 fn any_name() -> impl Strategy<Value = Name> {
@@ -372,12 +401,9 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
             start,
             end
         }),
-        (any_fid(), any::<(u64, i64, bool)>()).prop_map(|(fid, (end, blocks_delta, kill_suidgid))| MdsOp::Wrote {
-            fid,
-            end,
-            blocks_delta,
-            kill_suidgid
-        }),
+        (any_fid(), any::<(u64, i64, bool)>(), any_written_at()).prop_map(
+            |(fid, (end, blocks_delta, kill_suidgid), at)| MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid }
+        ),
         (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (len, kill_suidgid))| MdsOp::Append {
             fid,
             len,
@@ -398,6 +424,8 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
         lock().prop_map(|(fid, lock)| MdsOp::FlockTest { fid, lock }),
         (lock(), any::<bool>()).prop_map(|((fid, lock), wait)| MdsOp::FlockSet { fid, lock, wait }),
         lock().prop_map(|(fid, lock)| MdsOp::FlockCancel { fid, lock }),
+        (any_fid(), any::<u32>().prop_map(InodeBits)).prop_map(|(fid, bits)| MdsOp::Lock { fid, bits }),
+        any_locks().prop_map(|locks| MdsOp::Unlock { locks }),
     ];
     prop_oneof![names, inodes, others]
 }
@@ -448,12 +476,16 @@ pub fn any_op() -> impl Strategy<Value = Op> {
             Op::Connect(ConnectRequest { version_min, version_max, cluster, client, description, boot })
         },
     );
-    let revoke = vec((any_fid(), any::<u32>().prop_map(InodeBits)), 0..20);
+    let client = prop_oneof![
+        any_locks().prop_map(|locks| ClientOp::Revoke { locks }),
+        (any_fid(), vec(any_name(), 0..5)).prop_map(|(dir, names)| ClientOp::Changing { dir, names }),
+        vec(any_fid(), 0..20).prop_map(|fids| ClientOp::Glimpse { fids }),
+    ];
     prop_oneof![
         8 => any_mds_op().prop_map(Op::Mds),
         4 => any_ost_op().prop_map(Op::Ost),
         2 => any_mgs_op().prop_map(Op::Mgs),
-        1 => revoke.prop_map(|locks| Op::Client(ClientOp::Revoke { locks })),
+        1 => client.prop_map(Op::Client),
         1 => connect,
         1 => Just(Op::Disconnect),
         1 => Just(Op::Ping),
@@ -472,13 +504,14 @@ pub fn any_request() -> impl Strategy<Value = Request> {
         gid,
         groups: groups.into_iter().collect(),
     });
-    (target, any::<(u64, u64, bool, u64)>(), credentials, vec(any_op(), 0..6)).prop_map(
-        |(target, (xid, known, resent, replay), credentials, ops)| Request {
+    (target, any::<(u64, u64, bool, bool, u64)>(), credentials, vec(any_op(), 0..6)).prop_map(
+        |(target, (xid, known, resent, locks, replay), credentials, ops)| Request {
             target,
             xid: Xid(xid),
             xid_known: Xid(known),
             resent,
             replay: Transno(replay),
+            locks,
             credentials,
             ops,
         },
@@ -548,6 +581,13 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         of(any_offset()).prop_map(OstReply::Offset),
         any_statfs().prop_map(OstReply::Statfs),
     ];
+    let glimpse = (any::<u64>(), any_time()).prop_map(|(size, mtime)| Glimpse { size, mtime });
+    let client = prop_oneof![
+        Just(ClientReply::Done),
+        any_locks().prop_map(ClientReply::Kept),
+        Just(ClientReply::Dropped),
+        vec(of(glimpse), 0..9).prop_map(ClientReply::Glimpses),
+    ];
     let connect = any::<(u16, u128, u64, u64)>().prop_map(|(version, cluster, boot, last)| {
         OpReply::Connect(ConnectReply { version, cluster: ClusterId(cluster), boot, last_committed: Transno(last) })
     });
@@ -556,7 +596,7 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         4 => ost.prop_map(OpReply::Ost),
         2 => any_mgs_reply().prop_map(OpReply::Mgs),
         1 => connect,
-        1 => Just(OpReply::Client(ClientReply::Done)),
+        1 => client.prop_map(OpReply::Client),
         1 => Just(OpReply::Done),
     ]
 }
@@ -567,10 +607,11 @@ pub fn any_reply() -> impl Strategy<Value = Reply> {
         4 => any_op_reply().prop_map(Ok),
         1 => (1..=4095i32).prop_map(|n| Err(Errno(n))),
     ];
-    (any::<(u64, u64, u64)>(), vec(result, 0..6)).prop_map(|((xid, transno, last), results)| Reply {
-        xid: Xid(xid),
-        transno: Transno(transno),
-        last_committed: Transno(last),
-        results,
-    })
+    (any::<(u64, u64, u64)>(), vec(result, 0..6), any_locks(), vec(any_entry(), 0..4)).prop_map(
+        |((xid, transno, last), results, locks, touched)| Reply {
+            grants: locks.into_iter().map(|(fid, bits)| Grant { fid, bits }).collect(),
+            touched,
+            ..Reply::new(Xid(xid), Transno(transno), Transno(last), results)
+        },
+    )
 }

@@ -14,6 +14,7 @@ use crate::open::FileHandle;
 use crate::targets::{misfit, two};
 use bytes::Bytes;
 use std::sync::Arc;
+use types::attr::WrittenAt;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
@@ -118,7 +119,8 @@ impl Client {
         }
         let stored_end = if stored.bytes == 0 { 0 } else { offset + stored.bytes };
         let kill_suidgid = flags.kill_suidgid && !flags.append;
-        let wrote = MdsOp::Wrote { fid, end: stored_end, blocks_delta: stored.blocks_delta, kill_suidgid };
+        let wrote =
+            MdsOp::Wrote { fid, end: stored_end, blocks_delta: stored.blocks_delta, at: WrittenAt::Now, kill_suidgid };
         let attr = match flags.sync {
             false => mdc.wrote(credentials, fid, stored_end, stored.blocks_delta, kill_suidgid).await.map(|e| e.attr),
             true => match two(&mdc, credentials, wrote, MdsOp::Sync).await {

@@ -334,7 +334,7 @@ impl Service for Target {
                 let failed = results.last().is_some_and(Result::is_err);
                 results.push(if failed { Err(Errno::ECANCELED) } else { self.one(op).await });
             }
-            Reply { xid: request.xid, transno: Transno(0), last_committed: Transno(0), results }
+            Reply::new(request.xid, Transno(0), Transno(0), results)
         })
     }
 

@@ -3,6 +3,7 @@
 use super::lookup::entry;
 use crate::mds::{Call, Mds};
 use namespace::written;
+use types::attr::WrittenAt;
 use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::MdsReply;
@@ -14,11 +15,12 @@ impl Mds {
         fid: Fid,
         end: u64,
         blocks_delta: i64,
+        at: WrittenAt,
         kill_suidgid: bool,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         self.change(call, |records, ctx| {
-            let mut inode = written::wrote(records, ctx, fid, end, blocks_delta, kill_suidgid)?;
+            let mut inode = written::wrote(records, ctx, fid, end, blocks_delta, at, kill_suidgid)?;
             records.note_data(&mut inode);
             Ok(MdsReply::Entry(entry(&inode)))
         })

@@ -118,6 +118,7 @@ impl Ost {
                 let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::LOOKUP)] };
                 match export.callback(revoke).await {
                     Ok(ClientReply::Done) => OstReply::Done,
+                    Ok(_) => return Err(Errno::EPROTO),
                     Err(RpcError::Errno(errno)) => return Err(errno),
                     Err(_) => return Err(Errno::EIO),
                 }
@@ -173,7 +174,7 @@ impl Service for Ost {
                 results.push(self.one(&export, op).await);
             }
             let transno = Transno(self.transno.fetch_add(1, Ordering::SeqCst) + 1);
-            Reply { xid: request.xid, transno, last_committed: transno, results }
+            Reply::new(request.xid, transno, transno, results)
         })
     }
 
@@ -191,7 +192,7 @@ pub struct Answers {
 impl Callbacks for Answers {
     fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>> {
         Box::pin(async move {
-            let ClientOp::Revoke { locks } = op;
+            let ClientOp::Revoke { locks } = op else { return Err(Errno::EPROTO) };
             assert_eq!(locks.len(), 1);
             self.count.fetch_add(1, Ordering::SeqCst);
             Ok(ClientReply::Done)
