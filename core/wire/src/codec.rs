@@ -29,6 +29,7 @@ use raw::{OpHeader, RawEntry, RawLock, RawReply, RawRequest};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{GRANTS_PER_REPLY_MAX, GROUPS_MAX, OPS_PER_REQUEST_MAX};
+use types::lock::InodeBits;
 use types::session::{Transno, Xid};
 use zerocopy::little_endian::U32;
 
@@ -57,12 +58,14 @@ pub fn encode_request(request: &Request) -> Encoded {
         xid: request.xid.0.into(),
         xid_known: request.xid_known.0.into(),
         replay: request.replay.0.into(),
-        flags: u32::from(bits([request.resent, request.locks])).into(),
+        flags: u32::from(bits([request.resent])).into(),
         ops: cursor::len32(request.ops.len()),
         target: request.target.into(),
         groups: cursor::len32(groups.len()),
         uid: (*uid).into(),
         gid: (*gid).into(),
+        locks: request.locks.0.into(),
+        zero: 0.into(),
     });
     for group in groups {
         w.put(&U32::new(*group));
@@ -90,7 +93,7 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
     let head: &RawRequest = r.get()?;
     let flags = u16::try_from(head.flags.get())
         .map_err(|_| DecodeError::Field { field: "request flags", value: head.flags.get().into() })?;
-    let [resent, locks] = cursor::unpack("request flags", flags)?;
+    let [resent] = cursor::unpack("request flags", flags)?;
     let group_count = cursor::count(head.groups, "groups", GROUPS_MAX)?;
     let groups = r.slice_of::<U32>(group_count)?.iter().map(|g| g.get()).collect();
     r.skip_pad()?;
@@ -110,7 +113,7 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
         xid_known: Xid(head.xid_known.get()),
         resent,
         replay: Transno(head.replay.get()),
-        locks,
+        locks: InodeBits(head.locks.get()),
         credentials: Credentials { uid: head.uid.get(), gid: head.gid.get(), groups },
         ops,
     })

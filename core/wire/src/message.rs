@@ -95,8 +95,8 @@ pub struct Request {
     pub resent: bool,
     /// Replay after a server crash: the transno it had; 0 = not a replay.
     pub replay: Transno,
-    /// Can the client keep locks? Else the reply grants none.
-    pub locks: bool,
+    /// Locks that the client can keep: the reply grants no others.
+    pub locks: InodeBits,
     /// On whose behalf.
     pub credentials: Credentials,
     /// What to do, in order. After one fails the rest answer ECANCELED.

@@ -69,7 +69,7 @@ impl Client {
             xid_known: Xid(self.xid),
             resent: false,
             replay: Transno(0),
-            locks: false,
+            locks: types::lock::InodeBits::NONE,
             credentials: Credentials::root(),
             ops: vec![Op::Mds(op)],
         };

@@ -86,7 +86,7 @@ fn call(mgs: &Arc<Mgs>, export: &Arc<Export>, ops: Vec<Op>) -> Reply {
         xid_known: Xid(0),
         resent: false,
         replay: Transno(0),
-        locks: false,
+        locks: types::lock::InodeBits::NONE,
         credentials: Credentials::root(),
         ops,
     };

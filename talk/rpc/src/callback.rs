@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::LEASE;
+use types::lock::InodeBits;
 use types::session::{Transno, Xid};
 use wire::client::{ClientOp, ClientReply};
 use wire::codec::{decode_reply, encode_request};
@@ -76,7 +77,7 @@ fn question(export: &Export, op: &ClientOp) -> Payload {
         xid_known: Xid(0),
         resent: false,
         replay: Transno(0),
-        locks: false,
+        locks: InodeBits::NONE,
         credentials: Credentials::root(),
         ops: vec![Op::Client(op.clone())],
     };

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::CONNECT_TIMEOUT;
+use types::lock::InodeBits;
 use types::nid::Nid;
 use types::session::{ClientUuid, Transno};
 use types::target::TargetName;
@@ -185,15 +186,15 @@ impl Import {
     /// # Errors
     /// Only if the request as a whole got no answer; results of single operations are inside.
     pub async fn call(&self, credentials: &Credentials, ops: Vec<Op>) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
-        Ok(self.ask(credentials, ops, false).await?.results)
+        Ok(self.ask(credentials, ops, InodeBits::NONE).await?.results)
     }
 
-    /// As [`Import::call`], with everything that comes with the results; `locks`: the caller keeps what is granted,
-    /// and its callbacks answer for it.
+    /// As [`Import::call`], with everything that comes with the results. `locks`: which ones the caller keeps if they
+    /// are granted; its callbacks answer for them.
     ///
     /// # Errors
     /// As [`Import::call`].
-    pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: bool) -> Result<Reply, RpcError> {
+    pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits) -> Result<Reply, RpcError> {
         match self.live_session() {
             Some(Session::Local(local)) => {
                 let count = ops.len();
@@ -213,7 +214,7 @@ impl Import {
         mut session: Option<Session>,
         credentials: &Credentials,
         ops: Vec<Op>,
-        locks: bool,
+        locks: InodeBits,
     ) -> Result<Reply, RpcError> {
         let clock = &self.rpc.env().clock;
         let count = ops.len();
@@ -255,7 +256,7 @@ impl Import {
         }
     }
 
-    fn request(&self, credentials: &Credentials, ops: Vec<Op>, locks: bool, ticket: &Ticket<'_>) -> Request {
+    fn request(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits, ticket: &Ticket<'_>) -> Request {
         Request {
             target: self.target,
             xid: ticket.xid,

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::CONNECT_TIMEOUT;
+use types::lock::InodeBits;
 use types::nid::Nid;
 use types::session::{Transno, Xid};
 use wire::codec::{decode_reply, encode_request};
@@ -113,7 +114,7 @@ impl Import {
             xid_known: self.xids.known(),
             resent: false,
             replay: Transno(0),
-            locks: false,
+            locks: InodeBits::NONE,
             credentials: Credentials::root(),
             ops,
         }

@@ -31,9 +31,9 @@ raw! {
     RawTarget 12 { fsname: [u8; 8], kind: u8, zero: u8, index: U16 }
 
     /// Head of a request; `groups` times u32 follow, padded to 8.
-    RawRequest 56 {
+    RawRequest 64 {
         xid: U64, xid_known: U64, replay: U64, flags: U32, ops: U32,
-        target: RawTarget, groups: U32, uid: U32, gid: U32,
+        target: RawTarget, groups: U32, uid: U32, gid: U32, locks: U32, zero: U32,
     }
 
     /// Head of a reply; the results, then `grants` times [`RawLock`], padded, and `touched` times [`RawEntry`] follow.

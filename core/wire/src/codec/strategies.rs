@@ -251,7 +251,7 @@ pub fn request(ops: Vec<Op>) -> Request {
         xid_known: Xid(0x0102_0300),
         resent: true,
         replay: Transno(55),
-        locks: true,
+        locks: InodeBits::ALL,
         credentials: Credentials { uid: 1000, gid: 100, groups: [4, 24, 27].into_iter().collect() },
         ops,
     }
@@ -504,14 +504,14 @@ pub fn any_request() -> impl Strategy<Value = Request> {
         gid,
         groups: groups.into_iter().collect(),
     });
-    (target, any::<(u64, u64, bool, bool, u64)>(), credentials, vec(any_op(), 0..6)).prop_map(
+    (target, any::<(u64, u64, bool, u32, u64)>(), credentials, vec(any_op(), 0..6)).prop_map(
         |(target, (xid, known, resent, locks, replay), credentials, ops)| Request {
             target,
             xid: Xid(xid),
             xid_known: Xid(known),
             resent,
             replay: Transno(replay),
-            locks,
+            locks: InodeBits(locks),
             credentials,
             ops,
         },

@@ -179,7 +179,7 @@ impl Rig {
             xid_known: Xid(0),
             resent: false,
             replay: Transno(0),
-            locks: false,
+            locks: types::lock::InodeBits::NONE,
             credentials: credentials.clone(),
             ops: ops.into_iter().map(Op::Mds).collect(),
         }

@@ -161,7 +161,7 @@ impl Rig {
             xid_known: Xid(0),
             resent: false,
             replay: Transno(0),
-            locks: false,
+            locks: types::lock::InodeBits::NONE,
             credentials: Credentials::root(),
             ops: ops.into_iter().map(Op::Ost).collect(),
         }
