@@ -1,0 +1,347 @@
+//! A machine's disk, in memory.
+//!
+//! A write is in the page cache at once and durable after a sync of its file; a name after a sync of its directory.
+//! A power cut keeps of each file what was synced, and of each page changed since then the old or the new state; of
+//! the changes of names in a directory a prefix. A killed process loses nothing.
+
+mod file;
+
+use crate::hash::Event;
+use crate::rng::Rng;
+use crate::world::{Core, Process};
+use env::disk::{Disk, DiskSpace, File, Open};
+use file::{Inode, PAGE, SimFile};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// Inodes that a volume says it has.
+const FILES_TOTAL: u64 = 1 << 20;
+
+#[derive(Clone)]
+enum Entry {
+    File(Arc<Inode>),
+    Dir,
+}
+
+/// A change of names that no sync of the directory covers yet. `None` removes.
+type Change = Vec<(String, Option<Entry>)>;
+
+#[derive(Default)]
+struct Dir {
+    names: BTreeMap<String, Entry>,
+    durable: BTreeMap<String, Entry>,
+    changes: Vec<Change>,
+}
+
+impl Dir {
+    fn change(&mut self, change: Change) {
+        apply(&mut self.names, &change);
+        self.changes.push(change);
+    }
+
+    fn sync(&mut self) {
+        self.durable = self.names.clone();
+        self.changes.clear();
+    }
+}
+
+fn apply(names: &mut BTreeMap<String, Entry>, change: &Change) {
+    for (name, entry) in change {
+        match entry {
+            Some(entry) => names.insert(name.clone(), entry.clone()),
+            None => names.remove(name),
+        };
+    }
+}
+
+/// Space that a volume has used, shared with its files.
+pub(crate) struct Usage {
+    pages: AtomicI64,
+    capacity: AtomicU64,
+}
+
+impl Usage {
+    /// Takes a page; `false`: the volume is full.
+    fn take(&self) -> bool {
+        let fits = (self.pages.load(Ordering::Relaxed) as u64 + 1) * PAGE <= self.capacity.load(Ordering::Relaxed);
+        if fits {
+            self.pages.fetch_add(1, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn give(&self, pages: usize) {
+        self.pages.fetch_sub(pages as i64, Ordering::Relaxed);
+    }
+}
+
+struct Names {
+    dirs: BTreeMap<PathBuf, Dir>,
+    /// Path and process of each lock.
+    locks: BTreeMap<PathBuf, u64>,
+    next_inode: u64,
+}
+
+/// A disk.
+pub struct Volume {
+    names: Mutex<Names>,
+    usage: Arc<Usage>,
+}
+
+fn not_found() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+fn split(path: &Path) -> io::Result<(PathBuf, String)> {
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok((path.parent().unwrap_or(Path::new("/")).to_owned(), name.to_owned()))
+}
+
+impl Volume {
+    pub(crate) fn new(bytes: u64) -> Volume {
+        let usage = Arc::new(Usage { pages: AtomicI64::new(0), capacity: AtomicU64::new(bytes) });
+        let dirs = BTreeMap::from([(PathBuf::from("/"), Dir::default())]);
+        Volume { names: Mutex::new(Names { dirs, locks: BTreeMap::new(), next_inode: 1 }), usage }
+    }
+
+    /// Size from now on, bytes: smaller than what is used is a full disk.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.usage.capacity.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.usage.pages.load(Ordering::Relaxed).max(0) as u64 * PAGE
+    }
+
+    /// Paths of all files below a directory, sorted.
+    pub fn files_below(&self, path: &Path) -> Vec<PathBuf> {
+        let names = self.names.lock();
+        let below = names.dirs.iter().filter(|(dir, _)| dir.starts_with(path));
+        let files = below.flat_map(|(dir, content)| {
+            let is_file = |entry: &Entry| matches!(entry, Entry::File(_));
+            content.names.iter().filter(move |(_, entry)| is_file(entry)).map(move |(name, _)| dir.join(name))
+        });
+        files.collect()
+    }
+
+    pub(crate) fn unlock(&self, process: u64) {
+        self.names.lock().locks.retain(|_, holder| *holder != process);
+    }
+
+    /// The power went: only what is durable, and some of what is not, is left.
+    pub(crate) fn crash(&self, rng: &mut Rng) {
+        let mut names = self.names.lock();
+        let mut lost_dirs = Vec::new();
+        for (path, dir) in &mut names.dirs {
+            let kept = rng.between(0, dir.changes.len() as u64) as usize;
+            let mut after = std::mem::take(&mut dir.durable);
+            for change in dir.changes.drain(..).take(kept) {
+                apply(&mut after, &change);
+            }
+            let gone = dir.names.iter().filter(|(_, entry)| matches!(entry, Entry::Dir));
+            let gone = gone.filter(|(name, _)| !after.contains_key(*name)).map(|(name, _)| path.join(name));
+            lost_dirs.extend(gone);
+            dir.names = after.clone();
+            dir.durable = after;
+        }
+        names.dirs.retain(|path, _| !lost_dirs.iter().any(|lost| path.starts_with(lost)));
+        for dir in names.dirs.values() {
+            for entry in dir.names.values() {
+                if let Entry::File(inode) = entry {
+                    inode.crash(rng);
+                }
+            }
+        }
+    }
+}
+
+/// A process' view of its machine's disk.
+pub(crate) struct SimDisk {
+    pub(crate) core: Arc<Core>,
+    pub(crate) process: Arc<Process>,
+}
+
+/// Operations in the event hash.
+#[derive(Clone, Copy)]
+pub(crate) enum DiskEvent {
+    Write = 1,
+    Resize = 2,
+    Punch = 3,
+    Allocate = 4,
+    Sync = 5,
+    Make = 6,
+    Remove = 7,
+    Rename = 8,
+    SyncDir = 9,
+    SyncVolume = 10,
+}
+
+impl SimDisk {
+    fn names<T>(&self, work: impl FnOnce(&mut Names) -> io::Result<T>) -> io::Result<T> {
+        if !self.process.is_alive() {
+            return Err(io::Error::other("this process was killed"));
+        }
+        work(&mut self.process.machine.volume.names.lock())
+    }
+
+    fn note(&self, event: DiskEvent, what: u64) {
+        self.core.executor.note(Event::Disk, what, event as u64);
+    }
+
+    fn dir<T>(&self, path: &Path, work: impl FnOnce(&mut Dir) -> io::Result<T>) -> io::Result<T> {
+        self.names(|names| work(names.dirs.get_mut(path).ok_or_else(not_found)?))
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let (parent, name) = split(path)?;
+        let usage = self.process.machine.volume.usage.clone();
+        let (inode, made) = self.names(|names| {
+            let number = names.next_inode;
+            let dir = names.dirs.get_mut(&parent).ok_or_else(not_found)?;
+            match (dir.names.get(&name), how) {
+                (Some(Entry::Dir), _) => Err(io::ErrorKind::IsADirectory.into()),
+                (Some(_), Open::CreateNew) => Err(io::ErrorKind::AlreadyExists.into()),
+                (Some(Entry::File(inode)), _) => Ok((inode.clone(), false)),
+                (None, Open::Existing) => Err(not_found()),
+                (None, Open::Create | Open::CreateNew) => {
+                    let inode = Arc::new(Inode::new(number, usage));
+                    dir.change(vec![(name, Some(Entry::File(inode.clone())))]);
+                    names.next_inode += 1;
+                    Ok((inode, true))
+                }
+            }
+        })?;
+        if made {
+            self.note(DiskEvent::Make, inode.number);
+        }
+        Ok(Arc::new(SimFile { core: self.core.clone(), process: self.process.clone(), inode }))
+    }
+
+    fn create_dirs(&self, path: &Path) -> io::Result<()> {
+        self.names(|names| {
+            let mut ways: Vec<&Path> = path.ancestors().collect();
+            ways.reverse();
+            for way in ways.into_iter().skip(1) {
+                let (parent, name) = split(way)?;
+                let dir = names.dirs.get_mut(&parent).ok_or_else(not_found)?;
+                match dir.names.get(&name) {
+                    Some(Entry::Dir) => {}
+                    Some(Entry::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+                    None => {
+                        dir.change(vec![(name, Some(Entry::Dir))]);
+                        names.dirs.insert(way.to_owned(), Dir::default());
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.dir(path, |dir| Ok(dir.names.keys().cloned().collect()))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = split(path)?;
+        let removed = self.dir(&parent, |dir| match dir.names.get(&name) {
+            None => Err(not_found()),
+            Some(Entry::Dir) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(Entry::File(inode)) => {
+                let number = inode.number;
+                dir.change(vec![(name, None)]);
+                Ok(number)
+            }
+        })?;
+        self.note(DiskEvent::Remove, removed);
+        Ok(())
+    }
+
+    /// Within one directory only: nobody asks for more.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let ((parent, name), (parent_to, name_to)) = (split(from)?, split(to)?);
+        if parent != parent_to {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.dir(&parent, |dir| {
+            let entry = dir.names.get(&name).cloned().ok_or_else(not_found)?;
+            dir.change(vec![(name, None), (name_to, Some(entry))]);
+            Ok(())
+        })?;
+        self.note(DiskEvent::Rename, 0);
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.dir(path, |dir| {
+            dir.sync();
+            Ok(())
+        })?;
+        self.note(DiskEvent::SyncDir, 0);
+        Ok(())
+    }
+
+    fn sync_volume(&self, _: &Path) -> io::Result<()> {
+        self.names(|names| {
+            for dir in names.dirs.values_mut() {
+                dir.sync();
+                for entry in dir.names.values() {
+                    if let Entry::File(inode) = entry {
+                        inode.sync();
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        self.note(DiskEvent::SyncVolume, 0);
+        Ok(())
+    }
+
+    fn space(&self, _: &Path) -> io::Result<DiskSpace> {
+        let volume = &self.process.machine.volume;
+        let (total, used) = (volume.usage.capacity.load(Ordering::Relaxed), volume.used());
+        let free = total.saturating_sub(used);
+        Ok(DiskSpace {
+            bytes_total: total,
+            bytes_free: free,
+            bytes_available: free,
+            files_total: FILES_TOTAL,
+            files_free: FILES_TOTAL / 2,
+        })
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        self.open(path, Open::Create)?;
+        let (process, volume) = (self.process.id, self.process.machine.volume.clone());
+        let locked = self.names(|names| {
+            let free = !names.locks.contains_key(path);
+            if free {
+                names.locks.insert(path.to_owned(), process);
+            }
+            Ok(free)
+        })?;
+        Ok(locked.then(|| Box::new(LockGuard { volume, path: path.to_owned(), process }) as Box<dyn Send + Sync>))
+    }
+}
+
+struct LockGuard {
+    volume: Arc<Volume>,
+    path: PathBuf,
+    process: u64,
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        let mut names = self.volume.names.lock();
+        // A killed process' lock was taken away already, and may be somebody else's now.
+        if names.locks.get(&self.path) == Some(&self.process) {
+            names.locks.remove(&self.path);
+        }
+    }
+}

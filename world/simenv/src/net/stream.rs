@@ -1,0 +1,178 @@
+//! Sockets of a process.
+
+use crate::world::{Core, MachineId, Process};
+use env::BoxFuture;
+use env::net::{Listener, Net, Stream};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Pause before a connection that got no answer is asked for again.
+const SYN_PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) struct SimNet {
+    pub(crate) core: Arc<Core>,
+    pub(crate) process: Arc<Process>,
+}
+
+impl Net for SimNet {
+    fn listen(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        let (core, process) = (self.core.clone(), self.process.clone());
+        Box::pin(async move {
+            let addr = core.network.listen(&core, &process, addr)?;
+            Ok(Box::new(SimListener { core, process, addr }) as Box<dyn Listener>)
+        })
+    }
+
+    fn connect(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Stream>>> {
+        let (core, process) = (self.core.clone(), self.process.clone());
+        Box::pin(async move {
+            let from = process.machine();
+            let Some(to) = MachineId::of(addr.ip()) else { return Err(io::ErrorKind::HostUnreachable.into()) };
+            loop {
+                let (delay, passes) = core.network.travel(from, to);
+                pause(&core, delay).await;
+                if !passes {
+                    pause(&core, SYN_PAUSE).await;
+                    continue;
+                }
+                let opened = core.network.open(&core, &process, addr);
+                // Held already: dropped in the midst, it closes.
+                let half = opened.map(|(id, _)| Half::new(&core, id, 0, addr, opened));
+                let (delay, passes) = core.network.travel(to, from);
+                pause(&core, delay).await;
+                match half {
+                    Some(half) if passes => return Ok(Box::new(half) as Box<dyn Stream>),
+                    None if passes => return Err(io::ErrorKind::ConnectionRefused.into()),
+                    _ => pause(&core, SYN_PAUSE).await,
+                }
+            }
+        })
+    }
+}
+
+async fn pause(core: &Arc<Core>, time: Duration) {
+    let until = core.executor.now() + time;
+    let mut timer = None;
+    std::future::poll_fn(|cx| {
+        if core.executor.now() >= until {
+            return Poll::Ready(());
+        }
+        let action = crate::executor::Action::Wake(cx.waker().clone());
+        match timer {
+            None => timer = Some(core.executor.at(until, action)),
+            Some(key) => core.executor.rewake(key, cx.waker().clone()),
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+struct SimListener {
+    core: Arc<Core>,
+    process: Arc<Process>,
+    addr: SocketAddr,
+}
+
+impl Listener for SimListener {
+    fn accept(&self) -> BoxFuture<'_, io::Result<(Box<dyn Stream>, SocketAddr)>> {
+        Box::pin(async move {
+            let (id, peer) =
+                std::future::poll_fn(|cx| self.core.network.poll_accept(&self.core, self.addr, cx)).await?;
+            let half = Half::new(&self.core, id, 1, peer, Some((id, self.addr)));
+            Ok((Box::new(half) as Box<dyn Stream>, peer))
+        })
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.addr)
+    }
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        self.core.network.unlisten(&self.core, &self.process, self.addr);
+    }
+}
+
+/// One end of a connection, or a half of one: what it may still do is closed when it is dropped.
+struct Half {
+    core: Arc<Core>,
+    id: u64,
+    side: usize,
+    peer: SocketAddr,
+    own: SocketAddr,
+    reads: bool,
+    writes: bool,
+}
+
+impl Half {
+    fn new(core: &Arc<Core>, id: u64, side: usize, peer: SocketAddr, own: Option<(u64, SocketAddr)>) -> Half {
+        let own = own.map_or(peer, |(_, own)| own);
+        Half { core: core.clone(), id, side, peer, own, reads: true, writes: true }
+    }
+}
+
+impl Drop for Half {
+    fn drop(&mut self) {
+        if self.reads || self.writes {
+            self.core.network.close(&self.core, self.id, self.side, self.reads, self.writes);
+        }
+    }
+}
+
+impl Stream for Half {
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.peer)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.own)
+    }
+
+    fn split(mut self: Box<Self>) -> (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>) {
+        let (core, id, side, peer, own) = (self.core.clone(), self.id, self.side, self.peer, self.own);
+        self.writes = false;
+        let write = Half { core, id, side, peer, own, reads: false, writes: true };
+        (self, Box::new(write))
+    }
+}
+
+impl AsyncRead for Half {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.core.network.poll_read(&self.core, self.id, self.side, cx, buf)
+    }
+}
+
+impl AsyncWrite for Half {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.core.network.poll_write(&self.core, self.id, self.side, cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.writes) {
+            self.core.network.close(&self.core, self.id, self.side, false, true);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
