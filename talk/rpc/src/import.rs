@@ -10,10 +10,11 @@ use crate::pinger::Pinging;
 use crate::remote::{Outcome, RemoteSession, ask_of};
 use crate::served::Served;
 use crate::service::{Export, Gone};
+use crate::stats::{CallStats, source_of_import};
 use crate::weight;
 use crate::xids::{Ticket, Xids};
 use env::BoxFuture;
-use env::clock::Monotonic;
+use env::clock::{Clock, Monotonic};
 use lnet::peer::Ask;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +54,35 @@ pub enum ImportState {
     Evicted,
 }
 
+/// How a session stands at one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportReport {
+    /// Where it stands.
+    pub state: ImportState,
+    /// Where the target may be found.
+    pub nids: Vec<Nid>,
+    /// Where it was found; `None`: there is no session.
+    pub current: Option<Nid>,
+    /// Requests that may be in flight to that peer now; `None`: there is no network between.
+    pub window: Option<usize>,
+    /// Attempts to connect over the network so far.
+    pub attempts: u64,
+    /// Boot number of the target at the newest session; 0 = never connected.
+    pub boot: u64,
+    /// How often the target forgot us without a restart.
+    pub evictions: u64,
+    /// Requests without an answer.
+    pub in_flight: usize,
+    /// Those of them that read data.
+    pub reads_in_flight: usize,
+    /// Those of them that write data.
+    pub writes_in_flight: usize,
+    /// Those of them that change something else.
+    pub changes_in_flight: usize,
+    /// Requests that were not answered in time.
+    pub timeouts: u64,
+}
+
 /// Session with one target.
 pub struct Import {
     pub(crate) me: Weak<Import>,
@@ -67,6 +97,7 @@ pub struct Import {
     /// Counts attempts to connect that ended, so that callers can wait for the next one.
     pub(crate) attempts: watch::Sender<u64>,
     hooks: Mutex<Vec<OnRestart>>,
+    stats: CallStats,
     pub(crate) pinging: Pinging,
 }
 
@@ -104,8 +135,11 @@ pub(crate) struct LocalSession {
 }
 
 impl LocalSession {
-    fn handle(&self, request: Request) -> BoxFuture<'static, Reply> {
-        self.served.service.clone().handle(self.export.clone(), request)
+    async fn handle(&self, request: Request, clock: &Arc<dyn Clock>) -> Reply {
+        let started = self.served.stats.begin(&request.ops, clock.now());
+        let reply = self.served.service.clone().handle(self.export.clone(), request).await;
+        started.answered(clock.now(), &reply);
+        reply
     }
 }
 
@@ -119,6 +153,8 @@ impl Import {
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Import> {
         let xids = Xids::new(rpc.env().clock.wall());
+        let source = source_of_import(target, client, callbacks.is_some());
+        let stats = CallStats::of_import(rpc.metrics().clone(), source);
         Arc::new_cyclic(|me| Import {
             me: me.clone(),
             rpc,
@@ -141,6 +177,7 @@ impl Import {
             }),
             attempts: watch::Sender::new(0),
             hooks: Mutex::default(),
+            stats,
             pinging: Pinging::default(),
         })
     }
@@ -153,6 +190,36 @@ impl Import {
     /// Where it stands.
     pub fn state(&self) -> ImportState {
         self.link.lock().state
+    }
+
+    /// Its name in the parameter tree, `osc.sheen-OST0000-osc-<id>`, and the source of what it counts.
+    pub fn source(&self) -> &str {
+        self.stats.source()
+    }
+
+    /// How it stands, for people.
+    pub fn report(&self) -> ImportReport {
+        let link = self.link.lock();
+        let (current, window) = match &link.session {
+            Some(Session::Local(_)) => (Some(Nid::Loopback), None),
+            Some(Session::Remote(remote)) => (Some(remote.peer.nid()), Some(remote.peer.window())),
+            None => (None, None),
+        };
+        let [in_flight, reads_in_flight, writes_in_flight, changes_in_flight] = self.stats.in_flight();
+        ImportReport {
+            state: link.state,
+            nids: link.nids.clone(),
+            current,
+            window,
+            attempts: *self.attempts.borrow(),
+            boot: link.boot,
+            evictions: link.evictions,
+            in_flight,
+            reads_in_flight,
+            writes_in_flight,
+            changes_in_flight,
+            timeouts: self.stats.timeouts(),
+        }
     }
 
     /// Newest transno known to be durable there.
@@ -195,16 +262,24 @@ impl Import {
     /// # Errors
     /// As [`Import::call`].
     pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits) -> Result<Reply, RpcError> {
-        match self.live_session() {
+        let clock = &self.rpc.env().clock;
+        let started = self.stats.begin(&ops, clock.now());
+        let answer = match self.live_session() {
             Some(Session::Local(local)) => {
                 let count = ops.len();
                 let ticket = self.xids.begin(false);
                 let request = self.request(credentials, ops, locks, &ticket);
-                self.learn(local.handle(request).await, count)
+                self.learn(local.handle(request, clock).await, count)
             }
             // Apart, so that the future of the short road stays small.
             session => Box::pin(self.ask_anywhere(session, credentials, ops, locks)).await,
+        };
+        match &answer {
+            Ok(reply) => started.answered(clock.now(), reply),
+            Err(RpcError::Timeout { .. }) => self.stats.timed_out(),
+            Err(_) => {}
         }
+        answer
     }
 
     /// The long road: over the network, or to a session that must be made first. Goes on until the request is
@@ -229,7 +304,7 @@ impl Import {
         loop {
             match session {
                 None => self.connect_until(deadline).await?,
-                Some(Session::Local(local)) => return self.learn(local.handle(request).await, count),
+                Some(Session::Local(local)) => return self.learn(local.handle(request, clock).await, count),
                 Some(Session::Remote(remote)) => {
                     let evictions = *sent_at.get_or_insert_with(|| self.link.lock().evictions);
                     if self.link.lock().evictions != evictions {

@@ -3,8 +3,8 @@
 use crate::Rpc;
 use crate::callback::Road;
 use crate::reply_cache::Verdict;
-use crate::served::ConnectError;
-use crate::service::{Export, Gone, Service};
+use crate::served::{ConnectError, Served};
+use crate::service::{Export, Gone};
 use crate::weight;
 use lnet::error::LinkError;
 use lnet::link::{Handler, Link, Work};
@@ -131,13 +131,13 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
         _ => {}
     }
     if !weight::changes(&request.ops) || envelope.waits {
-        let answer = answer(served.service.clone(), export, request);
+        let answer = answer(rpc.clone(), served, export, request);
         return Work { future: Box::pin(async move { Some(answer.await) }), waits: envelope.waits };
     }
     match export.replies().begin(request.xid, request.xid_known) {
         Verdict::New => {
             let (kept, xid) = (export.clone(), request.xid);
-            let answer = answer(served.service.clone(), export, request);
+            let answer = answer(rpc.clone(), served, export, request);
             let future = async move {
                 let payload = answer.await;
                 kept.replies().done(xid, &payload);
@@ -151,9 +151,11 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
     }
 }
 
-async fn answer(service: Arc<dyn Service>, export: Arc<Export>, request: Request) -> Payload {
+async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request: Request) -> Payload {
     let client = export.client();
-    let reply = service.handle(export.clone(), request).await;
+    let started = served.stats.begin(&request.ops, rpc.env().clock.now());
+    let reply = served.service.clone().handle(export.clone(), request).await;
+    started.answered(rpc.env().clock.now(), &reply);
     export.learn_committed(reply.last_committed);
     reply_of(client, false, &reply)
 }

@@ -16,6 +16,7 @@ mod remote;
 mod reply_cache;
 mod served;
 pub mod service;
+pub mod stats;
 mod weight;
 mod xids;
 
@@ -26,6 +27,7 @@ use import::Import;
 use inbound::Inbound;
 use lnet::fault::Faults;
 use lnet::node::Lnet;
+use observe::registry::Registry;
 use parking_lot::Mutex;
 use served::ServedTargets;
 use service::{Gone, Service};
@@ -75,6 +77,7 @@ pub struct Rpc {
     timings: Timings,
     lnet: Lnet,
     served: ServedTargets,
+    metrics: Arc<Registry>,
     imports: Mutex<HashMap<ImportKey, Weak<Import>, foldhash::fast::RandomState>>,
     stopping: watch::Sender<bool>,
     /// Do the tasks run that ping and that watch leases?
@@ -92,6 +95,7 @@ impl Rpc {
     pub fn with_timings(env: Env, config: RpcConfig, timings: Timings) -> Arc<Rpc> {
         Arc::new_cyclic(|me| Rpc {
             lnet: Lnet::new(env.clone(), config.cluster, config.checksums, Arc::new(Inbound { rpc: me.clone() })),
+            metrics: Arc::new(Registry::new(env.clock.wall())),
             env,
             cluster: Mutex::new(config.cluster),
             timings,
@@ -129,6 +133,16 @@ impl Rpc {
         self.lnet.faults()
     }
 
+    /// Everything that this process counts.
+    pub fn metrics(&self) -> &Arc<Registry> {
+        &self.metrics
+    }
+
+    /// Sessions of a target that this process serves.
+    pub fn exports(&self, target: TargetName) -> Vec<Arc<service::Export>> {
+        self.served.get(target).map(|served| served.exports()).unwrap_or_default()
+    }
+
     /// Tasks of the network that live now: links, listeners.
     pub fn tasks(&self) -> usize {
         self.lnet.tasks()
@@ -136,7 +150,7 @@ impl Rpc {
 
     /// Requests to this target are handled by `service` from now on. A service that had the name before is stopped.
     pub fn add_service(&self, service: Arc<dyn Service>) {
-        self.served.add(service);
+        self.served.add(service, &self.metrics);
     }
 
     /// The target is served no longer; its exports are told `Gone::Stopped`.

@@ -5,6 +5,8 @@
 use crate::admission::{Refusal, admit};
 use crate::callback::Road;
 use crate::service::{Export, Gone, Service};
+use crate::stats::CallStats;
+use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use wire::message::{ConnectReply, ConnectRequest};
 /// One target of this process.
 pub(crate) struct Served {
     pub(crate) service: Arc<dyn Service>,
+    pub(crate) stats: CallStats,
     exports: Mutex<HashMap<ClientUuid, Arc<Export>, foldhash::fast::RandomState>>,
 }
 
@@ -36,8 +39,9 @@ pub(crate) enum ConnectError {
 }
 
 impl Served {
-    fn new(service: Arc<dyn Service>) -> Served {
-        Served { service, exports: Mutex::default() }
+    fn new(service: Arc<dyn Service>, metrics: &Arc<Registry>) -> Served {
+        let stats = CallStats::of_target(metrics.clone(), service.target());
+        Served { service, stats, exports: Mutex::default() }
     }
 
     pub(crate) fn export(&self, client: ClientUuid) -> Option<Arc<Export>> {
@@ -111,8 +115,8 @@ pub(crate) struct ServedTargets {
 
 impl ServedTargets {
     /// Adds a service; one that had the name before is stopped.
-    pub(crate) fn add(&self, service: Arc<dyn Service>) {
-        let before = self.targets.write().insert(service.target(), Arc::new(Served::new(service)));
+    pub(crate) fn add(&self, service: Arc<dyn Service>, metrics: &Arc<Registry>) {
+        let before = self.targets.write().insert(service.target(), Arc::new(Served::new(service, metrics)));
         if let Some(before) = before {
             before.end_all(Gone::Stopped);
         }

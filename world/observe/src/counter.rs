@@ -1,4 +1,4 @@
-//! A number that only grows.
+//! A number that only grows, until somebody clears it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -20,6 +20,11 @@ impl Counter {
     /// `n` more.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
+    }
+
+    /// Zero again. Adds of other threads at this moment may be lost.
+    pub fn clear(&self) {
+        self.0.store(0, Relaxed);
     }
 
     /// The sum so far. Adds of other threads may be missing, never half done.

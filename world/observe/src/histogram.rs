@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Buckets: 0 holds the value 0, n holds `2^(n-1)..2^n`.
 pub const BUCKETS: usize = 65;
 
-/// Sizes or durations, in the unit of their metric. Recording is two relaxed adds, and two more writes only when
-/// the value is a new least or greatest.
+/// Sizes or durations, in the unit of their metric. Recording is three relaxed adds, and two more writes only
+/// when the value is a new least or greatest.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
+    sum_of_squares: AtomicU64,
     min: AtomicU64,
     max: AtomicU64,
 }
@@ -31,6 +32,7 @@ impl Histogram {
         Histogram {
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
             sum: AtomicU64::new(0),
+            sum_of_squares: AtomicU64::new(0),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
         }
@@ -40,6 +42,7 @@ impl Histogram {
     pub fn record(&self, value: u64) {
         self.buckets[bucket(value)].fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
+        self.sum_of_squares.fetch_add(value.wrapping_mul(value), Relaxed);
         if value < self.min.load(Relaxed) {
             self.min.fetch_min(value, Relaxed);
         }
@@ -53,7 +56,14 @@ impl Histogram {
     pub fn snapshot(&self) -> HistogramSnapshot {
         let buckets = std::array::from_fn(|n| self.buckets[n].load(Relaxed));
         let (sum, min, max) = (self.sum.load(Relaxed), self.min.load(Relaxed), self.max.load(Relaxed));
-        HistogramSnapshot { buckets, sum, min: min.min(max), max }
+        let sum_of_squares = self.sum_of_squares.load(Relaxed);
+        HistogramSnapshot { buckets, sum, sum_of_squares, min: min.min(max), max }
+    }
+
+    /// Forgets everything. Values that other threads record meanwhile may be lost in part.
+    pub fn clear(&self) {
+        self.buckets.iter().chain([&self.sum, &self.sum_of_squares, &self.max]).for_each(|n| n.store(0, Relaxed));
+        self.min.store(u64::MAX, Relaxed);
     }
 }
 
@@ -64,6 +74,8 @@ pub struct HistogramSnapshot {
     pub buckets: [u64; BUCKETS],
     /// Of all values; wraps.
     pub sum: u64,
+    /// Of the squares of all values; wraps, as Lustre's does.
+    pub sum_of_squares: u64,
     /// Least value; 0 if there is none.
     pub min: u64,
     /// Greatest value; 0 if there is none.
@@ -109,7 +121,18 @@ mod tests {
         [3, 5, 5, 100].into_iter().for_each(|v| h.record(v));
         let s = h.snapshot();
         assert_eq!((s.count(), s.sum, s.min, s.max), (4, 113, 3, 100));
+        assert_eq!(s.sum_of_squares, 9 + 25 + 25 + 10_000);
         assert_eq!([0.0, 0.25, 0.5, 0.75, 1.0].map(|q| s.quantile(q)), [3, 3, 7, 7, 100]);
+    }
+
+    #[test]
+    fn cleared_is_as_new() {
+        let h = Histogram::new();
+        h.record(9);
+        h.clear();
+        assert_eq!(h.snapshot(), Histogram::new().snapshot());
+        h.record(5);
+        assert_eq!((h.snapshot().min, h.snapshot().max, h.snapshot().count()), (5, 5, 1));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::metric::Metric;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use types::time::Timestamp;
 
 /// Series of one process (a histogram is about 0.5 KiB).
 pub const SERIES_MAX: usize = 65_536;
@@ -49,13 +50,16 @@ type Table = BTreeMap<(Arc<str>, &'static str), (Metric, Series)>;
 #[derive(Default)]
 pub struct Registry {
     series: Mutex<Table>,
+    /// Since when sources count; absent: since `begun`.
+    cleared: Mutex<BTreeMap<Arc<str>, Timestamp>>,
+    begun: Timestamp,
     max: Option<usize>,
 }
 
 impl Registry {
-    /// Empty.
-    pub fn new() -> Registry {
-        Registry::default()
+    /// Empty; it begins to count at `now`.
+    pub fn new(now: Timestamp) -> Registry {
+        Registry { begun: now, ..Registry::default() }
     }
 
     /// The counter of this metric at this source, made if need be.
@@ -109,7 +113,37 @@ impl Registry {
 
     /// A source is gone: its series are listed no longer. Whoever still holds one may go on counting, unseen.
     pub fn forget(&self, source: &str) {
+        self.cleared.lock().remove(source);
         self.series.lock().retain(|(s, _), _| **s != *source);
+    }
+
+    /// A histogram that its owner made itself, under this metric and source.
+    pub fn attach(&self, metric: Metric, source: &str, histogram: Arc<Histogram>) {
+        let mut series = self.series.lock();
+        if series.len() < self.max.unwrap_or(SERIES_MAX) {
+            series.insert((Arc::from(source), metric.name), (metric, Series::Histogram(histogram)));
+        }
+    }
+
+    /// The series of a source begin again at zero.
+    pub fn clear(&self, source: &str, now: Timestamp) {
+        let series = self.series.lock();
+        for (_, (_, series)) in series.iter().filter(|((s, _), _)| **s == *source) {
+            match series {
+                Series::Counter(counter) => counter.clear(),
+                Series::Histogram(histogram) => histogram.clear(),
+            }
+        }
+        let known = series.keys().find(|(s, _)| **s == *source).map(|(s, _)| s.clone());
+        // Only sources that exist are remembered, so the table of series bounds this one, too.
+        if let Some(known) = known {
+            self.cleared.lock().insert(known, now);
+        }
+    }
+
+    /// Since when a source counts.
+    pub fn since(&self, source: &str) -> Timestamp {
+        self.cleared.lock().get(source).copied().unwrap_or(self.begun)
     }
 
     /// All series whose source `wanted` accepts, in order.
@@ -138,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_same_series_is_shared_and_sources_are_apart() {
-        let r = Registry::new();
+        let r = Registry::new(Timestamp::default());
         r.counter(OPENS, "llite.a").increment();
         r.counter(OPENS, "llite.a").add(2);
         r.counter(OPENS, "llite.b").increment();
@@ -148,13 +182,21 @@ mod tests {
         assert_eq!(shown, [("llite.a", "open"), ("llite.a", "req_waittime"), ("llite.b", "open")]);
         assert_eq!(all[0].value, Value::Counter(3));
         assert_eq!(r.snapshot(|s| s == "llite.b").len(), 1);
+        let now = Timestamp { sec: 9, nsec: 0 };
+        r.clear("llite.a", now);
+        assert_eq!((r.since("llite.a"), r.since("llite.b")), (now, Timestamp::default()));
+        let left = r.snapshot(|s| s == "llite.a");
+        assert!(
+            matches!(&left[..], [Sample { value: Value::Counter(0), .. }, Sample { value: Value::Histogram(h), .. }] if h.count() == 0)
+        );
         r.forget("llite.a");
+        assert_eq!(r.since("llite.a"), Timestamp::default());
         assert_eq!(r.snapshot(|_| true).len(), 1);
     }
 
     #[test]
     fn a_full_table_shares() {
-        let r = Registry { max: Some(2), ..Registry::new() };
+        let r = Registry { max: Some(2), ..Registry::default() };
         (0..10).for_each(|n| r.counter(OPENS, &format!("client.{n}")).increment());
         r.counter(OPENS, "client.0").increment();
         let counts: Vec<_> = r.snapshot(|_| true).into_iter().map(|s| (s.source.to_string(), s.value)).collect();
@@ -165,7 +207,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "two declarations")]
     fn a_metric_is_declared_once() {
-        let r = Registry::new();
+        let r = Registry::new(Timestamp::default());
         r.counter(OPENS, "a");
         r.counter(Metric { unit: Unit::Bytes, ..OPENS }, "a");
     }
@@ -173,7 +215,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "both as a counter and as a histogram")]
     fn a_metric_has_one_kind() {
-        let r = Registry::new();
+        let r = Registry::new(Timestamp::default());
         r.counter(OPENS, "a");
         r.histogram(OPENS, "a");
     }

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::tx::Tx;
 use env::Env;
 use env::clock::Monotonic;
+use observe::histogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -65,6 +66,15 @@ impl Default for StoreOptions {
     }
 }
 
+/// Commits so far: how long each took, and what it carried.
+#[derive(Clone, Default)]
+pub struct Commits {
+    /// Microseconds from the freezing of a group until it was durable.
+    pub time: Arc<Histogram>,
+    /// Bytes of the group.
+    pub bytes: Arc<Histogram>,
+}
+
 /// What the lock guards.
 pub(crate) struct State {
     pub(crate) open: Batch,
@@ -90,6 +100,7 @@ pub(crate) struct Shared {
     last_committed: AtomicU64,
     bytes_open: AtomicUsize,
     bytes_frozen: AtomicUsize,
+    commits: Commits,
     poisoned: AtomicBool,
     failure: Mutex<Option<StoreError>>,
     full: AtomicBool,
@@ -124,6 +135,7 @@ impl Store {
             last_committed: AtomicU64::new(last.0),
             bytes_open: AtomicUsize::new(0),
             bytes_frozen: AtomicUsize::new(0),
+            commits: Commits::default(),
             poisoned: AtomicBool::new(false),
             failure: Mutex::new(None),
             full: AtomicBool::new(false),
@@ -230,6 +242,11 @@ impl Store {
     /// The volume cannot be asked.
     pub fn space(&self) -> Result<EngineSpace, StoreError> {
         self.shared.engine.space()
+    }
+
+    /// What its commits cost.
+    pub fn commits(&self) -> &Commits {
+        &self.shared.commits
     }
 
     /// Bytes that are applied and not yet durable.
@@ -356,8 +373,11 @@ impl Shared {
             self.bytes_open.store(0, Ordering::Relaxed);
             batch
         };
+        let began = self.env.clock.now();
         match self.engine.commit(&batch, self.options.fence) {
             Ok(()) => {
+                self.commits.time.record(self.env.clock.now().saturating_sub(began).as_micros() as u64);
+                self.commits.bytes.record(batch.bytes() as u64);
                 if let Err(error) = self.look_at_space() {
                     tracing::warn!("look at the space after a commit: {error}");
                 }
