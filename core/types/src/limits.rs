@@ -74,6 +74,10 @@ pub const OBJECTS_PER_OP_MAX: usize = 65_536;
 pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
 /// Locks that one reply grants, and inodes beside the results that it tells of.
 pub const GRANTS_PER_REPLY_MAX: usize = 8192;
+/// Space that one OST promises to one client, bytes: four times what a client keeps dirty for one OST.
+pub const GRANT_PER_CLIENT_MAX: u64 = 256 << 20;
+/// Unit of promised space, bytes: the block of the local file system.
+pub const GRANT_UNIT: u64 = 4096;
 /// Object files that one target keeps open (below the usual soft limit of 1,024 descriptors).
 pub const OBJECT_FILES_OPEN_MAX: usize = 512;
 /// Object files with unsynced data that are remembered by name; beyond it the whole volume is synced.

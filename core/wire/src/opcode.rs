@@ -109,6 +109,7 @@ operations! {
     0x0306 OST_DESTROY "ost_destroy" Server changes once     Op::Ost(OstOp::Destroy { .. }),
     0x0307 OST_SYNC "ost_sync" Both   reads   once     Op::Ost(OstOp::Sync { .. }),
     0x0308 OST_STATFS "ost_statfs" Both   reads   once     Op::Ost(OstOp::Statfs),
+    0x0309 OST_GRANT "ost_grant" Client changes once     Op::Ost(OstOp::Grant { .. }),
 
     0x0401 CLIENT_REVOKE "client_revoke" Server changes once     Op::Client(ClientOp::Revoke { .. }),
     0x0402 CLIENT_CHANGING "client_changing" Server changes once     Op::Client(ClientOp::Changing { .. }),
@@ -172,6 +173,7 @@ replies! {
     0x0304 OST_ATTR "ost_attr" OpReply::Ost(OstReply::Attr { .. }),
     0x0305 OST_OFFSET "ost_offset" OpReply::Ost(OstReply::Offset(_)),
     0x0306 OST_STATFS "ost_statfs" OpReply::Ost(OstReply::Statfs(_)),
+    0x0307 OST_GRANTED "ost_granted" OpReply::Ost(OstReply::Granted { .. }),
 
     0x0401 CLIENT_DONE "client_done" OpReply::Client(ClientReply::Done),
     0x0402 CLIENT_KEPT "client_kept" OpReply::Client(ClientReply::Kept(_)),

@@ -37,6 +37,10 @@ pub enum OstOp {
     Sync { objects: Vec<ObjectId> },
     /// Totals.
     Statfs,
+    /// Promised space (docs/locks.md, section 6), bytes. The writes behind this in the same request are paid from the
+    /// client's promise, up to `spend`; what they leave of it is free for all. `back` is given back, and up to `want`
+    /// more is asked for. Answers `Granted`.
+    Grant { spend: u64, back: u64, want: u64 },
 }
 
 /// What an operation answered.
@@ -54,4 +58,7 @@ pub enum OstReply {
     Offset(Option<ObjectOffset>),
     /// Totals.
     Statfs(Statfs),
+    /// So many bytes more are promised; and so many of `spend` were, the rest had not been (or the session is a new
+    /// one).
+    Granted { more: u64, paid: u64 },
 }

@@ -7,6 +7,7 @@
 //! This version holds no locks and so caches nothing that another client could change: every question is asked, every
 //! write goes through. `validity` is the one place that will know better once the lock manager is there.
 
+pub mod cache;
 pub mod caller;
 pub mod client;
 mod config;

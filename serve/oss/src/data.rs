@@ -1,6 +1,7 @@
 //! Reading and writing objects. Everything here blocks.
 
 use crate::ost::Ost;
+use crate::room::Payment;
 use bytes::Bytes;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
@@ -26,6 +27,7 @@ impl Ost {
     /// Stores `data`; by how many blocks the object grew. The data is in the page cache then, and durable with `sync`.
     pub(crate) fn write(
         &self,
+        payment: &mut Payment,
         object: ObjectId,
         offset: ObjectOffset,
         data: &Bytes,
@@ -39,7 +41,7 @@ impl Ost {
             return Ok((0, Transno(0)));
         }
         let changed = self.change(object, None, || {
-            self.check_room(object, offset.0, data.len() as u64)?;
+            let _room = self.check_room(payment, object, offset.0, data.len() as u64)?;
             self.objects().write(object, data, offset.0)
         })?;
         if sync {

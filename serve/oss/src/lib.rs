@@ -2,7 +2,8 @@
 //!
 //! [`ost::Ost`] is the service. [`data`] reads and writes, [`space`] allocates, cuts and frees, [`ledger`] knows which
 //! changes are durable, [`gate`] keeps changes of one object apart, [`graveyard`] keeps the destroyed ones dead,
-//! [`streams`] starts write-back of long writes, [`buffers`] has memory for long reads.
+//! [`streams`] starts write-back of long writes, [`buffers`] has memory for long reads, [`room`] and [`grants`] say who may
+//! take what is free.
 //! Nothing here knows layouts or names of files: an object is named by who it belongs to, and that is all.
 //!
 //! An object appears at its first write, reads as empty before, and is durable after a sync of it or of everything.
@@ -10,10 +11,11 @@
 mod buffers;
 mod data;
 mod gate;
+mod grants;
 mod graveyard;
 mod ledger;
 pub mod ost;
-mod room;
+pub mod room;
 pub mod settings;
 mod space;
 mod streams;

@@ -11,7 +11,7 @@ use crate::buffers::Buffers;
 use crate::gate::Gates;
 use crate::graveyard::Graveyard;
 use crate::ledger::{DIRTY_OBJECTS_MAX, Ledger};
-use crate::room::Room;
+use crate::room::{Payment, Room, Seen, Taken};
 use crate::settings::OstSettings;
 use crate::streams::Streams;
 use disk::object::{BadOstState, OstState, STATE_KEY};
@@ -24,8 +24,9 @@ use store::objects::Objects;
 use target::Target;
 use tokio::sync::oneshot;
 use types::errno::Errno;
+use types::limits::GRANT_UNIT;
 use types::object::ObjectId;
-use types::session::{ClusterId, Transno};
+use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{TargetKind, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
@@ -54,7 +55,7 @@ pub struct Ost {
     pub(crate) ledger: Ledger,
     pub(crate) streams: Streams,
     pub(crate) buffers: Arc<Buffers>,
-    room: Room,
+    room: Arc<Room>,
     pub(crate) settings: OstSettings,
     name: TargetName,
     target: Arc<Target>,
@@ -64,11 +65,16 @@ pub struct Ost {
 }
 
 impl Ost {
-    /// Takes a target into service.
+    /// Takes a target into service. `room`: shared by the OSTs that share a volume.
     ///
     /// # Errors
     /// [`StartError`].
-    pub fn start(target: Arc<Target>, env: Env, settings: OstSettings) -> Result<Arc<Ost>, StartError> {
+    pub fn start(
+        target: Arc<Target>,
+        env: Env,
+        settings: OstSettings,
+        room: Arc<Room>,
+    ) -> Result<Arc<Ost>, StartError> {
         let no_ost = || StartError::NoOst(target.dir().to_owned());
         let name = target.name().filter(|name| name.kind == TargetKind::Ost).ok_or_else(no_ost)?;
         let objects = target.objects().ok_or_else(no_ost)?.clone();
@@ -79,7 +85,7 @@ impl Ost {
             ledger: Ledger::new(target.boot(), state.last_committed),
             streams: Streams::default(),
             buffers: Arc::default(),
-            room: Room::default(),
+            room,
             settings,
             name,
             target,
@@ -152,16 +158,41 @@ impl Ost {
         Ok((after as i64 - before as i64, transno))
     }
 
-    /// Is there room to write `[start, start + len)`? Overwriting takes none, however full the volume is.
-    pub(crate) fn check_room(&self, object: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
-        let refused = match self.room.take(&self.env, self.target.dir(), len) {
+    /// Room to write `[start, start + len)`, until the result is dropped. Overwriting takes none, however full the
+    /// volume is.
+    pub(crate) fn check_room(
+        &self,
+        payment: &mut Payment,
+        object: ObjectId,
+        start: u64,
+        len: u64,
+    ) -> Result<Option<Taken<'_>>, StoreError> {
+        // The local file system gives whole blocks.
+        let end = start.saturating_add(len);
+        let whole = end.checked_next_multiple_of(GRANT_UNIT).unwrap_or(end) - start / GRANT_UNIT * GRANT_UNIT;
+        let refused = match self.room.take(payment, self.env.clock.now(), &self.look(), whole) {
             Err(refused @ StoreError::NoSpace { .. }) => refused,
-            other => return other,
+            other => return other.map(Some),
         };
         match self.objects.seek(object, start, true)? {
-            Some(hole) if hole >= start.saturating_add(len) => Ok(()),
+            Some(hole) if hole >= end => Ok(None),
             _ => Err(refused),
         }
+    }
+
+    fn look(&self) -> impl Fn() -> Result<Seen, StoreError> {
+        || {
+            let volume = self.env.disk.space(self.target.dir());
+            let volume = volume.map_err(StoreError::io("look at the volume of", self.target.dir()))?;
+            let (reserved, objects) = (crate::room::reserve(volume.bytes_total), self.objects.space()?);
+            let free = volume.bytes_available.saturating_sub(reserved).min(objects.free);
+            Ok(Seen { free, total: objects.total, reserved })
+        }
+    }
+
+    /// Bytes that clients were promised, of all OSTs that share this one's room.
+    pub fn promised(&self) -> u64 {
+        self.room.promised()
     }
 
     /// Bytes of the volume that data may still take.
@@ -195,7 +226,7 @@ impl Ost {
         Ok(())
     }
 
-    fn apply(&self, op: &OstOp) -> Result<(OstReply, Transno), Errno> {
+    fn apply(&self, op: &OstOp, client: ClientUuid, payment: &mut Payment) -> Result<(OstReply, Transno), Errno> {
         if self.stopped.load(Ordering::Acquire) {
             return Err(Errno::ESHUTDOWN);
         }
@@ -206,8 +237,10 @@ impl Ost {
         let changed = |(blocks_delta, transno)| (OstReply::Changed { blocks_delta }, transno);
         match op {
             OstOp::Read { object, offset, len } => unchanged(OstReply::Data(self.read(*object, *offset, *len)?)),
-            OstOp::Write { object, offset, data, sync } => self.write(*object, *offset, data, *sync).map(changed),
-            OstOp::Punch { object, start, end, kind } => self.punch(*object, *start, *end, *kind).map(changed),
+            OstOp::Write { object, offset, data, sync } => {
+                self.write(payment, *object, *offset, data, *sync).map(changed)
+            }
+            OstOp::Punch { object, start, end, kind } => self.punch(payment, *object, *start, *end, *kind).map(changed),
             OstOp::Getattr { object } => {
                 let (size, blocks) = self.getattr(*object)?;
                 unchanged(OstReply::Attr { size, blocks })
@@ -220,6 +253,11 @@ impl Ost {
                 unchanged(OstReply::Done)
             }
             OstOp::Statfs => unchanged(OstReply::Statfs(self.statfs()?)),
+            OstOp::Grant { spend, back, want } => {
+                let (holder, asked) = ((self.name, client), (*spend, *back, *want));
+                let (more, paid) = self.room.grant(payment, self.env.clock.now(), &self.look(), holder, asked)?;
+                unchanged(OstReply::Granted { more, paid })
+            }
         }
     }
 
@@ -232,7 +270,7 @@ impl Ost {
                     !sync && data.len() <= INLINE_BYTES_MAX && self.gates.is_warm(*object)
                 }
                 OstOp::Getattr { object } => self.gates.is_warm(*object),
-                OstOp::Statfs => true,
+                OstOp::Statfs | OstOp::Grant { .. } => true,
                 OstOp::Punch { .. } | OstOp::Seek { .. } | OstOp::Destroy { .. } | OstOp::Sync { .. } => false,
             }
     }
@@ -242,7 +280,7 @@ impl Ost {
         while let Some(op) = work.ops.as_slice().first() {
             let result = match op {
                 _ if work.failed => Err(Errno::ECANCELED),
-                Op::Ost(op) if may_block || self.is_quick(op) => self.apply(op),
+                Op::Ost(op) if may_block || self.is_quick(op) => self.apply(op, work.client, &mut work.payment),
                 Op::Ost(_) => return,
                 _ => Err(Errno::EPROTO),
             };
@@ -299,6 +337,8 @@ struct Work {
     results: Vec<Result<OpReply, Errno>>,
     failed: bool,
     transno: Transno,
+    client: ClientUuid,
+    payment: Payment,
 }
 
 impl Service for Ost {
@@ -322,7 +362,7 @@ impl Service for Ost {
         })
     }
 
-    fn handle(self: Arc<Self>, _export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
+    fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
             let count = request.ops.len();
             let mut work = Work {
@@ -330,6 +370,8 @@ impl Service for Ost {
                 results: Vec::with_capacity(count),
                 failed: false,
                 transno: Transno(0),
+                client: export.client(),
+                payment: self.room.payment(),
             };
             self.run(&mut work, !self.env.tasks.on_reactor());
             if !work.ops.as_slice().is_empty() {
@@ -346,6 +388,8 @@ impl Service for Ost {
                         results: vec![Err(Errno::ESHUTDOWN); count],
                         failed: true,
                         transno: Transno(0),
+                        client: export.client(),
+                        payment: self.room.payment(),
                     },
                 };
             }
@@ -354,7 +398,7 @@ impl Service for Ost {
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
-        // Nothing here belongs to a session.
+        self.room.gone((self.name, export.client()));
         tracing::debug!(client = %export.client(), ?why, "client gone");
     }
 }

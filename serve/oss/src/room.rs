@@ -1,16 +1,19 @@
-//! Room on the volume: a part is left for what makes room.
+//! Room on the volume: a part is left for what makes room, another is promised to clients.
 //!
 //! Removing files changes records of the MDT, whose store may live on the same volume and must be able to grow a
 //! little; a volume filled to the last block by data would take that away. So writes that need new space are refused
-//! while less than the reserve is free. The volume is asked again after a second, after [`LOOK_BYTES`] and whenever it
-//! would be near, so targets that share it together overshoot by less than the reserve.
+//! while less than the reserve is free, and while what is free was promised to others (`grants`). The volume is asked
+//! again after a second, after [`LOOK_BYTES`] and whenever it would be near. OSTs of one process that share a volume
+//! share its room; those of several processes together overshoot by less than the reserve.
 
-use env::Env;
+use crate::grants::Grants;
 use env::clock::Monotonic;
 use parking_lot::Mutex;
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use store::error::StoreError;
+use types::session::ClientUuid;
+use types::target::TargetName;
 
 /// Largest reserve, bytes; small volumes keep 1/50.
 const RESERVE_BYTES_MAX: u64 = 64 << 20;
@@ -19,17 +22,31 @@ const LOOK_BYTES: u64 = 8 << 20;
 /// Time after which it is asked again.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, Default)]
-struct Gauge {
-    /// Bytes that may be taken before the next look.
-    left: u64,
-    looked: Monotonic,
+/// Room of one volume, or of a target with a limit of its own.
+#[derive(Default)]
+pub struct Room {
+    state: Mutex<State>,
 }
 
-/// See the module.
 #[derive(Default)]
-pub(crate) struct Room {
-    gauge: Mutex<Gauge>,
+struct State {
+    grants: Grants,
+    /// Bytes that may be taken before the next look.
+    credit: u64,
+    looked: Monotonic,
+    /// What the last look showed.
+    seen: Seen,
+}
+
+/// A look at the volume.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// Bytes that data may take.
+    pub free: u64,
+    /// Bytes in all.
+    pub total: u64,
+    /// Bytes that are left for what makes room.
+    pub reserved: u64,
 }
 
 /// Bytes of a volume of this size that data leaves free.
@@ -37,27 +54,107 @@ pub(crate) fn reserve(total: u64) -> u64 {
     (total / 50).min(RESERVE_BYTES_MAX)
 }
 
+/// Looks at the volume.
+pub(crate) type Look<'a> = &'a dyn Fn() -> Result<Seen, StoreError>;
+
+/// Paid bytes of the request that is being carried out.
+pub(crate) struct Payment {
+    room: Arc<Room>,
+    left: u64,
+}
+
+impl Drop for Payment {
+    fn drop(&mut self) {
+        self.room.state.lock().grants.refund(self.left);
+    }
+}
+
+/// Room for one write while it goes on.
+pub(crate) struct Taken<'a> {
+    room: &'a Room,
+    len: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.room.state.lock().grants.written(self.len);
+    }
+}
+
 impl Room {
-    /// May `len` more bytes be taken?
+    /// For a request that has paid nothing yet.
+    pub(crate) fn payment(self: &Arc<Self>) -> Payment {
+        Payment { room: self.clone(), left: 0 }
+    }
+
+    /// Room for `len` more bytes, until the result is dropped.
     ///
     /// # Errors
     /// [`StoreError::NoSpace`]; or the volume cannot be asked.
-    pub(crate) fn take(&self, env: &Env, dir: &Path, len: u64) -> Result<(), StoreError> {
-        let now = env.clock.now();
-        let mut gauge = self.gauge.lock();
-        if gauge.left >= len && now < gauge.looked + LOOK_INTERVAL {
-            gauge.left -= len;
-            return Ok(());
+    pub(crate) fn take<'a>(
+        &'a self,
+        payment: &mut Payment,
+        now: Monotonic,
+        look: Look<'_>,
+        len: u64,
+    ) -> Result<Taken<'a>, StoreError> {
+        let state = &mut *self.state.lock();
+        let unpaid = len.saturating_sub(payment.left);
+        let fresh = state.credit >= unpaid && now < state.looked + LOOK_INTERVAL;
+        if unpaid > 0 && (!fresh || state.grants.unpromised() < unpaid) {
+            state.look(now, look)?;
         }
-        let space = env.disk.space(dir).map_err(StoreError::io("look at the volume of", dir))?;
-        let reserved = reserve(space.bytes_total);
-        let free = space.bytes_available.saturating_sub(reserved);
-        if free < len {
-            *gauge = Gauge::default();
-            let used = space.bytes_total.saturating_sub(space.bytes_available);
-            return Err(StoreError::NoSpace { used, capacity: space.bytes_total, reserved });
+        if !state.grants.take(len, &mut payment.left) {
+            state.credit = 0;
+            let Seen { free, total, reserved } = state.seen;
+            let reserved = reserved + state.grants.promised();
+            return Err(StoreError::NoSpace { used: total.saturating_sub(free), capacity: total, reserved });
         }
-        *gauge = Gauge { left: (free - len).min(LOOK_BYTES), looked: now };
+        state.credit = state.credit.saturating_sub(unpaid);
+        Ok(Taken { room: self, len })
+    }
+
+    /// `OstOp::Grant`: (more, paid). What is paid goes to `payment`.
+    ///
+    /// # Errors
+    /// The volume cannot be asked.
+    pub(crate) fn grant(
+        &self,
+        payment: &mut Payment,
+        now: Monotonic,
+        look: Look<'_>,
+        holder: (TargetName, ClientUuid),
+        (spend, back, want): (u64, u64, u64),
+    ) -> Result<(u64, u64), StoreError> {
+        let state = &mut *self.state.lock();
+        let paid = state.grants.spend(holder, spend);
+        payment.left += paid;
+        state.grants.reduce(holder, back);
+        if want == 0 {
+            return Ok((0, paid));
+        }
+        if state.credit == 0 || now >= state.looked + LOOK_INTERVAL {
+            state.look(now, look)?;
+        }
+        Ok((state.grants.promise(holder, want), paid))
+    }
+
+    /// The session ended: nothing is promised to it any more.
+    pub(crate) fn gone(&self, holder: (TargetName, ClientUuid)) {
+        self.state.lock().grants.reduce(holder, u64::MAX);
+    }
+
+    /// Promised to clients, bytes.
+    pub fn promised(&self) -> u64 {
+        self.state.lock().grants.promised()
+    }
+}
+
+impl State {
+    fn look(&mut self, now: Monotonic, look: Look<'_>) -> Result<(), StoreError> {
+        self.seen = look()?;
+        self.grants.looked(self.seen.free);
+        (self.credit, self.looked) = (LOOK_BYTES, now);
         Ok(())
     }
 }

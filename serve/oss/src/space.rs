@@ -2,6 +2,7 @@
 
 use crate::data::check_end;
 use crate::ost::Ost;
+use crate::room::Payment;
 use types::attr::Statfs;
 use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};
@@ -12,6 +13,7 @@ impl Ost {
     /// Changes the allocation of `[start, end)`; by how many blocks the object grew.
     pub(crate) fn punch(
         &self,
+        payment: &mut Payment,
         object: ObjectId,
         start: ObjectOffset,
         end: ObjectOffset,
@@ -30,7 +32,7 @@ impl Ost {
                 let len = len()?;
                 check_end(start, len)?;
                 self.change(object, None, || {
-                    self.check_room(object, start.0, len)?;
+                    let _room = self.check_room(payment, object, start.0, len)?;
                     objects.allocate(object, start.0, len, kind == PunchKind::Zero)
                 })
             }

@@ -7,6 +7,7 @@ use rpc::import::Import;
 use std::sync::Arc;
 use types::attr::Statfs;
 use types::credentials::Credentials;
+use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};
 use wire::message::{Op, OpReply};
 use wire::ost::{OstOp, OstReply, PunchKind};
@@ -15,6 +16,17 @@ use wire::ost::{OstOp, OstReply, PunchKind};
 #[derive(Clone)]
 pub struct Osc {
     import: Arc<Import>,
+}
+
+/// What became of [`Osc::store`].
+#[derive(Debug)]
+pub struct Batch {
+    /// Promised on top, bytes.
+    pub more: u64,
+    /// Of each piece: by how many 512-byte blocks its object grew, or why it is not stored.
+    pub pieces: Vec<Result<i64, Errno>>,
+    /// Was it made durable, if that was asked?
+    pub durable: Result<(), Errno>,
 }
 
 impl Osc {
@@ -55,6 +67,51 @@ impl Osc {
             OstReply::Changed { blocks_delta } => Ok(blocks_delta),
             other => Err(unexpected(&self.import, &other)),
         }
+    }
+
+    /// Asks for a promise of up to `want` bytes, and gives `back` some: how many more were promised.
+    pub async fn grant(&self, back: u64, want: u64) -> Result<u64, RpcError> {
+        match self.call(OstOp::Grant { spend: 0, back, want }).await? {
+            OstReply::Granted { more, .. } => Ok(more),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Stores many pieces with one request, paid with `spend` promised bytes, and asks for `want` more. `durable`: all
+    /// of it is when this returns. After the first piece that fails, the others fail with ECANCELED.
+    pub async fn store(
+        &self,
+        (spend, want): (u64, u64),
+        pieces: Vec<(ObjectId, ObjectOffset, Bytes)>,
+        durable: bool,
+    ) -> Result<Batch, RpcError> {
+        let mut objects: Vec<ObjectId> = pieces.iter().map(|(object, ..)| *object).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        let writes =
+            pieces.into_iter().map(|(object, offset, data)| OstOp::Write { object, offset, data, sync: false });
+        let ops = [OstOp::Grant { spend, back: 0, want }].into_iter().chain(writes);
+        let ops = ops.chain(durable.then_some(OstOp::Sync { objects })).map(Op::Ost).collect();
+        let mut results = self.import.call(&Credentials::root(), ops).await?.into_iter();
+        let more = match results.next() {
+            Some(Ok(OpReply::Ost(OstReply::Granted { more, .. }))) => more,
+            Some(Err(errno)) => return Err(RpcError::Errno(errno)),
+            other => return Err(unexpected(&self.import, &other)),
+        };
+        let durable = match durable.then(|| results.next_back()).flatten() {
+            None | Some(Ok(OpReply::Ost(OstReply::Done))) => Ok(()),
+            Some(Err(errno)) => Err(errno),
+            Some(Ok(other)) => return Err(unexpected(&self.import, &other)),
+        };
+        let mut pieces = Vec::with_capacity(results.len());
+        for result in results {
+            match result {
+                Ok(OpReply::Ost(OstReply::Changed { blocks_delta })) => pieces.push(Ok(blocks_delta)),
+                Ok(other) => return Err(unexpected(&self.import, &other)),
+                Err(errno) => pieces.push(Err(errno)),
+            }
+        }
+        Ok(Batch { more, pieces, durable })
     }
 
     /// Changes the allocation of a range; by how many 512-byte blocks the object grew.

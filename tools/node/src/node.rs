@@ -16,9 +16,10 @@ use crate::view::View;
 use disk::superblock::Superblock;
 use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
 use mds::settings::MdsSettings;
+use oss::room::Room;
 use oss::settings::OstSettings;
 use rpc::error::RpcError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,13 +81,17 @@ impl Node {
             self.view.add_target(TargetName::mgs(), dir);
             self.mgs = Some(MgsRole::start(&self.parts, target).await?);
         }
+        // A limit of its own says how much there is; without one the OSTs of a volume share it.
+        let mut rooms: HashMap<Option<u64>, Arc<Room>> = HashMap::new();
         for (dir, _) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Ost) {
             step(format!("starting the OST in {}", dir.display()));
             let target = self.open(dir, TargetKind::Ost).await?;
-            // A limit of its own says how much there is; without one the OSTs of a volume share it.
-            let volume_sharers = if self.settings.ost_bytes.is_some() { 1 } else { sharers(dir, &dirs) };
+            let (volume_sharers, room) = match self.settings.ost_bytes {
+                Some(_) => (1, Arc::default()),
+                None => (sharers(dir, &dirs), rooms.entry(volume(dir)).or_default().clone()),
+            };
             let settings = OstSettings { volume_sharers, ..OstSettings::default() };
-            let ost = OstRole::start(&self.parts, &self.mgc, target, settings).await?;
+            let ost = OstRole::start(&self.parts, &self.mgc, target, settings, room).await?;
             self.view.add_target(ost.name(), dir);
             self.osts.push(ost);
         }
@@ -186,9 +191,13 @@ pub fn mgs_nids(settings: &Settings) -> Vec<Nid> {
     if settings.mgs.is_empty() { vec![Nid::Loopback] } else { settings.mgs.clone() }
 }
 
+/// The volume that a folder is on.
+fn volume(dir: &Path) -> Option<u64> {
+    std::fs::metadata(dir).map(|m| m.dev()).ok()
+}
+
 /// How many OSTs of this process share the volume of `dir`.
 fn sharers(dir: &Path, targets: &[(PathBuf, Superblock)]) -> u32 {
-    let volume = |dir: &Path| std::fs::metadata(dir).map(|m| m.dev()).ok();
     let here = volume(dir);
     let osts = targets.iter().filter(|(_, block)| block.kind == TargetKind::Ost);
     osts.filter(|(other, _)| volume(other) == here).count().max(1) as u32

@@ -43,6 +43,9 @@ pub(super) fn encode(op: &OstOp, w: &mut Writer) {
         OstOp::Destroy { objects } => w.op(opcode::OST_DESTROY, 0, |w| put_objects(objects, w)),
         OstOp::Sync { objects } => w.op(opcode::OST_SYNC, 0, |w| put_objects(objects, w)),
         OstOp::Statfs => w.op(opcode::OST_STATFS, 0, |_| ()),
+        OstOp::Grant { spend, back, want } => w.op(opcode::OST_GRANT, 0, |w| {
+            [spend, back, want].into_iter().for_each(|bytes| w.put(&U64::new(*bytes)));
+        }),
     }
 }
 
@@ -79,6 +82,10 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         opcode::OST_DESTROY => OstOp::Destroy { objects: objects(r)? },
         opcode::OST_SYNC => OstOp::Sync { objects: objects(r)? },
         opcode::OST_STATFS => OstOp::Statfs,
+        opcode::OST_GRANT => {
+            let mut bytes = || r.get::<U64>().map(|n| n.get());
+            OstOp::Grant { spend: bytes()?, back: bytes()?, want: bytes()? }
+        }
         number => return Err(DecodeError::UnknownOp { number }),
     })
 }
@@ -96,6 +103,10 @@ pub(super) fn encode_reply(reply: &OstReply, w: &mut Writer) {
             w.put(&U64::new(offset.unwrap_or_default().0));
         }),
         OstReply::Statfs(statfs) => w.op(answer::OST_STATFS, 0, |w| w.put(&RawStatfs::from(statfs))),
+        OstReply::Granted { more, paid } => w.op(answer::OST_GRANTED, 0, |w| {
+            w.put(&U64::new(*more));
+            w.put(&U64::new(*paid));
+        }),
     }
 }
 
@@ -120,6 +131,7 @@ pub(super) fn decode_reply(
             OstReply::Offset(found.then_some(offset))
         }
         answer::OST_STATFS => OstReply::Statfs(r.get::<RawStatfs>()?.into()),
+        answer::OST_GRANTED => OstReply::Granted { more: r.get::<U64>()?.get(), paid: r.get::<U64>()?.get() },
         number => return Err(DecodeError::UnknownReply { number }),
     })
 }

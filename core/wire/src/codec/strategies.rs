@@ -188,6 +188,7 @@ pub fn sample_ops() -> Vec<Op> {
         OstOp::Destroy { objects: vec![object, object] },
         OstOp::Sync { objects: vec![object] },
         OstOp::Statfs,
+        OstOp::Grant { spend: 4096, back: 0, want: 64 << 20 },
     ];
     let client = [
         ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
@@ -231,6 +232,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         OstReply::Attr { size: 15, blocks: 8 },
         OstReply::Offset(Some(ObjectOffset(65536))),
         OstReply::Statfs(statfs()),
+        OstReply::Granted { more: 1 << 20, paid: 4096 },
     ];
     let replies = first.into_iter().chain(mds.into_iter().map(OpReply::Mds));
     let glimpse = Glimpse { size: 77, mtime: Timestamp { sec: 1_700_000_000, nsec: 5 } };
@@ -447,6 +449,7 @@ fn any_ost_op() -> impl Strategy<Value = OstOp> {
         vec(any_object(), 0..20).prop_map(|objects| OstOp::Destroy { objects }),
         vec(any_object(), 0..20).prop_map(|objects| OstOp::Sync { objects }),
         Just(OstOp::Statfs),
+        any::<[u64; 3]>().prop_map(|[spend, back, want]| OstOp::Grant { spend, back, want }),
     ]
 }
 
@@ -576,6 +579,7 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
     let ost = prop_oneof![
         Just(OstReply::Done),
         any_bytes(300).prop_map(OstReply::Data),
+        any::<(u64, u64)>().prop_map(|(more, paid)| OstReply::Granted { more, paid }),
         any::<i64>().prop_map(|blocks_delta| OstReply::Changed { blocks_delta }),
         any::<(u64, u64)>().prop_map(|(size, blocks)| OstReply::Attr { size, blocks }),
         of(any_offset()).prop_map(OstReply::Offset),

@@ -154,6 +154,11 @@ impl Rig {
         (self.target, self.ost) = start(&self.env, self.dir.path(), self.bytes_max, self.settings);
     }
 
+    /// The session that all requests come by.
+    pub fn export(&self) -> &Arc<Export> {
+        &self.export
+    }
+
     fn request(&self, ops: Vec<OstOp>) -> Request {
         Request {
             target: self.ost.target(),
@@ -214,7 +219,7 @@ fn start(env: &Env, dir: &Path, bytes_max: Option<u64>, settings: OstSettings) -
     let mut options = TargetOptions::default();
     options.objects.bytes_max = bytes_max;
     let target = Target::open(env, dir, options).unwrap();
-    let ost = Ost::start(target.clone(), env.clone(), settings).unwrap();
+    let ost = Ost::start(target.clone(), env.clone(), settings, Arc::default()).unwrap();
     (target, ost)
 }
 

@@ -4,6 +4,7 @@ use crate::error::NodeError;
 use crate::parts::{Parts, blocking};
 use crate::registration;
 use oss::ost::Ost;
+use oss::room::Room;
 use oss::settings::OstSettings;
 use std::sync::Arc;
 use stubs::mgc::Mgc;
@@ -27,10 +28,11 @@ impl OstRole {
         mgc: &Mgc,
         target: Arc<Target>,
         settings: OstSettings,
+        room: Arc<Room>,
     ) -> Result<OstRole, NodeError> {
         let name = registration::name(parts, mgc, &target).await?;
         let (opened, env) = (target.clone(), parts.env.clone());
-        let ost = blocking("started an OST", move || Ost::start(opened, env, settings)).await?;
+        let ost = blocking("started an OST", move || Ost::start(opened, env, settings, room)).await?;
         let ost = ost.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
         parts.rpc.add_service(ost.clone());
         let role = OstRole { name, target, ost };

@@ -1,0 +1,229 @@
+//! Promised space: a client that was promised bytes may answer a write before it is sent.
+//!
+//! One table for all that takes from one volume. A request *pays* for its writes from its client's promise; other writes
+//! take what nobody was promised. Nothing is written down: promises live as long as sessions, and clients ask again.
+//!
+//! **Invariant:** what is promised or paid, with [`OVERHEAD`], never exceeds what is free, as long as nobody else takes
+//! from the volume; if somebody does, nothing more is promised. Bound: [`GRANT_PER_CLIENT_MAX`] per client and target.
+
+use std::collections::HashMap;
+use types::limits::{GRANT_PER_CLIENT_MAX, GRANT_UNIT};
+use types::session::ClientUuid;
+use types::target::TargetName;
+
+/// One part in so many of what is promised is held back for the records of the local file system (extents, folders).
+const OVERHEAD: u64 = 64;
+/// One promise takes at most one part in so many of what is left, so that the first client does not get all.
+const SHARE: u64 = 8;
+/// Promises below this are not worth a request.
+const PROMISE_MIN: u64 = 16 * GRANT_UNIT;
+
+/// Who was promised: a client of one target.
+type Holder = (TargetName, ClientUuid);
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Grants {
+    /// Free at the last look, without what was taken since.
+    free: u64,
+    holders: HashMap<Holder, u64, foldhash::fast::RandomState>,
+    /// Sum of `holders`.
+    promised: u64,
+    /// Paid by requests under way, not written yet.
+    paid: u64,
+    /// Being written: a look may or may not count it already.
+    writing: u64,
+}
+
+impl Grants {
+    /// The volume was looked at.
+    pub(crate) fn looked(&mut self, free: u64) {
+        self.free = free.saturating_sub(self.writing);
+    }
+
+    /// What clients were promised, bytes.
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Free bytes that nobody was promised.
+    pub(crate) fn unpromised(&self) -> u64 {
+        let committed = self.promised + self.paid;
+        self.free.saturating_sub(committed + committed / OVERHEAD)
+    }
+
+    /// A request pays with up to `bytes` of its client's promise; how many there were. They end with
+    /// [`Grants::take`] or [`Grants::refund`].
+    pub(crate) fn spend(&mut self, holder: Holder, bytes: u64) -> u64 {
+        let paid = self.reduce(holder, bytes);
+        self.paid += paid;
+        paid
+    }
+
+    /// `len` bytes will be written, as far as possible out of `payment`. `false`: there is no room. Ends with
+    /// [`Grants::written`].
+    #[must_use]
+    pub(crate) fn take(&mut self, len: u64, payment: &mut u64) -> bool {
+        let paid = len.min(*payment);
+        if len > paid && len - paid > self.unpromised() {
+            return false;
+        }
+        *payment -= paid;
+        self.paid -= paid;
+        self.free = self.free.saturating_sub(len);
+        self.writing += len;
+        true
+    }
+
+    /// The write ended, however it did.
+    pub(crate) fn written(&mut self, len: u64) {
+        self.writing -= len;
+    }
+
+    /// The request ended without using this.
+    pub(crate) fn refund(&mut self, payment: u64) {
+        self.paid -= payment;
+    }
+
+    /// The client asks for `want` more; what it gets, in [`GRANT_UNIT`]s.
+    pub(crate) fn promise(&mut self, holder: Holder, want: u64) -> u64 {
+        let held = self.holders.get(&holder).copied().unwrap_or(0);
+        let share = self.unpromised() / SHARE;
+        let more = want.min(share).min(GRANT_PER_CLIENT_MAX.saturating_sub(held)) / GRANT_UNIT * GRANT_UNIT;
+        if more == 0 || share < PROMISE_MIN {
+            return 0;
+        }
+        *self.holders.entry(holder).or_default() += more;
+        self.promised += more;
+        more
+    }
+
+    /// The client gives some back; or all, when its session ends (`u64::MAX`).
+    pub(crate) fn reduce(&mut self, holder: Holder, bytes: u64) -> u64 {
+        let Some(held) = self.holders.get_mut(&holder) else { return 0 };
+        let less = bytes.min(*held);
+        *held -= less;
+        if *held == 0 {
+            self.holders.remove(&holder);
+        }
+        self.promised -= less;
+        less
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use types::target::FsName;
+
+    fn holder(n: u8) -> Holder {
+        (TargetName::ost(FsName::default(), 0), ClientUuid(n.into()))
+    }
+
+    #[test]
+    fn a_promise_is_kept_from_others_and_ends_with_the_session() {
+        let mut grants = Grants::default();
+        grants.looked(80 << 20);
+        let more = grants.promise(holder(1), 64 << 20);
+        assert_eq!(more, 10 << 20);
+        assert!(!grants.take(70 << 20, &mut 0), "promised, with what the file system needs beside");
+        assert!(grants.take(69 << 20, &mut 0));
+        grants.written(69 << 20);
+        let mut payment = grants.spend(holder(1), u64::MAX);
+        assert_eq!(payment, more);
+        assert!(grants.take(more - GRANT_UNIT, &mut payment));
+        assert_eq!(payment, GRANT_UNIT);
+        grants.refund(payment);
+        assert_eq!(grants.promised(), 0);
+        grants.looked(1 << 30);
+        assert!(grants.promise(holder(2), 1 << 30) <= GRANT_PER_CLIENT_MAX);
+        grants.reduce(holder(2), u64::MAX);
+        assert_eq!((grants.promised(), grants.holders.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_nearly_full_volume_promises_nothing() {
+        let mut grants = Grants::default();
+        grants.looked(SHARE * PROMISE_MIN - 1);
+        assert_eq!(grants.promise(holder(1), 1 << 20), 0);
+        grants.looked(SHARE * PROMISE_MIN);
+        assert_eq!(grants.promise(holder(1), 1 << 20), PROMISE_MIN);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Ask(u8, u64),
+        Back(u8, u64),
+        /// A paid request: spend, then writes of so many bytes each, of which a part was there already.
+        Paid(u8, u64, Vec<(u64, u64)>),
+        Unpaid(u64),
+        Freed(u64),
+        Look,
+        Gone(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let who = 0..3u8;
+        let size = 0..(2u64 << 20);
+        prop_oneof![
+            (who.clone(), size.clone()).prop_map(|(c, n)| Step::Ask(c, n)),
+            (who.clone(), size.clone()).prop_map(|(c, n)| Step::Back(c, n)),
+            (who.clone(), size.clone(), prop::collection::vec((size.clone(), size.clone()), 0..4))
+                .prop_map(|(c, n, w)| Step::Paid(c, n, w)),
+            size.clone().prop_map(Step::Unpaid),
+            size.prop_map(Step::Freed),
+            Just(Step::Look),
+            who.prop_map(Step::Gone),
+        ]
+    }
+
+    proptest! {
+        /// Against a volume: no sum of promises beyond what is free, no paid write without room.
+        #[test]
+        fn promises_are_kept(steps in prop::collection::vec(step(), 1..200)) {
+            let mut free = 16u64 << 20;
+            let mut grants = Grants::default();
+            grants.looked(free);
+            // What each client believes it was promised.
+            let mut held = [0u64; 3];
+            for step in steps {
+                match step {
+                    Step::Ask(c, want) => held[c as usize] += grants.promise(holder(c), want),
+                    Step::Back(c, bytes) => held[c as usize] -= grants.reduce(holder(c), bytes),
+                    Step::Gone(c) => {
+                        grants.reduce(holder(c), u64::MAX);
+                        held[c as usize] = 0;
+                    }
+                    Step::Freed(bytes) => free = (free + bytes).min(16 << 20),
+                    Step::Look => grants.looked(free),
+                    Step::Unpaid(len) => {
+                        if grants.take(len, &mut 0) {
+                            free = free.checked_sub(len).expect("room for what was let through");
+                            grants.written(len);
+                        }
+                    }
+                    Step::Paid(c, spend, writes) => {
+                        let spend = spend.min(held[c as usize]);
+                        held[c as usize] -= spend;
+                        let mut payment = grants.spend(holder(c), spend);
+                        prop_assert_eq!(payment, spend, "a promise is there when it is used");
+                        for (len, there) in writes {
+                            let covered = len <= payment;
+                            let taken = grants.take(len, &mut payment);
+                            prop_assert!(taken || !covered, "a paid write was refused");
+                            if taken {
+                                free = free.checked_sub(len - there.min(len)).expect("room for a paid write");
+                                grants.written(len);
+                            }
+                        }
+                        grants.refund(payment);
+                    }
+                }
+                prop_assert_eq!(grants.promised(), held.iter().sum::<u64>());
+                prop_assert!(grants.promised() + grants.promised() / OVERHEAD <= free);
+                prop_assert_eq!((grants.paid, grants.writing), (0, 0));
+            }
+        }
+    }
+}
