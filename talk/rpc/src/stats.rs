@@ -73,6 +73,7 @@ const SERVED: &[Metric] = &[
     time("punch", "Cuts and allocations of objects."),
     time("seek", "Searches for data and holes."),
     time("destroy", "Removals of objects."),
+    time("grant", "Space promised and given back."),
     time("config", "Questions for the configuration, the time that they were kept waiting included."),
     time("other", "Everything else."),
 ];
@@ -128,6 +129,7 @@ fn served_place(op: &Op) -> usize {
             OstOp::Seek { .. } => const { place("seek") },
             OstOp::Destroy { .. } => const { place("destroy") },
             OstOp::Sync { .. } => const { place("sync") },
+            OstOp::Grant { .. } => const { place("grant") },
             OstOp::Statfs => const { place("statfs") },
         },
         Op::Mgs(wire::mgs::MgsOp::Config { .. }) => const { place("config") },
