@@ -6,6 +6,12 @@ use crate::counters::Counters;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::FileTable;
+use crate::locks::Locks;
+use crate::locks::callback::Holder;
+use crate::locks::kernel::KernelCache;
+use crate::locks::telling::Token;
+use crate::locks::upkeep::keep_up;
+use crate::locks::uses::Loss;
 use crate::node::{NodeId, NodeTable};
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFile};
 use crate::reopen::reopen_all;
@@ -13,7 +19,8 @@ use crate::targets::{Identity, Targets};
 use crate::validity;
 use env::{BoxFuture, Env};
 use rpc::Rpc;
-use rpc::import::{Callbacks, Import};
+use rpc::import::Import;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stubs::mdc::Mdc;
@@ -21,12 +28,11 @@ use stubs::mgc::Mgc;
 use tokio::sync::{Semaphore, watch};
 use types::attr::Attr;
 use types::credentials::Credentials;
-use types::errno::Errno;
 use types::fid::Fid;
+use types::name::Name;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
 use types::target::{FsName, TargetName};
-use wire::client::{ClientOp, ClientReply};
 use wire::mgs::FsConfig;
 
 /// Closes under way in the background; beyond it, release waits.
@@ -37,6 +43,9 @@ const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 /// What to mount.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
+    /// Does the kernel tell of opens and closes? Without (`localflock`, `noflock`) every inode that it knows counts as
+    /// open.
+    pub opens: bool,
     /// Where the MGS answers, best first.
     pub mgs: Vec<Nid>,
     /// File system.
@@ -50,12 +59,13 @@ pub struct Client {
     pub(crate) env: Env,
     pub(crate) mgc: Mgc,
     pub(crate) targets: Targets,
-    pub(crate) nodes: NodeTable,
+    pub(crate) nodes: Arc<NodeTable>,
+    pub(crate) locks: Arc<Locks>,
     pub(crate) files: Arc<FileTable>,
     pub(crate) files_open: Handles<FileHandle, OpenFile>,
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) closes: Arc<Semaphore>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     options: ClientOptions,
     stop: watch::Sender<bool>,
     me: Weak<Client>,
@@ -82,15 +92,19 @@ impl Client {
         rpc.set_cluster(ClusterId(config.cluster));
         let identity = Identity { fsname: options.fsname, uuid, description };
         let (stop, stopped) = watch::channel(false);
+        let (nodes, counters, files) = (Arc::new(NodeTable::new()), Arc::new(Counters::new()), Arc::default());
+        let locks = Locks::new(env.clone(), nodes.clone(), counters.clone(), validity::KEEPS, !options.opens);
+        let holder = Arc::new(Holder { locks: locks.clone(), files: Arc::clone(&files) });
         let client = Arc::new_cyclic(|me| Client {
             mgc,
-            targets: Targets::new(rpc, identity, Arc::new(Holder)),
-            nodes: NodeTable::new(),
-            files: Arc::default(),
+            targets: Targets::new(rpc, identity, holder, locks.clone()),
+            nodes,
+            locks,
+            files,
             files_open: Handles::new(),
             dirs_open: Handles::new(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
-            counters: Counters::new(),
+            counters,
             options,
             stop,
             me: me.clone(),
@@ -101,6 +115,8 @@ impl Client {
             return Err(error);
         }
         client.targets.mounted();
+        let upkeep = keep_up(Arc::downgrade(&client), stopped.clone());
+        client.env.tasks.spawn("look after the locks", Box::pin(upkeep));
         let follow = config::follow(Arc::downgrade(&client), config.version, stopped);
         client.env.tasks.spawn("follow the configuration", Box::pin(follow));
         Ok(client)
@@ -153,14 +169,26 @@ impl Client {
             let (me, tasks, import) = (self.me.clone(), self.env.tasks.clone(), mdc.import().clone());
             // The import keeps its hooks, so a hook must not keep the import.
             let import_weak = Arc::downgrade(&import);
+            let evictions = AtomicU64::new(0);
             let restarted = move |_boot| {
                 if let (Some(client), Some(import)) = (me.upgrade(), import_weak.upgrade()) {
-                    tasks.spawn("open files again", Box::pin(reopen_all(client, Mdc::new(import))));
+                    let now = import.evictions();
+                    let evicted = evictions.swap(now, Ordering::AcqRel) != now;
+                    let mdt = import.target().index;
+                    client.locks.lose(mdt.0, if evicted { Loss::Eviction } else { Loss::Restart });
+                    if let Ok(mdc) = client.targets.mdc_at(mdt) {
+                        tasks.spawn("open files again", Box::pin(reopen_all(client, mdc)));
+                    }
                 }
             };
             import.on_restart(Arc::new(restarted));
         }
         Ok(())
+    }
+
+    /// Itself, unless it is just going.
+    pub(crate) fn strong(&self) -> Option<Arc<Client>> {
+        self.me.upgrade()
     }
 
     /// The inode behind a node.
@@ -173,41 +201,50 @@ impl Client {
         self.targets.mdc(fid)
     }
 
-    /// An inode for the kernel, counting one lookup.
-    pub(crate) fn found(&self, parent: Fid, attr: &Attr) -> Found {
-        if let Some(file) = self.files.get_used(attr.fid) {
-            file.learn(attr);
-        }
+    /// An inode for the kernel, counting one lookup. The last thing that an operation does: its answer may be trusted
+    /// only if the kernel gets it before a callback can forget it.
+    pub(crate) fn found(&self, parent: Fid, name: Option<&Name>, attr: &Attr) -> Found {
+        let entry_covered = name.is_some_and(|name| self.locks.tell_name(parent, name, Some(attr.fid)));
+        let stat = self.stat(attr);
         Found {
             node: self.nodes.remember(attr.fid),
             generation: 0,
-            attr: *attr,
-            ino: attr.fid.ino(),
-            entry_valid: validity::entry_valid(parent),
-            attr_valid: validity::attr_valid(attr.fid),
+            attr: stat.attr,
+            ino: stat.ino,
+            entry_valid: validity::valid(entry_covered),
+            attr_valid: stat.attr_valid,
         }
     }
 
-    /// Attributes for the kernel.
+    /// Attributes for the kernel. As [`Client::found`].
     pub(crate) fn stat(&self, attr: &Attr) -> Stat {
         if let Some(file) = self.files.get_used(attr.fid) {
             file.learn(attr);
         }
-        Stat { attr: *attr, ino: attr.fid.ino(), attr_valid: validity::attr_valid(attr.fid) }
+        let (attr, covered) = self.locks.tell_attr(attr);
+        Stat { attr, ino: attr.fid.ino(), attr_valid: validity::valid(covered) }
     }
-}
 
-/// What this mount holds of the servers' locks: nothing yet, so any of them is given back at once.
-struct Holder;
+    /// To be held from before the poll in which an operation ends until the kernel has the answer. Nothing may be waited
+    /// for under it.
+    pub fn token(&self) -> Token {
+        self.locks.token()
+    }
 
-impl Callbacks for Holder {
-    fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>> {
-        Box::pin(async move {
-            match op {
-                ClientOp::Revoke { .. } => Ok(ClientReply::Done),
-                ClientOp::Changing { .. } => Ok(ClientReply::Dropped),
-                ClientOp::Glimpse { fids } => Ok(ClientReply::Glimpses(vec![None; fids.len()])),
-            }
-        })
+    /// The kernel's caches: until they are known, the kernel is told to trust nothing.
+    pub fn attach_kernel(&self, kernel: Arc<dyn KernelCache>) {
+        if self.locks.kernel.set(kernel).is_err() {
+            tracing::error!("the kernel's caches are attached already");
+        }
+    }
+
+    /// How often each operation was asked for, and how many requests went out.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Inodes with locks, and callbacks answered so far.
+    pub fn lock_counts(&self) -> (usize, u64) {
+        (self.locks.table.lock().size().0, self.locks.callbacks.load(Ordering::Relaxed))
     }
 }

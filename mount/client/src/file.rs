@@ -64,6 +64,11 @@ impl File {
         }
     }
 
+    /// The layout is called back.
+    pub fn forget_layout(&self) {
+        self.known.lock().layout = None;
+    }
+
     /// Forgets what an MDT told that has restarted since.
     pub fn distrust(&self) {
         *self.known.lock() = Known::default();

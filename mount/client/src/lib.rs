@@ -4,8 +4,7 @@
 //! polled once in the caller's thread and, if it must wait, be handed to a reactor. Kernel-facing numbers
 //! ([`node::NodeId`], [`open::FileHandle`], [`open::DirHandle`]) live in tables here; inodes are FIDs everywhere else.
 //!
-//! This version holds no locks and so caches nothing that another client could change: every question is asked, every
-//! write goes through. `validity` is the one place that will know better once the lock manager is there.
+//! What locks cover is answered here without a request (`locks`), and the kernel is told to trust it until it is called back.
 
 pub mod cache;
 pub mod caller;
@@ -18,6 +17,7 @@ mod fan_out;
 mod file;
 mod finish;
 mod listing;
+pub mod locks;
 pub mod node;
 pub mod open;
 pub mod ops;

@@ -59,19 +59,26 @@ impl NodeTable {
         self.inner.lock().by_id.get(&id).map(|slot| slot.fid)
     }
 
-    /// Gives back `count` lookups. Unknown numbers and the root are left alone.
-    pub fn forget(&self, id: NodeId, count: u64) {
+    /// The number of an inode, if the kernel has it.
+    pub fn node(&self, fid: Fid) -> Option<NodeId> {
+        self.inner.lock().by_fid.get(&fid).copied()
+    }
+
+    /// Gives back `count` lookups. Unknown numbers and the root are left alone. The inode, if these were the last.
+    pub fn forget(&self, id: NodeId, count: u64) -> Option<Fid> {
         if id == NodeId::ROOT {
-            return;
+            return None;
         }
         let inner = &mut *self.inner.lock();
-        let Some(slot) = inner.by_id.get_mut(&id) else { return };
+        let slot = inner.by_id.get_mut(&id)?;
         slot.lookups = slot.lookups.saturating_sub(count);
-        if slot.lookups == 0 {
-            let fid = slot.fid;
-            inner.by_id.remove(&id);
-            inner.by_fid.remove(&fid);
+        if slot.lookups > 0 {
+            return None;
         }
+        let fid = slot.fid;
+        inner.by_id.remove(&id);
+        inner.by_fid.remove(&fid);
+        Some(fid)
     }
 
     /// Inodes that the kernel remembers, the root included.
@@ -100,9 +107,10 @@ mod tests {
         let node = table.remember(fid(1));
         assert_eq!(table.remember(fid(1)), node);
         assert_ne!(table.remember(fid(2)), node);
-        table.forget(node, 1);
-        assert_eq!(table.fid(node), Some(fid(1)));
-        table.forget(node, 1);
+        assert_eq!(table.forget(node, 1), None);
+        assert_eq!((table.fid(node), table.node(fid(1))), (Some(fid(1)), Some(node)));
+        assert_eq!(table.forget(node, 1), Some(fid(1)));
+        assert_eq!(table.node(fid(1)), None);
         assert_eq!(table.fid(node), None);
         assert_ne!(table.remember(fid(1)), node, "numbers are never used again");
         assert_eq!(table.count(), 3);

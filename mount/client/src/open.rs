@@ -3,6 +3,7 @@
 use crate::error::ClientError;
 use crate::file::File;
 use crate::listing::Listing;
+use crate::locks::opens::LocalOpen;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use std::hash::Hash;
@@ -57,6 +58,8 @@ pub struct OpenFile {
     /// By whom: to open it again after its MDT restarted.
     pub credentials: Credentials,
     handle: AtomicU64,
+    /// Counted as open here, without the MDT.
+    local: Option<LocalOpen>,
     stale: AtomicBool,
     closed: AtomicBool,
 }
@@ -65,7 +68,18 @@ impl OpenFile {
     /// An open file; `handle` is the MDT's.
     pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
-        OpenFile { file, mode, credentials, handle, stale: AtomicBool::new(false), closed: AtomicBool::new(false) }
+        let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        OpenFile { file, mode, credentials, handle, local: None, stale, closed }
+    }
+
+    /// A file that is open here only, under OPEN.
+    pub fn new_local(file: Arc<File>, mode: OpenMode, credentials: Credentials, local: LocalOpen) -> OpenFile {
+        OpenFile { local: Some(local), ..OpenFile::new(file, mode, credentials, OpenHandle(0)) }
+    }
+
+    /// As what it counts among the files that are open here only.
+    pub fn local(&self) -> Option<LocalOpen> {
+        self.local
     }
 
     /// The last descriptor is gone: the handle to close, if the server has one.

@@ -1,6 +1,7 @@
 //! Sessions with the targets of the file system, by index.
 
 use crate::error::ClientError;
+use crate::locks::{Locks, Road};
 use foldhash::HashMap;
 use layout::layout::{EOF, Layout};
 use parking_lot::RwLock;
@@ -20,7 +21,6 @@ use types::nid::{BadNid, Nid};
 use types::session::ClientUuid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mds::{MdsOp, MdsReply};
-use wire::message::{Op, OpReply};
 use wire::mgs::FsConfig;
 
 /// How this mount introduces itself to targets.
@@ -38,6 +38,7 @@ pub struct Targets {
     rpc: Arc<Rpc>,
     identity: Identity,
     callbacks: Arc<dyn Callbacks>,
+    locks: Arc<Locks>,
     known: RwLock<Known>,
     /// The mount is made: targets of the configuration are waited for.
     mounted: AtomicBool,
@@ -51,8 +52,8 @@ struct Known {
 
 impl Targets {
     /// No target yet.
-    pub fn new(rpc: Arc<Rpc>, identity: Identity, callbacks: Arc<dyn Callbacks>) -> Targets {
-        Targets { rpc, identity, callbacks, known: RwLock::default(), mounted: AtomicBool::new(false) }
+    pub fn new(rpc: Arc<Rpc>, identity: Identity, callbacks: Arc<dyn Callbacks>, locks: Arc<Locks>) -> Targets {
+        Targets { rpc, identity, callbacks, locks, known: RwLock::default(), mounted: AtomicBool::new(false) }
     }
 
     /// How this mount calls itself.
@@ -82,7 +83,8 @@ impl Targets {
                 TargetKind::Mdt => match known.mdts.get_mut(&name.index) {
                     Some((mdc, old)) => moved(mdc.import(), old, nids),
                     None => {
-                        let mdc = Mdc::new(self.import(name, nids.clone()));
+                        let road = Road { locks: self.locks.clone(), mdt: name.index.0 };
+                        let mdc = Mdc::watched(self.import(name, nids.clone()), Arc::new(road));
                         new.push(mdc.clone());
                         known.mdts.insert(name.index, (mdc, nids));
                     }
@@ -177,16 +179,11 @@ pub async fn two(
     first: MdsOp,
     second: MdsOp,
 ) -> Result<(MdsReply, Result<MdsReply, ClientError>), ClientError> {
-    let import = mdc.import();
-    let results = import.call(credentials, vec![Op::Mds(first), Op::Mds(second)]).await?;
-    let mut replies = results.into_iter().map(|result| match result {
-        Ok(OpReply::Mds(reply)) => Ok(reply),
-        Ok(other) => Err(misfit(import, &other)),
-        Err(errno) => Err(RpcError::Errno(errno).into()),
-    });
-    match (replies.next(), replies.next()) {
+    let mut replies = mdc.ask(credentials, vec![first, second]).await?.into_iter();
+    let mut next = || replies.next().map(|result| result.map_err(|errno| ClientError::from(RpcError::Errno(errno))));
+    match (next(), next()) {
         (Some(first), Some(second)) => Ok((first?, second)),
-        _ => Err(misfit(import, &"too few results")),
+        _ => Err(misfit(mdc.import(), &"too few results")),
     }
 }
 

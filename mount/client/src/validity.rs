@@ -1,20 +1,20 @@
-//! How long an answer may be trusted without asking again: the seam where locks will speak.
-//!
-//! Without a lock another client may change anything at any time, so the answer is "not at all": the kernel asks
-//! each time, and all clients see one system. With a lock on the bits that cover an answer it will be "until the lock
-//! is called back", which the kernel knows as forever.
+//! How long the kernel may trust an answer: without end while a lock covers it (until it is called back), else not at
+//! all, and then it asks each time.
 
 use std::time::Duration;
 use types::fid::Fid;
+use types::lock::InodeBits;
 
-/// Time for which a name may be trusted.
-pub fn entry_valid(_parent: Fid) -> Duration {
-    Duration::ZERO
-}
+/// What "without end" is called in seconds: the kernel's clock never gets there.
+const WITHOUT_END: Duration = Duration::from_secs(1 << 40);
 
-/// Time for which attributes may be trusted.
-pub fn attr_valid(_fid: Fid) -> Duration {
-    Duration::ZERO
+/// Bits that this mount can keep, and so asks for.
+pub const KEEPS: InodeBits =
+    InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::XATTR).union(InodeBits::LAYOUT).union(InodeBits::OPEN);
+
+/// Time for which something may be trusted.
+pub fn valid(covered: bool) -> Duration {
+    if covered { WITHOUT_END } else { Duration::ZERO }
 }
 
 /// May this client use the size it knows without asking the MDT?

@@ -433,6 +433,7 @@ async fn allocation_grows_the_file_unless_told_not_to() {
 async fn a_mount_without_its_file_system_says_so() {
     let cluster = Cluster::mounted().await;
     let options = client::client::ClientOptions {
+        opens: true,
         mgs: vec![types::nid::Nid::Loopback],
         fsname: "other".parse().unwrap(),
         description: String::new(),

@@ -260,11 +260,16 @@ impl Responder {
     }
 
     fn send(self, result: Result<Reply, Errno>, notifier: &Notifier) {
+        let (result, told) = match result {
+            Ok(Reply::Told(reply, token)) => (Ok(*reply), Some(token)),
+            other => (other, None),
+        };
         let then = match &result {
             Ok(Reply::Written { then, .. }) => then.clone(),
             _ => None,
         };
         self.finish(result);
+        drop(told);
         let Some(then) = then else { return };
         match notifier.post(then) {
             Ok(()) | Err(NotTaken::Ended) => {}

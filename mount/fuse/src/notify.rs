@@ -4,7 +4,8 @@
 //! readdir of this very mount holds; dropping data waits for reads in flight and for dirty mmap pages that this daemon
 //! must take. So notifications go out from a thread of their own, never from one that serves requests, and whoever
 //! waits for one must not hold what serving needs. Attributes alone (`offset` -1) and [`Notification::IncEpoch`] never
-//! wait. The queue is bounded; [`Notifier::tell`] waits for room and for the kernel's answer.
+//! wait; so there are three threads, one for these, one for names, one for data: none waits behind what waits for something
+//! else. The queues are bounded; [`Notifier::tell`] waits for room and for the kernel's answer.
 
 use crate::abi::flags::misc;
 use crate::abi::outbound::*;
@@ -51,7 +52,25 @@ pub enum NotTaken {
     Ended,
 }
 
-type Done = Option<oneshot::Sender<Result<(), Errno>>>;
+type Done = Option<oneshot::Sender<Result<bool, Errno>>>;
+
+/// Threads, by what they may wait for.
+const LANES: [&str; 3] = ["fuse-notify", "fuse-notify-name", "fuse-notify-data"];
+
+impl Notification {
+    /// Which thread sends it.
+    fn lane(&self) -> usize {
+        match self {
+            Notification::InvalInode { offset, .. } if *offset < 0 => 0,
+            Notification::IncEpoch | Notification::Resend => 0,
+            Notification::InvalEntry { .. }
+            | Notification::ExpireEntry { .. }
+            | Notification::Delete { .. }
+            | Notification::Prune { .. } => 1,
+            Notification::InvalInode { .. } | Notification::Store { .. } => 2,
+        }
+    }
+}
 
 /// What the thread is given.
 #[derive(Debug)]
@@ -63,7 +82,7 @@ enum Order {
 /// Sends notifications; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Notifier {
-    queue: mpsc::Sender<Order>,
+    lanes: [mpsc::Sender<Order>; LANES.len()],
 }
 
 impl Notifier {
@@ -72,7 +91,7 @@ impl Notifier {
     /// # Errors
     /// [`NotTaken`]; nothing was sent then.
     pub fn post(&self, notification: Notification) -> Result<(), NotTaken> {
-        self.queue.try_send(Order::Send(notification, None)).map_err(|error| match error {
+        self.lanes[notification.lane()].try_send(Order::Send(notification, None)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => NotTaken::Full,
             mpsc::error::TrySendError::Closed(_) => NotTaken::Ended,
         })
@@ -83,61 +102,78 @@ impl Notifier {
     /// # Errors
     /// The mount is gone.
     pub async fn queue(&self, notification: Notification) -> Result<(), NotTaken> {
-        self.queue.send(Order::Send(notification, None)).await.map_err(|_| NotTaken::Ended)
+        self.lanes[notification.lane()].send(Order::Send(notification, None)).await.map_err(|_| NotTaken::Ended)
     }
 
-    /// Ready when the kernel has done it. That it had nothing to forget is success.
+    /// Ready when the kernel has done it. `false`: it had nothing to forget.
     ///
     /// # Errors
     /// ENODEV: the mount is gone; EINVAL: this kernel does not know it.
-    pub async fn tell(&self, notification: Notification) -> Result<(), Errno> {
+    pub async fn tell(&self, notification: Notification) -> Result<bool, Errno> {
         let (done, answer) = oneshot::channel();
-        self.queue.send(Order::Send(notification, Some(done))).await.map_err(|_| Errno::ENODEV)?;
+        let lane = &self.lanes[notification.lane()];
+        lane.send(Order::Send(notification, Some(done))).await.map_err(|_| Errno::ENODEV)?;
         answer.await.unwrap_or(Err(Errno::ENODEV))
     }
 
-    /// Ends the thread, whoever else holds a notifier. A full queue needs no telling: the next write finds the mount gone.
+    /// Ends the threads, whoever else holds a notifier. A full queue needs no telling: the next write finds the mount gone.
     pub(crate) fn end(&self) {
-        if let Err(error) = self.queue.try_send(Order::End) {
-            tracing::debug!(%error, "the notifications end by themselves");
+        for lane in &self.lanes {
+            if let Err(error) = lane.try_send(Order::End) {
+                tracing::debug!(%error, "the notifications end by themselves");
+            }
         }
     }
 }
 
-/// Starts the thread; it ends when told so, when the last [`Notifier`] is gone, or the mount is.
-pub fn start(tasks: &dyn Tasks, device: Arc<Device>, ended: impl FnOnce() + Send + 'static) -> Notifier {
-    let (queue, mut waiting) = mpsc::channel::<Order>(NOTIFICATIONS_MAX);
-    tasks.spawn_thread(
-        "fuse-notify",
-        Box::new(move || {
-            while let Some(Order::Send(notification, done)) = waiting.blocking_recv() {
-                let result = send(&device, &notification);
-                match result {
-                    Ok(()) | Err(Errno::ENODEV) => {}
-                    Err(errno) => tracing::warn!(?notification, %errno, "the kernel refuses a notification"),
-                }
-                if let Some(done) = done {
-                    // Nobody listens any more: then nobody needs the answer.
-                    let _ = done.send(result);
-                }
-                if result == Err(Errno::ENODEV) {
-                    break;
-                }
-            }
-            ended();
-        }),
-    );
-    Notifier { queue }
+/// Starts the threads; they end when told so, when the last [`Notifier`] is gone, or the mount is. `started` is called for
+/// each, and what it returns when that thread ends.
+pub fn start<E: FnOnce() + Send + 'static>(
+    tasks: &dyn Tasks,
+    device: &Arc<Device>,
+    mut started: impl FnMut() -> E,
+) -> Notifier {
+    let lanes = LANES.map(|name| {
+        let (queue, waiting) = mpsc::channel::<Order>(NOTIFICATIONS_MAX);
+        let (device, ended) = (device.clone(), started());
+        tasks.spawn_thread(
+            name,
+            Box::new(move || {
+                serve(&device, waiting);
+                ended();
+            }),
+        );
+        queue
+    });
+    Notifier { lanes }
 }
 
-/// Writes one; may block as the module says.
-fn send(device: &Device, notification: &Notification) -> Result<(), Errno> {
+fn serve(device: &Device, mut waiting: mpsc::Receiver<Order>) {
+    while let Some(Order::Send(notification, done)) = waiting.blocking_recv() {
+        let result = send(device, &notification);
+        match result {
+            Ok(_) | Err(Errno::ENODEV) => {}
+            Err(errno) => tracing::warn!(?notification, %errno, "the kernel refuses a notification"),
+        }
+        if let Some(done) = done {
+            // Nobody listens any more: then nobody needs the answer.
+            let _ = done.send(result);
+        }
+        if result == Err(Errno::ENODEV) {
+            break;
+        }
+    }
+}
+
+/// Writes one; may block as the module says. `false`: there was nothing to forget.
+fn send(device: &Device, notification: &Notification) -> Result<bool, Errno> {
     let message = encode(notification)?;
     match device.write(&[IoSlice::new(&message.head), IoSlice::new(&message.tail)]) {
-        // Not cached: nothing to forget.
-        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Ok(()) => Ok(true),
+        // Not cached.
+        Err(rustix::io::Errno::NOENT) => Ok(false),
         // A directory that is not empty, or a name that leads elsewhere by now: DELETE has nothing to do.
-        Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::BUSY) => Ok(()),
+        Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::BUSY) => Ok(true),
         Err(rustix::io::Errno::NOTCONN) => Err(Errno::ENODEV),
         Err(error) => Err(Errno(error.raw_os_error())),
     }

@@ -8,6 +8,7 @@ mod data;
 mod directories;
 mod files;
 mod inodes;
+pub mod kernel;
 mod locks;
 mod xattrs;
 
@@ -19,7 +20,11 @@ use client::caller::{Caller, Found};
 use client::client::Client;
 use client::error::ClientError;
 use client::node::NodeId;
+use client::ops::lookup::Looked;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 use types::credentials::Credentials;
 use types::errno::Errno;
 
@@ -51,6 +56,23 @@ impl ClientFs {
 
     fn client(&self) -> Arc<Client> {
         self.client.clone()
+    }
+
+    /// A client call whose answer the kernel may trust.
+    fn told<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+        reply: impl FnOnce(T) -> Reply + Send + 'static,
+    ) -> Answer {
+        let call = Box::pin(async move { call.await.map(reply).map_err(|error| error.errno()) });
+        Answer::Pending(Box::pin(Telling { client: self.client(), call }))
+    }
+
+    /// An answer that is known without asking anybody, if it is.
+    fn known<T>(&self, ask: impl FnOnce(&Arc<Client>) -> Option<T>, reply: impl FnOnce(T) -> Reply) -> Option<Answer> {
+        let token = self.client.token();
+        let reply = reply(ask(&self.client)?);
+        Some(Answer::Inline(Ok(Reply::Told(Box::new(reply), Arc::new(token)))))
     }
 }
 
@@ -125,6 +147,23 @@ impl FileSystem for ClientFs {
     }
 }
 
+/// A call whose answer the kernel may trust. Whether it may is decided in the poll in which the call ends, so that poll runs
+/// under a token, which goes with the reply until the kernel has it.
+struct Telling<F> {
+    client: Arc<Client>,
+    call: Pin<Box<F>>,
+}
+
+impl<F: Future<Output = Result<Reply, Errno>>> Future for Telling<F> {
+    type Output = Result<Reply, Errno>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let token = self.client.token();
+        let told = |reply| Reply::Told(Box::new(reply), Arc::new(token));
+        self.call.as_mut().poll(cx).map(|result| result.map(told))
+    }
+}
+
 /// A client call as an answer.
 fn answer<T: Send + 'static>(
     call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
@@ -155,6 +194,21 @@ fn entry(found: Found) -> Entry {
 
 fn entry_reply(found: Found) -> Reply {
     Reply::Entry(entry(found))
+}
+
+fn looked(looked: Looked) -> Reply {
+    match looked {
+        Looked::Found(found) => entry_reply(found),
+        // What cannot be trusted is a plain error; else the kernel remembers that there is nothing.
+        Looked::Absent(valid) => Reply::Entry(Entry {
+            node: 0,
+            generation: 0,
+            ino: 0,
+            attr: None,
+            entry_valid: valid,
+            attr_valid: Duration::ZERO,
+        }),
+    }
 }
 
 fn stat(stat: client::caller::Stat) -> Stat {

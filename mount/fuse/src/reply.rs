@@ -6,6 +6,8 @@ use crate::abi::inbound::FileLock;
 use crate::abi::outbound::*;
 use crate::notify::Notification;
 use bytes::Bytes;
+use client::locks::telling::Token;
+use std::sync::Arc;
 use std::time::Duration;
 use types::attr::{Attr, Statfs};
 use types::errno::Errno;
@@ -96,6 +98,8 @@ pub enum Reply {
     },
     Offset(u64),
     Copied64(u64),
+    /// An answer that the kernel may trust; the token is held until the kernel has it.
+    Told(Box<Reply>, Arc<Token>),
 }
 
 impl Reply {
@@ -177,6 +181,7 @@ pub fn encode(unique: u64, result: Result<Reply, Errno>) -> Option<Encoded> {
         Err(errno) => return Some(out.finish(unique, -errno.0)),
     };
     match reply {
+        Reply::Told(reply, _) => return encode(unique, Ok(*reply)),
         Reply::Nothing => return None,
         Reply::Done => {}
         Reply::Entry(entry) => out.push(entry_out(&entry).as_bytes()),

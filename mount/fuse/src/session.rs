@@ -1,6 +1,6 @@
 //! One mount, from mount(2) to the end of its last thread.
 //!
-//! Threads: `threads` times "fuse" (serve requests) and one "fuse-notify", all started here through the environment and
+//! Threads: `threads` times "fuse" (serve requests) and three "fuse-notify", all started here through the environment and
 //! counted by a gate, which [`Session::unmount`] waits for. They end when the kernel says that the mount is gone
 //! (ENODEV). The order of an unmount: umount (a busy mount is detached and gets a moment), cut the connection if
 //! needed, threads end, waiting requests are stopped, done.
@@ -67,11 +67,11 @@ impl Session {
         let waiting = Arc::new(Waiting::default());
         let (ended_send, ended) = watch::channel(false);
         let gate = Gate::new(ended_send, waiting.clone(), channels.len());
-        let notifier = {
+        let notifier = notify::start(&*env.tasks, &device, || {
             gate.enter();
             let gate = gate.clone();
-            notify::start(&*env.tasks, device, move || gate.leave(false))
-        };
+            move || gate.leave(false)
+        });
         let dispatch = Arc::new(Dispatch {
             fs,
             env: env.clone(),

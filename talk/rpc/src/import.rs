@@ -93,6 +93,8 @@ pub struct Import {
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     pub(crate) xids: Xids,
     last_committed: AtomicU64,
+    /// When the newest request was sent that was answered, nanoseconds of the monotonic clock; 0 = none was.
+    proved: AtomicU64,
     pub(crate) link: Mutex<LinkState>,
     /// Counts attempts to connect that ended, so that callers can wait for the next one.
     pub(crate) attempts: watch::Sender<u64>,
@@ -164,6 +166,7 @@ impl Import {
             callbacks,
             xids,
             last_committed: AtomicU64::new(0),
+            proved: AtomicU64::new(0),
             link: Mutex::new(LinkState {
                 nids,
                 state: ImportState::Disconn,
@@ -225,6 +228,26 @@ impl Import {
     /// Newest transno known to be durable there.
     pub fn last_committed(&self) -> Transno {
         Transno(self.last_committed.load(Ordering::Acquire))
+    }
+
+    /// How often the target forgot us without a restart.
+    pub fn evictions(&self) -> u64 {
+        self.link.lock().evictions
+    }
+
+    /// Since when at the earliest the target can have missed us: the time at which the newest request was sent that it
+    /// answered. `None`: it lives in this process (such a client has no lease), or was never reached.
+    pub fn proved_at(&self) -> Option<Monotonic> {
+        if matches!(self.link.lock().session, Some(Session::Local(_))) {
+            return None;
+        }
+        let nanos = self.proved.load(Ordering::Acquire);
+        (nanos != 0).then(|| Monotonic::from_nanos(nanos))
+    }
+
+    /// A request that was sent then has been answered.
+    pub(crate) fn prove(&self, sent: Monotonic) {
+        self.proved.fetch_max(u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::AcqRel);
     }
 
     /// Boot number of the target at the newest session; 0 = never connected.

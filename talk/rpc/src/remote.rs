@@ -46,6 +46,7 @@ impl RemoteSession {
     /// Sends a request, waits for the reply.
     pub(crate) async fn exchange(&self, import: &Import, request: &Request, ask: Ask, waits: bool) -> Outcome {
         let payload = payload_of(import, request, waits);
+        let sent = import.rpc.env().clock.now();
         let frame = match self.peer.request(payload, ask).await {
             Ok(frame) => frame,
             Err(LinkError::NoAnswer { seconds, .. }) => {
@@ -66,6 +67,7 @@ impl RemoteSession {
                 return Outcome::Failed(RpcError::BadMessage { nid: self.peer.nid(), reason });
             }
         };
+        import.prove(sent);
         if reply.xid != request.xid {
             let reason = format!("answers {:?} instead of {:?}", reply.xid, request.xid);
             return Outcome::Failed(RpcError::BadMessage { nid: self.peer.nid(), reason });
@@ -81,6 +83,7 @@ impl Import {
         let hello = self.hello(boot_before);
         let request = self.request_of(self.xids.begin(true).xid, vec![Op::Connect(hello.clone())]);
         let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true };
+        let sent = self.rpc.env().clock.now();
         let frame =
             peer.request(payload_of(self, &request, false), ask).await.map_err(|error| self.link_error(error))?;
         let (envelope, mut reply) = open(nid, &frame).map_err(|opened| match opened {
@@ -100,6 +103,7 @@ impl Import {
                 ours_max: VERSION_MAX,
             });
         }
+        self.prove(sent);
         let session = Session::Remote(Arc::new(RemoteSession::new(peer)));
         self.enter_session(session, &connected, envelope.new_session);
         self.rpc.start_pings();

@@ -8,12 +8,13 @@ use rpc::import::Import;
 use std::sync::Arc;
 use types::attr::{SetAttr, Statfs, WrittenAt};
 use types::credentials::Credentials;
+use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::Flock;
+use types::lock::{Flock, InodeBits};
 use types::name::Name;
 use types::session::OpenHandle;
 use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
-use wire::message::{Op, OpReply};
+use wire::message::{Op, OpReply, Reply};
 
 /// An inode that was opened or made.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,16 +29,34 @@ pub struct Opened {
     pub layout: Option<Arc<Layout>>,
 }
 
+/// Sees the requests of an [`Mdc`] go and their replies come: whoever keeps locks.
+pub trait Watch: Send + Sync {
+    /// A request is about to be sent. Which locks may its reply grant?
+    fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>);
+}
+
+/// One request under way. Dropped after [`Sent::arrived`], or without it if nobody waits for the reply any more.
+pub trait Sent: Send {
+    /// The reply is here, or there will be none. Runs before whoever asked sees it.
+    fn arrived(&mut self, reply: &Result<Reply, RpcError>);
+}
+
 /// Client of one MDT.
 #[derive(Clone)]
 pub struct Mdc {
     import: Arc<Import>,
+    watch: Option<Arc<dyn Watch>>,
 }
 
 impl Mdc {
     /// Over this session.
     pub fn new(import: Arc<Import>) -> Mdc {
-        Mdc { import }
+        Mdc { import, watch: None }
+    }
+
+    /// Over this session; `watch` sees all requests.
+    pub fn watched(import: Arc<Import>, watch: Arc<dyn Watch>) -> Mdc {
+        Mdc { import, watch: Some(watch) }
     }
 
     /// The session.
@@ -46,10 +65,38 @@ impl Mdc {
     }
 
     async fn call(&self, credentials: &Credentials, op: MdsOp) -> Result<MdsReply, RpcError> {
-        match self.import.one(credentials, Op::Mds(op)).await? {
-            OpReply::Mds(reply) => Ok(reply),
-            other => Err(unexpected(&self.import, &other)),
+        match self.ask(credentials, vec![op]).await?.pop() {
+            Some(result) => Ok(result?),
+            None => Err(unexpected(&self.import, &"no result")),
         }
+    }
+
+    /// Several operations as one request; one result per operation. After one fails the rest answer ECANCELED.
+    ///
+    /// # Errors
+    /// Only if the request as a whole got no answer.
+    pub async fn ask(
+        &self,
+        credentials: &Credentials,
+        ops: Vec<MdsOp>,
+    ) -> Result<Vec<Result<MdsReply, Errno>>, RpcError> {
+        let (locks, mut sent) = match &self.watch {
+            Some(watch) => {
+                let (locks, sent) = watch.sent(&ops);
+                (locks, Some(sent))
+            }
+            None => (InodeBits::NONE, None),
+        };
+        let reply = self.import.ask(credentials, ops.into_iter().map(Op::Mds).collect(), locks).await;
+        if let Some(sent) = &mut sent {
+            sent.arrived(&reply);
+        }
+        let mds = |result| match result {
+            Ok(OpReply::Mds(reply)) => Ok(Ok(reply)),
+            Ok(other) => Err(unexpected(&self.import, &other)),
+            Err(errno) => Ok(Err(errno)),
+        };
+        reply?.results.into_iter().map(mds).collect()
     }
 
     /// Finds a name.
@@ -272,6 +319,14 @@ impl Mdc {
     ) -> Result<u64, RpcError> {
         match self.call(credentials, MdsOp::Append { fid, len, kill_suidgid }).await? {
             MdsReply::Appended { offset } => Ok(offset),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Waits for locks on data (DATA, or WRITE with DATA and UPDATE); they come with the reply.
+    pub async fn lock(&self, credentials: &Credentials, fid: Fid, bits: InodeBits) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Lock { fid, bits }).await? {
+            MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -4,6 +4,7 @@ use crate::caller::{Caller, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::FileHandle;
 use bytes::Bytes;
@@ -34,17 +35,31 @@ impl AccessMask {
 }
 
 impl Client {
-    /// Attributes of an inode. 1 round trip.
+    /// Attributes of an inode. 1 round trip, none if they are covered.
     pub async fn getattr(
         self: Arc<Self>,
         caller: Caller,
         node: NodeId,
         handle: Option<FileHandle>,
     ) -> Result<Stat, ClientError> {
-        self.counters.count(Operation::Getattr);
         let fid = self.fid_of(node, handle)?;
+        if let Some(stat) = self.attr_known(fid) {
+            return Ok(stat);
+        }
+        self.counters.count(Operation::Getattr);
         let entry = self.mdc(fid)?.getattr(&caller.credentials, fid).await?;
         Ok(self.stat(&entry.attr))
+    }
+
+    /// Attributes, if they are covered by locks: no request, no waiting.
+    pub fn getattr_known(&self, node: NodeId, handle: Option<FileHandle>) -> Option<Stat> {
+        self.attr_known(self.fid_of(node, handle).ok()?)
+    }
+
+    fn attr_known(&self, fid: Fid) -> Option<Stat> {
+        let entry = self.locks.attr(fid)?;
+        self.counters.count(Operation::Getattr);
+        Some(self.stat(&entry.attr))
     }
 
     /// Changes attributes. A new size also cuts the objects.
@@ -60,7 +75,9 @@ impl Client {
             return self.truncate(caller.credentials, fid, set).await;
         }
         self.counters.count(Operation::Setattr);
-        let entry = self.mdc(fid)?.setattr(&caller.credentials, fid, set).await?;
+        let mdc = self.mdc(fid)?;
+        let work = async move { mdc.setattr(&caller.credentials, fid, set).await };
+        let entry = Finish::new("setattr", &self.env.tasks, work).await?;
         Ok(self.stat(&entry.attr))
     }
 
@@ -69,13 +86,16 @@ impl Client {
         self.counters.count(Operation::Access);
         let fid = self.fid(node)?;
         let mdc = self.mdc(fid)?;
-        let entry = mdc.getattr(&caller.credentials, fid).await?;
+        let entry = match self.locks.attr(fid) {
+            Some(entry) => entry,
+            None => mdc.getattr(&caller.credentials, fid).await?,
+        };
         let acl = match asks_acl(&entry, &caller.credentials) {
             false => None,
-            true => match mdc.getxattr(&caller.credentials, fid, Bytes::from_static(ACL_ACCESS)).await {
+            true => match self.xattr_of(&caller.credentials, fid, Bytes::from_static(ACL_ACCESS)).await {
                 Ok(stored) => Some(Acl::parse(&stored)?),
                 Err(error) if error.errno() == Errno::ENODATA => None,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             },
         };
         if permits(&entry, acl.as_ref(), &caller.credentials, mask.bits()) { Ok(()) } else { Err(Errno::EACCES.into()) }

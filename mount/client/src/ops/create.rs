@@ -50,20 +50,21 @@ impl Client {
     ) -> Result<(Found, FileHandle), ClientError> {
         let kind = CreateKind::Regular(Some(open.flags));
         let (who, umask) = (caller.credentials.clone(), caller.umask);
-        let opened = self.mdc(parent)?.create(&who, parent, name, kind, mode, umask, open.exclusive).await?;
+        let _in_dir = self.locks.enter_dir(parent);
+        let opened = self.mdc(parent)?.create(&who, parent, name.clone(), kind, mode, umask, open.exclusive).await?;
         let (attr, created) = (opened.entry.attr, opened.created);
         let handle = self.opened(&caller, opened, open);
         if open.truncate && !created {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
             match self.clone().truncate(who, attr.fid, set).await {
-                Ok(stat) => return Ok((self.found(parent, &stat.attr), handle)),
+                Ok(stat) => return Ok((self.found(parent, Some(&name), &stat.attr), handle)),
                 Err(error) => {
                     self.close(handle, None).await;
                     return Err(error);
                 }
             }
         }
-        Ok((self.found(parent, &attr), handle))
+        Ok((self.found(parent, Some(&name), &attr), handle))
     }
 
     /// Makes a regular file, FIFO, socket or device. `mode` with type bits, `rdev` in `huge_encode_dev` form.
@@ -141,7 +142,13 @@ impl Client {
         mode: u32,
     ) -> Result<Found, ClientError> {
         let parent = self.fid(parent)?;
-        let made = self.mdc(parent)?.create(&caller.credentials, parent, name, kind, mode, caller.umask, true).await?;
-        Ok(self.found(parent, &made.entry.attr))
+        let in_dir = self.locks.enter_dir(parent);
+        let (mdc, made) = (self.mdc(parent)?, name.clone());
+        let work = async move {
+            let _in_dir = in_dir;
+            mdc.create(&caller.credentials, parent, made, kind, mode, caller.umask, true).await
+        };
+        let made = Finish::new("make", &self.env.tasks, work).await?;
+        Ok(self.found(parent, Some(&name), &made.entry.attr))
     }
 }

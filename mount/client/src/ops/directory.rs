@@ -101,10 +101,11 @@ impl Client {
             }
             fits
         };
+        let _in_dir = self.locks.enter_dir(open.fid);
         open.listing.read(cookie, plus, limit, take).await?;
         // Lookups are counted where nothing can wait or fail any more: the kernel will see, and forget, each of them.
         let counted = |(item, attr): (DirItem, Option<Attr>)| {
-            let found = attr.map(|attr| self.found(open.fid, &attr));
+            let found = attr.map(|attr| self.found(open.fid, Name::new(&item.name).ok().as_ref(), &attr));
             DirItem { found, ..item }
         };
         Ok(items.into_iter().map(counted).collect())

@@ -4,17 +4,73 @@ use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::locks::table::Known;
 use crate::node::NodeId;
+use crate::validity;
 use std::sync::Arc;
+use std::time::Duration;
+use types::errno::Errno;
+use types::fid::Fid;
 use types::name::Name;
 
+/// What a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Looked {
+    /// An inode.
+    Found(Found),
+    /// Nothing, which may be trusted for so long.
+    Absent(Duration),
+}
+
 impl Client {
-    /// Finds a name in a directory. 1 round trip.
+    /// Finds a name in a directory. 1 round trip, none if it is covered.
+    ///
+    /// # Errors
+    /// ENOENT, and those of the MDT.
     pub async fn lookup(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<Found, ClientError> {
+        match self.lookup_name(caller, parent, name).await? {
+            Looked::Found(found) => Ok(found),
+            Looked::Absent(_) => Err(Errno::ENOENT.into()),
+        }
+    }
+
+    /// As [`Client::lookup`], also telling how long it may be trusted that there is no such name.
+    ///
+    /// # Errors
+    /// Those of the MDT, but not ENOENT.
+    pub async fn lookup_name(
+        self: Arc<Self>,
+        caller: Caller,
+        parent: NodeId,
+        name: Name,
+    ) -> Result<Looked, ClientError> {
+        if let Some(known) = self.lookup_known(parent, &name) {
+            return Ok(known);
+        }
         self.counters.count(Operation::Lookup);
         let parent = self.fid(parent)?;
-        let entry = self.mdc(parent)?.lookup(&caller.credentials, parent, name).await?;
-        Ok(self.found(parent, &entry.attr))
+        let _in_dir = self.locks.enter_dir(parent);
+        match self.mdc(parent)?.lookup(&caller.credentials, parent, name.clone()).await {
+            Ok(entry) => Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr))),
+            Err(error) if error.errno() == Errno::ENOENT => Ok(self.absent(parent, &name)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A name, if it is covered by locks: no request, no waiting. Who may search the directory is the kernel's to check.
+    pub fn lookup_known(&self, parent: NodeId, name: &Name) -> Option<Looked> {
+        let dir = self.nodes.fid(parent)?;
+        let known = match self.locks.name(dir, name) {
+            Known::To(fid) => Looked::Found(self.found(dir, Some(name), &self.locks.attr(fid)?.attr)),
+            Known::Absent => self.absent(dir, name),
+            Known::Nothing => return None,
+        };
+        self.counters.count(Operation::Lookup);
+        Some(known)
+    }
+
+    fn absent(&self, parent: Fid, name: &Name) -> Looked {
+        Looked::Absent(validity::valid(self.locks.tell_name(parent, name, None)))
     }
 
     /// `.`: the inode itself, counted once more.
@@ -22,7 +78,7 @@ impl Client {
         self.counters.count(Operation::Lookup);
         let fid = self.fid(node)?;
         let entry = self.mdc(fid)?.getattr(&caller.credentials, fid).await?;
-        Ok(self.found(fid, &entry.attr))
+        Ok(self.found(fid, None, &entry.attr))
     }
 
     /// `..`: the parent of a directory.
@@ -30,11 +86,15 @@ impl Client {
         self.counters.count(Operation::Lookup);
         let fid = self.fid(node)?;
         let entry = self.mdc(fid)?.get_parent(&caller.credentials, fid).await?;
-        Ok(self.found(fid, &entry.attr))
+        Ok(self.found(fid, None, &entry.attr))
     }
 
     /// The kernel gives back `count` lookups of a node.
     pub fn forget(&self, node: NodeId, count: u64) {
-        self.nodes.forget(node, count);
+        let Some(fid) = self.nodes.forget(node, count) else { return };
+        self.locks.table.lock().kernel_forgot(fid);
+        if self.locks.untold_opens() {
+            self.forgotten(fid);
+        }
     }
 }

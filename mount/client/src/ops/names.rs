@@ -5,6 +5,7 @@ use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::finish::Finish;
 use crate::node::NodeId;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -16,7 +17,12 @@ impl Client {
     pub async fn unlink(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         self.counters.count(Operation::Unlink);
         let parent = self.fid(parent)?;
-        self.mdc(parent)?.unlink(&caller.credentials, parent, name).await?;
+        let (mdc, in_dir) = (self.mdc(parent)?, self.locks.enter_dir(parent));
+        let work = async move {
+            let _in_dir = in_dir;
+            mdc.unlink(&caller.credentials, parent, name).await
+        };
+        Finish::new("unlink", &self.env.tasks, work).await?;
         Ok(())
     }
 
@@ -24,7 +30,12 @@ impl Client {
     pub async fn rmdir(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         self.counters.count(Operation::Rmdir);
         let parent = self.fid(parent)?;
-        self.mdc(parent)?.rmdir(&caller.credentials, parent, name).await?;
+        let (mdc, in_dir) = (self.mdc(parent)?, self.locks.enter_dir(parent));
+        let work = async move {
+            let _in_dir = in_dir;
+            mdc.rmdir(&caller.credentials, parent, name).await
+        };
+        Finish::new("rmdir", &self.env.tasks, work).await?;
         Ok(())
     }
 
@@ -40,7 +51,16 @@ impl Client {
     ) -> Result<(), ClientError> {
         self.counters.count(Operation::Rename);
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
-        self.mdc(parent)?.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await?;
+        let (mdc, locks) = (self.mdc(parent)?, self.locks.clone());
+        let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
+        let work = async move {
+            let _in_dirs = in_dirs;
+            let renamed = mdc.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await;
+            // The kernel moves its name with all the trust it had.
+            locks.pay_owed().await;
+            renamed
+        };
+        Finish::new("rename", &self.env.tasks, work).await?;
         Ok(())
     }
 
@@ -54,14 +74,22 @@ impl Client {
     ) -> Result<Found, ClientError> {
         self.counters.count(Operation::Link);
         let (fid, new_parent) = (self.fid(node)?, self.fid(new_parent)?);
-        let entry = self.mdc(new_parent)?.link(&caller.credentials, fid, new_parent, new_name).await?;
-        Ok(self.found(new_parent, &entry.attr))
+        let (mdc, in_dir, linked) = (self.mdc(new_parent)?, self.locks.enter_dir(new_parent), new_name.clone());
+        let work = async move {
+            let _in_dir = in_dir;
+            mdc.link(&caller.credentials, fid, new_parent, linked).await
+        };
+        let entry = Finish::new("link", &self.env.tasks, work).await?;
+        Ok(self.found(new_parent, Some(&new_name), &entry.attr))
     }
 
     /// Target of a symbolic link.
     pub async fn readlink(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
         self.counters.count(Operation::Readlink);
         let fid = self.fid(node)?;
+        if let Some(target) = self.locks.target(fid) {
+            return Ok(target);
+        }
         Ok(self.mdc(fid)?.readlink(&caller.credentials, fid).await?)
     }
 }

@@ -4,11 +4,14 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::finish::Finish;
 use crate::node::NodeId;
 use bytes::Bytes;
 use std::sync::Arc;
 use types::about::About;
+use types::credentials::Credentials;
 use types::errno::Errno;
+use types::fid::Fid;
 use types::limits::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 use wire::mds::SetxattrFlags;
 
@@ -21,13 +24,30 @@ impl Client {
         if let Some(what) = About::of(&name) {
             return Ok(self.about(&caller.credentials, fid, what).await?.into());
         }
-        Ok(self.mdc(fid)?.getxattr(&caller.credentials, fid, name).await?)
+        self.xattr_of(&caller.credentials, fid, name).await
+    }
+
+    /// A stored value. No request if it, or its absence, is covered.
+    pub(crate) async fn xattr_of(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        name: Bytes,
+    ) -> Result<Bytes, ClientError> {
+        match self.locks.xattr(fid, &name) {
+            Some(Some(value)) => Ok(value),
+            Some(None) => Err(Errno::ENODATA.into()),
+            None => Ok(self.mdc(fid)?.getxattr(credentials, fid, name).await?),
+        }
     }
 
     /// All names, each with a NUL behind it.
     pub async fn listxattr(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
         self.counters.count(Operation::Listxattr);
         let fid = self.fid(node)?;
+        if let Some(list) = self.locks.xattr_list(fid) {
+            return Ok(list);
+        }
         Ok(self.mdc(fid)?.listxattr(&caller.credentials, fid).await?)
     }
 
@@ -46,7 +66,9 @@ impl Client {
             return Err(Errno::E2BIG.into());
         }
         let fid = self.fid(node)?;
-        Ok(self.mdc(fid)?.setxattr(&caller.credentials, fid, name, value, flags).await?)
+        let mdc = self.mdc(fid)?;
+        let work = async move { mdc.setxattr(&caller.credentials, fid, name, value, flags).await };
+        Ok(Finish::new("setxattr", &self.env.tasks, work).await?)
     }
 
     /// Removes one.
@@ -54,7 +76,9 @@ impl Client {
         self.counters.count(Operation::Removexattr);
         check_name(&name)?;
         let fid = self.fid(node)?;
-        Ok(self.mdc(fid)?.removexattr(&caller.credentials, fid, name).await?)
+        let mdc = self.mdc(fid)?;
+        let work = async move { mdc.removexattr(&caller.credentials, fid, name).await };
+        Ok(Finish::new("removexattr", &self.env.tasks, work).await?)
     }
 
     /// ioctl(2): none is known yet, ENOTTY.

@@ -431,7 +431,7 @@ impl Cluster {
         for name in names {
             rpc.add_service(Arc::new(Target { name, world: world.clone(), boot: 1 }));
         }
-        let options = ClientOptions { mgs: vec![Nid::Loopback], fsname, description: "test".to_owned() };
+        let options = ClientOptions { opens: true, mgs: vec![Nid::Loopback], fsname, description: "test".to_owned() };
         let client = Client::mount(env.clone(), rpc.clone(), options).await.unwrap();
         world.state.lock().log.clear();
         Cluster { world, client, env, rpc, _guard: guard }

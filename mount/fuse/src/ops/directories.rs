@@ -30,7 +30,7 @@ impl ClientFs {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<DirentPlus>() };
         let call = self.client().readdir(self.holder(request), DirHandle(handle), offset, budget, true);
         let client = self.client();
-        answer(call, move |items: Vec<DirItem>| {
+        self.told(call, move |items: Vec<DirItem>| {
             let mut listing = Listing::new(size);
             let mut room = true;
             for item in &items {

@@ -1,6 +1,6 @@
 //! Names, attributes, totals.
 
-use super::{ClientFs, answer, done, entry_reply, node, stat};
+use super::{ClientFs, answer, done, entry_reply, looked, node, stat};
 use crate::decode::{Forgets, Request};
 use crate::filesystem::Answer;
 use crate::reply::Reply;
@@ -25,11 +25,17 @@ pub(super) use name;
 
 impl ClientFs {
     pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8]) -> Answer {
-        let (caller, parent) = (self.caller(request, 0), node(request));
+        let parent = node(request);
         match name {
-            b"." => answer(self.client().lookup_self(caller, parent), entry_reply),
-            b".." => answer(self.client().lookup_parent(caller, parent), entry_reply),
-            name => answer(self.client().lookup(caller, parent, name!(name)), entry_reply),
+            b"." => self.told(self.client().lookup_self(self.caller(request, 0), parent), entry_reply),
+            b".." => self.told(self.client().lookup_parent(self.caller(request, 0), parent), entry_reply),
+            name => {
+                let name = name!(name);
+                if let Some(known) = self.known(|client| client.lookup_known(parent, &name), looked) {
+                    return known;
+                }
+                self.told(self.client().lookup_name(self.caller(request, 0), parent, name), looked)
+            }
         }
     }
 
@@ -44,18 +50,29 @@ impl ClientFs {
     }
 
     pub(super) fn getattr(&self, request: &Request<'_>, handle: Option<u64>) -> Answer {
-        let call = self.client().getattr(self.holder(request), node(request), handle.map(FileHandle));
-        answer(call, |found| Reply::Attr(stat(found)))
+        self.attributes(request, handle, |found| Reply::Attr(stat(found)))
     }
 
     pub(super) fn statx(&self, request: &Request<'_>, handle: Option<u64>) -> Answer {
-        let call = self.client().getattr(self.holder(request), node(request), handle.map(FileHandle));
-        answer(call, |found| Reply::Statx(stat(found)))
+        self.attributes(request, handle, |found| Reply::Statx(stat(found)))
+    }
+
+    fn attributes(
+        &self,
+        request: &Request<'_>,
+        handle: Option<u64>,
+        reply: impl FnOnce(client::caller::Stat) -> Reply + Copy + Send + 'static,
+    ) -> Answer {
+        let (node, handle) = (node(request), handle.map(FileHandle));
+        if let Some(known) = self.known(|client| client.getattr_known(node, handle), reply) {
+            return known;
+        }
+        self.told(self.client().getattr(self.holder(request), node, handle), reply)
     }
 
     pub(super) fn setattr(&self, request: &Request<'_>, set: SetAttr, handle: Option<u64>) -> Answer {
         let call = self.client().setattr(self.caller(request, 0), node(request), handle.map(FileHandle), set);
-        answer(call, |changed| Reply::Attr(stat(changed)))
+        self.told(call, |changed| Reply::Attr(stat(changed)))
     }
 
     pub(super) fn access(&self, request: &Request<'_>, mask: u32) -> Answer {
@@ -70,17 +87,17 @@ impl ClientFs {
 
     pub(super) fn symlink(&self, request: &Request<'_>, name: &[u8], target: &[u8]) -> Answer {
         let (caller, target) = (self.caller(request, 0), request.to_bytes(target));
-        answer(self.client().symlink(caller, node(request), name!(name), target), entry_reply)
+        self.told(self.client().symlink(caller, node(request), name!(name), target), entry_reply)
     }
 
     pub(super) fn mknod(&self, request: &Request<'_>, name: &[u8], mode: u32, rdev: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
-        answer(self.client().mknod(caller, node(request), name!(name), mode, rdev), entry_reply)
+        self.told(self.client().mknod(caller, node(request), name!(name), mode, rdev), entry_reply)
     }
 
     pub(super) fn mkdir(&self, request: &Request<'_>, name: &[u8], mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
-        answer(self.client().mkdir(caller, node(request), name!(name), mode), entry_reply)
+        self.told(self.client().mkdir(caller, node(request), name!(name), mode), entry_reply)
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>, name: &[u8]) -> Answer {
@@ -112,7 +129,7 @@ impl ClientFs {
 
     pub(super) fn link(&self, request: &Request<'_>, linked: u64, new_name: &[u8]) -> Answer {
         let caller = self.caller(request, 0);
-        answer(self.client().link(caller, NodeId(linked), node(request), name!(new_name)), entry_reply)
+        self.told(self.client().link(caller, NodeId(linked), node(request), name!(new_name)), entry_reply)
     }
 
     pub(super) fn statfs(&self, request: &Request<'_>) -> Answer {

@@ -9,6 +9,7 @@ use client::client::{Client, ClientOptions};
 use client::error::ClientError;
 use env::clock::Monotonic;
 use fuse::ops::ClientFs;
+use fuse::ops::kernel::{Kernel, MINOR_WITH_EPOCH};
 use fuse::process::Processes;
 use fuse::session::Session;
 use fuse::stale;
@@ -41,8 +42,12 @@ impl MountRole {
     /// The servers do not answer in time, or the kernel refuses.
     pub async fn start(parts: &Parts, fsname: FsName, settings: &MountSettings) -> Result<MountRole, NodeError> {
         let at = settings.at.clone();
-        let options =
-            ClientOptions { mgs: parts.mgs.clone(), fsname, description: format!("{}:{}", parts.host, at.display()) };
+        let options = ClientOptions {
+            opens: true,
+            mgs: parts.mgs.clone(),
+            fsname,
+            description: format!("{}:{}", parts.host, at.display()),
+        };
         let client =
             reach(parts, &options).await.map_err(|e| NodeError::Client { at: at.clone(), source: Box::new(e) })?;
         let session = {
@@ -57,7 +62,15 @@ impl MountRole {
             .await?
         };
         match session {
-            Ok(session) => Ok(MountRole { at, client, session }),
+            Ok(session) => {
+                match session.notifier() {
+                    Some(notifier) if session.agreed().has_minor(MINOR_WITH_EPOCH) => {
+                        client.attach_kernel(Arc::new(Kernel::new(notifier)));
+                    }
+                    _ => tracing::warn!("this kernel cannot be told to forget: it asks for everything each time"),
+                }
+                Ok(MountRole { at, client, session })
+            }
             Err(error) => {
                 client.unmount().await;
                 Err(NodeError::Mount { at, source: Box::new(error) })

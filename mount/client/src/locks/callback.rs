@@ -1,0 +1,113 @@
+//! Callbacks of MDTs: forget, let the kernel forget, answer. The answer is a promise.
+//!
+//! Nothing here waits for a request that could wait for a lock. The order is that of `docs/locks.md`, section 4: note it at
+//! the gate (replies under way lose their say), data first (its holder may have to store), then the table forgets, then
+//! answers that were decided before reach the kernel, then the kernel forgets, then the answer.
+
+use crate::file::FileTable;
+use crate::locks::Locks;
+use crate::locks::table::Debt;
+use env::BoxFuture;
+use futures_util::future::join_all;
+use rpc::import::Callbacks;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::name::Name;
+use wire::client::{ClientOp, ClientReply};
+
+/// Bits of which the data path decides.
+const OF_DATA: InodeBits = InodeBits::DATA.union(InodeBits::WRITE);
+
+/// Answers callbacks of this mount's targets.
+pub(crate) struct Holder {
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) files: Arc<FileTable>,
+}
+
+impl Callbacks for Holder {
+    fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>> {
+        self.locks.callbacks.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "mutant-ack-early")]
+        if let Some(answer) = self.clone().too_early(&op) {
+            return answer;
+        }
+        Box::pin(async move { Ok(self.answer(op).await) })
+    }
+}
+
+impl Holder {
+    async fn answer(&self, op: ClientOp) -> ClientReply {
+        match op {
+            ClientOp::Revoke { locks } => self.revoke(locks).await,
+            ClientOp::Changing { dir, names } => self.changing(dir, &names).await,
+            ClientOp::Glimpse { fids } => {
+                let data = self.locks.data.get();
+                ClientReply::Glimpses(fids.into_iter().map(|fid| data.and_then(|d| d.glimpse(fid))).collect())
+            }
+        }
+    }
+
+    async fn revoke(&self, locks: Vec<(Fid, InodeBits)>) -> ClientReply {
+        let me = &self.locks;
+        {
+            let mut table = me.table.lock();
+            for (fid, bits) in &locks {
+                table.gate(fid.mdt()).note(*fid, *bits);
+            }
+        }
+        let with_data = locks.iter().filter(|(_, bits)| !bits.intersection(OF_DATA).is_empty());
+        join_all(with_data.map(|(fid, bits)| me.revoke_data(*fid, bits.intersection(OF_DATA)))).await;
+        let mut debt = Debt::default();
+        let mut kept = Vec::new();
+        {
+            let (mut table, mut opens) = (me.table.lock(), me.opens.lock());
+            for (fid, bits) in &locks {
+                table.take(*fid, *bits, &mut debt);
+                if bits.contains(InodeBits::OPEN) && me.keeps_open(&mut opens, *fid) {
+                    kept.push((*fid, InodeBits::OPEN));
+                }
+            }
+        }
+        for (fid, _) in locks.iter().filter(|(_, bits)| bits.contains(InodeBits::LAYOUT)) {
+            if let Some(file) = self.files.get_used(*fid) {
+                file.forget_layout();
+            }
+        }
+        me.telling.settled().await;
+        me.pay(debt).await;
+        if kept.is_empty() { ClientReply::Done } else { ClientReply::Kept(kept) }
+    }
+
+    async fn changing(&self, dir: Fid, names: &[Name]) -> ClientReply {
+        let me = &self.locks;
+        let mut debt = Debt::default();
+        let kept = {
+            let mut table = me.table.lock();
+            table.gate(dir.mdt()).note(dir, InodeBits::UPDATE);
+            table.changing(dir, names, &mut debt)
+        };
+        me.telling.settled().await;
+        me.pay(debt).await;
+        if kept { ClientReply::Done } else { ClientReply::Dropped }
+    }
+
+    /// Wrong on purpose: a checker must notice that the promise comes before the deed.
+    #[cfg(feature = "mutant-ack-early")]
+    fn too_early(self: Arc<Self>, op: &ClientOp) -> Option<BoxFuture<'static, Result<ClientReply, Errno>>> {
+        let (reply, op) = match op {
+            ClientOp::Revoke { .. } => (ClientReply::Done, op.clone()),
+            ClientOp::Changing { .. } => (ClientReply::Dropped, op.clone()),
+            ClientOp::Glimpse { .. } => return None,
+        };
+        let (tasks, clock) = (self.locks.env.tasks.clone(), self.locks.env.clock.clone());
+        let late = async move {
+            clock.sleep(std::time::Duration::from_millis(5)).await;
+            self.answer(op).await;
+        };
+        tasks.spawn("invalidate too late", Box::pin(late));
+        Some(Box::pin(std::future::ready(Ok(reply))))
+    }
+}

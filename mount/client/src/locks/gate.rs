@@ -1,0 +1,265 @@
+//! The ticket gate of one MDT: which grants of a reply still hold when the reply arrives.
+//!
+//! A callback travels beside replies and can overtake the one that grants what it calls back. So each request takes a
+//! ticket when it is sent; what is called back, given up or changed by this client itself is noted, and a reply whose
+//! ticket is older than a note loses the noted bits. A note goes when all tickets older than it have come back. What is
+//! being given up stays noted until the MDT has answered, for requests sent meanwhile may be served before it.
+//!
+//! Pure: no clock, no lock, no I/O.
+
+use foldhash::HashMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, VecDeque};
+use types::fid::Fid;
+use types::lock::InodeBits;
+
+/// Notes of one MDT. Beyond it (one request waits very long) all that is under way loses all grants: that costs round
+/// trips, never correctness.
+const NOTES_MAX: usize = 16_384;
+
+/// Number of a request, in the order of sending.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Ticket(u64);
+
+/// See the module's story.
+#[derive(Default)]
+pub struct Gate {
+    next: u64,
+    out: BTreeSet<Ticket>,
+    /// Each note concerns tickets below its number.
+    notes: HashMap<Fid, SmallVec<[(Ticket, InodeBits); 2]>>,
+    order: VecDeque<(Ticket, Fid)>,
+    /// Tickets below this one lose everything.
+    all: u64,
+    /// Being given up: how many times, and what.
+    giving: HashMap<Fid, (u32, InodeBits)>,
+}
+
+impl Gate {
+    /// A request is sent.
+    pub fn send(&mut self) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.out.insert(ticket);
+        ticket
+    }
+
+    /// What is left of a grant in the reply to this request.
+    pub fn admit(&self, ticket: Ticket, fid: Fid, bits: InodeBits) -> InodeBits {
+        if ticket.0 < self.all {
+            return InodeBits::NONE;
+        }
+        let mut left = bits;
+        for (at, noted) in self.notes.get(&fid).into_iter().flatten() {
+            if ticket < *at {
+                left = left.without(*noted);
+            }
+        }
+        match self.giving.get(&fid) {
+            Some((_, giving)) => left.without(*giving),
+            None => left,
+        }
+    }
+
+    /// The request came back, or will never.
+    pub fn came_back(&mut self, ticket: Ticket) {
+        self.out.remove(&ticket);
+        let oldest = self.out.first().copied().unwrap_or(Ticket(self.next));
+        while let Some((at, fid)) = self.order.front().copied()
+            && at <= oldest
+        {
+            self.order.pop_front();
+            if let Some(notes) = self.notes.get_mut(&fid) {
+                notes.retain(|(noted, _)| *noted > oldest);
+                if notes.is_empty() {
+                    self.notes.remove(&fid);
+                }
+            }
+        }
+    }
+
+    /// These bits are called back, or changed: replies under way lose them.
+    pub fn note(&mut self, fid: Fid, bits: InodeBits) {
+        let at = Ticket(self.next);
+        if self.out.is_empty() || bits.is_empty() {
+            return;
+        }
+        if self.order.len() >= NOTES_MAX {
+            return self.note_all();
+        }
+        let notes = self.notes.entry(fid).or_default();
+        match notes.last_mut().filter(|(last, _)| *last == at) {
+            Some((_, noted)) => *noted = noted.union(bits),
+            None => {
+                notes.push((at, bits));
+                self.order.push_back((at, fid));
+            }
+        }
+    }
+
+    /// The session ended: replies under way lose everything.
+    pub fn note_all(&mut self) {
+        self.all = self.next;
+        self.notes.clear();
+        self.order.clear();
+    }
+
+    /// These bits are being given up; [`Gate::given`] follows.
+    pub fn giving(&mut self, fid: Fid, bits: InodeBits) {
+        let (count, giving) = self.giving.entry(fid).or_default();
+        *count += 1;
+        *giving = giving.union(bits);
+    }
+
+    /// The MDT knows (or the session is gone).
+    pub fn given(&mut self, fid: Fid) {
+        let Some((count, bits)) = self.giving.get_mut(&fid) else { return };
+        let bits = *bits;
+        *count -= 1;
+        if *count == 0 {
+            self.giving.remove(&fid);
+        }
+        self.note(fid, bits);
+    }
+
+    #[cfg(test)]
+    fn size(&self) -> (usize, usize) {
+        (self.notes.len(), self.order.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+    const B: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
+    const BOTH: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
+
+    #[test]
+    fn a_callback_that_overtakes_takes_its_bits_from_the_reply() {
+        let mut gate = Gate::default();
+        let early = gate.send();
+        gate.note(A, InodeBits::UPDATE);
+        let late = gate.send();
+        assert_eq!(gate.admit(early, A, BOTH), InodeBits::LOOKUP);
+        assert_eq!(gate.admit(early, B, BOTH), BOTH);
+        assert_eq!(gate.admit(late, A, BOTH), BOTH, "sent after the callback: granted after it");
+    }
+
+    #[test]
+    fn a_note_goes_when_all_older_tickets_are_back() {
+        let mut gate = Gate::default();
+        let (first, second) = (gate.send(), gate.send());
+        gate.note(A, InodeBits::UPDATE);
+        let third = gate.send();
+        gate.note(B, InodeBits::UPDATE);
+        gate.came_back(second);
+        assert_eq!(gate.size(), (2, 2), "the oldest is still out");
+        gate.came_back(first);
+        assert_eq!(gate.size(), (1, 1));
+        assert_eq!(gate.admit(third, B, BOTH), InodeBits::LOOKUP);
+        gate.came_back(third);
+        assert_eq!(gate.size(), (0, 0));
+        gate.note(A, BOTH);
+        assert_eq!(gate.size(), (0, 0), "nothing is out that it could concern");
+    }
+
+    #[test]
+    fn notes_of_one_inode_add_up() {
+        let mut gate = Gate::default();
+        let first = gate.send();
+        gate.note(A, InodeBits::UPDATE);
+        gate.note(A, InodeBits::LOOKUP);
+        let second = gate.send();
+        gate.note(A, InodeBits::XATTR);
+        let all = BOTH.union(InodeBits::XATTR);
+        assert_eq!(gate.admit(first, A, all), InodeBits::NONE);
+        assert_eq!(gate.admit(second, A, all), BOTH);
+    }
+
+    #[test]
+    fn what_is_being_given_up_is_not_taken_from_replies_until_the_mdt_knows() {
+        let mut gate = Gate::default();
+        let before = gate.send();
+        gate.giving(A, InodeBits::UPDATE);
+        // Sent later, but the MDT may serve it before the Unlock.
+        let between = gate.send();
+        assert_eq!(gate.admit(before, A, BOTH), InodeBits::LOOKUP);
+        assert_eq!(gate.admit(between, A, BOTH), InodeBits::LOOKUP);
+        gate.given(A);
+        let after = gate.send();
+        assert_eq!(gate.admit(before, A, BOTH), InodeBits::LOOKUP);
+        assert_eq!(gate.admit(between, A, BOTH), InodeBits::LOOKUP);
+        assert_eq!(gate.admit(after, A, BOTH), BOTH);
+    }
+
+    #[test]
+    fn a_lost_session_takes_all_that_was_under_way() {
+        let mut gate = Gate::default();
+        let old = gate.send();
+        gate.note(A, InodeBits::UPDATE);
+        gate.note_all();
+        let new = gate.send();
+        assert_eq!(gate.admit(old, B, BOTH), InodeBits::NONE);
+        assert_eq!(gate.admit(new, A, BOTH), BOTH);
+    }
+
+    #[test]
+    fn notes_are_bounded_and_the_bound_errs_on_the_safe_side() {
+        let mut gate = Gate::default();
+        let old = gate.send();
+        for oid in 0..=NOTES_MAX as u32 {
+            gate.note(Fid { oid, ..A }, InodeBits::UPDATE);
+        }
+        assert!(gate.size().1 <= NOTES_MAX);
+        assert_eq!(gate.admit(old, Fid { oid: 5, ..A }, BOTH), InodeBits::NONE);
+    }
+
+    /// All orders of sending, serving, calling back and arriving of two requests: whoever believes to hold a lock after all
+    /// has arrived really holds it by the server's book.
+    #[test]
+    fn in_no_order_does_the_client_believe_to_hold_what_the_server_called_back() {
+        // Events of one request: sent, served (the server grants), arrived. And one callback: the server takes the
+        // lock away and the client hears of it. The callback is heard at once, replies arrive whenever they like.
+        let mut checked = 0;
+        for order in 0..4usize.pow(7) {
+            let (mut gate, mut held_there, mut held_here) = (Gate::default(), false, false);
+            let mut tickets = [None::<Ticket>; 2];
+            let mut served = [false; 2];
+            let mut arrived = [false; 2];
+            let mut rest = order;
+            for _ in 0..7 {
+                let event = rest % 4;
+                rest /= 4;
+                match event {
+                    0 | 1 => {
+                        let r = event;
+                        match (tickets[r], served[r], arrived[r]) {
+                            (None, ..) => tickets[r] = Some(gate.send()),
+                            (_, false, _) => {
+                                served[r] = true;
+                                held_there = true;
+                            }
+                            (Some(ticket), true, false) => {
+                                arrived[r] = true;
+                                held_here |= !gate.admit(ticket, A, InodeBits::UPDATE).is_empty();
+                                gate.came_back(ticket);
+                            }
+                            _ => {}
+                        }
+                    }
+                    2 => {
+                        held_there = false;
+                        gate.note(A, InodeBits::UPDATE);
+                        held_here = false;
+                    }
+                    _ => {}
+                }
+                assert!(!held_here || held_there, "order {order}");
+                checked += 1;
+            }
+        }
+        assert!(checked > 100_000);
+    }
+}

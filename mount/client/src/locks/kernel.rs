@@ -1,0 +1,83 @@
+//! The kernel's caches: what they must be told, and how without ever waiting for ourselves.
+//!
+//! Dropping a name waits for the kernel's lock of its directory, which a request of this very mount may hold, and that
+//! request may itself wait, at another client, for our answer. So it is tried for a moment only, and not at all while
+//! a request of ours is under way in that directory; else `inc_epoch` does it, which never waits: every name is asked
+//! again at its next use. Dropping attributes never waits.
+//!
+//! An answer that was written a moment ago may not have become an inode in the kernel yet, so that there is nothing to
+//! invalidate: then it is tried again until the inode is there or the kernel gave its reference back.
+
+use crate::locks::Locks;
+use crate::locks::table::Debt;
+use crate::node::NodeId;
+use env::BoxFuture;
+use futures_util::future::join_all;
+use std::time::Duration;
+use types::fid::Fid;
+use types::name::Name;
+
+/// How long dropping names may take before `inc_epoch` does it.
+const NAMES_WAIT: Duration = Duration::from_millis(2);
+/// Pauses between attempts to find an inode that the kernel is just making; their sum bounds the wait.
+const ATTEMPTS: [Duration; 9] = {
+    let us = Duration::from_micros;
+    [us(20), us(50), us(100), us(250), us(500), us(1000), us(2000), us(4000), us(8000)]
+};
+
+/// What the kernel keeps of this mount. Each future is ready when the kernel has done it.
+pub trait KernelCache: Send + Sync + 'static {
+    /// A name is to be asked for again. May wait for requests that are under way in `parent`.
+    fn inval_entry(&self, parent: NodeId, name: Name) -> BoxFuture<'static, ()>;
+    /// Attributes are to be asked for again. `listing`: of a directory, its cached listing goes too. Never waits for
+    /// requests. `false`: the kernel has no such inode (yet, or any more).
+    fn inval_attr(&self, node: NodeId, listing: bool) -> BoxFuture<'static, bool>;
+    /// Cached data of `[offset, offset + len)` go (`len` 0: all behind), and attributes. Waits for pages that are being
+    /// read and for dirty mapped pages that must be written.
+    fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()>;
+    /// All names are to be asked for again at their next use. Never waits.
+    fn inc_epoch(&self) -> BoxFuture<'static, ()>;
+}
+
+impl Locks {
+    /// Lets the kernel forget. Everything that was answered before is with the kernel already ([`super::telling`]).
+    pub(crate) async fn pay(&self, debt: Debt) {
+        let Some(kernel) = self.kernel.get() else { return };
+        if debt.is_empty() {
+            return;
+        }
+        let Debt { names, all_names, attrs } = debt;
+        let busy = all_names || names.iter().any(|(dir, _)| self.is_busy(*dir));
+        let mut told: Vec<BoxFuture<'static, ()>> = Vec::new();
+        if !busy {
+            for (dir, name) in names {
+                if let Some(parent) = self.nodes.node(dir) {
+                    told.push(kernel.inval_entry(parent, name));
+                }
+            }
+        }
+        if busy {
+            kernel.inc_epoch().await;
+        } else if !told.is_empty() {
+            tokio::select! {
+                biased;
+                _ = join_all(told) => {}
+                () = self.env.clock.sleep(NAMES_WAIT) => kernel.inc_epoch().await,
+            }
+        }
+        join_all(attrs.into_iter().map(|fid| self.forget_attr(fid))).await;
+    }
+
+    async fn forget_attr(&self, fid: Fid) {
+        let Some(kernel) = self.kernel.get() else { return };
+        for pause in ATTEMPTS {
+            let Some(node) = self.nodes.node(fid) else { return };
+            // A listing is cached for directories only, and to the kernel it is data.
+            if kernel.inval_attr(node, true).await || node == NodeId::ROOT {
+                return;
+            }
+            self.env.clock.sleep(pause).await;
+        }
+        tracing::debug!(%fid, "the kernel has no such inode, but keeps its reference");
+    }
+}

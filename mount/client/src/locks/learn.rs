@@ -1,0 +1,167 @@
+//! What a reply teaches: each operation, read together with its result, in one place.
+//!
+//! Whoever sends requests need not think of the caches: they learn here. Own changes come first as changes (what was known
+//! goes, replies under way lose their say), then as news (what the reply shows is kept, under its own grants).
+
+use crate::locks::table::{Held, Known, Table, bits_of};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::name::Name;
+use wire::mds::{DirEntry, Entry, MdsOp, MdsReply};
+
+/// The entry of an inode among those a reply shows.
+fn of(entries: &[Entry], fid: Fid) -> Option<&Entry> {
+    entries.iter().find(|entry| entry.attr.fid == fid)
+}
+
+/// Teaches the table what one operation answered.
+pub fn learn(table: &mut Table, op: &MdsOp, result: &Result<MdsReply, Errno>, touched: &[Entry], held: &Held) {
+    let bits = |fid: Fid| bits_of(held, fid);
+    match (op, result) {
+        (MdsOp::Lookup { parent, name }, Ok(MdsReply::Entry(entry))) => {
+            table.learn_name(*parent, name, Some(entry.attr.fid), held);
+            table.learn_entry(entry, bits(entry.attr.fid));
+        }
+        (MdsOp::Lookup { parent, name }, Err(Errno::ENOENT)) => table.learn_name(*parent, name, None, held),
+        (MdsOp::GetParent { .. } | MdsOp::Getattr { .. } | MdsOp::Lock { .. }, Ok(MdsReply::Entry(entry))) => {
+            table.learn_entry(entry, bits(entry.attr.fid));
+        }
+        (MdsOp::GetattrMany { .. }, Ok(MdsReply::Attrs(entries))) => {
+            entries.iter().flatten().for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
+        }
+        (MdsOp::Readdir { fid, .. }, Ok(MdsReply::Entries { entries, .. })) => {
+            entries.iter().for_each(|entry| learn_listed(table, *fid, entry, held));
+        }
+        (MdsOp::Readlink { fid }, Ok(MdsReply::Bytes(target))) => table.learn_target(*fid, target),
+        (MdsOp::Getxattr { fid, name }, Ok(MdsReply::Bytes(value))) => {
+            table.learn_xattr(*fid, name, Some(value), bits(*fid));
+        }
+        (MdsOp::Getxattr { fid, name }, Err(Errno::ENODATA)) => table.learn_xattr(*fid, name, None, bits(*fid)),
+        (MdsOp::Listxattr { fid }, Ok(MdsReply::Bytes(list))) => table.learn_xattr_list(*fid, list, bits(*fid)),
+        (MdsOp::GetLayout { fid, write, .. }, Ok(MdsReply::Layout(layout))) => {
+            if *write {
+                // It may have been made by this request.
+                table.gate(fid.mdt()).note(*fid, InodeBits::LAYOUT);
+            }
+            table.learn_layout(*fid, layout, bits(*fid));
+        }
+        (MdsOp::Open { .. }, Ok(MdsReply::Opened { entry, layout, .. })) => {
+            table.learn_entry(entry, bits(entry.attr.fid));
+            if let Some(layout) = layout {
+                table.learn_layout(entry.attr.fid, layout, bits(entry.attr.fid));
+            }
+        }
+        (MdsOp::Create { parent, name, .. }, Ok(MdsReply::Opened { entry, created, layout, .. })) => {
+            let fid = entry.attr.fid;
+            match created {
+                true => {
+                    table.changed_name(*parent, name, Some(fid), held);
+                    table.changed_inode(*parent, of(touched, *parent), held);
+                }
+                false => table.learn_name(*parent, name, Some(fid), held),
+            }
+            table.learn_entry(entry, bits(fid));
+            if let Some(layout) = layout {
+                table.learn_layout(fid, layout, bits(fid));
+            }
+        }
+        (MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name }, Ok(MdsReply::Removed(removed))) => {
+            table.changed_name(*parent, name, None, held);
+            table.changed_inode(*parent, of(touched, *parent), held);
+            table.changed_inode(removed.fid, of(touched, removed.fid), held);
+        }
+        (MdsOp::Rename { parent, name, new_parent, new_name, flags }, Ok(MdsReply::Removed(removed))) => {
+            let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
+            let told = table.is_told(*parent, name) || (flags.exchange && table.is_told(*new_parent, new_name));
+            // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so.
+            let certain = removed.fid != Fid::NONE || table.name(*new_parent, new_name) == Known::Absent;
+            let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
+                true => table.changed_name(dir, name, to, held),
+                false => table.forget_name(dir, name),
+            };
+            match flags.exchange {
+                true => leads(*parent, name, replaced, replaced.is_some() && moved.is_some()),
+                false => leads(*parent, name, None, certain),
+            }
+            let sure = moved.is_some() && if flags.exchange { replaced.is_some() } else { certain };
+            leads(*new_parent, new_name, moved, sure);
+            table.moved_told(*new_parent, new_name, told);
+            if flags.exchange {
+                table.moved_told(*parent, name, told);
+            }
+            for fid in [*parent, *new_parent, removed.fid].into_iter().chain(moved).chain(replaced) {
+                table.changed_inode(fid, of(touched, fid), held);
+            }
+        }
+        (MdsOp::Link { fid, new_parent, new_name }, Ok(MdsReply::Entry(entry))) => {
+            table.changed_name(*new_parent, new_name, Some(*fid), held);
+            table.changed_inode(*new_parent, of(touched, *new_parent), held);
+            table.changed_inode(*fid, Some(entry), held);
+        }
+        (MdsOp::Setattr { fid, .. } | MdsOp::Wrote { fid, .. }, Ok(MdsReply::Entry(entry))) => {
+            table.changed_inode(*fid, Some(entry), held);
+        }
+        (MdsOp::Append { fid, .. }, Ok(_)) => table.changed_inode(*fid, of(touched, *fid), held),
+        (MdsOp::Setxattr { fid, name, value, flags }, Ok(_)) => {
+            table.changed_xattrs(*fid);
+            table.changed_inode(*fid, of(touched, *fid), held);
+            // An ACL may be stored in another form than it was given in.
+            if !flags.kill_sgid && !name.starts_with(b"system.") {
+                table.learn_xattr(*fid, name, Some(value), bits(*fid));
+            }
+        }
+        (MdsOp::Removexattr { fid, name }, Ok(_)) => {
+            table.changed_xattrs(*fid);
+            table.changed_inode(*fid, of(touched, *fid), held);
+            table.learn_xattr(*fid, name, None, bits(*fid));
+        }
+        _ => {}
+    }
+}
+
+fn known(table: &mut Table, dir: Fid, name: &Name) -> Option<Fid> {
+    match table.name(dir, name) {
+        Known::To(fid) => Some(fid),
+        _ => None,
+    }
+}
+
+fn learn_listed(table: &mut Table, dir: Fid, listed: &DirEntry, held: &Held) {
+    table.learn_name(dir, &listed.name, Some(listed.fid), held);
+    if let Some(entry) = &listed.entry {
+        table.learn_entry(entry, bits_of(held, listed.fid));
+    }
+}
+
+/// A request that changes something got no answer: whether it was done is not known, so what it may have changed is
+/// forgotten, also by the kernel.
+pub fn unsure(table: &mut Table, op: &MdsOp) {
+    let mut name_and_all = |dir: Fid, name: &Name| {
+        if let Some(fid) = known(table, dir, name) {
+            table.unsure_inode(fid);
+        }
+        table.forget_name(dir, name);
+        table.moved_told(dir, name, true);
+        table.unsure_inode(dir);
+    };
+    match op {
+        MdsOp::Create { parent, name, .. } | MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name } => {
+            name_and_all(*parent, name);
+        }
+        MdsOp::Rename { parent, name, new_parent, new_name, .. } => {
+            name_and_all(*parent, name);
+            name_and_all(*new_parent, new_name);
+        }
+        MdsOp::Link { fid, new_parent, new_name } => {
+            name_and_all(*new_parent, new_name);
+            table.unsure_inode(*fid);
+        }
+        MdsOp::Setattr { fid, .. } | MdsOp::Wrote { fid, .. } | MdsOp::Append { fid, .. } => table.unsure_inode(*fid),
+        MdsOp::Setxattr { fid, .. } | MdsOp::Removexattr { fid, .. } => {
+            table.changed_xattrs(*fid);
+            table.unsure_inode(*fid);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,275 @@
+//! What this mount may keep, and what it does when that is called back (`docs/locks.md`).
+//!
+//! `table` is what is held and known, `gate` keeps callbacks that overtake replies from being undone by them, `learn`
+//! reads replies, `callback` answers servers, `kernel` lets the kernel forget, `telling` keeps answers on their way to it
+//! from being overtaken, `uses` counts who works with data under a lock, `opens` opens files without a request,
+//! `upkeep` gives old locks back and stops trusting a server that was not heard of.
+//!
+//! One small lock guards the table and all gates; it is never held across a wait.
+
+pub mod callback;
+pub mod gate;
+pub mod kernel;
+pub mod learn;
+pub mod opens;
+pub mod table;
+pub mod telling;
+pub mod upkeep;
+pub mod uses;
+
+use crate::counters::Counters;
+use crate::locks::gate::Ticket;
+use crate::locks::kernel::KernelCache;
+use crate::locks::opens::Opens;
+use crate::locks::table::{Known, Table};
+use crate::locks::telling::{Telling, Token};
+use crate::locks::uses::{DataHolder, Uses};
+use crate::node::NodeTable;
+use bytes::Bytes;
+use env::Env;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use rpc::error::RpcError;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use stubs::mdc::{Sent, Watch};
+use tokio::sync::Notify;
+use types::attr::Attr;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::name::Name;
+use wire::mds::{Entry, MdsOp, MdsReply};
+use wire::message::{OpReply, Reply};
+
+/// Locks of one mount.
+pub struct Locks {
+    pub(crate) env: Env,
+    pub(crate) nodes: Arc<NodeTable>,
+    pub(crate) kernel: OnceLock<Arc<dyn KernelCache>>,
+    pub(crate) data: OnceLock<Arc<dyn DataHolder>>,
+    pub(crate) table: Mutex<Table>,
+    pub(crate) uses: Uses,
+    pub(crate) opens: Mutex<Opens>,
+    pub(crate) telling: Arc<Telling>,
+    /// Requests under way in a directory that may hold its lock in the kernel.
+    busy: Mutex<HashMap<Fid, u32>>,
+    counters: Arc<Counters>,
+    /// Bits that replies may grant.
+    keeps: InodeBits,
+    untold_opens: bool,
+    pub(crate) wake_upkeep: Notify,
+    /// Callbacks answered, for the parameter tree.
+    pub(crate) callbacks: AtomicU64,
+}
+
+impl Locks {
+    /// Nothing held.
+    pub(crate) fn new(
+        env: Env,
+        nodes: Arc<NodeTable>,
+        counters: Arc<Counters>,
+        keeps: InodeBits,
+        untold_opens: bool,
+    ) -> Arc<Locks> {
+        Arc::new(Locks {
+            untold_opens,
+            env,
+            nodes,
+            kernel: OnceLock::new(),
+            data: OnceLock::new(),
+            table: Mutex::default(),
+            uses: Uses::default(),
+            opens: Mutex::default(),
+            telling: Arc::default(),
+            busy: Mutex::default(),
+            counters,
+            keeps,
+            wake_upkeep: Notify::new(),
+            callbacks: AtomicU64::new(0),
+        })
+    }
+
+    /// To be held from before an answer is decided until the kernel has it.
+    pub(crate) fn token(&self) -> Token {
+        self.telling.begin()
+    }
+
+    /// Does the kernel open files without telling?
+    pub(crate) fn untold_opens(&self) -> bool {
+        self.untold_opens
+    }
+
+    /// What is held of an inode.
+    pub(crate) fn bits(&self, fid: Fid) -> InodeBits {
+        self.table.lock().bits(fid)
+    }
+
+    pub(crate) fn name(&self, dir: Fid, name: &Name) -> Known {
+        self.table.lock().name(dir, name)
+    }
+
+    pub(crate) fn attr(&self, fid: Fid) -> Option<Entry> {
+        let entry = self.table.lock().attr(fid)?;
+        Some(Entry { attr: self.with_unstored(entry.attr), ..entry })
+    }
+
+    /// Attributes with what this mount wrote and has not told yet.
+    pub(crate) fn with_unstored(&self, mut attr: Attr) -> Attr {
+        if let Some(glimpse) = self.data.get().and_then(|data| data.glimpse(attr.fid)) {
+            attr.size = glimpse.size;
+            attr.mtime = glimpse.mtime;
+            attr.ctime = attr.ctime.max(glimpse.mtime);
+        }
+        attr
+    }
+
+    pub(crate) fn xattr(&self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
+        self.table.lock().xattr(fid, name)
+    }
+
+    pub(crate) fn xattr_list(&self, fid: Fid) -> Option<Bytes> {
+        self.table.lock().xattr_list(fid)
+    }
+
+    pub(crate) fn target(&self, fid: Fid) -> Option<Bytes> {
+        self.table.lock().target(fid)
+    }
+
+    /// Attributes for the kernel, and whether it may trust them.
+    pub(crate) fn tell_attr(&self, attr: &Attr) -> (Attr, bool) {
+        if self.kernel.get().is_none() {
+            return (self.with_unstored(*attr), false);
+        }
+        let (attr, covered) = self.table.lock().tell_attr(attr);
+        (self.with_unstored(attr), covered)
+    }
+
+    /// A name for the kernel: may it trust it?
+    pub(crate) fn tell_name(&self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
+        self.kernel.get().is_some() && self.table.lock().tell_name(dir, name, to)
+    }
+
+    /// A request goes out that may hold the kernel's lock of this directory.
+    pub(crate) fn enter_dir(self: &Arc<Self>, dir: Fid) -> InDir {
+        *self.busy.lock().entry(dir).or_default() += 1;
+        InDir { locks: self.clone(), dir }
+    }
+
+    pub(crate) fn is_busy(&self, dir: Fid) -> bool {
+        self.busy.lock().contains_key(&dir)
+    }
+
+    /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is answered.
+    pub(crate) async fn pay_owed(&self) {
+        let debt = self.table.lock().owed();
+        if !debt.is_empty() {
+            self.pay(debt).await;
+        }
+    }
+
+    fn pay_owed_later(self: &Arc<Self>) {
+        let locks = self.clone();
+        self.env.tasks.spawn("let the kernel forget", Box::pin(async move { locks.pay_owed().await }));
+    }
+}
+
+/// See [`Locks::enter_dir`].
+pub(crate) struct InDir {
+    locks: Arc<Locks>,
+    dir: Fid,
+}
+
+impl Drop for InDir {
+    fn drop(&mut self) {
+        let mut busy = self.locks.busy.lock();
+        if let Some(count) = busy.get_mut(&self.dir) {
+            *count -= 1;
+            if *count == 0 {
+                busy.remove(&self.dir);
+            }
+        }
+    }
+}
+
+/// Requests to one MDT pass here: they are counted, get their tickets, and teach the table.
+pub(crate) struct Road {
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) mdt: u16,
+}
+
+/// One request under way.
+struct OnTheWay {
+    locks: Arc<Locks>,
+    mdt: u16,
+    ticket: Ticket,
+    ops: Vec<MdsOp>,
+    /// It changes something, and no answer came yet.
+    open_change: bool,
+}
+
+impl Watch for Road {
+    fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>) {
+        self.locks.counters.request();
+        let keeps = self.locks.keeps;
+        let ticket = self.locks.table.lock().gate(self.mdt).send();
+        let open_change = ops.iter().any(changes);
+        let sent = OnTheWay { locks: self.locks.clone(), mdt: self.mdt, ticket, ops: ops.to_vec(), open_change };
+        (keeps, Box::new(sent))
+    }
+}
+
+/// Does it change what the table may know?
+fn changes(op: &MdsOp) -> bool {
+    use MdsOp::*;
+    matches!(
+        op,
+        Setattr { .. }
+            | Create { .. }
+            | Unlink { .. }
+            | Rmdir { .. }
+            | Rename { .. }
+            | Link { .. }
+            | Setxattr { .. }
+            | Removexattr { .. }
+            | Wrote { .. }
+            | Append { .. }
+    )
+}
+
+impl Sent for OnTheWay {
+    fn arrived(&mut self, reply: &Result<Reply, RpcError>) {
+        let Ok(reply) = reply else {
+            // Whether it was done is not known; see what happens when this is dropped.
+            return;
+        };
+        self.open_change = false;
+        let table = &mut *self.locks.table.lock();
+        let held = table.arrived(self.mdt, self.ticket, &reply.grants);
+        for (op, result) in self.ops.iter().zip(&reply.results) {
+            let result: Result<MdsReply, Errno> = match result {
+                Ok(OpReply::Mds(reply)) => Ok(reply.clone()),
+                Ok(_) => continue,
+                Err(errno) => Err(*errno),
+            };
+            learn::learn(table, op, &result, &reply.touched, &held);
+        }
+        for entry in &reply.touched {
+            table.learn_entry(entry, table::bits_of(&held, entry.attr.fid));
+        }
+    }
+}
+
+impl Drop for OnTheWay {
+    fn drop(&mut self) {
+        let mut table = self.locks.table.lock();
+        if self.open_change {
+            self.ops.iter().for_each(|op| learn::unsure(&mut table, op));
+        }
+        table.gate(self.mdt).came_back(self.ticket);
+        drop(table);
+        if self.open_change {
+            self.locks.pay_owed_later();
+        }
+    }
+}

@@ -1,0 +1,555 @@
+//! What this mount holds, and what it knows because of that.
+//!
+//! One slot per inode: the bits held, and the content that they cover. Content is kept only under the grants of the reply
+//! that brought it, so nothing here depends on the order in which replies arrive. A name is covered by UPDATE of its
+//! directory or by LOOKUP of the inode it leads to; both are remembered with the name. What the kernel was told may
+//! be trusted without end is marked (`told`); whoever takes bits away gets back what the kernel must be told to forget.
+//!
+//! Pure and small-locked: no I/O, no waiting. The bound is memory (`WEIGHT_MAX`) and a number of locks; the oldest go,
+//! with a second chance for those used since.
+
+use crate::locks::gate::{Gate, Ticket};
+use bytes::Bytes;
+use foldhash::HashMap;
+use layout::layout::Layout;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use types::attr::Attr;
+use types::fid::Fid;
+use types::limits::IBITS_LOCKS_PER_CLIENT_MAX;
+use types::lock::InodeBits;
+use types::name::Name;
+use wire::mds::Entry;
+use wire::message::Grant;
+
+/// Inodes with locks; below what an MDT lets one client have, so that it rarely has to call back for room.
+pub const LOCKS_MAX: usize = IBITS_LOCKS_PER_CLIENT_MAX / 4 * 3;
+/// Memory of all slots and names, bytes, about.
+pub const WEIGHT_MAX: usize = 192 << 20;
+/// One slot with its places in maps and queue, bytes, about.
+const SLOT_BYTES: usize = 480;
+/// One name beside its characters, bytes, about.
+const NAME_BYTES: usize = 96;
+/// Beyond so many names one `inc_epoch` costs the kernel less than telling each.
+const NAMES_TOLD_ONE_BY_ONE: usize = 64;
+/// Changes of a directory told to a mount that did not use it meanwhile, after which the lock goes.
+pub const IDLE_CHANGES_MAX: u8 = 16;
+
+const LOOKUP: InodeBits = InodeBits::LOOKUP;
+const UPDATE: InodeBits = InodeBits::UPDATE;
+const XATTR: InodeBits = InodeBits::XATTR;
+
+/// What the kernel must forget.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub struct Debt {
+    /// Names, by directory.
+    pub names: Vec<(Fid, Name)>,
+    /// Too many names: all are to be asked for again.
+    pub all_names: bool,
+    /// Attributes; of a directory its cached listing too.
+    pub attrs: Vec<Fid>,
+}
+
+impl Debt {
+    fn name(&mut self, dir: Fid, name: Name) {
+        if self.all_names {
+        } else if self.names.len() < NAMES_TOLD_ONE_BY_ONE {
+            self.names.push((dir, name));
+        } else {
+            self.names = Vec::new();
+            self.all_names = true;
+        }
+    }
+
+    /// Nothing?
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && !self.all_names && self.attrs.is_empty()
+    }
+}
+
+/// What is known of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Known {
+    /// It leads there.
+    To(Fid),
+    /// There is no such name.
+    Absent,
+    /// Ask.
+    Nothing,
+}
+
+/// Bits of the grants of one reply that still hold.
+pub type Held = HashMap<Fid, InodeBits>;
+
+/// Of a [`Held`]: the bits of one inode.
+pub fn bits_of(held: &Held, fid: Fid) -> InodeBits {
+    held.get(&fid).copied().unwrap_or_default()
+}
+
+#[derive(Default)]
+struct Slot {
+    bits: InodeBits,
+    /// Under UPDATE.
+    attr: Option<Entry>,
+    /// The kernel may trust `attr` (or an older state, which it knows to be old by itself).
+    attr_told: bool,
+    names: HashMap<Name, Led>,
+    /// Names that lead here and are covered by LOOKUP of this inode.
+    led_here: SmallVec<[(Fid, Name); 1]>,
+    xattrs: Option<Box<Xattrs>>,
+    /// Of a symbolic link; never changes.
+    target: Option<Bytes>,
+    /// Under LAYOUT.
+    layout: Option<Arc<Layout>>,
+    /// Told changes since this mount used the directory.
+    changes: u8,
+    used: bool,
+    /// Chosen to be given up.
+    leaving: bool,
+    weight: usize,
+}
+
+struct Led {
+    to: Option<Fid>,
+    by_update: bool,
+    by_lookup: bool,
+    told: bool,
+}
+
+#[derive(Default)]
+struct Xattrs {
+    values: HashMap<Bytes, Option<Bytes>>,
+    list: Option<Bytes>,
+}
+
+/// See the module's story.
+#[derive(Default)]
+pub struct Table {
+    slots: HashMap<Fid, Slot>,
+    gates: HashMap<u16, Gate>,
+    ring: VecDeque<Fid>,
+    weight: usize,
+    owed: Debt,
+}
+
+impl Table {
+    /// The gate of an MDT.
+    pub fn gate(&mut self, mdt: u16) -> &mut Gate {
+        self.gates.entry(mdt).or_default()
+    }
+
+    /// Takes the grants of a reply in; which of them still hold.
+    pub fn arrived(&mut self, mdt: u16, ticket: Ticket, grants: &[Grant]) -> Held {
+        let mut held = Held::default();
+        for grant in grants {
+            let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits);
+            // An MDT grants only what is its own.
+            if !bits.is_empty() && grant.fid.mdt() == mdt {
+                let slot = self.slot(grant.fid);
+                slot.bits = slot.bits.union(bits);
+                let known = held.entry(grant.fid).or_default();
+                *known = known.union(bits);
+            }
+        }
+        held
+    }
+
+    fn slot(&mut self, fid: Fid) -> &mut Slot {
+        self.slots.entry(fid).or_insert_with(|| {
+            self.ring.push_back(fid);
+            self.weight += SLOT_BYTES;
+            Slot { weight: SLOT_BYTES, used: true, ..Slot::default() }
+        })
+    }
+
+    fn heavier(&mut self, fid: Fid, bytes: usize) {
+        if let Some(slot) = self.slots.get_mut(&fid) {
+            slot.weight += bytes;
+            self.weight += bytes;
+        }
+    }
+
+    /// What is held of an inode.
+    pub fn bits(&self, fid: Fid) -> InodeBits {
+        self.slots.get(&fid).map_or(InodeBits::NONE, |slot| slot.bits)
+    }
+
+    /// Is anything of an MDT known?
+    pub fn holds_of(&self, mdt: u16) -> bool {
+        self.slots.keys().any(|fid| fid.mdt() == mdt)
+    }
+
+    /// Inodes with something, and their memory in bytes, about.
+    pub fn size(&self) -> (usize, usize) {
+        (self.slots.len(), self.weight)
+    }
+
+    // What replies bring.
+
+    /// A reply showed an inode; `bits`: its grants for it that hold.
+    pub fn learn_entry(&mut self, entry: &Entry, bits: InodeBits) {
+        let fid = entry.attr.fid;
+        let Some(slot) = self.slots.get_mut(&fid) else { return };
+        let known = slot.attr.as_ref().map_or(0, |known| known.attr.version);
+        if bits.contains(UPDATE) && entry.attr.version >= known {
+            slot.attr = Some(entry.clone());
+        } else if entry.attr.version > known {
+            slot.attr = None;
+        }
+    }
+
+    /// A reply showed where a name leads.
+    pub fn learn_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
+        let by_update = bits_of(held, dir).contains(UPDATE);
+        let by_lookup = to.is_some_and(|fid| bits_of(held, fid).contains(LOOKUP));
+        let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name));
+        let same = known.is_some_and(|led| led.to == to);
+        if !by_update && !by_lookup {
+            if known.is_some() && !same {
+                self.drop_name(dir, name);
+            }
+            return;
+        }
+        let told = same && known.is_some_and(|led| led.told);
+        self.drop_name(dir, name);
+        let bytes = NAME_BYTES + 2 * name.len();
+        self.slot(dir).names.insert(name.clone(), Led { to, by_update, by_lookup, told });
+        self.heavier(dir, bytes);
+        if let (true, Some(fid)) = (by_lookup, to) {
+            self.slot(fid).led_here.push((dir, name.clone()));
+        }
+    }
+
+    /// Removes a name; was the kernel told of it?
+    fn drop_name(&mut self, dir: Fid, name: &Name) -> bool {
+        let Some(slot) = self.slots.get_mut(&dir) else { return false };
+        let Some(led) = slot.names.remove(name) else { return false };
+        let bytes = NAME_BYTES + 2 * name.len();
+        slot.weight = slot.weight.saturating_sub(bytes);
+        self.weight = self.weight.saturating_sub(bytes);
+        if let Some(child) = led.to.filter(|_| led.by_lookup).and_then(|fid| self.slots.get_mut(&fid)) {
+            child.led_here.retain(|(d, n)| *d != dir || n != name);
+        }
+        led.told
+    }
+
+    /// A reply brought a value of an extended attribute, or that there is none.
+    pub fn learn_xattr(&mut self, fid: Fid, name: &Bytes, value: Option<&Bytes>, bits: InodeBits) {
+        let Some(slot) = self.slots.get_mut(&fid).filter(|_| bits.contains(XATTR)) else { return };
+        let bytes = NAME_BYTES + name.len() + value.map_or(0, Bytes::len);
+        slot.xattrs.get_or_insert_default().values.insert(own(name), value.map(own));
+        self.heavier(fid, bytes);
+    }
+
+    /// A reply brought the list of extended attributes.
+    pub fn learn_xattr_list(&mut self, fid: Fid, list: &Bytes, bits: InodeBits) {
+        let Some(slot) = self.slots.get_mut(&fid).filter(|_| bits.contains(XATTR)) else { return };
+        slot.xattrs.get_or_insert_default().list = Some(own(list));
+        self.heavier(fid, list.len());
+    }
+
+    /// A reply brought the target of a symbolic link.
+    pub fn learn_target(&mut self, fid: Fid, target: &Bytes) {
+        if let Some(slot) = self.slots.get_mut(&fid).filter(|slot| slot.target.is_none()) {
+            slot.target = Some(own(target));
+            self.heavier(fid, target.len());
+        }
+    }
+
+    /// A reply brought a layout.
+    pub fn learn_layout(&mut self, fid: Fid, layout: &Arc<Layout>, bits: InodeBits) {
+        let Some(slot) = self.slots.get_mut(&fid) else { return };
+        let newer = slot.layout.as_ref().is_none_or(|known| known.generation <= layout.generation);
+        if bits.contains(InodeBits::LAYOUT) && newer {
+            slot.layout = Some(layout.clone());
+        } else if newer {
+            slot.layout = None;
+        }
+    }
+
+    // What this mount changed itself. The gate is told too: replies that were under way show the state before.
+
+    /// An own change altered an inode; `entry` is its new state, if the reply has it.
+    pub fn changed_inode(&mut self, fid: Fid, entry: Option<&Entry>, held: &Held) {
+        self.gate(fid.mdt()).note(fid, UPDATE);
+        match entry {
+            Some(entry) => self.learn_entry(entry, bits_of(held, fid)),
+            None => {
+                if let Some(slot) = self.slots.get_mut(&fid) {
+                    slot.attr = None;
+                }
+            }
+        }
+    }
+
+    /// An own change altered a name of a directory.
+    pub fn changed_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
+        self.gate(dir.mdt()).note(dir, UPDATE);
+        if let Some(fid) = to {
+            self.gate(fid.mdt()).note(fid, LOOKUP);
+        }
+        self.drop_name(dir, name);
+        self.learn_name(dir, name, to, held);
+    }
+
+    /// An own change altered a name in a way that its reply does not show.
+    pub fn forget_name(&mut self, dir: Fid, name: &Name) {
+        self.gate(dir.mdt()).note(dir, UPDATE);
+        self.drop_name(dir, name);
+    }
+
+    /// May the kernel trust this name?
+    pub fn is_told(&self, dir: Fid, name: &Name) -> bool {
+        self.slots.get(&dir).and_then(|slot| slot.names.get(name)).is_some_and(|led| led.told)
+    }
+
+    /// The kernel itself moved a name that it may trust (`told`) to here. If that is not covered, it is owed to it.
+    pub fn moved_told(&mut self, dir: Fid, name: &Name, told: bool) {
+        match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
+            Some(led) => led.told |= told,
+            None => self.owed.all_names |= told,
+        }
+    }
+
+    /// It is not known whether an own change altered this inode.
+    pub fn unsure_inode(&mut self, fid: Fid) {
+        self.changed_inode(fid, None, &Held::default());
+        self.owed.attrs.push(fid);
+    }
+
+    /// What the kernel must forget because of own changes.
+    pub fn owed(&mut self) -> Debt {
+        std::mem::take(&mut self.owed)
+    }
+
+    /// An own change altered extended attributes.
+    pub fn changed_xattrs(&mut self, fid: Fid) {
+        self.gate(fid.mdt()).note(fid, XATTR);
+        if let Some(slot) = self.slots.get_mut(&fid) {
+            slot.xattrs = None;
+        }
+    }
+
+    // Questions.
+
+    /// Where a name leads.
+    pub fn name(&mut self, dir: Fid, name: &Name) -> Known {
+        let Some(slot) = self.slots.get_mut(&dir) else { return Known::Nothing };
+        (slot.used, slot.changes) = (true, 0);
+        match slot.names.get(name) {
+            Some(Led { to: Some(fid), .. }) => Known::To(*fid),
+            Some(Led { to: None, .. }) => Known::Absent,
+            None => Known::Nothing,
+        }
+    }
+
+    /// Attributes, if they are covered.
+    pub fn attr(&mut self, fid: Fid) -> Option<Entry> {
+        let slot = self.slots.get_mut(&fid)?;
+        (slot.used, slot.changes) = (true, 0);
+        slot.attr.clone()
+    }
+
+    /// An extended attribute, if it is known; `Some(None)`: known not to be there.
+    pub fn xattr(&mut self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
+        let slot = self.slots.get_mut(&fid)?;
+        slot.used = true;
+        slot.xattrs.as_ref()?.values.get(name).cloned()
+    }
+
+    /// The list of extended attributes, if it is known.
+    pub fn xattr_list(&mut self, fid: Fid) -> Option<Bytes> {
+        let slot = self.slots.get_mut(&fid)?;
+        slot.used = true;
+        slot.xattrs.as_ref()?.list.clone()
+    }
+
+    /// The target of a symbolic link, if it is known.
+    pub fn target(&mut self, fid: Fid) -> Option<Bytes> {
+        let slot = self.slots.get_mut(&fid)?;
+        slot.used = true;
+        slot.target.clone()
+    }
+
+    /// The layout, if it is covered.
+    pub fn layout(&mut self, fid: Fid) -> Option<Arc<Layout>> {
+        let slot = self.slots.get_mut(&fid)?;
+        slot.used = true;
+        slot.layout.clone()
+    }
+
+    // What the kernel is told.
+
+    /// Attributes for the kernel: the newest that are known, and whether it may trust them.
+    pub fn tell_attr(&mut self, attr: &Attr) -> (Attr, bool) {
+        let Some(slot) = self.slots.get_mut(&attr.fid) else { return (*attr, false) };
+        match &slot.attr {
+            Some(known) if known.attr.version >= attr.version => {
+                slot.attr_told = true;
+                (known.attr, true)
+            }
+            _ => (*attr, false),
+        }
+    }
+
+    /// A name for the kernel: may it trust it?
+    pub fn tell_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
+        let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
+        led.map(|led| led.told = true).is_some()
+    }
+
+    /// The kernel forgot an inode, and so all that it was told of it; its lock goes first when room is needed.
+    pub fn kernel_forgot(&mut self, fid: Fid) {
+        if let Some(slot) = self.slots.get_mut(&fid) {
+            (slot.attr_told, slot.used) = (false, false);
+            self.ring.push_front(fid);
+        }
+    }
+
+    // Taking away.
+
+    /// These bits are gone, and what they covered.
+    pub fn take(&mut self, fid: Fid, bits: InodeBits, debt: &mut Debt) {
+        let Some(slot) = self.slots.get_mut(&fid) else { return };
+        let bits = slot.bits.intersection(bits);
+        slot.bits = slot.bits.without(bits);
+        if bits.contains(XATTR) {
+            slot.xattrs = None;
+        }
+        if bits.contains(InodeBits::LAYOUT) {
+            slot.layout = None;
+        }
+        if bits.contains(UPDATE) {
+            slot.attr = None;
+            if std::mem::take(&mut slot.attr_told) {
+                debt.attrs.push(fid);
+            }
+            let mut bytes = 0;
+            slot.names.retain(|name, led| {
+                led.by_update = false;
+                if !led.by_lookup {
+                    bytes += NAME_BYTES + 2 * name.len();
+                    if led.told {
+                        debt.name(fid, name.clone());
+                    }
+                }
+                led.by_lookup
+            });
+            slot.weight = slot.weight.saturating_sub(bytes);
+            self.weight = self.weight.saturating_sub(bytes);
+        }
+        if bits.contains(LOOKUP) {
+            self.take_names_here(fid, debt);
+        }
+        self.drop_if_empty(fid);
+    }
+
+    /// Names that lead here go. UPDATE of their directories would still cover some, but LOOKUP is called back when a name
+    /// goes or the inode dies: they are of no use.
+    fn take_names_here(&mut self, fid: Fid, debt: &mut Debt) {
+        let led_here = self.slots.get_mut(&fid).map(|slot| std::mem::take(&mut slot.led_here)).unwrap_or_default();
+        for (dir, name) in led_here {
+            if self.drop_name(dir, &name) {
+                debt.name(dir, name);
+            }
+            self.drop_if_empty(dir);
+        }
+    }
+
+    fn drop_if_empty(&mut self, fid: Fid) {
+        let empty = |slot: &Slot| slot.bits.is_empty() && slot.names.is_empty() && slot.led_here.is_empty();
+        if self.slots.get(&fid).is_some_and(empty) {
+            self.remove(fid);
+        }
+    }
+
+    fn remove(&mut self, fid: Fid) {
+        if let Some(slot) = self.slots.remove(&fid) {
+            self.weight = self.weight.saturating_sub(slot.weight);
+        }
+    }
+
+    /// Another client changes these names of a directory. `false`: nothing is held of it (any more).
+    pub fn changing(&mut self, dir: Fid, names: &[Name], debt: &mut Debt) -> bool {
+        for name in names {
+            if self.drop_name(dir, name) {
+                debt.name(dir, name.clone());
+            }
+        }
+        let Some(slot) = self.slots.get_mut(&dir) else { return false };
+        slot.attr = None;
+        if std::mem::take(&mut slot.attr_told) {
+            debt.attrs.push(dir);
+        }
+        slot.changes = slot.changes.saturating_add(1);
+        if !slot.bits.contains(UPDATE) || slot.changes >= IDLE_CHANGES_MAX {
+            self.take(dir, UPDATE, debt);
+            return false;
+        }
+        true
+    }
+
+    /// Everything of one inode goes; what was held.
+    pub fn give(&mut self, fid: Fid, debt: &mut Debt) -> InodeBits {
+        let bits = self.bits(fid);
+        self.take(fid, InodeBits::ALL, debt);
+        // Names that are covered by what they lead to.
+        let names: Vec<Name> =
+            self.slots.get(&fid).map(|slot| slot.names.keys().cloned().collect()).unwrap_or_default();
+        for name in names {
+            if self.drop_name(fid, &name) {
+                debt.name(fid, name);
+            }
+        }
+        self.remove(fid);
+        bits
+    }
+
+    /// Everything that an MDT granted is lost.
+    pub fn lose(&mut self, mdt: u16) -> Debt {
+        self.gate(mdt).note_all();
+        let fids: Vec<Fid> = self.slots.keys().filter(|fid| fid.mdt() == mdt).copied().collect();
+        let mut debt = Debt { all_names: true, ..Debt::default() };
+        for fid in fids {
+            self.give(fid, &mut debt);
+        }
+        debt
+    }
+
+    /// Inodes whose locks are to be given up, at most `count`, because there are too many. `pinned` ones stay.
+    pub fn victims(&mut self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
+        let mut victims = Vec::new();
+        let (mut slots, mut weight) = (self.slots.len(), self.weight);
+        let mut looks = 2 * self.ring.len();
+        while (slots > LOCKS_MAX || weight > WEIGHT_MAX) && victims.len() < count && looks > 0 {
+            looks -= 1;
+            let Some(fid) = self.ring.pop_front() else { break };
+            let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else { continue };
+            if std::mem::take(&mut slot.used) || fid == Fid::ROOT || pinned(fid) {
+                self.ring.push_back(fid);
+                continue;
+            }
+            slot.leaving = true;
+            slots -= 1;
+            weight = weight.saturating_sub(slot.weight);
+            victims.push(fid);
+        }
+        // What the kernel forgot stands in the queue twice, what is gone once: from time to time they are swept.
+        if self.ring.len() > 2 * self.slots.len() + 1024 {
+            let mut seen = foldhash::HashSet::default();
+            let slots = &self.slots;
+            self.ring.retain(|fid| slots.contains_key(fid) && seen.insert(*fid));
+        }
+        victims
+    }
+}
+
+/// A copy of its own: a slice would keep the whole message.
+fn own(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,337 @@
+//! What is kept under which lock, and what goes with it.
+
+use super::*;
+use crate::locks::learn::learn;
+use types::time::Timestamp;
+use wire::mds::{CreateKind, MdsOp, MdsReply, Removed, RenameFlags};
+
+const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+const OTHER: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
+const FILE: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 3, ver: 0 };
+const BOTH: InodeBits = LOOKUP.union(UPDATE);
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+fn entry(fid: Fid, version: u64) -> Entry {
+    let now = Timestamp::default();
+    let attr = Attr {
+        fid,
+        mode: 0o100644,
+        uid: 0,
+        gid: 0,
+        nlink: 1,
+        rdev: 0,
+        size: version,
+        blocks: 0,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        version,
+    };
+    Entry { attr, has_xattr: false }
+}
+
+/// A table and its only MDT.
+#[derive(Default)]
+struct Rig(Table);
+
+impl Rig {
+    fn send(&mut self) -> Ticket {
+        self.0.gate(DIR.mdt()).send()
+    }
+
+    fn reply(
+        &mut self,
+        ticket: Ticket,
+        op: &MdsOp,
+        result: Result<MdsReply, types::errno::Errno>,
+        grants: &[(Fid, InodeBits)],
+        touched: &[Entry],
+    ) {
+        let grants: Vec<Grant> = grants.iter().map(|(fid, bits)| Grant { fid: *fid, bits: *bits }).collect();
+        let held = self.0.arrived(DIR.mdt(), ticket, &grants);
+        learn(&mut self.0, op, &result, touched, &held);
+        touched.iter().for_each(|entry| self.0.learn_entry(entry, bits_of(&held, entry.attr.fid)));
+        self.0.gate(DIR.mdt()).came_back(ticket);
+    }
+
+    fn lookup(&mut self, text: &str, to: Option<Entry>, grants: &[(Fid, InodeBits)]) {
+        let ticket = self.send();
+        let result = to.map(|e| MdsReply::Entry(Box::new(e))).ok_or(types::errno::Errno::ENOENT);
+        self.reply(ticket, &MdsOp::Lookup { parent: DIR, name: name(text) }, result, grants, &[]);
+    }
+
+    fn knows(&mut self, text: &str) -> Known {
+        self.0.name(DIR, &name(text))
+    }
+
+    fn revoke(&mut self, fid: Fid, bits: InodeBits) -> Debt {
+        let mut debt = Debt::default();
+        self.0.gate(DIR.mdt()).note(fid, bits);
+        self.0.take(fid, bits, &mut debt);
+        debt
+    }
+}
+
+#[test]
+fn without_a_grant_nothing_is_kept() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 1)), &[]);
+    assert_eq!((rig.knows("a"), rig.0.attr(FILE)), (Known::Nothing, None));
+    assert_eq!(rig.0.size(), (0, 0));
+}
+
+#[test]
+fn a_name_is_covered_by_its_directory_or_by_what_it_leads_to() {
+    for grants in [vec![(DIR, UPDATE)], vec![(FILE, LOOKUP)], vec![(DIR, UPDATE), (FILE, LOOKUP)]] {
+        let mut rig = Rig::default();
+        rig.lookup("a", Some(entry(FILE, 1)), &grants);
+        assert_eq!(rig.knows("a"), Known::To(FILE), "{grants:?}");
+        assert_eq!(rig.0.attr(FILE), None, "attributes need UPDATE of the inode");
+        let both = grants.len() == 2;
+        rig.revoke(DIR, UPDATE);
+        assert_eq!(rig.knows("a") == Known::To(FILE), both || grants[0].0 == FILE, "{grants:?}");
+        rig.revoke(FILE, LOOKUP);
+        assert_eq!(rig.knows("a"), Known::Nothing, "{grants:?}");
+        assert_eq!(rig.0.size().0, 0, "and no slot is left");
+    }
+}
+
+#[test]
+fn an_absent_name_needs_its_directory() {
+    let mut rig = Rig::default();
+    rig.lookup("a", None, &[(DIR, LOOKUP)]);
+    assert_eq!(rig.knows("a"), Known::Nothing);
+    rig.lookup("a", None, &[(DIR, UPDATE)]);
+    assert_eq!(rig.knows("a"), Known::Absent);
+    assert!(rig.0.tell_name(DIR, &name("a"), None));
+    assert!(!rig.0.tell_name(DIR, &name("a"), Some(FILE)), "that is not what is known");
+    let debt = rig.revoke(DIR, UPDATE);
+    assert_eq!(debt.names, [(DIR, name("a"))]);
+    assert_eq!(rig.knows("a"), Known::Nothing);
+}
+
+#[test]
+fn the_kernel_owes_only_what_it_was_told() {
+    let mut rig = Rig::default();
+    rig.lookup("told", None, &[(DIR, UPDATE)]);
+    rig.lookup("not", None, &[(DIR, UPDATE)]);
+    rig.lookup("file", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+    assert!(rig.0.tell_name(DIR, &name("told"), None));
+    assert_eq!(rig.0.tell_attr(&entry(FILE, 1).attr), (entry(FILE, 1).attr, true));
+    let debt = rig.revoke(FILE, UPDATE);
+    assert_eq!((debt.attrs, debt.names), (vec![FILE], vec![]));
+    let debt = rig.revoke(DIR, UPDATE);
+    assert_eq!((debt.attrs, debt.names), (vec![], vec![(DIR, name("told"))]));
+    assert_eq!(rig.knows("file"), Known::To(FILE), "covered by LOOKUP of the file");
+    assert!(rig.0.tell_name(DIR, &name("file"), Some(FILE)));
+    assert_eq!(rig.revoke(FILE, LOOKUP).names, [(DIR, name("file"))]);
+}
+
+#[test]
+fn many_names_are_one_epoch() {
+    let mut rig = Rig::default();
+    for n in 0..=NAMES_TOLD_ONE_BY_ONE {
+        rig.lookup(&format!("n{n}"), None, &[(DIR, UPDATE)]);
+        assert!(rig.0.tell_name(DIR, &name(&format!("n{n}")), None));
+    }
+    let debt = rig.revoke(DIR, UPDATE);
+    assert!(debt.all_names && debt.names.is_empty());
+}
+
+#[test]
+fn a_callback_that_overtakes_a_reply_keeps_it_out() {
+    let mut rig = Rig::default();
+    let ticket = rig.send();
+    rig.revoke(FILE, UPDATE);
+    let op = MdsOp::Lookup { parent: DIR, name: name("a") };
+    let result = Ok(MdsReply::Entry(Box::new(entry(FILE, 1))));
+    rig.reply(ticket, &op, result, &[(DIR, UPDATE), (FILE, BOTH)], &[]);
+    assert_eq!(rig.knows("a"), Known::To(FILE));
+    assert_eq!((rig.0.attr(FILE), rig.0.bits(FILE)), (None, LOOKUP));
+}
+
+#[test]
+fn changed_names_go_and_the_rest_stays() {
+    let mut rig = Rig::default();
+    rig.lookup("a", None, &[(DIR, UPDATE)]);
+    rig.lookup("b", None, &[(DIR, UPDATE)]);
+    let mut debt = Debt::default();
+    assert!(rig.0.changing(DIR, &[name("a")], &mut debt));
+    assert_eq!((rig.knows("a"), rig.knows("b")), (Known::Nothing, Known::Absent));
+    assert!(!rig.0.changing(OTHER, &[name("a")], &mut debt), "nothing is held of that one");
+}
+
+#[test]
+fn a_directory_that_nobody_uses_is_given_up_after_many_changes() {
+    let mut rig = Rig::default();
+    rig.lookup("x", None, &[(DIR, UPDATE)]);
+    let changes = |rig: &mut Rig, count: u8| {
+        (0..count).filter(|_| rig.0.changing(DIR, &[name("y")], &mut Debt::default())).count()
+    };
+    assert_eq!(changes(&mut rig, IDLE_CHANGES_MAX - 1), usize::from(IDLE_CHANGES_MAX) - 1);
+    assert_eq!(rig.knows("x"), Known::Absent, "used: the count starts again");
+    assert_eq!(changes(&mut rig, IDLE_CHANGES_MAX), usize::from(IDLE_CHANGES_MAX) - 1, "the last one drops it");
+    assert_eq!((rig.0.bits(DIR), rig.knows("x")), (InodeBits::NONE, Known::Nothing));
+}
+
+#[test]
+fn an_own_create_is_known_at_once_with_its_directory() {
+    let mut rig = Rig::default();
+    rig.lookup("a", None, &[(DIR, UPDATE)]);
+    let ticket = rig.send();
+    let kind = CreateKind::Directory;
+    let op = MdsOp::Create { parent: DIR, name: name("a"), kind, mode: 0o755, umask: 0, exclusive: true };
+    let opened = MdsReply::Opened {
+        entry: Box::new(entry(FILE, 7)),
+        created: true,
+        handle: types::session::OpenHandle(0),
+        layout: None,
+    };
+    rig.reply(ticket, &op, Ok(opened), &[(DIR, UPDATE), (FILE, BOTH)], &[entry(DIR, 7)]);
+    assert_eq!(rig.knows("a"), Known::To(FILE));
+    assert_eq!(rig.0.attr(DIR), Some(entry(DIR, 7)), "no Getattr of the directory");
+    assert_eq!(rig.0.attr(FILE), Some(entry(FILE, 7)));
+}
+
+#[test]
+fn what_was_under_way_when_an_own_change_was_answered_is_old() {
+    let mut rig = Rig::default();
+    let listing = rig.send();
+    let unlink = rig.send();
+    let op = MdsOp::Unlink { parent: DIR, name: name("a") };
+    let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 }));
+    rig.reply(unlink, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
+    assert_eq!(rig.knows("a"), Known::Absent);
+    // The page was made before the unlink, and comes after it.
+    let op = MdsOp::Lookup { parent: DIR, name: name("a") };
+    let old = Ok(MdsReply::Entry(Box::new(entry(FILE, 1))));
+    rig.reply(listing, &op, old, &[(DIR, UPDATE), (FILE, UPDATE)], &[]);
+    assert_ne!(rig.knows("a"), Known::To(FILE));
+    assert_eq!(rig.0.attr(FILE), None);
+    assert_eq!(rig.0.attr(DIR).map(|e| e.attr.version), Some(9));
+}
+
+#[test]
+fn an_own_change_without_a_grant_leaves_nothing_old() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+    let ticket = rig.send();
+    let op = MdsOp::Unlink { parent: DIR, name: name("a") };
+    rig.reply(ticket, &op, Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 })), &[], &[entry(DIR, 9)]);
+    assert_eq!(rig.knows("a"), Known::Nothing);
+    assert_eq!((rig.0.attr(DIR), rig.0.attr(FILE)), (None, None));
+}
+
+#[test]
+fn older_attributes_never_replace_newer_ones() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 5)), &[(FILE, BOTH)]);
+    rig.lookup("a", Some(entry(FILE, 4)), &[(FILE, BOTH)]);
+    assert_eq!(rig.0.attr(FILE), Some(entry(FILE, 5)));
+    assert_eq!(rig.0.tell_attr(&entry(FILE, 4).attr), (entry(FILE, 5).attr, true));
+    // Newer ones without a grant: what was known is old, what is new may not be kept.
+    rig.lookup("a", Some(entry(FILE, 6)), &[]);
+    assert_eq!(rig.0.attr(FILE), None);
+}
+
+#[test]
+fn a_rename_takes_the_trust_of_the_kernel_along() {
+    for (grants, epoch) in [(vec![(DIR, UPDATE), (OTHER, UPDATE)], false), (vec![], true)] {
+        let mut rig = Rig::default();
+        rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+        let ticket = rig.send();
+        rig.reply(
+            ticket,
+            &MdsOp::Lookup { parent: OTHER, name: name("b") },
+            Err(types::errno::Errno::ENOENT),
+            &[(OTHER, UPDATE)],
+            &[],
+        );
+        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE)));
+        let ticket = rig.send();
+        let flags = RenameFlags::default();
+        let op = MdsOp::Rename { parent: DIR, name: name("a"), new_parent: OTHER, new_name: name("b"), flags };
+        let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
+        rig.reply(ticket, &op, Ok(removed), &grants, &[]);
+        assert_eq!(rig.0.owed().all_names, epoch);
+        assert_eq!(rig.0.is_told(OTHER, &name("b")), !epoch);
+        let known = if epoch { (Known::Nothing, Known::Nothing) } else { (Known::Absent, Known::To(FILE)) };
+        assert_eq!((rig.knows("a"), rig.0.name(OTHER, &name("b"))), known);
+    }
+}
+
+#[test]
+fn a_rename_whose_outcome_its_reply_does_not_show_teaches_nothing() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+    let ticket = rig.send();
+    // `b` is not known: it may be another name of the same inode, and then `a` stays.
+    let op = MdsOp::Rename {
+        parent: DIR,
+        name: name("a"),
+        new_parent: DIR,
+        new_name: name("b"),
+        flags: RenameFlags::default(),
+    };
+    let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
+    rig.reply(ticket, &op, Ok(removed), &[(DIR, UPDATE), (FILE, BOTH)], &[]);
+    assert_eq!((rig.knows("a"), rig.knows("b")), (Known::Nothing, Known::Nothing));
+}
+
+#[test]
+fn xattrs_are_kept_with_their_absence_until_one_changes() {
+    let mut rig = Rig::default();
+    let ask = |rig: &mut Rig, name: &'static str, result| {
+        let ticket = rig.send();
+        let op = MdsOp::Getxattr { fid: FILE, name: Bytes::from_static(name.as_bytes()) };
+        rig.reply(ticket, &op, result, &[(FILE, XATTR)], &[]);
+    };
+    ask(&mut rig, "user.a", Ok(MdsReply::Bytes(Bytes::from_static(b"1"))));
+    ask(&mut rig, "security.capability", Err(types::errno::Errno::ENODATA));
+    assert_eq!(rig.0.xattr(FILE, b"user.a"), Some(Some(Bytes::from_static(b"1"))));
+    assert_eq!(rig.0.xattr(FILE, b"security.capability"), Some(None));
+    assert_eq!(rig.0.xattr(FILE, b"user.b"), None);
+    rig.revoke(FILE, XATTR);
+    assert_eq!(rig.0.xattr(FILE, b"user.a"), None);
+}
+
+#[test]
+fn a_lost_mdt_takes_everything_of_it() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+    assert!(rig.0.tell_attr(&entry(FILE, 1).attr).1);
+    let under_way = rig.send();
+    let debt = rig.0.lose(DIR.mdt());
+    assert!(debt.all_names);
+    assert_eq!((debt.attrs, rig.0.size()), (vec![FILE], (0, 0)));
+    let op = MdsOp::Getattr { fid: FILE };
+    rig.reply(under_way, &op, Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))), &[(FILE, UPDATE)], &[]);
+    assert_eq!(rig.0.attr(FILE), None, "granted by the session that is gone");
+}
+
+#[test]
+fn the_oldest_unused_go_first_and_the_kernels_forgotten_before_them() {
+    let mut rig = Rig::default();
+    let fid = |oid| Fid { oid, ..DIR };
+    let count = LOCKS_MAX as u32 + 3;
+    for oid in 0..count {
+        let ticket = rig.send();
+        let op = MdsOp::Getattr { fid: fid(oid + 10) };
+        let result = Ok(MdsReply::Entry(Box::new(entry(fid(oid + 10), 1))));
+        rig.reply(ticket, &op, result, &[(fid(oid + 10), UPDATE)], &[]);
+    }
+    rig.0.kernel_forgot(fid(500));
+    let victims = rig.0.victims(10, |pinned| pinned == fid(10));
+    assert_eq!(victims.first(), Some(&fid(500)));
+    assert_eq!(victims.len(), 3, "as many as there are too many");
+    assert!(!victims.contains(&fid(10)));
+    for victim in victims {
+        let bits = rig.0.give(victim, &mut Debt::default());
+        assert_eq!(bits, UPDATE);
+    }
+    assert!(rig.0.victims(10, |_| false).is_empty());
+}

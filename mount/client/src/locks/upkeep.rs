@@ -1,0 +1,171 @@
+//! Giving locks back, and no longer trusting what an MDT granted.
+//!
+//! One task per mount. When there are too many locks the oldest go, in batches, those of inodes that the kernel forgot
+//! first. When an MDT was not heard of for two thirds of its lease, all that it granted is forgotten, by the kernel too:
+//! it may evict this client soon and grant the same to others. When a session turns out to be new, the same happens at once.
+
+use crate::client::Client;
+use crate::locks::Locks;
+use crate::locks::opens::Opens;
+use crate::locks::table::{Debt, LOCKS_MAX, WEIGHT_MAX};
+use crate::locks::uses::Loss;
+use rpc::import::Import;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::limits::LEASE;
+use types::lock::InodeBits;
+use wire::mds::MdsOp;
+
+/// How often the task looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Locks given up in one request.
+const BATCH: usize = 1024;
+
+impl Locks {
+    /// OPEN is called back: is the inode in use, as far as anybody can know?
+    pub(crate) fn keeps_open(&self, opens: &mut Opens, fid: Fid) -> bool {
+        if opens.keep(fid) {
+            return true;
+        }
+        let known = self.untold_opens() && self.nodes.node(fid).is_some();
+        if known {
+            opens.keep_node(fid);
+        }
+        known
+    }
+
+    /// Everything that an MDT granted is lost. What the kernel must forget is told to it in the background.
+    pub(crate) fn lose(self: &Arc<Self>, mdt: u16, how: Loss) {
+        let debt = self.table.lock().lose(mdt);
+        if how != Loss::Silence {
+            self.opens.lock().lose(mdt);
+        }
+        if let Some(data) = self.data.get() {
+            data.lost(mdt, how);
+        }
+        let locks = self.clone();
+        let tell = async move {
+            locks.telling.settled().await;
+            locks.pay(debt).await;
+        };
+        self.env.tasks.spawn("let the kernel forget", Box::pin(tell));
+    }
+
+    fn too_many(&self) -> bool {
+        let (slots, weight) = self.table.lock().size();
+        slots > LOCKS_MAX || weight > WEIGHT_MAX
+    }
+
+    /// Takes the oldest locks out of the table.
+    async fn give_back(self: &Arc<Self>) -> Vec<(Fid, InodeBits)> {
+        let mut debt = Debt::default();
+        let mut given = Vec::new();
+        let victims = {
+            let (mut table, opens) = (self.table.lock(), self.opens.lock());
+            table.victims(BATCH, |fid| opens.is_open(fid))
+        };
+        for fid in victims {
+            let data = self.bits(fid).intersection(InodeBits::DATA.union(InodeBits::WRITE));
+            self.table.lock().gate(fid.mdt()).giving(fid, InodeBits::ALL);
+            if !data.is_empty() {
+                self.revoke_data(fid, data).await;
+            }
+            let bits = {
+                let (mut table, opens) = (self.table.lock(), self.opens.lock());
+                let open = opens.is_open(fid);
+                let bits = table.give(fid, &mut debt);
+                // Opened while it was chosen: the MDT goes on to keep it.
+                bits.union(data).without(if open { InodeBits::OPEN } else { InodeBits::NONE })
+            };
+            given.push((fid, bits));
+        }
+        self.telling.settled().await;
+        self.pay(debt).await;
+        given
+    }
+}
+
+/// Looks after the locks of a mount until `stop` changes or the client is gone.
+pub(crate) async fn keep_up(client: Weak<Client>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let Some(strong) = client.upgrade() else { return };
+        let (clock, locks) = (strong.env.clock.clone(), strong.locks.clone());
+        strong.check_leases();
+        while locks.too_many() && !*stop.borrow() {
+            if !strong.give_up_some().await {
+                break;
+            }
+        }
+        drop(strong);
+        tokio::select! {
+            () = clock.sleep(INTERVAL) => {}
+            () = locks.wake_upkeep.notified() => {}
+            _ = stop.changed() => return,
+        }
+    }
+}
+
+impl Client {
+    fn check_leases(&self) {
+        let now = self.env.clock.now();
+        for mdc in self.targets.mdcs() {
+            let import: &Import = mdc.import();
+            let mdt = import.target().index.0;
+            let silent = import.proved_at().is_some_and(|at| now.saturating_sub(at) > LEASE * 2 / 3);
+            if silent && self.locks.table.lock().holds_of(mdt) {
+                tracing::warn!(target = %import.target(), "not heard of for most of its lease: its locks are not trusted");
+                self.locks.lose(mdt, Loss::Silence);
+            }
+        }
+    }
+
+    /// `false`: nothing could be given up.
+    async fn give_up_some(&self) -> bool {
+        let given = self.locks.give_back().await;
+        let mut by_mdt = foldhash::HashMap::<u16, Vec<(Fid, InodeBits)>>::default();
+        for (fid, bits) in &given {
+            by_mdt.entry(fid.mdt()).or_default().push((*fid, *bits));
+        }
+        for locks in by_mdt.into_values() {
+            self.unlock(locks).await;
+        }
+        !given.is_empty()
+    }
+
+    /// Tells an MDT what is given up; `giving` was said at its gate before. An error: the session is lost, or its locks
+    /// are called back one day and found gone.
+    async fn unlock(&self, locks: Vec<(Fid, InodeBits)>) {
+        let Some((first, _)) = locks.first().copied() else { return };
+        let fids: Vec<Fid> = locks.iter().map(|(fid, _)| *fid).collect();
+        let locks: Vec<_> = locks.into_iter().filter(|(_, bits)| !bits.is_empty()).collect();
+        if !locks.is_empty()
+            && let Ok(mdc) = self.mdc(first)
+            && let Err(error) = mdc.ask(&Credentials::root(), vec![MdsOp::Unlock { locks }]).await
+        {
+            tracing::debug!(target = %mdc.import().target(), %error, "give locks back");
+        }
+        let mut table = self.locks.table.lock();
+        fids.into_iter().for_each(|fid| table.gate(fid.mdt()).given(fid));
+    }
+
+    /// The last local user of a kept inode is gone: tells its MDT in the background.
+    pub(crate) fn unlock_open(&self, fid: Fid) {
+        let Some(me) = self.strong() else { return };
+        self.locks.table.lock().gate(fid.mdt()).giving(fid, InodeBits::OPEN);
+        let unlock = async move { me.unlock(vec![(fid, InodeBits::OPEN)]).await };
+        self.env.tasks.spawn("let a kept file go", Box::pin(unlock));
+    }
+}
+
+impl Client {
+    /// The kernel forgot an inode, and with it every open of it that was never told.
+    pub(crate) fn forgotten(&self, fid: Fid) {
+        let kept = self.locks.opens.lock().forgotten(fid);
+        if kept {
+            self.unlock_open(fid);
+        }
+    }
+}

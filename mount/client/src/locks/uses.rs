@@ -1,0 +1,201 @@
+//! Who works with the data of a file under its lock, so that a callback can wait for them.
+//!
+//! A callback first *stops* a file: no new use is admitted, those under way are waited for. Then the data path stores what
+//! is dirty and lets the kernel drop its pages. While the kernel does, it may wait for reads and writes of this very mount:
+//! so these are *admitted* again, under the old lock, which is still held; [`Locks::data_seen`] tells whether there were any,
+//! and then the kernel is told once more. At the end the lock is *gone*, and who waits asks for it anew.
+
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::file::File;
+use crate::locks::Locks;
+use env::BoxFuture;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use wire::client::Glimpse;
+
+/// How often a lock is asked for that each time is gone again before it can be used.
+const ASKS_MAX: u32 = 100;
+/// Pause before the second time, and so much more before each further one.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What the data path does for callbacks.
+pub trait DataHolder: Send + Sync + 'static {
+    /// DATA or WRITE is called back (or given up): stores what is dirty and tells the MDT size and times, forgets what was
+    /// read, lets the kernel drop its pages. No use is under way when it is called; afterwards the lock is gone. May wait
+    /// for OSTs and for `Wrote`, for nothing that could wait for a lock.
+    fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()>;
+    /// Size and times, if something was written that the MDT does not know.
+    fn glimpse(&self, fid: Fid) -> Option<Glimpse>;
+    /// All locks of an MDT are lost.
+    fn lost(&self, mdt: u16, how: Loss);
+}
+
+/// How locks were lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// The MDT was not heard of for so long that it may have given them to others. What is not stored may be stored later,
+    /// under a new lock, if the session turns out to live.
+    Silence,
+    /// It restarted: what is not stored can be stored under a new lock.
+    Restart,
+    /// It evicted this client: what is not stored is lost.
+    Eviction,
+}
+
+/// Uses of data, by file.
+#[derive(Default)]
+pub struct Uses {
+    files: Mutex<HashMap<Fid, Using>>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Using {
+    /// Under way.
+    now: usize,
+    /// Begun since the file was stopped.
+    seen: u64,
+    /// Callbacks under way.
+    stops: usize,
+    /// Admitted although stopped, for the kernel waits for them.
+    admitted: bool,
+}
+
+/// Data of a file is worked with under its lock.
+pub struct DataUse {
+    locks: Arc<Locks>,
+    fid: Fid,
+}
+
+impl Drop for DataUse {
+    fn drop(&mut self) {
+        let mut files = self.locks.uses.files.lock();
+        if let Some(using) = files.get_mut(&self.fid) {
+            using.now -= 1;
+            if using.now == 0 && using.stops == 0 {
+                files.remove(&self.fid);
+            }
+        }
+        drop(files);
+        self.locks.uses.changed.notify_waiters();
+    }
+}
+
+/// Whether a use may begin.
+enum Admission {
+    Begun(DataUse),
+    /// The lock is not held.
+    Ask,
+    /// It is being called back.
+    Wait,
+}
+
+impl Client {
+    /// To be held while data of a file is read (`bits` DATA) or written (WRITE and DATA) under its lock. Asks the MDT for
+    /// the lock if it is not held, and waits for its turn. Dropping the future is harmless.
+    ///
+    /// # Errors
+    /// The MDT does not answer, or the file is gone.
+    pub async fn data_use(&self, file: &Arc<File>, bits: InodeBits) -> Result<DataUse, ClientError> {
+        let fid = file.fid;
+        let mut asked = 0;
+        loop {
+            let mut changed = pin!(self.locks.uses.changed.notified());
+            changed.as_mut().enable();
+            match self.locks.begin_use(fid, bits) {
+                Admission::Begun(used) => return Ok(used),
+                Admission::Wait => changed.await,
+                Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
+                Admission::Ask => {
+                    // Called back at the moment it came, or lost with a session: rare, and rarer still in a row.
+                    self.env.clock.sleep(PAUSE * asked).await;
+                    asked += 1;
+                    let entry = self.mdc(fid)?.lock(&Credentials::root(), fid, bits).await?;
+                    file.learn(&entry.attr);
+                }
+            }
+        }
+    }
+}
+
+impl Locks {
+    fn begin_use(self: &Arc<Self>, fid: Fid, bits: InodeBits) -> Admission {
+        let table = self.table.lock();
+        let mut files = self.uses.files.lock();
+        if files.get(&fid).is_some_and(|using| using.stops > 0 && !using.admitted) {
+            return Admission::Wait;
+        }
+        if !table.bits(fid).contains(bits) {
+            return Admission::Ask;
+        }
+        let using = files.entry(fid).or_default();
+        using.now += 1;
+        using.seen += u64::from(using.stops > 0);
+        Admission::Begun(DataUse { locks: self.clone(), fid })
+    }
+
+    /// DATA or WRITE goes, in the order of the module's story.
+    pub(crate) async fn revoke_data(&self, fid: Fid, bits: InodeBits) {
+        self.uses.files.lock().entry(fid).or_default().stops += 1;
+        let stopped = Stopped { locks: self, fid };
+        loop {
+            let mut changed = pin!(self.uses.changed.notified());
+            changed.as_mut().enable();
+            if self.uses.files.lock().get(&fid).is_none_or(|using| using.now == 0) {
+                break;
+            }
+            changed.await;
+        }
+        if let Some(data) = self.data.get() {
+            data.revoke(fid, bits).await;
+        }
+        // Gone before new uses are admitted.
+        self.table.lock().take(fid, bits, &mut Default::default());
+        drop(stopped);
+    }
+
+    /// The kernel is about to drop pages of a stopped file (`admit`), or has done so.
+    pub fn data_admit(&self, fid: Fid, admit: bool) {
+        if let Some(using) = self.uses.files.lock().get_mut(&fid) {
+            using.admitted = admit;
+        }
+        self.uses.changed.notify_waiters();
+    }
+
+    /// Uses that were admitted since the file was stopped, and how many are under way.
+    pub fn data_seen(&self, fid: Fid) -> (u64, usize) {
+        self.uses.files.lock().get(&fid).map_or((0, 0), |using| (using.seen, using.now))
+    }
+}
+
+/// A file that is stopped; also if the callback is dropped.
+struct Stopped<'a> {
+    locks: &'a Locks,
+    fid: Fid,
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        let mut files = self.locks.uses.files.lock();
+        if let Some(using) = files.get_mut(&self.fid) {
+            using.stops -= 1;
+            if using.stops == 0 {
+                (using.seen, using.admitted) = (0, false);
+                if using.now == 0 {
+                    files.remove(&self.fid);
+                }
+            }
+        }
+        drop(files);
+        self.locks.uses.changed.notify_waiters();
+    }
+}

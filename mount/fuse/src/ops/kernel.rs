@@ -1,0 +1,66 @@
+//! The kernel's caches of a mount, as the client's locks see them.
+
+use crate::notify::{Notification, Notifier};
+use client::locks::kernel::KernelCache;
+use client::node::NodeId;
+use env::BoxFuture;
+use types::errno::Errno;
+use types::name::Name;
+
+/// Minor version from which on a kernel can forget all names without waiting; no older one may be told to trust any.
+pub const MINOR_WITH_EPOCH: u32 = 44;
+
+/// Tells the kernel what to forget.
+pub struct Kernel {
+    notifier: Notifier,
+}
+
+impl Kernel {
+    /// Over the notifications of one mount.
+    pub fn new(notifier: Notifier) -> Kernel {
+        Kernel { notifier }
+    }
+
+    fn tell(&self, notification: Notification) -> BoxFuture<'static, bool> {
+        let notifier = self.notifier.clone();
+        Box::pin(async move {
+            match notifier.tell(notification).await {
+                Ok(found) => found,
+                // The mount is gone, and its caches with it.
+                Err(Errno::ENODEV) => true,
+                Err(errno) => {
+                    tracing::error!(%errno, "the kernel does not forget");
+                    true
+                }
+            }
+        })
+    }
+
+    fn done(&self, notification: Notification) -> BoxFuture<'static, ()> {
+        let told = self.tell(notification);
+        Box::pin(async move {
+            told.await;
+        })
+    }
+}
+
+impl KernelCache for Kernel {
+    fn inval_entry(&self, parent: NodeId, name: Name) -> BoxFuture<'static, ()> {
+        // Not dropped, only asked for again: the working directory of a program keeps its place in the tree.
+        self.done(Notification::ExpireEntry { parent: parent.0, name })
+    }
+
+    fn inval_attr(&self, node: NodeId, listing: bool) -> BoxFuture<'static, bool> {
+        let _ = listing;
+        self.tell(Notification::InvalInode { node: node.0, offset: -1, len: 0 })
+    }
+
+    fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()> {
+        let (offset, len) = (offset as i64, len as i64);
+        self.done(Notification::InvalInode { node: node.0, offset, len })
+    }
+
+    fn inc_epoch(&self) -> BoxFuture<'static, ()> {
+        self.done(Notification::IncEpoch)
+    }
+}
