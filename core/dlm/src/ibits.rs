@@ -1,72 +1,102 @@
-//! Inode-bit locks at a metadata target: what clients may keep in their caches.
+//! Inode-bit locks at a metadata target: what clients may keep in their caches (`docs/locks.md`).
 //!
-//! A reply that shows a client an inode may grant it some bits of it, shared: the client may use what it was shown
-//! until it is told otherwise. An operation that changes bits *enters* first: clients that hold them are revoked, and
-//! until the operation *leaves*, nobody else gets these bits. A reader that comes meanwhile is answered without a
-//! lock. Once all holders have answered, the operation is told that it is ready.
+//! A reply that shows a client an inode may grant it some bits of it: the client may use what it was shown until it
+//! is told otherwise. An operation that changes bits *enters* first: clients that hold them are asked, and until the
+//! operation *leaves*, nobody else gets these bits. A reader that comes meanwhile is answered without a lock. Once all
+//! holders have answered, the operation is told that it is ready. Where nobody holds anything, [`IbitsTable::is_free`]
+//! says so, and nothing has to enter.
 //!
-//! Changing operations do not exclude each other here: the target applies one at a time anyway. Locks that wait, or
-//! that are exclusive, come with a full lock manager behind the same events.
+//! Changing operations do not exclude each other here: the target applies one at a time anyway. Requests for a lock
+//! ([`IbitsTable::enter_lock`]) queue, first come first served, and close what they ask for to newcomers: what they
+//! wait for is given back or over in bounded time, so they come to their turn.
 //!
-//! A callback can overtake the reply that grants its lock. So a client that is told to drop bits it does not hold,
-//! while requests of its own are on the way, must also drop them from the replies of those.
-//!
-//! **Invariant:** while an operation is ready and has not left, no other client holds a bit that it changes.
-//! **Invariant:** at most so many locks per client and in all as [`IbitsTable::with_bounds`] was told; one lock is
-//! one client and one inode. Near the bound the least recently granted ones are revoked.
+//! **Invariant:** WRITE excludes DATA, UPDATE and WRITE of others, and is held only together with DATA and UPDATE.
+//! **Invariant:** while an operation is ready and has not left, no other client holds a bit that it changes, but for
+//! those who answered that they keep it: UPDATE of a directory without the changed names, OPEN of a removed inode.
+//! **Invariant:** at most so many locks per client and in all as [`IbitsTable::with_bounds`] was told, but for those
+//! that were asked for by name; one lock is one client and one inode. Near the bound the oldest are revoked.
 
+mod heat;
+mod locks;
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;
+mod turns;
 
-use std::collections::BTreeMap;
+pub use heat::BUSY;
+
+use foldhash::fast::FixedState;
+use heat::Heat;
+use locks::{Locks, NONE};
+use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use turns::Entered;
 use types::fid::Fid;
 use types::limits::{IBITS_LOCKS_MAX, IBITS_LOCKS_PER_CLIENT_MAX};
 use types::lock::InodeBits;
+use types::name::Name;
 use types::session::ClientUuid;
 
-/// The caller's name for one changing operation, from entering to leaving.
+/// What a client who writes keeps to itself.
+const EXCLUSIVE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+/// What WRITE cannot do without.
+const UNDER_WRITE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
+/// Old locks that are revoked at once when the table is nearly full.
+const RECLAIM: usize = 64;
+
+/// The caller's name for one operation, from entering to leaving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Modifier(pub u64);
 
+/// Names of a directory that an operation changes.
+pub type Names = SmallVec<[Name; 2]>;
+
+/// What an operation changes of one inode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The inode.
+    pub fid: Fid,
+    /// What changes.
+    pub bits: InodeBits,
+    /// Not empty: of a directory's names only these, and so its attributes. Then UPDATE stays with those who forget
+    /// just these names.
+    pub names: Names,
+}
+
 /// What the caller must do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Ask the client to drop these bits; report its answer with [`IbitsTable::released`].
+    /// Ask the client to drop these bits; report its answer with [`IbitsTable::released`] and [`IbitsTable::kept`].
     Revoke(ClientUuid, Fid, InodeBits),
-    /// Nobody else holds what the operation changes: it may go on.
+    /// Ask the client to forget these names of a directory, and its attributes; report its answer with
+    /// [`IbitsTable::forgot`], or with [`IbitsTable::released`] if it drops UPDATE.
+    Changing(Modifier, ClientUuid, Fid, Names),
+    /// Nobody is in the operation's way any more: it may go on.
     Ready(Modifier),
+    /// Its client is gone: a request for a lock waits for nothing any more.
+    Cancelled(Modifier),
 }
 
-#[derive(Clone, Copy)]
-struct Holding {
-    bits: InodeBits,
-    /// Those of `bits` that the client was asked to drop.
-    revoking: InodeBits,
-    /// When it was granted last.
-    turn: u64,
-}
-
+/// Locks and operations of one inode.
 #[derive(Default)]
 struct Resource {
-    holders: BTreeMap<ClientUuid, Holding>,
-    /// Operations that entered, with the bits they change here.
-    entered: BTreeMap<Modifier, InodeBits>,
-}
-
-struct Entered {
-    client: ClientUuid,
-    fids: Vec<Fid>,
-    ready: bool,
+    /// (client number, slot of its lock), in order of numbers.
+    holders: SmallVec<[(u32, u32); 2]>,
+    /// Operations that entered, oldest first.
+    entered: Vec<Modifier>,
 }
 
 /// All inode-bit locks of one target.
 pub struct IbitsTable {
-    resources: BTreeMap<Fid, Resource>,
+    resources: HashMap<Fid, Resource, FixedState>,
+    locks: Locks,
     modifiers: BTreeMap<Modifier, Entered>,
-    /// Locks by the time of their last grant, oldest first: in all, and of each client.
-    by_turn: BTreeMap<u64, (ClientUuid, Fid)>,
-    by_client: BTreeMap<ClientUuid, BTreeMap<u64, Fid>>,
-    turn: u64,
+    /// Who holds WRITE.
+    writers: HashMap<Fid, u32, FixedState>,
+    heat: Heat,
     per_client_max: usize,
     all_max: usize,
 }
@@ -82,184 +112,210 @@ fn soft(max: usize) -> usize {
     max - max / 16
 }
 
+/// What a holder of `held` must drop before another client changes `changed`.
+fn clash(held: InodeBits, changed: InodeBits) -> InodeBits {
+    let clash = held.intersection(changed);
+    match changed.intersection(UNDER_WRITE).is_empty() {
+        true => clash,
+        false => clash.union(held.intersection(InodeBits::WRITE)),
+    }
+}
+
 impl IbitsTable {
     /// No locks; at most so many of one client, and in all.
     pub fn with_bounds(per_client_max: usize, all_max: usize) -> IbitsTable {
         IbitsTable {
-            resources: BTreeMap::new(),
+            resources: HashMap::default(),
+            locks: Locks::default(),
             modifiers: BTreeMap::new(),
-            by_turn: BTreeMap::new(),
-            by_client: BTreeMap::new(),
-            turn: 0,
+            writers: HashMap::default(),
+            heat: Heat::default(),
             per_client_max,
             all_max,
         }
     }
 
+    /// A session began: its client may be granted locks. Nothing happens if it may already.
+    pub fn connect(&mut self, client: ClientUuid) {
+        self.locks.connect(client);
+    }
+
     /// Locks there are.
     pub fn len(&self) -> usize {
-        self.by_turn.len()
+        self.locks.len()
     }
 
     /// No lock at all?
     pub fn is_empty(&self) -> bool {
-        self.by_turn.is_empty()
+        self.len() == 0
+    }
+
+    /// Operations that entered and have not left.
+    pub fn entered(&self) -> usize {
+        self.modifiers.len()
     }
 
     /// What a client may rely on, as far as this table knows.
     pub fn held(&self, fid: Fid, client: ClientUuid) -> InodeBits {
-        let holding = self.resources.get(&fid).and_then(|r| r.holders.get(&client));
-        holding.map_or(InodeBits::NONE, |h| h.bits.without(h.revoking))
+        self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.without(revoking))
+    }
+
+    /// Has the client been asked to drop anything of this inode, and not answered?
+    pub fn is_asked(&self, fid: Fid, client: ClientUuid) -> bool {
+        self.lock_of(fid, client).is_some_and(|(_, revoking)| !revoking.is_empty())
+    }
+
+    /// Bits, and those of them that are being revoked.
+    fn lock_of(&self, fid: Fid, client: ClientUuid) -> Option<(InodeBits, InodeBits)> {
+        let slot = self.resources.get(&fid)?.slot(self.locks.number(client)?)?;
+        let lock = self.locks.get(slot);
+        Some((lock.bits, lock.revoking))
+    }
+
+    /// Does anybody hold one of these bits, even if it was asked to drop it?
+    pub fn is_held(&self, fid: Fid, bits: InodeBits) -> bool {
+        let held = |(_, slot): &(u32, u32)| !self.locks.get(*slot).bits.intersection(bits).is_empty();
+        self.resources.get(&fid).is_some_and(|resource| resource.holders.iter().any(held))
+    }
+
+    /// Who holds WRITE, even if it was asked to drop it: it knows size and times.
+    pub fn writer(&self, fid: Fid) -> Option<ClientUuid> {
+        // Mostly nobody writes anything.
+        if self.writers.is_empty() {
+            return None;
+        }
+        self.writers.get(&fid).map(|number| self.locks.uuid(*number))
+    }
+
+    /// A name of the directory is changed by `author`. `now`: any clock that never goes back.
+    pub fn names_change(&mut self, dir: Fid, author: ClientUuid, now: Duration) {
+        self.heat.note(dir, author, now);
     }
 
     /// A reply shows `client` these bits of `fid`. Answers those it is granted: not the ones another client is
-    /// about to change, nor the ones it was itself asked to drop; none at all when the table is full.
-    pub fn grant(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
-        let resource = self.resources.get(&fid);
-        let held = resource.and_then(|r| r.holders.get(&client)).copied();
-        let others = resource.into_iter().flat_map(|r| &r.entered);
-        let closed = others.filter(|(m, _)| self.modifiers[*m].client != client);
-        let closed = closed.fold(InodeBits::NONE, |all, (_, bits)| all.union(*bits));
-        let revoking = held.map_or(InodeBits::NONE, |h| h.revoking);
-        let granted = bits.without(closed).without(revoking);
-        if granted.is_empty() || held.is_none() && !self.has_room(client, out) {
+    /// about to change or waits for, nor the ones it was itself asked to drop, nor what WRITE excludes, nor UPDATE of a
+    /// busy directory; none at all when the table is full. `now` as in [`IbitsTable::names_change`].
+    pub fn grant(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        bits: InodeBits,
+        now: Duration,
+        out: &mut Vec<Action>,
+    ) -> InodeBits {
+        let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
+        let full = self.locks.count(number) >= soft(self.per_client_max) || self.locks.len() >= soft(self.all_max);
+        let room = !full || self.make_room(number, out);
+        let busy = bits.contains(InodeBits::UPDATE) && self.heat.is_busy(fid, now);
+        self.lend(fid, number, if busy { bits.without(EXCLUSIVE) } else { bits }, room, false)
+    }
+
+    /// Records what can be granted. `room`: may there be a new lock? `turn`: it was waited for, nobody else's turn is
+    /// earlier.
+    fn lend(&mut self, fid: Fid, number: u32, bits: InodeBits, room: bool, turn: bool) -> InodeBits {
+        let mut occupied = match self.resources.entry(fid) {
+            Entry::Occupied(occupied) => occupied,
+            Entry::Vacant(vacant) => {
+                let granted = whole(bits, bits);
+                if !granted.is_empty() && room {
+                    let slot = self.locks.add(fid, number, granted);
+                    vacant.insert(Resource { holders: SmallVec::from_slice(&[(number, slot)]), entered: Vec::new() });
+                    note_writer(&mut self.writers, fid, number, granted);
+                    return granted;
+                }
+                return InodeBits::NONE;
+            }
+        };
+        let resource = occupied.get_mut();
+        let place = resource.holders.binary_search_by_key(&number, |(number, _)| *number);
+        let own = place.ok().map(|at| resource.holders[at].1);
+        let (held, revoking) = own.map_or_else(Default::default, |slot| {
+            let lock = self.locks.get(slot);
+            (lock.bits, lock.revoking)
+        });
+        let mut granted = bits.without(revoking);
+        for modifier in &resource.entered {
+            let entered = &self.modifiers[modifier];
+            if !(turn && entered.is_lock()) {
+                granted = granted.without(entered.closes(fid, number));
+            }
+        }
+        if granted.intersection(EXCLUSIVE) != InodeBits::NONE && resource.holders.len() > usize::from(own.is_some()) {
+            if self.writers.get(&fid).is_some_and(|writer| *writer != number) {
+                granted = granted.without(EXCLUSIVE);
+            } else if granted.contains(InodeBits::WRITE) {
+                let others = resource.holders.iter().filter(|(other, _)| *other != number);
+                let mut others = others.map(|(_, slot)| self.locks.get(*slot).bits.intersection(EXCLUSIVE));
+                if others.any(|bits| !bits.is_empty()) {
+                    granted = granted.without(InodeBits::WRITE);
+                }
+            }
+        }
+        granted = whole(granted, held.without(revoking).union(granted));
+        if granted.is_empty() || own.is_none() && !room {
             return InodeBits::NONE;
         }
-        self.turn += 1;
-        let turn = self.turn;
-        let holding = self.resources.entry(fid).or_default().holders.entry(client);
-        let holding = holding.or_insert(Holding { bits: InodeBits::NONE, revoking, turn });
-        let turn_before = std::mem::replace(&mut holding.turn, turn);
-        holding.bits = holding.bits.union(granted);
-        self.by_turn.remove(&turn_before);
-        self.by_turn.insert(turn, (client, fid));
-        let own = self.by_client.entry(client).or_default();
-        own.remove(&turn_before);
-        own.insert(turn, fid);
+        match (own, place) {
+            (Some(slot), _) => {
+                self.locks.touch(slot);
+                let lock = self.locks.get_mut(slot);
+                lock.bits = lock.bits.union(granted);
+            }
+            (None, Err(at)) => resource.holders.insert(at, (number, self.locks.add(fid, number, granted))),
+            (None, Ok(_)) => unreachable!("a place that was found has a slot"),
+        }
+        note_writer(&mut self.writers, fid, number, granted);
         granted
     }
 
-    /// An operation of `client` is going to change these bits. Clients that hold them are to be revoked; when none
-    /// does (at once, or after the last [`IbitsTable::released`] or [`IbitsTable::gone`]) it is [`Action::Ready`].
-    /// Every operation that entered must leave, also one that failed.
-    ///
-    /// # Panics
-    /// If it has entered already: our own bug.
-    pub fn enter(
-        &mut self,
-        modifier: Modifier,
-        client: ClientUuid,
-        changes: &[(Fid, InodeBits)],
-        out: &mut Vec<Action>,
-    ) {
-        let fids = changes.iter().map(|(fid, _)| *fid).collect();
-        let before = self.modifiers.insert(modifier, Entered { client, fids, ready: false });
-        assert!(before.is_none(), "{modifier:?} enters twice");
-        for (fid, bits) in changes {
-            let resource = self.resources.entry(*fid).or_default();
-            let entered = resource.entered.entry(modifier).or_default();
-            *entered = entered.union(*bits);
-            for (holder, holding) in resource.holders.iter_mut().filter(|(holder, _)| **holder != client) {
-                let more = holding.bits.intersection(*bits).without(holding.revoking);
-                if !more.is_empty() {
-                    holding.revoking = holding.revoking.union(more);
-                    out.push(Action::Revoke(*holder, *fid, more));
-                }
-            }
+    /// Is there room for one more lock of the client? Near a bound old locks are revoked meanwhile: the client's
+    /// own, or of all those of the client that has the most.
+    fn make_room(&mut self, number: u32, out: &mut Vec<Action>) -> bool {
+        let (own, all) = (self.locks.count(number), self.locks.len());
+        if own >= soft(self.per_client_max) {
+            self.reclaim(number, own - soft(self.per_client_max), self.per_client_max, out);
         }
-        self.tell_if_ready(modifier, out);
+        if all >= soft(self.all_max)
+            && let Some(largest) = self.locks.largest()
+        {
+            self.reclaim(largest, all - soft(self.all_max), self.all_max, out);
+        }
+        own < self.per_client_max && all < self.all_max
     }
 
-    /// The operation is over.
-    pub fn leave(&mut self, modifier: Modifier) {
-        let Some(entered) = self.modifiers.remove(&modifier) else { return };
-        for fid in entered.fids {
-            if let Some(resource) = self.resources.get_mut(&fid) {
-                resource.entered.remove(&modifier);
-            }
-            self.forget_if_unused(fid);
+    /// Revokes a batch of the client's oldest locks: one batch each time that the table has grown by one, so that the
+    /// work per grant stays small. `beyond`: locks beyond the soft bound.
+    fn reclaim(&mut self, number: u32, beyond: usize, max: usize, out: &mut Vec<Action>) {
+        let batch = (max / 16).clamp(1, RECLAIM);
+        let asked = |slot: &u32| self.locks.get(*slot).revoking == self.locks.get(*slot).bits;
+        if !beyond.is_multiple_of(batch) || self.locks.of(number).take(beyond + 1).all(|slot| asked(&slot)) {
+            return;
+        }
+        let oldest: SmallVec<[u32; RECLAIM]> = self.locks.of(number).filter(|slot| !asked(slot)).take(batch).collect();
+        let uuid = self.locks.uuid(number);
+        for slot in oldest {
+            let lock = self.locks.get_mut(slot);
+            let more = lock.bits.without(lock.revoking);
+            lock.revoking = lock.bits;
+            out.push(Action::Revoke(uuid, lock.fid, more));
         }
     }
+}
 
-    /// The client holds these bits no longer: it answered a revoke, or dropped them by itself.
-    pub fn released(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) {
-        let Some(resource) = self.resources.get_mut(&fid) else { return };
-        let Some(holding) = resource.holders.get_mut(&client) else { return };
-        holding.bits = holding.bits.without(bits);
-        holding.revoking = holding.revoking.without(bits);
-        if holding.bits.is_empty() {
-            let turn = holding.turn;
-            resource.holders.remove(&client);
-            self.by_turn.remove(&turn);
-            if let Some(own) = self.by_client.get_mut(&client) {
-                own.remove(&turn);
-                if own.is_empty() {
-                    self.by_client.remove(&client);
-                }
-            }
-        }
-        let waiting: Vec<Modifier> = resource.entered.keys().copied().collect();
-        waiting.into_iter().for_each(|m| self.tell_if_ready(m, out));
-        self.forget_if_unused(fid);
+impl Resource {
+    fn slot(&self, number: u32) -> Option<u32> {
+        let at = self.holders.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(self.holders[at].1)
     }
+}
 
-    /// The client is gone, and all its locks with it. Its operations that entered must still leave.
-    pub fn gone(&mut self, client: ClientUuid, out: &mut Vec<Action>) {
-        let fids = self.by_client.get(&client).into_iter().flat_map(|own| own.values()).copied();
-        for fid in fids.collect::<Vec<_>>() {
-            self.released(fid, client, InodeBits(u32::MAX), out);
-        }
-    }
+/// `bits` without WRITE, if DATA and UPDATE are not held with it.
+fn whole(bits: InodeBits, with: InodeBits) -> InodeBits {
+    if with.contains(UNDER_WRITE) { bits } else { bits.without(InodeBits::WRITE) }
+}
 
-    /// Is there room for one more lock of the client? Near a bound the oldest lock is revoked meanwhile.
-    fn has_room(&mut self, client: ClientUuid, out: &mut Vec<Action>) -> bool {
-        let own = self.by_client.get(&client);
-        let own_count = own.map_or(0, BTreeMap::len);
-        if own_count >= soft(self.per_client_max) {
-            let oldest = own.into_iter().flatten().map(|(_, fid)| (client, *fid));
-            self.revoke_first(oldest.take(own_count - soft(self.per_client_max) + 1).collect(), out);
-        }
-        if self.len() >= soft(self.all_max) {
-            let oldest = self.by_turn.values().copied();
-            self.revoke_first(oldest.take(self.len() - soft(self.all_max) + 1).collect(), out);
-        }
-        own_count < self.per_client_max && self.len() < self.all_max
-    }
-
-    /// Revokes the first of these locks that is not being revoked as a whole already.
-    fn revoke_first(&mut self, locks: Vec<(ClientUuid, Fid)>, out: &mut Vec<Action>) {
-        for (client, fid) in locks {
-            let holding = self.resources.get_mut(&fid).and_then(|r| r.holders.get_mut(&client));
-            let Some(holding) = holding else { continue };
-            let more = holding.bits.without(holding.revoking);
-            if !more.is_empty() {
-                holding.revoking = holding.bits;
-                out.push(Action::Revoke(client, fid, more));
-                return;
-            }
-        }
-    }
-
-    fn tell_if_ready(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
-        let Some(entered) = self.modifiers.get(&modifier) else { return };
-        if !entered.ready && !self.in_the_way(modifier, entered) {
-            out.push(Action::Ready(modifier));
-            self.modifiers.get_mut(&modifier).expect("just seen").ready = true;
-        }
-    }
-
-    /// Does another client hold a bit that the operation changes?
-    fn in_the_way(&self, modifier: Modifier, entered: &Entered) -> bool {
-        entered.fids.iter().filter_map(|fid| self.resources.get(fid)).any(|resource| {
-            let changes = resource.entered.get(&modifier).copied().unwrap_or_default();
-            let others = resource.holders.iter().filter(|(holder, _)| **holder != entered.client);
-            others.into_iter().any(|(_, holding)| !holding.bits.intersection(changes).is_empty())
-        })
-    }
-
-    fn forget_if_unused(&mut self, fid: Fid) {
-        if self.resources.get(&fid).is_some_and(|r| r.holders.is_empty() && r.entered.is_empty()) {
-            self.resources.remove(&fid);
-        }
+fn note_writer(writers: &mut HashMap<Fid, u32, FixedState>, fid: Fid, number: u32, granted: InodeBits) {
+    if granted.contains(InodeBits::WRITE) {
+        writers.insert(fid, number);
     }
 }

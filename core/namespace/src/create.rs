@@ -4,7 +4,7 @@ use crate::access::may_create;
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode, InodeFlags, Tail};
-use crate::view::{View, directory, target};
+use crate::view::{Change, View, directory, target};
 use libc::{S_ISGID, S_ISVTX, S_IXGRP};
 use types::attr::{Attr, FileType};
 use types::errno::Errno;
@@ -43,7 +43,7 @@ pub enum Made {
 }
 
 /// Makes `new` under `name`, or finds what is there. `tail` gives the rest of the record and its flags, from the
-/// directory's inode; it is asked after all checks.
+/// directory's inode; it is asked after all checks, and may still refuse.
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no live directory; EACCES; EMLINK: too many sub-directories; ENAMETOOLONG, ENOENT: a bad link
@@ -69,6 +69,7 @@ pub fn create(
         check_link_target(new.size)?;
     }
     let inherited = inherit(view, ctx, &dir, &new)?;
+    view.before(&[Change::name(parent, name)])?;
     let (tail, flags) = tail(&dir)?;
 
     let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags);

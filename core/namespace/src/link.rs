@@ -3,10 +3,11 @@
 use crate::access::may_create;
 use crate::context::Context;
 use crate::inode::{Dirent, Inode};
-use crate::view::{View, directory};
+use crate::view::{Change, View, directory};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::LINKS_MAX;
+use types::lock::InodeBits;
 
 /// Gives `fid` the name `name` in `parent`; returns the inode.
 ///
@@ -29,6 +30,7 @@ pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name
     if inode.attr.nlink >= LINKS_MAX {
         return Err(Errno::EMLINK);
     }
+    view.before(&[Change::name(parent, name), Change::of(fid, InodeBits::UPDATE)])?;
 
     inode.attr.nlink += 1;
     inode.changed(ctx);

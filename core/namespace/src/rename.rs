@@ -7,7 +7,8 @@ use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
 use crate::inode::{Dirent, Inode};
 use crate::unlink::{drop_directory, drop_link};
-use crate::view::{View, directory, is_empty, target};
+use crate::view::{Change, View, directory, is_empty, target};
+use smallvec::SmallVec;
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -77,11 +78,14 @@ pub fn rename(
     match replaced {
         Some(other) if flags.exchange => {
             check_room(&dirs, other.is_dir(), source.is_dir())?;
+            before(view, &from, &to, &source, Some(Change::named(other.fid(), false)))?;
             Ok(exchange(view, ctx, from, to, dirs, source, other))
         }
         other => {
             check_replaceable(view, &source, other.as_ref())?;
             check_room(&dirs, other.as_ref().is_some_and(Inode::is_dir), source.is_dir())?;
+            let lost = other.as_ref().map(|o| Change::named(o.fid(), o.is_dir() || o.attr.nlink <= 1));
+            before(view, &from, &to, &source, lost)?;
             Ok(replace(view, ctx, from, to, dirs, source, other))
         }
     }
@@ -206,6 +210,27 @@ fn check_room(dirs: &Directories, leaves: bool, comes: bool) -> Result<(), Errno
         Some(new) if comes && !leaves && new.attr.nlink == u32::MAX => Err(Errno::EMLINK),
         _ => Ok(()),
     }
+}
+
+/// Says what changes: the names, the inode that moves, and the one that was there.
+fn before(
+    view: &mut impl View,
+    from: &Place<'_>,
+    to: &Place<'_>,
+    source: &Inode,
+    other: Option<Change<'_>>,
+) -> Result<(), Errno> {
+    let mut changes: SmallVec<[Change<'_>; 4]> = SmallVec::new();
+    let mut old = Change::name(from.parent, from.name);
+    if from.parent == to.parent {
+        old.names[1] = Some(to.name);
+    } else {
+        changes.push(Change::name(to.parent, to.name));
+    }
+    changes.push(old);
+    changes.push(Change::named(source.fid(), false));
+    changes.extend(other);
+    view.before(&changes)
 }
 
 fn replace(

@@ -7,12 +7,13 @@ use crate::access::{WRITE, permission};
 use crate::acl::{ACL_ACCESS, Acl};
 use crate::context::Context;
 use crate::inode::{Inode, InodeFlags};
-use crate::view::View;
+use crate::view::{Change, View};
 use libc::{S_ISGID, S_ISUID, S_IXGRP};
 use types::attr::{FileType, S_IFMT, SetAttr, SetTime};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
+use types::lock::InodeBits;
 
 /// Changes attributes; returns the inode as it is now. A request to change nothing is `chown(-1, -1)`: it touches the
 /// change time and takes the set-id bits.
@@ -35,6 +36,14 @@ pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr)
         Some(_) => chmod_acl(view, &inode, mode)?,
         None => None,
     };
+    let mut bits = InodeBits::UPDATE;
+    if set.size.is_some() {
+        bits = bits.union(InodeBits::DATA);
+    }
+    if acl.is_some() {
+        bits = bits.union(InodeBits::XATTR);
+    }
+    view.before(&[Change::of(fid, bits)])?;
 
     if let Some(acl) = acl {
         view.put_xattr(fid, ACL_ACCESS, &acl);

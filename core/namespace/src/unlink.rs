@@ -3,7 +3,7 @@
 use crate::access::may_delete;
 use crate::context::Context;
 use crate::inode::Inode;
-use crate::view::{View, directory, target};
+use crate::view::{Change, View, directory, target};
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -18,6 +18,7 @@ pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8])
     if inode.is_dir() {
         return Err(Errno::EISDIR);
     }
+    view.before(&[Change::name(parent, name), Change::named(inode.fid(), inode.attr.nlink <= 1)])?;
 
     view.delete_dirent(parent, name);
     dir.modified(ctx);

@@ -7,11 +7,41 @@ use crate::inode::{Dirent, Inode};
 use std::ops::ControlFlow;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 
 /// Receives entries in byte order of their names; `Break` ends the scan.
 pub type EachEntry<'a> = dyn FnMut(&[u8], Dirent) -> ControlFlow<()> + 'a;
 /// Receives xattr names in byte order; `Break` ends the scan.
 pub type EachName<'a> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'a;
+
+/// What an operation is about to change of one inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change<'a> {
+    /// The inode.
+    pub fid: Fid,
+    /// Which locks of others cover that.
+    pub bits: InodeBits,
+    /// Of a directory: these names, and so its attributes.
+    pub names: [Option<&'a [u8]>; 2],
+}
+
+impl<'a> Change<'a> {
+    /// Of an inode as a whole.
+    pub const fn of(fid: Fid, bits: InodeBits) -> Change<'a> {
+        Change { fid, bits, names: [None, None] }
+    }
+
+    /// One name of a directory.
+    pub const fn name(dir: Fid, name: &'a [u8]) -> Change<'a> {
+        Change { fid: dir, bits: InodeBits::UPDATE, names: [Some(name), None] }
+    }
+
+    /// An inode loses, gets or moves a name; `last`: it loses its last one.
+    pub const fn named(fid: Fid, last: bool) -> Change<'a> {
+        let bits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
+        Change::of(fid, if last { bits.union(InodeBits::OPEN) } else { bits })
+    }
+}
 
 /// Records of one name space.
 pub trait View {
@@ -25,6 +55,13 @@ pub trait View {
     fn xattr(&self, fid: Fid, name: &[u8]) -> Result<Option<Vec<u8>>, Errno>;
     /// Names of all extended attributes.
     fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno>;
+
+    /// Everything is checked, and this is going to change, nothing else. The view may refuse for now: then nothing is
+    /// changed, and the operation is to be run again.
+    fn before(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
+        let _ = changes;
+        Ok(())
+    }
 
     /// Makes or replaces an inode.
     fn put_inode(&mut self, inode: &Inode);

@@ -5,11 +5,15 @@
 use crate::context::Context;
 use crate::inode::{Inode, InodeFlags};
 use crate::setattr::without_setid;
-use crate::view::View;
+use crate::view::{Change, View};
 use types::attr::{FileType, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
+use types::lock::InodeBits;
+
+/// Attributes follow; what others read of the data before is old.
+const WRITTEN: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA);
 
 /// Data was written up to `end` (exclusive; 0: the size stays), and the objects grew by `blocks_delta` blocks of 512
 /// bytes. `at`: whose clock says when. `kill_suidgid`: by somebody who may not keep set-id bits.
@@ -29,6 +33,7 @@ pub fn wrote(
     if end > FILE_BYTES_MAX {
         return Err(Errno::EFBIG);
     }
+    view.before(&[Change::of(fid, WRITTEN)])?;
 
     inode.attr.size = inode.attr.size.max(end);
     inode.attr.blocks = inode.attr.blocks.saturating_add_signed(blocks_delta);
@@ -53,6 +58,7 @@ pub fn append(
     let mut inode = regular(view, fid)?;
     let offset = inode.attr.size;
     let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::EFBIG)?;
+    view.before(&[Change::of(fid, WRITTEN)])?;
 
     inode.attr.size = end;
     finish(view, ctx, &mut inode, WrittenAt::Now, kill_suidgid);
@@ -89,6 +95,7 @@ pub fn settle(view: &mut impl View, ctx: &Context<'_>, fid: Fid, settled: Settle
         }
     }
     if inode != before {
+        view.before(&[Change::of(fid, InodeBits::UPDATE)])?;
         inode.attr.version = ctx.version;
         view.put_inode(&inode);
     }

@@ -7,13 +7,14 @@ use crate::access::{READ, WRITE, permission};
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
 use crate::inode::{Inode, InodeFlags};
-use crate::view::View;
+use crate::view::{Change, View};
 use libc::{S_ISGID, S_ISVTX};
 use std::ops::ControlFlow;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{XATTR_LIST_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use types::lock::InodeBits;
 
 /// setxattr(2) flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -165,6 +166,7 @@ fn set_plain(
         return Err(Errno::ENODATA);
     }
     names.room_for(name)?;
+    view.before(&[changes(&inode)])?;
 
     view.put_xattr(inode.fid(), name, value);
     inode.flags = inode.flags.with(InodeFlags::HAS_XATTR, true);
@@ -188,6 +190,7 @@ fn set_access_acl(
     if stored {
         names.room_for(ACL_ACCESS)?;
     }
+    view.before(&[changes(&inode)])?;
 
     let mut mode = inode.attr.mode & !0o777 | acl.mode();
     if kill_sgid || !ctx.in_group_or_root(inode.attr.gid) {
@@ -212,6 +215,7 @@ fn set_default_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, va
     }
     let Some(acl) = acl else { return drop_acl(view, ctx, inode, ACL_DEFAULT) };
     Names::read(view, inode.fid(), ACL_DEFAULT)?.room_for(ACL_DEFAULT)?;
+    view.before(&[changes(&inode)])?;
 
     view.put_xattr(inode.fid(), ACL_DEFAULT, &acl.encode());
     inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_ACL, true).with(InodeFlags::HAS_XATTR, true);
@@ -240,7 +244,7 @@ pub fn remove(view: &mut impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) ->
     if !names.present {
         return Err(Errno::ENODATA);
     }
-    Ok(delete(view, ctx, inode, name, &names))
+    delete(view, ctx, inode, name, &names)
 }
 
 fn drop_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, name: &[u8]) -> Result<Inode, Errno> {
@@ -250,15 +254,26 @@ fn drop_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, name: &[u
     }
     let bit = if name == ACL_ACCESS { InodeFlags::HAS_ACL } else { InodeFlags::HAS_DEFAULT_ACL };
     inode.flags = inode.flags.with(bit, false);
-    Ok(delete(view, ctx, inode, name, &names))
+    delete(view, ctx, inode, name, &names)
 }
 
-fn delete(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, name: &[u8], names: &Names) -> Inode {
+fn changes(inode: &Inode) -> Change<'static> {
+    Change::of(inode.fid(), InodeBits::XATTR.union(InodeBits::UPDATE))
+}
+
+fn delete(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    mut inode: Inode,
+    name: &[u8],
+    names: &Names,
+) -> Result<Inode, Errno> {
+    view.before(&[changes(&inode)])?;
     view.delete_xattr(inode.fid(), name);
     inode.flags = inode.flags.with(InodeFlags::HAS_XATTR, names.others > 0);
     inode.changed(ctx);
     view.put_inode(&inode);
-    inode
+    Ok(inode)
 }
 
 /// What names an inode has, apart from one in question.

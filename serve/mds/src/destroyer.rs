@@ -4,6 +4,7 @@
 //! Each OST gets batches; a log record goes when all its OSTs have answered. Restart-safe: removing an object again is no
 //! error. An OST that is away is asked again with growing pauses; the others are not held up.
 
+use crate::deal::Deal;
 use crate::mds::Mds;
 use crate::tasks::{Backoff, Stop};
 use disk::destroy_log;
@@ -11,7 +12,6 @@ use disk::key::{Tag, all};
 use futures_util::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use types::credentials::Credentials;
 use types::object::ObjectId;
 use types::session::Transno;
 use types::target::TargetIndex;
@@ -146,8 +146,7 @@ impl Mds {
         if finished.is_empty() {
             return false;
         }
-        let credentials = Credentials::root();
-        let (result, _) = self.transact(&credentials, |records, _| {
+        let result = self.transact(&mut Deal::own(), |records, _| {
             finished.iter().for_each(|l| records.tx.delete(&l.key));
             Ok(())
         });

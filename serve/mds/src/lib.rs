@@ -8,9 +8,11 @@
 //! Tasks (started by `Mds::start`, ended by `Mds::stop`): [`destroyer`] removes objects of removed files, [`settler`]
 //! asks OSTs how large files of vanished writers are, [`spaces`] keeps an eye on the OSTs.
 
+mod deal;
 pub mod destroyer;
 pub mod fids;
 pub mod flocks;
+pub mod locks;
 pub mod mds;
 pub mod object_targets;
 pub mod opens;

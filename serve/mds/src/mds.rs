@@ -2,8 +2,10 @@
 //!
 //! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None is held across a wait.
 
+use crate::deal::Deal;
 use crate::fids::Fids;
 use crate::flocks::Flocks;
+use crate::locks::{Locks, When};
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
 use crate::records::Records;
@@ -18,7 +20,7 @@ use layout::placement::Rotor;
 use namespace::context::Context;
 use parking_lot::Mutex;
 use rpc::service::Export;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use store::error::StoreError;
 use store::store::Store;
 use target::Target;
@@ -26,6 +28,7 @@ use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 
@@ -51,6 +54,8 @@ pub struct Parts {
 pub struct State {
     /// Open handles.
     pub opens: Opens,
+    /// Inode-bit locks.
+    pub locks: Locks,
     /// New FIDs.
     pub fids: Fids,
     /// Files whose objects are being cut: nobody may begin to write them.
@@ -61,12 +66,19 @@ pub struct State {
 
 impl State {
     pub(crate) fn new(fids: Fids) -> State {
-        State { opens: Opens::default(), fids, cutting: HashSet::default(), scratch: Vec::new() }
+        State {
+            opens: Opens::default(),
+            locks: Locks::default(),
+            fids,
+            cutting: HashSet::default(),
+            scratch: Vec::new(),
+        }
     }
 }
 
 /// One metadata target in service.
 pub struct Mds {
+    pub(crate) me: Weak<Mds>,
     pub(crate) name: TargetName,
     pub(crate) cluster: ClusterId,
     pub(crate) boot: u64,
@@ -93,12 +105,12 @@ pub struct Mds {
 
 /// On whose behalf an operation runs, and what came of its changes.
 pub(crate) struct Call<'a> {
-    pub(crate) export: &'a Export,
+    pub(crate) export: &'a Arc<Export>,
     pub(crate) credentials: &'a Credentials,
     /// Of the newest change of this request; 0 = none yet.
     pub(crate) transno: Transno,
-    /// The operation changed nothing, as this file is being cut: it must be tried again afterwards.
-    pub(crate) cutting: Option<Fid>,
+    /// What concerns locks.
+    pub(crate) deal: Deal,
 }
 
 impl Call<'_> {
@@ -149,7 +161,8 @@ impl Mds {
         let recovered = crate::recovery::recover(&store, &env, name, boot)?;
         store.commit().await?;
         let unsettled = Unsettled::after_start(recovered.marked, env.clock.now(), settings.clients_return);
-        let mds = Arc::new(Mds {
+        let mds = Arc::new_cyclic(|me| Mds {
+            me: me.clone(),
             name,
             cluster,
             boot,
@@ -209,72 +222,88 @@ impl Mds {
         }
     }
 
-    /// Reads within one transaction.
-    pub(crate) fn read<R>(&self, f: impl FnOnce(&Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
+    /// Reads within one transaction, for nobody in particular.
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
+        self.look(&mut Deal::own(), f)
+    }
+
+    /// Reads within one transaction what a client is shown; locks are granted in the same.
+    pub(crate) fn show<R>(
+        &self,
+        call: &mut Call<'_>,
+        f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        if !call.deal.mask.is_empty() {
+            call.deal.now = self.env.clock.now();
+        }
+        let export = call.export;
+        self.look(&mut call.deal, |records| {
+            if export.is_gone() {
+                records.deal.mask = InodeBits::NONE;
+            }
+            f(records)
+        })
+    }
+
+    fn look<R>(&self, deal: &mut Deal, f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
         let tx = self.store.begin();
         let mut state = self.state.lock();
-        let records = Records::new(tx, &mut state, self.boot);
-        let result = f(&records);
+        let mut records = Records::new(tx, &mut state, self.boot, deal);
+        let result = f(&mut records);
         records.finish();
+        self.carry_out(state, When::Later);
         result
     }
 
     /// Changes within one transaction. `f` must check before it changes: what it changed stays, also after an `Err`.
+    ///
+    /// # Errors
+    /// What `f` answers; ENOTCONN: the session ended, its client may have begun another one that must not find changes
+    /// by the old one.
     pub(crate) fn change<R>(
         &self,
         call: &mut Call<'_>,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let (result, transno, cutting) = self.apply(call.credentials, f);
-        call.cutting = cutting;
+        let (result, transno) = self.apply(call.credentials, &mut call.deal, |records, ctx| {
+            alive(call.export)?;
+            f(records, ctx)
+        });
         call.transno = call.transno.max(transno);
         result
     }
 
-    /// As [`Mds::change`], for tasks of the MDT itself.
+    /// As [`Mds::change`], for tasks of the MDT itself. The deal says what was in the way.
     pub(crate) fn transact<R>(
         &self,
-        credentials: &Credentials,
+        deal: &mut Deal,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
-    ) -> (Result<R, Errno>, Transno) {
-        let (result, transno, _) = self.apply(credentials, f);
-        (result, transno)
+    ) -> Result<R, Errno> {
+        self.apply(&Credentials::root(), deal, f).0
     }
 
-    /// What `f` answered, the transno (0 if it changed nothing), and the file whose cut was in its way.
+    /// What `f` answered, and the transno (0 if it changed nothing).
     fn apply<R>(
         &self,
         credentials: &Credentials,
+        deal: &mut Deal,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
-    ) -> (Result<R, Errno>, Transno, Option<Fid>) {
+    ) -> (Result<R, Errno>, Transno) {
         let tx = self.store.begin();
         let mut state = self.state.lock();
+        if !deal.mask.is_empty() || !state.locks.table.is_empty() {
+            deal.now = self.env.clock.now();
+        }
         // Within the lock, so that times never run against the order of changes.
         let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
-        let mut records = Records::new(tx, &mut state, self.boot);
+        let mut records = Records::new(tx, &mut state, self.boot, deal);
         let result = f(&mut records, &ctx);
-        let cutting = records.cutting;
         let (transno, logged) = records.finish();
-        drop(state);
+        self.carry_out(state, When::Later);
         if logged {
             self.destroy.wake();
         }
-        (result, transno, cutting)
-    }
-
-    /// Runs an operation that writes a file, again whenever it met a cut of that file.
-    pub(crate) async fn between_cuts<R>(
-        &self,
-        call: &mut Call<'_>,
-        mut op: impl FnMut(&mut Call<'_>) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
-        loop {
-            let result = op(call);
-            match call.cutting.take() {
-                Some(fid) => self.cut_ended(fid).await,
-                None => return result,
-            }
-        }
+        (result, transno)
     }
 }
 

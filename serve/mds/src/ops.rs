@@ -23,36 +23,41 @@ impl Mds {
     pub(crate) async fn run(&self, call: &mut Call<'_>, op: MdsOp) -> Result<MdsReply, Errno> {
         self.admit(&op).await?;
         match op {
-            MdsOp::Lookup { parent, name } => self.lookup(parent, &name),
-            MdsOp::GetParent { fid } => self.get_parent(fid),
-            MdsOp::Getattr { fid } => self.getattr(fid),
-            MdsOp::GetattrMany { fids } => self.getattr_many(&fids),
-            MdsOp::Setattr { fid, set } => self.between_cuts(call, |call| self.setattr(call, fid, &set)).await,
+            MdsOp::Lookup { parent, name } => self.lookup(call, parent, &name),
+            MdsOp::GetParent { fid } => self.get_parent(call, fid),
+            MdsOp::Getattr { fid } => self.getattr(call, fid),
+            MdsOp::GetattrMany { fids } => self.getattr_many(call, &fids),
+            MdsOp::Setattr { fid, set } => self.in_turn(call, |call| self.setattr(call, fid, &set)).await,
             MdsOp::Create { parent, name, kind, mode, umask, exclusive } => {
                 let create = |call: &mut Call<'_>| self.create(call, parent, &name, &kind, mode, umask, exclusive);
-                self.between_cuts(call, create).await
+                self.in_turn(call, create).await
             }
-            MdsOp::Open { fid, flags } => self.between_cuts(call, |call| self.open(call, fid, flags)).await,
+            MdsOp::Open { fid, flags } => self.in_turn(call, |call| self.open(call, fid, flags)).await,
             MdsOp::Close { fid, handle } => self.close(call, fid, handle),
-            MdsOp::Unlink { parent, name } => self.unlink(call, parent, &name),
-            MdsOp::Rmdir { parent, name } => self.rmdir(call, parent, &name),
+            MdsOp::Unlink { parent, name } => self.in_turn(call, |call| self.unlink(call, parent, &name)).await,
+            MdsOp::Rmdir { parent, name } => self.in_turn(call, |call| self.rmdir(call, parent, &name)).await,
             MdsOp::Rename { parent, name, new_parent, new_name, flags } => {
-                self.rename(call, parent, &name, new_parent, &new_name, flags)
+                let rename = |call: &mut Call<'_>| self.rename(call, parent, &name, new_parent, &new_name, flags);
+                self.in_turn(call, rename).await
             }
-            MdsOp::Link { fid, new_parent, new_name } => self.link(call, fid, new_parent, &new_name),
+            MdsOp::Link { fid, new_parent, new_name } => {
+                self.in_turn(call, |call| self.link(call, fid, new_parent, &new_name)).await
+            }
             MdsOp::Readdir { fid, after, limit, bytes_max, with_attr } => {
-                self.readdir(fid, after.as_ref(), limit, bytes_max, with_attr)
+                self.readdir(call, fid, after.as_ref(), limit, bytes_max, with_attr)
             }
-            MdsOp::Readlink { fid } => self.readlink(fid),
+            MdsOp::Readlink { fid } => self.readlink(call, fid),
             MdsOp::Getxattr { fid, name } => self.getxattr(call, fid, &name),
             MdsOp::Listxattr { fid } => self.listxattr(call, fid),
             MdsOp::Setxattr { fid, name, value, flags } => self.setxattr(call, fid, &name, &value, flags).await,
-            MdsOp::Removexattr { fid, name } => self.removexattr(call, fid, &name),
+            MdsOp::Removexattr { fid, name } => self.removexattr(call, fid, &name).await,
             MdsOp::GetLayout { fid, write, start, end } => self.get_layout(call, fid, write, start, end).await,
             MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid } => {
-                self.wrote(call, fid, end, blocks_delta, at, kill_suidgid)
+                self.in_turn(call, |call| self.wrote(call, fid, end, blocks_delta, at, kill_suidgid)).await
             }
-            MdsOp::Append { fid, len, kill_suidgid } => self.append(call, fid, len, kill_suidgid),
+            MdsOp::Append { fid, len, kill_suidgid } => {
+                self.in_turn(call, |call| self.append(call, fid, len, kill_suidgid)).await
+            }
             MdsOp::Statfs => self.statfs(),
             MdsOp::Sync => self.sync().await,
             MdsOp::FlockTest { fid, lock } => self.flock_test(call.client(), fid, &lock),

@@ -3,20 +3,28 @@
 //! Damage is told to people here and is EIO above. What loses its last name is destroyed here, in the same transaction:
 //! its records go, and a destroy log names its objects; or it becomes an orphan while somebody has it open.
 
+use crate::deal::{Deal, Obstacle};
+use crate::locks::Locks;
 use crate::mds::State;
 use crate::tail::{self, damaged};
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;
 use disk::{destroy_log, dirent, inode, key, mark, xattr};
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
-use namespace::view::{EachEntry, EachName, View};
+use namespace::view::{Change, EachEntry, EachName, View};
 use std::ops::ControlFlow;
 use store::tx::Tx;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::session::Transno;
 use wire::mds::Entry;
+
+/// What a client sees of an inode.
+pub(crate) fn entry_of(inode: &Inode) -> Entry {
+    Entry { attr: inode.attr, has_xattr: inode.flags.has(InodeFlags::HAS_XATTR) }
+}
 
 /// Records of one MDT inside one transaction.
 pub struct Records<'a> {
@@ -28,14 +36,14 @@ pub struct Records<'a> {
     pub boot: u64,
     /// A destroy log was written: wake the destroyer.
     pub logged: bool,
-    /// A file that must not be written now, as its objects are being cut.
-    pub cutting: Option<Fid>,
+    /// The locks' side of the operation.
+    pub(crate) deal: &'a mut Deal,
 }
 
 impl<'a> Records<'a> {
     /// A view of the records within a transaction.
-    pub fn new(tx: Tx<'a>, state: &'a mut State, boot: u64) -> Records<'a> {
-        Records { tx, state, boot, logged: false, cutting: None }
+    pub(crate) fn new(tx: Tx<'a>, state: &'a mut State, boot: u64, deal: &'a mut Deal) -> Records<'a> {
+        Records { tx, state, boot, logged: false, deal }
     }
 
     /// Ends the transaction: its transno (0 if it changed nothing), and whether a destroy log was written.
@@ -55,6 +63,36 @@ impl<'a> Records<'a> {
         self.tx.get(&key::inode(fid), decode)?.transpose()
     }
 
+    /// Grants the client what it can keep of these bits, as far as nothing is in the way.
+    pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) {
+        let bits = bits.intersection(self.deal.mask);
+        if !bits.is_empty() && self.deal.has_room() {
+            let Locks { table, actions, .. } = &mut self.state.locks;
+            let granted = table.grant(fid, self.deal.client, bits, self.deal.now, actions);
+            self.deal.granted(fid, granted);
+        }
+    }
+
+    /// Shows the client an inode, with these locks. Size and times may be known better elsewhere: the deal says so.
+    ///
+    /// # Errors
+    /// EIO: the record is damaged.
+    pub(crate) fn show(&mut self, fid: Fid, bits: InodeBits) -> Result<Option<Entry>, Errno> {
+        let entry = self.entry(fid)?;
+        if entry.is_some() {
+            self.shown(fid, bits);
+        }
+        Ok(entry)
+    }
+
+    /// The client is shown an inode that was read already.
+    pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
+        if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.deal.client) {
+            self.deal.written_elsewhere = true;
+        }
+        self.grant(fid, bits);
+    }
+
     /// An inode that must exist.
     ///
     /// # Errors
@@ -69,7 +107,7 @@ impl<'a> Records<'a> {
     /// EBUSY while its objects are being cut; the operation is run again when that is over.
     pub fn may_write(&mut self, fid: Fid) -> Result<(), Errno> {
         if self.state.cutting.contains(&fid) {
-            self.cutting = Some(fid);
+            self.deal.obstacle = Some(Obstacle::Cut(fid));
             return Err(Errno::EBUSY);
         }
         Ok(())
@@ -102,6 +140,9 @@ impl<'a> Records<'a> {
     /// Removes an inode without names, its extended attributes and marks, and logs its objects.
     pub fn destroy(&mut self, inode: &Inode) {
         let fid = inode.fid();
+        self.deal.untouch(fid);
+        let Locks { table, actions, .. } = &mut self.state.locks;
+        table.destroyed(fid, actions);
         self.tx.delete(&key::inode(fid));
         if inode.flags.has(InodeFlags::HAS_XATTR) {
             self.delete_xattrs(fid);
@@ -198,7 +239,26 @@ impl View for Records<'_> {
         Ok(())
     }
 
+    fn before(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
+        let table = &mut self.state.locks.table;
+        if table.is_empty() {
+            return Ok(());
+        }
+        let Deal { client, modifier, now, .. } = *self.deal;
+        if !table.is_free(client, modifier, changes.iter().map(|change| (change.fid, change.bits))) {
+            return Err(self.deal.held_up(changes));
+        }
+        for change in changes.iter().filter(|change| change.names[0].is_some()) {
+            table.names_change(change.fid, client, now);
+        }
+        Ok(())
+    }
+
     fn put_inode(&mut self, inode: &Inode) {
+        if !self.deal.mask.is_empty() {
+            self.deal.touch(entry_of(inode));
+            self.grant(inode.fid(), InodeBits::UPDATE);
+        }
         let record = InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.0, tail: &inode.tail };
         let bytes = &mut self.state.scratch;
         inode::encode(&record, bytes);

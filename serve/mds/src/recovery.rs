@@ -5,6 +5,7 @@
 //! - Writer marks: those files and their objects may disagree; the settler sees to it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
+use crate::deal::Deal;
 use crate::fids::{Fids, RANGE};
 use crate::mds::{StartError, State};
 use crate::records::Records;
@@ -41,7 +42,8 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
     let credentials = Credentials::root();
     let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
     let mut state = State::new(Fids::new(next));
-    let mut records = Records::new(tx, &mut state, boot);
+    let mut deal = Deal::own();
+    let mut records = Records::new(tx, &mut state, boot, &mut deal);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
     for fid in &orphans {
         match records.inode(*fid) {

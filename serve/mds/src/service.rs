@@ -1,5 +1,7 @@
 //! Requests: a vector of operations, one after the other, one reply.
 
+use crate::deal::Deal;
+use crate::locks::When;
 use crate::mds::{Call, Mds};
 use crate::replies::Begin;
 use env::BoxFuture;
@@ -26,7 +28,8 @@ impl Service for Mds {
         self.cluster
     }
 
-    fn connect(&self, _export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+    fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        self.state.lock().locks.connect(export);
         Ok(ConnectReply {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.cluster,
@@ -53,7 +56,7 @@ impl Service for Mds {
 
 impl Mds {
     /// Serves a changing request that may come again over another connection.
-    pub async fn serve_once(&self, export: &Export, request: Request) -> Reply {
+    pub async fn serve_once(&self, export: &Arc<Export>, request: Request) -> Reply {
         let (client, xid) = (export.client(), request.xid);
         loop {
             let begin = self.replies.lock().begin(client, xid, request.xid_known);
@@ -84,9 +87,10 @@ impl Mds {
     }
 
     /// Serves one request of a client.
-    pub async fn serve(&self, export: &Export, request: Request) -> Reply {
-        let Request { xid, credentials, ops, .. } = request;
-        let mut call = Call { export, credentials: &credentials, transno: Transno(0), cutting: None };
+    pub async fn serve(&self, export: &Arc<Export>, request: Request) -> Reply {
+        let Request { xid, credentials, ops, locks, .. } = request;
+        let deal = Deal::new(export.client(), locks);
+        let mut call = Call { export, credentials: &credentials, transno: Transno(0), deal };
         let mut results = Vec::with_capacity(ops.len());
         let mut found = Found::new();
         let mut failed = false;
@@ -100,15 +104,25 @@ impl Mds {
                 Op::Ping => Ok(OpReply::Done),
                 Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect => Err(Errno::EOPNOTSUPP),
             };
-            found.push(result.as_ref().map_or(Fid::NONE, result_fid));
+            let fid = result.as_ref().map_or(Fid::NONE, result_fid);
+            if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
+                call.deal.untouch(fid);
+            }
+            found.push(fid);
             failed |= result.is_err();
             results.push(result);
         }
-        Reply::new(xid, call.transno, self.store.last_committed(), results)
+        let Call { transno, deal: Deal { grants, touched, .. }, .. } = call;
+        Reply { xid, transno, last_committed: self.store.last_committed(), results, grants, touched }
     }
 
     /// A client is gone: what it held is released.
-    fn forget(&self, client: ClientUuid, why: Gone) {
+    pub(crate) fn forget(&self, client: ClientUuid, why: Gone) {
+        {
+            let mut state = self.state.lock();
+            state.locks.gone(client);
+            self.carry_out(state, When::Later);
+        }
         self.flocks.lock().release_client(client);
         self.replies.lock().release_client(client);
         if why == Gone::Stopped {

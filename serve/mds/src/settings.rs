@@ -22,6 +22,8 @@ pub struct MdsSettings {
     pub retry_max: Duration,
     /// After a file was cut, the MDT makes sure of its objects so much later: when OSTs have synced them on their own.
     pub cut_after: Duration,
+    /// A client that does not answer a callback for so long is evicted.
+    pub callback_max: Duration,
     /// Time in which living clients come back after the MDT started: until then nothing of theirs is cut.
     pub clients_return: Duration,
 }
@@ -37,6 +39,7 @@ impl Default for MdsSettings {
             retry_min: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
             cut_after: Duration::from_secs(10),
+            callback_max: LEASE,
             clients_return: LEASE,
         }
     }
@@ -52,6 +55,7 @@ impl MdsSettings {
             retry_max: Duration::from_millis(20),
             cut_after: Duration::from_millis(10),
             clients_return: Duration::from_millis(50),
+            callback_max: Duration::from_millis(500),
             ..MdsSettings::default()
         }
     }

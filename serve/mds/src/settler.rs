@@ -9,6 +9,7 @@
 //! Nobody may begin to write a file while its objects are being cut ([`State::cutting`](crate::mds::State)), and none
 //! is cut while somebody has it open for writing: then its last close comes back to it.
 
+use crate::deal::Deal;
 use crate::mds::Mds;
 use crate::records::Records;
 use crate::tail;
@@ -28,7 +29,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::FileType;
-use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::object::{FileOffset, ObjectId};
@@ -169,35 +169,35 @@ impl Mds {
             (Some((_, layout)), None) => Some(self.ask_sizes(fid, &layout).await?),
         };
         self.store.admit_release().await?;
-        let credentials = Credentials::root();
-        let (result, _) = self.transact(&credentials, |records, ctx| {
-            if records.state.opens.unsettle(fid) {
+        let settle = |deal: &mut Deal| {
+            self.transact(deal, |records, ctx| {
+                if records.state.opens.unsettle(fid) {
+                    self.unsettled.lock().0.remove(&fid);
+                    return Ok(());
+                }
+                if !self.unsettled.lock().is_current(fid, times) {
+                    return Err(Errno::EAGAIN);
+                }
+                let now = records.inode(fid)?;
+                if let (Some(before), Some(now)) = (&inode, &now)
+                    && before != now
+                {
+                    return Err(Errno::EAGAIN);
+                }
+                if let (Some(settled), Some(_)) = (settled, now) {
+                    written::settle(records, ctx, fid, settled)?;
+                }
+                records.unmark_writer(fid);
                 self.unsettled.lock().0.remove(&fid);
-                return Ok(());
-            }
-            if !self.unsettled.lock().is_current(fid, times) {
-                return Err(Errno::EAGAIN);
-            }
-            let now = records.inode(fid)?;
-            if let (Some(before), Some(now)) = (&inode, &now)
-                && before != now
-            {
-                return Err(Errno::EAGAIN);
-            }
-            if let (Some(settled), Some(_)) = (settled, now) {
-                written::settle(records, ctx, fid, settled)?;
-            }
-            records.unmark_writer(fid);
-            self.unsettled.lock().0.remove(&fid);
-            Ok(())
-        });
-        result
+                Ok(())
+            })
+        };
+        self.in_own_turn(settle).await
     }
 
     /// Looks, and if the objects must be cut, begins. `None`: somebody writes the file; the last close comes back to it.
     fn look_at(&self, fid: Fid) -> Result<Option<Look<'_>>, Errno> {
-        let credentials = Credentials::root();
-        let (look, _) = self.transact(&credentials, |records, _| {
+        let look = self.transact(&mut Deal::own(), |records, _| {
             if records.state.opens.unsettle(fid) {
                 self.unsettled.lock().0.remove(&fid);
                 return Ok(None);

@@ -9,7 +9,7 @@ use crate::stats::CallStats;
 use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::CLIENTS_MAX;
 use types::nid::Nid;
@@ -19,6 +19,7 @@ use wire::message::{ConnectReply, ConnectRequest};
 
 /// One target of this process.
 pub(crate) struct Served {
+    me: Weak<Served>,
     pub(crate) service: Arc<dyn Service>,
     pub(crate) stats: CallStats,
     exports: Mutex<HashMap<ClientUuid, Arc<Export>, foldhash::fast::RandomState>>,
@@ -39,9 +40,9 @@ pub(crate) enum ConnectError {
 }
 
 impl Served {
-    fn new(service: Arc<dyn Service>, metrics: &Arc<Registry>) -> Served {
+    fn new(service: Arc<dyn Service>, metrics: &Arc<Registry>) -> Arc<Served> {
         let stats = CallStats::of_target(metrics.clone(), service.target());
-        Served { service, stats, exports: Mutex::default() }
+        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, exports: Mutex::default() })
     }
 
     pub(crate) fn export(&self, client: ClientUuid) -> Option<Arc<Export>> {
@@ -54,12 +55,14 @@ impl Served {
         let (export, new) = {
             let mut exports = self.exports.lock();
             match exports.get(&hello.client) {
+                // Its end is under way: the next session begins when nothing is left of this one.
+                Some(export) if export.is_gone() => return Err(ConnectError::Errno(Errno::EBUSY)),
                 Some(export) => (export.clone(), false),
                 None if exports.len() >= CLIENTS_MAX => return Err(ConnectError::Errno(Errno::EBUSY)),
                 None => {
                     let target = self.service.target();
                     let description = hello.description.clone();
-                    let export = Export::new(target, hello.client, nid, description, road.clone());
+                    let export = Export::new(self.me.clone(), target, hello.client, nid, description, road.clone());
                     exports.insert(hello.client, export.clone());
                     (export, true)
                 }
@@ -72,19 +75,20 @@ impl Served {
             Ok(reply) => Ok(Connected { export, reply, new }),
             Err(errno) => {
                 if new {
-                    self.forget(&export);
                     export.end();
+                    self.forget(&export);
                 }
                 Err(ConnectError::Errno(errno))
             }
         }
     }
 
-    /// Ends one session.
+    /// Ends one session. It is listed until the service has dropped what belonged to it: what a next session of this
+    /// client is given then cannot be taken for that of this one.
     pub(crate) fn end(&self, export: &Arc<Export>, why: Gone) {
-        self.forget(export);
         if export.end() {
             self.service.gone(export, why);
+            self.forget(export);
         }
     }
 
@@ -116,7 +120,7 @@ pub(crate) struct ServedTargets {
 impl ServedTargets {
     /// Adds a service; one that had the name before is stopped.
     pub(crate) fn add(&self, service: Arc<dyn Service>, metrics: &Arc<Registry>) {
-        let before = self.targets.write().insert(service.target(), Arc::new(Served::new(service, metrics)));
+        let before = self.targets.write().insert(service.target(), Served::new(service, metrics));
         if let Some(before) = before {
             before.end_all(Gone::Stopped);
         }

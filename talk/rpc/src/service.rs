@@ -4,11 +4,12 @@ use crate::callback::{self, Road};
 use crate::error::RpcError;
 use crate::import::Callbacks;
 use crate::reply_cache::ReplyCache;
+use crate::served::Served;
 use env::BoxFuture;
 use env::clock::Monotonic;
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use types::errno::Errno;
@@ -51,6 +52,8 @@ pub trait Service: Send + Sync + 'static {
 /// A target's record of one client's session. It outlives connections; it ends with a Disconnect, with the client's
 /// lease, or with the service.
 pub struct Export {
+    /// Where it is listed.
+    served: Weak<Served>,
     target: TargetName,
     client: ClientUuid,
     origin: Mutex<Origin>,
@@ -77,10 +80,11 @@ impl Export {
         description: String,
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Export> {
-        Export::new(target, client, Nid::Loopback, description, Road::Local(callbacks))
+        Export::new(Weak::new(), target, client, Nid::Loopback, description, Road::Local(callbacks))
     }
 
     pub(crate) fn new(
+        served: Weak<Served>,
         target: TargetName,
         client: ClientUuid,
         nid: Nid,
@@ -88,6 +92,7 @@ impl Export {
         road: Road,
     ) -> Arc<Export> {
         Arc::new(Export {
+            served,
             target,
             client,
             origin: Mutex::new(Origin { nid, description, road }),
@@ -131,6 +136,21 @@ impl Export {
     /// No answer: the session ended, or the client did not come back within its lease.
     pub async fn callback(&self, op: ClientOp) -> Result<ClientReply, RpcError> {
         callback::ask(self, op).await
+    }
+
+    /// Ends the session of a client that does not answer for what it was given; the service is told [`Gone::Evicted`].
+    /// `false`: nobody lists this session, and the service is not told.
+    pub fn evict(self: &Arc<Self>) -> bool {
+        match self.served.upgrade() {
+            Some(served) => {
+                served.end(self, Gone::Evicted);
+                true
+            }
+            None => {
+                self.end();
+                false
+            }
+        }
     }
 
     /// The client came (back) over this road.

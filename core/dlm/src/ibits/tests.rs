@@ -1,60 +1,108 @@
-//! Given these locks, this event gives exactly these actions; the invariants hold after every event.
+//! Given these locks, this event gives exactly these actions; the invariants hold after every event (`model` drives
+//! random ones).
 
 use super::*;
-use Action::{Ready, Revoke};
-use proptest::prelude::*;
+use Action::{Cancelled, Changing, Ready, Revoke};
 
-const A: ClientUuid = ClientUuid(0xa);
-const B: ClientUuid = ClientUuid(0xb);
-const C: ClientUuid = ClientUuid(0xc);
+pub(super) const A: ClientUuid = ClientUuid(0xa);
+pub(super) const B: ClientUuid = ClientUuid(0xb);
+pub(super) const C: ClientUuid = ClientUuid(0xc);
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
+const DATA: InodeBits = InodeBits::DATA;
+const OPEN: InodeBits = InodeBits::OPEN;
 const BOTH: InodeBits = LOOKUP.union(UPDATE);
+const NOW: Duration = Duration::from_secs(100);
 
-fn fid(n: u32) -> Fid {
+pub(super) fn fid(n: u32) -> Fid {
     Fid { seq: Fid::SEQ_NORMAL, oid: n, ver: 0 }
+}
+
+pub(super) fn of(n: u32, bits: InodeBits) -> Change {
+    Change { fid: fid(n), bits, names: Names::new() }
+}
+
+pub(super) fn name(n: u32, name: &str) -> Change {
+    Change { fid: fid(n), bits: UPDATE, names: [Name::new(name.as_bytes()).unwrap()].into_iter().collect() }
+}
+
+fn table() -> IbitsTable {
+    let mut t = IbitsTable::default();
+    [A, B, C].into_iter().for_each(|client| t.connect(client));
+    t
 }
 
 impl IbitsTable {
     /// The invariants of the module, and that all indexes agree.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         let mut locks = 0;
         for (fid, resource) in &self.resources {
             assert!(!resource.holders.is_empty() || !resource.entered.is_empty(), "{fid}: unused, but kept");
-            for (client, holding) in &resource.holders {
-                assert!(!holding.bits.is_empty() && holding.bits.contains(holding.revoking));
-                assert_eq!(self.by_turn[&holding.turn], (*client, *fid));
-                assert_eq!(self.by_client[client][&holding.turn], *fid);
+            assert!(resource.holders.is_sorted());
+            let held = |slot: u32| self.locks.get(slot).bits;
+            for (client, slot) in &resource.holders {
+                let lock = self.locks.get(*slot);
+                assert_eq!((lock.fid, lock.client), (*fid, *client));
+                assert!(!lock.bits.is_empty() && lock.bits.contains(lock.revoking));
+                if lock.bits.contains(InodeBits::WRITE) {
+                    assert!(lock.bits.contains(UNDER_WRITE));
+                    assert_eq!(self.writers.get(fid), Some(client));
+                    let others = resource.holders.iter().filter(|(other, _)| other != client);
+                    others.for_each(|(_, slot)| assert!(held(*slot).intersection(EXCLUSIVE).is_empty()));
+                }
                 locks += 1;
             }
-            for (modifier, bits) in &resource.entered {
+            for modifier in &resource.entered {
                 let entered = &self.modifiers[modifier];
-                for (client, holding) in resource.holders.iter().filter(|(c, _)| **c != entered.client) {
-                    let clash = holding.bits.intersection(*bits);
-                    assert!(holding.revoking.contains(clash), "{client} is not told of {clash:?}");
-                    assert!(!entered.ready || clash.is_empty(), "{client} holds {clash:?} inside {modifier:?}");
-                }
+                entered.check(*fid, self, &resource.holders, *modifier);
             }
         }
-        assert_eq!((self.by_turn.len(), self.by_client.values().map(BTreeMap::len).sum()), (locks, locks));
-        assert!(self.by_client.values().all(|own| own.len() <= self.per_client_max && !own.is_empty()));
-        assert!(locks <= self.all_max);
-        for (modifier, entered) in &self.modifiers {
-            assert!(entered.ready || self.in_the_way(*modifier, entered), "{modifier:?} was not told");
-        }
+        assert_eq!(self.locks.len(), locks);
+        let writes = |(fid, number): (&Fid, &u32)| {
+            let slot = self.resources[fid].slot(*number).expect("a writer is a holder");
+            assert!(self.locks.get(slot).bits.contains(InodeBits::WRITE));
+        };
+        self.writers.iter().for_each(writes);
     }
 
     fn give(&mut self, n: u32, client: ClientUuid, bits: InodeBits) -> InodeBits {
         let mut out = Vec::new();
-        let granted = self.grant(fid(n), client, bits, &mut out);
+        let granted = self.grant(fid(n), client, bits, NOW, &mut out);
         assert_eq!(out, []);
         self.check();
         granted
     }
 
-    fn change(&mut self, modifier: u64, client: ClientUuid, changes: &[(Fid, InodeBits)]) -> Vec<Action> {
+    fn change(&mut self, modifier: u64, client: ClientUuid, changes: &[Change]) -> Vec<Action> {
+        self.change_at(modifier, client, changes, NOW)
+    }
+
+    fn change_at(&mut self, modifier: u64, client: ClientUuid, changes: &[Change], now: Duration) -> Vec<Action> {
         let mut out = Vec::new();
-        self.enter(Modifier(modifier), client, changes, &mut out);
+        self.enter(Modifier(modifier), client, changes.to_vec(), now, &mut out);
+        self.check();
+        out
+    }
+
+    fn want(&mut self, modifier: u64, n: u32, client: ClientUuid, bits: InodeBits) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.enter_lock(Modifier(modifier), client, fid(n), bits, &mut out);
+        self.check();
+        out
+    }
+
+    fn have(&mut self, modifier: u64) -> Vec<Action> {
+        let mut out = Vec::new();
+        assert!(self.take(Modifier(modifier), &mut out));
+        self.check();
+        self.leave(Modifier(modifier), &mut out);
+        self.check();
+        out
+    }
+
+    fn over(&mut self, modifier: u64) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.leave(Modifier(modifier), &mut out);
         self.check();
         out
     }
@@ -69,11 +117,11 @@ impl IbitsTable {
 
 #[test]
 fn a_change_waits_for_all_other_holders() {
-    let mut t = IbitsTable::default();
+    let mut t = table();
     for client in [A, B, C] {
         assert_eq!(t.give(1, client, BOTH), BOTH);
     }
-    let told = t.change(1, A, &[(fid(1), UPDATE)]);
+    let told = t.change(1, A, &[of(1, UPDATE)]);
     assert_eq!(told, [Revoke(B, fid(1), UPDATE), Revoke(C, fid(1), UPDATE)]);
     assert_eq!(t.drop_bits(1, B, UPDATE), []);
     assert_eq!(t.drop_bits(1, C, UPDATE), [Ready(Modifier(1))]);
@@ -82,57 +130,57 @@ fn a_change_waits_for_all_other_holders() {
 
 #[test]
 fn a_change_that_nobody_sees_is_ready_at_once() {
-    let mut t = IbitsTable::default();
+    let mut t = table();
     t.give(1, A, BOTH);
     t.give(1, B, LOOKUP);
-    assert_eq!(t.change(1, A, &[(fid(1), UPDATE), (fid(2), UPDATE)]), [Ready(Modifier(1))]);
+    assert_eq!(t.change(1, A, &[of(1, UPDATE), of(2, UPDATE)]), [Ready(Modifier(1))]);
 }
 
 #[test]
 fn inside_a_change_readers_get_no_lock() {
-    let mut t = IbitsTable::default();
+    let mut t = table();
     t.give(1, B, UPDATE);
-    t.change(1, A, &[(fid(1), UPDATE)]);
+    t.change(1, A, &[of(1, UPDATE)]);
     assert_eq!(t.give(1, B, BOTH), LOOKUP, "being revoked");
     assert_eq!(t.give(1, C, BOTH), LOOKUP, "closed");
     assert_eq!(t.give(1, A, BOTH), BOTH, "who changes it knows");
     assert_eq!(t.drop_bits(1, B, UPDATE), [Ready(Modifier(1))]);
     assert_eq!(t.give(1, C, UPDATE), InodeBits::NONE, "closed until it leaves");
-    t.leave(Modifier(1));
+    assert_eq!(t.over(1), []);
     assert_eq!(t.give(1, C, UPDATE), UPDATE);
     t.check();
 }
 
 #[test]
 fn two_changes_share_one_revoke() {
-    let mut t = IbitsTable::default();
+    let mut t = table();
     t.give(1, C, BOTH);
-    assert_eq!(t.change(1, A, &[(fid(1), UPDATE)]), [Revoke(C, fid(1), UPDATE)]);
-    assert_eq!(t.change(2, B, &[(fid(1), BOTH)]), [Revoke(C, fid(1), LOOKUP)]);
+    assert_eq!(t.change(1, A, &[of(1, UPDATE)]), [Revoke(C, fid(1), UPDATE)]);
+    assert_eq!(t.change(2, B, &[of(1, BOTH)]), [Revoke(C, fid(1), LOOKUP)]);
     assert_eq!(t.drop_bits(1, C, UPDATE), [Ready(Modifier(1))]);
-    t.leave(Modifier(1));
+    assert_eq!(t.over(1), []);
     assert_eq!(t.drop_bits(1, C, LOOKUP), [Ready(Modifier(2))]);
-    t.leave(Modifier(2));
+    assert_eq!(t.over(2), []);
     assert!(t.is_empty() && t.resources.is_empty());
 }
 
 #[test]
 fn a_lock_dropped_by_itself_counts_as_an_answer() {
-    let mut t = IbitsTable::default();
+    let mut t = table();
     t.give(1, B, UPDATE);
-    t.change(1, A, &[(fid(1), UPDATE)]);
-    assert_eq!(t.drop_bits(1, B, InodeBits(u32::MAX)), [Ready(Modifier(1))]);
+    t.change(1, A, &[of(1, UPDATE)]);
+    assert_eq!(t.drop_bits(1, B, InodeBits::ALL), [Ready(Modifier(1))]);
     assert_eq!(t.drop_bits(1, B, UPDATE), [], "the answer to the callback comes late");
 }
 
 #[test]
 fn a_client_that_is_gone_is_in_nobodys_way() {
-    let mut t = IbitsTable::default();
+    let mut t = table();
     (1..=3).for_each(|n| _ = t.give(n, B, BOTH));
     t.give(3, C, BOTH);
-    t.change(1, A, &[(fid(1), UPDATE), (fid(3), UPDATE)]);
+    t.change(1, A, &[of(1, UPDATE), of(3, UPDATE)]);
     let mut out = Vec::new();
-    t.gone(B, &mut out);
+    assert_eq!(t.gone(B, &mut out), [1, 2, 3].map(|n| (fid(n), BOTH)));
     t.check();
     assert_eq!(out, []);
     t.gone(C, &mut out);
@@ -143,92 +191,216 @@ fn a_client_that_is_gone_is_in_nobodys_way() {
 #[test]
 fn near_the_bound_the_oldest_go_and_at_the_bound_nothing_is_granted() {
     let mut t = IbitsTable::with_bounds(32, 1000);
-    (0..30).for_each(|n| _ = t.give(n, A, LOOKUP));
+    [A, B].into_iter().for_each(|client| t.connect(client));
+    (0..29).for_each(|n| _ = t.give(n, A, LOOKUP));
     t.give(0, A, LOOKUP); // used again: 1 is the oldest now
+    t.give(29, A, LOOKUP);
     let mut out = Vec::new();
-    assert_eq!(t.grant(fid(100), A, LOOKUP, &mut out), LOOKUP);
-    assert_eq!(t.grant(fid(101), A, LOOKUP, &mut out), LOOKUP);
-    assert_eq!(t.grant(fid(102), A, LOOKUP, &mut out), InodeBits::NONE, "32 are held");
-    assert_eq!(out, [1, 2, 3].map(|n| Revoke(A, fid(n), LOOKUP)));
-    assert_eq!(t.grant(fid(100), A, UPDATE, &mut out), UPDATE, "no new lock");
+    assert_eq!(t.grant(fid(100), A, LOOKUP, NOW, &mut out), LOOKUP);
+    assert_eq!(out, [1, 2].map(|n| Revoke(A, fid(n), LOOKUP)), "a batch");
+    assert_eq!(t.grant(fid(101), A, LOOKUP, NOW, &mut out), LOOKUP);
+    assert_eq!(t.grant(fid(102), A, LOOKUP, NOW, &mut out), InodeBits::NONE, "32 are held");
+    assert_eq!(out, [1, 2, 3, 4].map(|n| Revoke(A, fid(n), LOOKUP)));
+    assert_eq!(t.grant(fid(100), A, UPDATE, NOW, &mut out), UPDATE, "no new lock");
     t.check();
     t.released(fid(1), A, LOOKUP, &mut out);
-    assert_eq!(t.grant(fid(102), A, LOOKUP, &mut out), LOOKUP);
+    assert_eq!(t.grant(fid(102), A, LOOKUP, NOW, &mut out), LOOKUP);
     assert_eq!(t.give(1, B, LOOKUP), LOOKUP, "the bound of one client is not that of another");
 }
 
 #[test]
-fn the_bound_in_all_takes_from_the_oldest_of_anybody() {
+fn the_bound_in_all_takes_from_who_has_most() {
     let mut t = IbitsTable::with_bounds(100, 32);
-    (0..15).for_each(|n| _ = t.give(n, A, LOOKUP));
-    (0..15).for_each(|n| _ = t.give(n, B, LOOKUP));
+    [A, B].into_iter().for_each(|client| t.connect(client));
+    (0..16).for_each(|n| _ = t.give(n, A, LOOKUP));
+    (0..14).for_each(|n| _ = t.give(n, B, LOOKUP));
     let mut out = Vec::new();
-    assert_eq!(t.grant(fid(50), B, LOOKUP, &mut out), LOOKUP);
-    assert_eq!(out, [Revoke(A, fid(0), LOOKUP)]);
+    assert_eq!(t.grant(fid(50), B, LOOKUP, NOW, &mut out), LOOKUP);
+    assert_eq!(out, [0, 1].map(|n| Revoke(A, fid(n), LOOKUP)));
     t.check();
 }
 
 #[test]
 #[should_panic(expected = "enters twice")]
 fn an_operation_enters_once() {
-    let mut t = IbitsTable::default();
+    let mut t = table();
     t.change(1, A, &[]);
     t.change(1, A, &[]);
 }
 
-#[derive(Clone, Debug)]
-enum Event {
-    Grant(u32, u128, u32),
-    Enter(u64, u128, Vec<(u32, u32)>),
-    Leave(u64),
-    Release(u32, u128, u32),
-    Gone(u128),
+const WRITE: InodeBits = EXCLUSIVE;
+
+#[test]
+fn write_excludes_what_others_see_of_data_and_attributes() {
+    let mut t = table();
+    let opened = BOTH.union(WRITE).union(InodeBits::LAYOUT);
+    assert_eq!(t.give(1, A, opened), opened);
+    assert_eq!((t.writer(fid(1)), t.writer(fid(2))), (Some(A), None));
+    assert_eq!(t.give(1, B, opened), LOOKUP.union(InodeBits::LAYOUT));
+    assert_eq!(t.drop_bits(1, A, InodeBits::WRITE), []);
+    assert_eq!(t.give(1, B, opened), opened.without(InodeBits::WRITE), "A reads still");
+    assert_eq!(t.give(1, A, opened), opened.without(InodeBits::WRITE), "B reads");
+    assert_eq!(t.give(2, A, InodeBits::WRITE.union(DATA)), DATA, "no WRITE without UPDATE");
+    assert_eq!(t.give(2, A, WRITE), WRITE);
+    assert_eq!(t.drop_bits(2, A, UPDATE), []);
+    assert_eq!((t.writer(fid(2)), t.held(fid(2), A)), (None, DATA), "WRITE goes with UPDATE");
 }
 
-fn event() -> impl Strategy<Value = Event> {
-    let (n, client, bits, modifier) = (0..4u32, 0..3u128, 0..8u32, 0..4u64);
-    prop_oneof![
-        6 => (n.clone(), client.clone(), bits.clone()).prop_map(|(n, c, b)| Event::Grant(n, c, b)),
-        3 => (modifier.clone(), client.clone(), prop::collection::vec((n.clone(), bits.clone()), 0..3))
-            .prop_map(|(m, c, changes)| Event::Enter(m, c, changes)),
-        3 => modifier.prop_map(Event::Leave),
-        4 => (n, client.clone(), bits).prop_map(|(n, c, b)| Event::Release(n, c, b)),
-        1 => client.prop_map(Event::Gone),
-    ]
+#[test]
+fn attributes_change_only_when_the_writer_has_told_what_it_knows() {
+    let mut t = table();
+    t.give(1, A, BOTH.union(WRITE));
+    let told = UPDATE.union(InodeBits::WRITE);
+    assert_eq!(t.change(1, B, &[of(1, UPDATE)]), [Revoke(A, fid(1), told)]);
+    assert_eq!(t.drop_bits(1, A, told), [Ready(Modifier(1))]);
+    assert_eq!(t.held(fid(1), A), LOOKUP.union(DATA));
 }
 
-proptest! {
-    #[test]
-    fn the_invariants_hold_after_every_event(events in prop::collection::vec(event(), 1..80)) {
-        let mut t = IbitsTable::with_bounds(3, 8);
-        let mut ready = std::collections::BTreeSet::new();
-        for event in events {
-            let mut out = Vec::new();
-            match event {
-                Event::Grant(n, c, bits) => {
-                    let granted = t.grant(fid(n), ClientUuid(c), InodeBits(bits), &mut out);
-                    prop_assert!(InodeBits(bits).contains(granted));
-                    prop_assert!(t.held(fid(n), ClientUuid(c)).contains(granted));
-                }
-                Event::Enter(m, c, changes) => {
-                    t.leave(Modifier(m));
-                    ready.remove(&Modifier(m));
-                    let changes: Vec<_> = changes.into_iter().map(|(n, b)| (fid(n), InodeBits(b))).collect();
-                    t.enter(Modifier(m), ClientUuid(c), &changes, &mut out);
-                }
-                Event::Leave(m) => {
-                    t.leave(Modifier(m));
-                    ready.remove(&Modifier(m));
-                }
-                Event::Release(n, c, bits) => t.released(fid(n), ClientUuid(c), InodeBits(bits), &mut out),
-                Event::Gone(c) => t.gone(ClientUuid(c), &mut out),
-            }
-            for action in out {
-                if let Ready(m) = action {
-                    prop_assert!(ready.insert(m), "{m:?} is told twice");
-                }
-            }
-            t.check();
-        }
-    }
+#[test]
+fn requests_for_locks_take_turns() {
+    let mut t = table();
+    t.give(1, A, WRITE);
+    assert_eq!(t.want(1, 1, B, WRITE), [Revoke(A, fid(1), WRITE)]);
+    assert_eq!(t.want(2, 1, C, WRITE), [], "behind B");
+    assert_eq!(t.want(3, 1, A, DATA.union(UPDATE)), []);
+    assert_eq!(t.drop_bits(1, A, WRITE), [Ready(Modifier(1))]);
+    assert_eq!(t.give(1, C, WRITE.union(LOOKUP)), LOOKUP, "B's turn");
+    assert_eq!(t.have(1), [Revoke(B, fid(1), WRITE)]);
+    assert_eq!(t.drop_bits(1, B, WRITE), [Ready(Modifier(2))]);
+    assert_eq!(t.have(2), [Revoke(C, fid(1), InodeBits::WRITE)], "a reader is next");
+    assert_eq!(t.drop_bits(1, C, InodeBits::WRITE), [Ready(Modifier(3))]);
+    assert_eq!(t.have(3), []);
+    assert_eq!((t.held(fid(1), A), t.held(fid(1), C)), (UNDER_WRITE, UNDER_WRITE.union(LOOKUP)));
+}
+
+#[test]
+fn readers_do_not_wait_for_each_other() {
+    let mut t = table();
+    t.give(1, A, WRITE);
+    assert_eq!(t.want(1, 1, B, UNDER_WRITE), [Revoke(A, fid(1), InodeBits::WRITE)]);
+    assert_eq!(t.want(2, 1, C, UNDER_WRITE), []);
+    assert_eq!(t.drop_bits(1, A, InodeBits::WRITE), [Ready(Modifier(1)), Ready(Modifier(2))]);
+    assert_eq!((t.have(2), t.have(1)), (vec![], vec![]));
+}
+
+#[test]
+fn a_request_for_a_lock_waits_until_changes_are_over() {
+    let mut t = table();
+    t.give(1, C, UPDATE);
+    t.change(1, B, &[of(1, UPDATE)]);
+    assert_eq!(t.want(2, 1, A, UNDER_WRITE), []);
+    assert_eq!(t.drop_bits(1, C, UPDATE), [Ready(Modifier(1))]);
+    assert_eq!(t.over(1), [Ready(Modifier(2))]);
+    // One that comes between: it finds nobody, and is applied at once.
+    assert_eq!(t.change(3, B, &[of(1, UPDATE)]), [Ready(Modifier(3))]);
+    let mut out = Vec::new();
+    assert!(!t.take(Modifier(2), &mut out), "B is changing it");
+    assert_eq!(out, []);
+    assert_eq!(t.over(3), [Ready(Modifier(2))]);
+    assert_eq!(t.have(2), []);
+}
+
+#[test]
+fn a_request_for_a_lock_ends_with_its_client() {
+    let mut t = table();
+    t.give(1, B, WRITE);
+    t.want(1, 1, A, WRITE);
+    t.want(2, 1, C, WRITE);
+    let mut out = Vec::new();
+    t.gone(A, &mut out);
+    assert_eq!(out, [Cancelled(Modifier(1))]);
+    assert_eq!(t.drop_bits(1, B, WRITE), [Ready(Modifier(2))], "whose turn it is now");
+    assert_eq!(t.over(1), []);
+    assert_eq!(t.have(2), []);
+}
+
+#[test]
+fn a_name_is_told_and_the_rest_of_the_directory_stays() {
+    let mut t = table();
+    [A, B, C].into_iter().for_each(|client| _ = t.give(1, client, BOTH));
+    let change = name(1, "x");
+    let told = |client| Changing(Modifier(1), client, fid(1), name(1, "x").names);
+    assert_eq!(t.change(1, A, &[change]), [told(B), told(C)]);
+    assert_eq!(t.give(1, B, UPDATE), InodeBits::NONE, "what it reads now may be old in a moment");
+    let mut out = Vec::new();
+    t.forgot(Modifier(1), B, fid(1), &mut out);
+    assert_eq!((out, t.held(fid(1), B)), (vec![], BOTH));
+    assert_eq!(t.drop_bits(1, C, UPDATE), [Ready(Modifier(1))], "C drops it as a whole");
+    assert!(t.is_free(A, Some(Modifier(1)), [(fid(1), UPDATE)]), "B keeps its lock, but not that name");
+    assert!(!t.is_free(A, None, [(fid(1), UPDATE)]));
+    assert_eq!(t.over(1), []);
+    assert_eq!(t.give(1, B, UPDATE), UPDATE);
+}
+
+#[test]
+fn two_names_of_one_directory_are_told_at_once() {
+    let mut t = table();
+    [A, B].into_iter().for_each(|client| _ = t.give(1, client, UPDATE));
+    assert_eq!(t.change(1, A, &[name(1, "a")]), [Changing(Modifier(1), B, fid(1), name(1, "a").names)]);
+    let later = NOW + BUSY;
+    let told = t.change_at(2, B, &[name(1, "b")], later);
+    assert_eq!(told, [Changing(Modifier(2), A, fid(1), name(1, "b").names)]);
+    let mut out = Vec::new();
+    t.forgot(Modifier(2), A, fid(1), &mut out);
+    t.forgot(Modifier(1), B, fid(1), &mut out);
+    assert_eq!(out, [Ready(Modifier(2)), Ready(Modifier(1))]);
+    assert_eq!((t.over(1), t.over(2)), (vec![], vec![]));
+    assert_eq!((t.held(fid(1), A), t.held(fid(1), B)), (UPDATE, UPDATE));
+}
+
+#[test]
+fn a_directory_with_authors_in_turn_is_locked_by_nobody() {
+    let mut t = table();
+    t.give(1, C, BOTH);
+    let step = BUSY / 4;
+    assert_eq!(t.change_at(1, A, &[name(1, "a")], NOW).len(), 1);
+    assert_eq!(t.change_at(2, B, &[name(1, "b")], NOW + step), [Revoke(C, fid(1), UPDATE)], "now it is busy");
+    let mut out = Vec::new();
+    t.released(fid(1), C, UPDATE, &mut out);
+    (1..=2).for_each(|m| _ = t.over(m));
+    assert_eq!(t.grant(fid(1), C, BOTH, NOW + step, &mut out), LOOKUP);
+    (2..=6).for_each(|n| t.names_change(fid(1), B, NOW + step * n));
+    assert_eq!(t.grant(fid(1), B, BOTH, NOW + step + BUSY, &mut out), BOTH, "one author for a second");
+    t.names_change(fid(1), A, NOW + step * 7);
+    assert_eq!(t.grant(fid(1), C, UPDATE, NOW + step * 8, &mut out), InodeBits::NONE);
+    assert_eq!(t.grant(fid(1), C, UPDATE, NOW + step * 11, &mut out), UPDATE, "no author for a second");
+}
+
+#[test]
+fn an_inode_that_is_used_is_kept() {
+    let mut t = table();
+    t.give(1, B, BOTH.union(OPEN));
+    let gone = BOTH.union(OPEN);
+    assert_eq!(t.change(1, A, &[of(1, gone)]), [Revoke(B, fid(1), gone)]);
+    let mut out = Vec::new();
+    t.kept(fid(1), B, &mut out);
+    assert_eq!(out, []);
+    assert_eq!(t.drop_bits(1, B, BOTH), [Ready(Modifier(1))]);
+    assert!(t.is_free(A, Some(Modifier(1)), [(fid(1), gone)]));
+    assert!(t.is_held(fid(1), OPEN));
+    assert_eq!(t.over(1), []);
+    assert_eq!(t.drop_bits(1, B, OPEN), []);
+    assert!(!t.is_held(fid(1), OPEN) && t.resources.is_empty());
+}
+
+#[test]
+fn a_destroyed_inode_has_no_locks() {
+    let mut t = table();
+    t.give(1, B, BOTH.union(DATA));
+    t.change(1, A, &[of(1, BOTH)]);
+    let mut out = Vec::new();
+    t.destroyed(fid(1), &mut out);
+    t.check();
+    assert_eq!((out, t.len()), (vec![Ready(Modifier(1))], 0));
+    assert_eq!(t.drop_bits(1, B, BOTH), [], "its answer comes late");
+}
+
+#[test]
+fn who_is_not_connected_gets_nothing() {
+    let mut t = table();
+    let other = ClientUuid(99);
+    assert_eq!(t.give(1, other, BOTH), InodeBits::NONE);
+    assert!(t.resources.is_empty());
+    t.give(1, A, BOTH);
+    assert_eq!(t.change(1, other, &[of(1, UPDATE)]), [Revoke(A, fid(1), UPDATE)], "the target itself, for example");
 }

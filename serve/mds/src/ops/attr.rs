@@ -1,6 +1,6 @@
 //! Getattr, GetattrMany, Setattr, Readlink.
 
-use super::lookup::entry;
+use super::lookup::{SHOWN, entry};
 use super::readdir::INODES_PER_TURN;
 use crate::mds::{Call, Mds};
 use crate::tail;
@@ -12,23 +12,25 @@ use types::attr::{FileType, SetAttr};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
+use types::lock::InodeBits;
 use wire::mds::MdsReply;
 
 impl Mds {
-    pub(super) fn getattr(&self, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.read(|records| Ok(MdsReply::Entry(Box::new(records.entry(fid)?.ok_or(Errno::ENOENT)?))))
+        self.show(call, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ENOENT)?))))
     }
 
-    pub(super) fn getattr_many(&self, fids: &[Fid]) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr_many(&self, call: &mut Call<'_>, fids: &[Fid]) -> Result<MdsReply, Errno> {
         if fids.len() > READDIR_ENTRIES_MAX {
             return Err(Errno::E2BIG);
         }
         let mut attrs = Vec::with_capacity(fids.len());
         for turn in fids.chunks(INODES_PER_TURN) {
-            self.read(|records| {
+            self.show(call, |records| {
                 // One damaged inode must not hide the others.
-                attrs.extend(turn.iter().map(|fid| self.ours(*fid).and_then(|()| records.entry(*fid)).ok().flatten()));
+                let mut show = |fid: &Fid| self.ours(*fid).and_then(|()| records.show(*fid, SHOWN)).ok().flatten();
+                attrs.extend(turn.iter().map(&mut show));
                 Ok(())
             })?;
         }
@@ -55,14 +57,15 @@ impl Mds {
         })
     }
 
-    pub(super) fn readlink(&self, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn readlink(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.read(|records| {
+        self.show(call, |records| {
             let inode = records.existing(fid)?;
             if inode.file_type() != FileType::Symlink {
                 return Err(Errno::EINVAL);
             }
             let target = tail::find(fid, &inode.tail, ItemTag::LinkTarget)?.ok_or(Errno::EIO)?;
+            records.grant(fid, InodeBits::LOOKUP);
             Ok(MdsReply::Bytes(Bytes::copy_from_slice(target)))
         })
     }

@@ -1,7 +1,7 @@
 //! Create: inode, name, layout and open handle in one transaction.
 
 use super::lookup::entry;
-use crate::mds::{Call, Mds, alive};
+use crate::mds::{Call, Mds};
 use crate::records::Records;
 use crate::tail;
 use disk::inode::ItemTag;
@@ -12,9 +12,17 @@ use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::name::Name;
 use types::session::{ClientUuid, OpenHandle};
 use wire::mds::{CreateKind, MdsReply, OpenFlags};
+
+/// What a client may keep of a file that it made.
+const MADE: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::LAYOUT);
+/// Of a file that it opened to write: what is written may stay with it, if nobody else uses it.
+const WRITTEN: InodeBits = MADE.union(InodeBits::DATA).union(InodeBits::WRITE);
+/// Of a file that it opened to read.
+const READ: InodeBits = MADE.union(InodeBits::OPEN).union(InodeBits::DATA);
 
 impl Mds {
     #[allow(clippy::too_many_arguments)] // the fields of one operation
@@ -43,7 +51,6 @@ impl Mds {
         let export = call.export;
         self.change(call, |records, ctx| {
             if flags.is_some() {
-                alive(export)?;
                 records.state.opens.admit(export.client())?;
             }
             let fid = {
@@ -92,6 +99,7 @@ impl Mds {
         created: bool,
     ) -> Result<MdsReply, Errno> {
         let Some(flags) = flags else {
+            records.shown(inode.fid(), MADE);
             return Ok(MdsReply::Opened { entry: entry(&inode), created, handle: OpenHandle(0), layout: None });
         };
         open::open(&inode, flags.write, flags.exec)?;
@@ -112,6 +120,7 @@ impl Mds {
             }
             records.note_data(&mut inode);
         }
+        records.shown(fid, if write { WRITTEN } else { READ });
         Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })
     }
 }

@@ -6,11 +6,12 @@ use ::layout::layout::Layout;
 use ::layout::placement::NoSpace;
 use disk::inode::ItemTag;
 use namespace::inode::Inode;
-use namespace::view::View;
+use namespace::view::{Change, View};
 use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use wire::mds::MdsReply;
 
 impl Mds {
@@ -24,15 +25,19 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if !write {
-            let layout = self.read(|records| layout_of(&records.existing(fid)?))?;
+            let layout = self.show(call, |records| {
+                let layout = layout_of(&records.existing(fid)?)?;
+                records.grant(fid, InodeBits::LAYOUT);
+                Ok(layout)
+            })?;
             return Ok(MdsReply::Layout(Arc::new(layout)));
         }
-        if let Ok(reply) = self.layout_to_write(call, fid, start, end)? {
+        if let Ok(reply) = self.in_turn(call, |call| self.layout_to_write(call, fid, start, end)).await? {
             return Ok(reply);
         }
         // Perhaps OSTs came, or got room, since we last looked.
         self.refresh_spaces().await;
-        match self.layout_to_write(call, fid, start, end)? {
+        match self.in_turn(call, |call| self.layout_to_write(call, fid, start, end)).await? {
             Ok(reply) => Ok(reply),
             Err(reason) => {
                 tracing::warn!(%fid, %reason, "file cannot be given objects");
@@ -53,6 +58,7 @@ impl Mds {
             let mut layout = layout_of(&inode)?;
             match self.instantiate(&mut layout, start, end, &[]) {
                 Ok(true) => {
+                    records.before(&[Change::of(fid, InodeBits::LAYOUT)])?;
                     let mut bytes = Vec::new();
                     ::layout::codec::encode(&layout, &mut bytes);
                     inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
@@ -63,6 +69,7 @@ impl Mds {
                 Err(reason) => return Ok(Err(reason)),
             }
             records.note_data(&mut inode);
+            records.grant(fid, InodeBits::LAYOUT);
             Ok(Ok(MdsReply::Layout(Arc::new(layout))))
         })
     }

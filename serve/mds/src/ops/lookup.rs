@@ -1,32 +1,50 @@
 //! Lookup and GetParent.
 
-use crate::mds::Mds;
+use crate::mds::{Call, Mds};
+use crate::records::entry_of;
 use namespace::inode::Inode;
-use namespace::{lookup, view::View};
+use namespace::lookup;
+use namespace::view::{View, directory};
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::{Entry, MdsReply};
 
-use namespace::inode::InodeFlags;
+/// What a client may keep of an inode whose attributes it is shown.
+pub(super) const SHOWN: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
 
 /// What a client sees of an inode.
 pub(crate) fn entry(inode: &Inode) -> Box<Entry> {
-    Box::new(Entry { attr: inode.attr, has_xattr: inode.flags.has(InodeFlags::HAS_XATTR) })
+    Box::new(entry_of(inode))
 }
 
 impl Mds {
-    pub(super) fn lookup(&self, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
+    pub(super) fn lookup(&self, call: &mut Call<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
         self.ours(parent)?;
-        self.read(|records| match records.dirent(parent, name)? {
+        self.show(call, |records| match records.dirent(parent, name)? {
             // The common case needs only the attributes.
-            Some(dirent) => Ok(MdsReply::Entry(Box::new(records.entry(dirent.fid)?.ok_or(Errno::EIO)?))),
-            None => lookup::lookup(records, parent, name).map(|inode| MdsReply::Entry(entry(&inode))),
+            Some(dirent) => {
+                let entry = records.show(dirent.fid, SHOWN)?.ok_or(Errno::EIO)?;
+                records.grant(parent, InodeBits::UPDATE);
+                Ok(MdsReply::Entry(Box::new(entry)))
+            }
+            None => {
+                directory(records, parent)?;
+                // That it is not there is worth knowing, too.
+                records.grant(parent, InodeBits::UPDATE);
+                Err(Errno::ENOENT)
+            }
         })
     }
 
-    pub(super) fn get_parent(&self, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn get_parent(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.read(|records| lookup::parent(records, fid).map(|inode| MdsReply::Entry(entry(&inode))))
+        self.show(call, |records| {
+            let inode = lookup::parent(records, fid)?;
+            records.grant(fid, InodeBits::LOOKUP);
+            records.shown(inode.fid(), SHOWN);
+            Ok(MdsReply::Entry(entry(&inode)))
+        })
     }
 }

@@ -13,11 +13,12 @@ use ::layout::lov_ea;
 use ::layout::stripe_spec::complete;
 use disk::inode::ItemTag;
 use namespace::inode::{Inode, InodeFlags};
-use namespace::view::View;
+use namespace::view::{Change, View};
 use types::attr::FileType;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::target::TargetIndex;
 use wire::mds::MdsReply;
 
@@ -88,6 +89,7 @@ impl Mds {
                 },
                 _ => return Err(Errno::EOPNOTSUPP),
             }
+            records.before(&[Change::of(fid, InodeBits::LAYOUT.union(InodeBits::UPDATE))])?;
             inode.attr.ctime = ctx.now;
             inode.attr.version = ctx.version;
             records.put_inode(&inode);

@@ -1,12 +1,12 @@
 //! Open, Close, and the end of all handles of a client.
 
-use crate::mds::{Call, Mds, alive};
+use crate::deal::Deal;
+use crate::mds::{Call, Mds};
 use crate::opens::Closed;
 use crate::records::Records;
 use disk::key;
 use namespace::view::View;
 use std::time::Duration;
-use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::session::{ClientUuid, OpenHandle};
@@ -17,7 +17,6 @@ impl Mds {
         self.ours(fid)?;
         let export = call.export;
         self.change(call, |records, _| {
-            alive(export)?;
             let client = export.client();
             records.state.opens.admit(client)?;
             let inode = records.existing(fid)?;
@@ -37,9 +36,8 @@ impl Mds {
 
     /// Closes everything that a client who is gone had open.
     pub(crate) fn close_all(&self, client: ClientUuid) {
-        let credentials = Credentials::root();
         loop {
-            let (closed, _) = self.transact(&credentials, |records, _| {
+            let closed = self.transact(&mut Deal::own(), |records, _| {
                 let closed = records.state.opens.forget_one(client);
                 closed.into_iter().for_each(|closed| self.finish(records, closed));
                 Ok(closed.is_some())

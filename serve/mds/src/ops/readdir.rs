@@ -1,11 +1,13 @@
 //! Readdir: entries in name order, resumed by name, with attributes if wanted.
 
-use crate::mds::Mds;
+use super::lookup::SHOWN;
+use crate::mds::{Call, Mds};
 use namespace::readdir::readdir;
 use std::ops::ControlFlow;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
+use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::{DirEntry, MdsReply};
 
@@ -19,6 +21,7 @@ pub(super) const INODES_PER_TURN: usize = 256;
 impl Mds {
     pub(super) fn readdir(
         &self,
+        call: &mut Call<'_>,
         fid: Fid,
         after: Option<&Name>,
         limit: u32,
@@ -31,35 +34,47 @@ impl Mds {
         let mut entries: Vec<DirEntry> = Vec::new();
         let mut bytes = 0;
         let mut damaged = false;
-        let more = self.read(|records| {
-            readdir(records, fid, after.map(Name::as_bytes), |name, dirent| {
-                bytes += per_entry + name.len();
-                // One entry always fits, so that a reader gets on.
-                if entries.len() == limit || (!entries.is_empty() && bytes > bytes_max as usize) {
-                    return ControlFlow::Break(());
-                }
-                match Name::new(name) {
-                    Ok(name) => {
-                        entries.push(DirEntry { name, fid: dirent.fid, file_type: dirent.file_type, entry: None })
+        let mut more = true;
+        while more {
+            let first = entries.len();
+            // With attributes in turns, names and attributes of each in one transaction: a lock on an inode covers the
+            // name that led to it.
+            let end = if with_attr { limit.min(first + INODES_PER_TURN) } else { limit };
+            let behind = entries.last().map(|entry| entry.name.clone());
+            let behind = behind.as_ref().or(after).map(Name::as_bytes);
+            let mut full = false;
+            more = self.show(call, |records| {
+                let more = readdir(records, fid, behind, |name, dirent| {
+                    let bytes_with = bytes + per_entry + name.len();
+                    // One entry always fits, so that a reader gets on.
+                    full = entries.len() == limit || (!entries.is_empty() && bytes_with > bytes_max as usize);
+                    if full || entries.len() == end {
+                        return ControlFlow::Break(());
                     }
-                    Err(_) => damaged = true,
+                    bytes = bytes_with;
+                    match Name::new(name) {
+                        Ok(name) => {
+                            entries.push(DirEntry { name, fid: dirent.fid, file_type: dirent.file_type, entry: None })
+                        }
+                        Err(_) => damaged = true,
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                records.grant(fid, InodeBits::UPDATE);
+                if with_attr {
+                    for entry in &mut entries[first..] {
+                        // Damaged, or of another MDT: the name stands, a lookup will tell.
+                        entry.entry = records.show(entry.fid, SHOWN).ok().flatten();
+                    }
                 }
-                ControlFlow::Continue(())
-            })
-        })?;
+                Ok(more)
+            })?;
+            if full {
+                break;
+            }
+        }
         if damaged {
             tracing::error!(%fid, "directory has names that cannot be");
-        }
-        if with_attr {
-            for turn in entries.chunks_mut(INODES_PER_TURN) {
-                self.read(|records| {
-                    for entry in turn {
-                        // Gone since, or damaged: the name stands, a lookup will tell.
-                        entry.entry = records.entry(entry.fid).ok().flatten();
-                    }
-                    Ok(())
-                })?;
-            }
         }
         Ok(MdsReply::Entries { entries, more })
     }

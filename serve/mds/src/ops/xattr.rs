@@ -6,10 +6,11 @@ use namespace::context::Context;
 use namespace::xattr::{self, Flags};
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use wire::mds::{MdsReply, SetxattrFlags};
 
 impl Mds {
-    pub(super) fn getxattr(&self, call: &Call<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
+    pub(super) fn getxattr(&self, call: &mut Call<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
             return self.get_lov(call.credentials, fid, lov);
@@ -18,13 +19,29 @@ impl Mds {
             return Ok(self.default_lov());
         }
         let ctx = reading(call);
-        self.read(|records| xattr::get(records, &ctx, fid, name)).map(|value| MdsReply::Bytes(value.into()))
+        self.show(call, |records| match xattr::get(records, &ctx, fid, name) {
+            Ok(value) => {
+                records.grant(fid, InodeBits::XATTR);
+                Ok(MdsReply::Bytes(value.into()))
+            }
+            Err(errno) => {
+                // That it is not there is worth knowing, too.
+                if errno == Errno::ENODATA {
+                    records.grant(fid, InodeBits::XATTR);
+                }
+                Err(errno)
+            }
+        })
     }
 
-    pub(super) fn listxattr(&self, call: &Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn listxattr(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let ctx = reading(call);
-        self.read(|records| xattr::list(records, &ctx, fid)).map(|names| MdsReply::Bytes(names.into()))
+        self.show(call, |records| {
+            let names = xattr::list(records, &ctx, fid)?;
+            records.grant(fid, InodeBits::XATTR);
+            Ok(MdsReply::Bytes(names.into()))
+        })
     }
 
     pub(super) async fn setxattr(
@@ -37,25 +54,39 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
-            return match self.set_lov(call, fid, lov, value) {
+            return match self.in_turn(call, |call| self.set_lov(call, fid, lov, value)).await {
                 // An OST that was started a moment ago may be the one that is missed.
                 Err(Errno::ENOSPC | Errno::EINVAL) if self.has_unheard_osts() => {
                     self.refresh_spaces().await;
-                    self.set_lov(call, fid, lov, value)
+                    self.in_turn(call, |call| self.set_lov(call, fid, lov, value)).await
                 }
                 result => result,
             };
         }
         let flags = Flags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
-        self.change(call, |records, ctx| xattr::set(records, ctx, fid, name, value, flags)).map(|_| MdsReply::Done)
+        let set = |call: &mut Call<'_>| {
+            self.change(call, |records, ctx| {
+                xattr::set(records, ctx, fid, name, value, flags)?;
+                records.grant(fid, InodeBits::XATTR);
+                Ok(MdsReply::Done)
+            })
+        };
+        self.in_turn(call, set).await
     }
 
-    pub(super) fn removexattr(&self, call: &mut Call<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
+    pub(super) async fn removexattr(&self, call: &mut Call<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
-            return self.set_lov(call, fid, lov, &[]);
+            return self.in_turn(call, |call| self.set_lov(call, fid, lov, &[])).await;
         }
-        self.change(call, |records, ctx| xattr::remove(records, ctx, fid, name)).map(|_| MdsReply::Done)
+        let remove = |call: &mut Call<'_>| {
+            self.change(call, |records, ctx| {
+                xattr::remove(records, ctx, fid, name)?;
+                records.grant(fid, InodeBits::XATTR);
+                Ok(MdsReply::Done)
+            })
+        };
+        self.in_turn(call, remove).await
     }
 }
 

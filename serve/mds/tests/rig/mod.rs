@@ -1,6 +1,8 @@
 //! One MDT over an engine in memory, with OSTs that are maps; requests go in at the front door.
 #![allow(dead_code)] // each test uses its part
 
+pub mod holder;
+
 use bytes::Bytes;
 use env::BoxFuture;
 use env::real::{RealConfig, RealEnv, RealGuard};
@@ -20,6 +22,7 @@ use types::attr::{Attr, FileType, SetAttr, Statfs};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Transno, Xid};
@@ -105,9 +108,11 @@ pub struct Rig {
     guard: Arc<RealGuard>,
     boot: u64,
     xid: Mutex<u64>,
+    sessions: Mutex<BTreeMap<ClientUuid, Arc<Export>>>,
 }
 
 pub const CLIENT: ClientUuid = ClientUuid(1);
+pub static CREDENTIALS: std::sync::LazyLock<Credentials> = std::sync::LazyLock::new(Credentials::root);
 
 impl Rig {
     /// A new MDT0000 with two OSTs.
@@ -136,7 +141,7 @@ impl Rig {
         };
         let mds = wait(Mds::start_with(parts)).unwrap();
         wait(mds.refresh_spaces());
-        Rig { mds, store, engine, osts, env, guard, boot, xid: Mutex::new(0) }
+        Rig { mds, store, engine, osts, env, guard, boot, xid: Mutex::new(0), sessions: Mutex::default() }
     }
 
     /// Stops in order and starts anew.
@@ -161,6 +166,9 @@ impl Rig {
     }
 
     pub fn export(&self, client: ClientUuid) -> Arc<Export> {
+        if let Some(export) = self.sessions.lock().get(&client) {
+            return export.clone();
+        }
         Export::local(self.mds.name(), client, "test".into(), None)
     }
 
@@ -179,7 +187,7 @@ impl Rig {
             xid_known: Xid(0),
             resent: false,
             replay: Transno(0),
-            locks: types::lock::InodeBits::NONE,
+            locks: if self.sessions.lock().is_empty() { InodeBits::NONE } else { InodeBits::ALL },
             credentials: credentials.clone(),
             ops: ops.into_iter().map(Op::Mds).collect(),
         }

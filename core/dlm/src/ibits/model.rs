@@ -1,0 +1,170 @@
+//! Random events, and clients that answer in any order: no two conflicting grants, no lost wake-up, everybody comes to
+//! an end, requests for locks in the order they came.
+
+use super::tests::{fid, name, of};
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug)]
+enum Event {
+    Grant(u32, u128, u32),
+    /// Inode, bits; bits 0: a name of it.
+    Change(u128, Vec<(u32, u32)>),
+    Lock(u32, u128, bool),
+    /// Answers the n-th question that is open, if there is one; whether it keeps what may be kept.
+    Answer(usize, bool),
+    /// The n-th operation that is ready goes on, and leaves.
+    Go(usize),
+    Release(u32, u128, u32),
+    Gone(u128),
+}
+
+const CLIENTS: u128 = 3;
+
+fn event() -> impl Strategy<Value = Event> {
+    let (n, client, bits) = (0..3u32, 0..CLIENTS, 0..0x200u32);
+    let change = prop::collection::vec((n.clone(), prop_oneof![Just(0), bits.clone()]), 1..3);
+    prop_oneof![
+        6 => (n.clone(), client.clone(), bits.clone()).prop_map(|(n, c, b)| Event::Grant(n, c, b)),
+        4 => (client.clone(), change).prop_map(|(c, changes)| Event::Change(c, changes)),
+        3 => (n.clone(), client.clone(), any::<bool>()).prop_map(|(n, c, write)| Event::Lock(n, c, write)),
+        8 => (0..8usize, any::<bool>()).prop_map(|(n, keeps)| Event::Answer(n, keeps)),
+        6 => (0..8usize).prop_map(Event::Go),
+        1 => (n, client.clone(), bits).prop_map(|(n, c, b)| Event::Release(n, c, b)),
+        1 => client.prop_map(Event::Gone),
+    ]
+}
+
+/// What is under way outside the table.
+#[derive(Default)]
+struct World {
+    asked: Vec<Action>,
+    ready: Vec<Modifier>,
+    waiting: BTreeSet<Modifier>,
+    /// Requests for locks: inode, client, WRITE.
+    locks: BTreeMap<Modifier, (Fid, ClientUuid, bool)>,
+    last: u64,
+}
+
+impl World {
+    fn next(&mut self) -> Modifier {
+        self.last += 1;
+        self.waiting.insert(Modifier(self.last));
+        Modifier(self.last)
+    }
+
+    fn hear(&mut self, out: Vec<Action>) {
+        for action in out {
+            match action {
+                Action::Ready(modifier) => {
+                    assert!(self.waiting.remove(&modifier), "{modifier:?} is told twice");
+                    self.ready.push(modifier);
+                }
+                Action::Cancelled(modifier) => {
+                    self.waiting.remove(&modifier);
+                    self.ready.retain(|ready| *ready != modifier);
+                    self.ready.push(modifier);
+                }
+                ask => self.asked.push(ask),
+            }
+        }
+    }
+
+    fn answer(&mut self, t: &mut IbitsTable, n: usize, keeps: bool) {
+        if self.asked.is_empty() {
+            return;
+        }
+        let mut out = Vec::new();
+        match self.asked.remove(n % self.asked.len()) {
+            Action::Revoke(client, fid, bits) => {
+                let keeps = keeps && bits.contains(InodeBits::OPEN);
+                if keeps {
+                    t.kept(fid, client, &mut out);
+                }
+                t.released(fid, client, if keeps { bits.without(InodeBits::OPEN) } else { bits }, &mut out);
+            }
+            Action::Changing(modifier, client, dir, _) if keeps => t.forgot(modifier, client, dir, &mut out),
+            Action::Changing(_, client, dir, _) => _ = t.released(dir, client, InodeBits::UPDATE, &mut out),
+            Action::Ready(_) | Action::Cancelled(_) => unreachable!("these are no questions"),
+        }
+        self.hear(out);
+    }
+
+    fn go(&mut self, t: &mut IbitsTable, n: usize) {
+        if self.ready.is_empty() {
+            return;
+        }
+        let modifier = self.ready.remove(n % self.ready.len());
+        let mut out = Vec::new();
+        if let Some((fid, client, write)) = self.locks.get(&modifier).copied() {
+            if !t.take(modifier, &mut out) {
+                let cancelled = t.locks.number(client).is_none() || t.modifiers[&modifier].is_orphaned();
+                if !cancelled {
+                    self.waiting.insert(modifier);
+                    self.hear(out);
+                    return;
+                }
+            } else {
+                let older =
+                    self.locks.range(..modifier).filter(|(_, (f, c, w))| *f == fid && *c != client && (*w || write));
+                let stuck: Vec<_> = older.filter(|(m, _)| !t.modifiers[m].is_orphaned()).collect();
+                assert!(stuck.is_empty(), "{modifier:?} overtakes {stuck:?}");
+            }
+            self.locks.remove(&modifier);
+        }
+        t.leave(modifier, &mut out);
+        self.hear(out);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
+    #[test]
+    fn everybody_comes_to_an_end_and_nothing_conflicts(events in prop::collection::vec(event(), 1..120)) {
+        let mut t = IbitsTable::with_bounds(16, 24);
+        let mut world = World::default();
+        (0..CLIENTS).for_each(|c| t.connect(ClientUuid(c)));
+        for event in events {
+            let mut out = Vec::new();
+            match event {
+                Event::Grant(n, c, bits) => {
+                    let (fid, client) = (fid(n), ClientUuid(c));
+                    let granted = t.grant(fid, client, InodeBits(bits), Duration::ZERO, &mut out);
+                    prop_assert!(InodeBits(bits).contains(granted));
+                    prop_assert!(t.held(fid, client).contains(granted));
+                }
+                Event::Change(c, changes) => {
+                    let changes = changes.into_iter().map(|(n, b)| if b == 0 { name(n, "x") } else { of(n, InodeBits(b)) });
+                    t.enter(world.next(), ClientUuid(c), changes, Duration::ZERO, &mut out);
+                }
+                Event::Lock(n, c, write) => {
+                    let modifier = world.next();
+                    world.locks.insert(modifier, (fid(n), ClientUuid(c), write));
+                    t.enter_lock(modifier, ClientUuid(c), fid(n), if write { EXCLUSIVE } else { UNDER_WRITE }, &mut out);
+                }
+                Event::Answer(n, keeps) => world.answer(&mut t, n, keeps),
+                Event::Go(n) => world.go(&mut t, n),
+                Event::Release(n, c, bits) => _ = t.released(fid(n), ClientUuid(c), InodeBits(bits), &mut out),
+                Event::Gone(c) => {
+                    t.gone(ClientUuid(c), &mut out);
+                    world.asked.retain(|ask| !matches!(ask, Action::Revoke(a, ..) | Action::Changing(_, a, ..) if *a == ClientUuid(c)));
+                    t.connect(ClientUuid(c));
+                }
+            }
+            world.hear(out);
+            t.check();
+        }
+        // From now on nothing new comes: all that is under way ends.
+        for _ in 0..10_000 {
+            if world.asked.is_empty() && world.ready.is_empty() {
+                break;
+            }
+            world.answer(&mut t, 0, true);
+            world.go(&mut t, 0);
+            t.check();
+        }
+        prop_assert_eq!(&world.waiting, &BTreeSet::new());
+        prop_assert_eq!(t.entered(), 0);
+    }
+}

@@ -1,0 +1,376 @@
+//! Entering, answers of holders, and leaving.
+
+use super::{Action, Change, EXCLUSIVE, IbitsTable, Modifier, NONE, Resource, UNDER_WRITE, clash};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::session::ClientUuid;
+
+/// One operation from entering to leaving.
+pub(super) struct Entered {
+    /// Number of its client; [`NONE`]: the target itself, or a client that is gone.
+    author: u32,
+    /// What it changes; a request for a lock: what nobody else may hold with it.
+    changes: SmallVec<[Change; 4]>,
+    /// A request for a lock: what it wants.
+    wants: InodeBits,
+    /// Who has still to answer, and for which bits.
+    pending: BTreeMap<(Fid, u32), InodeBits>,
+    ready: bool,
+}
+
+impl Entered {
+    pub(super) fn is_lock(&self) -> bool {
+        !self.wants.is_empty()
+    }
+
+    fn changed(&self, fid: Fid) -> InodeBits {
+        let here = self.changes.iter().filter(|change| change.fid == fid);
+        here.fold(InodeBits::NONE, |all, change| all.union(change.bits))
+    }
+
+    /// Bits that it forbids this client to be granted.
+    pub(super) fn closes(&self, fid: Fid, number: u32) -> InodeBits {
+        if self.author == number {
+            return InodeBits::NONE;
+        }
+        let changed = self.changed(fid);
+        match changed.intersection(UNDER_WRITE).is_empty() {
+            true => changed,
+            false => changed.union(InodeBits::WRITE),
+        }
+    }
+}
+
+impl IbitsTable {
+    /// Does nobody but `client` hold what is to be changed? An operation that entered as `entered` and is ready finds
+    /// free what it entered for.
+    pub fn is_free(
+        &self,
+        client: ClientUuid,
+        entered: Option<Modifier>,
+        changes: impl IntoIterator<Item = (Fid, InodeBits)>,
+    ) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let author = self.locks.number(client).unwrap_or(NONE);
+        let entered = entered.and_then(|modifier| self.modifiers.get(&modifier)).filter(|entered| entered.ready);
+        changes.into_iter().all(|(fid, bits)| {
+            let covered = entered.map_or(InodeBits::NONE, |entered| entered.changed(fid));
+            let bits = bits.without(covered);
+            bits.is_empty()
+                || self.resources.get(&fid).is_none_or(|resource| !self.is_in_the_way(resource, author, bits))
+        })
+    }
+
+    fn is_in_the_way(&self, resource: &Resource, author: u32, bits: InodeBits) -> bool {
+        let mut others = resource.holders.iter().filter(|(holder, _)| *holder != author);
+        others.any(|(_, slot)| !clash(self.locks.get(*slot).bits, bits).is_empty())
+    }
+
+    /// An operation of `client` is going to change these bits. Clients that hold them are asked to drop them; when all
+    /// have answered (at once, if there are none) it is [`Action::Ready`]. Every operation that entered must leave, also
+    /// one that failed. A client that is not connected, as the target itself, holds nothing.
+    ///
+    /// # Panics
+    /// If it has entered already: our own bug.
+    pub fn enter(
+        &mut self,
+        modifier: Modifier,
+        client: ClientUuid,
+        changes: impl IntoIterator<Item = Change>,
+        now: Duration,
+        out: &mut Vec<Action>,
+    ) {
+        let mut changes: SmallVec<[Change; 4]> = changes.into_iter().collect();
+        for change in changes.iter_mut().filter(|change| !change.names.is_empty()) {
+            self.heat.note(change.fid, client, now);
+            if self.heat.is_busy(change.fid, now) {
+                change.names.clear();
+            }
+        }
+        self.begin(modifier, client, changes, InodeBits::NONE, out);
+    }
+
+    /// `client` asks for a lock (WRITE with DATA and UPDATE, or DATA with UPDATE) and waits for its turn. When it is
+    /// [`Action::Ready`], take it with [`IbitsTable::take`], and leave.
+    ///
+    /// # Panics
+    /// As [`IbitsTable::enter`].
+    pub fn enter_lock(
+        &mut self,
+        modifier: Modifier,
+        client: ClientUuid,
+        fid: Fid,
+        wants: InodeBits,
+        out: &mut Vec<Action>,
+    ) {
+        let excludes = if wants.contains(InodeBits::WRITE) { EXCLUSIVE } else { InodeBits::WRITE };
+        let change = Change { fid, bits: excludes, names: SmallVec::new() };
+        self.begin(modifier, client, SmallVec::from_iter([change]), wants, out);
+    }
+
+    fn begin(
+        &mut self,
+        modifier: Modifier,
+        client: ClientUuid,
+        changes: SmallVec<[Change; 4]>,
+        wants: InodeBits,
+        out: &mut Vec<Action>,
+    ) {
+        let author = self.locks.number(client).unwrap_or(NONE);
+        for change in &changes {
+            let resource = self.resources.entry(change.fid).or_default();
+            if !resource.entered.contains(&modifier) {
+                resource.entered.push(modifier);
+            }
+        }
+        let entered = Entered { author, changes, wants, pending: BTreeMap::new(), ready: false };
+        let before = self.modifiers.insert(modifier, entered);
+        assert!(before.is_none(), "{modifier:?} enters twice");
+        self.advance(modifier, out);
+    }
+
+    /// The request for a lock is [`Action::Ready`]: the lock is granted, whatever the bounds say. `false`: something
+    /// came between; it is told again.
+    pub fn take(&mut self, modifier: Modifier, out: &mut Vec<Action>) -> bool {
+        let Some(entered) = self.modifiers.get_mut(&modifier) else { return false };
+        entered.ready = false;
+        let (author, fid, wants) = (entered.author, entered.changes[0].fid, entered.wants);
+        if author == NONE {
+            return false;
+        }
+        let mut told = Vec::new();
+        self.advance(modifier, &mut told);
+        let is_free = told == [Action::Ready(modifier)];
+        if is_free {
+            let granted = self.lend(fid, author, wants, true, true);
+            assert_eq!(granted, wants, "nothing is in the way of {modifier:?}");
+        } else {
+            out.append(&mut told);
+        }
+        is_free
+    }
+
+    /// The operation is over.
+    pub fn leave(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
+        let Some(entered) = self.modifiers.remove(&modifier) else { return };
+        for change in &entered.changes {
+            let Some(resource) = self.resources.get_mut(&change.fid) else { continue };
+            resource.entered.retain(|other| *other != modifier);
+            self.next_turn(change.fid, out);
+            self.forget_if_unused(change.fid);
+        }
+    }
+
+    /// Requests for locks may have come to their turn.
+    fn next_turn(&mut self, fid: Fid, out: &mut Vec<Action>) {
+        let entered = self.resources.get(&fid).into_iter().flat_map(|resource| &resource.entered);
+        let next: SmallVec<[Modifier; 8]> = entered.copied().filter(|other| self.modifiers[other].is_lock()).collect();
+        next.into_iter().for_each(|other| self.advance(other, out));
+    }
+
+    /// The client holds these bits no longer: it answered a revoke, or dropped them by itself. WRITE goes with DATA or
+    /// UPDATE. Answers what it held of them.
+    pub fn released(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
+        let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
+        let bits = match bits.intersection(UNDER_WRITE).is_empty() {
+            true => bits,
+            false => bits.union(InodeBits::WRITE),
+        };
+        let Some(resource) = self.resources.get_mut(&fid) else { return InodeBits::NONE };
+        let Some(slot) = resource.slot(number) else { return InodeBits::NONE };
+        let lock = self.locks.get_mut(slot);
+        let had = lock.bits.intersection(bits);
+        lock.bits = lock.bits.without(bits);
+        lock.revoking = lock.revoking.without(bits);
+        if lock.bits.is_empty() {
+            self.locks.remove(slot);
+            resource.holders.retain(|(holder, _)| *holder != number);
+        }
+        if had.contains(InodeBits::WRITE) {
+            self.writers.remove(&fid);
+        }
+        self.answered(fid, number, bits, out);
+        self.forget_if_unused(fid);
+        had
+    }
+
+    /// Answer to a revoke: programs of the client use the inode, OPEN stays. What is to be removed may be removed.
+    pub fn kept(&mut self, fid: Fid, client: ClientUuid, out: &mut Vec<Action>) {
+        let Some(number) = self.locks.number(client) else { return };
+        let Some(slot) = self.resources.get(&fid).and_then(|resource| resource.slot(number)) else { return };
+        let lock = self.locks.get_mut(slot);
+        lock.revoking = lock.revoking.without(InodeBits::OPEN);
+        self.answered(fid, number, InodeBits::OPEN, out);
+    }
+
+    /// Answer to [`Action::Changing`]: the names and the attributes of the directory are forgotten.
+    pub fn forgot(&mut self, modifier: Modifier, client: ClientUuid, dir: Fid, out: &mut Vec<Action>) {
+        let Some(number) = self.locks.number(client) else { return };
+        self.answered_one(modifier, dir, number, InodeBits::UPDATE);
+        self.tell_if_ready(modifier, out);
+    }
+
+    /// The client is gone, and all its locks with it: those are answered. Its operations that entered must still leave.
+    pub fn gone(&mut self, client: ClientUuid, out: &mut Vec<Action>) -> Vec<(Fid, InodeBits)> {
+        let Some(number) = self.locks.number(client) else { return Vec::new() };
+        let slots: Vec<u32> = self.locks.of(number).collect();
+        let held: Vec<_> = slots.iter().map(|slot| (self.locks.get(*slot).fid, self.locks.get(*slot).bits)).collect();
+        let mut given_up: Vec<Fid> = Vec::new();
+        for (modifier, entered) in self.modifiers.iter_mut().filter(|(_, entered)| entered.author == number) {
+            entered.author = NONE;
+            if entered.is_lock() {
+                out.push(Action::Cancelled(*modifier));
+                given_up.push(entered.changes[0].fid);
+            }
+        }
+        given_up.into_iter().for_each(|fid| self.next_turn(fid, out));
+        for (fid, _) in &held {
+            self.released(*fid, client, InodeBits::ALL, out);
+        }
+        self.locks.disconnect(client);
+        held
+    }
+
+    /// The inode is no more: neither are its locks. Nobody is asked.
+    pub fn destroyed(&mut self, fid: Fid, out: &mut Vec<Action>) {
+        let Some(resource) = self.resources.get(&fid) else { return };
+        let holders: SmallVec<[u32; 4]> = resource.holders.iter().map(|(holder, _)| *holder).collect();
+        for holder in holders {
+            self.released(fid, self.locks.uuid(holder), InodeBits::ALL, out);
+        }
+    }
+
+    /// A holder dropped bits, or keeps them and said so: fewer are waited for.
+    fn answered(&mut self, fid: Fid, number: u32, bits: InodeBits, out: &mut Vec<Action>) {
+        let Some(resource) = self.resources.get(&fid) else { return };
+        let waiting: SmallVec<[Modifier; 8]> = resource.entered.iter().copied().collect();
+        for modifier in waiting {
+            self.answered_one(modifier, fid, number, bits);
+            match self.modifiers[&modifier].is_lock() {
+                true => self.advance(modifier, out),
+                false => self.tell_if_ready(modifier, out),
+            }
+        }
+    }
+
+    fn answered_one(&mut self, modifier: Modifier, fid: Fid, number: u32, bits: InodeBits) {
+        let Some(entered) = self.modifiers.get_mut(&modifier) else { return };
+        if let Some(pending) = entered.pending.get_mut(&(fid, number)) {
+            *pending = pending.without(bits);
+            if pending.is_empty() {
+                entered.pending.remove(&(fid, number));
+            }
+        }
+    }
+
+    /// Asks holders, unless it must wait for its turn first, and says so if it is ready.
+    fn advance(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
+        let entered = &self.modifiers[&modifier];
+        let waits = entered.is_lock() && (entered.author == NONE || !self.is_first(modifier));
+        if !entered.ready && !waits {
+            self.ask_holders(modifier, out);
+            self.tell_if_ready(modifier, out);
+        }
+    }
+
+    fn ask_holders(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
+        let IbitsTable { resources, locks, modifiers, .. } = self;
+        let Some(Entered { author, changes, pending, .. }) = modifiers.get_mut(&modifier) else { return };
+        for change in changes.iter() {
+            let Some(resource) = resources.get(&change.fid) else { continue };
+            for (holder, slot) in resource.holders.iter().filter(|(holder, _)| holder != author) {
+                let uuid = locks.uuid(*holder);
+                let lock = locks.get_mut(*slot);
+                let clash = clash(lock.bits, change.bits);
+                if clash.is_empty() {
+                    continue;
+                }
+                let waits = pending.entry((change.fid, *holder)).or_default();
+                let new = clash.without(*waits);
+                *waits = waits.union(clash);
+                let mut more = new.without(lock.revoking);
+                if !change.names.is_empty() && more.contains(InodeBits::UPDATE) {
+                    more = more.without(InodeBits::UPDATE);
+                    out.push(Action::Changing(modifier, uuid, change.fid, change.names.clone()));
+                }
+                if !more.is_empty() {
+                    lock.revoking = lock.revoking.union(more);
+                    out.push(Action::Revoke(uuid, change.fid, more));
+                }
+            }
+        }
+    }
+
+    fn tell_if_ready(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
+        let Some(entered) = self.modifiers.get(&modifier) else { return };
+        if entered.ready || !entered.pending.is_empty() {
+            return;
+        }
+        if entered.is_lock() && (entered.author == NONE || !self.is_first(modifier) || self.is_closed(modifier)) {
+            return;
+        }
+        out.push(Action::Ready(modifier));
+        self.modifiers.get_mut(&modifier).expect("just seen").ready = true;
+    }
+
+    /// Does no older request of another client stand before this request for a lock?
+    fn is_first(&self, modifier: Modifier) -> bool {
+        let own = &self.modifiers[&modifier];
+        let older = self.resources[&own.changes[0].fid].entered.iter().take_while(|other| **other != modifier);
+        let stands_before = |other: &Entered| {
+            let conflict = other.wants.union(own.wants).contains(InodeBits::WRITE);
+            other.is_lock() && conflict && other.author != own.author && other.author != NONE
+        };
+        !older.into_iter().any(|other| stands_before(&self.modifiers[other]))
+    }
+
+    /// Is another operation about to change what this request for a lock wants, or must its client drop that first?
+    fn is_closed(&self, modifier: Modifier) -> bool {
+        let own = &self.modifiers[&modifier];
+        let fid = own.changes[0].fid;
+        let slot = self.resources[&fid].slot(own.author);
+        if slot.is_some_and(|slot| !self.locks.get(slot).revoking.intersection(own.wants).is_empty()) {
+            return true;
+        }
+        let others = self.resources[&fid].entered.iter().map(|other| &self.modifiers[other]);
+        let closes = |other: &Entered| !other.closes(fid, own.author).intersection(own.wants).is_empty();
+        others.into_iter().any(|other| !other.is_lock() && closes(other))
+    }
+
+    fn forget_if_unused(&mut self, fid: Fid) {
+        if self.resources.get(&fid).is_some_and(|r| r.holders.is_empty() && r.entered.is_empty()) {
+            self.resources.remove(&fid);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Entered {
+    /// Is its client gone?
+    pub(super) fn is_orphaned(&self) -> bool {
+        self.author == NONE
+    }
+
+    /// Whoever holds what it changes was asked and is waited for, or kept it; if it is not ready, something is missing.
+    pub(super) fn check(&self, fid: Fid, table: &IbitsTable, holders: &[(u32, u32)], modifier: Modifier) {
+        for (holder, slot) in holders.iter().filter(|(holder, _)| *holder != self.author) {
+            let clash = clash(table.locks.get(*slot).bits, self.changed(fid));
+            let pending = self.pending.get(&(fid, *holder)).copied().unwrap_or_default();
+            let keepers = InodeBits::UPDATE.union(InodeBits::OPEN);
+            assert!(clash.contains(pending));
+            let asks = !self.is_lock() || table.is_first(modifier);
+            if asks && self.author != NONE {
+                assert!(pending.contains(clash.without(keepers)), "{modifier:?} does not wait for {clash:?}");
+            }
+        }
+        if !self.ready && self.pending.is_empty() && !self.changes.is_empty() {
+            assert!(self.is_lock() && (self.author == NONE || !table.is_first(modifier) || table.is_closed(modifier)));
+        }
+        assert!(!self.ready || self.pending.is_empty());
+    }
+}

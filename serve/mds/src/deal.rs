@@ -1,0 +1,113 @@
+//! The locks' side of one operation: what its client may be granted, what was granted, what it changed, and what
+//! stood in its way.
+
+use dlm::ibits::{Change, Modifier};
+use namespace::view;
+use std::time::Duration;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::GRANTS_PER_REPLY_MAX;
+use types::lock::InodeBits;
+use types::name::Name;
+use types::session::ClientUuid;
+use wire::mds::Entry;
+use wire::message::Grant;
+
+/// Grants and touched inodes at the end of a reply among which an inode is looked for: a request that comes back to
+/// one later has it twice, and the later one counts.
+const RECENT: usize = 8;
+
+/// What must be over before an operation can be applied.
+pub(crate) enum Obstacle {
+    /// The objects of this file are being cut.
+    Cut(Fid),
+    /// Other clients hold what it changes.
+    Locks(Vec<Change>),
+}
+
+/// See the module.
+pub(crate) struct Deal {
+    /// The author; [`ClientUuid::default`]: the MDT itself.
+    pub(crate) client: ClientUuid,
+    /// Bits that the reply may grant.
+    pub(crate) mask: InodeBits,
+    /// The operation has entered the table of locks.
+    pub(crate) modifier: Option<Modifier>,
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) touched: Vec<Entry>,
+    /// The operation changed nothing: it must be run again when this is over.
+    pub(crate) obstacle: Option<Obstacle>,
+    /// It showed an inode whose size another client knows.
+    pub(crate) written_elsewhere: bool,
+    pub(crate) now: Duration,
+}
+
+impl Deal {
+    /// For a client that can keep `mask`.
+    pub(crate) fn new(client: ClientUuid, mask: InodeBits) -> Deal {
+        Deal {
+            client,
+            mask,
+            modifier: None,
+            grants: Vec::new(),
+            touched: Vec::new(),
+            obstacle: None,
+            written_elsewhere: false,
+            now: Duration::ZERO,
+        }
+    }
+
+    /// For the MDT itself.
+    pub(crate) fn own() -> Deal {
+        Deal::new(ClientUuid::default(), InodeBits::NONE)
+    }
+
+    /// Has the reply room for one more inode?
+    pub(crate) fn has_room(&self) -> bool {
+        self.grants.len() < GRANTS_PER_REPLY_MAX && self.touched.len() < GRANTS_PER_REPLY_MAX
+    }
+
+    /// These bits were granted.
+    pub(crate) fn granted(&mut self, fid: Fid, bits: InodeBits) {
+        if bits.is_empty() {
+            return;
+        }
+        match self.grants.iter_mut().rev().take(RECENT).find(|grant| grant.fid == fid) {
+            Some(grant) => grant.bits = grant.bits.union(bits),
+            None => self.grants.push(Grant { fid, bits }),
+        }
+    }
+
+    /// This inode was changed.
+    pub(crate) fn touch(&mut self, entry: Entry) {
+        let room = self.has_room();
+        match self.touched.iter_mut().rev().take(RECENT).find(|touched| touched.attr.fid == entry.attr.fid) {
+            Some(touched) => *touched = entry,
+            None if room => self.touched.push(entry),
+            None => {}
+        }
+    }
+
+    /// This inode is shown in the results, or is no more.
+    pub(crate) fn untouch(&mut self, fid: Fid) {
+        let at = self.touched.iter().rev().take(RECENT).position(|touched| touched.attr.fid == fid);
+        if let Some(back) = at {
+            self.touched.remove(self.touched.len() - 1 - back);
+        }
+    }
+
+    /// Others hold what is to be changed.
+    pub(crate) fn held_up(&mut self, changes: &[view::Change<'_>]) -> Errno {
+        let owned = |change: &view::Change<'_>| {
+            let names = change.names.iter().flatten().map(|name| Name::new(name));
+            Ok(Change { fid: change.fid, bits: change.bits, names: names.collect::<Result<_, Errno>>()? })
+        };
+        match changes.iter().map(owned).collect() {
+            Ok(changes) => {
+                self.obstacle = Some(Obstacle::Locks(changes));
+                Errno::EAGAIN
+            }
+            Err(errno) => errno,
+        }
+    }
+}
