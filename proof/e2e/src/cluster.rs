@@ -1,6 +1,6 @@
 //! A whole SheenFS in one folder, started with `sheen up`.
 
-use crate::many::Many;
+use crate::many::{Client, Many};
 use crate::process::{detach, is_mounted, kill_and_wait, text};
 use crate::sheen;
 use std::path::PathBuf;
@@ -27,9 +27,30 @@ impl Cluster {
     /// MGS, MDS, two OSS (of two OSTs each) and a client on hosts of their own; `None` where network namespaces cannot be
     /// made.
     pub fn on_hosts(stripes: &str) -> Option<Cluster> {
+        Cluster::with_clients(stripes, &[""])
+    }
+
+    /// As [`Cluster::on_hosts`], with a client on a host of its own for each of these mount options (empty: the defaults).
+    /// The first is mounted at [`Cluster::mount`].
+    pub fn with_clients(stripes: &str, options: &[&str]) -> Option<Cluster> {
         let mut cluster = Cluster { many: None, args: Vec::new(), dir: folder() };
-        cluster.many = Some(Many::up(&cluster.dir(), &cluster.mount(), stripes)?);
+        let client = |(n, options): (usize, &&str)| {
+            let mount = if n == 0 { cluster.mount() } else { cluster.dir.path().join(format!("mnt{n}")) };
+            Client { mount, options: (*options).to_owned() }
+        };
+        let clients = options.iter().enumerate().map(client).collect();
+        cluster.many = Some(Many::up(&cluster.dir(), clients, stripes)?);
         Some(cluster)
+    }
+
+    /// The hosts of [`Cluster::on_hosts`] and [`Cluster::with_clients`].
+    pub fn many(&self) -> &Many {
+        self.many.as_ref().expect("every role on a host of its own")
+    }
+
+    /// Where the clients mounted it.
+    pub fn mounts(&self) -> Vec<PathBuf> {
+        self.many.as_ref().map_or_else(|| vec![self.mount()], Many::mounts)
     }
 
     /// The folder of targets, logs and mount point.

@@ -50,6 +50,12 @@ impl Hosts {
         command.arg(format!("--net=/run/netns/{}h{n}", self.prefix)).arg(program);
         command
     }
+
+    /// Plugs the network cable of host `n` in, or pulls it out.
+    pub fn cable(&self, n: usize, plugged: bool) {
+        assert!((1..=self.count).contains(&n));
+        sh(Path::new("/"), &format!("ip link set {}v{n} {}", self.prefix, if plugged { "up" } else { "down" }));
+    }
 }
 
 impl Drop for Hosts {

@@ -1,10 +1,12 @@
-//! A SheenFS whose MGS, MDS, two OSS and client are separate processes, each on a host (network namespace) of its own.
+//! A SheenFS whose MGS, MDS, two OSS and clients are separate processes, each on a host (network namespace) of its own.
 
 use crate::hosts::Hosts;
-use crate::process::{detach, is_mounted, kill_and_wait, text};
+use crate::process::{detach, is_mounted, kill_and_wait, signal, text};
 use crate::sheen;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,11 +20,24 @@ struct Server {
     child: Option<Child>,
 }
 
-/// Servers on hosts 1 to 4, the client on host 5.
+/// Host of the first client.
+const FIRST_CLIENT: usize = 5;
+/// Clients, at most.
+const CLIENTS_MAX: usize = 4;
+
+/// A mount and the options it is made with.
+pub struct Client {
+    /// Where.
+    pub mount: PathBuf,
+    /// As after `mount -o`; may be empty.
+    pub options: String,
+}
+
+/// Servers on hosts 1 to 4, clients on host 5 and those that follow.
 pub struct Many {
     hosts: Hosts,
     dir: PathBuf,
-    mount: PathBuf,
+    clients: Vec<Client>,
     /// Stripes of a new file.
     stripes: String,
     servers: Vec<Server>,
@@ -30,8 +45,9 @@ pub struct Many {
 
 impl Many {
     /// Formats and starts everything, with `stripes` stripes for each new file; `None` where namespaces cannot be made.
-    pub fn up(dir: &Path, mount: &Path, stripes: &str) -> Option<Many> {
-        let hosts = Hosts::new(5)?;
+    pub fn up(dir: &Path, clients: Vec<Client>, stripes: &str) -> Option<Many> {
+        assert!((1..=CLIENTS_MAX).contains(&clients.len()), "1 to {CLIENTS_MAX} clients");
+        let hosts = Hosts::new(FIRST_CLIENT + clients.len() - 1)?;
         let server = |host, name, targets| Server { host, name, targets, child: None };
         let servers = vec![
             server(1, "mgs", &["mgt"]),
@@ -40,9 +56,11 @@ impl Many {
             server(4, "oss1", &["ost2", "ost3"]),
         ];
         let stripes = stripes.to_owned();
-        let mut many = Many { hosts, dir: dir.to_owned(), mount: mount.to_owned(), stripes, servers };
+        let mut many = Many { hosts, dir: dir.to_owned(), clients, stripes, servers };
         std::fs::create_dir_all(&many.dir).expect("make a folder");
-        std::fs::create_dir_all(&many.mount).expect("make a folder");
+        for client in &many.clients {
+            std::fs::create_dir_all(&client.mount).expect("make a folder");
+        }
         let mgs = many.mgs_nid();
         many.mkfs(&["--mgs"], "mgt");
         many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
@@ -69,20 +87,79 @@ impl Many {
         for at in 0..self.servers.len() {
             self.start_server(at, &mgs);
         }
-        let mut command = self.hosts.command(5, &sheen());
-        command.arg("mount").arg(format!("{mgs}:/sheen")).arg(&self.mount);
+        (0..self.clients.len()).filter(|n| !is_mounted(&self.clients[*n].mount)).for_each(|n| self.mount_client(n));
+    }
+
+    /// Mount points, in the order of the clients.
+    pub fn mounts(&self) -> Vec<PathBuf> {
+        self.clients.iter().map(|client| client.mount.clone()).collect()
+    }
+
+    /// Mounts client `n` (from 0), which is not mounted, and waits until it knows every OST.
+    pub fn mount_client(&self, n: usize) {
+        let Client { mount, options } = &self.clients[n];
+        let mut command = self.hosts.command(FIRST_CLIENT + n, &sheen());
+        let log = format!("log={}", self.client_log(n).display());
+        let options = if options.is_empty() { log } else { format!("{options},{log}") };
+        command.arg("mount").args(["-o", &options]).arg(format!("{}:/sheen", self.mgs_nid())).arg(mount);
         let output = command.stdin(Stdio::null()).output().expect("sheen runs");
         assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
-        assert!(is_mounted(&self.mount), "sheen mount succeeded, but {} is no mount", self.mount.display());
-        self.wait_for_osts();
+        assert!(is_mounted(mount), "sheen mount succeeded, but {} is no mount", mount.display());
+        self.wait_for_osts(mount);
+    }
+
+    fn client_log(&self, n: usize) -> PathBuf {
+        self.dir.join(format!("client{n}.log"))
+    }
+
+    /// What the log of client `n` says so far.
+    pub fn log_of_client(&self, n: usize) -> String {
+        std::fs::read_to_string(self.client_log(n)).unwrap_or_default()
+    }
+
+    /// Process of client `n`.
+    pub fn client_pid(&self, n: usize) -> i32 {
+        let pids = daemons(&self.clients[n].mount);
+        assert_eq!(pids.len(), 1, "processes of {}", self.clients[n].mount.display());
+        pids[0]
+    }
+
+    /// Stops client `n` from running (SIGSTOP), as a machine that hangs.
+    pub fn suspend_client(&self, n: usize) {
+        signal(self.client_pid(n), libc::SIGSTOP);
+    }
+
+    /// Lets it run again.
+    pub fn resume_client(&self, n: usize) {
+        signal(self.client_pid(n), libc::SIGCONT);
+    }
+
+    /// Pulls the network cable of client `n`.
+    pub fn cut_client(&self, n: usize) {
+        self.hosts.cable(FIRST_CLIENT + n, false);
+    }
+
+    /// Plugs it in again.
+    pub fn heal_client(&self, n: usize) {
+        self.hosts.cable(FIRST_CLIENT + n, true);
+    }
+
+    /// Kills the process of client `n`; its mount stays, dead. [`Many::detach_client`] takes it away.
+    pub fn kill_client(&self, n: usize) {
+        kill_and_wait(self.client_pid(n));
+    }
+
+    /// Takes a dead mount away.
+    pub fn detach_client(&self, n: usize) {
+        detach(&self.clients[n].mount);
     }
 
     /// Servers start in any order and a client hears of new ones while it is mounted: waits until it knows them all.
-    fn wait_for_osts(&self) {
+    fn wait_for_osts(&self, mount: &Path) {
         let all: usize = self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with("ost")).count();
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            let output = Command::new(sheen()).args(["lfs", "osts"]).arg(&self.mount).output().expect("sheen runs");
+            let output = Command::new(sheen()).args(["lfs", "osts"]).arg(mount).output().expect("sheen runs");
             if text(&output).matches("-OST").count() == all {
                 return;
             }
@@ -125,8 +202,10 @@ impl Many {
 
     /// Unmounts and stops every server in order.
     pub fn stop(&mut self) {
-        let output = Command::new("umount").arg(&self.mount).output().expect("umount runs");
-        assert!(output.status.success(), "umount: {}", text(&output));
+        for client in &self.clients {
+            let output = Command::new("umount").arg(&client.mount).output().expect("umount runs");
+            assert!(output.status.success(), "umount: {}", text(&output));
+        }
         for at in (0..self.servers.len()).rev() {
             let Some(mut child) = self.servers[at].child.take() else { continue };
             // SAFETY: kill has no memory effects; the pid is our child, not yet waited for.
@@ -143,7 +222,7 @@ impl Many {
         }
     }
 
-    /// Kills every process at once: servers and the client daemon.
+    /// Kills every process at once: servers and clients.
     pub fn kill(&mut self) {
         for server in &mut self.servers {
             if let Some(mut child) = server.child.take() {
@@ -151,38 +230,40 @@ impl Many {
                 child.wait().expect("wait for a server");
             }
         }
-        for pid in self.mount_daemons() {
-            kill_and_wait(pid);
+        for client in &self.clients {
+            daemons(&client.mount).into_iter().for_each(kill_and_wait);
+            detach(&client.mount);
         }
-        detach(&self.mount);
-    }
-
-    /// Processes of ours whose command line names our mount point.
-    fn mount_daemons(&self) -> Vec<i32> {
-        let mut pids = Vec::new();
-        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let mut words = command.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-            let ours = words.next().is_some_and(|program| program.ends_with("sheen"))
-                && words.any(|word| Path::new(&word) == self.mount);
-            if ours {
-                pids.push(pid);
-            }
-        }
-        pids
     }
 
     /// The ends of all logs.
     pub fn logs(&self) -> String {
         let mut all = String::new();
-        for server in &self.servers {
-            let log = std::fs::read_to_string(self.dir.join(format!("{}.log", server.name))).unwrap_or_default();
+        let clients = (0..self.clients.len()).map(|n| format!("client{n}"));
+        for name in self.servers.iter().map(|server| server.name.to_owned()).chain(clients) {
+            let log = std::fs::read_to_string(self.dir.join(format!("{name}.log"))).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
-            all += &format!("--- {} ---\n{}\n", server.name, lines[lines.len().saturating_sub(15)..].join("\n"));
+            all += &format!("--- {name} ---\n{}\n", lines[lines.len().saturating_sub(15)..].join("\n"));
         }
         all
     }
+}
+
+/// Processes of ours whose command line names this mount point.
+fn daemons(mount: &Path) -> Vec<i32> {
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = command.split(|b| *b == 0).collect();
+        let program = sheen();
+        let ours = Path::new(OsStr::from_bytes(words[0])).file_name() == program.file_name()
+            && words.iter().any(|word| Path::new(OsStr::from_bytes(word)) == mount);
+        if ours {
+            pids.push(pid);
+        }
+    }
+    pids
 }
 
 impl Drop for Many {
@@ -190,11 +271,12 @@ impl Drop for Many {
         if std::thread::panicking() {
             eprintln!("{}", self.logs());
         }
-        if is_mounted(&self.mount) {
-            detach(&self.mount);
-        }
-        for pid in self.mount_daemons() {
-            kill_and_wait(pid);
+        for client in &self.clients {
+            if is_mounted(&client.mount) {
+                detach(&client.mount);
+            }
+            // One that was left stopped dies of SIGKILL all the same.
+            daemons(&client.mount).into_iter().for_each(kill_and_wait);
         }
         for server in &mut self.servers {
             if let Some(mut child) = server.child.take() {

@@ -15,6 +15,13 @@ pub fn kill_and_wait(pid: i32) {
     }
 }
 
+/// Sends a signal to a process that this test started and that lives.
+pub fn signal(pid: i32, signal: i32) {
+    // SAFETY: kill has no memory effects; the pid is one this test started.
+    let result = unsafe { libc::kill(pid, signal) };
+    assert_eq!(result, 0, "signal {signal} to {pid}: {}", std::io::Error::last_os_error());
+}
+
 /// Is the process gone (or a zombie whose parent has not looked yet)?
 fn gone(pid: i32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {

@@ -72,7 +72,7 @@ fn directories_and_links_are_opened_as_what_they_are() {
     assert!(open(dir, false).is_ok());
     assert_eq!(open(dir, true), Err(Errno::EISDIR));
     assert_eq!(open(link, false), Err(Errno::ELOOP));
-    assert_eq!(open(Fid { oid: 99, ..dir }, false), Err(Errno::ENOENT));
+    assert_eq!(open(Fid { oid: 99, ..dir }, false), Err(Errno::ESTALE));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn names_are_linked_moved_and_removed() {
     assert_eq!(rename("g", "other", exchange), Ok(MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 })));
     let plain = RenameFlags::default();
     assert_eq!(rename("other", "g", plain), Ok(MdsReply::Removed(Removed { fid: other, nlink: 0 })));
-    assert_eq!(rig.getattr(other), Err(Errno::ENOENT));
+    assert_eq!(rig.getattr(other), Err(Errno::ESTALE));
     assert_eq!(rig.names(Fid::ROOT), ["f", "g"]);
     assert_eq!(rig.unlink("f"), Ok(MdsReply::Removed(Removed { fid: file, nlink: 1 })));
     assert_eq!(rig.unlink("g"), Ok(MdsReply::Removed(Removed { fid: file, nlink: 0 })));

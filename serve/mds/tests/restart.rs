@@ -111,7 +111,7 @@ fn an_unlinked_open_file_lives_until_its_last_close() {
     assert!(rig.getattr(file).is_ok());
     assert_eq!(rig.one(MdsOp::Close { fid: file, handle: theirs }), Err(Errno::EBADF), "not our handle");
     rig.gone(OTHER);
-    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     until("objects destroyed", || rig.mds.destroy_backlog() == 0);
     rig.assert_empty();
 }
@@ -128,7 +128,7 @@ fn orphans_are_destroyed_at_the_next_start() {
     rig.one(MdsOp::Rmdir { parent: Fid::ROOT, name: n("d") }).unwrap();
     rig.one(MdsOp::Sync).unwrap();
     let rig = rig.crash();
-    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     until("objects destroyed", || *rig.osts.destroyed.lock() == objects);
     until("log empty", || rig.mds.destroy_backlog() == 0);
     rig.assert_empty();

@@ -18,7 +18,8 @@ use wire::mds::MdsReply;
 impl Mds {
     pub(super) fn getattr(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.show(call, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ENOENT)?))))
+        // ESTALE: its name was found, and it went before this question. The kernel then looks the name up again.
+        self.show(call, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ESTALE)?))))
     }
 
     pub(super) fn getattr_many(&self, call: &mut Call<'_>, fids: &[Fid]) -> Result<MdsReply, Errno> {

@@ -19,7 +19,9 @@ impl Mds {
         self.change(call, |records, _| {
             let client = export.client();
             records.state.opens.admit(client)?;
-            let inode = records.existing(fid)?;
+            // Its name was found, and it went before it could be opened. ESTALE, so that the kernel looks the name up again:
+            // another file may have it by now. ENOENT would be told to the program.
+            let inode = records.inode(fid)?.ok_or(Errno::ESTALE)?;
             self.opened(records, client, inode, Some(flags), false)
         })
     }

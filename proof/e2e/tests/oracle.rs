@@ -1,0 +1,40 @@
+//! Random operations on several mounts at once: every answer must fit one order that respects real time.
+
+use e2e::can_mount;
+use e2e::cluster::Cluster;
+use oracle::run::{Kind, Plan, run};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Seconds of one run; `ORACLE_SECONDS` says otherwise.
+const SECONDS: u64 = 60;
+
+/// What is not promised before a file's data is under locks, too (docs/client.md, "What holds without locks"): what one
+/// mount reads while another writes, a truncate beside a write, an append that crosses a page beside another append.
+const NOT_YET: [Kind; 3] = [Kind::Read, Kind::Truncate, Kind::Append];
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: no number")))
+}
+
+fn plan(mounts: Vec<PathBuf>, without: &[Kind]) -> Plan {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let seed = number("ORACLE_SEED").unwrap_or(now.as_millis() as u64);
+    let time = Duration::from_secs(number("ORACLE_SECONDS").unwrap_or(SECONDS));
+    let round = Duration::from_secs(10);
+    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads: 9, without: without.to_vec() }
+}
+
+#[test]
+fn every_answer_fits_one_order() {
+    if !can_mount() {
+        return;
+    }
+    let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
+    let plan = plan(cluster.mounts(), &NOT_YET);
+    let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
+    let first: Vec<_> = report.violations.iter().take(12).map(String::as_str).collect();
+    assert!(first.is_empty(), "seed {}: {} violations:\n{}", plan.seed, report.violations.len(), first.join("\n"));
+    assert_eq!(report.undecided, [""; 0], "seed {}", plan.seed);
+    assert!(report.operations > 1000, "only {} operations", report.operations);
+}

@@ -1,0 +1,142 @@
+//! The verdict on a whole history, object by object.
+
+use crate::history::Record;
+use crate::length::Length;
+use crate::linear::{Model, Timed, Verdict, check};
+use crate::names::{NameOp, Names, Tree};
+use crate::register::{ABSENT, Register, RegisterOp};
+use crate::split::{Key, MODES, split};
+use crate::window::shrink;
+
+/// Lines of one window, at most: the last ones.
+const WINDOW_MAX: usize = 20;
+
+/// An answer that fits no order.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which object, in words.
+    pub object: String,
+    /// Number of the record whose answer fits nothing.
+    pub record: usize,
+    /// What is wrong with it, where that can be said.
+    pub why: String,
+    /// Numbers of the records that show it, in the order they began.
+    pub window: Vec<usize>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    pub violations: Vec<Violation>,
+    /// Objects of which too much was under way at once to decide, in words.
+    pub undecided: Vec<String>,
+    /// Objects looked at.
+    pub objects: usize,
+}
+
+/// Checks a history that began with empty fixed directories.
+pub fn check_history(records: &[Record]) -> Findings {
+    let objects = split(records);
+    let mut findings = Findings::default();
+    for wrong in objects.wrong {
+        let (record, why) = (wrong.record, wrong.why);
+        findings.violations.push(Violation { object: "one answer".into(), record, why, window: vec![record] });
+    }
+    findings.one("names", &Names, &Tree::default(), &objects.names, |_, _| false);
+    for (ino, ops) in &objects.lengths {
+        findings.one(&format!("length of {ino:#x}"), &Length, &0, ops, |_, _| false);
+    }
+    for (key, ops) in &objects.registers {
+        let (what, initial) = match key {
+            Key::Slot { ino, slot } => (format!("data of {ino:#x}, slot {slot}"), 0),
+            Key::Mode { ino, dir } => (format!("mode of {ino:#x}"), MODES[usize::from(*dir)].into()),
+            Key::Xattr { ino, which } => (format!("user.x{which} of {ino:#x}"), ABSENT),
+        };
+        findings.one(&what, &Register, &initial, ops, unseen);
+    }
+    findings
+}
+
+/// Was this value seen by nobody?
+fn unseen(op: &RegisterOp, all: &[Timed<RegisterOp>]) -> bool {
+    matches!(op, RegisterOp::Set(value) if all.iter().all(|other| other.op != RegisterOp::Is(*value)))
+}
+
+impl Findings {
+    fn one<M: Model>(
+        &mut self,
+        what: &str,
+        model: &M,
+        initial: &M::State,
+        ops: &[Timed<M::Op>],
+        idle: impl Fn(&M::Op, &[Timed<M::Op>]) -> bool,
+    ) where
+        M::Op: Clone + Relevant,
+    {
+        self.objects += 1;
+        match check(model, initial, ops) {
+            Verdict::Fits => {}
+            Verdict::Undecided(at) => {
+                self.undecided.push(format!("{what}: too much under way at record {}", ops[at].record));
+            }
+            Verdict::Violation(at) => {
+                let kept = shrink(model, initial, ops, at, idle);
+                let about: Vec<&M::Op> = kept.iter().map(|op| &op.op).filter(|op| model.looks(op)).collect();
+                let shown = kept.iter().filter(|op| op.op.concerns(&ops[at].op, &about));
+                let mut window: Vec<usize> = shown.map(|op| op.record).collect();
+                window.dedup();
+                window.drain(..window.len().saturating_sub(WINDOW_MAX));
+                let (object, why) = (what.to_owned(), "no order of what was done explains this answer".to_owned());
+                self.violations.push(Violation { object, record: ops[at].record, why, window });
+            }
+        }
+    }
+}
+
+/// Which operations a reader needs to see.
+trait Relevant: Sized {
+    /// Does it bear on the failing operation, or on what was seen?
+    fn concerns(&self, _failing: &Self, _seen: &[&Self]) -> bool {
+        true
+    }
+}
+
+impl Relevant for RegisterOp {}
+impl Relevant for crate::length::LengthOp {}
+
+impl Relevant for NameOp {
+    fn concerns(&self, failing: &NameOp, seen: &[&NameOp]) -> bool {
+        let places = |op: &NameOp| match *op {
+            NameOp::Is(at, _)
+            | NameOp::Make(at, _)
+            | NameOp::OpenOrMake(at, _)
+            | NameOp::MakeDir(at, _)
+            | NameOp::Unlink(at)
+            | NameOp::RemoveDir(at)
+            | NameOp::LinkGone(at) => vec![at],
+            NameOp::Rename(from, to) | NameOp::Link(from, to) | NameOp::AnyDir(from, to) => vec![from, to],
+            NameOp::MakeIn { .. }
+            | NameOp::UnlinkIn { .. }
+            | NameOp::Full { .. }
+            | NameOp::Gone { .. }
+            | NameOp::Links { .. } => Vec::new(),
+        };
+        let mine = places(self);
+        let others = seen.iter().copied().chain([failing]).flat_map(places);
+        mine.is_empty() || others.into_iter().any(|place| mine.contains(&place))
+    }
+}
+
+impl Violation {
+    /// The violation in words.
+    pub fn text(&self, records: &[Record]) -> String {
+        let mut text = format!("{}: {}\n  {}\n", self.object, self.why, records[self.record]);
+        if self.window.len() > 1 {
+            text += "what shows it:\n";
+            for at in &self.window {
+                text += &format!("{} {}\n", if *at == self.record { " >" } else { "  " }, records[*at]);
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,316 @@
+//! One system call, its two times, its answer.
+
+use crate::history::{Action, Answer, Attributes, Entry, Place, Record, SLOT};
+use crate::marks;
+use rustix::fs::{AtFlags, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// The name that a directory made during the run may hold.
+const INSIDE: &str = "x";
+
+/// What a thread does at the moment: since when, and what.
+pub type Doing = Mutex<Option<(u64, Action)>>;
+
+/// Calls the file system for one thread and remembers what happened.
+pub struct Performer<'a> {
+    pub thread: u16,
+    pub mount: u16,
+    /// The folder of the round, through this thread's mount.
+    pub arena: BorrowedFd<'a>,
+    /// The one clock of the run.
+    pub clock: Instant,
+    pub doing: &'a Doing,
+    pub records: Vec<Record>,
+}
+
+/// An open file or directory.
+pub struct Open {
+    pub file: File,
+    pub ino: u64,
+    /// Length when it was last looked at, bytes.
+    pub length: u64,
+}
+
+fn path(at: Place) -> String {
+    at.to_string()
+}
+
+fn done(result: rustix::io::Result<()>) -> Answer {
+    result.map_or_else(failed, |()| Answer::Done)
+}
+
+fn failed(errno: Errno) -> Answer {
+    Answer::Failed(errno.raw_os_error())
+}
+
+impl Performer<'_> {
+    fn now(&self) -> u64 {
+        self.clock.elapsed().as_nanos() as u64
+    }
+
+    /// One call between two looks at the clock.
+    fn timed<T>(&self, action: &Action, call: impl FnOnce() -> T) -> (u64, u64, T) {
+        let begin = self.now();
+        *self.doing.lock().expect("nobody panics with it") = Some((begin, action.clone()));
+        let begin = self.now();
+        let result = call();
+        let end = self.now();
+        *self.doing.lock().expect("nobody panics with it") = None;
+        (begin, end, result)
+    }
+
+    fn remember(&mut self, begin: u64, end: u64, action: Action, answer: Answer) {
+        self.records.push(Record { thread: self.thread, mount: self.mount, begin, end, action, answer });
+    }
+
+    fn simple(&mut self, action: Action, call: impl FnOnce(BorrowedFd<'_>) -> Answer) {
+        let (begin, end, answer) = self.timed(&action, || call(self.arena));
+        self.remember(begin, end, action, answer);
+    }
+
+    /// An open: its answer is the inode, which fstat of the descriptor tells.
+    fn open(
+        &mut self,
+        action: Action,
+        call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<OwnedFd>,
+    ) -> Option<Open> {
+        let (begin, end, result) = self.timed(&action, || call(self.arena));
+        match result {
+            Err(errno) => {
+                self.remember(begin, end, action, failed(errno));
+                None
+            }
+            Ok(fd) => {
+                let mut open = Open { file: fd.into(), ino: 0, length: 0 };
+                let ino = self.fstat(&mut open)?.ino;
+                self.remember(begin, end, action, Answer::Inode(ino));
+                open.ino = ino;
+                Some(open)
+            }
+        }
+    }
+
+    pub fn create(&mut self, at: Place, exclusive: bool) -> Option<Open> {
+        let exclusively = if exclusive { OFlags::EXCL } else { OFlags::empty() };
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | exclusively;
+        self.open(Action::Create { at, exclusive }, |dir| {
+            rustix::fs::openat(dir, path(at), flags, Mode::from_bits_retain(crate::split::MODES[0]))
+        })
+    }
+
+    pub fn open_file(&mut self, at: Place) -> Option<Open> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        self.open(Action::Open { at }, |dir| rustix::fs::openat(dir, path(at), flags, Mode::empty()))
+    }
+
+    pub fn open_dir(&mut self, at: Place) -> Option<Open> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let action = Action::OpenDir { at };
+        let call = || rustix::fs::openat(self.arena, path(at), flags, Mode::empty());
+        let (begin, end, result) = self.timed(&action, call);
+        let (answer, open) = match result {
+            Err(errno) => (failed(errno), None),
+            // Another client may remove it at once. That an open directory outlives its name is promised for files only.
+            Ok(fd) => match rustix::fs::fstat(&fd) {
+                Err(Errno::NOENT | Errno::STALE) => (Answer::Done, None),
+                Err(errno) => (failed(errno), None),
+                Ok(stat) => (Answer::Inode(stat.st_ino), Some(Open { file: fd.into(), ino: stat.st_ino, length: 0 })),
+            },
+        };
+        self.remember(begin, end, action, answer);
+        open
+    }
+
+    pub fn make_in(&mut self, dir: &Open) -> Option<Open> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::from_bits_retain(crate::split::MODES[0]);
+        self.open(Action::MakeIn { dir: dir.ino }, |_| rustix::fs::openat(&dir.file, INSIDE, flags, mode))
+    }
+
+    pub fn unlink_in(&mut self, dir: &Open) {
+        self.simple(Action::UnlinkIn { dir: dir.ino }, |_| {
+            done(rustix::fs::unlinkat(&dir.file, INSIDE, AtFlags::empty()))
+        });
+    }
+
+    pub fn unlink(&mut self, at: Place) {
+        self.simple(Action::Unlink { at }, |dir| done(rustix::fs::unlinkat(dir, path(at), AtFlags::empty())));
+    }
+
+    pub fn mkdir(&mut self, at: Place) {
+        let mode = Mode::from_bits_retain(crate::split::MODES[1]);
+        self.simple(Action::Mkdir { at }, |dir| done(rustix::fs::mkdirat(dir, path(at), mode)));
+    }
+
+    pub fn rmdir(&mut self, at: Place) {
+        self.simple(Action::Rmdir { at }, |dir| done(rustix::fs::unlinkat(dir, path(at), AtFlags::REMOVEDIR)));
+    }
+
+    pub fn rename(&mut self, from: Place, to: Place) {
+        let call = |dir: BorrowedFd<'_>| done(rustix::fs::renameat(dir, path(from), dir, path(to)));
+        self.simple(Action::Rename { from, to }, call);
+    }
+
+    pub fn link(&mut self, from: Place, to: Place) {
+        let call = |dir: BorrowedFd<'_>| done(rustix::fs::linkat(dir, path(from), dir, path(to), AtFlags::empty()));
+        self.simple(Action::Link { from, to }, call);
+    }
+
+    pub fn stat(&mut self, at: Place) {
+        self.simple(Action::Stat { at }, |dir| {
+            rustix::fs::statat(dir, path(at), AtFlags::SYMLINK_NOFOLLOW)
+                .map_or_else(failed, |stat| Answer::Attributes(attributes(&stat)))
+        });
+    }
+
+    pub fn list(&mut self, dir: u8) {
+        self.simple(Action::List { dir }, |arena| list(arena, dir).map_or_else(failed, Answer::Entries));
+    }
+
+    /// Also updates what the handle knows of its length.
+    pub fn fstat(&mut self, open: &mut Open) -> Option<Attributes> {
+        let (begin, end, result) = self.timed(&Action::Fstat { ino: open.ino }, || rustix::fs::fstat(&open.file));
+        match result {
+            Ok(stat) => {
+                let found = attributes(&stat);
+                open.length = found.size;
+                self.remember(begin, end, Action::Fstat { ino: found.ino }, Answer::Attributes(found));
+                Some(found)
+            }
+            Err(errno) => {
+                self.remember(begin, end, Action::Fstat { ino: open.ino }, failed(errno));
+                None
+            }
+        }
+    }
+
+    pub fn read(&mut self, open: &Open, slot: u64, slots: u64) {
+        let mut buffer = vec![0; (slots * SLOT) as usize];
+        let action = Action::Read { ino: open.ino, slot, slots };
+        let (begin, end, result) = self.timed(&action, || rustix::io::pread(&open.file, &mut buffer[..], slot * SLOT));
+        let answer =
+            result.map_or_else(failed, |n| Answer::Cells { bytes: n as u64, cells: marks::read(&buffer[..n]) });
+        self.remember(begin, end, action, answer);
+    }
+
+    pub fn write(&mut self, open: &Open, slot: u64, slots: u64, id: u64) {
+        let bytes = marks::fill(id, slots);
+        self.simple(Action::Write { ino: open.ino, slot, slots, id }, |_| {
+            written(rustix::io::pwrite(&open.file, &bytes, slot * SLOT), bytes.len())
+        });
+    }
+
+    pub fn append(&mut self, open: &Open, slots: u64, id: u64) {
+        let bytes = marks::fill(id, slots);
+        let appending = |on| {
+            let flags = if on { OFlags::APPEND } else { OFlags::empty() };
+            rustix::fs::fcntl_setfl(&open.file, flags)
+        };
+        appending(true).expect("O_APPEND can be set");
+        self.simple(Action::Append { ino: open.ino, slots, id }, |_| {
+            written(rustix::io::write(&open.file, &bytes), bytes.len())
+        });
+        appending(false).expect("O_APPEND can be cleared");
+    }
+
+    pub fn truncate(&mut self, open: &Open, slots: u64) {
+        self.simple(Action::Truncate { ino: open.ino, slots }, |_| {
+            done(rustix::fs::ftruncate(&open.file, slots * SLOT))
+        });
+    }
+
+    pub fn chmod(&mut self, open: &Open, mode: u32) {
+        self.simple(Action::Chmod { ino: open.ino, mode }, |_| {
+            done(rustix::fs::fchmod(&open.file, Mode::from_bits_retain(mode)))
+        });
+    }
+
+    pub fn setxattr(&mut self, open: &Open, which: u8, value: u64) {
+        self.simple(Action::Setxattr { ino: open.ino, which, value }, |_| {
+            let value = value.to_string();
+            done(rustix::fs::fsetxattr(&open.file, xattr(which), value.as_bytes(), XattrFlags::empty()))
+        });
+    }
+
+    pub fn getxattr(&mut self, open: &Open, which: u8) {
+        self.simple(Action::Getxattr { ino: open.ino, which }, |_| {
+            let mut value = [0; 32];
+            match rustix::fs::fgetxattr(&open.file, xattr(which), &mut value[..]) {
+                Ok(len) => {
+                    let number = std::str::from_utf8(&value[..len]).ok().and_then(|text| text.parse().ok());
+                    // A value that no setxattr ever gave is told as one that nobody set.
+                    Answer::Value(Some(number.unwrap_or(u64::MAX - 1)))
+                }
+                Err(Errno::NODATA) => Answer::Value(None),
+                Err(errno) => failed(errno),
+            }
+        });
+    }
+
+    pub fn removexattr(&mut self, open: &Open, which: u8) {
+        self.simple(Action::Removexattr { ino: open.ino, which }, |_| {
+            done(rustix::fs::fremovexattr(&open.file, xattr(which)))
+        });
+    }
+
+    pub fn fsync(&mut self, open: &Open) {
+        self.simple(Action::Fsync { ino: open.ino }, |_| done(rustix::fs::fsync(&open.file)));
+    }
+
+    pub fn close(&mut self, open: Open) {
+        let fd = open.file.into_raw_fd();
+        self.simple(Action::Close { ino: open.ino }, |_| {
+            // SAFETY: the descriptor was ours and is given up here.
+            let result = unsafe { libc::close(fd) };
+            if result == 0 {
+                Answer::Done
+            } else {
+                Answer::Failed(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+            }
+        });
+    }
+}
+
+fn xattr(which: u8) -> String {
+    format!("user.x{which}")
+}
+
+fn written(result: rustix::io::Result<usize>, all: usize) -> Answer {
+    match result {
+        Ok(n) if n == all => Answer::Done,
+        Ok(n) => Answer::Short(n as u64),
+        Err(errno) => failed(errno),
+    }
+}
+
+fn attributes(stat: &rustix::fs::Stat) -> Attributes {
+    Attributes {
+        ino: stat.st_ino,
+        dir: stat.st_mode & libc::S_IFMT == libc::S_IFDIR,
+        mode: stat.st_mode & 0o7777,
+        size: stat.st_size as u64,
+        links: stat.st_nlink as u32,
+    }
+}
+
+fn list(arena: BorrowedFd<'_>, dir: u8) -> rustix::io::Result<Vec<Entry>> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(arena, format!("d{dir}"), flags, Mode::empty())?;
+    let mut entries = Vec::new();
+    for entry in rustix::fs::Dir::read_from(fd.as_fd())? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let name = std::str::from_utf8(name).ok().and_then(|n| n.strip_prefix('n')?.parse().ok());
+        // A name that nobody made is told as one that cannot be there.
+        let name = name.unwrap_or(u8::MAX);
+        entries.push(Entry { name, ino: entry.ino(), dir: entry.file_type().is_dir() });
+    }
+    Ok(entries)
+}

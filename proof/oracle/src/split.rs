@@ -1,0 +1,378 @@
+//! From one history to one history for each object: all names together; of each file its length, each slot, its mode, each
+//! extended attribute.
+//!
+//! An operation that touches several objects counts for each of them within its whole time. Answers that no state of
+//! any object could give (an error that is none of this operation's, bytes that nobody wrote) are found here.
+
+use crate::history::{Action, Answer, Attributes, Cell, Record, SLOT};
+use crate::length::LengthOp;
+use crate::linear::Timed;
+use crate::names::{NameOp, Seen};
+use crate::register::{ABSENT, RegisterOp};
+use std::collections::BTreeMap;
+
+/// Mode of a new file and of a new directory.
+pub const MODES: [u32; 2] = [0o644, 0o755];
+
+/// One object, but for names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    Slot { ino: u64, slot: u64 },
+    Mode { ino: u64, dir: bool },
+    Xattr { ino: u64, which: u8 },
+}
+
+/// An answer that is wrong whatever others did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Number of the record.
+    pub record: usize,
+    pub why: String,
+}
+
+/// The objects of a history and what was done to each.
+#[derive(Default)]
+pub struct Objects {
+    pub names: Vec<Timed<NameOp>>,
+    pub lengths: BTreeMap<u64, Vec<Timed<LengthOp>>>,
+    pub registers: BTreeMap<Key, Vec<Timed<RegisterOp>>>,
+    pub wrong: Vec<Wrong>,
+}
+
+struct Splitter<'a> {
+    objects: Objects,
+    record: &'a Record,
+    at: usize,
+    /// Where each append was seen: write -> slot. From the whole history.
+    places: BTreeMap<u64, u64>,
+    /// Writes that chose their own place: write -> slot.
+    placed: BTreeMap<u64, u64>,
+    /// When each file was written to through each mount.
+    writes: BTreeMap<(u64, u16), Vec<(u64, u64)>>,
+    /// Inode numbers in the order they were seen: small numbers leave room beside them.
+    inodes: BTreeMap<u64, u64>,
+}
+
+/// Splits a history.
+pub fn split(records: &[Record]) -> Objects {
+    let Some(first) = records.first() else { return Objects::default() };
+    let mut splitter = Splitter {
+        objects: Objects::default(),
+        record: first,
+        at: 0,
+        places: BTreeMap::new(),
+        placed: BTreeMap::new(),
+        writes: BTreeMap::new(),
+        inodes: BTreeMap::new(),
+    };
+    for record in records {
+        if let Action::Write { ino, .. } | Action::Append { ino, .. } | Action::Truncate { ino, .. } = record.action {
+            splitter.writes.entry((ino, record.mount)).or_default().push((record.begin, record.end));
+        }
+        if let Action::Write { slot, id, .. } = record.action {
+            splitter.placed.insert(id, slot);
+        }
+    }
+    for (at, record) in records.iter().enumerate() {
+        (splitter.at, splitter.record) = (at, record);
+        splitter.find_appends();
+    }
+    for (at, record) in records.iter().enumerate() {
+        (splitter.at, splitter.record) = (at, record);
+        splitter.add();
+    }
+    for (at, record) in records.iter().enumerate() {
+        (splitter.at, splitter.record) = (at, record);
+        splitter.cut();
+    }
+    splitter.objects
+}
+
+impl Splitter<'_> {
+    fn wrong(&mut self, why: String) {
+        self.objects.wrong.push(Wrong { record: self.at, why });
+    }
+
+    fn timed<O>(&self, op: O) -> Timed<O> {
+        Timed { begin: self.record.begin, end: self.record.end, record: self.at, op }
+    }
+
+    fn name(&mut self, op: NameOp) {
+        let op = self.timed(op);
+        self.objects.names.push(op);
+    }
+
+    fn length(&mut self, ino: u64, op: LengthOp) {
+        let op = self.timed(op);
+        self.objects.lengths.entry(ino).or_default().push(op);
+    }
+
+    fn register(&mut self, key: Key, op: RegisterOp) {
+        let op = self.timed(op);
+        self.objects.registers.entry(key).or_default().push(op);
+    }
+
+    fn dense(&mut self, ino: u64) -> u64 {
+        let next = self.inodes.len() as u64 + 1;
+        *self.inodes.entry(ino).or_insert(next)
+    }
+
+    /// Learns from a read where appends went, and finds data that lies where nobody put it.
+    fn find_appends(&mut self) {
+        let record = self.record;
+        let (Action::Read { slot, .. }, Answer::Cells { cells, .. }) = (&record.action, &record.answer) else {
+            return;
+        };
+        for (n, cell) in cells.iter().enumerate() {
+            let at = slot + n as u64;
+            for cell in flat(cell) {
+                match cell {
+                    Cell::Garbage(bytes) => self.wrong(format!("slot {at} has bytes that nobody wrote: {bytes:x?}")),
+                    Cell::Written { id, part } => self.found(*id, *part, at),
+                    Cell::Zero | Cell::Mixed(_) => {}
+                }
+            }
+        }
+    }
+
+    fn found(&mut self, id: u64, part: u64, at: u64) {
+        let Some(begin) = at.checked_sub(part) else {
+            return self.wrong(format!("part {part} of write {id} lies in slot {at}"));
+        };
+        let expected = match self.placed.get(&id) {
+            Some(slot) => *slot,
+            None => *self.places.entry(id).or_insert(begin),
+        };
+        if expected != begin {
+            self.wrong(format!("write {id} was seen to begin in slot {begin}, and in slot {expected} by others"));
+        }
+    }
+
+    fn add(&mut self) {
+        let record = self.record;
+        match (&record.action, &record.answer) {
+            (action, Answer::Failed(errno)) => self.failed(action, *errno),
+            (Action::Create { at, exclusive }, Answer::Inode(ino)) => {
+                let ino = self.dense(*ino);
+                self.name(if *exclusive { NameOp::Make(*at, ino) } else { NameOp::OpenOrMake(*at, ino) });
+            }
+            (Action::Open { at }, Answer::Inode(ino)) => {
+                let ino = self.dense(*ino);
+                self.name(NameOp::Is(*at, Seen::File(ino)));
+            }
+            (Action::OpenDir { at }, Answer::Inode(ino)) => {
+                let ino = self.dense(*ino);
+                self.name(NameOp::Is(*at, Seen::Dir(ino)));
+            }
+            (Action::OpenDir { at }, Answer::Done) => self.name(NameOp::Is(*at, Seen::SomeDir)),
+            (Action::Unlink { at }, Answer::Done) => self.name(NameOp::Unlink(*at)),
+            (Action::Mkdir { at }, Answer::Done) => self.name(NameOp::MakeDir(*at, self.at as u64)),
+            (Action::Rmdir { at }, Answer::Done) => self.name(NameOp::RemoveDir(*at)),
+            (Action::Rename { from, to }, Answer::Done) => self.name(NameOp::Rename(*from, *to)),
+            (Action::Link { from, to }, Answer::Done) => self.name(NameOp::Link(*from, *to)),
+            (Action::Stat { at }, Answer::Attributes(attributes)) => {
+                let ino = self.dense(attributes.ino);
+                self.name(NameOp::Is(*at, if attributes.dir { Seen::Dir(ino) } else { Seen::File(ino) }));
+                self.attributes(attributes);
+            }
+            (Action::Fstat { .. }, Answer::Attributes(attributes)) => self.attributes(attributes),
+            (Action::List { dir }, Answer::Entries(_)) => self.listing(*dir),
+            (Action::MakeIn { dir }, Answer::Inode(ino)) => {
+                let (dir, ino) = (self.dense(*dir), self.dense(*ino));
+                self.name(NameOp::MakeIn { dir, ino });
+            }
+            (Action::UnlinkIn { dir }, Answer::Done) => {
+                let dir = self.dense(*dir);
+                self.name(NameOp::UnlinkIn { dir });
+            }
+            (Action::Read { ino, slot, slots }, Answer::Cells { bytes, cells }) => {
+                self.read(*ino, *slot, *slots, *bytes, cells);
+            }
+            (Action::Write { ino, slot, slots, id }, Answer::Done) => {
+                self.length(*ino, LengthOp::Write { begin: slot * SLOT, end: (slot + slots) * SLOT });
+                (0..*slots).for_each(|part| self.set(*ino, slot + part, *id, part));
+            }
+            (Action::Append { ino, slots, id }, Answer::Done) => {
+                let at = self.places.get(id).copied();
+                self.length(*ino, LengthOp::Append { bytes: slots * SLOT, at: at.map(|at| at * SLOT) });
+                // Where nobody ever saw it, it explains nothing and is not missed.
+                if let Some(at) = at {
+                    (0..*slots).for_each(|part| self.set(*ino, at + part, *id, part));
+                }
+            }
+            (Action::Truncate { ino, slots }, Answer::Done) => self.length(*ino, LengthOp::Truncate(slots * SLOT)),
+            (Action::Chmod { ino, mode }, Answer::Done) => {
+                self.register(Key::Mode { ino: *ino, dir: false }, RegisterOp::Set((*mode).into()));
+            }
+            (Action::Setxattr { ino, which, value }, Answer::Done) => {
+                self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Set(*value));
+            }
+            (Action::Getxattr { ino, which }, Answer::Value(value)) => {
+                self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Is(value.unwrap_or(ABSENT)));
+            }
+            (Action::Removexattr { ino, which }, Answer::Done) => {
+                self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Remove);
+            }
+            (Action::Fsync { .. } | Action::Close { .. }, Answer::Done) => {}
+            (action, answer) => self.wrong(format!("{action:?} cannot answer {answer:?}")),
+        }
+    }
+
+    fn attributes(&mut self, attributes: &Attributes) {
+        let Attributes { ino, dir, mode, size, links } = *attributes;
+        self.register(Key::Mode { ino, dir }, RegisterOp::Is(mode.into()));
+        if !dir {
+            self.length(ino, LengthOp::Is(size));
+            let ino = self.dense(ino);
+            self.name(NameOp::Links { ino, links });
+        }
+    }
+
+    /// Each name by itself: POSIX does not promise a listing of one moment.
+    fn listing(&mut self, dir: u8) {
+        let record = self.record;
+        let Answer::Entries(entries) = &record.answer else { return };
+        for name in 0..NAMES_MAX {
+            let at = crate::history::Place { dir, name };
+            let mut found = entries.iter().filter(|e| e.name == name);
+            match (found.next(), found.next()) {
+                (None, _) => self.name(NameOp::Is(at, Seen::Nothing)),
+                (Some(entry), second) => {
+                    let ino = self.dense(entry.ino);
+                    self.name(NameOp::Is(at, if entry.dir { Seen::Dir(ino) } else { Seen::File(ino) }));
+                    if second.is_some() {
+                        self.wrong(format!("the listing shows name {name} twice"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, ino: u64, slot: u64, id: u64, part: u64) {
+        self.register(Key::Slot { ino, slot }, RegisterOp::Set(id << 8 | part));
+    }
+
+    fn read(&mut self, ino: u64, slot: u64, slots: u64, bytes: u64, cells: &[Cell]) {
+        let (begin, asked) = (slot * SLOT, slots * SLOT);
+        if bytes > asked {
+            return self.wrong(format!("{bytes} bytes for {asked}"));
+        }
+        // Two looks, not one: a read goes page by page, and the file may shrink meanwhile.
+        if bytes > 0 {
+            self.length(ino, LengthOp::AtLeast(begin + bytes));
+        }
+        if bytes < asked && !self.beside_a_write(ino) {
+            self.length(ino, LengthOp::AtMost(begin + bytes));
+        }
+        for (n, cell) in cells.iter().enumerate() {
+            let key = Key::Slot { ino, slot: slot + n as u64 };
+            for cell in flat(cell) {
+                match cell {
+                    Cell::Zero => self.register(key, RegisterOp::Is(0)),
+                    Cell::Written { id, part } => self.register(key, RegisterOp::Is(id << 8 | part)),
+                    Cell::Mixed(_) | Cell::Garbage(_) => {}
+                }
+            }
+        }
+    }
+
+    /// A truncate clears every slot beyond the new end that anyone wrote or read.
+    fn cut(&mut self) {
+        let (Action::Truncate { ino, slots }, Answer::Done) = (&self.record.action, &self.record.answer) else {
+            return;
+        };
+        let clear = self.timed(RegisterOp::Set(0));
+        let beyond = Key::Slot { ino: *ino, slot: *slots }..=Key::Slot { ino: *ino, slot: u64::MAX };
+        for (_, ops) in self.objects.registers.range_mut(beyond) {
+            ops.push(clear.clone());
+        }
+    }
+
+    /// Does someone write to the file through the same mount meanwhile? Linux then takes no new length from the file
+    /// system (`FUSE_I_SIZE_UNSTABLE`), and a read beside that write may end where the file ended before.
+    fn beside_a_write(&self, ino: u64) -> bool {
+        let Record { begin, end, .. } = *self.record;
+        let writes = self.writes.get(&(ino, self.record.mount));
+        writes.is_some_and(|writes| writes.iter().any(|(b, e)| *b <= end && begin <= *e))
+    }
+
+    fn failed(&mut self, action: &Action, errno: i32) {
+        match (action, errno) {
+            (Action::Create { at, exclusive: true } | Action::Mkdir { at }, libc::EEXIST) => {
+                self.name(NameOp::Is(*at, Seen::Something));
+            }
+            (Action::Create { at, exclusive: false } | Action::Open { at } | Action::Unlink { at }, libc::EISDIR) => {
+                self.name(NameOp::Is(*at, Seen::SomeDir));
+            }
+            (
+                Action::Open { at }
+                | Action::OpenDir { at }
+                | Action::Unlink { at }
+                | Action::Rmdir { at }
+                | Action::Stat { at }
+                | Action::Rename { from: at, .. },
+                libc::ENOENT,
+            ) => self.name(NameOp::Is(*at, Seen::Nothing)),
+            (Action::OpenDir { at } | Action::Rmdir { at }, libc::ENOTDIR) => {
+                self.name(NameOp::Is(*at, Seen::SomeFile));
+            }
+            (Action::Rmdir { at }, libc::ENOTEMPTY | libc::EEXIST) => self.name(NameOp::Is(*at, Seen::FullDir)),
+            (Action::Rename { from, to }, libc::EISDIR) => {
+                self.name(NameOp::Is(*from, Seen::SomeFile));
+                self.name(NameOp::Is(*to, Seen::SomeDir));
+            }
+            (Action::Rename { from, to }, libc::ENOTDIR) => {
+                self.name(NameOp::Is(*from, Seen::SomeDir));
+                self.name(NameOp::Is(*to, Seen::SomeFile));
+            }
+            (Action::Rename { from, to }, libc::ENOTEMPTY | libc::EEXIST) => {
+                self.name(NameOp::Is(*from, Seen::SomeDir));
+                self.name(NameOp::Is(*to, Seen::FullDir));
+            }
+            (Action::Link { from, .. }, libc::ENOENT) => self.name(NameOp::LinkGone(*from)),
+            (Action::Link { to, .. }, libc::EEXIST) => self.name(NameOp::Is(*to, Seen::Something)),
+            (Action::Link { from, .. }, libc::EPERM) => self.name(NameOp::Is(*from, Seen::SomeDir)),
+            (Action::MakeIn { dir }, libc::EEXIST) => {
+                let dir = self.dense(*dir);
+                self.name(NameOp::Full { dir });
+            }
+            (Action::MakeIn { dir } | Action::UnlinkIn { dir }, libc::ESTALE) => {
+                let dir = self.dense(*dir);
+                self.name(NameOp::Gone { dir });
+            }
+            // Nothing is asked of it: when a client removes a name that another one has just given to a different
+            // directory, Linux takes the one it knew there for removed, and answers so without asking anybody.
+            (Action::MakeIn { .. } | Action::UnlinkIn { .. }, libc::ENOENT) => {}
+            (Action::Removexattr { ino, which }, libc::ENODATA) => {
+                self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Is(ABSENT));
+            }
+            // Linux itself: a directory that another client moved is still known under its old name, and the locks to move
+            // it in the kernel's cache cannot be had at the moment (`d_splice_alias`). It tries twice and then says so.
+            (
+                Action::Create { at, .. }
+                | Action::Open { at }
+                | Action::OpenDir { at }
+                | Action::Unlink { at }
+                | Action::Mkdir { at }
+                | Action::Rmdir { at }
+                | Action::Stat { at },
+                libc::ESTALE,
+            ) => self.name(NameOp::AnyDir(*at, *at)),
+            (Action::Rename { from, to } | Action::Link { from, to }, libc::ESTALE) => {
+                self.name(NameOp::AnyDir(*from, *to));
+            }
+            _ => self.wrong(format!("error {errno} is none that this operation may give")),
+        }
+    }
+}
+
+/// Names of one directory, at most.
+pub const NAMES_MAX: u8 = 8;
+
+/// The cells within a mixed one, or the one itself.
+fn flat(cell: &Cell) -> &[Cell] {
+    match cell {
+        Cell::Mixed(cells) => cells,
+        single => std::slice::from_ref(single),
+    }
+}

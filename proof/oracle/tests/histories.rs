@@ -1,0 +1,236 @@
+//! Whole histories made by hand: good ones pass, each broken one is caught in the object that shows it.
+
+use oracle::check::{Findings, check_history};
+use oracle::history::{Action, Answer, Attributes, Cell, Entry, Place, Record};
+
+const A: Place = Place { dir: 0, name: 0 };
+const B: Place = Place { dir: 0, name: 1 };
+const C: Place = Place { dir: 1, name: 0 };
+
+fn at(begin: u64, end: u64, action: Action, answer: Answer) -> Record {
+    Record { thread: 0, mount: 0, begin, end, action, answer }
+}
+
+/// Operations one after the other.
+fn row(steps: &[(Action, Answer)]) -> Vec<Record> {
+    let step = |(n, (action, answer)): (usize, &(Action, Answer))| {
+        at(n as u64 * 10, n as u64 * 10 + 5, action.clone(), answer.clone())
+    };
+    steps.iter().enumerate().map(step).collect()
+}
+
+fn create(at: Place, ino: u64) -> (Action, Answer) {
+    (Action::Create { at, exclusive: true }, Answer::Inode(ino))
+}
+
+fn stat(at: Place, ino: u64, size: u64, links: u32) -> (Action, Answer) {
+    let attributes = Attributes { ino, dir: false, mode: 0o644, size, links };
+    (Action::Stat { at }, Answer::Attributes(attributes))
+}
+
+fn missing(at: Place) -> (Action, Answer) {
+    (Action::Stat { at }, Answer::Failed(libc::ENOENT))
+}
+
+fn rename(from: Place, to: Place) -> (Action, Answer) {
+    (Action::Rename { from, to }, Answer::Done)
+}
+
+fn read(ino: u64, cells: Vec<Cell>) -> (Action, Answer) {
+    let bytes = cells.len() as u64 * 512;
+    (Action::Read { ino, slot: 0, slots: 4 }, Answer::Cells { bytes, cells })
+}
+
+fn written(id: u64, part: u64) -> Cell {
+    Cell::Written { id, part }
+}
+
+fn good(records: &[Record]) {
+    let Findings { violations, undecided, .. } = check_history(records);
+    let texts: Vec<String> = violations.iter().map(|v| v.text(records)).collect();
+    assert!(texts.is_empty() && undecided.is_empty(), "{texts:?} {undecided:?}");
+}
+
+/// The object in which the first violation was found, and its text.
+fn bad(records: &[Record]) -> (String, String) {
+    let findings = check_history(records);
+    let violation = findings.violations.first().expect("a violation");
+    (violation.object.clone(), violation.text(records))
+}
+
+#[test]
+fn a_life_of_names_passes() {
+    good(&row(&[
+        missing(A),
+        create(A, 1),
+        stat(A, 1, 0, 1),
+        (Action::Link { from: A, to: C }, Answer::Done),
+        stat(C, 1, 0, 2),
+        rename(A, B),
+        missing(A),
+        stat(B, 1, 0, 2),
+        create(A, 2),
+        rename(A, B),
+        stat(B, 2, 0, 1),
+        stat(C, 1, 0, 1),
+        (Action::List { dir: 0 }, Answer::Entries(vec![Entry { name: 1, ino: 2, dir: false }])),
+        // Both names lead to one file: nothing happens.
+        (Action::Link { from: B, to: A }, Answer::Done),
+        rename(A, B),
+        stat(A, 2, 0, 2),
+        (Action::Unlink { at: A }, Answer::Done),
+        (Action::Unlink { at: A }, Answer::Failed(libc::ENOENT)),
+    ]));
+}
+
+#[test]
+fn a_life_of_directories_passes() {
+    let dir = |at, ino| {
+        let attributes = Attributes { ino, dir: true, mode: 0o755, size: 0, links: 2 };
+        (Action::Stat { at }, Answer::Attributes(attributes))
+    };
+    good(&row(&[
+        (Action::Mkdir { at: A }, Answer::Done),
+        (Action::Mkdir { at: A }, Answer::Failed(libc::EEXIST)),
+        rename(A, C),
+        dir(C, 7),
+        (Action::MakeIn { dir: 7 }, Answer::Inode(8)),
+        (Action::Rmdir { at: C }, Answer::Failed(libc::ENOTEMPTY)),
+        (Action::MakeIn { dir: 7 }, Answer::Failed(libc::EEXIST)),
+        (Action::UnlinkIn { dir: 7 }, Answer::Done),
+        (Action::Rmdir { at: C }, Answer::Done),
+        (Action::MakeIn { dir: 7 }, Answer::Failed(libc::ENOENT)),
+        create(C, 9),
+        (Action::Rmdir { at: C }, Answer::Failed(libc::ENOTDIR)),
+    ]));
+    let removed_full = row(&[
+        (Action::Mkdir { at: A }, Answer::Done),
+        dir(A, 7),
+        (Action::MakeIn { dir: 7 }, Answer::Inode(8)),
+        (Action::Rmdir { at: A }, Answer::Done),
+    ]);
+    assert_eq!(bad(&removed_full).0, "names");
+    let two_for_one = row(&[(Action::Mkdir { at: A }, Answer::Done), dir(A, 7), dir(A, 8)]);
+    assert_eq!(bad(&two_for_one).0, "names");
+}
+
+#[test]
+fn an_old_name_is_caught_and_told_in_words() {
+    let (object, text) = bad(&row(&[create(A, 1), missing(A)]));
+    assert_eq!(object, "names");
+    assert!(text.contains("creates d0/n0") && text.contains(" > 0.0"), "{text}");
+    let kept = row(&[create(A, 1), (Action::Unlink { at: A }, Answer::Done), stat(A, 1, 0, 1)]);
+    assert_eq!(bad(&kept).0, "names");
+}
+
+#[test]
+fn half_a_rename_is_caught() {
+    // Both names at one moment: first the new one is there, then the old one still is.
+    let mut records = row(&[create(A, 1)]);
+    records.push(at(10, 100, Action::Rename { from: A, to: C }, Answer::Done));
+    records.push(at(20, 30, stat(C, 1, 0, 1).0, stat(C, 1, 0, 1).1));
+    good(&records);
+    records.push(at(40, 50, stat(A, 1, 0, 1).0, stat(A, 1, 0, 1).1));
+    assert_eq!(bad(&records).0, "names");
+    // Neither name.
+    let mut records = row(&[create(A, 1)]);
+    records.push(at(10, 100, Action::Rename { from: A, to: C }, Answer::Done));
+    records.push(at(20, 30, missing(A).0, missing(A).1));
+    good(&records);
+    records.push(at(40, 50, missing(C).0, missing(C).1));
+    assert_eq!(bad(&records).0, "names");
+}
+
+#[test]
+fn two_exclusive_creates_of_one_name_are_caught() {
+    let both = [at(0, 10, create(A, 1).0, create(A, 1).1), at(0, 10, create(A, 2).0, create(A, 2).1)];
+    assert_eq!(bad(&both).0, "names");
+}
+
+#[test]
+fn a_wrong_link_count_is_caught() {
+    let records = row(&[create(A, 1), (Action::Link { from: A, to: B }, Answer::Done), stat(A, 1, 0, 1)]);
+    assert_eq!(bad(&records).0, "names");
+}
+
+#[test]
+fn a_life_of_data_passes() {
+    good(&row(&[
+        create(A, 1),
+        (Action::Write { ino: 1, slot: 0, slots: 2, id: 5 }, Answer::Done),
+        read(1, vec![written(5, 0), written(5, 1)]),
+        (Action::Append { ino: 1, slots: 1, id: 6 }, Answer::Done),
+        read(1, vec![written(5, 0), written(5, 1), written(6, 0)]),
+        (Action::Truncate { ino: 1, slots: 1 }, Answer::Done),
+        (Action::Write { ino: 1, slot: 2, slots: 1, id: 7 }, Answer::Done),
+        read(1, vec![written(5, 0), Cell::Zero, written(7, 0)]),
+        stat(A, 1, 3 * 512, 1),
+        (Action::Fsync { ino: 1 }, Answer::Done),
+        (Action::Close { ino: 1 }, Answer::Done),
+    ]));
+}
+
+#[test]
+fn old_data_is_caught() {
+    let write = |id| (Action::Write { ino: 1, slot: 0, slots: 1, id }, Answer::Done);
+    let old = row(&[create(A, 1), write(5), write(6), read(1, vec![written(5, 0)])]);
+    assert_eq!(bad(&old).0, "data of 0x1, slot 0");
+    let lost = row(&[create(A, 1), write(5), read(1, vec![Cell::Zero])]);
+    assert_eq!(bad(&lost).0, "data of 0x1, slot 0");
+    let short = row(&[create(A, 1), write(5), read(1, vec![])]);
+    assert_eq!(bad(&short).0, "length of 0x1");
+    let risen = row(&[
+        create(A, 1),
+        write(5),
+        (Action::Truncate { ino: 1, slots: 0 }, Answer::Done),
+        (Action::Truncate { ino: 1, slots: 1 }, Answer::Done),
+        read(1, vec![written(5, 0)]),
+    ]);
+    assert_eq!(bad(&risen).0, "data of 0x1, slot 0");
+}
+
+#[test]
+fn torn_and_foreign_data_is_caught() {
+    let append = |id| (Action::Append { ino: 1, slots: 2, id }, Answer::Done);
+    let interleaved =
+        row(&[create(A, 1), append(5), append(6), read(1, vec![written(5, 0), written(6, 0), written(5, 1)])]);
+    assert!(bad(&interleaved).1.contains("was seen to begin in slot"));
+    let foreign = row(&[create(A, 1), append(5), read(1, vec![Cell::Garbage([1; 8])])]);
+    assert!(bad(&foreign).1.contains("nobody wrote"));
+    let over = row(&[create(A, 1), append(5), append(6), read(1, vec![written(6, 0), written(6, 1)])]);
+    assert_eq!(bad(&over).0, "length of 0x1");
+}
+
+#[test]
+fn old_attributes_are_caught() {
+    let mode = |mode| (Action::Chmod { ino: 1, mode }, Answer::Done);
+    assert_eq!(bad(&row(&[create(A, 1), mode(0o600), stat(A, 1, 0, 1)])).0, "mode of 0x1");
+    let set = |value| (Action::Setxattr { ino: 1, which: 0, value }, Answer::Done);
+    let get = |value| (Action::Getxattr { ino: 1, which: 0 }, Answer::Value(value));
+    good(&row(&[create(A, 1), get(None), set(5), get(Some(5)), set(6), get(Some(6))]));
+    assert_eq!(bad(&row(&[create(A, 1), set(5), get(None)])).0, "user.x0 of 0x1");
+    assert_eq!(bad(&row(&[create(A, 1), set(5), set(6), get(Some(5))])).0, "user.x0 of 0x1");
+}
+
+#[test]
+fn errors_that_fit_nothing_are_caught() {
+    let (object, text) = bad(&row(&[(Action::Open { at: A }, Answer::Failed(libc::EIO))]));
+    assert_eq!(object, "one answer");
+    assert!(text.contains("Input/output error"), "{text}");
+    let short = row(&[create(A, 1), (Action::Write { ino: 1, slot: 0, slots: 2, id: 5 }, Answer::Short(512))]);
+    assert_eq!(bad(&short).0, "one answer");
+}
+
+#[test]
+fn the_window_leaves_out_what_does_not_matter() {
+    let mut steps = vec![create(A, 1)];
+    for id in 1..200 {
+        steps.push((Action::Write { ino: 1, slot: 0, slots: 1, id }, Answer::Done));
+        steps.push(read(1, vec![written(id, 0)]));
+    }
+    steps.push(read(1, vec![written(77, 0)]));
+    let records = row(&steps);
+    let findings = check_history(&records);
+    assert_eq!(findings.violations.len(), 1);
+    assert!(findings.violations[0].window.len() <= 4, "{}", findings.violations[0].text(&records));
+}
