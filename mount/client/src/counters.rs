@@ -1,6 +1,8 @@
 //! How often each operation was asked for, and how many requests went out for them.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use types::time::Timestamp;
 
 macro_rules! operations {
     ($($variant:ident $name:literal)*) => {
@@ -28,12 +30,14 @@ operations! {
 pub struct Counters {
     counts: [AtomicU64; NAMES.len()],
     requests: AtomicU64,
+    cleared: Mutex<Option<Timestamp>>,
 }
 
 impl Counters {
     /// All zero.
     pub fn new() -> Counters {
-        Counters { counts: [const { AtomicU64::new(0) }; NAMES.len()], requests: AtomicU64::new(0) }
+        let counts = [const { AtomicU64::new(0) }; NAMES.len()];
+        Counters { counts, requests: AtomicU64::new(0), cleared: Mutex::new(None) }
     }
 
     /// One more.
@@ -49,6 +53,17 @@ impl Counters {
     /// Requests to MDTs and OSTs so far: round trips, but those at the same time count each.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    /// All zero again.
+    pub fn clear(&self, now: Timestamp) {
+        self.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        *self.cleared.lock() = Some(now);
+    }
+
+    /// When it was cleared; `None`: never.
+    pub fn cleared(&self) -> Option<Timestamp> {
+        *self.cleared.lock()
     }
 
     /// (name, how often) of each operation.

@@ -16,6 +16,7 @@ pub mod error;
 mod fan_out;
 mod file;
 mod finish;
+mod inspect;
 mod listing;
 pub mod locks;
 pub mod node;

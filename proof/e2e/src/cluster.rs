@@ -3,8 +3,12 @@
 use crate::many::{Client, Many};
 use crate::process::{detach, is_mounted, kill_and_wait, text};
 use crate::sheen;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+/// Variable with the registry of daemons.
+pub(crate) const RUN_DIR: &str = "SHEEN_RUN_DIR";
 
 /// A file system that lives as long as the value: all roles in one process, or one process and host for each role.
 pub struct Cluster {
@@ -82,11 +86,24 @@ impl Cluster {
             .arg("--mount")
             .arg(&mount)
             .args(&self.args)
+            .env(RUN_DIR, self.run_dir())
             .stdin(Stdio::null())
             .output()
             .expect("sheen runs");
         assert!(output.status.success(), "sheen up: {}\n{}", text(&output), self.log());
         assert!(is_mounted(&mount), "sheen up succeeded, but {} is no mount", mount.display());
+    }
+
+    /// Registry of its daemons: other tests of this machine have their own.
+    pub fn run_dir(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
+    /// `lctl` with these arguments, as on a host where just these daemons run.
+    pub fn lctl(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(sheen());
+        command.arg0("lctl").args(args).env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
+        command.output().expect("lctl runs")
     }
 
     /// Any command of `sheen` on this folder, for example `["status", "--json"]`.

@@ -1,5 +1,6 @@
 //! A SheenFS whose MGS, MDS, two OSS and clients are separate processes, each on a host (network namespace) of its own.
 
+use crate::cluster::RUN_DIR;
 use crate::hosts::Hosts;
 use crate::process::{detach, is_mounted, kill_and_wait, signal, text};
 use crate::sheen;
@@ -71,6 +72,11 @@ impl Many {
         Some(many)
     }
 
+    /// Beside our folder, as [`crate::cluster::Cluster::run_dir`] says.
+    fn run_dir(&self) -> PathBuf {
+        self.dir.with_file_name("run")
+    }
+
     fn mgs_nid(&self) -> String {
         format!("{}@tcp", self.hosts.address(1))
     }
@@ -102,6 +108,7 @@ impl Many {
         let log = format!("log={}", self.client_log(n).display());
         let options = if options.is_empty() { log } else { format!("{options},{log}") };
         command.arg("mount").args(["-o", &options]).arg(format!("{}:/sheen", self.mgs_nid())).arg(mount);
+        command.env(RUN_DIR, self.run_dir());
         let output = command.stdin(Stdio::null()).output().expect("sheen runs");
         assert!(output.status.success(), "sheen mount: {}\n{}", text(&output), self.logs());
         assert!(is_mounted(mount), "sheen mount succeeded, but {} is no mount", mount.display());
@@ -181,6 +188,7 @@ impl Many {
         let address: SocketAddr = format!("{}:988", self.hosts.address(*host)).parse().expect("an address");
         let log = File::options().create(true).append(true).open(self.dir.join(format!("{name}.log"))).expect("a log");
         let mut command = self.hosts.command(*host, &sheen());
+        command.env(RUN_DIR, self.run_dir());
         command.arg("serve").args(targets.iter().map(|target| self.dir.join(target)));
         command.arg("--listen").arg(address.to_string()).args(["--stripe-count", &self.stripes]);
         if *name != "mgs" {

@@ -27,3 +27,4 @@ pub mod spaces;
 pub mod striping;
 pub mod tail;
 pub mod tasks;
+mod tunables;

@@ -14,6 +14,7 @@ use crate::settings::MdsSettings;
 use crate::settler::Unsettled;
 use crate::spaces::Spaces;
 use crate::tasks::{Stopper, Wake};
+use crate::tunables::Tunables;
 use env::Env;
 use foldhash::HashSet;
 use layout::placement::Rotor;
@@ -85,6 +86,7 @@ pub struct Mds {
     pub(crate) store: Arc<Store>,
     pub(crate) env: Env,
     pub(crate) targets: Arc<dyn ObjectTargets>,
+    pub(crate) tunables: Tunables,
     pub(crate) settings: MdsSettings,
     pub(crate) state: Mutex<State>,
     pub(crate) flocks: Mutex<Flocks>,
@@ -168,6 +170,7 @@ impl Mds {
             boot,
             store,
             targets,
+            tunables: Tunables::new(&settings),
             settings,
             state: Mutex::new(State::new(recovered.fids)),
             flocks: Mutex::new(Flocks::default()),

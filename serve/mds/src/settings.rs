@@ -1,7 +1,6 @@
 //! What an administrator may change about an MDT.
 
-use layout::layout::Layout;
-use layout::stripe_spec::{Defaults, plain};
+use layout::stripe_spec::Defaults;
 use std::time::Duration;
 use types::limits::LEASE;
 
@@ -58,15 +57,5 @@ impl MdsSettings {
             callback_max: Duration::from_millis(500),
             ..MdsSettings::default()
         }
-    }
-
-    /// What a person may leave open in a layout. Data on the MDT is not offered yet.
-    pub(crate) fn defaults(&self) -> Defaults {
-        Defaults { stripe_size: self.stripe_size, stripe_count: self.stripe_count, dom_bytes_max: 0 }
-    }
-
-    /// Layout of a new file whose directory says nothing; OSTs open.
-    pub(crate) fn layout(&self) -> Layout {
-        plain(self.stripe_count, self.stripe_size, None)
     }
 }

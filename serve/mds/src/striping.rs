@@ -18,7 +18,7 @@ impl Mds {
         end: u64,
         first: &[Option<TargetIndex>],
     ) -> Result<bool, NoSpace> {
-        let spaces = self.spaces.get();
+        let spaces = self.placement_spaces();
         let mut rotor = self.rotor.lock();
         let mut chosen = Vec::new();
         for (i, c) in layout.components.iter().enumerate() {
@@ -44,7 +44,7 @@ impl Mds {
     /// Layout of a new file: that of its directory, else the file system's, with OSTs for its first byte. Without any
     /// OST in sight it gets them when it is first written.
     pub(crate) fn new_layout(&self, default: Option<Layout>) -> Layout {
-        let mut layout = default.unwrap_or_else(|| self.settings.layout());
+        let mut layout = default.unwrap_or_else(|| self.tunables.layout());
         layout.generation = 0;
         if let Err(reason) = self.instantiate(&mut layout, 0, 1, &[]) {
             tracing::debug!(%reason, "new file gets its OSTs later");

@@ -74,7 +74,7 @@ impl Ost {
     }
 
     /// Totals.
-    pub(crate) fn statfs(&self) -> Result<Statfs, Errno> {
+    pub fn statfs(&self) -> Result<Statfs, Errno> {
         let space = self.objects().space()?;
         let share = u64::from(self.settings.volume_sharers.max(1));
         Ok(Statfs {

@@ -195,6 +195,11 @@ impl Import {
         self.link.lock().state
     }
 
+    /// The client that it belongs to.
+    pub fn client(&self) -> ClientUuid {
+        self.client
+    }
+
     /// Its name in the parameter tree, `osc.sheen-OST0000-osc-<id>`, and the source of what it counts.
     pub fn source(&self) -> &str {
         self.stats.source()

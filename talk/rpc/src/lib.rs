@@ -133,6 +133,14 @@ impl Rpc {
         self.lnet.faults()
     }
 
+    /// Is there a node at this NID? Connects, or uses the connection that stands.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub async fn reach(&self, nid: Nid) -> Result<(), lnet::error::LinkError> {
+        self.lnet.peer(nid).await.map(drop)
+    }
+
     /// Everything that this process counts.
     pub fn metrics(&self) -> &Arc<Registry> {
         &self.metrics

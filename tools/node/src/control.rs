@@ -1,9 +1,11 @@
 //! Control socket of a node: one line of JSON in, one line out, then the connection ends.
 //!
-//! `run/control.sock`, mode 0600: only the owner of the node may ask. A request is at most 4 KiB, an answer at most
+//! `run/control.sock`, mode 0600: only the owner of the node may ask. A request is at most 64 KiB, an answer at most
 //! 16 MiB; eight connections are served at once, each for at most ten seconds.
 
+use crate::devices::Device;
 use crate::home::Home;
+use crate::params::ParamAnswer;
 use crate::settings::Settings;
 use crate::status::NodeStatus;
 use rustix::fs::{Mode, OFlags};
@@ -21,7 +23,7 @@ use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 
 /// Longest request, bytes.
-pub const REQUEST_BYTES_MAX: usize = 4 << 10;
+pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Longest answer, bytes.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Connections served at once; others wait in the kernel's queue.
@@ -30,13 +32,23 @@ pub const CONNECTIONS_MAX: usize = 8;
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "ask", deny_unknown_fields)]
 pub enum Request {
     /// How is the node?
     Status,
     /// With which settings does it run?
     Settings,
+    /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is below.
+    Get { patterns: Vec<String>, recursive: bool, values: bool },
+    /// Set every parameter that the pattern means.
+    Set { pattern: String, value: String },
+    /// Devices, as `lctl dl` lists them.
+    Devices,
+    /// Local NIDs.
+    Nids,
+    /// Is there a node at this NID? Answers with its NIDs.
+    Ping { nid: String },
 }
 
 /// What is answered.
@@ -47,6 +59,14 @@ pub enum Answer {
     Status(Box<NodeStatus>),
     /// To [`Request::Settings`].
     Settings { settings: Box<Settings> },
+    /// To [`Request::Get`] and [`Request::Set`].
+    Params { params: Vec<ParamAnswer> },
+    /// To [`Request::Devices`].
+    Devices { devices: Vec<Device> },
+    /// To [`Request::Nids`] and [`Request::Ping`].
+    Nids { nids: Vec<String> },
+    /// It was understood, but cannot be done.
+    Failed { errno: i32, reason: String },
     /// The request was not understood.
     Error { reason: String },
 }
@@ -79,7 +99,7 @@ fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
 ///
 /// # Errors
 /// Nobody listens; no or a bad answer within ten seconds.
-pub fn ask(home: &Home, request: Request) -> Result<(Answer, i32), ControlError> {
+pub fn ask(home: &Home, request: &Request) -> Result<(Answer, i32), ControlError> {
     let socket = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotUp(home.dir().to_owned()),
         _ => ControlError::Socket { home: home.dir().to_owned(), source },
@@ -89,7 +109,7 @@ pub fn ask(home: &Home, request: Request) -> Result<(Answer, i32), ControlError>
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|e| socket(e.into()))?;
     stream.set_read_timeout(Some(TIMEOUT)).map_err(socket)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(socket)?;
-    let mut line = serde_json::to_vec(&request).expect("plain values");
+    let mut line = serde_json::to_vec(request).expect("plain values");
     line.push(b'\n');
     stream.write_all(&line).map_err(socket)?;
     let mut answer = Vec::new();
@@ -169,6 +189,10 @@ where
         }
     };
     let mut text = serde_json::to_vec(&reply)?;
+    if text.len() >= ANSWER_BYTES_MAX {
+        let reason = format!("the answer has more than {ANSWER_BYTES_MAX} bytes; ask for less");
+        text = serde_json::to_vec(&Answer::Failed { errno: libc::E2BIG, reason })?;
+    }
     text.push(b'\n');
     writer.write_all(&text).await?;
     writer.shutdown().await
@@ -193,7 +217,7 @@ mod tests {
     async fn asks_and_answers_even_in_a_deep_directory() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("d".repeat(200)));
-        assert!(matches!(ask(&home, Request::Status), Err(ControlError::NotUp(_))));
+        assert!(matches!(ask(&home, &Request::Status), Err(ControlError::NotUp(_))));
         home.create_run_dir().unwrap();
         std::fs::write(home.run_dir().join(Home::CONTROL_NAME), "stale").unwrap();
         let listener = listen(&home).unwrap();
@@ -202,25 +226,25 @@ mod tests {
         let server = tokio::spawn(serve(listener, |request| async move {
             match request {
                 Request::Settings => Answer::Settings { settings: Box::default() },
-                Request::Status => Answer::Error { reason: "busy".into() },
+                _ => Answer::Error { reason: "busy".into() },
             }
         }));
         let asked = home.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let (answer, pid) = ask(&asked, Request::Settings).unwrap();
+            let (answer, pid) = ask(&asked, &Request::Settings).unwrap();
             assert_eq!(answer, Answer::Settings { settings: Box::default() });
             assert_eq!(pid, std::process::id() as i32);
             for bad in [&b"x\n"[..], b"{}\n", b"{\"ask\":\"status\",\"more\":1}\n", b"", b"\xff\n"] {
                 assert!(raw(&asked, bad).contains("\"error\""), "{bad:?}");
             }
             let long = raw(&asked, &vec![b' '; REQUEST_BYTES_MAX + 1]);
-            assert!(long.contains("at most 4096 bytes"), "{long}");
+            assert!(long.contains("at most 65536 bytes"), "{long}");
         });
         work.await.unwrap();
         server.abort();
         assert!(server.await.unwrap_err().is_cancelled());
         let asked = home.clone();
-        let gone = tokio::task::spawn_blocking(move || ask(&asked, Request::Status)).await.unwrap();
+        let gone = tokio::task::spawn_blocking(move || ask(&asked, &Request::Status)).await.unwrap();
         assert!(matches!(gone, Err(ControlError::NotUp(_))), "{gone:?}");
     }
 }

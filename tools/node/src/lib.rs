@@ -4,18 +4,23 @@
 //! its files lie, [`node`] starts and stops the roles in order, [`lifecycle`] is the process around it, [`control`] is
 //! how commands ask it. [`plan`] and [`format`] are what `up` does before there is a process.
 
+pub mod admin;
+pub mod alive;
 pub mod announce;
 pub mod control;
+pub mod devices;
 pub mod error;
 pub mod format;
 pub mod home;
 pub mod lifecycle;
+pub mod local;
 pub mod mount_options;
 pub mod mount_point;
 pub mod mount_source;
 pub mod mount_table;
 pub mod node;
 pub mod object_targets;
+pub mod params;
 pub mod parts;
 pub mod plan;
 pub mod registration;

@@ -1,12 +1,16 @@
 //! The life of a node's process: start, tell that it is up, wait for a reason to end, stop in order.
 //!
+//! The process enters the registry of local daemons (`local`), so that `lctl` finds its control socket.
+//!
 //! Reasons to end: SIGTERM, SIGINT, or, if the process only mounts, that its mounts are gone. The main thread runs a
 //! small runtime of its own for signals and the control socket; everything else runs on the reactors of `env`.
 
+use crate::admin;
 use crate::announce::{Announce, Event};
 use crate::control::{self, Answer, Request};
 use crate::error::NodeError;
-use crate::home::HomeGuard;
+use crate::home::{Home, HomeGuard};
+use crate::local;
 use crate::node::{Node, mgs_nids};
 use crate::parts::Parts;
 use crate::rlimit;
@@ -23,7 +27,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use types::nid::Nid;
 use types::session::ClusterId;
 
-/// Runs a node until it is told to end. `home` gets the control socket; a bare mount has none. Blocks.
+/// Runs a node until it is told to end. `home` gets the control socket; that of a bare mount is in the registry. Blocks.
 ///
 /// # Errors
 /// It cannot start, or could not stop in order.
@@ -57,9 +61,17 @@ async fn live(
     let place = home.map(|h| h.home().dir()).or(settings.mounts.first().map(|m| &*m.at)).unwrap_or(Path::new(""));
     let parts = Parts::new(env, rpc, mgs_nids(&settings), place);
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
-    let control = match home {
-        Some(guard) => Some(start_control(guard, view.clone())?),
-        None => None,
+    let enrolled = match local::enrol(home.map(|h| h.home())) {
+        Ok(enrolled) => Some(enrolled),
+        Err(error) => {
+            tracing::warn!(%error, "lctl will not find this process: it cannot enter the registry of daemons");
+            None
+        }
+    };
+    let control = match (home, &enrolled) {
+        (Some(guard), _) => Some(start_control(guard.home(), view.clone())?),
+        (None, Some(enrolled)) => Some(start_control(&enrolled.home(), view.clone())?),
+        (None, None) => None,
     };
 
     let only_mounts = settings.targets.is_empty();
@@ -103,15 +115,15 @@ async fn wait_for_the_end(node: &Node, only_mounts: bool, told: &mut Told) {
 
 type Control = tokio::task::JoinHandle<()>;
 
-fn start_control(guard: &HomeGuard, view: Arc<View>) -> Result<Control, NodeError> {
-    let listener =
-        control::listen(guard.home()).map_err(|source| NodeError::Control { dir: guard.home().run_dir(), source })?;
+fn start_control(home: &Home, view: Arc<View>) -> Result<Control, NodeError> {
+    let listener = control::listen(home).map_err(|source| NodeError::Control { dir: home.run_dir(), source })?;
     let answer = move |request| {
         let view = view.clone();
         async move {
             match request {
                 Request::Status => Answer::Status(Box::new(view.status().await)),
                 Request::Settings => Answer::Settings { settings: Box::new(view.settings().clone()) },
+                request => admin::answer(&view, request).await,
             }
         }
     };

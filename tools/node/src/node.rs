@@ -3,6 +3,7 @@
 //! Start: listen, MGS, OSTs, MDTs (which need OSTs), mounts. Stop: the other way round, and every step is taken even
 //! if one before it failed. A start that is given up in the middle is stopped like any other.
 
+use crate::alive;
 use crate::announce::{Announce, Event};
 use crate::error::NodeError;
 use crate::object_targets::Followed;
@@ -79,7 +80,9 @@ impl Node {
             step(format!("starting the MGS ({})", dir.display()));
             let target = self.open(dir, TargetKind::Mgt).await?;
             self.view.add_target(TargetName::mgs(), dir);
-            self.mgs = Some(MgsRole::start(&self.parts, target).await?);
+            let mgs = MgsRole::start(&self.parts, target).await?;
+            self.view.alive().add_mgs(mgs.mgs(), mgs.target());
+            self.mgs = Some(mgs);
         }
         // A limit of its own says how much there is; without one the OSTs of a volume share it.
         let mut rooms: HashMap<Option<u64>, Arc<Room>> = HashMap::new();
@@ -93,6 +96,8 @@ impl Node {
             let settings = OstSettings { volume_sharers, ..OstSettings::default() };
             let ost = OstRole::start(&self.parts, &self.mgc, target, settings, room).await?;
             self.view.add_target(ost.name(), dir);
+            alive::list_commits(self.parts.rpc.metrics(), ost.target());
+            self.view.alive().add_ost(ost.ost(), ost.target());
             self.osts.push(ost);
         }
         for (dir, block) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mdt) {
@@ -106,11 +111,14 @@ impl Node {
             let settings = MdsSettings { stripe_count, ..MdsSettings::default() };
             let mdt = MdtRole::start(&self.parts, &self.mgc, target, followed, settings).await?;
             self.view.add_target(mdt.name(), dir);
+            alive::list_commits(self.parts.rpc.metrics(), mdt.target());
+            self.view.alive().add_mdt(mdt.mds(), mdt.target());
             self.mdts.push(mdt);
         }
         for settings in &self.settings.mounts {
             step(format!("mounting {} at {}", self.settings.fsname, settings.at.display()));
             let mount = MountRole::start(&self.parts, self.settings.fsname, settings).await?;
+            self.view.alive().add_client(mount.client());
             self.view.add_mount(settings, mount::source(&self.parts.mgs, self.settings.fsname), mount.ended());
             self.mounts.push(mount);
         }

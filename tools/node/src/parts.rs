@@ -49,6 +49,11 @@ impl Parts {
         self.sessions.lock().entry(target).or_insert_with(make).clone()
     }
 
+    /// The session of this process with a target, if there is one.
+    pub fn known_session(&self, target: TargetName) -> Option<Arc<Import>> {
+        self.sessions.lock().get(&target).cloned()
+    }
+
     /// A session of its own, to be disconnected after use.
     pub fn short_session(&self, target: TargetName, nids: Vec<Nid>) -> Arc<Import> {
         let client = ClientUuid(self.env.random.next_u128());

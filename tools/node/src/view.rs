@@ -1,5 +1,6 @@
 //! What the control socket can see of a node while it starts, runs and stops.
 
+use crate::alive::Alive;
 use crate::home::Home;
 use crate::parts::Parts;
 use crate::settings::{MountSettings, Settings};
@@ -19,6 +20,7 @@ use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::nid::Nid;
 use types::target::{TargetKind, TargetName};
+use types::time::Timestamp;
 
 /// A target that does not answer within this time is reported as trouble.
 const ASK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -29,6 +31,8 @@ pub struct View {
     settings: Settings,
     parts: Parts,
     started: Monotonic,
+    since: Timestamp,
+    alive: Alive,
     live: Mutex<Live>,
 }
 
@@ -44,12 +48,28 @@ impl View {
     pub fn new(home: Option<Home>, settings: Settings, parts: Parts) -> View {
         let started = parts.env.clock.now();
         let live = Live { state: NodeState::Starting, listen: None, targets: Vec::new(), mounts: Vec::new() };
-        View { home, settings, parts, started, live: Mutex::new(live) }
+        let since = parts.env.clock.wall();
+        View { home, settings, parts, started, since, alive: Alive::default(), live: Mutex::new(live) }
     }
 
     /// Settings it runs with.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What all roles share.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// What lives in this process.
+    pub fn alive(&self) -> &Alive {
+        &self.alive
+    }
+
+    /// When the process began to count.
+    pub fn since(&self) -> Timestamp {
+        self.since
     }
 
     /// It goes on to another state.

@@ -1,10 +1,10 @@
 //! Programs that the binary plays by the name it is called.
 //!
-//! `ln -s sheen mkfs.sheen` is all it takes. One row per name; `lctl` will be a further row.
+//! `ln -s sheen mkfs.sheen` is all it takes. One row per name.
 
 use crate::cli::{MkfsArgs, MountArgs};
 use crate::outcome::Outcome;
-use crate::{lfs, mkfs, mount, parse};
+use crate::{lctl, lfs, mkfs, mount, parse};
 use clap::{Args, FromArgMatches};
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,6 +31,7 @@ pub const APPLETS: &[Applet] = &[
         command: || definition::<MountArgs>("mount.sheen"),
         run: |args| mount::run(&parsed::<MountArgs>("mount.sheen", args)?),
     },
+    Applet { name: "lctl", command: lctl::definition, run: lctl::called },
     Applet { name: "lfs", command: lfs::definition, run: lfs::called },
 ];
 
@@ -59,6 +60,7 @@ mod tests {
         assert_eq!(called_by(Path::new("/sbin/mount.sheen")).map(|a| a.name), Some("mount.sheen"));
         assert_eq!(called_by(Path::new("mkfs.sheen")).map(|a| a.name), Some("mkfs.sheen"));
         assert_eq!(called_by(Path::new("/usr/bin/lfs")).map(|a| a.name), Some("lfs"));
+        assert_eq!(called_by(Path::new("/usr/sbin/lctl")).map(|a| a.name), Some("lctl"));
         for other in ["sheen", "/usr/bin/sheen", "mkfs", "", "/"] {
             assert!(called_by(Path::new(other)).is_none(), "{other}");
         }

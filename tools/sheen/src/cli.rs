@@ -33,6 +33,7 @@ pub enum Command {
     Mkfs(MkfsArgs),
     #[command(visible_alias = "mount.sheen")]
     Mount(MountArgs),
+    Lctl(lctl::cli::Lctl),
     Lfs(lfs::cli::Lfs),
     Completion(CompletionArgs),
     Man(ManArgs),

@@ -57,7 +57,7 @@ pub fn run(args: &DownArgs) -> Outcome {
 
 /// The process of the node and what it mounts; `None` if none runs.
 fn running(home: &Home) -> Result<Option<(OwnedFd, Vec<PathBuf>)>, Failure> {
-    match control::ask(home, Request::Settings) {
+    match control::ask(home, &Request::Settings) {
         Ok((Answer::Settings { settings }, pid)) => {
             let mounts = settings.mounts.into_iter().map(|m| m.at).collect();
             Ok(handle(pid)?.map(|process| (process, mounts)))

@@ -1,13 +1,15 @@
 //! The `sheen` command: parse, run, say how it went.
 //!
-//! Called as `mkfs.sheen`, `mount.sheen` or `lfs` it plays that program (see [`applet`]). Standard output carries data,
+//! Called as `mkfs.sheen`, `mount.sheen`, `lctl` or `lfs` it plays that program (see [`applet`]). Standard output carries data,
 //! standard error talk; a failure is one sentence.
 
 mod applet;
 mod busy;
+mod called;
 mod cli;
 mod completion;
 mod down;
+mod lctl;
 mod lfs;
 mod log;
 mod man;
@@ -62,6 +64,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::MountDaemon(args) => mount::daemon(&args),
+        Command::Lctl(args) => lctl::run(&args),
         Command::Lfs(args) => lfs::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run(&args),

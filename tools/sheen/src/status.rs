@@ -17,7 +17,7 @@ use tabled::settings::Style;
 /// Shows the node of a home.
 pub fn run(args: &StatusArgs) -> Outcome {
     let home = existing_home(&args.dir)?;
-    let status = match control::ask(&home, Request::Status) {
+    let status = match control::ask(&home, &Request::Status) {
         Ok((Answer::Status(status), _)) => status,
         Ok((other, _)) => return Err(Failure::Failed(format!("the node answers something else: {other:?}"))),
         Err(ControlError::NotUp(_)) if !home.is_taken().map_err(|e| unusable(&home, &e))? => {

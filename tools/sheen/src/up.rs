@@ -48,7 +48,7 @@ pub fn run(args: &UpArgs) -> Outcome {
     }
     let deadline = Instant::now() + PREDECESSOR_WAIT;
     while home.is_taken().map_err(|e| unusable(&home, &e))? {
-        match control::ask(&home, Request::Settings) {
+        match control::ask(&home, &Request::Settings) {
             // A killed process holds the home until its last thread is gone; a new one does before it answers.
             Err(ControlError::NotUp(_) | ControlError::Socket { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(PREDECESSOR_PAUSE);

@@ -4,9 +4,17 @@
 //! for the series it feeds, once. Counting is then one relaxed atomic add. Whoever wants to see (the parameter
 //! tree, an exporter) takes a snapshot; nothing is formatted before that. This crate reads no clock: durations and
 //! the time of a snapshot come from the caller.
+//!
+//! Parameters are declared in [`catalog`], Lustre's names, once each; [`tree`] binds them to what lives in this process.
+//! [`text`], [`rpc_text`] and [`openmetrics`] write the same counts for `lctl` and for Prometheus.
 
+pub mod catalog;
 pub mod counter;
 pub mod histogram;
 pub mod metric;
+pub mod openmetrics;
+pub mod param;
 pub mod registry;
+pub mod rpc_text;
 pub mod text;
+pub mod tree;

@@ -244,6 +244,11 @@ impl Store {
         self.shared.engine.space()
     }
 
+    /// Why it stopped, if a commit failed: memory may hold what the disk does not.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.shared.failure.lock().clone().filter(|error| !matches!(error, StoreError::Closed))
+    }
+
     /// What its commits cost.
     pub fn commits(&self) -> &Commits {
         &self.shared.commits

@@ -51,7 +51,7 @@ pub(super) const LOV_DEFAULT: &[u8] = b"lustre.lov.default";
 
 impl Mds {
     pub(super) fn default_lov(&self) -> MdsReply {
-        MdsReply::Bytes(lov_ea::encode(&self.settings.layout(), Fid::NONE).into())
+        MdsReply::Bytes(lov_ea::encode(&self.tunables.layout(), Fid::NONE).into())
     }
 
     pub(super) fn get_lov(&self, credentials: &Credentials, fid: Fid, name: LovName) -> Result<MdsReply, Errno> {
@@ -104,7 +104,7 @@ impl Mds {
             Errno::EINVAL
         };
         let ea = lov_ea::decode(value).map_err(|e| refused(&e))?;
-        let layout = complete(ea.layout, &self.settings.defaults()).map_err(|e| refused(&e))?;
+        let layout = complete(ea.layout, &self.tunables.defaults()).map_err(|e| refused(&e))?;
         Ok((layout, ea.first))
     }
 

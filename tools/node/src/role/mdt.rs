@@ -59,6 +59,11 @@ impl MdtRole {
         self.name
     }
 
+    /// The service.
+    pub fn mds(&self) -> &Arc<Mds> {
+        &self.mds
+    }
+
     /// The target.
     pub fn target(&self) -> &Arc<Target> {
         &self.target

@@ -10,6 +10,7 @@ use types::target::TargetName;
 /// The MGS in service.
 pub struct MgsRole {
     target: Arc<Target>,
+    mgs: Arc<Mgs>,
 }
 
 impl MgsRole {
@@ -22,8 +23,13 @@ impl MgsRole {
         let mgs = blocking("started the MGS", move || Mgs::start(opened, env)).await?;
         let mgs = mgs.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
         parts.rpc.set_cluster(target.cluster());
-        parts.rpc.add_service(mgs);
-        Ok(MgsRole { target })
+        parts.rpc.add_service(mgs.clone());
+        Ok(MgsRole { target, mgs })
+    }
+
+    /// The service.
+    pub fn mgs(&self) -> &Arc<Mgs> {
+        &self.mgs
     }
 
     /// The target.

@@ -78,6 +78,11 @@ impl MountRole {
         }
     }
 
+    /// The client behind it.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
     /// Ready when the kernel has let go of the mount.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         self.session.ended()

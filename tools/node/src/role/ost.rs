@@ -50,6 +50,11 @@ impl OstRole {
         self.name
     }
 
+    /// The service.
+    pub fn ost(&self) -> &Arc<Ost> {
+        &self.ost
+    }
+
     /// The target.
     pub fn target(&self) -> &Arc<Target> {
         &self.target

@@ -1,0 +1,45 @@
+//! What a mount tells of itself to whoever asks for parameters.
+
+use crate::client::Client;
+use rpc::import::Import;
+use std::sync::Arc;
+use stubs::mdc::Mdc;
+use stubs::osc::Osc;
+use types::session::ClientUuid;
+use types::time::Timestamp;
+
+impl Client {
+    /// How often programs asked for each operation is counted from zero again.
+    pub fn clear_counts(&self, now: Timestamp) {
+        self.counters.clear(now);
+    }
+
+    /// Since when that is counted; `None`: since the mount.
+    pub fn counted_since(&self) -> Option<Timestamp> {
+        self.counters.cleared()
+    }
+
+    /// The client, as servers know it.
+    pub fn uuid(&self) -> ClientUuid {
+        self.targets.uuid()
+    }
+
+    /// Its sessions with MDTs, by index.
+    pub fn mdts(&self) -> Vec<Mdc> {
+        let mut mdcs = self.targets.mdcs();
+        mdcs.sort_by_key(|mdc| mdc.import().target().index);
+        mdcs
+    }
+
+    /// Its sessions with OSTs, by index.
+    pub fn osts(&self) -> Vec<Osc> {
+        let mut oscs = self.targets.oscs();
+        oscs.sort_by_key(|osc| osc.import().target().index);
+        oscs
+    }
+
+    /// Its session with the MGS.
+    pub fn mgs(&self) -> &Arc<Import> {
+        self.mgc.import()
+    }
+}

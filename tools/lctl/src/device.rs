@@ -1,0 +1,85 @@
+//! `lctl dl`, and what is done to a device.
+
+use crate::cli::DlArgs;
+use crate::daemons::{self, Answered};
+use crate::failure::Report;
+use crate::set_param;
+use node::control::{Answer, Request};
+use node::devices::Device;
+use std::io::{self, Write};
+use types::errno::Errno;
+
+/// Prints the devices of all daemons, numbered as one list.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn list(args: &DlArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let wanted = |device: &Device| args.words.iter().all(|w| device.kind == *w || device.name.contains(w.as_str()));
+    for (number, device) in all(report).iter().enumerate().filter(|(_, device)| wanted(device)) {
+        writeln!(out, "{}", line(number, device))?;
+    }
+    Ok(())
+}
+
+fn line(number: usize, device: &Device) -> String {
+    let Device { state, kind, name, uuid, refs } = device;
+    format!("{number:3} {state} {kind} {name} {uuid} {refs}")
+}
+
+fn all(report: &mut Report<'_>) -> Vec<Device> {
+    let mut devices = Vec::new();
+    for Answered { answer, .. } in daemons::ask_all(&Request::Devices, report) {
+        match answer {
+            Answer::Devices { devices: more } => devices.extend(more),
+            other => daemons::unexpected(&other, report),
+        }
+    }
+    devices
+}
+
+/// Sets an OST aside, or takes it back. The device is an MDT's `osp`.
+///
+/// # Errors
+/// Never: nothing is printed.
+pub fn activate(device: Option<&str>, active: bool, report: &mut Report<'_>) -> io::Result<()> {
+    let Some(wanted) = device else {
+        report.sentence("name a device: lctl --device sheen-OST0000-osc-MDT0000 deactivate", Errno::EINVAL);
+        return Ok(());
+    };
+    let devices = all(report);
+    let by_number = wanted.parse::<usize>().ok().and_then(|number| devices.get(number));
+    match by_number.or_else(|| devices.iter().find(|device| device.name == wanted)) {
+        Some(device) if device.kind == "osp" => {
+            let value = if active { "1" } else { "0" };
+            set_param::set(&format!("osp.{}.active", device.name), value, true, &mut io::sink(), report)
+        }
+        Some(device) => {
+            report.sentence(
+                &format!("{} is no osp: only OSTs can be set aside, at an MDT", device.name),
+                Errno::EOPNOTSUPP,
+            );
+            Ok(())
+        }
+        None => {
+            report.errno(wanted, Errno(rustix::io::Errno::NODEV.raw_os_error()));
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_as_lustre_prints_it() {
+        let device = Device {
+            state: "UP".into(),
+            kind: "mgc".into(),
+            name: "MGC10.0.0.1@tcp".into(),
+            uuid: "5a3b".into(),
+            refs: 4,
+        };
+        assert_eq!(line(0, &device), "  0 UP mgc MGC10.0.0.1@tcp 5a3b 4");
+    }
+}

@@ -1,0 +1,48 @@
+//! `lctl`: what an administrator asks of the daemons of a host: devices, parameters, NIDs.
+//!
+//! Options, output and exit status are Lustre's. All daemons of the host are found by their registry (`node::local`) and
+//! asked over their control sockets, one after the other; what they answer is shown as one tree. `docs/lctl.md` says
+//! which commands there are and where they differ. A failure is one line on standard error and does not end the command;
+//! the exit status is the errno of the first.
+
+pub mod cli;
+pub mod daemons;
+pub mod device;
+pub mod failure;
+pub mod get_param;
+pub mod help_param;
+pub mod list_param;
+pub mod network;
+pub mod set_param;
+
+use cli::{Lctl, LctlCommand};
+use failure::{EPIPE, Report};
+use std::io::{self, Write};
+
+/// Runs one command. Data goes to `out`, talk to `err`.
+///
+/// Returns the exit status: 0, or the errno of the first thing that failed.
+pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let mut report = Report::new(lctl.command.name(), err);
+    let written = match &lctl.command {
+        LctlCommand::Dl(args) => device::list(args, out, &mut report),
+        LctlCommand::Activate => device::activate(lctl.device.as_deref(), true, &mut report),
+        LctlCommand::Deactivate => device::activate(lctl.device.as_deref(), false, &mut report),
+        LctlCommand::GetParam(args) => get_param::run(args, out, &mut report),
+        LctlCommand::SetParam(args) => set_param::run(args, out, &mut report),
+        LctlCommand::ListParam(args) => list_param::run(args, out, &mut report),
+        LctlCommand::HelpParam(args) => help_param::run(args, out, &mut report),
+        LctlCommand::ListNids => network::list_nids(out, &mut report),
+        LctlCommand::Ping(args) => network::ping(args, out, &mut report),
+        LctlCommand::WhichNid(args) => network::which_nid(args, out, &mut report),
+    };
+    match written.and_then(|()| out.flush()) {
+        Ok(()) => report.status(),
+        // Whoever reads has enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => EPIPE,
+        Err(e) => {
+            report.io("can't write to standard output", &e);
+            report.status()
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What `lctl` asks of a daemon beyond its status.
+
+use crate::control::{Answer, Request};
+use crate::view::View;
+use crate::{devices, params};
+use observe::tree::BadPattern;
+use std::sync::Arc;
+use std::time::Duration;
+use types::errno::Errno;
+use types::nid::Nid;
+
+/// A node that is pinged answers within this time, or not at all.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Answers a request.
+pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
+    match request {
+        Request::Get { patterns, recursive, values } => {
+            params_answer(params::get(view, &patterns, recursive, values).await)
+        }
+        Request::Set { pattern, value } => params_answer(params::set(view, &pattern, &value).await),
+        Request::Devices => Answer::Devices { devices: devices::list(view) },
+        Request::Nids => Answer::Nids { nids: view.parts().rpc.nids().iter().map(Nid::to_string).collect() },
+        Request::Ping { nid } => ping(view, &nid).await,
+        Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
+    }
+}
+
+fn params_answer(params: Result<Vec<params::ParamAnswer>, BadPattern>) -> Answer {
+    match params {
+        Ok(params) => Answer::Params { params },
+        Err(bad) => failed(Errno::EINVAL, &bad),
+    }
+}
+
+fn failed(errno: Errno, reason: &dyn std::fmt::Display) -> Answer {
+    Answer::Failed { errno: errno.0, reason: reason.to_string() }
+}
+
+/// A connection proves that a node of ours is there.
+async fn ping(view: &Arc<View>, nid: &str) -> Answer {
+    let nid: Nid = match nid.parse() {
+        Ok(nid) => nid,
+        Err(bad) => return failed(Errno::EINVAL, &bad),
+    };
+    let rpc = &view.parts().rpc;
+    if rpc.nids().contains(&nid) {
+        return Answer::Nids { nids: rpc.nids().iter().map(Nid::to_string).collect() };
+    }
+    tokio::select! {
+        reached = rpc.reach(nid) => match reached {
+            Ok(()) => Answer::Nids { nids: vec![Nid::Loopback.to_string(), nid.to_string()] },
+            Err(error) => failed(Errno::EIO, &error),
+        },
+        () = view.parts().env.clock.sleep(PING_TIMEOUT) => failed(Errno::ETIMEDOUT, &"no answer"),
+    }
+}

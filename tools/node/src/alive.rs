@@ -1,0 +1,91 @@
+//! What lives in this process, for the parameter tree. Only weak references: showing keeps nothing alive.
+
+use client::client::Client;
+use mds::mds::Mds;
+use mgs::mgs::Mgs;
+use observe::metric::{Metric, Unit};
+use observe::registry::Registry;
+use oss::ost::Ost;
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use target::Target;
+use types::target::TargetName;
+
+/// A served target and its store.
+type Served<T> = (Weak<T>, Weak<Target>);
+
+/// Roles that were started; those that ended are passed over.
+#[derive(Default)]
+pub struct Alive {
+    mgs: Mutex<Vec<Served<Mgs>>>,
+    mdts: Mutex<Vec<Served<Mds>>>,
+    osts: Mutex<Vec<Served<Ost>>>,
+    clients: Mutex<Vec<Weak<Client>>>,
+}
+
+fn living<T>(list: &Mutex<Vec<Served<T>>>) -> Vec<(Arc<T>, Arc<Target>)> {
+    list.lock().iter().filter_map(|(service, target)| Some((service.upgrade()?, target.upgrade()?))).collect()
+}
+
+fn add<T>(list: &Mutex<Vec<Served<T>>>, service: &Arc<T>, target: &Arc<Target>) {
+    list.lock().push((Arc::downgrade(service), Arc::downgrade(target)));
+}
+
+const COMMIT: Metric =
+    Metric { name: "commit", unit: Unit::Microseconds, help: "From the freezing of a group until it was durable." };
+const COMMIT_BYTES: Metric = Metric { name: "commit_bytes", unit: Unit::Bytes, help: "Records of one commit." };
+
+/// The store of a target, as the source of what it counts.
+pub fn store_source(target: TargetName) -> String {
+    format!("osd-lmdb.{target}")
+}
+
+/// Lists what a target's store counts.
+pub fn list_commits(registry: &Registry, target: &Target) {
+    let Some(name) = target.name() else { return };
+    let (source, commits) = (store_source(name), target.store().commits());
+    registry.attach(COMMIT, &source, commits.time.clone());
+    registry.attach(COMMIT_BYTES, &source, commits.bytes.clone());
+}
+
+impl Alive {
+    /// The MGS runs.
+    pub fn add_mgs(&self, mgs: &Arc<Mgs>, target: &Arc<Target>) {
+        add(&self.mgs, mgs, target);
+    }
+
+    /// An MDT runs.
+    pub fn add_mdt(&self, mdt: &Arc<Mds>, target: &Arc<Target>) {
+        add(&self.mdts, mdt, target);
+    }
+
+    /// An OST runs.
+    pub fn add_ost(&self, ost: &Arc<Ost>, target: &Arc<Target>) {
+        add(&self.osts, ost, target);
+    }
+
+    /// A mount is made.
+    pub fn add_client(&self, client: &Arc<Client>) {
+        self.clients.lock().push(Arc::downgrade(client));
+    }
+
+    /// The MGS.
+    pub fn mgs(&self) -> Option<(Arc<Mgs>, Arc<Target>)> {
+        living(&self.mgs).pop()
+    }
+
+    /// MDTs.
+    pub fn mdts(&self) -> Vec<(Arc<Mds>, Arc<Target>)> {
+        living(&self.mdts)
+    }
+
+    /// OSTs.
+    pub fn osts(&self) -> Vec<(Arc<Ost>, Arc<Target>)> {
+        living(&self.osts)
+    }
+
+    /// Mounts.
+    pub fn clients(&self) -> Vec<Arc<Client>> {
+        self.clients.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}

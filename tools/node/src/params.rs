@@ -1,0 +1,141 @@
+//! The parameter tree of this process: every declaration of `observe::catalog` bound to what lives here.
+//!
+//! The tree is made anew for each question, from weak references; so it shows what is there now, and nothing has to be
+//! taken out when a role ends.
+
+mod global;
+mod mgs;
+mod mount;
+mod series;
+mod servers;
+mod session;
+
+use crate::view::View;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt};
+use observe::openmetrics::{self, Gauge};
+use observe::tree::{BadPattern, Found, Tree, dotted};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use types::errno::Errno;
+
+/// Values that are fetched at once: some ask a target.
+const AT_ONCE: usize = 64;
+
+/// A parameter, or a level of the tree, as the control socket tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParamAnswer {
+    /// Levels separated by dots.
+    pub name: String,
+    /// Not a parameter, but a level above some.
+    pub level: bool,
+    /// May it be read?
+    pub readable: bool,
+    /// May it be set?
+    pub writable: bool,
+    /// Its value, if it was asked for and could be read.
+    pub value: Option<String>,
+    /// Why it could not be read or set, errno.
+    pub errno: Option<i32>,
+}
+
+/// The tree as of now.
+pub fn tree(view: &Arc<View>) -> Tree {
+    let mut tree = Tree::new();
+    global::add(&mut tree, view);
+    mgs::add(&mut tree, view);
+    servers::add(&mut tree, view);
+    mount::add(&mut tree, view);
+    tree
+}
+
+/// What these patterns mean, by name, with values if they are wanted.
+///
+/// # Errors
+/// A pattern is none.
+pub async fn get(
+    view: &Arc<View>,
+    patterns: &[String],
+    recursive: bool,
+    values: bool,
+) -> Result<Vec<ParamAnswer>, BadPattern> {
+    let tree = tree(view);
+    let mut found = Vec::new();
+    for pattern in patterns {
+        found.extend(tree.find(pattern, recursive)?);
+    }
+    let answers: Vec<BoxFuture<'_, ParamAnswer>> =
+        found.into_iter().map(|(name, found)| answer(name, found, values)).collect();
+    Ok(stream::iter(answers).buffered(AT_ONCE).collect().await)
+}
+
+fn answer<'a>(name: &'a str, found: Found<'a>, values: bool) -> BoxFuture<'a, ParamAnswer> {
+    async move {
+        let name = dotted(name);
+        let Found::Param(entry) = found else {
+            return ParamAnswer { name, level: true, readable: false, writable: false, value: None, errno: None };
+        };
+        let access = entry.param.access;
+        let value = match values && access.readable() {
+            true => Some(entry.get().await),
+            false => None,
+        };
+        let errno = value.as_ref().and_then(|value| value.as_ref().err()).map(|errno| errno.0);
+        ParamAnswer {
+            name,
+            level: false,
+            readable: access.readable(),
+            writable: access.writable(),
+            value: value.and_then(Result::ok),
+            errno,
+        }
+    }
+    .boxed()
+}
+
+/// Sets everything that the pattern means; an answer for each.
+///
+/// # Errors
+/// The pattern is none.
+pub async fn set(view: &Arc<View>, pattern: &str, value: &str) -> Result<Vec<ParamAnswer>, BadPattern> {
+    let tree = tree(view);
+    let mut answers = Vec::new();
+    for (name, found) in tree.find(pattern, false)? {
+        let Found::Param(entry) = found else { continue };
+        let errno = entry.set(value.to_owned()).await.err().map(|errno| errno.0);
+        let access = entry.param.access;
+        answers.push(ParamAnswer {
+            name: dotted(name),
+            level: false,
+            readable: access.readable(),
+            writable: access.writable(),
+            value: None,
+            errno,
+        });
+    }
+    Ok(answers)
+}
+
+/// All counts and gauges, as Prometheus reads them.
+pub async fn metrics(view: &Arc<View>) -> String {
+    let tree = tree(view);
+    let mut gauges: Vec<Gauge> = Vec::new();
+    for (name, entry) in tree.entries().filter(|(_, entry)| entry.param.gauge) {
+        // A gauge that cannot be read now is left out, as the format wants it.
+        let Ok(value) = entry.get().await else { continue };
+        if let Ok(value) = value.parse() {
+            gauges.push((entry.param, name.split('/').nth(1).unwrap_or_default().to_owned(), value));
+        }
+    }
+    let mut samples = view.parts().rpc.metrics().snapshot(|_| true);
+    samples.extend(mount::samples(view));
+    openmetrics::text(&samples, &gauges)
+}
+
+/// A number or a word of a value that is set.
+///
+/// # Errors
+/// EINVAL.
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, Errno> {
+    text.trim().parse().map_err(|_| Errno::EINVAL)
+}

@@ -1,0 +1,183 @@
+//! Parameters of served targets: `mdt`, `lod`, `osp`, `obdfilter`, `osd-lmdb`.
+
+use super::mount::{SpaceParams, add_import, space};
+use super::{number, series, session};
+use crate::view::View;
+use mds::mds::Mds;
+use observe::catalog::*;
+use observe::param::Param;
+use observe::rpc_text;
+use observe::tree::Tree;
+use rpc::service::Export;
+use rpc::stats::source_of_target;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use target::Target;
+use types::errno::Errno;
+use types::nid::Nid;
+use types::session::ClientUuid;
+use types::target::{TargetIndex, TargetName};
+
+pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
+    for (mdt, target) in view.alive().mdts() {
+        let name = mdt.name();
+        add_mdt(tree, view, &mdt, name);
+        add_store(tree, view, name, &target);
+        for (ost, _) in mdt.osts() {
+            add_osp(tree, view, &mdt, ost);
+        }
+    }
+    for (ost, target) in view.alive().osts() {
+        let Some(name) = target.name() else { continue };
+        let device = name.to_string();
+        let source = source_of_target(name);
+        tree.shows(&OBDFILTER_UUID, &[&device], move || Ok(format!("{name}_UUID")));
+        series::stats(tree, view, &OBDFILTER_STATS, &[&device], &source);
+        series::tables(tree, view, &OBDFILTER_BRW_STATS, &[&device], &source, |samples| {
+            rpc_text::data(samples, [0, 0])
+        });
+        add_exports(tree, view, name, &[&device], &OBDFILTER_NUM_EXPORTS, &OBDFILTER_EXPORT_UUID);
+        add_evict(tree, view, name, &OBDFILTER_EVICT_CLIENT);
+        space(tree, SpaceParams::OBDFILTER, &[&device], move || Box::pin(std::future::ready(ost.statfs())));
+        add_store(tree, view, name, &target);
+    }
+}
+
+fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) {
+    let device = name.to_string();
+    tree.shows(&MDT_UUID, &[&device], move || Ok(format!("{name}_UUID")));
+    series::stats(tree, view, &MDT_MD_STATS, &[&device], &source_of_target(name));
+    add_exports(tree, view, name, &[&device], &MDT_NUM_EXPORTS, &MDT_EXPORT_UUID);
+    let counted = mdt.clone();
+    tree.shows(&MDT_OPEN, &[&device], move || Ok(counted.open_count().to_string()));
+    add_evict(tree, view, name, &MDT_EVICT_CLIENT);
+
+    let lod = format!("{name}-mdtlov");
+    let lod = [lod.as_str()];
+    let shown = mdt.clone();
+    tree.shows(&LOD_STRIPECOUNT, &lod, move || Ok(shown.stripe_count().to_string()));
+    let set = mdt.clone();
+    tree.takes(&LOD_STRIPECOUNT, &lod, move |value| set.set_stripe_count(number(value)?));
+    let shown = mdt.clone();
+    tree.shows(&LOD_STRIPESIZE, &lod, move || Ok(shown.stripe_size().to_string()));
+    let set = mdt.clone();
+    tree.takes(&LOD_STRIPESIZE, &lod, move |value| set.set_stripe_size(bytes(value)?));
+    let shown = mdt.clone();
+    tree.shows(&LOD_NUMOBD, &lod, move || Ok(shown.osts().len().to_string()));
+    let shown = mdt.clone();
+    tree.shows(&LOD_ACTIVEOBD, &lod, move || Ok(shown.osts().iter().filter(|(_, active)| *active).count().to_string()));
+    let shown = mdt.clone();
+    tree.shows(&LOD_TARGET_OBD, &lod, move || {
+        let mut text = String::new();
+        for (index, active) in shown.osts() {
+            let (ost, word) = (TargetName::ost(name.fsname, index.0), if active { "ACTIVE" } else { "INACTIVE" });
+            writeln!(text, "{}: {ost}_UUID {word}", index.0).expect("a string takes all");
+        }
+        Ok(text)
+    });
+}
+
+/// Bytes, with a unit if there is one: `4M`.
+fn bytes(text: &str) -> Result<u64, Errno> {
+    let text = text.trim();
+    let (digits, shift) = match text.find(|c: char| !c.is_ascii_digit()) {
+        None => (text, 0),
+        Some(at) => match &text[at..] {
+            "k" | "K" => (&text[..at], 10),
+            "m" | "M" => (&text[..at], 20),
+            "g" | "G" => (&text[..at], 30),
+            _ => return Err(Errno::EINVAL),
+        },
+    };
+    number::<u64>(digits)?.checked_mul(1 << shift).ok_or(Errno(libc::ERANGE))
+}
+
+fn add_osp(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex) {
+    let name = mdt.name();
+    let ost = TargetName::ost(name.fsname, index.0);
+    let device = format!("{ost}-osc-MDT{:04x}", name.index.0);
+    let shown = mdt.clone();
+    tree.shows(&OSP_ACTIVE, &[&device], move || Ok(u8::from(shown.ost_active(index)).to_string()));
+    let set = mdt.clone();
+    tree.takes(&OSP_ACTIVE, &[&device], move |value| match value.trim() {
+        "0" => set.set_ost_active(index, false),
+        "1" => set.set_ost_active(index, true),
+        _ => Err(Errno::EINVAL),
+    });
+    let Some(import) = view.parts().known_session(ost) else { return };
+    series::stats(tree, view, &OSP_STATS, &[&device], import.source());
+    add_import(tree, view, &OSP_IMPORT, &device, &import);
+    tree.shows(&OSP_STATE, &[&device], move || Ok(format!("current_state: {}\n", session::state_word(import.state()))));
+}
+
+/// Sessions: how many, and who at which NID.
+pub(super) fn add_exports(
+    tree: &mut Tree,
+    view: &Arc<View>,
+    target: TargetName,
+    devices: &[&str],
+    count: &'static Param,
+    uuid: &'static Param,
+) {
+    let counted = view.parts().rpc.clone();
+    tree.shows(count, devices, move || Ok(counted.exports(target).len().to_string()));
+    let mut by_nid: BTreeMap<Nid, Vec<Arc<Export>>> = BTreeMap::new();
+    for export in view.parts().rpc.exports(target) {
+        by_nid.entry(export.nid()).or_default().push(export);
+    }
+    for (nid, exports) in by_nid {
+        let nid = nid.to_string();
+        let devices: Vec<&str> = devices.iter().copied().chain([nid.as_str()]).collect();
+        tree.shows(uuid, &devices, move || Ok(exports.iter().map(|export| format!("{}\n", export.client())).collect()));
+    }
+}
+
+/// `evict_client`: by UUID, or all of a NID.
+fn add_evict(tree: &mut Tree, view: &Arc<View>, target: TargetName, param: &'static Param) {
+    let rpc = view.parts().rpc.clone();
+    tree.takes(param, &[&target.to_string()], move |value| {
+        let value = value.trim();
+        let wanted: Box<dyn Fn(&Export) -> bool> = match value.strip_prefix("nid:") {
+            Some(nid) => {
+                let nid: Nid = nid.parse().map_err(|_| Errno::EINVAL)?;
+                Box::new(move |export| export.nid() == nid)
+            }
+            None => {
+                let digits: String = value.chars().filter(|c| *c != '-').collect();
+                let uuid = u128::from_str_radix(&digits, 16).map_err(|_| Errno::EINVAL)?;
+                Box::new(move |export| export.client() == ClientUuid(uuid))
+            }
+        };
+        let victims = rpc.exports(target).into_iter().filter(|export| wanted(export));
+        let evicted = victims.filter(|export| rpc.evict(target, export.client())).count();
+        if evicted == 0 { Err(Errno::ENOENT) } else { Ok(()) }
+    });
+}
+
+fn add_store(tree: &mut Tree, view: &Arc<View>, name: TargetName, target: &Arc<Target>) {
+    let device = name.to_string();
+    let devices = [device.as_str()];
+    series::stats(tree, view, &OSD_STATS, &devices, &crate::alive::store_source(name));
+    let store = target.store().clone();
+    let free = |space: store::engine::EngineSpace| space.capacity.saturating_sub(space.used);
+    tree.shows(&OSD_KBYTESTOTAL, &devices, move || Ok((store.space()?.capacity >> 10).to_string()));
+    let store = target.store().clone();
+    tree.shows(&OSD_KBYTESFREE, &devices, move || Ok((free(store.space()?) >> 10).to_string()));
+    let store = target.store().clone();
+    tree.shows(&OSD_UNCOMMITTED, &devices, move || Ok(store.bytes_uncommitted().to_string()));
+    let store = target.store().clone();
+    tree.shows(&OSD_LAST_COMMITTED, &devices, move || Ok(store.last_committed().0.to_string()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_may_have_units() {
+        assert_eq!(["65536", "64K", " 4M\n", "1g"].map(bytes), [Ok(65536), Ok(65536), Ok(4 << 20), Ok(1 << 30)]);
+        assert_eq!(["", "x", "4Q", "-1", "99999999999999999999"].map(bytes), [Err(Errno::EINVAL); 5]);
+        assert_eq!(bytes("18446744073709551615K"), Err(Errno(libc::ERANGE)));
+    }
+}

@@ -1,0 +1,90 @@
+//! The declaration of a parameter. Help, documentation and the tree are all made from it.
+
+/// What may be done with a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Access {
+    /// Only shown.
+    Read,
+    /// Only set.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Access {
+    /// May it be read?
+    pub const fn readable(self) -> bool {
+        !matches!(self, Access::Write)
+    }
+
+    /// May it be set?
+    pub const fn writable(self) -> bool {
+        !matches!(self, Access::Read)
+    }
+
+    /// For people: `read`, `set`, `read, set`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Write => "set",
+            Access::ReadWrite => "read, set",
+        }
+    }
+}
+
+/// One parameter, for all the places where it exists. Declared once, in [`crate::catalog`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// Lustre's path, levels separated by dots, `*` for the level that names the device: `osc.*.stats`.
+    pub path: &'static str,
+    /// What it says or does, a sentence or two.
+    pub help: &'static str,
+    /// Unit of its value; empty for text.
+    pub unit: &'static str,
+    /// Value at start; empty where that makes no sense.
+    pub default: &'static str,
+    /// What may be set; empty if it cannot be.
+    pub range: &'static str,
+    /// What may be done with it.
+    pub access: Access,
+    /// Is it a number that goes up and down, so that `/metrics` shows it as a gauge?
+    pub gauge: bool,
+}
+
+impl Param {
+    /// One that is only shown.
+    pub const fn shown(path: &'static str, unit: &'static str, help: &'static str) -> Param {
+        Param { path, help, unit, default: "", range: "", access: Access::Read, gauge: false }
+    }
+
+    /// A number that is shown here and as a gauge in `/metrics`.
+    pub const fn gauge(path: &'static str, unit: &'static str, help: &'static str) -> Param {
+        Param { gauge: true, ..Param::shown(path, unit, help) }
+    }
+
+    /// Counts that are shown, and cleared when anything is written.
+    pub const fn counts(path: &'static str, help: &'static str) -> Param {
+        Param { access: Access::ReadWrite, range: "anything: clears", ..Param::shown(path, "", help) }
+    }
+
+    /// One that is shown and set.
+    pub const fn setting(
+        path: &'static str,
+        unit: &'static str,
+        default: &'static str,
+        range: &'static str,
+        help: &'static str,
+    ) -> Param {
+        Param { path, help, unit, default, range, access: Access::ReadWrite, gauge: false }
+    }
+
+    /// One that only does something when it is set.
+    pub const fn command(path: &'static str, range: &'static str, help: &'static str) -> Param {
+        Param { path, help, unit: "", default: "", range, access: Access::Write, gauge: false }
+    }
+
+    /// Its own name: the last level of the path.
+    pub fn name(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or(self.path)
+    }
+}

@@ -1,0 +1,281 @@
+//! The parameter tree of one process, at one moment: entries with their values, found by pattern.
+//!
+//! Whoever owns something adds its entries when the tree is asked for; nothing is registered, so nothing can be left
+//! behind by what has gone. In a name the levels are separated by `/`, since NIDs have dots in them; in a pattern `.`
+//! stands for either, and `*`, `?`, `[]`, `{a,b}` never cross a level.
+
+use crate::param::Param;
+use globset::{GlobBuilder, GlobMatcher};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use types::errno::Errno;
+
+/// Longest pattern, bytes.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
+/// An answer that may have to be waited for.
+pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Get = Box<dyn Fn() -> Later<Result<String, Errno>> + Send + Sync>;
+type Set = Box<dyn Fn(String) -> Later<Result<(), Errno>> + Send + Sync>;
+
+/// One parameter of one device.
+pub struct Entry {
+    /// Its declaration.
+    pub param: &'static Param,
+    get: Option<Get>,
+    set: Option<Set>,
+}
+
+impl Entry {
+    /// Its value, without a line end unless it has several lines.
+    ///
+    /// # Errors
+    /// EACCES: it can only be set. What it says itself.
+    pub async fn get(&self) -> Result<String, Errno> {
+        match &self.get {
+            Some(get) => get().await,
+            None => Err(Errno::EACCES),
+        }
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// EACCES: it can only be read. EINVAL, ERANGE: not such a value. What it says itself.
+    pub async fn set(&self, value: String) -> Result<(), Errno> {
+        match &self.set {
+            Some(set) => set(value).await,
+            None => Err(Errno::EACCES),
+        }
+    }
+}
+
+/// What a pattern found.
+pub enum Found<'a> {
+    /// A parameter.
+    Param(&'a Entry),
+    /// A level above parameters.
+    Level,
+}
+
+/// The pattern is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no pattern of parameters")]
+pub struct BadPattern(pub String);
+
+/// All entries.
+#[derive(Default)]
+pub struct Tree {
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Tree {
+    /// Empty.
+    pub fn new() -> Tree {
+        Tree::default()
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// One that is read at once. `devices` fill the `*` of the declaration's path, in order.
+    pub fn shows(
+        &mut self,
+        param: &'static Param,
+        devices: &[&str],
+        get: impl Fn() -> Result<String, Errno> + Send + Sync + 'static,
+    ) {
+        self.asks(param, devices, move || Box::pin(std::future::ready(get())));
+    }
+
+    /// One whose value must be waited for.
+    pub fn asks(
+        &mut self,
+        param: &'static Param,
+        devices: &[&str],
+        get: impl Fn() -> Later<Result<String, Errno>> + Send + Sync + 'static,
+    ) {
+        self.entry(param, devices).get = Some(Box::new(get));
+    }
+
+    /// One that is set at once; also one that was added to be read.
+    pub fn takes(
+        &mut self,
+        param: &'static Param,
+        devices: &[&str],
+        set: impl Fn(&str) -> Result<(), Errno> + Send + Sync + 'static,
+    ) {
+        self.does(param, devices, move |value| Box::pin(std::future::ready(set(&value))));
+    }
+
+    /// One whose setting must be waited for.
+    pub fn does(
+        &mut self,
+        param: &'static Param,
+        devices: &[&str],
+        set: impl Fn(String) -> Later<Result<(), Errno>> + Send + Sync + 'static,
+    ) {
+        self.entry(param, devices).set = Some(Box::new(set));
+    }
+
+    fn entry(&mut self, param: &'static Param, devices: &[&str]) -> &mut Entry {
+        let name = name_of(param, devices);
+        self.entries.entry(name).or_insert(Entry { param, get: None, set: None })
+    }
+
+    /// Every entry, by name.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    /// What the pattern means, by name. `recursive`: also everything below.
+    ///
+    /// # Errors
+    /// [`BadPattern`].
+    pub fn find(&self, pattern: &str, recursive: bool) -> Result<BTreeMap<&str, Found<'_>>, BadPattern> {
+        let matcher = compile(pattern)?;
+        let mut found = BTreeMap::new();
+        for (name, entry) in &self.entries {
+            let mut inside = false;
+            for (at, _) in name.match_indices('/') {
+                let level = &name[..at];
+                if inside || matcher.is_match(level) {
+                    found.entry(level).or_insert(Found::Level);
+                    inside = recursive;
+                }
+            }
+            if inside || matcher.is_match(name) {
+                found.insert(name.as_str(), Found::Param(entry));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The full name of a parameter of these devices.
+fn name_of(param: &Param, devices: &[&str]) -> String {
+    let mut devices = devices.iter();
+    let levels = param.path.split('.').map(|level| match level {
+        "*" => devices.next().copied().unwrap_or("*"),
+        fixed => fixed,
+    });
+    levels.collect::<Vec<_>>().join("/")
+}
+
+fn compile(pattern: &str) -> Result<GlobMatcher, BadPattern> {
+    let bad = || BadPattern(pattern.to_owned());
+    if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX {
+        return Err(bad());
+    }
+    let mut text = String::with_capacity(pattern.len() + 16);
+    let mut in_class = false;
+    for letter in pattern.chars() {
+        match letter {
+            '.' if !in_class => text.push_str("{.,/}"),
+            _ => text.push(letter),
+        }
+        in_class = letter == '[' || (in_class && letter != ']');
+    }
+    let glob = GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build().map_err(|_| bad())?;
+    Ok(glob.compile_matcher())
+}
+
+/// A name as people write it: levels separated by dots.
+pub fn dotted(name: &str) -> String {
+    name.replace('/', ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{LOD_STRIPECOUNT, MDT_EXPORT_UUID, OSC_PING, OSC_STATE, OSC_STATS, VERSION};
+
+    fn tree() -> Tree {
+        let mut tree = Tree::new();
+        let text = |text: &'static str| move || Ok(text.to_owned());
+        tree.shows(&VERSION, &[], text("1.2"));
+        for osc in ["sheen-OST0000-osc-00ff", "sheen-OST0001-osc-00ff"] {
+            tree.shows(&OSC_STATS, &[osc], text("a\nb\n"));
+            tree.shows(&OSC_STATE, &[osc], text("FULL"));
+            tree.takes(&OSC_PING, &[osc], |_| Ok(()));
+        }
+        tree.shows(&MDT_EXPORT_UUID, &["sheen-MDT0000", "10.0.0.1@tcp"], text("u"));
+        tree
+    }
+
+    fn names(pattern: &str, recursive: bool) -> Vec<String> {
+        tree().find(pattern, recursive).unwrap().keys().map(|name| dotted(name)).collect()
+    }
+
+    #[test]
+    fn patterns_mean_what_a_shell_s_would() {
+        let both = ["osc.sheen-OST0000-osc-00ff.stats", "osc.sheen-OST0001-osc-00ff.stats"];
+        for pattern in ["osc.*.stats", "osc/*/stats", "osc.*OST000?*.stats", "osc.*-osc-[-0-9a-f]*.stats", "o*.*.stats"]
+        {
+            assert_eq!(names(pattern, false), both, "{pattern}");
+        }
+        assert_eq!(names("osc.*OST0001*.{stats,state}", false).len(), 2);
+        assert_eq!(names("*.stats", false), [""; 0], "a star does not cross a level");
+        assert_eq!(names("version", false), ["version"]);
+        assert_eq!(names("nothing", false), [""; 0]);
+    }
+
+    #[test]
+    fn dots_of_a_nid_are_no_levels() {
+        let name = "mdt.sheen-MDT0000.exports.10.0.0.1@tcp.uuid";
+        for pattern in
+            [name, "mdt.*.exports.10.0.0.1@tcp.uuid", "mdt.*.exports.*.uuid", "mdt/*/exports/10.0.0.1@tcp/uuid"]
+        {
+            assert_eq!(names(pattern, false), [name], "{pattern}");
+        }
+    }
+
+    #[test]
+    fn levels_are_found_and_walked() {
+        assert_eq!(names("*", false), ["mdt", "osc", "version"]);
+        assert_eq!(names("osc.*", false), ["osc.sheen-OST0000-osc-00ff", "osc.sheen-OST0001-osc-00ff"]);
+        assert_eq!(names("mdt", true).len(), 5);
+        assert_eq!(names("*", true).len(), 1 + 5 + 9);
+    }
+
+    #[test]
+    fn bad_patterns_are_refused() {
+        for pattern in ["", "osc.[", "osc.{a", &"a".repeat(PATTERN_BYTES_MAX + 1)] {
+            assert!(tree().find(pattern, false).is_err(), "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_done_is_refused() {
+        let tree = tree();
+        let run = |work: Later<Result<String, Errno>>| {
+            let mut work = work;
+            match work.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+                std::task::Poll::Ready(result) => result,
+                std::task::Poll::Pending => panic!("nothing here waits"),
+            }
+        };
+        let mut found = tree.find("osc.*OST0000*.*", false).unwrap();
+        let Some(Found::Param(ping)) = found.remove("osc/sheen-OST0000-osc-00ff/ping") else { panic!("ping") };
+        let Some(Found::Param(state)) = found.remove("osc/sheen-OST0000-osc-00ff/state") else { panic!("state") };
+        let (mut get, mut set) = (Box::pin(ping.get()), Box::pin(state.set("x".into())));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert_eq!(get.as_mut().poll(&mut context), std::task::Poll::Ready(Err(Errno::EACCES)));
+        assert_eq!(set.as_mut().poll(&mut context), std::task::Poll::Ready(Err(Errno::EACCES)));
+        let Some(Found::Param(stats)) = found.remove("osc/sheen-OST0000-osc-00ff/stats") else { panic!("stats") };
+        assert_eq!(run((stats.get.as_ref().unwrap())()), Ok("a\nb\n".to_owned()));
+    }
+
+    #[test]
+    fn names_are_the_path_with_its_devices() {
+        assert_eq!(name_of(&LOD_STRIPECOUNT, &["sheen-MDT0000-mdtlov"]), "lod/sheen-MDT0000-mdtlov/stripecount");
+        assert_eq!(name_of(&VERSION, &[]), "version");
+    }
+}
