@@ -17,6 +17,7 @@ use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFile};
 use crate::reopen::reopen_all;
 use crate::targets::{Identity, Targets};
 use crate::validity;
+use env::watch;
 use env::{BoxFuture, Env};
 use rpc::Rpc;
 use rpc::import::Import;
@@ -25,7 +26,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stubs::mdc::Mdc;
 use stubs::mgc::Mgc;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use types::attr::Attr;
 use types::credentials::Credentials;
 use types::fid::Fid;
@@ -133,6 +134,7 @@ impl Client {
         self.stop.send_replace(true);
         let closes = self.closes.acquire_many(CLOSES_MAX as u32);
         tokio::select! {
+            biased;
             permits = closes => drop(permits),
             () = self.env.clock.sleep(UNMOUNT_WAIT) => tracing::warn!("unmounting with closes under way"),
         }

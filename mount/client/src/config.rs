@@ -1,9 +1,9 @@
 //! Following the configuration: a long poll at the MGS, as long as the mount lives.
 
 use crate::client::Client;
+use env::watch;
 use std::sync::Weak;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How long the MGS may keep a question open, milliseconds. Well below the request time-out.
 const POLL_MS: u32 = 30_000;
@@ -17,6 +17,7 @@ pub async fn follow(client: Weak<Client>, mut known: u64, mut stop: watch::Recei
         let (mgc, fsname, clock) = (strong.mgc.clone(), strong.fsname().to_string(), strong.env.clock.clone());
         drop(strong);
         let answer = tokio::select! {
+            biased;
             answer = mgc.config(fsname, known, POLL_MS) => answer,
             _ = stop.changed() => return,
         };
@@ -38,6 +39,7 @@ pub async fn follow(client: Weak<Client>, mut known: u64, mut stop: watch::Recei
         };
         if pause {
             tokio::select! {
+                biased;
                 () = clock.sleep(PAUSE) => {}
                 _ = stop.changed() => return,
             }

@@ -124,7 +124,7 @@ pub struct Handles<H, T> {
     next: AtomicU64,
 }
 
-impl<H: Copy + Eq + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
+impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
     /// Nothing open.
     pub fn new() -> Handles<H, T> {
         Handles { open: Mutex::default(), next: AtomicU64::new(1) }
@@ -150,9 +150,11 @@ impl<H: Copy + Eq + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
         self.open.lock().remove(&handle)
     }
 
-    /// All that is open.
+    /// All that is open, in the order of opening.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.open.lock().values().cloned().collect()
+        let mut all: Vec<_> = self.open.lock().iter().map(|(handle, open)| (*handle, open.clone())).collect();
+        all.sort_unstable_by_key(|(handle, _)| *handle);
+        all.into_iter().map(|(_, open)| open).collect()
     }
 
     /// How many.
@@ -161,7 +163,7 @@ impl<H: Copy + Eq + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
     }
 }
 
-impl<H: Copy + Eq + Hash + From<u64> + Into<u64>, T> Default for Handles<H, T> {
+impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Default for Handles<H, T> {
     fn default() -> Self {
         Handles::new()
     }

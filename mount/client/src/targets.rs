@@ -2,12 +2,12 @@
 
 use crate::error::ClientError;
 use crate::locks::{Locks, Road};
-use foldhash::HashMap;
 use layout::layout::{EOF, Layout};
 use parking_lot::RwLock;
 use rpc::Rpc;
 use rpc::error::RpcError;
 use rpc::import::{Callbacks, Import};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stubs::mdc::Mdc;
@@ -46,8 +46,8 @@ pub struct Targets {
 
 #[derive(Default)]
 struct Known {
-    mdts: HashMap<TargetIndex, (Mdc, Vec<Nid>)>,
-    osts: HashMap<TargetIndex, (Osc, Vec<Nid>)>,
+    mdts: BTreeMap<TargetIndex, (Mdc, Vec<Nid>)>,
+    osts: BTreeMap<TargetIndex, (Osc, Vec<Nid>)>,
 }
 
 impl Targets {

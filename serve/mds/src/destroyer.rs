@@ -50,6 +50,7 @@ impl Mds {
             if !done {
                 // News of removals must not make passes over what waits for an OST into a busy loop.
                 tokio::select! {
+                    biased;
                     () = stop.stopped() => return,
                     () = self.env.clock.sleep(self.settings.retry_min) => {}
                 }
@@ -74,6 +75,7 @@ impl Mds {
                 }
                 // Commits come by themselves; an error means that the store is poisoned, and nothing can be done.
                 let committed = tokio::select! {
+                    biased;
                     committed = self.store.committed(transno) => committed.is_ok(),
                     () = stop.stopped() => false,
                 };
@@ -137,6 +139,7 @@ impl Mds {
             None
         });
         let failed = tokio::select! {
+            biased;
             failed = join_all(requests) => failed,
             () = stop.stopped() => return false,
         };

@@ -48,7 +48,11 @@ impl OscSet {
 
 impl ObjectTargets for OscSet {
     fn list(&self) -> Vec<TargetIndex> {
-        self.osts.read().keys().copied().collect()
+        {
+            let mut all: Vec<TargetIndex> = self.osts.read().keys().copied().collect();
+            all.sort_unstable();
+            all
+        }
     }
 
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {

@@ -3,7 +3,8 @@
 //! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in `inodes` exactly while a
 //! handle names it; an orphan is an open inode without a name.
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
+use std::collections::BTreeSet;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::OPENS_PER_CLIENT_MAX;
@@ -45,7 +46,7 @@ pub struct Opens {
     last_handle: u64,
     handles: HashMap<OpenHandle, Open>,
     inodes: HashMap<Fid, Inode>,
-    clients: HashMap<ClientUuid, HashSet<OpenHandle>>,
+    clients: HashMap<ClientUuid, BTreeSet<OpenHandle>>,
 }
 
 impl Opens {
@@ -54,7 +55,7 @@ impl Opens {
     /// # Errors
     /// ENFILE if not.
     pub fn admit(&self, client: ClientUuid) -> Result<(), Errno> {
-        let held = self.clients.get(&client).map_or(0, HashSet::len);
+        let held = self.clients.get(&client).map_or(0, BTreeSet::len);
         if held < OPENS_PER_CLIENT_MAX { Ok(()) } else { Err(Errno::ENFILE) }
     }
 
@@ -91,8 +92,7 @@ impl Opens {
     /// Takes one handle of a client that is gone.
     pub fn forget_one(&mut self, client: ClientUuid) -> Option<Closed> {
         let held = self.clients.get_mut(&client)?;
-        let handle = *held.iter().next()?;
-        held.remove(&handle);
+        let handle = held.pop_first()?;
         if held.is_empty() {
             self.clients.remove(&client);
         }

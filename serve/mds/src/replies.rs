@@ -5,9 +5,9 @@
 //! has seen them (`xid_known`) or its session ends. Bound: REQUESTS_IN_FLIGHT_MAX per client; what is beyond answers
 //! EBUSY. In memory only: a restarted target knows no replies, that is what replay will be for.
 
+use env::watch;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
-use tokio::sync::watch;
 use types::limits::REQUESTS_IN_FLIGHT_MAX;
 use types::session::{ClientUuid, Xid};
 use wire::message::Reply;

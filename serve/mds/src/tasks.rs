@@ -1,8 +1,9 @@
 //! Waking and ending background tasks.
 
 use env::Env;
+use env::watch;
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 /// Work is there: wakes one task, remembered if it does not wait yet.
 #[derive(Default)]

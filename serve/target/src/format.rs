@@ -11,6 +11,7 @@ use env::Env;
 use env::disk::Open;
 use std::io;
 use std::path::Path;
+use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::objects::Objects;
 use types::limits;
@@ -65,6 +66,22 @@ impl FormatSpec {
 /// # Errors
 /// The folder holds something, is in use, or cannot be written.
 pub fn format(env: &Env, dir: &Path, spec: &FormatSpec) -> Result<(), TargetError> {
+    let usual = if spec.kind == TargetKind::Mgt { JOURNAL_BYTES_MGT } else { limits::JOURNAL_BYTES };
+    let journal_bytes = spec.journal_bytes.unwrap_or(usual);
+    let options = JournalledOptions { journal_bytes, ..JournalledOptions::default() };
+    format_over(env, dir, spec, |store| Journalled::create(env, dir, store, &options))
+}
+
+/// As [`format`], for another engine: `engine` makes its empty store, given the store's identity.
+///
+/// # Errors
+/// As [`format`].
+pub fn format_over(
+    env: &Env,
+    dir: &Path,
+    spec: &FormatSpec,
+    engine: impl FnOnce(u128) -> Result<(), StoreError>,
+) -> Result<(), TargetError> {
     env.disk.create_dirs(dir).map_err(TargetError::io("create", dir))?;
     let names = env.disk.list(dir).map_err(TargetError::io("list", dir))?;
     let has = |name: &str| names.iter().any(|n| n == name);
@@ -86,9 +103,7 @@ pub fn format(env: &Env, dir: &Path, spec: &FormatSpec) -> Result<(), TargetErro
     clear(env, dir)?;
 
     let store = env.random.next_u128();
-    let usual = if spec.kind == TargetKind::Mgt { JOURNAL_BYTES_MGT } else { limits::JOURNAL_BYTES };
-    let journal_bytes = spec.journal_bytes.unwrap_or(usual);
-    Journalled::create(env, dir, store, &JournalledOptions { journal_bytes, ..JournalledOptions::default() })?;
+    engine(store)?;
     if has_objects(spec.kind) {
         Objects::create(env, dir)?;
     }

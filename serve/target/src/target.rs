@@ -11,7 +11,8 @@ use env::Env;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::engine::Fence;
+use store::engine::{Engine, Fence};
+use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::objects::{Objects, ObjectsOptions};
 use store::store::{Store, StoreOptions};
@@ -50,6 +51,25 @@ impl Target {
     /// # Errors
     /// It is no target, another one than expected, served already, damaged, or from the future.
     pub fn open(env: &Env, dir: &Path, options: TargetOptions) -> Result<Arc<Target>, TargetError> {
+        let engine_options = options.engine.clone();
+        Target::open_over(env, dir, options, |superblock, lock| {
+            let engine = Journalled::open(env, dir, superblock.store, engine_options)?;
+            engine.hold(lock);
+            Ok(engine)
+        })
+    }
+
+    /// As [`Target::open`], over another engine: the one that `engine` opens. It may hold the folder's lock as long as it
+    /// uses the folder.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn open_over(
+        env: &Env,
+        dir: &Path,
+        options: TargetOptions,
+        engine: impl FnOnce(&Superblock, Arc<Lock>) -> Result<Arc<dyn Engine>, StoreError>,
+    ) -> Result<Arc<Target>, TargetError> {
         check_expected(dir, &superblock::read(env, dir)?, &options)?;
         let lock = Arc::new(superblock::lock(env, dir)?);
         // Again under the lock: it may have been formatted meanwhile.
@@ -57,8 +77,7 @@ impl Target {
         check_expected(dir, &superblock, &options)?;
         superblock.boot += 1;
         superblock::write(env, dir, &superblock)?;
-        let engine = Journalled::open(env, dir, superblock.store, options.engine)?;
-        engine.hold(lock.clone());
+        let engine = engine(&superblock, lock.clone())?;
         let objects = match has_objects(superblock.kind) {
             true => Some(Objects::open(env, dir, options.objects)?),
             false => None,

@@ -21,6 +21,7 @@ mod weight;
 mod xids;
 
 use env::Env;
+use env::watch;
 use error::RpcError;
 use futures_util::future::join_all;
 use import::Import;
@@ -31,12 +32,11 @@ use observe::registry::Registry;
 use parking_lot::Mutex;
 use served::ServedTargets;
 use service::{Gone, Service};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::watch;
 use types::limits::{LEASE, PING_INTERVAL, REQUEST_TIMEOUT};
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
@@ -78,7 +78,7 @@ pub struct Rpc {
     lnet: Lnet,
     served: ServedTargets,
     metrics: Arc<Registry>,
-    imports: Mutex<HashMap<ImportKey, Weak<Import>, foldhash::fast::RandomState>>,
+    imports: Mutex<BTreeMap<ImportKey, Weak<Import>>>,
     stopping: watch::Sender<bool>,
     /// Do the tasks run that ping and that watch leases?
     pings: AtomicBool,

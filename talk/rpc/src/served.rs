@@ -8,7 +8,7 @@ use crate::service::{Export, Gone, Service};
 use crate::stats::CallStats;
 use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::CLIENTS_MAX;
@@ -99,9 +99,11 @@ impl Served {
         }
     }
 
-    /// All sessions.
+    /// All sessions, ordered by client: a simulated run can be repeated.
     pub(crate) fn exports(&self) -> Vec<Arc<Export>> {
-        self.exports.lock().values().cloned().collect()
+        let mut all: Vec<Arc<Export>> = self.exports.lock().values().cloned().collect();
+        all.sort_unstable_by_key(|export| export.client());
+        all
     }
 
     fn end_all(&self, why: Gone) {
@@ -114,7 +116,7 @@ impl Served {
 /// All targets of this process.
 #[derive(Default)]
 pub(crate) struct ServedTargets {
-    targets: RwLock<HashMap<TargetName, Arc<Served>, foldhash::fast::RandomState>>,
+    targets: RwLock<BTreeMap<TargetName, Arc<Served>>>,
 }
 
 impl ServedTargets {

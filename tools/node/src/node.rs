@@ -148,7 +148,7 @@ impl Node {
             }
         };
         for mount in self.mounts {
-            note(mount.stop().await);
+            note(mount.stop(&self.parts).await);
         }
         for followed in self.followed.values() {
             followed.stop();
@@ -168,8 +168,10 @@ impl Node {
     async fn look_at_targets(&self) -> Result<Vec<(PathBuf, Superblock)>, NodeError> {
         let (env, dirs) = (self.parts.env.clone(), self.settings.targets.clone());
         let read = move |dir: PathBuf| target::superblock::read(&env, &dir).map(|block| (dir, block));
-        let targets =
-            blocking("read superblocks", move || dirs.into_iter().map(read).collect::<Result<Vec<_>, _>>()).await??;
+        let targets = blocking(&self.parts.env, "read superblocks", move || {
+            dirs.into_iter().map(read).collect::<Result<Vec<_>, _>>()
+        })
+        .await??;
         let mut mgts = targets.iter().filter(|(_, block)| block.kind == TargetKind::Mgt).map(|(dir, _)| dir);
         match (mgts.next(), mgts.next()) {
             (Some(first), Some(second)) => {
@@ -190,7 +192,7 @@ impl Node {
         if kind == TargetKind::Ost {
             options.objects.bytes_max = self.settings.ost_bytes;
         }
-        Ok(blocking("opened a target", move || Target::open(&env, &dir, options)).await??)
+        Ok(blocking(&self.parts.env, "opened a target", move || Target::open(&env, &dir, options)).await??)
     }
 }
 

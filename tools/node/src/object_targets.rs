@@ -6,6 +6,7 @@
 use crate::error::NodeError;
 use crate::parts::Parts;
 use crate::registration;
+use env::watch;
 use mds::mds::Mds;
 use mds::object_targets::OscSet;
 use parking_lot::Mutex;
@@ -15,7 +16,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
-use tokio::sync::watch;
 use types::nid::Nid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mgs::FsConfig;
@@ -80,6 +80,7 @@ impl Follower {
     async fn follow(mut self, mgc: Mgc, mut version: u64, mut stop: watch::Receiver<bool>) {
         loop {
             let answer = tokio::select! {
+                biased;
                 answer = mgc.config(self.fsname.to_string(), version, WAIT_MS) => answer,
                 _ = stop.changed() => return,
             };
@@ -96,6 +97,7 @@ impl Follower {
                 Err(error) => {
                     tracing::warn!(%error, "no configuration from the MGS; going on with the known one");
                     tokio::select! {
+                        biased;
                         () = self.parts.env.clock.sleep(PAUSE) => {}
                         _ = stop.changed() => return,
                     }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use stubs::mgc::Mgc;
+use tokio::sync::oneshot;
 use types::nid::Nid;
 use types::session::ClientUuid;
 use types::target::TargetName;
@@ -37,8 +38,13 @@ impl Parts {
     ///
     /// `place` tells people which process of this host it is.
     pub fn new(env: Env, rpc: Arc<Rpc>, mgs: Vec<Nid>, place: &Path) -> Parts {
-        let client = ClientUuid(env.random.next_u128());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Parts::on_host(env, rpc, mgs, host, place)
+    }
+
+    /// On a host of this name.
+    pub fn on_host(env: Env, rpc: Arc<Rpc>, mgs: Vec<Nid>, host: String, place: &Path) -> Parts {
+        let client = ClientUuid(env.random.next_u128());
         let description = format!("{host}:{} (server)", place.display());
         Parts { env, rpc, mgs, host, client, description, sessions: Arc::default() }
     }
@@ -69,10 +75,17 @@ impl Parts {
 /// Runs something that blocks beside the reactors.
 ///
 /// # Errors
-/// It panicked.
+/// It panicked, or the environment ends.
 pub async fn blocking<T: Send + 'static>(
+    env: &Env,
     what: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, NodeError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| NodeError::Panicked(what))
+    let (done, result) = oneshot::channel();
+    let run = move || {
+        // Nobody may wait any more: the start was given up.
+        let _ = done.send(work());
+    };
+    env.tasks.spawn_blocking(what, Box::new(run));
+    result.await.map_err(|_| NodeError::Panicked(what))
 }

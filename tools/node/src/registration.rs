@@ -57,7 +57,7 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
     let name: TargetName = name.parse().map_err(|_| NodeError::BadName { dir, name })?;
     let cluster = ClusterId(cluster);
     let assigned = target.clone();
-    blocking("named a target", move || assigned.assign(name, cluster)).await??;
+    blocking(&parts.env, "named a target", move || assigned.assign(name, cluster)).await??;
     parts.rpc.set_cluster(cluster);
     tracing::info!(%name, %cluster, boot, "registered");
     Ok(name)
@@ -89,6 +89,7 @@ where
 pub async fn unregister(parts: &Parts, mgc: &Mgc, name: TargetName, store: u128) {
     let call = mgc.unregister(name.to_string(), store);
     let result = tokio::select! {
+        biased;
         result = call => result,
         () = parts.env.clock.sleep(UNREGISTER_TIMEOUT) => {
             Err(RpcError::Timeout { target: TargetName::mgs(), seconds: UNREGISTER_TIMEOUT.as_secs() })

@@ -10,6 +10,7 @@ pub mod net;
 pub mod random;
 pub mod real;
 pub mod tasks;
+pub mod watch;
 
 use std::sync::Arc;
 

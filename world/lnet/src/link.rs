@@ -155,8 +155,9 @@ impl Link {
             *closed = Some(why.clone());
             self.is_closed.store(true, Ordering::Release);
         }
-        let waiters = std::mem::take(&mut self.waiters.lock().by_tag);
-        for waiter in waiters.into_values() {
+        let mut waiters: Vec<_> = std::mem::take(&mut self.waiters.lock().by_tag).into_iter().collect();
+        waiters.sort_unstable_by_key(|(tag, _)| *tag);
+        for (_, waiter) in waiters {
             // Nobody listens any more: the caller gave up.
             let _ = waiter.answer.send(Err(why.clone()));
         }

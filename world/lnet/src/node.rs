@@ -11,15 +11,16 @@ use crate::link::{Handler, Link};
 use crate::peer::Peer;
 use env::Env;
 use env::net::{Listener, Stream};
+use env::watch;
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use types::limits::LINKS_ACCEPTED_MAX;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
@@ -114,7 +115,7 @@ pub struct Lnet {
     shared: Arc<Shared>,
     handler: Arc<dyn Handler>,
     listening: Mutex<Vec<Nid>>,
-    peers: Mutex<HashMap<Nid, PeerSlot, foldhash::fast::RandomState>>,
+    peers: Mutex<BTreeMap<Nid, PeerSlot>>,
 }
 
 impl Lnet {

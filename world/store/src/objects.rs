@@ -418,7 +418,8 @@ impl Objects {
     }
 }
 
-fn parse_name(name: &str) -> Option<ObjectId> {
+/// The object whose file has this name.
+pub fn parse_name(name: &str) -> Option<ObjectId> {
     let mut parts = name.split('-').map(|p| u64::from_str_radix(p, 16).ok());
     let mut next = || parts.next().flatten();
     let (seq, oid, ver, instance, stripe) = (next()?, next()?, next()?, next()?, next()?);

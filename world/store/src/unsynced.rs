@@ -30,7 +30,7 @@ pub struct Noted<K> {
     changes: u64,
 }
 
-impl<K: Hash + Eq + Clone> Unsynced<K> {
+impl<K: Hash + Ord + Clone> Unsynced<K> {
     /// Room for `max` marks.
     pub fn new(max: usize) -> Unsynced<K> {
         Unsynced { marks: Mutex::new(Marks { changed: HashMap::new(), changes: 0, overflow: None }), max }
@@ -67,7 +67,12 @@ impl<K: Hash + Eq + Clone> Unsynced<K> {
     pub fn note(&self) -> Noted<K> {
         let marks = self.marks.lock();
         let overflow = marks.overflow.is_some();
-        let marked = if overflow { Vec::new() } else { marks.changed.iter().map(|(k, n)| (k.clone(), *n)).collect() };
+        let mut marked = Vec::new();
+        if !overflow {
+            marked.extend(marks.changed.iter().map(|(k, n)| (k.clone(), *n)));
+            // What is synced first does not depend on the order of a hash map: a simulated run can be repeated.
+            marked.sort_unstable();
+        }
         Noted { marked, overflow, changes: marks.changes }
     }
 

@@ -9,10 +9,10 @@ use crate::locks::Locks;
 use crate::locks::opens::Opens;
 use crate::locks::table::{Debt, LOCKS_MAX, WEIGHT_MAX};
 use crate::locks::uses::Loss;
+use env::watch;
 use rpc::import::Import;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::watch;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::limits::LEASE;
@@ -101,6 +101,7 @@ pub(crate) async fn keep_up(client: Weak<Client>, mut stop: watch::Receiver<bool
         }
         drop(strong);
         tokio::select! {
+            biased;
             () = clock.sleep(INTERVAL) => {}
             () = locks.wake_upkeep.notified() => {}
             _ = stop.changed() => return,

@@ -7,7 +7,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::open::{DirHandle, FileHandle};
 use env::BoxFuture;
-use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::object::ObjectId;
 use types::target::TargetIndex;
@@ -30,7 +30,7 @@ impl Client {
         let mut work: Vec<Sync> = Vec::new();
         let mdc = self.mdc(fid)?;
         work.push(Box::pin(async move { Ok(mdc.sync(&caller.credentials).await?) }));
-        let mut by_ost: HashMap<TargetIndex, Vec<ObjectId>> = HashMap::default();
+        let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         // Without a layout nothing was read or written through this handle.
         for (ost, object) in open.file.layout().iter().flat_map(|layout| layout.objects(fid)) {
             by_ost.entry(ost).or_default().push(object);

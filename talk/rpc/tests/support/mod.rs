@@ -304,6 +304,7 @@ impl Cable {
                         }
                     };
                     tokio::select! {
+                        biased;
                         () = there => {}
                         () = back => {}
                         _ = cut.changed() => {}

@@ -40,6 +40,7 @@ impl MdtRole {
         followed.tell(&mds);
         // Before the first create: without it no OST has room.
         tokio::select! {
+            biased;
             () = mds.refresh_spaces() => {}
             () = parts.env.clock.sleep(SPACES_WAIT) => tracing::warn!(%name, "not all OSTs told their space in time"),
         }

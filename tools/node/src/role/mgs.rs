@@ -20,7 +20,7 @@ impl MgsRole {
     /// Its registry cannot be read.
     pub async fn start(parts: &Parts, target: Arc<Target>) -> Result<MgsRole, NodeError> {
         let (opened, env) = (target.clone(), parts.env.clone());
-        let mgs = blocking("started the MGS", move || Mgs::start(opened, env)).await?;
+        let mgs = blocking(&parts.env, "started the MGS", move || Mgs::start(opened, env)).await?;
         let mgs = mgs.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
         parts.rpc.set_cluster(target.cluster());
         parts.rpc.add_service(mgs.clone());

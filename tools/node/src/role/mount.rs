@@ -51,9 +51,9 @@ impl MountRole {
         let client =
             reach(parts, &options).await.map_err(|e| NodeError::Client { at: at.clone(), source: Box::new(e) })?;
         let session = {
-            let (parts, at, client) = (parts.clone(), at.clone(), client.clone());
+            let (env, parts, at, client) = (&parts.env, parts.clone(), at.clone(), client.clone());
             let options = fuse_options(source(&parts.mgs, fsname), &settings.options);
-            blocking("mounted", move || {
+            blocking(env, "mounted", move || {
                 stale::clear_stale_mount(&*parts.env.tasks, &at)?;
                 let processes = Arc::new(Processes::default());
                 let fs = Arc::new(ClientFs::new(client, processes.clone()));
@@ -92,9 +92,9 @@ impl MountRole {
     ///
     /// # Errors
     /// The kernel refuses, or requests do not end.
-    pub async fn stop(self) -> Result<(), NodeError> {
+    pub async fn stop(self, parts: &Parts) -> Result<(), NodeError> {
         let MountRole { at, client, session } = self;
-        let unmounted = blocking("unmounted", move || session.unmount()).await?;
+        let unmounted = blocking(&parts.env, "unmounted", move || session.unmount()).await?;
         client.unmount().await;
         unmounted.map_err(|e| NodeError::Mount { at, source: Box::new(e) })
     }
@@ -112,6 +112,7 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
         match Client::mount(parts.env.clone(), parts.rpc.clone(), options.clone()).await {
             Ok(client) => {
                 tokio::select! {
+                    biased;
                     () = all_osts(parts, options.fsname) => {}
                     () = parts.env.clock.sleep(deadline.saturating_sub(parts.env.clock.now())) => {
                         tracing::warn!("mounting although not all OSTs answer");

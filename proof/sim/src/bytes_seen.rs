@@ -1,0 +1,158 @@
+//! The history of every block of data: a read returns what was written last, or what is being written.
+//!
+//! Programs write whole blocks, each filled with a number that is used once. A block that nobody wrote, that was cut off
+//! or that lies beyond the end counts as 0. For each block a read may return a value if its write began before the read
+//! ended, and no other change of the block lies wholly between the two.
+
+use crate::history::{Ino, Moment};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a block.
+pub const BLOCK: u64 = 1024;
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    began: Moment,
+    /// `u64::MAX`: nobody was told.
+    ended: Moment,
+    value: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    program: usize,
+    began: Moment,
+    ended: Moment,
+    value: u64,
+}
+
+#[derive(Default)]
+struct File {
+    changes: BTreeMap<u64, Vec<Change>>,
+    /// From a block on all are 0.
+    cuts: Vec<(u64, Moment, Moment)>,
+    reads: BTreeMap<u64, Vec<Read>>,
+}
+
+/// All data of a run.
+#[derive(Clone, Default)]
+pub struct BytesSeen(Arc<Mutex<BTreeMap<Ino, File>>>);
+
+/// A block filled with a number.
+pub fn filled(value: u64) -> Vec<u8> {
+    value.to_le_bytes().repeat(BLOCK as usize / 8)
+}
+
+/// The number that fills a block; what is missing of it must be the zeros of the end of a file.
+///
+/// # Errors
+/// It is not filled with one number.
+pub fn value_of(block: &[u8]) -> Result<u64, String> {
+    let mut words = block.chunks(8).map(|word| {
+        let mut whole = [0; 8];
+        whole[..word.len()].copy_from_slice(word);
+        u64::from_le_bytes(whole)
+    });
+    let first = words.next().unwrap_or(0);
+    if words.any(|word| word != first) {
+        return Err(format!("a block holds parts of several writes, the first {first:x}"));
+    }
+    if block.len() < BLOCK as usize && first != 0 {
+        return Err(format!("a file ends in the midst of a block that was written whole: {first:x}"));
+    }
+    Ok(first)
+}
+
+impl BytesSeen {
+    /// Blocks were written; `ended` is `u64::MAX` if nobody was told.
+    pub fn wrote(&self, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment) {
+        let mut files = self.0.lock();
+        files.entry(ino).or_default().changes.entry(block).or_default().push(Change { began, ended, value });
+    }
+
+    /// From `block` on the file was cut (or grown with zeros).
+    pub fn cut(&self, ino: Ino, block: u64, began: Moment, ended: Moment) {
+        self.0.lock().entry(ino).or_default().cuts.push((block, began, ended));
+    }
+
+    /// A block was read.
+    pub fn read(&self, program: usize, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment) {
+        let read = Read { program, began, ended, value };
+        self.0.lock().entry(ino).or_default().reads.entry(block).or_default().push(read);
+    }
+
+    /// Every read that nothing explains.
+    pub fn check(&self) -> Vec<String> {
+        let files = self.0.lock();
+        let mut found = Vec::new();
+        for (ino, file) in files.iter() {
+            for (block, reads) in &file.reads {
+                let mut changes = file.changes.get(block).cloned().unwrap_or_default();
+                let cuts = file.cuts.iter().filter(|(from, ..)| from <= block);
+                changes.extend(cuts.map(|(_, began, ended)| Change { began: *began, ended: *ended, value: 0 }));
+                changes.push(Change { began: 0, ended: 0, value: 0 });
+                for read in reads.iter().filter(|read| !explained(read, &changes)) {
+                    found.push(format!(
+                        "program {} read {:x} from block {block} of inode {ino:x} at {}..{}; it was changed: {changes:x?}",
+                        read.program, read.value, read.began, read.ended
+                    ));
+                }
+            }
+        }
+        found
+    }
+}
+
+fn explained(read: &Read, changes: &[Change]) -> bool {
+    changes.iter().filter(|change| change.value == read.value && change.began < read.ended).any(|change| {
+        let between = |other: &Change| change.ended < other.began && other.ended < read.began;
+        !changes.iter().any(between)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_sees_the_last_write_or_one_under_way() {
+        let seen = BytesSeen::default();
+        seen.wrote(1, 0, 0xa, 1, 2);
+        seen.wrote(1, 0, 0xb, 3, 6);
+        for (value, began, ended) in [(0xa, 4, 5), (0xb, 4, 5), (0xb, 7, 8)] {
+            seen.read(0, 1, 0, value, began, ended);
+        }
+        assert_eq!(seen.check(), Vec::<String>::new());
+        seen.read(0, 1, 0, 0xa, 7, 8);
+        seen.read(0, 1, 0, 0, 4, 5);
+        seen.read(0, 1, 0, 0xc, 7, 8);
+        assert_eq!(seen.check().len(), 3);
+    }
+
+    #[test]
+    fn cuts_are_zeros_and_untold_writes_may_come_at_any_time() {
+        let seen = BytesSeen::default();
+        seen.wrote(1, 5, 0xa, 1, 2);
+        seen.cut(1, 3, 3, 4);
+        seen.read(0, 1, 5, 0, 5, 6);
+        seen.wrote(1, 5, 0xb, 7, u64::MAX);
+        seen.read(0, 1, 5, 0, 8, 9);
+        seen.read(0, 1, 5, 0xb, 10, 11);
+        assert_eq!(seen.check(), Vec::<String>::new());
+        seen.read(0, 1, 5, 0xa, 8, 9);
+        assert_eq!(seen.check().len(), 1);
+    }
+
+    #[test]
+    fn a_block_is_whole() {
+        assert_eq!(value_of(&filled(7)), Ok(7));
+        assert_eq!(value_of(&[]), Ok(0));
+        assert_eq!(value_of(&[0; 100]), Ok(0));
+        assert!(value_of(&[7; 100]).is_err());
+        let mut torn = filled(7);
+        torn[1000] = 1;
+        assert!(value_of(&torn).is_err());
+    }
+}

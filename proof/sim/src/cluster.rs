@@ -1,0 +1,269 @@
+//! A cluster of the real servers and clients on simulated machines.
+//!
+//! Machine 0 has the MGS, 1 the MDT, 2 and 3 an OST each, the others a client each. Parts are put together by the same
+//! code as in a real process (`node::role`), with two differences: the store's engine is its twin in memory, which keeps
+//! what was committed and nothing else, and a task commits where a real process has a thread.
+
+use client::client::{Client, ClientOptions};
+use env::Env;
+use mds::settings::MdsSettings;
+use node::object_targets::Followed;
+use node::parts::Parts;
+use node::role::mdt::MdtRole;
+use node::role::mgs::MgsRole;
+use node::role::ost::OstRole;
+use oss::settings::OstSettings;
+use parking_lot::Mutex;
+use rpc::{Rpc, RpcConfig};
+use simenv::rng::Rng;
+use simenv::world::{Kill, MachineId, Process, World};
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use store::batch::Batch;
+use store::engine::{Engine, EngineSpace, Fence, Visit};
+use store::error::StoreError;
+use store::memory::Memory;
+use store::store::{Committer, StoreOptions};
+use target::format::format_over;
+use target::superblock::Lock;
+use target::{FormatSpec, Target, TargetOptions};
+use types::errno::Errno;
+use types::limits::COMMIT_INTERVAL;
+use types::nid::Nid;
+use types::session::{ClusterId, Transno};
+use types::target::{FsName, TargetKind};
+
+/// Port of every server.
+const PORT: u16 = 988;
+/// Folder of a target on its machine.
+const DIR: &str = "/target";
+/// Room of a store, bytes.
+const STORE_BYTES: u64 = 256 << 20;
+/// Size of each disk, bytes.
+const DISK_BYTES: u64 = 1 << 30;
+/// Stripes of a file, and their size: small, so that files have several.
+const STRIPES: u16 = 2;
+/// See above, bytes.
+pub const STRIPE_BYTES: u32 = 64 << 10;
+
+/// A server's machine and what survives there.
+pub struct Server {
+    /// What it serves.
+    pub kind: TargetKind,
+    /// Where.
+    pub machine: MachineId,
+    engine: Arc<Memory>,
+    process: Mutex<Arc<Process>>,
+}
+
+/// A client's machine.
+pub struct Mount {
+    /// Where.
+    pub machine: MachineId,
+    /// Its process; another one after each death.
+    pub process: Arc<Process>,
+    /// Its environment.
+    pub env: Env,
+    /// The client, once it is mounted.
+    pub client: Arc<Mutex<Option<Arc<Client>>>>,
+}
+
+/// All of it.
+pub struct Cluster {
+    /// Where it lives.
+    pub world: World,
+    /// MGS, MDT, OSTs.
+    pub servers: Vec<Server>,
+    seed: u64,
+}
+
+/// An engine whose process may die: from then on it refuses everything, as its memory is gone.
+struct Mortal {
+    engine: Arc<Memory>,
+    process: Arc<Process>,
+    _lock: Arc<Lock>,
+}
+
+impl Mortal {
+    fn alive(&self) -> Result<(), StoreError> {
+        if self.process.is_alive() {
+            return Ok(());
+        }
+        Err(StoreError::Io { action: "reach", path: DIR.into(), errno: Errno::EIO })
+    }
+}
+
+impl Engine for Mortal {
+    fn get(&self, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
+        self.engine.get(key, f)
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], f: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.engine.scan(start, end, f)
+    }
+
+    fn commit(&self, batch: &Arc<Batch>, fence: Fence) -> Result<(), StoreError> {
+        self.alive()?;
+        self.engine.commit(batch, fence)
+    }
+
+    fn claim(&self, fence: Fence) -> Result<(), StoreError> {
+        self.alive()?;
+        self.engine.claim(fence)
+    }
+
+    fn last_transno(&self) -> Transno {
+        self.engine.last_transno()
+    }
+
+    fn space(&self) -> Result<EngineSpace, StoreError> {
+        self.engine.space()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.alive()?;
+        self.engine.close()
+    }
+}
+
+impl Cluster {
+    /// Formats and starts all servers.
+    pub fn start(seed: u64, trace: bool) -> Cluster {
+        let world = World::with_trace(seed, trace);
+        let kinds = [TargetKind::Mgt, TargetKind::Mdt, TargetKind::Ost, TargetKind::Ost];
+        let mut servers = Vec::new();
+        for kind in kinds {
+            let machine = world.machine(DISK_BYTES);
+            let (env, process) = world.start(machine);
+            let mut spec = FormatSpec::new(FsName::default(), kind);
+            let ost = servers.iter().filter(|s: &&Server| s.kind == TargetKind::Ost).count() as u16;
+            spec.index = (kind != TargetKind::Mgt).then_some(types::target::TargetIndex(ost));
+            if let Err(error) = format_over(&env, Path::new(DIR), &spec, |_| Ok(())) {
+                panic!("format a simulated {kind:?}: {error}");
+            }
+            world.kill(&process, Kill::Process);
+            servers.push(Server { kind, machine, engine: Memory::new(STORE_BYTES), process: Mutex::new(process) });
+        }
+        let cluster = Cluster { world, servers, seed };
+        (0..cluster.servers.len()).for_each(|number| cluster.start_server(number));
+        cluster
+    }
+
+    fn mgs(&self) -> Vec<Nid> {
+        vec![Nid::Tcp(SocketAddr::new(self.servers[0].machine.ip(), PORT))]
+    }
+
+    /// Starts a server on its machine, with what survived there.
+    pub fn start_server(&self, number: usize) {
+        let server = &self.servers[number];
+        let (env, process) = self.world.start(server.machine);
+        *server.process.lock() = process.clone();
+        let (kind, engine, mgs) = (server.kind, server.engine.clone(), self.mgs());
+        let addr = SocketAddr::new(server.machine.ip(), PORT);
+        let pace = Rng::new(self.seed, &format!("commits of {number} from {:?}", self.world.now()));
+        let tasks = env.tasks.clone();
+        let life = async move {
+            let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+            let parts = Parts::on_host(env.clone(), rpc.clone(), mgs, format!("server{number}"), Path::new(DIR));
+            rpc.listen(addr).await.unwrap_or_else(|error| panic!("listen: {error}"));
+            let store = StoreOptions { committer: Committer::Caller, ..StoreOptions::default() };
+            let options = TargetOptions { kind: Some(kind), store, ..TargetOptions::default() };
+            let over = |_: &_, lock| Ok(Arc::new(Mortal { engine, process, _lock: lock }) as Arc<dyn Engine>);
+            let target = Target::open_over(&env, Path::new(DIR), options, over);
+            let target = target.unwrap_or_else(|error| panic!("open the target of server {number}: {error}"));
+            env.tasks.spawn("commit", Box::pin(commit(env.clone(), target.clone(), pace)));
+            let failed = |error: node::error::NodeError| panic!("start server {number}: {error}");
+            match kind {
+                TargetKind::Mgt => {
+                    let _role = MgsRole::start(&parts, target).await.unwrap_or_else(failed);
+                    std::future::pending::<()>().await;
+                }
+                TargetKind::Ost => {
+                    let settings = OstSettings::default();
+                    let _role = OstRole::start(&parts, &parts.mgc(), target, settings, Arc::default())
+                        .await
+                        .unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    std::future::pending::<()>().await;
+                }
+                TargetKind::Mdt => {
+                    let followed = Followed::start(&parts, FsName::default()).await;
+                    let followed = followed.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    let settings =
+                        MdsSettings { stripe_count: STRIPES, stripe_size: STRIPE_BYTES, ..MdsSettings::default() };
+                    let role = MdtRole::start(&parts, &parts.mgc(), target, &followed, settings).await;
+                    let _role = role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tasks.spawn("server", Box::pin(life));
+    }
+
+    /// Ends a server at this instant.
+    pub fn kill_server(&self, number: usize, how: Kill) {
+        let process = self.servers[number].process.lock().clone();
+        self.world.kill(&process, how);
+    }
+
+    /// Starts a client on a machine (a new one, or where one died).
+    pub fn mount(&self, machine: Option<MachineId>) -> Mount {
+        let machine = machine.unwrap_or_else(|| self.world.machine(0));
+        let (env, process) = self.world.start(machine);
+        let slot = Arc::new(Mutex::new(None));
+        let mount = Mount { machine, process, env: env.clone(), client: slot.clone() };
+        let options = ClientOptions {
+            mgs: self.mgs(),
+            fsname: FsName::default(),
+            description: format!("client{}", machine.0),
+            opens: true,
+        };
+        let tasks = env.tasks.clone();
+        let reach = async move {
+            let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+            loop {
+                match Client::mount(env.clone(), rpc.clone(), options.clone()).await {
+                    Ok(client) => break *slot.lock() = Some(client),
+                    Err(error) => tracing::debug!(%error, "not yet"),
+                }
+                env.clock.sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tasks.spawn("mount", Box::pin(reach));
+        mount
+    }
+
+    /// Records of the MDT that are durable: (key, value).
+    pub fn mdt_records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mdt = self.servers.iter().find(|server| server.kind == TargetKind::Mdt);
+        let mut records = Vec::new();
+        if let Some(mdt) = mdt {
+            let each = &mut |key: &[u8], value: &[u8]| {
+                records.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            };
+            if let Err(error) = mdt.engine.scan(&[0], &[0xff; 64], each) {
+                panic!("read the records of the MDT: {error}");
+            }
+        }
+        records
+    }
+
+    /// Names of all object files of all OSTs.
+    pub fn objects(&self) -> Vec<String> {
+        let osts = self.servers.iter().filter(|server| server.kind == TargetKind::Ost);
+        let files = osts.flat_map(|ost| self.world.volume(ost.machine).files_below(&Path::new(DIR).join("objects")));
+        files.filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned())).collect()
+    }
+}
+
+/// What the commit thread of a real process does, at times that the seed chooses.
+async fn commit(env: Env, target: Arc<Target>, mut pace: Rng) {
+    loop {
+        let pause = pace.between(1, 2 * COMMIT_INTERVAL.as_millis() as u64);
+        env.clock.sleep(Duration::from_millis(pause)).await;
+        target.store().commit_if_due();
+    }
+}

@@ -1,0 +1,125 @@
+//! What the programs asked and what they were told, in the order in which it happened. Kept outside the system.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::errno::Errno;
+
+/// Inode number as programs see it. A synthetic one stands for an inode whose number nobody has seen yet.
+pub type Ino = u64;
+/// A point in the order of events.
+pub type Moment = u64;
+
+/// Kinds of inodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Dir,
+    /// Symbolic link.
+    Symlink,
+}
+
+/// One operation on the name space, on inodes that the program holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Finds a name.
+    Lookup { parent: Ino, name: String },
+    /// Attributes.
+    Getattr { ino: Ino },
+    /// Makes an inode; a file may be there already unless `exclusive`.
+    Make { parent: Ino, name: String, kind: Kind, exclusive: bool },
+    /// Removes a name of a file or symbolic link.
+    Unlink { parent: Ino, name: String },
+    /// Removes an empty directory.
+    Rmdir { parent: Ino, name: String },
+    /// Moves a name.
+    Rename { parent: Ino, name: String, new_parent: Ino, new_name: String },
+    /// A second name.
+    Link { ino: Ino, parent: Ino, name: String },
+    /// All names.
+    Readdir { ino: Ino },
+}
+
+/// What a program was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// An inode.
+    Inode { ino: Ino, kind: Kind, nlink: u32 },
+    /// Names with inode numbers.
+    Names(BTreeMap<String, Ino>),
+    /// It is done.
+    Done,
+    /// It was refused: nothing was changed.
+    Refused(Errno),
+}
+
+/// One operation in the history.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Which program.
+    pub program: usize,
+    /// What it asked.
+    pub call: Call,
+    /// When.
+    pub began: Moment,
+    /// What it was told and when; `None`: it never learned, and the operation may happen at any time after its beginning,
+    /// or never.
+    pub ended: Option<(Moment, Answer)>,
+}
+
+#[derive(Default)]
+struct Inner {
+    now: Moment,
+    records: Vec<Record>,
+}
+
+/// The history of a run; shared by all programs.
+#[derive(Clone, Default)]
+pub struct History(Arc<Mutex<Inner>>);
+
+/// Errors after which nobody knows whether the operation happened.
+pub fn is_unknown(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::EIO
+            | Errno::ETIMEDOUT
+            | Errno::ENOTCONN
+            | Errno::ESHUTDOWN
+            | Errno::ECONNRESET
+            | Errno::EHOSTUNREACH
+            | Errno::ECONNREFUSED
+            | Errno::EINTR
+    )
+}
+
+impl History {
+    /// The next moment.
+    pub fn moment(&self) -> Moment {
+        let mut inner = self.0.lock();
+        inner.now += 1;
+        inner.now
+    }
+
+    /// A program asks something; the number of the record.
+    pub fn begin(&self, program: usize, call: Call) -> usize {
+        let began = self.moment();
+        let mut inner = self.0.lock();
+        inner.records.push(Record { program, call, began, ended: None });
+        inner.records.len() - 1
+    }
+
+    /// It was told. Errors that say nothing leave the operation open for ever.
+    pub fn end(&self, record: usize, answer: Answer) {
+        let now = self.moment();
+        if !matches!(&answer, Answer::Refused(errno) if is_unknown(*errno)) {
+            self.0.lock().records[record].ended = Some((now, answer));
+        }
+    }
+
+    /// Everything so far.
+    pub fn records(&self) -> Vec<Record> {
+        self.0.lock().records.clone()
+    }
+}

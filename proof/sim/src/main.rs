@@ -1,0 +1,99 @@
+//! `sim`: runs seeds, prints what is wrong with the line that repeats it, and how fast it went.
+
+use clap::Parser;
+use sim::run::{Faults, run};
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Runs a simulated cluster from seeds.
+#[derive(Parser)]
+struct Arguments {
+    /// One seed, with all it did wrong.
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// A range of seeds, the end excluded.
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    seeds: Option<Range<u64>>,
+    /// Runs each seed twice and compares the event hashes.
+    #[arg(long)]
+    twice: bool,
+    /// Every event on standard error.
+    #[arg(long)]
+    trace: bool,
+    /// No broken connections or partitions.
+    #[arg(long)]
+    no_network: bool,
+    /// No client dies.
+    #[arg(long)]
+    no_clients: bool,
+    /// Good disks and clocks.
+    #[arg(long)]
+    no_machines: bool,
+    /// Ends after so many bad seeds.
+    #[arg(long, default_value_t = 10)]
+    bad_max: usize,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("a range is written A..B")?;
+    let number = |text: &str| text.parse().map_err(|error| format!("{text:?}: {error}"));
+    Ok(number(from)?..number(to)?)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    let faults =
+        Faults { network: !arguments.no_network, clients: !arguments.no_clients, machines: !arguments.no_machines };
+    let flags: String = [("network", faults.network), ("clients", faults.clients), ("machines", faults.machines)]
+        .iter()
+        .filter(|(_, on)| !on)
+        .map(|(what, _)| format!(" --no-{what}"))
+        .collect();
+    let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
+    let (began, mut time, mut events, mut answered, mut count, mut tangled) = (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
+    let mut bad = 0;
+    for seed in seeds {
+        let mut report = run(seed, faults, arguments.trace);
+        if arguments.twice {
+            let again = run(seed, faults, false);
+            if again.hash != report.hash {
+                report.wrong.push(format!("not the same twice: {:016x} and {:016x}", report.hash, again.hash));
+            }
+        }
+        count += 1;
+        time += report.time.as_secs_f64();
+        events += report.events;
+        answered += report.answered;
+        tangled += u64::from(report.tangled);
+        if arguments.seed.is_some() {
+            println!(
+                "seed {seed}: hash {:016x}, {} events, {:.1} s, {} operations, {} faults",
+                report.hash,
+                report.events,
+                report.time.as_secs_f64(),
+                report.answered,
+                report.faults
+            );
+        }
+        if !report.wrong.is_empty() {
+            bad += 1;
+            println!("BAD seed {seed}: {}", report.wrong.join("\n  "));
+            println!("repeat: cargo run --release -p sim -- --seed {seed}{flags}");
+            if bad >= arguments.bad_max {
+                break;
+            }
+        }
+    }
+    let wall = began.elapsed().as_secs_f64().max(1e-9);
+    println!(
+        "{count} seeds, {bad} bad, {tangled} too tangled to judge; {:.0} simulated seconds per second, \
+         {:.0} seeds per hour, {:.0} events per second, {answered} operations",
+        time / wall,
+        count as f64 * 3600.0 / wall,
+        events as f64 / wall
+    );
+    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

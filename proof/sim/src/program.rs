@@ -1,0 +1,476 @@
+//! Programs: each runs on one client, one operation after the other, over a small name space, so that they meet often.
+//! Everything that is asked and answered goes into the histories.
+
+use crate::bytes_seen::{BLOCK, BytesSeen, filled, value_of};
+use crate::history::{Answer, Call, History, Ino, Kind, Moment};
+use crate::locks_seen::LocksSeen;
+use bytes::Bytes;
+use client::caller::{Caller, Found};
+use client::client::Client;
+use client::error::ClientError;
+use client::node::NodeId;
+use client::open::{FileHandle, OpenMode};
+use client::ops::directory::Budget;
+use client::ops::write::WriteFlags;
+use env::Env;
+use parking_lot::Mutex;
+use simenv::rng::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use types::attr::{FileType, SetAttr};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::name::Name;
+use wire::mds::RenameFlags;
+
+/// Names of files in each directory.
+const FILES: [&str; 4] = ["a", "b", "c", "d"];
+/// Names of directories in the root.
+const DIRS: [&str; 2] = ["x", "y"];
+/// First blocks of what is written: at the beginning, and across the ends of the first two stripes.
+const BLOCKS: [u64; 6] = [0, 1, 62, 63, 64, 127];
+/// Blocks of one write at most.
+const BLOCKS_MAX: u64 = 3;
+/// Longest pause between two operations, microseconds.
+const PAUSE_MAX_US: u64 = 30_000;
+
+/// What all programs share: the histories.
+#[derive(Clone, Default)]
+pub struct Witness {
+    /// Names.
+    pub history: History,
+    /// Data.
+    pub bytes: BytesSeen,
+    /// Locks.
+    pub locks: LocksSeen,
+    /// What is wrong at first sight.
+    pub found: Arc<Mutex<Vec<String>>>,
+    /// Operations that were answered.
+    pub answered: Arc<Mutex<u64>>,
+}
+
+/// One program.
+pub struct Program {
+    /// Its number.
+    pub number: usize,
+    /// Its machine's number.
+    pub machine: usize,
+    /// The mount it uses.
+    pub client: Arc<Client>,
+    /// Its environment.
+    pub env: Env,
+    /// Its choices.
+    pub rng: Rng,
+    /// Where it tells what happened.
+    pub witness: Witness,
+}
+
+fn kind_of(file_type: FileType) -> Kind {
+    match file_type {
+        FileType::Directory => Kind::Dir,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::File,
+    }
+}
+
+fn inode(found: &Found) -> Answer {
+    Answer::Inode { ino: found.ino, kind: kind_of(found.attr.file_type()), nlink: found.attr.nlink }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("a good name")
+}
+
+/// A directory or file that the program holds.
+#[derive(Clone, Copy)]
+struct Held {
+    node: NodeId,
+    ino: Ino,
+}
+
+impl Program {
+    /// Runs `operations` operations.
+    pub async fn run(mut self, operations: usize) {
+        for _ in 0..operations {
+            let pause = self.rng.below(PAUSE_MAX_US);
+            self.env.clock.sleep(Duration::from_micros(pause)).await;
+            let held = self.step().await;
+            for held in held {
+                self.client.forget(held.node, 1);
+            }
+        }
+    }
+
+    /// The whole tree as it is now, each file read through: at the end of a run, when nobody else is there.
+    pub async fn read_all(mut self) {
+        let mut dirs = vec![Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() }];
+        while let Some(dir) = dirs.pop() {
+            for text in self.readdir(dir).await.unwrap_or_default().keys() {
+                let Some((held, kind)) = self.lookup(dir, text).await else { continue };
+                match kind {
+                    Kind::Dir => dirs.push(held),
+                    Kind::File => {
+                        if let Some(handle) = self.open(held).await {
+                            self.read(held, handle, 0, 130).await;
+                            self.close(handle).await;
+                        }
+                    }
+                    Kind::Symlink => {}
+                }
+            }
+        }
+    }
+
+    fn told(&mut self, answered: bool) {
+        *self.witness.answered.lock() += u64::from(answered);
+    }
+
+    /// Runs an operation on names and records it.
+    async fn ask<T>(
+        &mut self,
+        call: Call,
+        work: impl Future<Output = Result<T, ClientError>>,
+        answer: impl FnOnce(&T) -> Answer,
+    ) -> Option<T> {
+        let record = self.witness.history.begin(self.number, call);
+        let result = work.await;
+        self.told(true);
+        match result {
+            Ok(value) => {
+                self.witness.history.end(record, answer(&value));
+                Some(value)
+            }
+            Err(error) => {
+                self.witness.history.end(record, Answer::Refused(error.errno()));
+                None
+            }
+        }
+    }
+
+    async fn lookup(&mut self, dir: Held, text: &str) -> Option<(Held, Kind)> {
+        let call = Call::Lookup { parent: dir.ino, name: text.to_owned() };
+        let work = self.client.clone().lookup(Caller::root(), dir.node, name(text));
+        let found = self.ask(call, work, inode).await?;
+        Some((Held { node: found.node, ino: found.ino }, kind_of(found.attr.file_type())))
+    }
+
+    async fn readdir(&mut self, dir: Held) -> Option<BTreeMap<String, Ino>> {
+        let client = self.client.clone();
+        let work = async move {
+            let handle = client.clone().opendir(Caller::root(), dir.node).await?;
+            let (mut names, mut cookie) = (BTreeMap::new(), 0);
+            let result = loop {
+                let budget = Budget { bytes: 64 << 10, per_entry: 24 };
+                match client.clone().readdir(Caller::root(), handle, cookie, budget, false).await {
+                    Err(error) => break Err(error),
+                    Ok(items) if items.is_empty() => break Ok(names),
+                    Ok(items) => {
+                        for item in items {
+                            cookie = item.next;
+                            let text = String::from_utf8_lossy(&item.name).into_owned();
+                            if text != "." && text != ".." {
+                                names.insert(text, item.ino);
+                            }
+                        }
+                    }
+                }
+            };
+            client.releasedir(handle);
+            result
+        };
+        self.ask(Call::Readdir { ino: dir.ino }, work, |names| Answer::Names(names.clone())).await
+    }
+
+    async fn make(&mut self, dir: Held, text: &str, kind: Kind) -> Option<Held> {
+        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true };
+        let client = self.client.clone();
+        let found = match kind {
+            Kind::Dir => self.ask(call, client.mkdir(Caller::root(), dir.node, name(text), 0o755), inode).await?,
+            Kind::Symlink => {
+                let target = Bytes::from_static(b"target");
+                self.ask(call, client.symlink(Caller::root(), dir.node, name(text), target), inode).await?
+            }
+            Kind::File => {
+                let work = client.mknod(Caller::root(), dir.node, name(text), libc::S_IFREG | 0o644, 0);
+                self.ask(call, work, inode).await?
+            }
+        };
+        Some(Held { node: found.node, ino: found.ino })
+    }
+
+    async fn create_open(&mut self, dir: Held, text: &str) -> Option<(Held, FileHandle)> {
+        let exclusive = self.rng.chance(300);
+        let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind: Kind::File, exclusive };
+        let mut mode = OpenMode::from_libc(libc::O_RDWR, false);
+        mode.exclusive = exclusive;
+        let work = self.client.clone().create(Caller::root(), dir.node, name(text), 0o644, mode);
+        let (found, handle) = self.ask(call, work, |(found, _)| inode(found)).await?;
+        Some((Held { node: found.node, ino: found.ino }, handle))
+    }
+
+    async fn open(&mut self, file: Held) -> Option<FileHandle> {
+        let mode = OpenMode::from_libc(libc::O_RDWR, false);
+        let opened = self.client.clone().open(Caller::root(), file.node, mode).await;
+        self.told(true);
+        match opened {
+            Ok(handle) => Some(handle),
+            Err(error) => {
+                let errno = error.errno();
+                if errno != Errno::ENOENT && errno != Errno::ESTALE && !crate::history::is_unknown(errno) {
+                    self.witness.found.lock().push(format!("open of inode {:x}: {error}", file.ino));
+                }
+                None
+            }
+        }
+    }
+
+    async fn close(&mut self, handle: FileHandle) {
+        // Errors can reach no program.
+        let _ = self.client.clone().release(Caller::root(), handle, None).await;
+    }
+
+    /// Complains about an error that nothing that was done to the cluster explains.
+    fn unexpected(&mut self, what: &str, ino: Ino, error: &ClientError) {
+        let errno = error.errno();
+        // A file whose last name and handle are gone is gone.
+        if errno != Errno::ENOENT && errno != Errno::ESTALE && !crate::history::is_unknown(errno) {
+            self.witness.found.lock().push(format!("{what} inode {ino:x}: {error}"));
+        }
+    }
+
+    async fn write(&mut self, file: Held, handle: FileHandle) {
+        let first = *self.rng.pick(&BLOCKS);
+        let blocks = self.rng.between(1, BLOCKS_MAX);
+        let value = self.rng.next_u64() | 1;
+        let data = filled(value).repeat(blocks as usize);
+        let flags = WriteFlags { sync: self.rng.chance(100), ..WriteFlags::default() };
+        let began = self.witness.history.moment();
+        let work = self.client.clone().write(Caller::root(), handle, first * BLOCK, data.into(), flags);
+        // Noted before: it may reach the servers even if this program is killed.
+        let note = |ended: Moment| {
+            (first..first + blocks).for_each(|block| self.witness.bytes.wrote(file.ino, block, value, began, ended));
+        };
+        let pending = PendingWrite { note: Some(&note) };
+        let result = work.await;
+        let told = matches!(&result, Ok(written) if u64::from(written.bytes) == blocks * BLOCK);
+        let ended = self.witness.history.moment();
+        pending.ended(if told { ended } else { Moment::MAX });
+        self.told(told);
+        if let Err(error) = &result {
+            self.unexpected("write to", file.ino, error);
+        }
+    }
+
+    async fn read(&mut self, file: Held, handle: FileHandle, first: u64, blocks: u64) {
+        let began = self.witness.history.moment();
+        let len = (blocks * BLOCK) as u32;
+        let result = self.client.clone().read(Caller::root(), handle, first * BLOCK, len).await;
+        let ended = self.witness.history.moment();
+        self.told(result.is_ok());
+        let parts = match result {
+            Ok(parts) => parts,
+            Err(error) => return self.unexpected("read of", file.ino, &error),
+        };
+        let data: Vec<u8> = parts.concat();
+        for block in 0..blocks {
+            let from = data.len().min((block * BLOCK) as usize);
+            let to = data.len().min(((block + 1) * BLOCK) as usize);
+            match value_of(&data[from..to]) {
+                Ok(value) => self.witness.bytes.read(self.number, file.ino, first + block, value, began, ended),
+                Err(what) => {
+                    let text = format!("block {} of inode {:x}: {what}", first + block, file.ino);
+                    self.witness.found.lock().push(text);
+                }
+            }
+        }
+    }
+
+    async fn truncate(&mut self, file: Held) {
+        let block = *self.rng.pick(&BLOCKS);
+        let set = SetAttr { size: Some(block * BLOCK), ..SetAttr::default() };
+        let began = self.witness.history.moment();
+        let note = |ended: Moment| self.witness.bytes.cut(file.ino, block, began, ended);
+        let pending = PendingWrite { note: Some(&note) };
+        let result = self.client.clone().setattr(Caller::root(), file.node, None, set).await;
+        let ended = self.witness.history.moment();
+        pending.ended(if result.is_ok() { ended } else { Moment::MAX });
+        self.told(result.is_ok());
+        if let Err(error) = &result {
+            self.unexpected("truncate of", file.ino, error);
+        }
+    }
+
+    async fn lock(&mut self, file: Held, handle: FileHandle) {
+        let exclusive = self.rng.chance(600);
+        let kind = if exclusive { FlockKind::Write } else { FlockKind::Read };
+        let lock =
+            Flock { kind, flavor: FlockFlavor::Bsd, owner: self.number as u64 + 1, pid: 1, start: 0, end: u64::MAX };
+        let result = self.client.clone().setlk(Caller::root(), handle, lock, true).await;
+        self.told(result.is_ok());
+        match result {
+            Ok(()) => {
+                let since = self.witness.history.moment();
+                let number = self.witness.locks.granted(self.number, self.machine, file.ino, exclusive, since);
+                self.env.clock.sleep(Duration::from_micros(self.rng.below(5_000))).await;
+                self.witness.locks.released(number, self.witness.history.moment());
+                let unlock = Flock { kind: FlockKind::Unlock, ..lock };
+                if let Err(error) = self.client.clone().setlk(Caller::root(), handle, unlock, false).await {
+                    self.unexpected("unlock of", file.ino, &error);
+                }
+            }
+            Err(error) => self.unexpected("lock of", file.ino, &error),
+        }
+    }
+
+    /// One operation; what it looked up, to be forgotten.
+    async fn step(&mut self) -> Vec<Held> {
+        let mut held = Vec::new();
+        let root = Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() };
+        let mut dir = root;
+        if self.rng.chance(600) {
+            let text = *self.rng.pick(&DIRS);
+            match self.lookup(root, text).await {
+                Some((found, Kind::Dir)) => {
+                    held.push(found);
+                    dir = found;
+                }
+                Some((found, _)) => held.push(found),
+                None => held.extend(self.make(root, text, Kind::Dir).await),
+            }
+        }
+        let text = *self.rng.pick(&FILES);
+        match self.rng.below(100) {
+            0..=24 => {
+                if let Some((file, handle)) = self.create_open(dir, text).await {
+                    held.push(file);
+                    self.use_file(file, handle).await;
+                }
+            }
+            25..=44 => {
+                if let Some((file, Kind::File)) = self.lookup(dir, text).await {
+                    held.push(file);
+                    if let Some(handle) = self.open(file).await {
+                        self.use_file(file, handle).await;
+                    }
+                }
+            }
+            45..=52 => {
+                let call = Call::Unlink { parent: dir.ino, name: text.to_owned() };
+                let work = self.client.clone().unlink(Caller::root(), dir.node, name(text));
+                self.ask(call, work, |()| Answer::Done).await;
+            }
+            53..=60 => {
+                let new_name = *self.rng.pick(&FILES);
+                let new_parent = if self.rng.chance(500) { root } else { dir };
+                let call = Call::Rename {
+                    parent: dir.ino,
+                    name: text.to_owned(),
+                    new_parent: new_parent.ino,
+                    new_name: new_name.to_owned(),
+                };
+                let (client, flags) = (self.client.clone(), RenameFlags::default());
+                let (from, to) = (name(text), name(new_name));
+                let work = client.rename(Caller::root(), dir.node, from, new_parent.node, to, flags);
+                self.ask(call, work, |()| Answer::Done).await;
+            }
+            61..=66 => {
+                if let Some((file, Kind::File)) = self.lookup(dir, text).await {
+                    held.push(file);
+                    let new_name = *self.rng.pick(&FILES);
+                    let call = Call::Link { ino: file.ino, parent: root.ino, name: new_name.to_owned() };
+                    let work = self.client.clone().link(Caller::root(), file.node, root.node, name(new_name));
+                    let found = self.ask(call, work, inode).await;
+                    held.extend(found.map(|found| Held { node: found.node, ino: found.ino }));
+                }
+            }
+            67..=71 => {
+                let text = *self.rng.pick(&DIRS);
+                let call = Call::Rmdir { parent: root.ino, name: text.to_owned() };
+                let work = self.client.clone().rmdir(Caller::root(), root.node, name(text));
+                self.ask(call, work, |()| Answer::Done).await;
+            }
+            72..=76 => {
+                let (from, to) = (DIRS[0], DIRS[1]);
+                let call = Call::Rename {
+                    parent: root.ino,
+                    name: from.to_owned(),
+                    new_parent: root.ino,
+                    new_name: to.to_owned(),
+                };
+                let (client, flags) = (self.client.clone(), RenameFlags::default());
+                let work = client.rename(Caller::root(), root.node, name(from), root.node, name(to), flags);
+                self.ask(call, work, |()| Answer::Done).await;
+            }
+            77..=82 => {
+                let _names = self.readdir(dir).await;
+            }
+            83..=88 => {
+                let kind = if self.rng.chance(500) { Kind::Symlink } else { Kind::File };
+                held.extend(self.make(dir, if kind == Kind::Symlink { "s" } else { text }, kind).await);
+            }
+            89..=94 => {
+                if let Some((file, Kind::File)) = self.lookup(dir, text).await {
+                    held.push(file);
+                    self.truncate(file).await;
+                }
+            }
+            _ => {
+                if let Some((found, _)) = self.lookup(dir, text).await {
+                    held.push(found);
+                    let work = self.client.clone().getattr(Caller::root(), found.node, None);
+                    let answer = |stat: &client::caller::Stat| Answer::Inode {
+                        ino: stat.ino,
+                        kind: kind_of(stat.attr.file_type()),
+                        nlink: stat.attr.nlink,
+                    };
+                    self.ask(Call::Getattr { ino: found.ino }, work, answer).await;
+                }
+            }
+        }
+        held
+    }
+
+    async fn use_file(&mut self, file: Held, handle: FileHandle) {
+        for _ in 0..self.rng.between(1, 3) {
+            match self.rng.below(10) {
+                0..=3 => self.write(file, handle).await,
+                4..=7 => {
+                    let first = *self.rng.pick(&BLOCKS);
+                    self.read(file, handle, first, BLOCKS_MAX).await;
+                }
+                8 => self.lock(file, handle).await,
+                _ => {
+                    let synced = self.client.clone().fsync(Caller::root(), handle, false).await;
+                    self.told(synced.is_ok());
+                    if let Err(error) = synced {
+                        self.unexpected("fsync of", file.ino, &error);
+                    }
+                }
+            }
+        }
+        self.close(handle).await;
+    }
+}
+
+/// A change that counts as never answered if the program dies before it is.
+struct PendingWrite<'a> {
+    note: Option<&'a (dyn Fn(Moment) + Sync)>,
+}
+
+impl PendingWrite<'_> {
+    fn ended(mut self, ended: Moment) {
+        if let Some(note) = self.note.take() {
+            note(ended);
+        }
+    }
+}
+
+impl Drop for PendingWrite<'_> {
+    fn drop(&mut self) {
+        if let Some(note) = self.note.take() {
+            note(Moment::MAX);
+        }
+    }
+}

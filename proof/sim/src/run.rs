@@ -1,0 +1,390 @@
+//! One seed: a cluster, programs, faults, and what the oracles say.
+
+use crate::cluster::{Cluster, Mount};
+use crate::history::{Kind, Moment};
+use crate::linear::{self, Verdict};
+use crate::program::{Program, Witness};
+use crate::tree::Tree;
+use parking_lot::Mutex;
+use simenv::net::Delays;
+use simenv::rng::Rng;
+use simenv::world::{DiskSpeed, Kill, Skew};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use types::fid::Fid;
+
+/// What may happen to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// Delays, broken connections, partitions.
+    pub network: bool,
+    /// Clients die.
+    pub clients: bool,
+    /// Disks stall, clocks differ.
+    pub machines: bool,
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults { network: true, clients: true, machines: true }
+    }
+}
+
+/// What came of a seed.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What is wrong; nothing if all is well.
+    pub wrong: Vec<String>,
+    /// Hash of all events.
+    pub hash: u64,
+    /// How many events.
+    pub events: u64,
+    /// Virtual time.
+    pub time: Duration,
+    /// Operations that programs finished.
+    pub answered: u64,
+    /// Faults that were made.
+    pub faults: u64,
+    /// The name space could not be judged: too many operations without an answer.
+    pub tangled: bool,
+}
+
+/// Operations of each program.
+const OPERATIONS: usize = 40;
+/// The servers must answer the first clients within this time.
+const START_MAX: Duration = Duration::from_secs(60);
+/// Servers have found each other after this time.
+const SETTLE: Duration = Duration::from_secs(3);
+/// After the last fault every program must come to its end within this time: a request may wait its 100 s, and one
+/// behind it again.
+const LIVENESS_MAX: Duration = Duration::from_secs(600);
+/// So long after the last client has gone nothing may be left of removed files.
+const QUIET_MAX: Duration = Duration::from_secs(200);
+/// Length of the time with faults.
+const FAULTS_FOR: Duration = Duration::from_secs(20);
+
+struct Run {
+    cluster: Cluster,
+    witness: Witness,
+    rng: Rng,
+    mounts: Vec<Mount>,
+    programs: usize,
+    /// Programs that have not come to their end, by process.
+    running: Arc<AtomicUsize>,
+    /// Programs of each living process.
+    alive: Vec<Arc<Mutex<BTreeSet<usize>>>>,
+    faults: u64,
+    wrong: Vec<String>,
+}
+
+/// Runs a seed.
+pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
+    let mut rng = Rng::new(seed, "plan");
+    let cluster = Cluster::start(seed, trace);
+    let mut run = Run {
+        cluster,
+        witness: Witness::default(),
+        mounts: Vec::new(),
+        programs: 0,
+        running: Arc::default(),
+        alive: Vec::new(),
+        faults: 0,
+        wrong: Vec::new(),
+        rng: rng.clone(),
+    };
+    if faults.network {
+        run.cluster.world.network().set_delays(*rng.pick(&[
+            Delays::default(),
+            Delays { min_us: 10, max_us: 50, late: 1, late_us: 1_000, rate: 10_000 },
+            Delays { min_us: 1_000, max_us: 40_000, late: 20, late_us: 300_000, rate: 100 },
+        ]));
+    }
+    run.rng = rng;
+    let tangled = run.whole(faults);
+    let world = &run.cluster.world;
+    run.wrong.extend(world.failures());
+    let (hash, time) = (world.hash(), world.now());
+    let answered = *run.witness.answered.lock();
+    Report {
+        seed,
+        wrong: run.wrong,
+        hash: hash.value(),
+        events: hash.events(),
+        time,
+        answered,
+        faults: run.faults,
+        tangled,
+    }
+}
+
+impl Run {
+    /// Everything in its order; was the history too tangled?
+    fn whole(&mut self, faults: Faults) -> bool {
+        if faults.machines {
+            self.worsen_machines();
+        }
+        for _ in 0..self.rng.between(2, 3) {
+            self.add_client(None);
+        }
+        let all = self.mounts.len();
+        if !self.wait(START_MAX, |run| run.mounts.iter().all(|mount| mount.client.lock().is_some())) {
+            self.wrong.push(format!("the {all} clients could not mount within {START_MAX:?}"));
+            return false;
+        }
+        // A real mount waits for the OSTs, too.
+        self.wait(SETTLE, |_| false);
+        for number in 0..all {
+            self.start_programs(number);
+        }
+        self.trouble(faults);
+        self.cluster.world.network().heal();
+        if !self.wait(LIVENESS_MAX, |run| run.running.load(Ordering::Relaxed) == 0) {
+            let stuck: Vec<_> = self.alive.iter().map(|alive| alive.lock().clone()).collect();
+            self.wrong.push(format!("programs {stuck:?} did not end within {LIVENESS_MAX:?} after the last fault"));
+            return false;
+        }
+        let ended = self.end();
+        let tangled = self.judge(ended);
+        self.wrong.extend(std::mem::take(&mut *self.witness.found.lock()));
+        tangled
+    }
+
+    fn worsen_machines(&mut self) {
+        for server in &self.cluster.servers {
+            let rate_ppm = self.rng.between(0, 2_000) as i32 - 1_000;
+            let wall_ms = self.rng.between(0, 4_000) as i64 - 2_000;
+            self.cluster.world.set_skew(server.machine, Skew { wall_ms, rate_ppm });
+            if self.rng.chance(300) {
+                let slow = DiskSpeed { min_us: 1_000, max_us: 20_000, stalls: 30, stall_us: 1_500_000 };
+                self.cluster.world.set_disk_speed(server.machine, slow);
+            }
+        }
+    }
+
+    /// Lets the world go on until something is so; `false`: it is not within `time`, or something failed.
+    fn wait(&mut self, time: Duration, is_so: impl Fn(&Run) -> bool) -> bool {
+        let limit = self.cluster.world.now() + time;
+        while !is_so(self) {
+            let now = self.cluster.world.now();
+            if now >= limit || !self.cluster.world.failures().is_empty() {
+                return false;
+            }
+            self.cluster.world.run_until(now + Duration::from_millis(5));
+        }
+        true
+    }
+
+    fn add_client(&mut self, instead_of: Option<usize>) -> usize {
+        let machine = instead_of.map(|number| self.mounts[number].machine);
+        let mount = self.cluster.mount(machine);
+        self.mounts.push(mount);
+        self.alive.push(Arc::default());
+        self.mounts.len() - 1
+    }
+
+    fn start_programs(&mut self, mount: usize) {
+        for _ in 0..self.rng.between(1, 2) {
+            let Some(program) = self.program(mount) else { return };
+            let (running, alive, number) = (self.running.clone(), self.alive[mount].clone(), program.number);
+            running.fetch_add(1, Ordering::Relaxed);
+            alive.lock().insert(number);
+            let life = async move {
+                program.run(OPERATIONS).await;
+                if alive.lock().remove(&number) {
+                    running.fetch_sub(1, Ordering::Relaxed);
+                }
+            };
+            self.mounts[mount].env.tasks.spawn("program", Box::pin(life));
+        }
+    }
+
+    fn program(&mut self, mount: usize) -> Option<Program> {
+        let at = &self.mounts[mount];
+        let client = at.client.lock().clone()?;
+        let number = self.programs;
+        self.programs += 1;
+        let rng = Rng::new(self.rng.next_u64(), "program");
+        let witness = self.witness.clone();
+        Some(Program { number, machine: usize::from(at.machine.0), client, env: at.env.clone(), rng, witness })
+    }
+
+    fn is_mounted(&self, mount: usize) -> bool {
+        self.mounts[mount].process.is_alive() && self.mounts[mount].client.lock().is_some()
+    }
+
+    /// Faults at random instants, as long as programs run.
+    fn trouble(&mut self, faults: Faults) {
+        let until = self.cluster.world.now() + FAULTS_FOR;
+        let mut waiting_to_start = Vec::new();
+        loop {
+            let pause = Duration::from_micros(self.rng.between(1_000, 600_000));
+            if self.wait(pause, |run| run.running.load(Ordering::Relaxed) == 0)
+                || self.cluster.world.now() >= until
+                || !self.cluster.world.failures().is_empty()
+            {
+                break;
+            }
+            waiting_to_start.retain(|mount| {
+                let ready = self.is_mounted(*mount);
+                if ready {
+                    self.start_programs(*mount);
+                }
+                !ready
+            });
+            let roll = self.rng.below(100);
+            match roll {
+                0..=34 if faults.network => self.break_something(),
+                35..=54 if faults.network => self.cut_something(),
+                55..=79 if faults.network => self.cluster.world.network().heal(),
+                80..=86 if faults.clients => waiting_to_start.extend(self.kill_a_client()),
+                _ => continue,
+            }
+            self.faults += 1;
+        }
+    }
+
+    fn pair(&mut self) -> (usize, usize) {
+        let mount = self.rng.below(self.mounts.len() as u64) as usize;
+        (mount, self.rng.below(self.cluster.servers.len() as u64) as usize)
+    }
+
+    fn break_something(&mut self) {
+        let (mount, server) = self.pair();
+        let (a, b) = match self.rng.chance(800) {
+            true => (self.mounts[mount].machine, self.cluster.servers[server].machine),
+            false => (self.cluster.servers[1].machine, self.cluster.servers[server].machine),
+        };
+        self.cluster.world.network().break_connections(a, b);
+    }
+
+    fn cut_something(&mut self) {
+        let (mount, server) = self.pair();
+        let (a, b) = (self.mounts[mount].machine, self.cluster.servers[server].machine);
+        let at = self.witness.history.moment();
+        // Until it is healed the client may lose its lease, and with it its locks.
+        self.witness.locks.lost_contact(usize::from(a.0), at);
+        match self.rng.below(3) {
+            0 => self.cluster.world.network().cut(a, b),
+            1 => self.cluster.world.network().cut(b, a),
+            _ => {
+                self.cluster.world.network().cut(a, b);
+                self.cluster.world.network().cut(b, a);
+            }
+        }
+    }
+
+    /// A client dies; another one comes on the same machine.
+    fn kill_a_client(&mut self) -> Option<usize> {
+        let living: Vec<usize> = (0..self.mounts.len()).filter(|mount| self.is_mounted(*mount)).collect();
+        if living.len() < 2 {
+            return None;
+        }
+        let victim = *self.rng.pick(&living);
+        let at = self.witness.history.moment();
+        self.witness.locks.lost_contact(usize::from(self.mounts[victim].machine.0), at);
+        let how = if self.rng.chance(500) { Kill::Process } else { Kill::Power };
+        self.cluster.world.kill(&self.mounts[victim].process, how);
+        let dead = std::mem::take(&mut *self.alive[victim].lock());
+        self.running.fetch_sub(dead.len(), Ordering::Relaxed);
+        Some(self.add_client(Some(victim)))
+    }
+
+    /// All clients go; a last one reads everything, then goes, too. `false`: it could not.
+    fn end(&mut self) -> bool {
+        let last = self.add_client(None);
+        if !self.wait(START_MAX, |run| run.mounts[last].client.lock().is_some()) {
+            self.wrong.push("no client can mount after the faults".to_owned());
+            return false;
+        }
+        let done = Arc::new(AtomicUsize::new(0));
+        for mount in (0..self.mounts.len()).filter(|mount| *mount != last) {
+            let client = self.mounts[mount].client.lock().clone();
+            if let (true, Some(client)) = (self.mounts[mount].process.is_alive(), client) {
+                let ended = done.clone();
+                let leave = async move {
+                    client.unmount().await;
+                    ended.fetch_sub(1, Ordering::Relaxed);
+                };
+                done.fetch_add(1, Ordering::Relaxed);
+                self.mounts[mount].env.tasks.spawn("unmount", Box::pin(leave));
+            }
+        }
+        let gone = done.clone();
+        if !self.wait(LIVENESS_MAX, |_| gone.load(Ordering::Relaxed) == 0) {
+            self.wrong.push("clients could not unmount".to_owned());
+            return false;
+        }
+        let Some(program) = self.program(last) else { return false };
+        let (client, ended) = (program.client.clone(), done.clone());
+        done.store(1, Ordering::Relaxed);
+        let read = async move {
+            program.read_all().await;
+            client.unmount().await;
+            ended.store(0, Ordering::Relaxed);
+        };
+        self.mounts[last].env.tasks.spawn("read all", Box::pin(read));
+        if !self.wait(LIVENESS_MAX, |_| done.load(Ordering::Relaxed) == 0) {
+            self.wrong.push("the last client could not read everything".to_owned());
+            return false;
+        }
+        true
+    }
+
+    fn judge(&mut self, ended: bool) -> bool {
+        self.wrong.extend(self.witness.bytes.check());
+        self.wrong.extend(self.witness.locks.check());
+        let records = self.witness.history.records();
+        let states = match linear::check(Tree::new(Fid::ROOT.ino()), &records) {
+            Verdict::Explained(states) => states,
+            Verdict::Violation(text) => {
+                self.wrong.push(text);
+                return false;
+            }
+            Verdict::TooTangled => return true,
+        };
+        if ended && self.wrong.is_empty() {
+            self.look_for_leaks(&states);
+        }
+        let _end: Moment = self.witness.history.moment();
+        false
+    }
+
+    /// Nothing is left of what was removed: inodes, names, objects.
+    fn look_for_leaks(&mut self, states: &[Tree]) {
+        let clean = |run: &Run| states.iter().any(|tree| leaks(run, tree).is_empty());
+        if !self.wait(QUIET_MAX, clean)
+            && let Some(tree) = states.first()
+        {
+            self.wrong.extend(leaks(self, tree));
+        }
+    }
+}
+
+/// What the stores have and the tree has not, or the other way round.
+fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
+    let living: BTreeSet<u64> = tree.living().map(|(ino, _)| ino).collect();
+    let files: BTreeSet<u64> = tree.living().filter(|(_, kind)| *kind == Kind::File).map(|(ino, _)| ino).collect();
+    let mut found = Vec::new();
+    let mut inodes = BTreeSet::new();
+    for (key, _) in run.cluster.mdt_records() {
+        match key.first() {
+            Some(b'I') => inodes.extend(disk::key::fid_of(&key).map(Fid::ino)),
+            Some(b'P') => found.push(format!("an orphan is left: {:?}", disk::key::fid_of(&key))),
+            Some(b'D') => found.push(format!("objects wait for their destruction: {key:x?}")),
+            _ => {}
+        }
+    }
+    found.extend(inodes.difference(&living).map(|ino| format!("inode {ino:x} is left and has no name")));
+    found.extend(living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")));
+    for name in run.cluster.objects() {
+        match store::objects::parse_name(&name) {
+            Some(object) if files.contains(&object.fid.ino()) => {}
+            _ => found.push(format!("object {name} is left and has no file")),
+        }
+    }
+    found
+}
