@@ -264,9 +264,8 @@ fn daemons(mount: &Path) -> Vec<i32> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = command.split(|b| *b == 0).collect();
-        let program = sheen();
-        let ours = Path::new(OsStr::from_bytes(words[0])).file_name() == program.file_name()
-            && words.iter().any(|word| Path::new(OsStr::from_bytes(word)) == mount);
+        // Whatever the binary is called, its daemon calls itself so.
+        let ours = words[0] == b"sheen" && words.iter().any(|word| Path::new(OsStr::from_bytes(word)) == mount);
         if ours {
             pids.push(pid);
         }

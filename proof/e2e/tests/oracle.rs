@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Seconds of one run; `ORACLE_SECONDS` says otherwise.
 const SECONDS: u64 = 60;
 
+/// Threads, spread over the mounts.
+const THREADS: u64 = 9;
+
 /// What is not promised before a file's data is under locks, too (docs/client.md, "What holds without locks"): what one
 /// mount reads while another writes, a truncate beside a write, an append that crosses a page beside another append.
 const NOT_YET: [Kind; 3] = [Kind::Read, Kind::Truncate, Kind::Append];
@@ -22,7 +25,8 @@ fn plan(mounts: Vec<PathBuf>, without: &[Kind]) -> Plan {
     let seed = number("ORACLE_SEED").unwrap_or(now.as_millis() as u64);
     let time = Duration::from_secs(number("ORACLE_SECONDS").unwrap_or(SECONDS));
     let round = Duration::from_secs(10);
-    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads: 9, without: without.to_vec() }
+    let threads = number("ORACLE_THREADS").unwrap_or(THREADS) as usize;
+    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads, without: without.to_vec() }
 }
 
 #[test]

@@ -81,13 +81,18 @@ impl Findings {
             }
             Verdict::Violation(at) => {
                 let kept = shrink(model, initial, ops, at, idle);
+                // What is left may fail in another place.
+                let (at, failing) = match check(model, initial, &kept) {
+                    Verdict::Violation(at) => (kept[at].record, &kept[at].op),
+                    Verdict::Fits | Verdict::Undecided(_) => (ops[at].record, &ops[at].op),
+                };
                 let about: Vec<&M::Op> = kept.iter().map(|op| &op.op).filter(|op| model.looks(op)).collect();
-                let shown = kept.iter().filter(|op| op.op.concerns(&ops[at].op, &about));
+                let shown = kept.iter().filter(|op| op.op.concerns(failing, &about));
                 let mut window: Vec<usize> = shown.map(|op| op.record).collect();
                 window.dedup();
                 window.drain(..window.len().saturating_sub(WINDOW_MAX));
                 let (object, why) = (what.to_owned(), "no order of what was done explains this answer".to_owned());
-                self.violations.push(Violation { object, record: ops[at].record, why, window });
+                self.violations.push(Violation { object, record: at, why, window });
             }
         }
     }

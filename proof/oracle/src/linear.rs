@@ -35,6 +35,11 @@ pub trait Model {
     /// Does `op` only look?
     fn looks(&self, op: &Self::Op) -> bool;
 
+    /// May `op` be left out, so that what has no order without it has none with it?
+    fn spare(&self, op: &Self::Op) -> bool {
+        self.looks(op)
+    }
+
     /// Does `op` only look, and is what it saw there, without any change?
     fn holds(&self, op: &Self::Op, state: &Self::State) -> bool;
 }

@@ -235,6 +235,11 @@ impl Model for Names {
         }
     }
 
+    /// What tells the number of a directory is needed by those that go by its number.
+    fn spare(&self, op: &NameOp) -> bool {
+        self.looks(op) && !matches!(op, NameOp::Is(_, Seen::Dir(_)))
+    }
+
     fn holds(&self, op: &NameOp, tree: &Tree) -> bool {
         match *op {
             NameOp::Is(at, seen) => tree.sees(at, seen),
