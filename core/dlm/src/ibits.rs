@@ -140,6 +140,11 @@ impl IbitsTable {
         self.locks.connect(client);
     }
 
+    /// May the client be granted locks?
+    pub fn is_connected(&self, client: ClientUuid) -> bool {
+        self.locks.number(client).is_some()
+    }
+
     /// Locks there are.
     pub fn len(&self) -> usize {
         self.locks.len()

@@ -84,7 +84,7 @@ pub const OBJECT_FILES_OPEN_MAX: usize = 512;
 pub const OBJECT_FILES_UNSYNCED_MAX: usize = 65_536;
 /// Unsynced object files up to which each is synced by itself; beyond it one syncfs costs less.
 pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
-/// Inode-bit locks of one client at one MDT (one lock: one inode), about 250 bytes of memory each.
+/// Inode-bit locks of one client at one MDT (one lock: one inode), about 150 bytes of memory each.
 pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 17;
 /// Inode-bit locks at one MDT in all.
 pub const IBITS_LOCKS_MAX: usize = 1 << 19;

@@ -37,6 +37,8 @@ pub(crate) struct Deal {
     pub(crate) touched: Vec<Entry>,
     /// The operation changed nothing: it must be run again when this is over.
     pub(crate) obstacle: Option<Obstacle>,
+    /// It must not wait for other clients.
+    pub(crate) urgent: bool,
     /// It showed an inode whose size another client knows.
     pub(crate) written_elsewhere: bool,
     pub(crate) now: Duration,
@@ -52,6 +54,7 @@ impl Deal {
             grants: Vec::new(),
             touched: Vec::new(),
             obstacle: None,
+            urgent: false,
             written_elsewhere: false,
             now: Duration::ZERO,
         }
@@ -98,11 +101,7 @@ impl Deal {
 
     /// Others hold what is to be changed.
     pub(crate) fn held_up(&mut self, changes: &[view::Change<'_>]) -> Errno {
-        let owned = |change: &view::Change<'_>| {
-            let names = change.names.iter().flatten().map(|name| Name::new(name));
-            Ok(Change { fid: change.fid, bits: change.bits, names: names.collect::<Result<_, Errno>>()? })
-        };
-        match changes.iter().map(owned).collect() {
+        match owned(changes) {
             Ok(changes) => {
                 self.obstacle = Some(Obstacle::Locks(changes));
                 Errno::EAGAIN
@@ -110,4 +109,13 @@ impl Deal {
             Err(errno) => errno,
         }
     }
+}
+
+/// Changes as the table of locks takes them.
+pub(crate) fn owned(changes: &[view::Change<'_>]) -> Result<Vec<Change>, Errno> {
+    let owned = |change: &view::Change<'_>| {
+        let names = change.names.iter().flatten().map(|name| Name::new(name));
+        Ok(Change { fid: change.fid, bits: change.bits, names: names.collect::<Result<_, Errno>>()? })
+    };
+    changes.iter().map(owned).collect()
 }

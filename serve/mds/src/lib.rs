@@ -12,6 +12,7 @@ mod deal;
 pub mod destroyer;
 pub mod fids;
 pub mod flocks;
+mod lock_stats;
 pub mod locks;
 pub mod mds;
 pub mod object_targets;

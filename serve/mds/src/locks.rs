@@ -6,6 +6,7 @@
 //! after `MdsSettings::callback_max`, when the client is evicted. So whoever waits for holders waits no longer than that.
 
 use crate::deal::{Deal, Obstacle};
+use crate::lock_stats::micros;
 use crate::mds::{Call, Mds, State};
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
 use env::clock::Monotonic;
@@ -42,6 +43,40 @@ struct Callbacks {
 }
 
 impl Locks {
+    /// A name for one more operation, and the ear of whoever waits for its turn.
+    pub(crate) fn new_modifier(&mut self) -> (Modifier, oneshot::Receiver<()>) {
+        self.last += 1;
+        let modifier = Modifier(self.last);
+        (modifier, self.wait_for(modifier))
+    }
+
+    /// Waits (once more) for the turn of an operation.
+    pub(crate) fn wait_for(&mut self, modifier: Modifier) -> oneshot::Receiver<()> {
+        let (sender, ready) = oneshot::channel();
+        self.waiting.insert(modifier, sender);
+        ready
+    }
+
+    /// Something changes that others hold, by a client that must not wait for them: it is itself being asked. They are
+    /// asked nevertheless, and will know a moment later.
+    pub(crate) fn enter_and_leave(&mut self, client: ClientUuid, changes: Vec<Change>, now: Monotonic) {
+        self.last += 1;
+        self.table.enter(Modifier(self.last), client, changes, now, &mut self.actions);
+        self.table.leave(Modifier(self.last), &mut self.actions);
+    }
+
+    /// Who must be asked for size and times of these, because it writes them: all but `client`.
+    pub(crate) fn writers(&self, client: ClientUuid, fids: &[Fid]) -> Vec<(Arc<Export>, Vec<Fid>)> {
+        let mut writers: BTreeMap<ClientUuid, Vec<Fid>> = BTreeMap::new();
+        for fid in fids {
+            if let Some(writer) = self.table.writer(*fid).filter(|writer| *writer != client) {
+                writers.entry(writer).or_default().push(*fid);
+            }
+        }
+        let export = |(client, fids)| Some((self.exports.get(&client)?.clone(), fids));
+        writers.into_iter().filter_map(export).collect()
+    }
+
     /// A session began, or goes on.
     pub(crate) fn connect(&mut self, export: &Arc<Export>) {
         self.table.connect(export.client());
@@ -84,10 +119,18 @@ impl Locks {
     }
 }
 
+/// What a client whose session ended leaves behind.
+pub(crate) struct LeftBehind {
+    /// Removed inodes that it kept.
+    pub(crate) orphans: Vec<Fid>,
+    /// Files whose data it had to itself.
+    pub(crate) written: Vec<Fid>,
+}
+
 /// One operation among those that entered; it leaves when this is dropped.
 pub(crate) struct Entered<'a> {
-    mds: &'a Mds,
-    modifier: Modifier,
+    pub(crate) mds: &'a Mds,
+    pub(crate) modifier: Modifier,
 }
 
 impl Drop for Entered<'_> {
@@ -181,28 +224,50 @@ impl Mds {
             return;
         }
         let client = export.client();
-        let Locks { table, actions, .. } = &mut state.locks;
+        let mut let_go: Vec<Fid> = Vec::new();
+        let State { locks: Locks { table, actions, .. }, orphans, .. } = &mut *state;
         for (fid, bits) in bits {
             let mut bits = *bits;
             if bits.contains(InodeBits::OPEN) && keeps(*fid) {
                 bits = bits.without(InodeBits::OPEN);
                 table.kept(*fid, client, actions);
             }
-            table.released(*fid, client, bits, actions);
+            let had = table.released(*fid, client, bits, actions);
+            if had.contains(InodeBits::OPEN) && orphans.contains(fid) {
+                let_go.push(*fid);
+            }
         }
         self.carry_out(state, When::Now);
+        self.end_orphans(&let_go);
+    }
+
+    /// A session ended: its locks are free. What that leaves to be done with inodes.
+    pub(crate) fn release_all(&self, client: ClientUuid) -> LeftBehind {
+        let mut state = self.state.lock();
+        let held = state.locks.gone(client);
+        let has = |bit: InodeBits| move |(_, bits): &&(Fid, InodeBits)| bits.contains(bit);
+        let orphans = held.iter().filter(has(InodeBits::OPEN)).map(|(fid, _)| *fid);
+        let orphans = orphans.filter(|fid| state.orphans.contains(fid)).collect();
+        let written = held.iter().filter(has(InodeBits::WRITE)).map(|(fid, _)| *fid).collect();
+        self.carry_out(state, When::Later);
+        LeftBehind { orphans, written }
     }
 
     /// One question to a client. `None`: there is no answer, its session is over (now).
-    async fn answer(&self, export: &Arc<Export>, op: ClientOp) -> Option<ClientReply> {
+    pub(crate) async fn answer(&self, export: &Arc<Export>, op: ClientOp) -> Option<ClientReply> {
+        let begun = self.env.clock.now();
         let silence = self.env.clock.sleep(self.settings.callback_max);
-        let reason = tokio::select! {
+        let answer = tokio::select! {
             biased;
-            answer = export.callback(op) => match answer {
-                Ok(answer) => return Some(answer),
-                Err(error) => error.to_string(),
-            },
-            () = silence => "no answer in time".to_owned(),
+            answer = export.callback(op) => answer.map_err(|error| error.to_string()),
+            () = silence => Err("no answer in time".to_owned()),
+        };
+        if let Some(stats) = self.lock_stats.get() {
+            stats.callback.record(micros(begun, self.env.clock.now()));
+        }
+        let reason = match answer {
+            Ok(answer) => return Some(answer),
+            Err(reason) => reason,
         };
         if !export.is_gone() {
             self.evict(export, &reason);
@@ -211,7 +276,7 @@ impl Mds {
     }
 
     /// Ends the session of a client that does not do as it must; what it held is free.
-    fn evict(&self, export: &Arc<Export>, reason: &str) {
+    pub(crate) fn evict(&self, export: &Arc<Export>, reason: &str) {
         tracing::warn!(
             target = %self.name,
             client = %export.client(),
@@ -220,6 +285,9 @@ impl Mds {
             reason,
             "client evicted: it does not answer for its locks"
         );
+        if let Some(stats) = self.lock_stats.get() {
+            stats.evictions.increment();
+        }
         if !export.evict() {
             self.forget(export.client(), rpc::service::Gone::Evicted);
         }
@@ -295,18 +363,25 @@ impl Mds {
         let now: Monotonic = self.env.clock.now();
         let (entered, ready) = {
             let mut state = self.state.lock();
-            let Locks { table, actions, waiting, last, .. } = &mut state.locks;
-            *last += 1;
-            let modifier = Modifier(*last);
-            let (sender, ready) = oneshot::channel();
-            waiting.insert(modifier, sender);
+            let (modifier, ready) = state.locks.new_modifier();
+            let Locks { table, actions, .. } = &mut state.locks;
             table.enter(modifier, client, changes, now, actions);
             let entered = Entered { mds: self, modifier };
             self.carry_out(state, When::Now);
             (entered, ready)
         };
-        // The sender goes only with the table itself.
-        ready.await.map_err(|_| Errno::ESHUTDOWN)?;
+        self.wait_for_holders(ready).await?;
         Ok(entered)
+    }
+
+    /// Waits until the table says that nobody is in the way.
+    pub(crate) async fn wait_for_holders(&self, ready: oneshot::Receiver<()>) -> Result<(), Errno> {
+        let begun = self.env.clock.now();
+        // The sender goes only with the table itself.
+        let result = ready.await.map_err(|_| Errno::ESHUTDOWN);
+        if let Some(stats) = self.lock_stats.get() {
+            stats.wait.record(micros(begun, self.env.clock.now()));
+        }
+        result
     }
 }

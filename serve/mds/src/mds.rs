@@ -5,6 +5,7 @@
 use crate::deal::Deal;
 use crate::fids::Fids;
 use crate::flocks::Flocks;
+use crate::lock_stats::LockStats;
 use crate::locks::{Locks, When};
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
@@ -19,9 +20,10 @@ use env::Env;
 use foldhash::HashSet;
 use layout::placement::Rotor;
 use namespace::context::Context;
+use observe::registry::Registry;
 use parking_lot::Mutex;
 use rpc::service::Export;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use store::error::StoreError;
 use store::store::Store;
 use target::Target;
@@ -57,6 +59,8 @@ pub struct State {
     pub opens: Opens,
     /// Inode-bit locks.
     pub locks: Locks,
+    /// Inodes without a name that somebody has open, by a handle or under OPEN.
+    pub orphans: HashSet<Fid>,
     /// New FIDs.
     pub fids: Fids,
     /// Files whose objects are being cut: nobody may begin to write them.
@@ -70,6 +74,7 @@ impl State {
         State {
             opens: Opens::default(),
             locks: Locks::default(),
+            orphans: HashSet::default(),
             fids,
             cutting: HashSet::default(),
             scratch: Vec::new(),
@@ -102,6 +107,7 @@ pub struct Mds {
     pub(crate) settle: Wake,
     /// Wakes the watcher of spaces.
     pub(crate) look: Wake,
+    pub(crate) lock_stats: OnceLock<LockStats>,
     stopper: Stopper,
 }
 
@@ -182,6 +188,7 @@ impl Mds {
             destroy: Wake::default(),
             settle: Wake::default(),
             look: Wake::default(),
+            lock_stats: OnceLock::new(),
             stopper: Stopper::default(),
             env,
         });
@@ -204,6 +211,17 @@ impl Mds {
     /// Its name.
     pub fn name(&self) -> TargetName {
         self.name
+    }
+
+    /// Counts in this registry from now on; the first one counts.
+    pub fn count_in(&self, registry: &Registry) {
+        // An error: it counts somewhere already.
+        let _ = self.lock_stats.set(LockStats::of(registry, self.name));
+    }
+
+    /// Inode-bit locks of all clients.
+    pub fn lock_count(&self) -> usize {
+        self.state.lock().locks.table.len()
     }
 
     /// Open handles of all clients.

@@ -1,7 +1,7 @@
 //! Open handles: who holds which inode open, and who may write it.
 //!
 //! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in `inodes` exactly while a
-//! handle names it; an orphan is an open inode without a name.
+//! handle names it.
 
 use foldhash::HashMap;
 use std::collections::BTreeSet;
@@ -21,8 +21,6 @@ struct Open {
 struct Inode {
     opens: u32,
     writers: u32,
-    /// It lost its last name.
-    orphan: bool,
     /// A writer vanished: the size may be behind the objects.
     unsettled: bool,
 }
@@ -32,8 +30,8 @@ struct Inode {
 pub struct Closed {
     /// The inode.
     pub fid: Fid,
-    /// Nobody holds it open any more, and it has no name: destroy it.
-    pub destroy: bool,
+    /// Nobody has it open by a handle any more.
+    pub last: bool,
     /// Its last writer closed in order: the writer mark can go.
     pub unmark: bool,
     /// Its last writer is gone, and one of its writers vanished: ask the OSTs.
@@ -108,7 +106,7 @@ impl Opens {
         let last_writer = open.write && inode.writers == 0;
         let closed = Closed {
             fid: open.fid,
-            destroy: inode.opens == 0 && inode.orphan,
+            last: inode.opens == 0,
             unmark: last_writer && !inode.unsettled,
             settle: last_writer && inode.unsettled,
         };
@@ -121,9 +119,9 @@ impl Opens {
         closed
     }
 
-    /// The inode lost its last name. `true`: somebody has it open, it becomes an orphan.
-    pub fn orphan(&mut self, fid: Fid) -> bool {
-        self.inodes.get_mut(&fid).map(|inode| inode.orphan = true).is_some()
+    /// Has somebody it open?
+    pub fn is_open(&self, fid: Fid) -> bool {
+        self.inodes.contains_key(&fid)
     }
 
     /// Its size is not settled. `true`: somebody has it open for writing, whose last close says `settle`.
@@ -152,17 +150,17 @@ mod tests {
     const F: Fid = Fid { seq: 9, oid: 1, ver: 0 };
 
     #[test]
-    fn the_last_close_destroys_an_orphan() {
+    fn the_last_close_is_told() {
         let mut opens = Opens::default();
-        assert!(!opens.orphan(F), "nobody has it open");
+        assert!(!opens.is_open(F));
         let (a, first) = opens.open(A, F, true);
         let (b, second) = opens.open(B, F, true);
         assert!(first && !second);
-        assert!(opens.orphan(F));
+        assert!(opens.is_open(F));
         let closed = opens.close(A, F, a).unwrap();
-        assert!(!closed.destroy && !closed.unmark);
+        assert!(!closed.last && !closed.unmark);
         let closed = opens.close(B, F, b).unwrap();
-        assert!(closed.destroy && closed.unmark && !closed.settle);
+        assert!(closed.last && closed.unmark && !closed.settle);
         assert_eq!(opens.close(B, F, b), Err(Errno::EBADF));
         assert_eq!(opens.count(), 0);
     }

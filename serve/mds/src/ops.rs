@@ -4,8 +4,10 @@ mod attr;
 mod create;
 mod data;
 mod flock;
+mod glimpse;
 mod layout;
 mod link;
+mod lock;
 mod lookup;
 mod lov;
 mod open;
@@ -63,7 +65,8 @@ impl Mds {
             MdsOp::FlockTest { fid, lock } => self.flock_test(call.client(), fid, &lock),
             MdsOp::FlockSet { fid, lock, wait } => self.flock_set(call.export, fid, lock, wait).await,
             MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client(), fid, &lock),
-            MdsOp::Lock { .. } | MdsOp::Unlock { .. } => Err(Errno::EOPNOTSUPP),
+            MdsOp::Lock { fid, bits } => self.lock(call, fid, bits).await,
+            MdsOp::Unlock { locks } => self.unlock(call, &locks),
         }
     }
 

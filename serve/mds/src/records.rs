@@ -1,9 +1,10 @@
 //! The name space's view of the store: records read and written inside one transaction.
 //!
 //! Damage is told to people here and is EIO above. What loses its last name is destroyed here, in the same transaction:
-//! its records go, and a destroy log names its objects; or it becomes an orphan while somebody has it open.
+//! its records go, and a destroy log names its objects; or it becomes an orphan while somebody has it open, by a handle
+//! or under an OPEN lock.
 
-use crate::deal::{Deal, Obstacle};
+use crate::deal::{Deal, Obstacle, owned};
 use crate::locks::Locks;
 use crate::mds::State;
 use crate::tail::{self, damaged};
@@ -153,6 +154,21 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// Somebody let go of an inode: if it has no name, and nobody has it open any more, it is destroyed.
+    pub(crate) fn end_orphan(&mut self, fid: Fid) -> bool {
+        let used = self.state.opens.is_open(fid) || self.state.locks.table.is_held(fid, InodeBits::OPEN);
+        if used || !self.state.orphans.remove(&fid) {
+            return false;
+        }
+        match self.inode(fid) {
+            Ok(Some(inode)) => self.destroy(&inode),
+            Ok(None) => tracing::error!(%fid, "orphan has no inode"),
+            Err(errno) => tracing::error!(%fid, %errno, "orphan stays behind"),
+        }
+        self.tx.delete(&key::orphan(fid));
+        true
+    }
+
     fn delete_xattrs(&mut self, fid: Fid) {
         let mut names: Vec<Vec<u8>> = Vec::new();
         let read = self.xattr_names(fid, &mut |name| {
@@ -246,7 +262,11 @@ impl View for Records<'_> {
         }
         let Deal { client, modifier, now, .. } = *self.deal;
         if !table.is_free(client, modifier, changes.iter().map(|change| (change.fid, change.bits))) {
-            return Err(self.deal.held_up(changes));
+            if !self.deal.urgent {
+                return Err(self.deal.held_up(changes));
+            }
+            self.state.locks.enter_and_leave(client, owned(changes)?, now);
+            return Ok(());
         }
         for change in changes.iter().filter(|change| change.names[0].is_some()) {
             table.names_change(change.fid, client, now);
@@ -266,9 +286,12 @@ impl View for Records<'_> {
     }
 
     fn last_name_gone(&mut self, inode: &Inode) {
-        if self.state.opens.orphan(inode.fid()) {
+        let fid = inode.fid();
+        // Whoever was asked for OPEN and still has it said `Kept`. The author was not asked, and may use it, too.
+        if self.state.opens.is_open(fid) || self.state.locks.table.is_held(fid, InodeBits::OPEN) {
+            self.state.orphans.insert(fid);
             self.put_inode(inode);
-            self.tx.put(&key::orphan(inode.fid()), &mark::encode(Mark { boot: self.boot, cut: false }));
+            self.tx.put(&key::orphan(fid), &mark::encode(Mark { boot: self.boot, cut: false }));
         } else {
             self.destroy(inode);
         }

@@ -1,13 +1,13 @@
 //! Requests: a vector of operations, one after the other, one reply.
 
 use crate::deal::Deal;
-use crate::locks::When;
 use crate::mds::{Call, Mds};
 use crate::replies::Begin;
 use env::BoxFuture;
 use rpc::service::{Export, Gone, Service};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::nid::Nid;
@@ -95,7 +95,7 @@ impl Mds {
         let mut found = Found::new();
         let mut failed = false;
         for op in ops {
-            let result = match op {
+            let mut result = match op {
                 _ if failed => Err(Errno::ECANCELED),
                 Op::Mds(mut op) => match resolve(&mut op, &found) {
                     Ok(()) => self.run(&mut call, op).await.map(OpReply::Mds),
@@ -104,6 +104,12 @@ impl Mds {
                 Op::Ping => Ok(OpReply::Done),
                 Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect => Err(Errno::EOPNOTSUPP),
             };
+            if call.deal.written_elsewhere
+                && let Ok(OpReply::Mds(reply)) = &mut result
+            {
+                // Apart, so that the future of the short road stays small.
+                Box::pin(self.ask_writers(&mut call, reply)).await;
+            }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
                 call.deal.untouch(fid);
@@ -118,11 +124,7 @@ impl Mds {
 
     /// A client is gone: what it held is released.
     pub(crate) fn forget(&self, client: ClientUuid, why: Gone) {
-        {
-            let mut state = self.state.lock();
-            state.locks.gone(client);
-            self.carry_out(state, When::Later);
-        }
+        let left = self.release_all(client);
         self.flocks.lock().release_client(client);
         self.replies.lock().release_client(client);
         if why == Gone::Stopped {
@@ -130,6 +132,11 @@ impl Mds {
             return;
         }
         self.close_all(client);
+        self.end_orphans(&left.orphans);
+        if why == Gone::Evicted {
+            // It may have stored data without telling how far.
+            left.written.into_iter().for_each(|fid| self.unsettle(fid, Duration::ZERO));
+        }
     }
 }
 

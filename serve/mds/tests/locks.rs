@@ -4,12 +4,13 @@ mod rig;
 
 use rig::holder::*;
 use rig::*;
-use types::attr::SetAttr;
+use types::attr::{SetAttr, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
-use wire::client::ClientOp;
+use types::time::Timestamp;
+use wire::client::{ClientOp, Glimpse};
 use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, RenameFlags, SetxattrFlags};
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
@@ -269,4 +270,235 @@ fn a_name_is_told_and_the_directory_is_kept() {
     assert_eq!(b.asked(), told(Fid::ROOT, "z"));
     assert!(rig.by(&a, create(Fid::ROOT, "zz")).0.is_ok());
     b.at_rest();
+}
+
+const TO_READ: InodeBits = DATA.union(UPDATE);
+const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
+
+fn lock(fid: Fid, bits: InodeBits) -> MdsOp {
+    MdsOp::Lock { fid, bits }
+}
+
+fn size(size: u64, sec: i64) -> Answer {
+    Answer::Size(Some(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } }))
+}
+
+fn wrote(fid: Fid, end: u64) -> MdsOp {
+    MdsOp::Wrote { fid, end, blocks_delta: 1, at: WrittenAt::Now, kill_suidgid: false }
+}
+
+#[test]
+fn a_lone_writer_may_keep_what_it_writes() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    let all = MADE.union(TO_WRITE);
+    assert_eq!(rig.by(&a, open(file, true)).1, [(file, all)]);
+    assert_eq!(rig.by(&b, open(file, true)).1, [(file, LOOKUP.union(LAYOUT))]);
+    assert!(matches!(a.asked(), ClientOp::Glimpse { fids } if fids == [file]));
+    assert!(rig.by(&a, wrote(file, 5)).0.is_ok(), "it answers for size and times");
+    a.at_rest();
+    b.at_rest();
+}
+
+#[test]
+fn readers_and_writers_take_turns() {
+    let rig = Rig::new();
+    let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
+    let file = rig.file("f");
+    assert_eq!(rig.by(&a, lock(file, InodeBits::WRITE)).1, [(file, TO_WRITE)]);
+    a.answers(Answer::Later);
+    let by_b = rig.start(&b, lock(file, InodeBits::WRITE));
+    assert_eq!(a.revoked(), [(file, TO_WRITE)]);
+    let by_c = rig.start(&c, lock(file, DATA));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(!by_b.is_finished() && !by_c.is_finished());
+    // What it has written is told under the lock that it still holds.
+    assert!(rig.by(&a, wrote(file, 77)).0.is_ok());
+    b.answers(Answer::Later);
+    a.answers(Answer::Done);
+    let reply = by_b.join().unwrap();
+    assert_eq!(reply.grants[0].bits, TO_WRITE);
+    assert_eq!(entry(mds_reply(reply.results[0].clone().unwrap())).attr.size, 77);
+    assert_eq!(b.revoked(), [(file, InodeBits::WRITE)], "the next one only reads");
+    assert!(!by_c.is_finished());
+    b.answers(Answer::Done);
+    assert_eq!(by_c.join().unwrap().grants[0].bits, TO_READ);
+    assert_eq!(rig.by(&b, lock(file, DATA)).1, [(file, TO_READ)]);
+    assert_eq!(rig.by(&c, MdsOp::Unlock { locks: vec![(file, TO_READ)] }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.by(&b, lock(file, InodeBits::WRITE)).1, [(file, TO_WRITE)]);
+    c.at_rest();
+}
+
+#[test]
+fn who_waits_for_a_lock_ends_with_its_session() {
+    let rig = Rig::new();
+    let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
+    let file = rig.file("f");
+    rig.warm(&a, lock(file, InodeBits::WRITE));
+    a.answers(Answer::Later);
+    let by_b = rig.start(&b, lock(file, InodeBits::WRITE));
+    a.revoked();
+    let by_c = rig.start(&c, lock(file, InodeBits::WRITE));
+    b.export.evict();
+    rig.gone(b.client);
+    assert_eq!(by_b.join().unwrap().results[0], Err(Errno::ENOTCONN));
+    rig.gone(a.client);
+    assert_eq!(by_c.join().unwrap().grants[0].bits, TO_WRITE);
+}
+
+#[test]
+fn locks_are_asked_for_what_has_data() {
+    let rig = Rig::new();
+    let a = rig.holder(10);
+    let file = rig.file("f");
+    let gone = Fid { oid: 999, ..file };
+    assert_eq!(rig.by(&a, lock(Fid::ROOT, DATA)).0, Err(Errno::EINVAL));
+    assert_eq!(rig.by(&a, lock(gone, DATA)).0, Err(Errno::ENOENT));
+    assert_eq!(rig.by(&a, lock(file, UPDATE)).0, Err(Errno::EINVAL));
+    assert_eq!(rig.by(&a, lock(file, LOOKUP.union(DATA))).0, Err(Errno::EINVAL));
+    let too_many = MdsOp::Unlock { locks: vec![(file, DATA); 4097] };
+    assert_eq!(rig.by(&a, too_many).0, Err(Errno::E2BIG));
+}
+
+#[test]
+fn the_writer_is_asked_for_size_and_times() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let (f, g) = (rig.file("f"), rig.file("g"));
+    [f, g].into_iter().for_each(|fid| _ = rig.warm(&a, lock(fid, InodeBits::WRITE)));
+    let later = 1 << 40;
+    a.answers(size(1000, later));
+    let (shown, grants) = rig.by(&b, MdsOp::Getattr { fid: f });
+    let attr = entry(shown.unwrap()).attr;
+    assert_eq!((attr.size, attr.mtime.sec, attr.ctime.sec, grants), (1000, later, later, vec![(f, LOOKUP)]));
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f] });
+    let readdir = MdsOp::Readdir { fid: Fid::ROOT, after: None, limit: 9, bytes_max: 1 << 20, with_attr: true };
+    let MdsReply::Entries { entries, .. } = rig.by(&b, readdir).0.unwrap() else { panic!("entries") };
+    assert!(entries.iter().all(|entry| entry.entry.as_ref().unwrap().attr.size == 1000));
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] }, "once for all");
+    a.answers(Answer::Done);
+    assert_eq!(entry(rig.by(&b, lookup(Fid::ROOT, "f")).0.unwrap()).attr.size, 0, "it knows no more than the MDT");
+    assert_eq!(rig.getattr(f).unwrap().size, 0, "nothing was recorded");
+}
+
+#[test]
+fn what_a_writer_tells_while_it_is_asked_is_seen() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    rig.warm(&a, lock(file, InodeBits::WRITE));
+    a.answers(Answer::Later);
+    let shown = rig.start(&b, MdsOp::Getattr { fid: file });
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
+    assert!(rig.by(&a, wrote(file, 4096)).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
+    a.answers(Answer::Done);
+    assert_eq!(entry(mds_reply(shown.join().unwrap().results[0].clone().unwrap())).attr.size, 4096);
+}
+
+#[test]
+fn a_writer_that_is_silent_is_evicted_and_its_size_asked_of_the_objects() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    rig.warm(&a, open(file, true));
+    let (ost, object) = rig.objects(file)[0];
+    rig.osts.objects.lock().insert((ost, object), (123, 1));
+    a.answers(Answer::Later);
+    assert!(rig.by(&b, MdsOp::Getattr { fid: file }).0.is_ok());
+    assert!(a.export.is_gone());
+    until("the size is settled", || rig.getattr(file).unwrap().size == 123);
+}
+
+#[test]
+fn who_is_asked_tells_what_it_stores_without_waiting_for_others() {
+    let rig = Rig::new();
+    let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
+    let file = rig.file("f");
+    for holder in [&a, &b] {
+        assert_eq!(rig.by(holder, lock(file, DATA)).1, [(file, TO_READ)]);
+        holder.answers(Answer::Later);
+    }
+    let waiting = rig.start(&c, lock(file, InodeBits::WRITE));
+    [&a, &b].into_iter().for_each(|holder| assert_eq!(holder.revoked(), [(file, TO_READ)]));
+    // Pages of a mapping come to light: both tell at once, and none waits for the other.
+    assert!(rig.by(&a, wrote(file, 10)).0.is_ok());
+    assert!(rig.by(&b, wrote(file, 20)).0.is_ok());
+    [&a, &b].into_iter().for_each(|holder| holder.answers(Answer::Done));
+    assert_eq!(entry(mds_reply(waiting.join().unwrap().results[0].clone().unwrap())).attr.size, 20);
+}
+
+/// Its programs open it without telling from now on.
+fn open_under_lock(rig: &Rig, holder: &Holder, fid: Fid) {
+    let handle = opened(rig.by(holder, open(fid, false)).0.unwrap()).1;
+    assert_eq!(rig.by(holder, MdsOp::Close { fid, handle }).0, Ok(MdsReply::Done));
+}
+
+#[test]
+fn a_removed_file_lives_while_somebody_has_it_open_under_a_lock() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    open_under_lock(&rig, &a, file);
+    a.answers(Answer::Kept);
+    assert!(rig.by(&b, unlink("f")).0.is_ok());
+    assert_eq!(a.revoked(), [(file, SHOWN.union(OPEN))]);
+    assert_eq!(rig.getattr(file).map(|attr| attr.nlink), Ok(0));
+    assert_eq!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, OPEN)] }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    rig.assert_empty();
+}
+
+#[test]
+fn the_author_of_a_removal_keeps_what_it_has_open() {
+    let rig = Rig::new();
+    let a = rig.holder(10);
+    let file = rig.file("f");
+    open_under_lock(&rig, &a, file);
+    assert!(rig.by(&a, unlink("f")).0.is_ok());
+    assert_eq!(rig.getattr(file).map(|attr| attr.nlink), Ok(0));
+    rig.gone(a.client);
+    rig.assert_empty();
+}
+
+#[test]
+fn a_kept_file_does_not_outlive_the_mdt() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    open_under_lock(&rig, &a, file);
+    a.answers(Answer::Kept);
+    assert!(rig.by(&b, rename_over(&rig, "f")).0.is_ok());
+    assert!(rig.getattr(file).is_ok());
+    wait(rig.store.commit()).unwrap();
+    let rig = rig.crash();
+    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    assert_eq!(rig.names(Fid::ROOT), ["f"]);
+}
+
+fn rename_over(rig: &Rig, name: &str) -> MdsOp {
+    rig.file("other");
+    rename("other", name)
+}
+
+#[test]
+fn what_locks_cost_is_counted() {
+    let rig = Rig::new();
+    let registry = observe::registry::Registry::new(Timestamp::default());
+    rig.mds.count_in(&registry);
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    rig.warm(&a, MdsOp::Getattr { fid: file });
+    assert_eq!(rig.mds.lock_count(), 1);
+    assert!(rig.by(&b, chmod(file, 0o600)).0.is_ok());
+    let samples = registry.snapshot(|source| source.starts_with("ldlm.namespaces.mdt-"));
+    let count = |name: &str| {
+        let sample = samples.iter().find(|sample| sample.metric.name == name).unwrap();
+        match &sample.value {
+            observe::registry::Value::Histogram(histogram) => histogram.count(),
+            observe::registry::Value::Counter(count) => *count,
+        }
+    };
+    assert_eq!(["callback_time", "revoke_wait", "evictions"].map(count), [1, 1, 0]);
 }

@@ -1,6 +1,6 @@
 //! Create: inode, name, layout and open handle in one transaction.
 
-use super::lookup::entry;
+use super::lookup::{SHOWN, entry};
 use crate::mds::{Call, Mds};
 use crate::records::Records;
 use crate::tail;
@@ -120,7 +120,12 @@ impl Mds {
             }
             records.note_data(&mut inode);
         }
-        records.shown(fid, if write { WRITTEN } else { READ });
+        let bits = match inode.file_type() {
+            FileType::Regular if write => WRITTEN,
+            FileType::Regular => READ,
+            _ => SHOWN.union(InodeBits::OPEN),
+        };
+        records.shown(fid, bits);
         Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })
     }
 }

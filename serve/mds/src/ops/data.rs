@@ -20,8 +20,12 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         self.change(call, |records, ctx| {
+            // It stores what others ask for: mapped pages become known only then. Whoever writes otherwise holds WRITE, and
+            // nobody is in the way.
+            records.deal.urgent = records.state.locks.table.is_asked(fid, records.deal.client);
             let mut inode = written::wrote(records, ctx, fid, end, blocks_delta, at, kill_suidgid)?;
             records.note_data(&mut inode);
+            records.deal.urgent = false;
             Ok(MdsReply::Entry(entry(&inode)))
         })
     }

@@ -4,8 +4,6 @@ use crate::deal::Deal;
 use crate::mds::{Call, Mds};
 use crate::opens::Closed;
 use crate::records::Records;
-use disk::key;
-use namespace::view::View;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -50,16 +48,23 @@ impl Mds {
         }
     }
 
+    /// OPEN of these was given back.
+    pub(crate) fn end_orphans(&self, let_go: &[Fid]) {
+        // A removed inode that somebody uses is rare: mostly there is nothing to do.
+        for fid in let_go {
+            let ended = self.transact(&mut Deal::own(), |records, _| Ok(records.end_orphan(*fid)));
+            if let Err(errno) = ended {
+                tracing::error!(%fid, %errno, "orphan stays behind until the next start");
+            }
+        }
+    }
+
     /// What a close means for the records.
     fn finish(&self, records: &mut Records<'_>, closed: Closed) {
-        if closed.destroy {
-            match records.inode(closed.fid) {
-                Ok(Some(inode)) => records.destroy(&inode),
-                Ok(None) => tracing::error!(fid = %closed.fid, "orphan has no inode"),
-                Err(errno) => tracing::error!(fid = %closed.fid, %errno, "orphan stays behind"),
-            }
-            records.tx.delete(&key::orphan(closed.fid));
-        } else if closed.settle {
+        if closed.last && records.end_orphan(closed.fid) {
+            return;
+        }
+        if closed.settle {
             self.unsettle(closed.fid, Duration::ZERO);
         } else if closed.unmark && !self.unsettled.lock().has(closed.fid) {
             match records.marked_cut(closed.fid) {

@@ -37,6 +37,7 @@ impl MdtRole {
         let name = registration::name(parts, mgc, &target).await?;
         let mds = Mds::start(&target, followed.osts.clone(), settings).await;
         let mds = mds.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
+        mds.count_in(parts.rpc.metrics());
         followed.tell(&mds);
         // Before the first create: without it no OST has room.
         tokio::select! {

@@ -1,0 +1,47 @@
+//! What locks cost, counted: how long callbacks take, how long changes wait for them, who was evicted for them.
+//!
+//! The series are those of [`observe::registry`], named as in Lustre's parameter tree: `ldlm.namespaces.mdt-<target>`.
+
+use env::clock::Monotonic;
+use observe::counter::Counter;
+use observe::histogram::Histogram;
+use observe::metric::{Metric, Unit};
+use observe::registry::Registry;
+use std::sync::Arc;
+use types::target::TargetName;
+
+const CALLBACK: Metric = Metric {
+    name: "callback_time",
+    unit: Unit::Microseconds,
+    help: "Time from asking a client to its answer, or to the end of its session.",
+};
+const WAIT: Metric = Metric {
+    name: "revoke_wait",
+    unit: Unit::Microseconds,
+    help: "Time that an operation waited until nobody held what it changes, or until its turn for a lock.",
+};
+const EVICTIONS: Metric =
+    Metric { name: "evictions", unit: Unit::Requests, help: "Clients evicted because they did not answer a callback." };
+
+/// The series of one MDT. Nothing is counted before [`LockStats::of`] was given a registry.
+pub(crate) struct LockStats {
+    pub(crate) callback: Arc<Histogram>,
+    pub(crate) wait: Arc<Histogram>,
+    pub(crate) evictions: Arc<Counter>,
+}
+
+impl LockStats {
+    pub(crate) fn of(registry: &Registry, target: TargetName) -> LockStats {
+        let source = format!("ldlm.namespaces.mdt-{target}");
+        LockStats {
+            callback: registry.histogram(CALLBACK, &source),
+            wait: registry.histogram(WAIT, &source),
+            evictions: registry.counter(EVICTIONS, &source),
+        }
+    }
+}
+
+/// Microseconds between.
+pub(crate) fn micros(from: Monotonic, to: Monotonic) -> u64 {
+    u64::try_from(to.saturating_sub(from).as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,100 @@
+//! Size and times of files that other clients are writing: they are asked, and the answer shows what they say.
+//!
+//! One callback per writer for all inodes of a reply. Afterwards the records are read again: an answer counts only if
+//! its writer has held WRITE all the time and told the MDT nothing meanwhile; else everything is asked once more. Size and
+//! times of such an answer belong to the moment at which the writer answered, the rest has not changed since.
+
+use crate::mds::{Call, Mds};
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
+use types::fid::Fid;
+use types::limits::REVOKES_PER_CALLBACK_MAX;
+use types::session::ClientUuid;
+use wire::client::{ClientOp, ClientReply, Glimpse};
+use wire::mds::{Entry, MdsReply};
+
+/// A writer that tells something between every question and the look at the records is believed at last: what it said
+/// is not older than the request.
+const ROUNDS: usize = 4;
+
+type Answers = BTreeMap<Fid, (ClientUuid, Option<Glimpse>)>;
+
+impl Mds {
+    /// Completes what a reply shows of files that others write.
+    pub(crate) async fn ask_writers(&self, call: &mut Call<'_>, reply: &mut MdsReply) {
+        call.deal.written_elsewhere = false;
+        let mut entries: BTreeMap<Fid, Vec<&mut Entry>> = BTreeMap::new();
+        for entry in entries_of(reply) {
+            entries.entry(entry.attr.fid).or_default().push(entry);
+        }
+        // Also those whose writer is just gone: what it told is in the records, not yet in the reply.
+        let mut open: Vec<Fid> = entries.keys().copied().collect();
+        for round in 1..=ROUNDS {
+            let answers = self.glimpse(call.client(), &open).await;
+            let looked = self.read(|records| {
+                open.retain(|fid| {
+                    let Ok(Some(mut fresh)) = records.entry(*fid) else { return false };
+                    let Some(shown) = entries.get_mut(fid) else { return false };
+                    let told = shown.first().is_some_and(|entry| entry.attr.version != fresh.attr.version);
+                    let writer = records.state.locks.table.writer(*fid).filter(|writer| *writer != call.client());
+                    let again = match (writer, answers.get(fid)) {
+                        (None, _) => false,
+                        (Some(writer), Some((asked, glimpse))) if writer == *asked => {
+                            if let Some(glimpse) = glimpse {
+                                apply(&mut fresh, glimpse);
+                            }
+                            told
+                        }
+                        (Some(_), _) => true,
+                    };
+                    shown.iter_mut().for_each(|entry| **entry = fresh.clone());
+                    again && round < ROUNDS
+                });
+                Ok(())
+            });
+            if looked.is_err() || open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Asks everybody but `client` who writes one of these.
+    async fn glimpse(&self, client: ClientUuid, fids: &[Fid]) -> Answers {
+        let writers = self.state.lock().locks.writers(client, fids);
+        let questions = writers.iter().flat_map(|(export, fids)| {
+            fids.chunks(REVOKES_PER_CALLBACK_MAX).map(move |fids| async move {
+                match self.answer(export, ClientOp::Glimpse { fids: fids.to_vec() }).await {
+                    Some(ClientReply::Glimpses(glimpses)) if glimpses.len() == fids.len() => {
+                        let client = export.client();
+                        fids.iter().zip(glimpses).map(|(fid, glimpse)| (*fid, (client, glimpse))).collect()
+                    }
+                    Some(_) => {
+                        self.evict(export, "it does not answer a glimpse with sizes");
+                        Vec::new()
+                    }
+                    // Its session is over: the records are all there is.
+                    None => Vec::new(),
+                }
+            })
+        });
+        join_all(questions).await.into_iter().flatten().collect()
+    }
+}
+
+/// What the writer knows that the record does not.
+fn apply(entry: &mut Entry, glimpse: &Glimpse) {
+    let attr = &mut entry.attr;
+    attr.size = attr.size.max(glimpse.size);
+    attr.mtime = attr.mtime.max(glimpse.mtime);
+    attr.ctime = attr.ctime.max(glimpse.mtime);
+}
+
+/// Inodes that a reply shows.
+fn entries_of(reply: &mut MdsReply) -> Vec<&mut Entry> {
+    match reply {
+        MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } => vec![&mut **entry],
+        MdsReply::Attrs(attrs) => attrs.iter_mut().flatten().collect(),
+        MdsReply::Entries { entries, .. } => entries.iter_mut().filter_map(|entry| entry.entry.as_mut()).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,96 @@
+//! Lock and Unlock: what a client asks for and gives back by itself.
+
+use crate::locks::{Entered, Locks, When};
+use crate::mds::{Call, Mds, alive};
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::REVOKES_PER_CALLBACK_MAX;
+use types::lock::InodeBits;
+use wire::mds::{Entry, MdsReply};
+
+/// To read.
+const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
+/// To write.
+const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
+
+impl Mds {
+    pub(super) async fn lock(&self, call: &mut Call<'_>, fid: Fid, bits: InodeBits) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let wants = if bits.contains(InodeBits::WRITE) { TO_WRITE } else { TO_READ };
+        let asks = !bits.intersection(InodeBits::DATA.union(InodeBits::WRITE)).is_empty();
+        if !asks || !bits.without(TO_WRITE).is_empty() || !call.deal.mask.contains(wants) {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(entry) = self.lock_at_once(call, fid, wants)? {
+            return Ok(MdsReply::Entry(Box::new(entry)));
+        }
+        // Apart, so that the future of the short road stays small.
+        let entry = Box::pin(self.lock_in_turn(call, fid, wants)).await?;
+        Ok(MdsReply::Entry(Box::new(entry)))
+    }
+
+    /// `None`: somebody is in the way.
+    fn lock_at_once(&self, call: &mut Call<'_>, fid: Fid, wants: InodeBits) -> Result<Option<Entry>, Errno> {
+        let export = call.export;
+        self.show(call, |records| {
+            alive(export)?;
+            let entry = records.entry(fid)?.ok_or(Errno::ENOENT)?;
+            if entry.attr.file_type() != FileType::Regular {
+                return Err(Errno::EINVAL);
+            }
+            let Locks { table, actions, .. } = &mut records.state.locks;
+            let excludes = if wants == TO_WRITE { TO_WRITE } else { InodeBits::WRITE };
+            if !table.is_free(records.deal.client, None, [(fid, excludes)]) {
+                return Ok(None);
+            }
+            let granted = table.grant(fid, records.deal.client, wants, records.deal.now, actions);
+            records.deal.granted(fid, granted);
+            Ok((granted == wants).then_some(entry))
+        })
+    }
+
+    async fn lock_in_turn(&self, call: &mut Call<'_>, fid: Fid, wants: InodeBits) -> Result<Entry, Errno> {
+        let export = call.export;
+        let (place, mut turn) = {
+            let mut state = self.state.lock();
+            alive(export)?;
+            if !state.locks.table.is_connected(export.client()) {
+                return Err(Errno::ENOTCONN);
+            }
+            let (modifier, turn) = state.locks.new_modifier();
+            let Locks { table, actions, .. } = &mut state.locks;
+            table.enter_lock(modifier, export.client(), fid, wants, actions);
+            let place = Entered { mds: self, modifier };
+            self.carry_out(state, When::Now);
+            (place, turn)
+        };
+        loop {
+            self.wait_for_holders(turn).await?;
+            let entry = self.show(call, |records| {
+                // Woken also when the session ends.
+                alive(export)?;
+                let entry = records.entry(fid)?.ok_or(Errno::ENOENT)?;
+                let Locks { table, actions, .. } = &mut records.state.locks;
+                if table.take(place.modifier, actions) {
+                    records.deal.granted(fid, wants);
+                    return Ok(Ok(entry));
+                }
+                // A change came between.
+                Ok(Err(records.state.locks.wait_for(place.modifier)))
+            })?;
+            match entry {
+                Ok(entry) => return Ok(entry),
+                Err(again) => turn = again,
+            }
+        }
+    }
+
+    pub(super) fn unlock(&self, call: &Call<'_>, locks: &[(Fid, InodeBits)]) -> Result<MdsReply, Errno> {
+        if locks.len() > REVOKES_PER_CALLBACK_MAX {
+            return Err(Errno::E2BIG);
+        }
+        self.released(call.export, locks, |_| false);
+        Ok(MdsReply::Done)
+    }
+}
