@@ -354,7 +354,7 @@ fn locks_are_asked_for_what_has_data() {
     let file = rig.file("f");
     let gone = Fid { oid: 999, ..file };
     assert_eq!(rig.by(&a, lock(Fid::ROOT, DATA)).0, Err(Errno::EINVAL));
-    assert_eq!(rig.by(&a, lock(gone, DATA)).0, Err(Errno::ENOENT));
+    assert_eq!(rig.by(&a, lock(gone, DATA)).0, Err(Errno::ESTALE));
     assert_eq!(rig.by(&a, lock(file, UPDATE)).0, Err(Errno::EINVAL));
     assert_eq!(rig.by(&a, lock(file, LOOKUP.union(DATA))).0, Err(Errno::EINVAL));
     let too_many = MdsOp::Unlock { locks: vec![(file, DATA); 4097] };
@@ -446,7 +446,7 @@ fn a_removed_file_lives_while_somebody_has_it_open_under_a_lock() {
     assert_eq!(a.revoked(), [(file, SHOWN.union(OPEN))]);
     assert_eq!(rig.getattr(file).map(|attr| attr.nlink), Ok(0));
     assert_eq!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, OPEN)] }).0, Ok(MdsReply::Done));
-    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     rig.assert_empty();
 }
 
@@ -473,7 +473,7 @@ fn a_kept_file_does_not_outlive_the_mdt() {
     assert!(rig.getattr(file).is_ok());
     wait(rig.store.commit()).unwrap();
     let rig = rig.crash();
-    assert_eq!(rig.getattr(file), Err(Errno::ENOENT));
+    assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     assert_eq!(rig.names(Fid::ROOT), ["f"]);
 }
 

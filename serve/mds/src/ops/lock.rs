@@ -35,7 +35,7 @@ impl Mds {
         let export = call.export;
         self.show(call, |records| {
             alive(export)?;
-            let entry = records.entry(fid)?.ok_or(Errno::ENOENT)?;
+            let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
             if entry.attr.file_type() != FileType::Regular {
                 return Err(Errno::EINVAL);
             }
@@ -70,7 +70,7 @@ impl Mds {
             let entry = self.show(call, |records| {
                 // Woken also when the session ends.
                 alive(export)?;
-                let entry = records.entry(fid)?.ok_or(Errno::ENOENT)?;
+                let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
                 let Locks { table, actions, .. } = &mut records.state.locks;
                 if table.take(place.modifier, actions) {
                     records.deal.granted(fid, wants);

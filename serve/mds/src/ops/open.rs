@@ -4,6 +4,7 @@ use crate::deal::Deal;
 use crate::mds::{Call, Mds};
 use crate::opens::Closed;
 use crate::records::Records;
+use namespace::view::View;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
