@@ -6,6 +6,7 @@
 //! |--------------------------|----------------------------------------------------------------------------------|
 //! | `lustre.mount`           | `FSNAME INSTANCE UUID`, see [`MountLine`]                                        |
 //! | `lustre.fid`             | FID of the file                                                                  |
+//! | `lustre.stats`           | a count and its name per line: requests, locks, callbacks, then each operation   |
 //! | `lustre.mdts`, `lustre.osts` | index of each target, ascending                                              |
 //! | `lustre.space.mdt.N`, `lustre.space.ost.N` | [`SpaceLine`] of up to [`SPACE_LINES_MAX`] targets, N and the next ones |
 
@@ -19,6 +20,8 @@ use std::str::FromStr;
 pub const MOUNT: &str = "lustre.mount";
 /// Attribute with the file's FID.
 pub const FID: &str = "lustre.fid";
+/// Attribute with the mount's counters.
+pub const STATS: &str = "lustre.stats";
 /// Targets in one value of space, so that it stays below 64 KiB (XATTR_SIZE_MAX).
 pub const SPACE_LINES_MAX: usize = 256;
 
@@ -43,6 +46,8 @@ pub enum About {
     Mount,
     /// [`FID`].
     Fid,
+    /// [`STATS`].
+    Stats,
     /// [`targets`].
     Targets(TargetKind),
     /// [`space`].
@@ -55,6 +60,7 @@ impl About {
         match std::str::from_utf8(name).ok()?.strip_prefix("lustre.")? {
             "mount" => Some(About::Mount),
             "fid" => Some(About::Fid),
+            "stats" => Some(About::Stats),
             "mdts" => Some(About::Targets(TargetKind::Mdt)),
             "osts" => Some(About::Targets(TargetKind::Ost)),
             other => {
@@ -161,6 +167,7 @@ mod tests {
         }
         assert_eq!(About::of(MOUNT.as_bytes()), Some(About::Mount));
         assert_eq!(About::of(FID.as_bytes()), Some(About::Fid));
+        assert_eq!(About::of(STATS.as_bytes()), Some(About::Stats));
         for other in ["lustre.lov", "lustre.mgts", "lustre.space.ost.x", "lustre.space.ost.70000", "user.fid", ""] {
             assert_eq!(About::of(other.as_bytes()), None, "{other}");
         }

@@ -14,6 +14,7 @@ use crate::locks::upkeep::keep_up;
 use crate::locks::uses::Loss;
 use crate::node::{NodeId, NodeTable};
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFile};
+use crate::ops::untold::Untold;
 use crate::reopen::reopen_all;
 use crate::targets::{Identity, Targets};
 use crate::validity;
@@ -65,8 +66,9 @@ pub struct Client {
     pub(crate) files: Arc<FileTable>,
     pub(crate) files_open: Handles<FileHandle, OpenFile>,
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
+    pub(crate) untold: Untold,
     pub(crate) closes: Arc<Semaphore>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Counters,
     options: ClientOptions,
     stop: watch::Sender<bool>,
     me: Weak<Client>,
@@ -93,8 +95,8 @@ impl Client {
         rpc.set_cluster(ClusterId(config.cluster));
         let identity = Identity { fsname: options.fsname, uuid, description };
         let (stop, stopped) = watch::channel(false);
-        let (nodes, counters, files) = (Arc::new(NodeTable::new()), Arc::new(Counters::new()), Arc::default());
-        let locks = Locks::new(env.clone(), nodes.clone(), counters.clone(), validity::KEEPS, !options.opens);
+        let (nodes, files) = (Arc::new(NodeTable::new()), Arc::default());
+        let locks = Locks::new(env.clone(), nodes.clone(), validity::KEEPS, !options.opens);
         let holder = Arc::new(Holder { locks: locks.clone(), files: Arc::clone(&files) });
         let client = Arc::new_cyclic(|me| Client {
             mgc,
@@ -104,8 +106,9 @@ impl Client {
             files,
             files_open: Handles::new(),
             dirs_open: Handles::new(),
+            untold: Untold::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
-            counters,
+            counters: Counters::new(),
             options,
             stop,
             me: me.clone(),
@@ -243,6 +246,14 @@ impl Client {
     /// How often each operation was asked for, and how many requests went out.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Requests to MDTs and OSTs so far: round trips, but those at the same time count each. What the sessions themselves
+    /// need (connect, ping) and `Unlock` do not.
+    pub fn requests(&self) -> u64 {
+        let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().requests());
+        let osts = self.targets.oscs().into_iter().map(|osc| osc.import().requests());
+        mdts.chain(osts).sum()
     }
 
     /// Inodes with locks, and callbacks answered so far.

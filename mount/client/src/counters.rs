@@ -1,4 +1,4 @@
-//! How often each operation was asked for, and how many requests went out for them.
+//! How often each operation was asked for.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,6 @@ operations! {
 /// One counter per operation.
 pub struct Counters {
     counts: [AtomicU64; NAMES.len()],
-    requests: AtomicU64,
     cleared: Mutex<Option<Timestamp>>,
 }
 
@@ -37,22 +36,12 @@ impl Counters {
     /// All zero.
     pub fn new() -> Counters {
         let counts = [const { AtomicU64::new(0) }; NAMES.len()];
-        Counters { counts, requests: AtomicU64::new(0), cleared: Mutex::new(None) }
+        Counters { counts, cleared: Mutex::new(None) }
     }
 
     /// One more.
     pub fn count(&self, operation: Operation) {
         self.counts[operation as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One more request to an MDT or OST. What the session itself needs (connect, ping) does not count.
-    pub fn request(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Requests to MDTs and OSTs so far: round trips, but those at the same time count each.
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
     }
 
     /// All zero again.

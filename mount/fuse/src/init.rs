@@ -21,8 +21,6 @@ pub const CONGESTION_THRESHOLD: u16 = 48;
 
 /// Wanted of every kernel; what it does not offer is left out.
 const WANTED: u64 = init::ASYNC_READ
-    | init::POSIX_LOCKS
-    | init::FLOCK_LOCKS
     | init::BIG_WRITES
     | init::HAS_IOCTL_DIR
     | init::AUTO_INVAL_DATA
@@ -43,6 +41,9 @@ const WANTED: u64 = init::ASYNC_READ
 
 /// With ACLs the umask is ours to apply: a default ACL replaces it.
 const WANTED_FOR_ACL: u64 = init::POSIX_ACL | init::DONT_MASK;
+
+/// With locks that the daemon decides.
+const WANTED_FOR_LOCKS: u64 = init::POSIX_LOCKS | init::FLOCK_LOCKS;
 
 /// The outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub enum Negotiation {
 }
 
 /// Decides. `flags2` are flags 32..63 if the kernel sent them.
-pub fn negotiate(asked: &InitIn, flags2: u32, posix_acl: bool) -> Negotiation {
+pub fn negotiate(asked: &InitIn, flags2: u32, posix_acl: bool, locks: bool) -> Negotiation {
     let blank = InitOut { major: MAJOR, minor: MINOR, ..InitOut::new_zeroed() };
     if asked.major > MAJOR {
         return Negotiation::Again(blank);
@@ -92,7 +93,8 @@ pub fn negotiate(asked: &InitIn, flags2: u32, posix_acl: bool) -> Negotiation {
     }
     let extended = u64::from(asked.flags) & init::INIT_EXT != 0;
     let offered = u64::from(asked.flags) | if extended { u64::from(flags2) << 32 } else { 0 };
-    let wanted = WANTED | if posix_acl { WANTED_FOR_ACL } else { 0 };
+    let extra = [(posix_acl, WANTED_FOR_ACL), (locks, WANTED_FOR_LOCKS)];
+    let wanted = extra.iter().filter(|(on, _)| *on).fold(WANTED, |wanted, (_, flags)| wanted | flags);
     let flags = offered & wanted;
     let agreed = Agreed { minor: asked.minor.min(MINOR), flags };
     let out = InitOut {
@@ -120,8 +122,8 @@ mod tests {
 
     #[test]
     fn a_kernel_that_offers_all_gets_what_we_want_and_no_more() {
-        let Negotiation::Agreed(out, agreed) = negotiate(&asked(45, u32::MAX), u32::MAX, true) else { panic!() };
-        assert_eq!(agreed.flags, WANTED | WANTED_FOR_ACL);
+        let Negotiation::Agreed(out, agreed) = negotiate(&asked(45, u32::MAX), u32::MAX, true, true) else { panic!() };
+        assert_eq!(agreed.flags, WANTED | WANTED_FOR_ACL | WANTED_FOR_LOCKS);
         assert_eq!(agreed.flags & (init::WRITEBACK_CACHE | init::ATOMIC_O_TRUNC | init::NO_OPEN_SUPPORT), 0);
         assert_eq!(u64::from(out.flags) | u64::from(out.flags2) << 32, agreed.flags);
         assert_eq!((out.major, out.minor, out.max_write, out.max_pages), (7, 45, 1 << 20, 256));
@@ -130,22 +132,23 @@ mod tests {
 
     #[test]
     fn without_acl_the_kernel_applies_the_umask() {
-        let Negotiation::Agreed(_, agreed) = negotiate(&asked(45, u32::MAX), u32::MAX, false) else { panic!() };
+        let Negotiation::Agreed(_, agreed) = negotiate(&asked(45, u32::MAX), u32::MAX, false, false) else { panic!() };
         assert_eq!(agreed.flags & (init::POSIX_ACL | init::DONT_MASK), 0);
+        assert_eq!(agreed.flags & WANTED_FOR_LOCKS, 0, "and keeps the locks of this host itself");
     }
 
     #[test]
     fn an_old_kernel_gets_its_own_version_and_no_second_word() {
         let flags = init::ASYNC_READ as u32;
-        let Negotiation::Agreed(out, agreed) = negotiate(&asked(31, flags), u32::MAX, true) else { panic!() };
+        let Negotiation::Agreed(out, agreed) = negotiate(&asked(31, flags), u32::MAX, true, true) else { panic!() };
         assert_eq!((out.minor, agreed.flags, out.flags2), (31, init::ASYNC_READ, 0));
         assert!(!agreed.dialect().setxattr_ext);
     }
 
     #[test]
     fn versions_that_cannot_talk() {
-        assert_eq!(negotiate(&asked(30, 0), 0, true), Negotiation::TooOld { major: 7, minor: 30 });
+        assert_eq!(negotiate(&asked(30, 0), 0, true, true), Negotiation::TooOld { major: 7, minor: 30 });
         let newer = InitIn { major: 8, ..asked(0, 0) };
-        assert!(matches!(negotiate(&newer, 0, true), Negotiation::Again(out) if out.major == 7));
+        assert!(matches!(negotiate(&newer, 0, true, true), Negotiation::Again(out) if out.major == 7));
     }
 }

@@ -25,6 +25,8 @@ pub struct MountOptions {
     pub noexec: bool,
     /// POSIX ACLs.
     pub posix_acl: bool,
+    /// flock and fcntl locks come to the daemon; else the kernel keeps them, for this host only.
+    pub locks: bool,
     /// Read-ahead window of the kernel, KiB. (20 ms per request: 128 KiB give 12 MB/s, 4 MiB 169.)
     pub read_ahead_kb: u32,
     /// FUSE threads; `None`: one per core, at least 2.
@@ -40,6 +42,7 @@ impl Default for MountOptions {
             nodev: false,
             noexec: false,
             posix_acl: true,
+            locks: true,
             read_ahead_kb: 4096,
             threads: None,
         }

@@ -210,7 +210,7 @@ fn converse(device: &Device, options: &MountOptions) -> Result<Agreed, MountErro
         let Operation::Init { init: asked, flags2 } = request.operation else {
             return Err(wrong(format!("{} before INIT", request.opcode.name())));
         };
-        match init::negotiate(&asked, flags2, options.posix_acl) {
+        match init::negotiate(&asked, flags2, options.posix_acl, options.locks) {
             Negotiation::Agreed(out, agreed) => {
                 answer_init(device, &request.header, Ok(out))?;
                 return Ok(agreed);

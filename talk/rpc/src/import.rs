@@ -93,6 +93,8 @@ pub struct Import {
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     pub(crate) xids: Xids,
     last_committed: AtomicU64,
+    /// Requests of the owner so far.
+    asked: AtomicU64,
     /// When the newest request was sent that was answered, nanoseconds of the monotonic clock; 0 = none was.
     proved: AtomicU64,
     pub(crate) link: Mutex<LinkState>,
@@ -166,6 +168,7 @@ impl Import {
             callbacks,
             xids,
             last_committed: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             proved: AtomicU64::new(0),
             link: Mutex::new(LinkState {
                 nids,
@@ -235,6 +238,11 @@ impl Import {
         Transno(self.last_committed.load(Ordering::Acquire))
     }
 
+    /// Requests that its owner made so far; a repetition after a lost connection is none.
+    pub fn requests(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// How often the target forgot us without a restart.
     pub fn evictions(&self) -> u64 {
         self.link.lock().evictions
@@ -291,6 +299,7 @@ impl Import {
     /// As [`Import::call`].
     pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits) -> Result<Reply, RpcError> {
         let clock = &self.rpc.env().clock;
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let started = self.stats.begin(&ops, clock.now());
         let answer = match self.live_session() {
             Some(Session::Local(local)) => {

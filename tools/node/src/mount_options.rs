@@ -18,17 +18,31 @@ pub struct MountOptions {
     pub no_dev: bool,
     /// Nothing can be executed.
     pub no_exec: bool,
+    /// How opens and locks of programs reach the servers.
+    pub locks: LockStyle,
     /// No checksums of data on the network.
     pub no_checksums: bool,
     /// Where the mount's process logs; absent: `/var/log/sheen/`.
     pub log: Option<PathBuf>,
 }
 
+/// How opens and locks of programs reach the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LockStyle {
+    /// `flock`: flock(2) and fcntl(2) locks hold between all clients.
+    #[default]
+    Flock,
+    /// `localflock`: within this host. Opens cost the kernel no message.
+    LocalFlock,
+    /// `noflock`: there are none. Opens cost the kernel no message.
+    NoFlock,
+}
+
 /// Options that others read, or that say what is so anyway.
 ///
 /// Access times are kept by the servers when programs set them, not at every read, so all words about them say what is
-/// so; `flock` locks are coherent between clients anyway.
-const IGNORED: [&str; 19] = [
+/// so.
+const IGNORED: [&str; 18] = [
     "auto",
     "noauto",
     "_netdev",
@@ -47,7 +61,6 @@ const IGNORED: [&str; 19] = [
     "lazytime",
     "nolazytime",
     "loud",
-    "flock",
 ];
 
 /// Options that are not known.
@@ -55,7 +68,7 @@ const IGNORED: [&str; 19] = [
 pub enum BadMountOption {
     /// No such option.
     #[error(
-        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, nochecksum, log=FILE, and \
+        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, nochecksum, log=FILE, and \
          those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
@@ -80,6 +93,9 @@ impl FromStr for MountOptions {
                 "dev" => options.no_dev = false,
                 "noexec" => options.no_exec = true,
                 "exec" => options.no_exec = false,
+                "flock" => options.locks = LockStyle::Flock,
+                "localflock" => options.locks = LockStyle::LocalFlock,
+                "noflock" => options.locks = LockStyle::NoFlock,
                 "nochecksum" => options.no_checksums = true,
                 "checksum" => options.no_checksums = false,
                 "user" | "users" | "owner" | "group" => {
@@ -108,6 +124,8 @@ impl fmt::Display for MountOptions {
             (self.no_suid, "nosuid"),
             (self.no_dev, "nodev"),
             (self.no_exec, "noexec"),
+            (self.locks == LockStyle::LocalFlock, "localflock"),
+            (self.locks == LockStyle::NoFlock, "noflock"),
             (self.no_checksums, "nochecksum"),
         ];
         for (_, word) in words.iter().filter(|(on, _)| *on) {
@@ -141,6 +159,9 @@ mod tests {
     fn options_that_matter_are_kept() {
         assert_eq!(parsed("noatime,ro,nosuid,log=/x"), "ro,nosuid,log=/x");
         assert_eq!(parsed("ro,rw"), "rw", "the later one counts");
+        assert_eq!(parsed("noflock,localflock"), "rw,localflock", "again the later one");
+        assert_eq!(parsed("noflock"), "rw,noflock");
+        assert_eq!(parsed("localflock,flock"), "rw");
         assert_eq!(parsed("user"), "rw,nosuid,nodev,noexec");
         assert_eq!(parsed("user,exec"), "rw,nosuid,nodev");
         assert_eq!(parsed("owner"), "rw,nosuid,nodev");
@@ -148,7 +169,7 @@ mod tests {
 
     #[test]
     fn unknown_options_are_errors() {
-        for bad in ["bogus", "localflock", "ro,lgo=/x", "log", "log=", "size=5"] {
+        for bad in ["bogus", "locaflock", "ro,lgo=/x", "log", "log=", "size=5"] {
             assert!(bad.parse::<MountOptions>().is_err(), "{bad}");
         }
     }

@@ -17,7 +17,6 @@ pub mod telling;
 pub mod upkeep;
 pub mod uses;
 
-use crate::counters::Counters;
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
@@ -54,7 +53,6 @@ pub struct Locks {
     pub(crate) telling: Arc<Telling>,
     /// Requests under way in a directory that may hold its lock in the kernel.
     busy: Mutex<HashMap<Fid, u32>>,
-    counters: Arc<Counters>,
     /// Bits that replies may grant.
     keeps: InodeBits,
     untold_opens: bool,
@@ -65,13 +63,7 @@ pub struct Locks {
 
 impl Locks {
     /// Nothing held.
-    pub(crate) fn new(
-        env: Env,
-        nodes: Arc<NodeTable>,
-        counters: Arc<Counters>,
-        keeps: InodeBits,
-        untold_opens: bool,
-    ) -> Arc<Locks> {
+    pub(crate) fn new(env: Env, nodes: Arc<NodeTable>, keeps: InodeBits, untold_opens: bool) -> Arc<Locks> {
         Arc::new(Locks {
             untold_opens,
             env,
@@ -83,7 +75,6 @@ impl Locks {
             opens: Mutex::default(),
             telling: Arc::default(),
             busy: Mutex::default(),
-            counters,
             keeps,
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),
@@ -210,7 +201,6 @@ struct OnTheWay {
 
 impl Watch for Road {
     fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>) {
-        self.locks.counters.request();
         let keeps = self.locks.keeps;
         let ticket = self.locks.table.lock().gate(self.mdt).send();
         let open_change = ops.iter().any(changes);

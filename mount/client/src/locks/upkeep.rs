@@ -160,13 +160,3 @@ impl Client {
         self.env.tasks.spawn("let a kept file go", Box::pin(unlock));
     }
 }
-
-impl Client {
-    /// The kernel forgot an inode, and with it every open of it that was never told.
-    pub(crate) fn forgotten(&self, fid: Fid) {
-        let kept = self.locks.opens.lock().forgotten(fid);
-        if kept {
-            self.unlock_open(fid);
-        }
-    }
-}

@@ -28,6 +28,11 @@ impl Client {
                 Ok(line.to_string())
             }
             About::Fid => Ok(fid.to_string()),
+            About::Stats => {
+                let (locks, callbacks) = self.lock_counts();
+                let own = [("requests", self.requests()), ("locks", locks as u64), ("callbacks", callbacks)];
+                Ok(own.into_iter().chain(self.counters.snapshot()).map(|(name, n)| format!("{n} {name}\n")).collect())
+            }
             About::Targets(kind) => Ok(self.indexes(kind)?.iter().map(|index| format!("{}\n", index.0)).collect()),
             About::Space(kind, first) => {
                 let mut wanted = self.indexes(kind)?;

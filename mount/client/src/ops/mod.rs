@@ -14,5 +14,6 @@ pub mod space;
 pub mod statfs;
 pub mod sync;
 mod truncate;
+pub mod untold;
 pub mod write;
 pub mod xattr;

@@ -5,7 +5,6 @@ use crate::decode::{CopyEnd, Request};
 use crate::filesystem::Answer;
 use crate::notify::Notification;
 use crate::reply::Reply;
-use client::open::FileHandle;
 use client::ops::write::WriteFlags;
 use types::errno::Errno;
 
@@ -18,7 +17,8 @@ pub(super) struct How {
 
 impl ClientFs {
     pub(super) fn read(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
-        answer(self.client().read(self.holder(request), FileHandle(handle), offset, size), Reply::Pieces)
+        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, false));
+        answer(async move { client.read(caller, file.await?, offset, size).await }, Reply::Pieces)
     }
 
     pub(super) fn write(&self, request: &Request<'_>, handle: u64, offset: u64, data: &[u8], how: How) -> Answer {
@@ -30,17 +30,23 @@ impl ClientFs {
             sync: false,
         };
         let (node, data) = (node(request), request.to_bytes(data));
-        let call = self.client().write(self.holder(request), FileHandle(handle), offset, data, flags);
+        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
+        let call = async move { client.write(caller, file.await?, offset, data, flags).await };
         answer(call, move |written| {
-            // The kernel put an append where it believed the end to be: it must not keep that.
-            let misplaced = written.offset != offset;
-            let then = misplaced.then_some(Notification::InvalInode { node: node.0, offset: 0, len: 0 });
+            let then = match written.offset == offset {
+                // It leaves clearing set-id bits to us, and must not go on with the mode it knows.
+                true => flags.kill_suidgid.then_some(-1),
+                // The kernel put an append where it believed the end to be: it must not keep that.
+                false => Some(0),
+            };
+            let then = then.map(|offset| Notification::InvalInode { node: node.0, offset, len: 0 });
             Reply::Written { bytes: written.bytes, then }
         })
     }
 
     pub(super) fn fallocate(&self, request: &Request<'_>, handle: u64, offset: u64, length: u64, mode: u32) -> Answer {
-        done(self.client().fallocate(self.holder(request), FileHandle(handle), offset, length, mode))
+        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
+        done(async move { client.fallocate(caller, file.await?, offset, length, mode).await })
     }
 
     pub(super) fn lseek(&self, request: &Request<'_>, handle: u64, offset: u64, whence: u32) -> Answer {
@@ -49,7 +55,8 @@ impl ClientFs {
             libc::SEEK_HOLE => true,
             _ => return Err(Errno::EINVAL).into(),
         };
-        answer(self.client().seek(self.holder(request), FileHandle(handle), offset, hole), Reply::Offset)
+        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, false));
+        answer(async move { client.seek(caller, file.await?, offset, hole).await }, Reply::Offset)
     }
 
     pub(super) fn copy_file_range(
@@ -66,9 +73,12 @@ impl ClientFs {
         }
         // The older form answers with 32 bits; the caller goes on from there.
         let length = if wide { length } else { length.min(1 << 30) };
-        let (source, target) = (FileHandle(from.handle), FileHandle(to.handle));
-        let caller = self.holder(request);
-        let call = self.client().copy_file_range(caller, source, from.offset, target, to.offset, length);
+        let (client, caller) = (self.client(), self.holder(request));
+        let source = self.file(request, from.handle, false);
+        let target = self.file_at(to.node, to.handle, true);
+        let call = async move {
+            client.copy_file_range(caller, source.await?, from.offset, target.await?, to.offset, length).await
+        };
         answer(call, move |copied| match wide {
             true => Reply::Copied64(copied),
             false => Reply::Written { bytes: copied as u32, then: None },

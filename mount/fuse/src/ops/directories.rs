@@ -17,7 +17,8 @@ impl ClientFs {
 
     pub(super) fn readdir(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<Dirent>() };
-        let call = self.client().readdir(self.holder(request), DirHandle(handle), offset, budget, false);
+        let (client, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
+        let call = async move { client.readdir(caller, dir.await?, offset, budget, false).await };
         answer(call, move |items: Vec<DirItem>| {
             let mut listing = Listing::new(size);
             // What has no room comes again with the next request.
@@ -28,7 +29,8 @@ impl ClientFs {
 
     pub(super) fn readdirplus(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<DirentPlus>() };
-        let call = self.client().readdir(self.holder(request), DirHandle(handle), offset, budget, true);
+        let (reader, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
+        let call = async move { reader.readdir(caller, dir.await?, offset, budget, true).await };
         let client = self.client();
         self.told(call, move |items: Vec<DirItem>| {
             let mut listing = Listing::new(size);
@@ -51,6 +53,7 @@ impl ClientFs {
     }
 
     pub(super) fn fsyncdir(&self, request: &Request<'_>, handle: u64) -> Answer {
-        done(self.client().fsyncdir(self.holder(request), DirHandle(handle)))
+        let (client, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
+        done(async move { client.fsyncdir(caller, dir.await?).await })
     }
 }

@@ -54,6 +54,7 @@ impl ClientFs {
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>, handle: u64, data_only: bool) -> Answer {
-        done(self.client().fsync(self.holder(request), FileHandle(handle), data_only))
+        let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
+        done(async move { client.fsync(caller, file.await?, data_only).await })
     }
 }

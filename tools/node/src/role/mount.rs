@@ -1,15 +1,16 @@
 //! A mount: a client, and the kernel's door to it.
 
 use crate::error::NodeError;
-use crate::mount_options::MountOptions;
+use crate::mount_options::{LockStyle, MountOptions};
 use crate::mount_source::MountSource;
 use crate::parts::{Parts, blocking};
 use crate::settings::MountSettings;
 use client::client::{Client, ClientOptions};
 use client::error::ClientError;
 use env::clock::Monotonic;
-use fuse::ops::ClientFs;
 use fuse::ops::kernel::{Kernel, MINOR_WITH_EPOCH};
+use fuse::ops::teach::teach;
+use fuse::ops::{ClientFs, Style};
 use fuse::process::Processes;
 use fuse::session::Session;
 use fuse::stale;
@@ -42,8 +43,9 @@ impl MountRole {
     /// The servers do not answer in time, or the kernel refuses.
     pub async fn start(parts: &Parts, fsname: FsName, settings: &MountSettings) -> Result<MountRole, NodeError> {
         let at = settings.at.clone();
+        let style = style_of(settings.options.locks);
         let options = ClientOptions {
-            opens: true,
+            opens: style.opens(),
             mgs: parts.mgs.clone(),
             fsname,
             description: format!("{}:{}", parts.host, at.display()),
@@ -56,7 +58,7 @@ impl MountRole {
             blocking(env, "mounted", move || {
                 stale::clear_stale_mount(&*parts.env.tasks, &at)?;
                 let processes = Arc::new(Processes::default());
-                let fs = Arc::new(ClientFs::new(client, processes.clone()));
+                let fs = Arc::new(ClientFs::new(client, processes.clone(), style));
                 Session::mount(&parts.env, fs, processes, &at, &options)
             })
             .await?
@@ -68,6 +70,12 @@ impl MountRole {
                         client.attach_kernel(Arc::new(Kernel::new(notifier)));
                     }
                     _ => tracing::warn!("this kernel cannot be told to forget: it asks for everything each time"),
+                }
+                if !style.opens() {
+                    let at = session.path().to_owned();
+                    if let Err(errno) = blocking("taught", move || teach(&at)).await? {
+                        tracing::warn!(%errno, "the kernel did not learn that opening needs no message");
+                    }
                 }
                 Ok(MountRole { at, client, session })
             }
@@ -170,6 +178,14 @@ fn may_pass(error: &ClientError) -> bool {
     )
 }
 
+fn style_of(locks: LockStyle) -> Style {
+    match locks {
+        LockStyle::Flock => Style::Flock,
+        LockStyle::LocalFlock => Style::LocalFlock,
+        LockStyle::NoFlock => Style::NoFlock,
+    }
+}
+
 fn fuse_options(source: String, options: &MountOptions) -> fuse::mount::MountOptions {
     fuse::mount::MountOptions {
         source,
@@ -177,6 +193,7 @@ fn fuse_options(source: String, options: &MountOptions) -> fuse::mount::MountOpt
         nosuid: options.no_suid,
         nodev: options.no_dev,
         noexec: options.no_exec,
+        locks: options.locks != LockStyle::LocalFlock,
         ..fuse::mount::MountOptions::default()
     }
 }

@@ -1,0 +1,124 @@
+//! Files and directories that the kernel opens without telling (`localflock`, `noflock`): requests name a node only.
+//!
+//! An inode is then open, as far as this mount can know, while the kernel knows it. At its first use it gets a handle of
+//! its own, shared by all its users; FORGET is the close. While OPEN is held the MDT need not be asked: should the last name
+//! go, it is told that the inode is kept.
+
+use crate::caller::Caller;
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::node::NodeId;
+use crate::open::{DirHandle, FileHandle, OpenFile, OpenMode};
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::session::OpenHandle;
+use wire::mds::OpenFlags;
+
+/// Handles by inode. As many as the kernel knows inodes, at most.
+#[derive(Default)]
+pub struct Untold {
+    files: Mutex<HashMap<Fid, FileHandle>>,
+    dirs: Mutex<HashMap<Fid, DirHandle>>,
+}
+
+/// Whoever was let in by the kernel may do what the kernel lets through; so these opens are the mount's own.
+const ANY: OpenMode =
+    OpenMode { flags: OpenFlags { read: true, write: true, exec: false }, truncate: false, exclusive: false };
+
+impl Client {
+    /// The handle of a node that the kernel has open without a handle. 1 round trip at its first use if OPEN is not held.
+    ///
+    /// # Errors
+    /// The node is unknown, or its MDT refuses to open it.
+    pub async fn untold_file(self: Arc<Self>, node: NodeId, write: bool) -> Result<FileHandle, ClientError> {
+        let fid = self.fid(node)?;
+        if let Some(handle) = self.untold.files.lock().get(&fid) {
+            return Ok(*handle);
+        }
+        let held = self.locks.bits(fid).contains(InodeBits::OPEN);
+        let handle = match held {
+            true => self.open_untold(fid),
+            false => {
+                let flags = OpenFlags { read: !write, write, exec: false };
+                let opened = self.mdc(fid)?.open(&Credentials::root(), fid, flags).await?;
+                let at_mdt = opened.handle;
+                let file = self.files.get(fid);
+                file.learn(&opened.entry.attr);
+                if let Some(layout) = opened.layout {
+                    file.learn_layout(layout);
+                }
+                self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), at_mdt))
+            }
+        };
+        Ok(self.keep_untold(fid, handle))
+    }
+
+    fn open_untold(&self, fid: Fid) -> FileHandle {
+        let file = self.files.get(fid);
+        if let Some(layout) = self.locks.table.lock().layout(fid) {
+            file.learn_layout(layout);
+        }
+        self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)))
+    }
+
+    /// A file that was just made is open, too.
+    pub fn untold_created(self: &Arc<Self>, node: NodeId, handle: FileHandle) {
+        let open = self.files_open.remove(handle);
+        let (Some(fid), Some(open)) = (self.nodes.fid(node), open) else { return };
+        let at_mdt = open.close().unwrap_or(OpenHandle(0));
+        let any = OpenFile::new(open.file.clone(), ANY, open.credentials.clone(), at_mdt);
+        self.keep_untold(fid, self.files_open.insert(any));
+    }
+
+    /// The first handle stays; another one is closed.
+    fn keep_untold(&self, fid: Fid, handle: FileHandle) -> FileHandle {
+        let kept = *self.untold.files.lock().entry(fid).or_insert(handle);
+        if kept != handle {
+            self.close_later(handle);
+        }
+        kept
+    }
+
+    fn close_later(&self, handle: FileHandle) {
+        if let Some(me) = self.strong() {
+            self.env.tasks.spawn("close", Box::pin(async move { me.close(handle, None).await }));
+        }
+    }
+
+    /// As [`Client::untold_file`], of a directory. No request.
+    ///
+    /// # Errors
+    /// The node is unknown.
+    pub async fn untold_dir(self: Arc<Self>, node: NodeId) -> Result<DirHandle, ClientError> {
+        let fid = self.fid(node)?;
+        if let Some(handle) = self.untold.dirs.lock().get(&fid) {
+            return Ok(*handle);
+        }
+        let handle = self.clone().opendir(Caller::root(), node).await?;
+        let kept = *self.untold.dirs.lock().entry(fid).or_insert(handle);
+        if kept != handle {
+            self.releasedir(handle);
+        }
+        Ok(kept)
+    }
+
+    /// The kernel forgot an inode, and with it every open of it that was never told.
+    pub(crate) fn forgotten(&self, fid: Fid) {
+        let dir = self.untold.dirs.lock().remove(&fid);
+        if let Some(dir) = dir {
+            self.releasedir(dir);
+        }
+        let file = self.untold.files.lock().remove(&fid);
+        if let Some(file) = file {
+            self.close_later(file);
+        }
+        let kept = self.locks.opens.lock().forgotten(fid);
+        if kept {
+            self.unlock_open(fid);
+        }
+    }
+}

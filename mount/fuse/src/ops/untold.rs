@@ -1,0 +1,80 @@
+//! Mounts on which the kernel opens files without telling: OPEN, OPENDIR and FLUSH are refused once, and from then on
+//! requests name a node and no handle.
+
+use super::inodes::name;
+use super::{ClientFs, entry, node, teach};
+use crate::decode::{Operation, Request};
+use crate::filesystem::Answer;
+use crate::ops::Style;
+use crate::reply::{Opened, Reply};
+use client::error::ClientError;
+use client::node::NodeId;
+use client::open::{DirHandle, FileHandle, OpenMode};
+use types::errno::Errno;
+use types::name::Name;
+
+impl ClientFs {
+    /// What is answered otherwise than on mounts that tell opens.
+    pub(super) fn without_opens(&self, request: &Request<'_>) -> Option<Answer> {
+        let lesson = request.header.nodeid == teach::NODE;
+        Some(match request.operation {
+            Operation::Open { .. } | Operation::Opendir { .. } | Operation::Flush { .. } => Err(Errno::ENOSYS).into(),
+            Operation::Release { .. } | Operation::Releasedir { .. } => Ok(Reply::Done).into(),
+            Operation::Lookup { name } if self.lesson.is(request.header.nodeid, name) => Ok(self.lesson.entry()).into(),
+            Operation::Getattr { .. } if lesson => Ok(Reply::Attr(self.lesson.stat())).into(),
+            Operation::Statx { .. } if lesson => Ok(Reply::Statx(self.lesson.stat())).into(),
+            Operation::Getattr { .. } => self.getattr(request, None),
+            Operation::Statx { .. } => self.statx(request, None),
+            Operation::Setattr { set, .. } => self.setattr(request, set, None),
+            Operation::Create { name, flags, mode, umask, .. } => self.create_untold(request, name, flags, mode, umask),
+            Operation::Getlk { .. } | Operation::Setlk { .. } if self.style == Style::NoFlock => {
+                Err(Errno::ENOSYS).into()
+            }
+            _ => return None,
+        })
+    }
+
+    /// CREATE: the kernel gets a handle that it will never release; ours stays until it forgets the node.
+    fn create_untold(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
+        let caller = self.caller(request, umask);
+        let open = OpenMode::from_libc(flags as i32, false);
+        let (client, keeper) = (self.client(), self.client());
+        self.told(client.create(caller, node(request), name!(name), mode, open), move |(found, handle)| {
+            keeper.untold_created(found.node, handle);
+            Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
+        })
+    }
+}
+
+impl ClientFs {
+    /// What a request names by this handle, or else by its node.
+    pub(super) fn file(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        write: bool,
+    ) -> impl Future<Output = Result<FileHandle, ClientError>> + Send + use<> {
+        self.file_at(request.header.nodeid, handle, write)
+    }
+
+    /// As [`ClientFs::file`], of another node.
+    pub(super) fn file_at(
+        &self,
+        node: u64,
+        handle: u64,
+        write: bool,
+    ) -> impl Future<Output = Result<FileHandle, ClientError>> + Send + use<> {
+        let (client, told) = (self.client(), self.style.opens());
+        async move { if told { Ok(FileHandle(handle)) } else { client.untold_file(NodeId(node), write).await } }
+    }
+
+    /// As [`ClientFs::file`], of a directory.
+    pub(super) fn dir(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+    ) -> impl Future<Output = Result<DirHandle, ClientError>> + Send + use<> {
+        let (client, node, told) = (self.client(), node(request), self.style.opens());
+        async move { if told { Ok(DirHandle(handle)) } else { client.untold_dir(node).await } }
+    }
+}
