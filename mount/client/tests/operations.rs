@@ -1,5 +1,6 @@
 //! What the client asks of its targets, in which order, and what it makes of the answers.
 
+#[allow(dead_code, reason = "each test file uses a part")]
 mod cluster;
 
 use bytes::Bytes;

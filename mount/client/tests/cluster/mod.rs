@@ -11,19 +11,21 @@ use rpc::service::{Export, Gone, Service};
 use rpc::{Rpc, RpcConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{oneshot, watch};
 use types::attr::{Attr, FileType, Statfs};
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::{Flock, FlockKind};
+use types::lock::{Flock, FlockKind, InodeBits};
 use types::name::Name;
 use types::nid::Nid;
 use types::object::ObjectId;
 use types::session::{ClusterId, OpenHandle, Transno};
-use types::target::{FsName, TargetIndex, TargetName};
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
+use wire::client::{ClientOp, ClientReply};
 use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, Removed};
-use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request};
+use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
 use wire::ost::{OstOp, OstReply, PunchKind};
 
@@ -35,6 +37,12 @@ pub struct World {
     pub state: Mutex<State>,
     /// While true, OST writes wait.
     pub hold_writes: watch::Sender<bool>,
+    /// While true, lookups were answered, but the answers wait.
+    pub hold_lookups: watch::Sender<bool>,
+    /// Everything that may be granted is.
+    pub grants: AtomicBool,
+    /// The mount's record, for callbacks.
+    pub export: Mutex<Option<Arc<Export>>>,
     /// While true, opens and creates have happened, but their answers wait.
     pub hold_opens: watch::Sender<bool>,
     pub boot: Mutex<u64>,
@@ -197,6 +205,10 @@ impl State {
                 attr.size += len;
                 MdsReply::Appended { offset }
             }
+            MdsOp::Getxattr { .. } => return Err(Errno::ENODATA),
+            MdsOp::Listxattr { .. } => MdsReply::Bytes(Bytes::new()),
+            MdsOp::Readlink { .. } => MdsReply::Bytes(Bytes::from_static(b"target")),
+            MdsOp::Unlock { .. } => MdsReply::Done,
             MdsOp::Statfs => MdsReply::Statfs(Statfs { files_total: 100, files_free: 90, ..Statfs::default() }),
             MdsOp::Sync => MdsReply::Done,
             MdsOp::FlockTest { .. } => MdsReply::Flock(self.lock),
@@ -322,7 +334,10 @@ impl Service for Target {
         CLUSTER
     }
 
-    fn connect(&self, _: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+    fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        if self.name.kind == TargetKind::Mdt {
+            *self.world.export.lock() = Some(export.clone());
+        }
         let version = hello.version_max;
         Ok(ConnectReply { version, cluster: CLUSTER, boot: self.boot, last_committed: Transno(0) })
     }
@@ -330,11 +345,22 @@ impl Service for Target {
     fn handle(self: Arc<Self>, _: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
             let mut results: Vec<Result<OpReply, Errno>> = Vec::new();
+            let mut reply = Reply::new(request.xid, Transno(0), Transno(0), Vec::new());
             for op in request.ops {
                 let failed = results.last().is_some_and(Result::is_err);
-                results.push(if failed { Err(Errno::ECANCELED) } else { self.one(op).await });
+                let asked = op.clone();
+                let result = if failed { Err(Errno::ECANCELED) } else { self.one(op).await };
+                if self.world.grants.load(Ordering::Relaxed) {
+                    self.grant(&asked, &result, request.locks, &mut reply);
+                }
+                let held = matches!(asked, Op::Mds(MdsOp::Lookup { .. }));
+                results.push(result);
+                if held {
+                    let mut held = self.world.hold_lookups.subscribe();
+                    held.wait_for(|held| !held).await.expect("the world stands");
+                }
             }
-            Reply::new(request.xid, Transno(0), Transno(0), results)
+            Reply { results, ..reply }
         })
     }
 
@@ -342,6 +368,46 @@ impl Service for Target {
 }
 
 impl Target {
+    /// As `docs/locks.md` section 2 says where nothing is in the way.
+    fn grant(&self, op: &Op, result: &Result<OpReply, Errno>, mask: InodeBits, reply: &mut Reply) {
+        let Op::Mds(op) = op else { return };
+        let shown = InodeBits::LOOKUP.union(InodeBits::UPDATE);
+        let mut give = |fid: Fid, bits: InodeBits| {
+            let bits = bits.intersection(mask);
+            if !bits.is_empty() {
+                reply.grants.push(Grant { fid, bits });
+            }
+        };
+        let state = self.world.state.lock();
+        match (op, result) {
+            (MdsOp::Getxattr { fid, .. } | MdsOp::Listxattr { fid }, Ok(_) | Err(Errno::ENODATA)) => {
+                return give(*fid, InodeBits::XATTR);
+            }
+            (MdsOp::GetLayout { fid, .. }, Ok(_)) => return give(*fid, InodeBits::LAYOUT),
+            (MdsOp::Readlink { fid }, Ok(_)) => return give(*fid, shown),
+            (MdsOp::Lookup { parent, .. }, Ok(_) | Err(Errno::ENOENT)) => give(*parent, InodeBits::UPDATE),
+            (MdsOp::Create { parent, .. } | MdsOp::Unlink { parent, .. }, Ok(_)) => {
+                give(*parent, InodeBits::UPDATE);
+                reply.touched.extend(state.entry(*parent).map(|entry| *entry));
+            }
+            (MdsOp::Readdir { fid, .. }, Ok(OpReply::Mds(MdsReply::Entries { entries, .. }))) => {
+                give(*fid, InodeBits::UPDATE);
+                entries.iter().for_each(|listed| give(listed.fid, shown));
+            }
+            _ => {}
+        }
+        match result {
+            Ok(OpReply::Mds(MdsReply::Entry(entry))) => give(entry.attr.fid, shown),
+            Ok(OpReply::Mds(MdsReply::Opened { entry, layout, .. })) => {
+                give(entry.attr.fid, shown);
+                if layout.is_some() {
+                    give(entry.attr.fid, InodeBits::LAYOUT.union(InodeBits::OPEN));
+                }
+            }
+            _ => {}
+        }
+    }
+
     async fn one(&self, op: Op) -> Result<OpReply, Errno> {
         match op {
             Op::Mgs(MgsOp::Config { known, .. }) => {
@@ -420,6 +486,9 @@ impl Cluster {
             state: Mutex::new(state),
             hold_writes: watch::Sender::new(false),
             hold_opens: watch::Sender::new(false),
+            hold_lookups: watch::Sender::new(false),
+            grants: AtomicBool::new(false),
+            export: Mutex::default(),
             boot: Mutex::new(1),
         });
         let root =
@@ -448,6 +517,12 @@ impl Cluster {
             *boot
         };
         self.rpc.add_service(Arc::new(Target { name, world: self.world.clone(), boot }));
+    }
+
+    /// The MDT asks the mount something.
+    pub async fn callback(&self, op: ClientOp) -> ClientReply {
+        let export = self.world.export.lock().clone().expect("mounted");
+        export.callback(op).await.expect("the mount answers")
     }
 
     /// What was asked since the last time.

@@ -1,0 +1,326 @@
+//! What locks spare, and what callbacks take away, as the requests that reach the servers show.
+
+#[allow(dead_code, reason = "each test file uses a part")]
+mod cluster;
+
+use bytes::Bytes;
+use client::caller::Caller;
+use client::client::Client;
+use client::locks::kernel::KernelCache;
+use client::node::NodeId;
+use client::open::OpenMode;
+use client::ops::lookup::Looked;
+use cluster::Cluster;
+use env::BoxFuture;
+use parking_lot::Mutex;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::name::Name;
+use wire::client::{ClientOp, ClientReply};
+use wire::mds::OpenFlags;
+
+const SHOWN: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+fn to_read() -> OpenMode {
+    OpenMode::from_libc(libc::O_RDONLY, false)
+}
+
+/// The kernel's caches as a list of what they were told.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Told {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+
+    fn push(&self, line: String) {
+        self.0.lock().push(line);
+    }
+}
+
+struct FakeKernel(Arc<Told>);
+
+impl KernelCache for FakeKernel {
+    fn inval_entry(&self, parent: NodeId, name: Name) -> BoxFuture<'static, ()> {
+        self.0.push(format!("entry {} {name}", parent.0));
+        Box::pin(std::future::ready(()))
+    }
+
+    fn inval_attr(&self, node: NodeId, _: bool) -> BoxFuture<'static, bool> {
+        self.0.push(format!("attr {}", node.0));
+        Box::pin(std::future::ready(true))
+    }
+
+    fn inval_data(&self, node: NodeId, _: u64, _: u64) -> BoxFuture<'static, ()> {
+        self.0.push(format!("data {}", node.0));
+        Box::pin(std::future::ready(()))
+    }
+
+    fn inc_epoch(&self) -> BoxFuture<'static, ()> {
+        self.0.push("epoch".to_owned());
+        Box::pin(std::future::ready(()))
+    }
+}
+
+async fn granting() -> (Cluster, Arc<Told>) {
+    let cluster = Cluster::mounted().await;
+    cluster.world.grants.store(true, Ordering::Relaxed);
+    let told = Arc::new(Told::default());
+    cluster.client.attach_kernel(Arc::new(FakeKernel(told.clone())));
+    (cluster, told)
+}
+
+async fn make(client: &Arc<Client>, text: &str) -> NodeId {
+    let open = OpenMode { flags: OpenFlags { write: true, ..OpenFlags::default() }, truncate: false, exclusive: true };
+    let (found, handle) = client.clone().create(Caller::root(), NodeId::ROOT, name(text), 0o644, open).await.unwrap();
+    client.clone().release(Caller::root(), handle, None).await.unwrap();
+    found.node
+}
+
+async fn lookup(client: &Arc<Client>, text: &str) -> Looked {
+    client.clone().lookup_name(Caller::root(), NodeId::ROOT, name(text)).await.unwrap()
+}
+
+type Step = Pin<Box<dyn Future<Output = ()>>>;
+
+/// One line of the table: what, how to do it, requests when cold, requests with locks held.
+struct Row(&'static str, Box<dyn Fn(Arc<Client>) -> Step>, u64, u64);
+
+fn row<F: Future<Output = ()> + 'static>(
+    what: &'static str,
+    cold: u64,
+    held: u64,
+    step: impl Fn(Arc<Client>) -> F + 'static,
+) -> Row {
+    Row(what, Box::new(move |client| Box::pin(step(client))), cold, held)
+}
+
+fn table(file: NodeId, link: NodeId) -> Vec<Row> {
+    let me = Caller::root;
+    vec![
+        row("lookup", 1, 0, |client| async move {
+            assert!(matches!(lookup(&client, "file").await, Looked::Found(_)));
+        }),
+        row("lookup of what is not there", 1, 0, |client| async move {
+            assert!(matches!(lookup(&client, "absent").await, Looked::Absent(_)));
+        }),
+        row("stat", 1, 0, move |client| async move {
+            client.getattr(me(), file, None).await.unwrap();
+        }),
+        row("access", 1, 0, move |client| async move {
+            client.access(me(), file, Default::default()).await.unwrap();
+        }),
+        row("getxattr of what is not there", 1, 0, move |client| async move {
+            let capability = Bytes::from_static(b"security.capability");
+            assert!(client.getxattr(me(), file, capability).await.is_err());
+        }),
+        row("listxattr", 1, 0, move |client| async move {
+            client.listxattr(me(), file).await.unwrap();
+        }),
+        row("readlink", 1, 0, move |client| async move {
+            assert_eq!(client.readlink(me(), link).await.unwrap(), "target");
+        }),
+        // The close of what the MDT opened counts; nobody waits for it.
+        row("open to read, close", 2, 0, move |client| async move {
+            let handle = client.clone().open(me(), file, to_read()).await.unwrap();
+            client.flush(me(), handle, 7).await.unwrap();
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn no_operation_costs_more_requests_than_it_may() {
+    let (cluster, _) = granting().await;
+    let client = &cluster.client;
+    let file = make(client, "file").await;
+    let made = client.clone().symlink(Caller::root(), NodeId::ROOT, name("link"), Bytes::from_static(b"target"));
+    let link = made.await.unwrap().node;
+    for Row(what, step, cold, held) in table(file, link) {
+        // Everything is forgotten, as after a restart of the MDT; then twice.
+        let all = [Fid::ROOT, fid_of(client, "file").await, fid_of(client, "link").await];
+        let locks = all.into_iter().map(|fid| (fid, InodeBits::ALL)).collect();
+        cluster.callback(ClientOp::Revoke { locks }).await;
+        for (round, most) in [("cold", cold), ("held", held), ("held again", held)] {
+            let before = client.requests();
+            step(client.clone()).await;
+            let cost = client.requests() - before;
+            assert!(cost <= most, "{what}, {round}: {cost} requests, {most} allowed: {:?}", cluster.asked());
+        }
+    }
+    client.unmount().await;
+}
+
+async fn fid_of(client: &Arc<Client>, text: &str) -> Fid {
+    let Looked::Found(found) = lookup(client, text).await else { panic!("{text} is there") };
+    found.attr.fid
+}
+
+#[tokio::test]
+async fn changes_cost_one_request_and_their_directory_none() {
+    let (cluster, _) = granting().await;
+    let client = &cluster.client;
+    assert!(matches!(lookup(client, "dir").await, Looked::Absent(_)));
+    cluster.asked();
+    client.clone().mkdir(Caller::root(), NodeId::ROOT, name("dir"), 0o755).await.unwrap();
+    client.clone().getattr(Caller::root(), NodeId::ROOT, None).await.unwrap();
+    assert!(matches!(lookup(client, "dir").await, Looked::Found(_)));
+    client.clone().unlink(Caller::root(), NodeId::ROOT, name("dir")).await.unwrap();
+    client.clone().getattr(Caller::root(), NodeId::ROOT, None).await.unwrap();
+    assert!(matches!(lookup(client, "dir").await, Looked::Absent(_)));
+    assert_eq!(cluster.asked(), ["Create", "Unlink"]);
+    client.unmount().await;
+}
+
+#[tokio::test]
+async fn a_revoke_is_answered_when_the_kernel_has_forgotten() {
+    let (cluster, told) = granting().await;
+    let client = &cluster.client;
+    let file = make(client, "file").await;
+    let Looked::Found(found) = lookup(client, "file").await else { panic!() };
+    assert!(found.entry_valid > Duration::from_secs(1 << 30) && found.attr_valid == found.entry_valid);
+    told.take();
+    let fid = found.attr.fid;
+    let answer = cluster.callback(ClientOp::Revoke { locks: vec![(fid, SHOWN)] }).await;
+    assert_eq!(answer, ClientReply::Done);
+    let mut forgotten = told.take();
+    forgotten.sort();
+    assert_eq!(forgotten, [format!("attr {}", file.0), "entry 1 file".to_owned()]);
+    cluster.asked();
+    lookup(client, "file").await;
+    assert_eq!(cluster.asked(), ["Lookup"]);
+    client.unmount().await;
+}
+
+#[tokio::test]
+async fn told_names_go_and_others_stay() {
+    let (cluster, told) = granting().await;
+    let client = &cluster.client;
+    for text in ["a", "b"] {
+        assert!(matches!(lookup(client, text).await, Looked::Absent(valid) if !valid.is_zero()));
+    }
+    told.take();
+    let answer = cluster.callback(ClientOp::Changing { dir: Fid::ROOT, names: vec![name("a")] }).await;
+    assert_eq!(answer, ClientReply::Done);
+    assert!(told.take().contains(&"entry 1 a".to_owned()));
+    cluster.asked();
+    lookup(client, "b").await;
+    assert_eq!(cluster.asked(), Vec::<String>::new());
+    lookup(client, "a").await;
+    assert_eq!(cluster.asked(), ["Lookup"]);
+    client.unmount().await;
+}
+
+#[tokio::test]
+async fn a_callback_while_a_lookup_is_in_flight_keeps_its_answer_out() {
+    let (cluster, told) = granting().await;
+    let client = cluster.client.clone();
+    make(&client, "file").await;
+    let fid = fid_of(&client, "file").await;
+    cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::ALL), (fid, InodeBits::ALL)] }).await;
+    told.take();
+    cluster.world.hold_lookups.send_replace(true);
+    let looking = tokio::spawn({
+        let client = client.clone();
+        async move { lookup(&client, "file").await }
+    });
+    while !cluster.world.state.lock().log.iter().any(|line| line == "Lookup") {
+        tokio::task::yield_now().await;
+    }
+    // The MDT has answered, the answer is on its way, and the callback overtakes it. A request is in flight in the
+    // directory, so its names are forgotten without waiting for it.
+    let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE), (fid, SHOWN)] };
+    let answer = tokio::time::timeout(Duration::from_secs(10), cluster.callback(revoke)).await;
+    assert_eq!(answer.expect("no callback waits for a request"), ClientReply::Done);
+    cluster.world.hold_lookups.send_replace(false);
+    let Looked::Found(found) = looking.await.unwrap() else { panic!() };
+    assert!(found.entry_valid.is_zero() && found.attr_valid.is_zero(), "not to be trusted");
+    cluster.asked();
+    lookup(&client, "file").await;
+    assert_eq!(cluster.asked(), ["Lookup"]);
+    client.unmount().await;
+}
+
+#[tokio::test]
+async fn a_request_in_the_directory_makes_it_an_epoch() {
+    let (cluster, told) = granting().await;
+    let client = cluster.client.clone();
+    assert!(matches!(lookup(&client, "a").await, Looked::Absent(_)));
+    cluster.world.hold_lookups.send_replace(true);
+    cluster.asked();
+    let looking = tokio::spawn({
+        let client = client.clone();
+        async move { lookup(&client, "b").await }
+    });
+    while cluster.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    told.take();
+    cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE)] }).await;
+    assert!(told.take().contains(&"epoch".to_owned()), "dropping a name would wait for the lookup");
+    cluster.world.hold_lookups.send_replace(false);
+    looking.await.unwrap();
+    client.unmount().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_open_here_only_is_kept_until_its_close() {
+    let (cluster, _) = granting().await;
+    let client = &cluster.client;
+    let file = make(client, "file").await;
+    let first = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
+    cluster.asked();
+    let second = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
+    assert_eq!(cluster.asked(), Vec::<String>::new(), "under OPEN and LAYOUT");
+    client.clone().release(Caller::root(), first, None).await.unwrap();
+    let fid = fid_of(client, "file").await;
+    let answer = cluster.callback(ClientOp::Revoke { locks: vec![(fid, InodeBits::OPEN)] }).await;
+    assert_eq!(answer, ClientReply::Kept(vec![(fid, InodeBits::OPEN)]));
+    cluster.asked();
+    client.clone().release(Caller::root(), second, None).await.unwrap();
+    for _ in 0..1000 {
+        if !cluster.world.state.lock().log.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(cluster.asked(), ["Unlock"]);
+    let answer = cluster.callback(ClientOp::Revoke { locks: vec![(fid, InodeBits::OPEN)] }).await;
+    assert_eq!(answer, ClientReply::Done, "nobody has it open any more");
+    client.unmount().await;
+}
+
+#[tokio::test]
+async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
+    let (cluster, told) = granting().await;
+    let client = &cluster.client;
+    let file = make(client, "file").await;
+    let opened = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
+    client.clone().release(Caller::root(), opened, None).await.unwrap();
+    let local = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
+    assert!(cluster.world.state.lock().open.is_empty(), "the MDT does not know");
+    told.take();
+    cluster.restart_mdt();
+    // The next request that goes out finds the new session.
+    client.clone().statfs(Caller::root()).await.unwrap();
+    for _ in 0..1000 {
+        if cluster.world.state.lock().open.len() == 1 && told.0.lock().contains(&"epoch".to_owned()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(cluster.world.state.lock().open.len(), 1, "opened again, now at the MDT");
+    assert!(told.take().contains(&"epoch".to_owned()));
+    client.clone().release(Caller::root(), local, None).await.unwrap();
+    assert!(cluster.world.state.lock().open.is_empty());
+    client.unmount().await;
+}
