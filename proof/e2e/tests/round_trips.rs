@@ -1,0 +1,140 @@
+//! What operations cost on a real mount, counted in requests to servers; and that two mounts which change one directory
+//! at once neither hang nor show each other anything old.
+
+use e2e::cluster::Cluster;
+use e2e::process::text;
+use e2e::sheen;
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Files read again and again, and as many names that are not there.
+const FILES: usize = 500;
+/// After so long whoever still waits hangs.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// Requests of a mount so far.
+fn requests(mount: &Path) -> u64 {
+    let path = CString::new(mount.as_os_str().as_bytes()).expect("no NUL");
+    let mut value = vec![0u8; 65536];
+    // SAFETY: path and name end with NUL, and the buffer is as long as is said.
+    let len =
+        unsafe { libc::getxattr(path.as_ptr(), c"lustre.stats".as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    assert!(len > 0, "getxattr: {}", std::io::Error::last_os_error());
+    let text = String::from_utf8_lossy(&value[..len as usize]).into_owned();
+    let line = text.lines().find(|line| line.ends_with(" requests")).expect("requests are counted");
+    line.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")
+}
+
+/// A second mount of a cluster's file system, as if on another host.
+struct Second(PathBuf);
+
+impl Second {
+    fn of(cluster: &Cluster, name: &str, options: &str) -> Second {
+        let status = cluster.command(&["status"]);
+        let shown = String::from_utf8_lossy(&status.stdout).into_owned();
+        let nid = shown.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).expect("it listens").to_owned();
+        let at = cluster.outside().join(name);
+        fs::create_dir_all(&at).expect("make a mount point");
+        let mut mount = Command::new(sheen());
+        mount.arg0("mount.sheen").arg(format!("{nid}:/sheen")).arg(&at).args(["-o", options]).stdin(Stdio::null());
+        let output = mount.output().expect("mount.sheen runs");
+        assert!(output.status.success(), "mount: {}", text(&output));
+        Second(at)
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let umount = Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(umount.is_ok_and(|status| status.success()) || std::thread::panicking(), "umount {}", self.0.display());
+    }
+}
+
+/// Runs on a thread; fails if it does not end.
+fn watched(what: &str, work: impl FnOnce() + Send + 'static) {
+    let (done, waiting) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        work();
+        // Nobody waits any more: the watchdog has spoken.
+        let _ = done.send(());
+    });
+    match waiting.recv_timeout(WATCHDOG) {
+        Ok(()) => thread.join().expect("it ended"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => thread.join().expect(what),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: hangs"),
+    }
+}
+
+fn visit(dir: &Path) {
+    for n in 0..FILES {
+        let path = dir.join(format!("h{n}"));
+        fs::metadata(&path).expect("it is there");
+        drop(fs::File::open(&path).expect("it opens"));
+        assert!(fs::metadata(dir.join(format!("no{n}"))).is_err());
+    }
+}
+
+#[test]
+fn what_is_warm_costs_no_request() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let other = Second::of(&cluster, "other", "localflock");
+    let dir = cluster.mount().join("headers");
+    fs::create_dir(&dir).expect("mkdir");
+    for n in 0..FILES {
+        fs::write(dir.join(format!("h{n}")), format!("#define X {n}\n")).expect("write");
+    }
+    for (mount, dir) in [(cluster.mount(), dir.clone()), (other.0.clone(), other.0.join("headers"))] {
+        // Closes of the first round are told in the background.
+        visit(&dir);
+        visit(&dir);
+        std::thread::sleep(Duration::from_millis(500));
+        let before = requests(&mount);
+        visit(&dir);
+        visit(&dir);
+        let cost = requests(&mount) - before;
+        assert_eq!(cost, 0, "requests of {} for what is warm", mount.display());
+    }
+}
+
+#[test]
+fn two_mounts_that_create_in_one_directory_neither_hang_nor_show_anything_old() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let other = Second::of(&cluster, "other", "rw");
+    let mounts = [cluster.mount(), other.0.clone()];
+    fs::create_dir(mounts[0].join("one")).expect("mkdir");
+    watched("creating in one directory", move || {
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let (mine, theirs) = (mounts[n % 2].join("one"), mounts[1 - n % 2].join("one"));
+                scope.spawn(move || {
+                    for i in 0..200 {
+                        let name = format!("c{n}_{i}");
+                        let (here, there) = (mine.join(&name), theirs.join(&name));
+                        assert!(!here.exists() && !there.exists(), "{name} before it is made");
+                        fs::write(&here, b"").expect("create");
+                        assert!(there.exists(), "{name} is made and not seen");
+                        let moved = theirs.join(format!("{name}m"));
+                        fs::rename(&there, &moved).expect("rename");
+                        assert!(!here.exists(), "{name} is moved and still seen");
+                        if i % 3 == 0 {
+                            fs::remove_file(mine.join(format!("{name}m"))).expect("unlink");
+                            assert!(!moved.exists(), "{name} is removed and still seen");
+                        }
+                    }
+                });
+            }
+        });
+    });
+}
