@@ -165,9 +165,9 @@ impl IbitsTable {
         self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.without(revoking))
     }
 
-    /// Has the client been asked to drop anything of this inode, and not answered?
-    pub fn is_asked(&self, fid: Fid, client: ClientUuid) -> bool {
-        self.lock_of(fid, client).is_some_and(|(_, revoking)| !revoking.is_empty())
+    /// Has the client been asked to drop any of these bits, and not answered?
+    pub fn is_asked(&self, fid: Fid, client: ClientUuid, bits: InodeBits) -> bool {
+        self.lock_of(fid, client).is_some_and(|(_, revoking)| !revoking.intersection(bits).is_empty())
     }
 
     /// Bits, and those of them that are being revoked.

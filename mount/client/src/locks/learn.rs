@@ -73,7 +73,6 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: &Result<MdsReply, Errno>, to
         }
         (MdsOp::Rename { parent, name, new_parent, new_name, flags }, Ok(MdsReply::Removed(removed))) => {
             let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
-            let told = table.is_told(*parent, name) || (flags.exchange && table.is_told(*new_parent, new_name));
             // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so.
             let certain = removed.fid != Fid::NONE || table.name(*new_parent, new_name) == Known::Absent;
             let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
@@ -86,9 +85,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: &Result<MdsReply, Errno>, to
             }
             let sure = moved.is_some() && if flags.exchange { replaced.is_some() } else { certain };
             leads(*new_parent, new_name, moved, sure);
-            table.moved_told(*new_parent, new_name, told);
+            table.moved(*new_parent, new_name);
             if flags.exchange {
-                table.moved_told(*parent, name, told);
+                table.moved(*parent, name);
             }
             for fid in [*parent, *new_parent, removed.fid].into_iter().chain(moved).chain(replaced) {
                 table.changed_inode(fid, of(touched, fid), held);
@@ -142,7 +141,7 @@ pub fn unsure(table: &mut Table, op: &MdsOp) {
             table.unsure_inode(fid);
         }
         table.forget_name(dir, name);
-        table.moved_told(dir, name, true);
+        table.moved(dir, name);
         table.unsure_inode(dir);
     };
     match op {

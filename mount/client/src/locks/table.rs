@@ -299,16 +299,13 @@ impl Table {
         self.drop_name(dir, name);
     }
 
-    /// May the kernel trust this name?
-    pub fn is_told(&self, dir: Fid, name: &Name) -> bool {
-        self.slots.get(&dir).and_then(|slot| slot.names.get(name)).is_some_and(|led| led.told)
-    }
-
-    /// The kernel itself moved a name that it may trust (`told`) to here. If that is not covered, it is owed to it.
-    pub fn moved_told(&mut self, dir: Fid, name: &Name, told: bool) {
+    /// The kernel itself moved a name to here, and its trust in it. That the name may have been called back while the
+    /// kernel renamed does not help: then the kernel looked for it where it was no more. If it is not covered here, all
+    /// names are owed to the kernel.
+    pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
-            Some(led) => led.told |= told,
-            None => self.owed.all_names |= told,
+            Some(led) => led.told = true,
+            None => self.owed.all_names = true,
         }
     }
 

@@ -258,9 +258,12 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
         let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
         rig.reply(ticket, &op, Ok(removed), &grants, &[]);
         assert_eq!(rig.0.owed().all_names, epoch);
-        assert_eq!(rig.0.is_told(OTHER, &name("b")), !epoch);
         let known = if epoch { (Known::Nothing, Known::Nothing) } else { (Known::Absent, Known::To(FILE)) };
         assert_eq!((rig.knows("a"), rig.0.name(OTHER, &name("b"))), known);
+        let mut debt = Debt::default();
+        rig.0.take(OTHER, UPDATE, &mut debt);
+        let owed = if epoch { vec![] } else { vec![(OTHER, name("b"))] };
+        assert_eq!(debt.names, owed, "the kernel trusts the new name");
     }
 }
 

@@ -73,7 +73,7 @@ impl MountRole {
                 }
                 if !style.opens() {
                     let at = session.path().to_owned();
-                    if let Err(errno) = blocking("taught", move || teach(&at)).await? {
+                    if let Err(errno) = blocking(&parts.env, "taught", move || teach(&at)).await? {
                         tracing::warn!(%errno, "the kernel did not learn that opening needs no message");
                     }
                 }
