@@ -17,7 +17,7 @@ use types::credentials::Credentials;
 use types::fid::Fid;
 use types::limits::LEASE;
 use types::lock::InodeBits;
-use wire::mds::MdsOp;
+use wire::mds::{MdsOp, Removed};
 
 /// How often the task looks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -150,6 +150,27 @@ impl Client {
         }
         let mut table = self.locks.table.lock();
         fids.into_iter().for_each(|fid| table.gate(fid.mdt()).given(fid));
+    }
+
+    /// This mount removed a name. If it was the last one of an inode whose OPEN is held here, the MDT keeps that inode for us:
+    /// until its last local user is gone, or at once if there is none.
+    pub(crate) fn let_go(&self, removed: Removed) {
+        let fid = removed.fid;
+        if fid == Fid::NONE || removed.nlink > 0 {
+            return;
+        }
+        let in_use = {
+            let (mut table, mut opens) = (self.locks.table.lock(), self.locks.opens.lock());
+            if !table.bits(fid).contains(InodeBits::OPEN) {
+                return;
+            }
+            // Nothing is owed to the kernel for OPEN.
+            table.take(fid, InodeBits::OPEN, &mut Debt::default());
+            self.locks.keeps_open(&mut opens, fid)
+        };
+        if !in_use {
+            self.unlock_open(fid);
+        }
     }
 
     /// The last local user of a kept inode is gone: tells its MDT in the background.

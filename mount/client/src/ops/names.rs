@@ -17,10 +17,12 @@ impl Client {
     pub async fn unlink(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         self.counters.count(Operation::Unlink);
         let parent = self.fid(parent)?;
-        let (mdc, in_dir) = (self.mdc(parent)?, self.locks.enter_dir(parent));
+        let (me, mdc, in_dir) = (self.clone(), self.mdc(parent)?, self.locks.enter_dir(parent));
         let work = async move {
             let _in_dir = in_dir;
-            mdc.unlink(&caller.credentials, parent, name).await
+            let removed = mdc.unlink(&caller.credentials, parent, name).await?;
+            me.let_go(removed);
+            Ok::<(), ClientError>(())
         };
         Finish::new("unlink", &self.env.tasks, work).await?;
         Ok(())
@@ -51,14 +53,15 @@ impl Client {
     ) -> Result<(), ClientError> {
         self.counters.count(Operation::Rename);
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
-        let (mdc, locks) = (self.mdc(parent)?, self.locks.clone());
+        let (me, mdc, locks) = (self.clone(), self.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let work = async move {
             let _in_dirs = in_dirs;
             let renamed = mdc.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await;
             // The kernel moves its name with all the trust it had.
             locks.pay_owed().await;
-            renamed
+            me.let_go(renamed?);
+            Ok::<(), ClientError>(())
         };
         Finish::new("rename", &self.env.tasks, work).await?;
         Ok(())
