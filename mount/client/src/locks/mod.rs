@@ -24,6 +24,7 @@ use crate::locks::table::{Known, Table};
 use crate::locks::telling::{Telling, Token};
 use crate::locks::uses::{DataHolder, Uses};
 use crate::node::NodeTable;
+use crate::validity;
 use bytes::Bytes;
 use env::Env;
 use foldhash::HashMap;
@@ -138,7 +139,8 @@ impl Locks {
 
     /// A name for the kernel: may it trust it?
     pub(crate) fn tell_name(&self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
-        self.kernel.get().is_some() && self.table.lock().tell_name(dir, name, to)
+        let trusts = validity::KERNEL_TRUSTS_NAMES && self.kernel.get().is_some();
+        trusts && self.table.lock().tell_name(dir, name, to)
     }
 
     /// A request goes out that may hold the kernel's lock of this directory.
