@@ -8,11 +8,6 @@ use types::lock::InodeBits;
 /// What "without end" is called in seconds: the kernel's clock never gets there.
 const WITHOUT_END: Duration = Duration::from_secs(1 << 40);
 
-/// May the kernel trust names while a lock covers them? Not yet: with it the oracle finds, about once in 300,000 operations of
-/// three mounts, a name that the kernel goes on trusting (docs/locks.md, section 9). Without, the kernel asks for each name and is
-/// answered from the table, without a request.
-pub const KERNEL_TRUSTS_NAMES: bool = false;
-
 /// Bits that this mount can keep, and so asks for.
 pub const KEEPS: InodeBits =
     InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::XATTR).union(InodeBits::LAYOUT).union(InodeBits::OPEN);

@@ -27,6 +27,9 @@ const ATTEMPTS: [Duration; 9] = {
 
 /// What the kernel keeps of this mount. Each future is ready when the kernel has done it.
 pub trait KernelCache: Send + Sync + 'static {
+    /// May names be trusted while a lock covers them? If not, the kernel asks for each name, is answered from the table without
+    /// a request, and never has a name to forget.
+    fn trusts_names(&self) -> bool;
     /// A name is to be asked for again. May wait for requests that are under way in `parent`.
     fn inval_entry(&self, parent: NodeId, name: Name) -> BoxFuture<'static, ()>;
     /// Attributes are to be asked for again. `listing`: of a directory, its cached listing goes too. Never waits for
@@ -46,7 +49,11 @@ impl Locks {
         if debt.is_empty() {
             return;
         }
-        let Debt { names, all_names, attrs } = debt;
+        let Debt { mut names, mut all_names, attrs } = debt;
+        if !kernel.trusts_names() {
+            names.clear();
+            all_names = false;
+        }
         let busy = all_names || names.iter().any(|(dir, _)| self.is_busy(*dir));
         let mut told: Vec<BoxFuture<'static, ()>> = Vec::new();
         if !busy {

@@ -24,7 +24,6 @@ use crate::locks::table::{Known, Table};
 use crate::locks::telling::{Telling, Token};
 use crate::locks::uses::{DataHolder, Uses};
 use crate::node::NodeTable;
-use crate::validity;
 use bytes::Bytes;
 use env::Env;
 use foldhash::HashMap;
@@ -139,7 +138,7 @@ impl Locks {
 
     /// A name for the kernel: may it trust it?
     pub(crate) fn tell_name(&self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
-        let trusts = validity::KERNEL_TRUSTS_NAMES && self.kernel.get().is_some();
+        let trusts = self.kernel.get().is_some_and(|kernel| kernel.trusts_names());
         trusts && self.table.lock().tell_name(dir, name, to)
     }
 
