@@ -325,6 +325,13 @@ async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
     assert_eq!(cluster.world.state.lock().open.len(), 1, "opened again, now at the MDT");
     assert!(told.take().contains(&"epoch".to_owned()));
     client.clone().release(Caller::root(), local, None).await.unwrap();
+    // A close that must ask goes on behind its release.
+    for _ in 0..1000 {
+        if cluster.world.state.lock().open.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     assert!(cluster.world.state.lock().open.is_empty());
     client.unmount().await;
 }
