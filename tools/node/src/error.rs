@@ -30,6 +30,15 @@ pub enum NodeError {
          --listen {}", SocketAddr::new(.addr.ip(), 0)
     )]
     Listen { addr: SocketAddr, reason: String },
+    /// The HTTP address is in use, or not of this host.
+    #[error(
+        "cannot show metrics at {addr}: {source}; choose another address with --http ADDR:PORT, any free port with \
+         --http {}, or --http none", SocketAddr::new(.addr.ip(), 0)
+    )]
+    Http { addr: SocketAddr, source: io::Error },
+    /// No usable token for HTTP.
+    #[error(transparent)]
+    Token(dash::access::TokenError),
     /// A target.
     #[error(transparent)]
     Target(Box<TargetError>),

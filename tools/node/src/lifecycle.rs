@@ -17,6 +17,8 @@ use crate::rlimit;
 use crate::settings::Settings;
 use crate::status::NodeState;
 use crate::view::View;
+use crate::web;
+use dash::http::Http;
 use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::future::{BoxFuture, FutureExt, select_all};
@@ -74,6 +76,14 @@ async fn live(
         (None, None) => None,
     };
 
+    let http = match web::start(&settings, &view).await {
+        Ok(http) => http,
+        Err(error) => {
+            end_control(control).await;
+            return Err(error);
+        }
+    };
+
     let only_mounts = settings.targets.is_empty();
     let mut node = Node::new(settings, parts.clone(), view.clone());
     let started = tokio::select! {
@@ -81,7 +91,7 @@ async fn live(
         signal = told.next() => {
             tracing::info!(signal, "told to end while starting");
             let stopped = node.stop().await;
-            end_control(control).await;
+            end_doors(control, http).await;
             return stopped;
         }
     };
@@ -100,7 +110,7 @@ async fn live(
     };
     view.set_state(NodeState::Stopping);
     let stopped = node.stop().await;
-    end_control(control).await;
+    end_doors(control, http).await;
     result.and(stopped)
 }
 
@@ -128,6 +138,14 @@ fn start_control(home: &Home, view: Arc<View>) -> Result<Control, NodeError> {
         }
     };
     Ok(tokio::spawn(control::serve(listener, answer)))
+}
+
+/// Control socket and HTTP.
+async fn end_doors(control: Option<Control>, http: Option<Http>) {
+    end_control(control).await;
+    if let Some(http) = http {
+        http.end().await;
+    }
 }
 
 async fn end_control(control: Option<Control>) {

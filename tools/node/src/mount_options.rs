@@ -3,6 +3,7 @@
 //! Three sorts: those that change the mount, those that only `mount(8)`, systemd and people read (`noauto`, `_netdev`,
 //! `x-...`), which are accepted and dropped, and all others, which are errors: a typo must not become a silent default.
 
+use crate::http_settings::{BadHttpListen, HttpListen};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,6 +23,8 @@ pub struct MountOptions {
     pub locks: LockStyle,
     /// No checksums of data on the network.
     pub no_checksums: bool,
+    /// Where the mount's process shows its metrics.
+    pub http: HttpListen,
     /// Where the mount's process logs; absent: `/var/log/sheen/`.
     pub log: Option<PathBuf>,
 }
@@ -68,13 +71,19 @@ const IGNORED: [&str; 18] = [
 pub enum BadMountOption {
     /// No such option.
     #[error(
-        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, nochecksum, log=FILE, and \
-         those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, nochecksum, log=FILE, \
+         http=ADDRESS:PORT, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
     /// No value where one is needed.
     #[error("the mount option {0} needs a value: {0}=...")]
     NoValue(&'static str),
+    /// No address.
+    #[error(transparent)]
+    Http(#[from] BadHttpListen),
+    /// Other hosts could read it.
+    #[error("the mount option http={0} is refused: other hosts could read it, and a mount has no token")]
+    HttpOpen(HttpListen),
 }
 
 impl FromStr for MountOptions {
@@ -105,6 +114,11 @@ impl FromStr for MountOptions {
                     options.no_exec |= word.starts_with("user");
                 }
                 "log" | "log=" => return Err(BadMountOption::NoValue("log")),
+                "http" | "http=" => return Err(BadMountOption::NoValue("http")),
+                _ if word.starts_with("http=") => match word["http=".len()..].parse()? {
+                    open @ HttpListen::At(_) if open.is_open() => return Err(BadMountOption::HttpOpen(open)),
+                    http => options.http = http,
+                },
                 _ => match word.strip_prefix("log=") {
                     Some(file) => options.log = Some(file.into()),
                     None if IGNORED.contains(&word) => {}
@@ -130,6 +144,9 @@ impl fmt::Display for MountOptions {
         ];
         for (_, word) in words.iter().filter(|(on, _)| *on) {
             write!(f, ",{word}")?;
+        }
+        if self.http != HttpListen::default() {
+            write!(f, ",http={}", self.http)?;
         }
         match &self.log {
             Some(log) => write!(f, ",log={}", log.display()),
@@ -158,6 +175,8 @@ mod tests {
     #[test]
     fn options_that_matter_are_kept() {
         assert_eq!(parsed("noatime,ro,nosuid,log=/x"), "ro,nosuid,log=/x");
+        assert_eq!(parsed("http=127.0.0.1:9988"), "rw,http=127.0.0.1:9988");
+        assert_eq!(parsed("http=none"), "rw,http=none");
         assert_eq!(parsed("ro,rw"), "rw", "the later one counts");
         assert_eq!(parsed("noflock,localflock"), "rw,localflock", "again the later one");
         assert_eq!(parsed("noflock"), "rw,noflock");
@@ -169,7 +188,7 @@ mod tests {
 
     #[test]
     fn unknown_options_are_errors() {
-        for bad in ["bogus", "locaflock", "ro,lgo=/x", "log", "log=", "size=5"] {
+        for bad in ["bogus", "locaflock", "ro,lgo=/x", "log", "log=", "http=", "http=x", "http=0.0.0.0:80", "size=5"] {
             assert!(bad.parse::<MountOptions>().is_err(), "{bad}");
         }
     }

@@ -1,6 +1,7 @@
 //! What `up` is to do: settings of last time, changed by what is wanted now. Pure.
 
 use crate::home::Home;
+use crate::http_settings::HttpListen;
 use crate::mount_options::MountOptions;
 use crate::settings::{Listen, MountSettings, Settings};
 use std::path::PathBuf;
@@ -25,6 +26,10 @@ pub struct Wanted {
     pub fsname: Option<FsName>,
     /// Where to listen.
     pub listen: Option<Listen>,
+    /// Where to show metrics.
+    pub http: Option<HttpListen>,
+    /// File with the token for it, absolute.
+    pub http_token_file: Option<PathBuf>,
     /// Stripes of a new file.
     pub stripe_count: Option<u32>,
     /// Space of each OST, bytes.
@@ -75,6 +80,8 @@ pub fn plan(home: &Home, before: Option<&Settings>, wanted: &Wanted) -> Result<P
         settings.fsname = want;
     }
     settings.listen = wanted.listen.unwrap_or(settings.listen);
+    settings.http = wanted.http.unwrap_or(settings.http);
+    settings.http_token_file = wanted.http_token_file.clone().or(settings.http_token_file);
     settings.stripe_count = wanted.stripe_count.unwrap_or(settings.stripe_count);
     settings.ost_bytes = wanted.ost_bytes.or(settings.ost_bytes);
     match (&wanted.mount, settings.mounts.first_mut()) {

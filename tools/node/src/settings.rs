@@ -4,6 +4,7 @@
 //! checked at start, before anything is touched; unknown keys are errors. Paths are relative to the file's directory.
 
 use crate::home::{Home, SETTINGS_BYTES_MAX};
+use crate::http_settings::HttpListen;
 use crate::mount_options::MountOptions;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -101,6 +102,12 @@ pub struct Settings {
     /// Make and verify checksums of data on the network.
     #[serde(default = "yes")]
     pub checksums: bool,
+    /// Where to show metrics, and at the MGS the page of the cluster.
+    #[serde(with = "text", default, skip_serializing_if = "is_default")]
+    pub http: HttpListen,
+    /// File with the token that readers must know; needed where other hosts can reach `http`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_token_file: Option<PathBuf>,
     /// What to mount.
     #[serde(default, rename = "mount", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountSettings>,
@@ -114,6 +121,10 @@ fn yes() -> bool {
     true
 }
 
+fn is_default(http: &HttpListen) -> bool {
+    *http == HttpListen::default()
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -124,6 +135,8 @@ impl Default for Settings {
             stripe_count: one(),
             ost_bytes: None,
             checksums: yes(),
+            http: HttpListen::default(),
+            http_token_file: None,
             mounts: Vec::new(),
         }
     }
@@ -159,6 +172,12 @@ pub enum SettingsError {
     /// Others could not reach it.
     #[error("cannot listen at {0}: a NID is made of the address, so name one that others can reach")]
     Unspecified(SocketAddr),
+    /// Figures for the whole world.
+    #[error(
+        "other hosts can reach {0}, so readers must know a token: name a file that holds one with --http-token-file \
+         FILE, or use --http 127.0.0.1:0"
+    )]
+    NoToken(HttpListen),
     /// A mount point must not depend on the working directory.
     #[error("the mount point {} is no absolute path", .0.display())]
     MountNotAbsolute(PathBuf),
@@ -184,6 +203,9 @@ impl Settings {
         }
         for mount in &mut settings.mounts {
             mount.at = home.dir().join(&mount.at);
+        }
+        if let Some(file) = &mut settings.http_token_file {
+            *file = home.dir().join(&*file);
         }
         settings.check()?;
         Ok(settings)
@@ -256,6 +278,9 @@ impl Settings {
             && addr.ip().is_unspecified()
         {
             return Err(SettingsError::Unspecified(addr));
+        }
+        if self.http.is_open() && self.http_token_file.is_none() {
+            return Err(SettingsError::NoToken(self.http));
         }
         match self.mounts.iter().find(|m| !m.at.is_absolute()) {
             Some(m) => Err(SettingsError::MountNotAbsolute(m.at.clone())),
@@ -344,6 +369,8 @@ mod tests {
             ("targets = [\"a\"]\nstripe_count = 0", "stripe_count = 0 is out of range; use 1 to 2000"),
             ("targets = [\"a\"]\nost_bytes = 1", "ost_bytes = 1 is out of range"),
             ("targets = [\"a\", \"a\"]", "is named twice"),
+            ("targets = [\"a\"]\nhttp = \"10.0.0.1:80\"", "readers must know a token"),
+            ("targets = [\"a\"]\nhttp = \"here\"", "no address for HTTP"),
             ("", "neither a target to serve nor a mount"),
             ("[[mount]]\nat = \"/m\"", "needs an MGS"),
             ("[[mount]]\nat = \"/m\"\noptions = \"bogus\"", "unknown mount option \"bogus\""),

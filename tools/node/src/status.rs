@@ -85,6 +85,8 @@ pub struct NodeStatus {
     pub nids: Vec<String>,
     /// The bound address; absent if it does not listen.
     pub listen: Option<String>,
+    /// Address of its HTTP server (`/metrics`, at the MGS also the page of the cluster); absent if there is none.
+    pub http: Option<String>,
     /// Targets it serves.
     pub targets: Vec<TargetStatus>,
     /// What it mounts.

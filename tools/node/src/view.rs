@@ -39,6 +39,7 @@ pub struct View {
 struct Live {
     state: NodeState,
     listen: Option<SocketAddr>,
+    http: Option<SocketAddr>,
     targets: Vec<(TargetName, String)>,
     mounts: Vec<(MountStatus, Arc<AtomicBool>)>,
 }
@@ -47,7 +48,8 @@ impl View {
     /// Of a node that starts now.
     pub fn new(home: Option<Home>, settings: Settings, parts: Parts) -> View {
         let started = parts.env.clock.now();
-        let live = Live { state: NodeState::Starting, listen: None, targets: Vec::new(), mounts: Vec::new() };
+        let state = NodeState::Starting;
+        let live = Live { state, listen: None, http: None, targets: Vec::new(), mounts: Vec::new() };
         let since = parts.env.clock.wall();
         View { home, settings, parts, started, since, alive: Alive::default(), live: Mutex::new(live) }
     }
@@ -82,6 +84,11 @@ impl View {
         self.live.lock().listen = Some(addr);
     }
 
+    /// It answers HTTP.
+    pub fn set_http(&self, addr: SocketAddr) {
+        self.live.lock().http = Some(addr);
+    }
+
     /// It serves another target.
     pub fn add_target(&self, name: TargetName, dir: &Path) {
         self.live.lock().targets.push((name, dir.display().to_string()));
@@ -111,13 +118,14 @@ impl View {
 
     /// How it is, asking every target for its space.
     pub async fn status(&self) -> NodeStatus {
-        let (state, listen, targets, mounts) = {
+        let (state, listen, http, targets, mounts) = {
             let live = self.live.lock();
             let mounted = |(status, gone): &(MountStatus, Arc<AtomicBool>)| MountStatus {
                 mounted: !gone.load(Ordering::Acquire),
                 ..status.clone()
             };
-            (live.state, live.listen, live.targets.clone(), live.mounts.iter().map(mounted).collect())
+            let mounts = live.mounts.iter().map(mounted).collect();
+            (live.state, live.listen, live.http, live.targets.clone(), mounts)
         };
         let mut trouble = Vec::new();
         let spaces = join_all(targets.iter().map(|(name, _)| self.limited(*name, self.space(*name)))).await;
@@ -148,6 +156,7 @@ impl View {
             fsname: self.settings.fsname.to_string(),
             nids: self.parts.rpc.nids().iter().map(Nid::to_string).collect(),
             listen: listen.map(|addr| addr.to_string()),
+            http: http.map(|addr| addr.to_string()),
             clients: self.clients(&targets, &mut trouble).await,
             targets: rows,
             mounts,

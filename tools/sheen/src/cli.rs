@@ -2,6 +2,7 @@
 
 use crate::units::{Size, Span};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use node::http_settings::HttpListen;
 use node::mount_options::MountOptions;
 use node::mount_source::MountSource;
 use node::settings::Listen;
@@ -66,6 +67,13 @@ pub struct UpArgs {
     /// Where to accept other hosts and processes, or none; port 0 takes any free one [default: 127.0.0.1:988]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
+    /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any free one
+    /// [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub http: Option<HttpListen>,
+    /// File with the token that readers of --http must know; needed where other hosts can reach it
+    #[arg(long, value_name = "FILE")]
+    pub http_token_file: Option<PathBuf>,
     /// Stripes of a new file [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub stripe_count: Option<u32>,
@@ -121,6 +129,13 @@ pub struct ServeArgs {
     /// Where to accept connections, or none; port 0 takes any free one [default: 127.0.0.1:988]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
+    /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any free one
+    /// [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub http: Option<HttpListen>,
+    /// File with the token that readers of --http must know; needed where other hosts can reach it
+    #[arg(long, value_name = "FILE")]
+    pub http_token_file: Option<PathBuf>,
     /// Stripes of a new file [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub stripe_count: Option<u32>,
@@ -176,7 +191,7 @@ pub struct MountArgs {
     /// Where to mount
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Options: ro, rw, nosuid, nodev, noexec, nochecksum, log=FILE
+    /// Options: ro, rw, nosuid, nodev, noexec, nochecksum, log=FILE, http=ADDRESS:PORT
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", action = ArgAction::Append)]
     pub options: Vec<String>,
     /// Stay in the foreground and log to standard error

@@ -72,6 +72,7 @@ fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings 
         fsname: source.fsname,
         listen: Listen::None,
         mgs: source.mgs.clone(),
+        http: options.http,
         checksums: !options.no_checksums,
         mounts: vec![MountSettings { at: at.to_owned(), options }],
         ..Settings::default()

@@ -62,6 +62,10 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
         settings.mgs = args.mgsnode.clone();
     }
     settings.listen = args.listen.unwrap_or(settings.listen);
+    settings.http = args.http.unwrap_or(settings.http);
+    if let Some(file) = &args.http_token_file {
+        settings.http_token_file = Some(absolute(file)?);
+    }
     settings.stripe_count = args.stripe_count.unwrap_or(settings.stripe_count);
     settings.ost_bytes = args.ost_size.map(|s| s.0).or(settings.ost_bytes);
     settings.check().map_err(Failure::failed)?;

@@ -77,6 +77,9 @@ fn table(status: &NodeStatus) -> String {
     let up = uptime(Duration::from_secs(status.uptime_seconds));
     let _ = writeln!(text, "{}: {state} for {up}, process {}, sheen {}", status.home, status.pid, status.version);
     let _ = writeln!(text, "file system {} at {}", status.fsname, status.nids.join(" "));
+    if let Some(http) = &status.http {
+        let _ = writeln!(text, "metrics at http://{http}/metrics");
+    }
     if !status.targets.is_empty() {
         let mut rows = Builder::default();
         rows.push_record(["TARGET", "SIZE", "USED", "AVAILABLE", "USE%", "FILES", "DIRECTORY"]);
@@ -167,6 +170,7 @@ mod tests {
             fsname: "sheen".into(),
             nids: vec!["0@lo".into(), "127.0.0.1@tcp".into()],
             listen: Some("127.0.0.1:988".into()),
+            http: Some("127.0.0.1:9988".into()),
             targets: vec![target("MGS", "mgt", None), target("sheen-OST0000", "ost", Some(space))],
             mounts: vec![MountStatus {
                 at: "/h/mnt".into(),

@@ -1,0 +1,110 @@
+//! `/metrics` of a real process: a parser reads it, its numbers are those of `lctl`, its labels are bounded.
+
+use e2e::cluster::Cluster;
+use e2e::http::get;
+use e2e::process::text;
+use e2e::programs::sh;
+use openmetrics_parser::openmetrics::parse_openmetrics;
+use openmetrics_parser::{MetricFamily, OpenMetricsType, OpenMetricsValue};
+use std::fs;
+
+/// Where the process of this cluster answers HTTP.
+fn http(cluster: &Cluster) -> String {
+    let output = cluster.command(&["status", "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    status["http"].as_str().expect("an address").to_owned()
+}
+
+type Family = MetricFamily<OpenMetricsType, OpenMetricsValue>;
+
+/// How often an operation of this kind was counted, over all devices.
+fn count(family: &Family, kind: &str, operation: &str) -> u64 {
+    let of = |sample: &openmetrics_parser::Sample<OpenMetricsValue>| {
+        let labels = sample.get_labelset().expect("labels");
+        if labels.get_label_value("kind") != Some(kind) || labels.get_label_value("operation") != Some(operation) {
+            return 0;
+        }
+        match &sample.value {
+            OpenMetricsValue::Histogram(histogram) => histogram.count.unwrap_or(0),
+            OpenMetricsValue::Counter(counter) => counter.value.as_i64().unwrap_or(0) as u64,
+            _ => 0,
+        }
+    };
+    family.iter_samples().map(of).sum()
+}
+
+/// Samples of an operation in `stats`, over all devices.
+fn samples(cluster: &Cluster, pattern: &str, operation: &str) -> u64 {
+    let output = cluster.lctl(&["get_param", "-n", pattern]);
+    assert!(output.status.success(), "{}", text(&output));
+    let stats = String::from_utf8(output.stdout).expect("text");
+    let of = |line: &str| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some(operation)).then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
+    };
+    stats.lines().filter_map(of).sum()
+}
+
+#[test]
+fn numbers_are_those_of_the_parameters() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "2"]);
+    let mnt = cluster.mount();
+    for n in 0..8 {
+        fs::write(mnt.join(format!("f{n}")), vec![7; 100_000]).expect("write");
+    }
+    sh(&mnt, "mkdir d; sync; echo 3 > /proc/sys/vm/drop_caches; cat f* > /dev/null; ls -l > /dev/null");
+
+    let addr = http(&cluster);
+    let (status, body) = get(&addr, "/metrics", "");
+    assert_eq!(status, 200);
+    let parsed = parse_openmetrics(&body).unwrap_or_else(|error| panic!("{error}\n{body}"));
+    let durations = &parsed.families["sheen_operation_duration_seconds"];
+    for (kind, operation, pattern) in [
+        ("osc", "ost_write", "osc.*.stats"),
+        ("obdfilter", "write", "obdfilter.*.stats"),
+        ("mdt", "mkdir", "mdt.*.md_stats"),
+        ("mdt", "open", "mdt.*.md_stats"),
+    ] {
+        let counted = count(durations, kind, operation);
+        assert!(counted > 0, "{kind} {operation}\n{body}");
+        assert_eq!(counted, samples(&cluster, pattern, operation), "{kind} {operation}\n{body}");
+    }
+    assert_eq!(
+        count(&parsed.families["sheen_operations"], "llite", "mkdir"),
+        samples(&cluster, "llite.*.stats", "mkdir")
+    );
+
+    // More files, no more series. Work in the background may count something for the first time after a round or two.
+    let series = || get(&addr, "/metrics", "").1.lines().filter(|line| !line.starts_with('#')).count();
+    let round = |n: usize| {
+        sh(
+            &mnt,
+            &format!("for n in $(seq 200); do echo $n > g{n}-$n; done; cat g* > /dev/null; rm g*; ls > /dev/null"),
+        );
+        series()
+    };
+    let rounds: Vec<usize> = (0..6).map(round).collect();
+    assert!(rounds[1..].windows(2).any(|pair| pair[0] == pair[1]), "series come with files: {rounds:?}");
+
+    assert_eq!(get(&addr, "/etc/passwd", "").0, 404);
+}
+
+#[test]
+fn other_hosts_need_a_token() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    fs::write(&file, "0123456789abcdef\n").expect("write the token");
+    let cluster = Cluster::up(&["--http", "0.0.0.0:0", "--http-token-file", file.to_str().expect("a text")]);
+    let port = http(&cluster).rsplit(':').next().expect("a port").to_owned();
+    let addr = format!("127.0.0.1:{port}");
+    assert_eq!(get(&addr, "/metrics", "").0, 401);
+    assert_eq!(get(&addr, "/metrics", "Authorization: Bearer 0123456789abcdeX\r\n").0, 401);
+    assert_eq!(get(&addr, "/metrics", "Authorization: Bearer 0123456789abcdef\r\n").0, 200);
+}

@@ -1,0 +1,281 @@
+//! A read-only HTTP/1.1 server: GET and HEAD, small answers made by one function.
+//!
+//! It runs where [`Http::start`] is called (a tokio runtime with I/O and time). Bounds: [`CONNECTIONS_MAX`] connections,
+//! further ones wait in the kernel's queue; [`HEAD_BYTES_MAX`] of request head; a head that does not come within
+//! [`HEAD_TIMEOUT`] and an idle connection are closed. Bodies of requests are not read.
+
+use crate::access::{Access, Verdict};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Connections served at once.
+pub const CONNECTIONS_MAX: usize = 64;
+/// Longest head of a request, bytes.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Time for the head of a request; also how long an idle connection is kept.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// Path, beginning with a slash.
+    pub path: String,
+    /// Behind the question mark.
+    pub query: String,
+}
+
+/// What is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// 200, 404, ...
+    pub status: u16,
+    /// `Content-Type`
+    pub content_type: &'static str,
+    /// Body.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// 200.
+    pub fn ok(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+        Answer { status: 200, content_type, body: body.into() }
+    }
+
+    /// A sentence for people, with another status.
+    pub fn sentence(status: u16, text: &str) -> Answer {
+        Answer { status, content_type: TEXT, body: Bytes::from(format!("{text}\n")) }
+    }
+}
+
+/// Plain text.
+pub const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Makes the answers.
+pub type Router = Arc<dyn Fn(Ask) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
+
+/// A server that runs until it is ended or dropped.
+#[derive(Debug)]
+pub struct Http {
+    addr: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Http {
+    /// Binds and serves.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub async fn start(addr: SocketAddr, access: Access, router: Router) -> io::Result<Http> {
+        let listener = TcpListener::bind(addr).await?;
+        let addr = listener.local_addr()?;
+        Ok(Http { addr, task: tokio::spawn(serve(listener, Arc::new(access), router)) })
+    }
+
+    /// The bound address.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Ends it, and all its connections.
+    pub async fn end(mut self) {
+        self.task.abort();
+        // Cancelled is what was asked for.
+        if let Err(error) = (&mut self.task).await
+            && error.is_panic()
+        {
+            tracing::error!(%error, "HTTP server");
+        }
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let place = places.clone().acquire_owned().await.expect("never closed");
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, mostly: it passes.
+                tracing::warn!(%error, "HTTP server");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (access, router) = (access.clone(), router.clone());
+        connections.spawn(async move {
+            let service = service_fn(move |request| {
+                let (access, router) = (access.clone(), router.clone());
+                async move { Ok::<_, Infallible>(respond(&access, &router, request).await) }
+            });
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+            if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(%error, "HTTP connection");
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let head_only = request.method() == Method::HEAD;
+    if !head_only && request.method() != Method::GET {
+        let mut response = response_of(Answer::sentence(405, "only GET and HEAD: nothing can be changed here"));
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let uri = request.uri();
+    match access.judge(request.headers(), uri.query()) {
+        Verdict::Allowed => {}
+        Verdict::WrongHost => return response_of(Answer::sentence(421, "this is not the host that was asked for")),
+        Verdict::NeedsToken => {
+            let text = "a token is needed: send 'Authorization: Bearer TOKEN', or open the page with ?token=TOKEN";
+            let mut response = response_of(Answer::sentence(401, text));
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return response;
+        }
+        Verdict::AllowedByAddress => return keep_token(access, uri.path()),
+    }
+    let ask = Ask { path: uri.path().to_owned(), query: uri.query().unwrap_or_default().to_owned() };
+    let mut answer = router(ask).await;
+    let length = answer.body.len();
+    if head_only {
+        answer.body = Bytes::new();
+    }
+    let mut response = response_of(answer);
+    if head_only {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    response
+}
+
+/// Gives the cookie and asks again without the token, so that it stays out of the browser's history.
+fn keep_token(access: &Access, path: &str) -> Response<Full<Bytes>> {
+    let mut response = response_of(Answer::sentence(303, "see there"));
+    let headers = response.headers_mut();
+    if let Some(cookie) = access.token.as_ref().and_then(|token| HeaderValue::from_str(&token.cookie()).ok()) {
+        headers.insert(header::SET_COOKIE, cookie);
+    }
+    // Two slashes at the beginning would name another host.
+    let location = format!("/{}", path.trim_start_matches('/'));
+    headers.insert(header::LOCATION, HeaderValue::from_str(&location).unwrap_or(HeaderValue::from_static("/")));
+    response
+}
+
+/// With headers that keep browsers from doing more than showing it.
+fn response_of(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(answer.body));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                  base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    for (name, value) in [
+        (header::CONTENT_TYPE, answer.content_type),
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Token;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    async fn start(access: Access) -> Http {
+        let router: Router = Arc::new(|ask: Ask| {
+            Box::pin(async move {
+                match ask.path.as_str() {
+                    "/metrics" => Answer::ok(TEXT, format!("seen {}\n", ask.query)),
+                    _ => Answer::sentence(404, "nothing here"),
+                }
+            })
+        });
+        Http::start("127.0.0.1:0".parse().unwrap(), access, router).await.unwrap()
+    }
+
+    async fn ask(http: &Http, request: &str) -> String {
+        let mut stream = TcpStream::connect(http.addr()).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        // A refused oversized request may be reset while it is still being read.
+        let _ = stream.read_to_string(&mut text).await;
+        text
+    }
+
+    fn get(path: &str, more: &str) -> String {
+        format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{more}\r\n")
+    }
+
+    #[tokio::test]
+    async fn it_reads_and_nothing_else() {
+        let http = start(Access { loopback: true, token: None }).await;
+        let text = ask(&http, &get("/metrics?a=1", "")).await;
+        assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("\r\n\r\nseen a=1\n"), "{text}");
+        assert!(text.contains("content-security-policy: default-src 'none'"), "{text}");
+        assert!(ask(&http, &get("/other", "")).await.starts_with("HTTP/1.1 404"));
+        let head = ask(&http, &get("/metrics", "").replace("GET", "HEAD")).await;
+        assert!(head.contains("content-length: 6") && head.ends_with("\r\n\r\n"), "{head}");
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+            let text = ask(&http, &get("/metrics", "").replace("GET", method)).await;
+            assert!(text.starts_with("HTTP/1.1 405") && text.contains("allow: GET, HEAD"), "{text}");
+        }
+        let other = get("/metrics", "").replace("127.0.0.1", "example.org");
+        assert!(ask(&http, &other).await.starts_with("HTTP/1.1 421"));
+        let addr = http.addr();
+        http.end().await;
+        assert!(TcpStream::connect(addr).await.is_err(), "nobody listens after the end");
+    }
+
+    #[tokio::test]
+    async fn bad_requests_do_no_harm() {
+        let http = start(Access { loopback: true, token: None }).await;
+        let long = get("/metrics", &format!("X: {}\r\n", "x".repeat(2 * HEAD_BYTES_MAX)));
+        for bad in ["\r\n\r\n", "GET\r\n\r\n", "\u{1}\u{2}\u{3}\r\n\r\n", &long] {
+            let text = ask(&http, bad).await;
+            assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{text}");
+        }
+        assert!(ask(&http, &get("/metrics", "")).await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn a_token_in_the_address_becomes_a_cookie() {
+        const TOKEN: &str = "0123456789abcdef";
+        let http = start(Access { loopback: true, token: Token::new(TOKEN) }).await;
+        assert!(ask(&http, &get("/metrics", "")).await.starts_with("HTTP/1.1 401"));
+        let text = ask(&http, &get(&format!("//metrics?token={TOKEN}"), "")).await;
+        assert!(text.starts_with("HTTP/1.1 303") && text.contains("location: /metrics\r\n"), "{text}");
+        assert!(text.contains(&format!("set-cookie: sheen_token={TOKEN}; Path=/; HttpOnly")), "{text}");
+        let text = ask(&http, &get("/metrics", &format!("Cookie: sheen_token={TOKEN}\r\n"))).await;
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    }
+}
