@@ -7,7 +7,8 @@
 //! |    1 | version | 1                                                        |
 //! |    n | body    | postcard of the struct below, nothing behind it          |
 //!
-//! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER` (a file system name has no `/`).
+//! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`, `config/o/FSNAME/POOL` (a file
+//! system name has no `/`).
 //! A change writes its record and the file system's new version in one transaction, so a reader finds both or neither.
 
 use crate::checksum::crc32c;
@@ -54,6 +55,14 @@ pub struct ParamRecord {
     pub value: String,
 }
 
+/// A pool of OSTs.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PoolRecord {
+    /// Indexes of its OSTs, ascending, each once.
+    #[serde(deserialize_with = "types::bounded::vec")]
+    pub osts: Vec<u16>,
+}
+
 /// What a key names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConfigKey {
@@ -63,6 +72,8 @@ pub enum ConfigKey {
     Target(TargetName),
     /// A [`ParamRecord`].
     Param(FsName, String),
+    /// A [`PoolRecord`].
+    Pool(FsName, String),
 }
 
 /// The bytes are no such record.
@@ -92,6 +103,7 @@ impl ConfigKey {
             ConfigKey::Fs(fsname) => format!("config/f/{fsname}"),
             ConfigKey::Target(name) => format!("config/t/{name}"),
             ConfigKey::Param(fsname, param) => format!("config/p/{fsname}/{param}"),
+            ConfigKey::Pool(fsname, pool) => format!("config/o/{fsname}/{pool}"),
         }
         .into_bytes()
     }
@@ -110,6 +122,10 @@ impl ConfigKey {
             "p" => {
                 let (fsname, param) = rest.split_once('/').ok_or_else(bad)?;
                 Ok(ConfigKey::Param(fsname.parse().map_err(|_| bad())?, param.to_owned()))
+            }
+            "o" => {
+                let (fsname, pool) = rest.split_once('/').ok_or_else(bad)?;
+                Ok(ConfigKey::Pool(fsname.parse().map_err(|_| bad())?, pool.to_owned()))
             }
             _ => Err(bad()),
         }
@@ -165,8 +181,11 @@ mod tests {
         assert_eq!(decode(&encode(&FsRecord { version: 9 })), Ok(FsRecord { version: 9 }));
         let param = ParamRecord { order: 4, value: "8".into() };
         assert_eq!(decode(&encode(&param)), Ok(param));
+        let pool = PoolRecord { osts: vec![0, 3] };
+        assert_eq!(decode(&encode(&pool)), Ok(pool));
         let fs = FsName::default();
-        for key in [ConfigKey::Fs(fs), ConfigKey::Target(TargetName::ost(fs, 7)), ConfigKey::Param(fs, "a/b".into())] {
+        let (param, pool) = (ConfigKey::Param(fs, "a/b".into()), ConfigKey::Pool(fs, "flash".into()));
+        for key in [ConfigKey::Fs(fs), ConfigKey::Target(TargetName::ost(fs, 7)), param, pool] {
             let bytes = key.encode();
             assert!(KEYS_START < &bytes[..] && &bytes[..] < KEYS_END);
             assert_eq!(ConfigKey::decode(&bytes), Ok(key));
@@ -194,7 +213,15 @@ mod tests {
         longer.push(0);
         assert_eq!(decode::<TargetRecord>(&reseal(longer)), Err(BadConfig::Body));
         assert_eq!(decode::<TargetRecord>(&reseal(good[..8].to_vec())), Err(BadConfig::Body));
-        for key in ["", "config/", "config/x/sheen", "config/t/sheen", "config/p/sheen", "config/f/much-too-long"] {
+        for key in [
+            "",
+            "config/",
+            "config/x/sheen",
+            "config/t/sheen",
+            "config/p/sheen",
+            "config/o/sheen",
+            "config/f/much-too-long",
+        ] {
             assert!(matches!(ConfigKey::decode(key.as_bytes()), Err(BadConfig::Key(_))), "{key}");
         }
     }

@@ -101,7 +101,15 @@ impl Layout {
     }
 }
 
+/// Words that stand for no pool at all, where a directory would say otherwise.
+pub const POOL_IGNORED: [&str; 2] = ["ignore", "none"];
+
 impl PoolName {
+    /// Is it one of the words that mean no pool?
+    pub fn is_ignored(&self) -> bool {
+        POOL_IGNORED.contains(&&*self.0)
+    }
+
     /// Checks 1..=15 letters, digits, `_` or `-`.
     pub fn new(name: &str) -> Option<PoolName> {
         let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';

@@ -8,6 +8,8 @@
 //! | `lustre.fid`             | FID of the file                                                                  |
 //! | `lustre.stats`           | a count and its name per line: requests, locks, callbacks, then each operation   |
 //! | `lustre.mdts`, `lustre.osts` | index of each target, ascending                                              |
+//! | `lustre.pools`         | name of each pool of OSTs                                                        |
+//! | `lustre.pool.NAME`     | index of each OST of the pool; ENODATA: there is no such pool                    |
 //! | `lustre.space.mdt.N`, `lustre.space.ost.N` | [`SpaceLine`] of up to [`SPACE_LINES_MAX`] targets, N and the next ones |
 
 use crate::attr::Statfs;
@@ -22,6 +24,8 @@ pub const MOUNT: &str = "lustre.mount";
 pub const FID: &str = "lustre.fid";
 /// Attribute with the mount's counters.
 pub const STATS: &str = "lustre.stats";
+/// Attribute that lists the pools.
+pub const POOLS: &str = "lustre.pools";
 /// Targets in one value of space, so that it stays below 64 KiB (XATTR_SIZE_MAX).
 pub const SPACE_LINES_MAX: usize = 256;
 
@@ -39,8 +43,13 @@ pub fn space(kind: TargetKind, first: TargetIndex) -> String {
     format!("lustre.space.{}.{}", kind.word().to_ascii_lowercase(), first.0)
 }
 
+/// Attribute with the OSTs of a pool.
+pub fn pool(name: &str) -> String {
+    format!("lustre.pool.{name}")
+}
+
 /// Which of these attributes is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum About {
     /// [`MOUNT`].
     Mount,
@@ -50,6 +59,10 @@ pub enum About {
     Stats,
     /// [`targets`].
     Targets(TargetKind),
+    /// [`POOLS`].
+    Pools,
+    /// [`pool`].
+    Pool(String),
     /// [`space`].
     Space(TargetKind, TargetIndex),
 }
@@ -61,9 +74,13 @@ impl About {
             "mount" => Some(About::Mount),
             "fid" => Some(About::Fid),
             "stats" => Some(About::Stats),
+            "pools" => Some(About::Pools),
             "mdts" => Some(About::Targets(TargetKind::Mdt)),
             "osts" => Some(About::Targets(TargetKind::Ost)),
             other => {
+                if let Some(pool) = other.strip_prefix("pool.") {
+                    return Some(About::Pool(pool.to_owned()));
+                }
                 let (kind, first) = other.strip_prefix("space.")?.split_once('.')?;
                 let kind = match kind {
                     "mdt" => TargetKind::Mdt,
@@ -166,6 +183,8 @@ mod tests {
             assert_eq!(About::of(space(kind, first).as_bytes()), Some(About::Space(kind, first)));
         }
         assert_eq!(About::of(MOUNT.as_bytes()), Some(About::Mount));
+        assert_eq!(About::of(POOLS.as_bytes()), Some(About::Pools));
+        assert_eq!(About::of(pool("flash").as_bytes()), Some(About::Pool("flash".into())));
         assert_eq!(About::of(FID.as_bytes()), Some(About::Fid));
         assert_eq!(About::of(STATS.as_bytes()), Some(About::Stats));
         for other in ["lustre.lov", "lustre.mgts", "lustre.space.ost.x", "lustre.space.ost.70000", "user.fid", ""] {

@@ -18,6 +18,29 @@ pub struct TargetInfo {
     pub up: bool,
 }
 
+/// A pool of OSTs, `lctl pool_new`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolInfo {
+    /// 1 to 15 letters, digits, `_` or `-`.
+    pub name: String,
+    /// Indexes of its OSTs, ascending.
+    #[serde(deserialize_with = "types::bounded::vec")]
+    pub osts: Vec<u16>,
+}
+
+/// What is done to a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolChange {
+    /// It is made, empty.
+    New,
+    /// These OSTs come in.
+    Add(#[serde(deserialize_with = "types::bounded::vec")] Vec<u16>),
+    /// These OSTs go out.
+    Remove(#[serde(deserialize_with = "types::bounded::vec")] Vec<u16>),
+    /// It goes; it must be empty.
+    Destroy,
+}
+
 /// Everything a client or server must know of one file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct FsConfig {
@@ -31,6 +54,9 @@ pub struct FsConfig {
     /// Persistent parameters, `lctl set_param -P`, in the order set: (name pattern, value).
     #[serde(deserialize_with = "types::bounded::vec")]
     pub params: Vec<(String, String)>,
+    /// Pools of OSTs, by name.
+    #[serde(deserialize_with = "types::bounded::vec")]
+    pub pools: Vec<PoolInfo>,
 }
 
 /// One operation.
@@ -47,10 +73,12 @@ pub enum MgsOp {
     Unregister { name: String, store: u128 },
     /// Configuration of a file system, at once if newer than `known`, else when it changes or after `wait_ms`.
     Config { fsname: String, known: u64, wait_ms: u32 },
-    /// Set (or with `None` remove) a persistent parameter.
+    /// Set (or with `None` remove) a persistent parameter; of every file system if `fsname` is `*`.
     SetParam { fsname: String, name: String, value: Option<String> },
     /// Who is there: clients known to the MGS (description, NID).
     Clients,
+    /// Change a pool of OSTs.
+    Pool { fsname: String, pool: String, change: PoolChange },
 }
 
 /// What an operation answered.

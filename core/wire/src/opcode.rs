@@ -71,6 +71,7 @@ operations! {
     0x0103 MGS_CONFIG "mgs_config" Both   reads   once     Op::Mgs(MgsOp::Config { .. }),
     0x0104 MGS_SET_PARAM "mgs_set_param" Client changes once     Op::Mgs(MgsOp::SetParam { .. }),
     0x0105 MGS_CLIENTS "mgs_clients" Client reads   once     Op::Mgs(MgsOp::Clients),
+    0x0106 MGS_POOL "mgs_pool" Client changes once     Op::Mgs(MgsOp::Pool { .. }),
 
     0x0201 MDS_LOOKUP "mds_lookup" Client reads   once     Op::Mds(MdsOp::Lookup { .. }),
     0x0202 MDS_GET_PARENT "mds_get_parent" Client reads   once     Op::Mds(MdsOp::GetParent { .. }),

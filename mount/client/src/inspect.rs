@@ -7,6 +7,7 @@ use stubs::mdc::Mdc;
 use stubs::osc::Osc;
 use types::session::ClientUuid;
 use types::time::Timestamp;
+use wire::mgs::PoolInfo;
 
 impl Client {
     /// How often programs asked for each operation is counted from zero again.
@@ -36,6 +37,11 @@ impl Client {
         let mut oscs = self.targets.oscs();
         oscs.sort_by_key(|osc| osc.import().target().index);
         oscs
+    }
+
+    /// Pools of OSTs, by name.
+    pub fn pools(&self) -> Vec<PoolInfo> {
+        self.targets.pools()
     }
 
     /// Its session with the MGS.

@@ -21,7 +21,7 @@ use types::nid::{BadNid, Nid};
 use types::session::ClientUuid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mds::{MdsOp, MdsReply};
-use wire::mgs::FsConfig;
+use wire::mgs::{FsConfig, PoolInfo};
 
 /// How this mount introduces itself to targets.
 pub struct Identity {
@@ -48,6 +48,7 @@ pub struct Targets {
 struct Known {
     mdts: BTreeMap<TargetIndex, (Mdc, Vec<Nid>)>,
     osts: BTreeMap<TargetIndex, (Osc, Vec<Nid>)>,
+    pools: Vec<PoolInfo>,
 }
 
 impl Targets {
@@ -67,6 +68,7 @@ impl Targets {
     /// BadConfig; targets before the bad one are in use then.
     pub fn apply(&self, config: &FsConfig) -> Result<Vec<Mdc>, ClientError> {
         let mut new = Vec::new();
+        self.known.write().pools.clone_from(&config.pools);
         for info in &config.targets {
             let name: TargetName = info.name.parse()?;
             if name.fsname != self.identity.fsname || usize::from(name.index.0) >= TARGETS_MAX {
@@ -148,6 +150,11 @@ impl Targets {
     /// All MDTs.
     pub fn mdcs(&self) -> Vec<Mdc> {
         self.known.read().mdts.values().map(|(mdc, _)| mdc.clone()).collect()
+    }
+
+    /// Pools of OSTs, by name.
+    pub fn pools(&self) -> Vec<PoolInfo> {
+        self.known.read().pools.clone()
     }
 
     /// All OSTs.

@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod hosts;
 pub mod http;
+pub mod lustre;
 pub mod many;
 pub mod process;
 pub mod programs;

@@ -1,32 +1,11 @@
 //! `lfs` on a real mount: layouts that are set are the layouts that files get, and their bytes are where they say.
 
 use e2e::cluster::{Cluster, everywhere};
-use e2e::process::text;
+use e2e::lustre::{lfs, lfs_refuses as refused};
 use e2e::programs::sh;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-/// Runs `lfs` in a folder.
-fn try_lfs(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(e2e::sheen());
-    command.arg0("lfs").args(args).current_dir(dir).stdin(Stdio::null());
-    command.output().expect("lfs runs")
-}
-
-fn lfs(dir: &Path, args: &[&str]) -> String {
-    let output = try_lfs(dir, args);
-    assert!(output.status.success() && output.stderr.is_empty(), "lfs {args:?}: {}", text(&output));
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// Fails with this status and sentence.
-fn refused(dir: &Path, args: &[&str], status: i32, said: &str) {
-    let output = try_lfs(dir, args);
-    assert_eq!(output.status.code(), Some(status), "lfs {args:?}: {}", text(&output));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), said, "lfs {args:?}");
-}
+use std::process::{Command, Stdio};
 
 /// Every number made of hexadecimal digits after "0x" becomes "0xN".
 fn masked(text: &str) -> String {

@@ -7,7 +7,7 @@
 use env::BoxFuture;
 use env::real::{RealConfig, RealEnv};
 use mds::mds::Mds;
-use mds::object_targets::ObjectTargets;
+use mds::object_targets::{ObjectTargets, Pools};
 use mds::settings::MdsSettings;
 use rpc::error::RpcError;
 use rpc::service::{Export, Service};
@@ -31,6 +31,10 @@ use wire::message::{Op, OpReply, Request};
 struct NoOsts;
 
 impl ObjectTargets for NoOsts {
+    fn pools(&self) -> Arc<Pools> {
+        Arc::default()
+    }
+
     fn list(&self) -> Vec<TargetIndex> {
         (0..4).map(TargetIndex).collect()
     }

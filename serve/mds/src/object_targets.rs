@@ -4,16 +4,26 @@ use env::BoxFuture;
 use parking_lot::RwLock;
 use rpc::error::RpcError;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
 use types::object::{ObjectId, ObjectOffset};
 use types::target::TargetIndex;
 use wire::ost::PunchKind;
 
+/// Pools of OSTs by name, bounded by the MGS.
+pub type Pools = BTreeMap<String, Arc<[TargetIndex]>>;
+
 /// The OSTs of the file system. They come and go; an index that is not known answers [`RpcError`].
 pub trait ObjectTargets: Send + Sync + 'static {
     /// All that are known now, ascending.
     fn list(&self) -> Vec<TargetIndex>;
+    /// Pools, by name.
+    fn pools(&self) -> Arc<Pools>;
+    /// OSTs of a pool; `None`: there is no such pool.
+    fn pool(&self, name: &str) -> Option<Arc<[TargetIndex]>> {
+        self.pools().get(name).cloned()
+    }
     /// Space.
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>>;
     /// Size in bytes and 512-byte blocks; zeros for an object that was never written.
@@ -28,6 +38,7 @@ pub trait ObjectTargets: Send + Sync + 'static {
 #[derive(Default)]
 pub struct OscSet {
     osts: RwLock<BTreeMap<TargetIndex, Osc>>,
+    pools: RwLock<Arc<Pools>>,
 }
 
 impl OscSet {
@@ -39,6 +50,11 @@ impl OscSet {
     /// Adds or replaces one.
     pub fn set(&self, ost: TargetIndex, osc: Osc) {
         self.osts.write().insert(ost, osc);
+    }
+
+    /// The pools of the file system, as the MGS keeps them.
+    pub fn set_pools(&self, pools: Pools) {
+        *self.pools.write() = Arc::new(pools);
     }
 
     fn get(&self, ost: TargetIndex) -> Result<Osc, RpcError> {
@@ -53,6 +69,10 @@ impl ObjectTargets for OscSet {
             all.sort_unstable();
             all
         }
+    }
+
+    fn pools(&self) -> Arc<Pools> {
+        self.pools.read().clone()
     }
 
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {

@@ -1,13 +1,14 @@
 //! Giving components their OSTs.
 
 use crate::mds::Mds;
-use layout::layout::{Layout, Pattern};
+use layout::layout::{Layout, Pattern, PoolName};
 use layout::placement::{NoSpace, Want, choose};
 use types::target::TargetIndex;
 
 impl Mds {
     /// Gives OSTs to every component that covers a byte of `[start, end)` and has none; whether there was one.
-    /// `first` asks for the OST of a component's first stripe.
+    /// `first` asks for the OST of a component's first stripe. A pool that is not there any more binds nobody, as a
+    /// directory may still name it.
     ///
     /// # Errors
     /// [`NoSpace`]: no OST can take an object; the layout is unchanged then.
@@ -25,7 +26,9 @@ impl Mds {
             let wanted = c.start < end && start < c.end && c.pattern == Pattern::Raid0 && !c.is_instantiated();
             if wanted {
                 let first = first.get(i).copied().flatten();
-                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool: None, first };
+                let pool = c.pool.as_ref().and_then(|PoolName(name)| self.targets.pool(name));
+                let pool = pool.as_deref();
+                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, first };
                 chosen.push((i, choose(&spaces, &want, &mut rotor)?));
             }
         }

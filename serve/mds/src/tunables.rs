@@ -3,6 +3,7 @@
 //! Lost at a restart; what is to stay is kept by the MGS and applied again by whoever assembled the MDT.
 
 use crate::mds::Mds;
+use crate::object_targets::Pools;
 use crate::settings::MdsSettings;
 use layout::layout::{ALL_OSTS, Layout};
 use layout::placement::OstSpace;
@@ -117,6 +118,11 @@ impl Mds {
         let mut list = self.targets.list();
         list.sort_unstable();
         list.into_iter().map(|ost| (ost, known.iter().any(|k| k.index == ost && k.active))).collect()
+    }
+
+    /// Pools of OSTs, by name.
+    pub fn pools(&self) -> Arc<Pools> {
+        self.targets.pools()
     }
 
     /// What placement may use: OSTs that were set aside are not active.

@@ -102,6 +102,13 @@ impl Mgs {
             MgsOp::SetParam { fsname, name, value } => {
                 let set = |r: &mut Registry| Ok(((), r.set_param(&fsname, &name, value.as_deref())?));
                 let ((), transno) = self.change(set).await?;
+                tracing::info!(fsname, name, value, "persistent parameter");
+                Ok((MgsReply::Done, transno))
+            }
+            MgsOp::Pool { fsname, pool, change } => {
+                let set = |r: &mut Registry| Ok(((), r.change_pool(&fsname, &pool, &change)?));
+                let ((), transno) = self.change(set).await?;
+                tracing::info!(fsname, pool, ?change, "pool changed");
                 Ok((MgsReply::Done, transno))
             }
             MgsOp::Config { fsname, known, wait_ms } => {
@@ -142,7 +149,7 @@ impl Mgs {
         };
         // Also when nothing changed: the same request may have just been decided and not be durable yet.
         store.commit().await?;
-        if let Some((fsname, config)) = published {
+        for (fsname, config) in published {
             self.publish(fsname, config);
         }
         Ok((answer, transno))

@@ -2,10 +2,11 @@
 //!
 //! Every change gives the file system a new version and says which records must be written for it. Invariants: a
 //! target's name belongs to one store for ever, and a store has one name; versions grow by one with each change.
-//! Bounds: [`FILE_SYSTEMS_MAX`], `TARGETS_MAX` of each kind, [`PARAMS_MAX`], [`NIDS_MAX`].
+//! Bounds: [`FILE_SYSTEMS_MAX`], `TARGETS_MAX` of each kind, [`PARAMS_MAX`], [`POOLS_MAX`], [`NIDS_MAX`].
 
 use disk::config::{
-    self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, TargetRecord,
+    self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord,
+    TargetRecord,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,7 +17,9 @@ use types::errno::Errno;
 use types::limits::TARGETS_MAX;
 use types::nid::Nid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
-use wire::mgs::{FsConfig, TargetInfo};
+use wire::mgs::{FsConfig, PoolInfo, TargetInfo};
+
+mod pools;
 
 /// File systems of one MGS.
 pub const FILE_SYSTEMS_MAX: usize = 256;
@@ -24,6 +27,10 @@ pub const FILE_SYSTEMS_MAX: usize = 256;
 pub const PARAMS_MAX: usize = 4096;
 /// Longest value of a parameter, bytes.
 pub const PARAM_VALUE_BYTES_MAX: usize = 4096;
+/// Pools of one file system.
+pub const POOLS_MAX: usize = 256;
+/// Name that means every file system, where a parameter is set.
+pub const EVERY_FILE_SYSTEM: &str = "*";
 /// NIDs of one target.
 pub const NIDS_MAX: usize = 32;
 
@@ -59,6 +66,18 @@ pub enum Refused {
     /// Not a parameter.
     #[error("a parameter has a name of 1 to {PARAM_NAME_BYTES_MAX} and a value of up to {PARAM_VALUE_BYTES_MAX} bytes")]
     Param,
+    /// Not a name of a pool.
+    #[error("{0:?} is no pool name; use 1 to 15 letters, digits, '_' or '-'")]
+    Pool(String),
+    /// It exists.
+    #[error("the pool {0} exists")]
+    PoolExists(String),
+    /// It must be empty before it goes.
+    #[error("the pool {0} still has OSTs")]
+    PoolInUse(String),
+    /// An OST that is not in the pool, or that does not exist.
+    #[error("OST{ost:04x} is not in {place}")]
+    NoOst { ost: u16, place: String },
     /// A bound is reached.
     #[error("no room for more {0}")]
     Full(&'static str),
@@ -69,8 +88,10 @@ impl Refused {
     pub fn errno(&self) -> Errno {
         match self {
             Refused::Stranger { .. } | Refused::Renamed { .. } => Errno::EEXIST,
-            Refused::Name(_) | Refused::Nids(_) | Refused::Param => Errno::EINVAL,
-            Refused::Unknown(_) => Errno::ENOENT,
+            Refused::PoolExists(_) => Errno::EEXIST,
+            Refused::PoolInUse(_) => Errno::ENOTEMPTY,
+            Refused::Name(_) | Refused::Nids(_) | Refused::Param | Refused::Pool(_) => Errno::EINVAL,
+            Refused::Unknown(_) | Refused::NoOst { .. } => Errno::ENOENT,
             Refused::Full(_) => Errno::ENOSPC,
         }
     }
@@ -83,6 +104,7 @@ struct Fs {
     /// In the order of configurations: MDTs first, by index.
     targets: BTreeMap<TargetName, TargetRecord>,
     params: BTreeMap<String, ParamRecord>,
+    pools: BTreeMap<String, PoolRecord>,
 }
 
 /// What a change leads to.
@@ -90,8 +112,8 @@ struct Fs {
 pub struct Change {
     /// Records to write; `None` = remove.
     pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// File system that changed, and its configuration as of this change.
-    pub published: Option<(FsName, Arc<FsConfig>)>,
+    /// File systems that changed, and their configurations as of this change.
+    pub published: Vec<(FsName, Arc<FsConfig>)>,
 }
 
 /// All file systems.
@@ -130,6 +152,9 @@ impl Registry {
             }
             ConfigKey::Param(fsname, param) => {
                 self.systems.entry(fsname).or_default().params.insert(param, config::decode(value)?);
+            }
+            ConfigKey::Pool(fsname, pool) => {
+                self.systems.entry(fsname).or_default().pools.insert(pool, config::decode(value)?);
             }
         }
         Ok(())
@@ -200,7 +225,8 @@ impl Registry {
         Ok(self.changed(name.fsname, write))
     }
 
-    /// Sets or removes a persistent parameter. An empty change if nothing is different.
+    /// Sets or removes a persistent parameter, of every file system if `fsname` is [`EVERY_FILE_SYSTEM`]. An empty
+    /// change if nothing is different.
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.
@@ -209,20 +235,35 @@ impl Registry {
         if !good_name || value.is_some_and(|v| v.len() > PARAM_VALUE_BYTES_MAX) {
             return Err(Refused::Param);
         }
-        let unknown = || Refused::Unknown(fsname.to_owned());
-        let fsname = fsname.parse::<FsName>().map_err(|_| unknown())?;
-        let fs = self.systems.get_mut(&fsname).ok_or_else(unknown)?;
+        let systems: Vec<FsName> = match fsname {
+            EVERY_FILE_SYSTEM => self.systems.keys().copied().collect(),
+            one => vec![self.known(one)?],
+        };
+        let full = |fs: &Fs| !fs.params.contains_key(name) && fs.params.len() >= PARAMS_MAX;
+        if value.is_some() && systems.iter().any(|fsname| full(&self.systems[fsname])) {
+            return Err(Refused::Full("parameters"));
+        }
+        let mut all = Change::default();
+        for fsname in systems {
+            let change = self.set_param_of(fsname, name, value);
+            all.records.extend(change.records);
+            all.published.extend(change.published);
+        }
+        Ok(all)
+    }
+
+    fn set_param_of(&mut self, fsname: FsName, name: &str, value: Option<&str>) -> Change {
+        let fs = self.systems.get_mut(&fsname).expect("known");
         let key = ConfigKey::Param(fsname, name.to_owned()).encode();
         let old = fs.params.get(name);
         if old.map(|p| &p.value[..]) == value {
-            return Ok(Change::default());
+            return Change::default();
         }
         let write = match value {
             None => {
                 fs.params.remove(name);
                 None
             }
-            Some(_) if old.is_none() && fs.params.len() >= PARAMS_MAX => return Err(Refused::Full("parameters")),
             Some(value) => {
                 // A new value keeps its place in the order.
                 let order = old.map_or(fs.version + 1, |p| p.order);
@@ -232,7 +273,13 @@ impl Registry {
                 Some(bytes)
             }
         };
-        Ok(self.changed(fsname, (key, write)))
+        self.changed(fsname, (key, write))
+    }
+
+    /// A file system by name.
+    fn known(&self, fsname: &str) -> Result<FsName, Refused> {
+        let known = fsname.parse::<FsName>().ok().filter(|fsname| self.systems.contains_key(fsname));
+        known.ok_or_else(|| Refused::Unknown(fsname.to_owned()))
     }
 
     fn changed(&mut self, fsname: FsName, write: (Vec<u8>, Option<Vec<u8>>)) -> Change {
@@ -240,7 +287,7 @@ impl Registry {
         fs.version += 1;
         let version = config::encode(&FsRecord { version: fs.version });
         let records = vec![(ConfigKey::Fs(fsname).encode(), Some(version)), write];
-        Change { records, published: Some((fsname, Arc::new(fs.config(self.cluster)))) }
+        Change { records, published: vec![(fsname, Arc::new(fs.config(self.cluster)))] }
     }
 
     fn target(&self, name: TargetName) -> Option<&TargetRecord> {
@@ -274,6 +321,7 @@ impl Fs {
             cluster,
             targets: self.targets.iter().map(target).collect(),
             params: params.into_iter().map(|(name, p)| (name.clone(), p.value.clone())).collect(),
+            pools: self.pools.iter().map(|(name, p)| PoolInfo { name: name.clone(), osts: p.osts.clone() }).collect(),
         }
     }
 }
@@ -354,7 +402,7 @@ mod tests {
     fn an_orderly_stop_is_told_once() {
         let mut r = Registry::default();
         register(&mut r, "sheen-OST0000", 1).unwrap();
-        let (_, config) = r.unregister("sheen-OST0000", 1).unwrap().published.unwrap();
+        let (_, config) = r.unregister("sheen-OST0000", 1).unwrap().published.remove(0);
         assert!(!config.targets[0].up);
         assert_eq!(r.unregister("sheen-OST0000", 1), Ok(Change::default()));
     }
@@ -372,6 +420,10 @@ mod tests {
         assert_eq!(r.set_param("sheen", "b", None), Ok(Change::default()));
         assert_eq!(r.set_param("sheen", "a", Some("2")), Ok(Change::default()));
         assert_eq!(r.configs()[0].1.params, [pair("a", "2")]);
+        register(&mut r, "other-MDT", 2).unwrap();
+        r.set_param(EVERY_FILE_SYSTEM, "c", Some("4")).unwrap();
+        assert_eq!([0, 1].map(|n| r.configs()[n].1.params.last().cloned()), [0, 1].map(|_| Some(pair("c", "4"))));
+        r.set_param(EVERY_FILE_SYSTEM, "c", None).unwrap();
         assert_eq!(r.set_param("nofs", "a", Some("2")).unwrap_err().errno(), Errno::ENOENT);
         assert_eq!(r.set_param("sheen", "", Some("2")).unwrap_err().errno(), Errno::EINVAL);
         for n in 0..PARAMS_MAX - 1 {

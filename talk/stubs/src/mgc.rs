@@ -6,7 +6,7 @@ use rpc::import::Import;
 use std::sync::Arc;
 use types::credentials::Credentials;
 use wire::message::{Op, OpReply};
-use wire::mgs::{FsConfig, MgsOp, MgsReply};
+use wire::mgs::{FsConfig, MgsOp, MgsReply, PoolChange};
 
 /// Client of the MGS.
 #[derive(Clone)]
@@ -64,6 +64,14 @@ impl Mgc {
     /// Sets or removes a persistent parameter.
     pub async fn set_param(&self, fsname: String, name: String, value: Option<String>) -> Result<(), RpcError> {
         match self.call(MgsOp::SetParam { fsname, name, value }).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Changes a pool of OSTs.
+    pub async fn pool(&self, fsname: String, pool: String, change: PoolChange) -> Result<(), RpcError> {
+        match self.call(MgsOp::Pool { fsname, pool, change }).await? {
             MgsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }

@@ -1,5 +1,6 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
 
+use crate::pool::PoolPath;
 use clap::{Args, Subcommand};
 use types::nid::Nid;
 
@@ -30,6 +31,13 @@ pub enum LctlCommand {
     SetParam(SetParamArgs),
     ListParam(ListParamArgs),
     HelpParam(HelpParamArgs),
+    ConfParam(ConfParamArgs),
+    PoolNew(PoolNewArgs),
+    PoolAdd(PoolMembersArgs),
+    /// Take OSTs out of a pool
+    PoolRemove(PoolMembersArgs),
+    PoolDestroy(PoolDestroyArgs),
+    PoolList(PoolListArgs),
     /// List the NIDs of this host's daemons
     ListNids,
     Ping(PingArgs),
@@ -47,6 +55,12 @@ impl LctlCommand {
             LctlCommand::SetParam(_) => "set_param",
             LctlCommand::ListParam(_) => "list_param",
             LctlCommand::HelpParam(_) => "help_param",
+            LctlCommand::ConfParam(_) => "conf_param",
+            LctlCommand::PoolNew(_) => "pool_new",
+            LctlCommand::PoolAdd(_) => "pool_add",
+            LctlCommand::PoolRemove(_) => "pool_remove",
+            LctlCommand::PoolDestroy(_) => "pool_destroy",
+            LctlCommand::PoolList(_) => "pool_list",
             LctlCommand::ListNids => "list_nids",
             LctlCommand::Ping(_) => "ping",
             LctlCommand::WhichNid(_) => "which_nid",
@@ -100,12 +114,22 @@ pub struct GetParamArgs {
 
 /// Set parameters
 ///
-/// Until the daemon ends. Each PARAM=VALUE sets everything that matches, and each that was set is shown.
+/// Until the daemon ends, or with -P for ever: then the MGS keeps it, and every node of the file system sets it at once
+/// and whenever it starts. Each PARAM=VALUE sets everything that matches, and each that was set is shown.
 #[derive(Debug, Args, Default)]
 pub struct SetParamArgs {
     /// Say nothing
     #[arg(short = 'n', long = "no-name")]
     pub no_name: bool,
+    /// For ever, on all nodes; quote wildcards
+    #[arg(short = 'P', long = "perm", conflicts_with = "file")]
+    pub permanent: bool,
+    /// With -P: forget it; nodes keep the value until they start anew
+    #[arg(short = 'd', long = "delete", requires = "permanent")]
+    pub delete: bool,
+    /// Each PARAM is a file with lines PARAM: VALUE or PARAM=VALUE, as get_param prints them
+    #[arg(short = 'F', long = "file")]
+    pub file: bool,
     /// What to set: PARAM=VALUE, or PARAM VALUE
     #[arg(value_name = "PARAM=VALUE", required = true, allow_hyphen_values = true)]
     pub settings: Vec<String>,
@@ -142,6 +166,58 @@ pub struct HelpParamArgs {
     /// Names: stripecount, osc.*.stats, lod
     #[arg(value_name = "PARAM", required = true)]
     pub names: Vec<String>,
+}
+
+/// Set a parameter of a file system or target for ever
+///
+/// The older way to write set_param -P: sheen-OST0001.osc.active=0, sheen.llite.name=value.
+#[derive(Debug, Args)]
+pub struct ConfParamArgs {
+    /// Forget it
+    #[arg(short = 'd', long = "delete")]
+    pub delete: bool,
+    /// DEVICE.KIND.NAME=VALUE
+    #[arg(value_name = "PARAM=VALUE", required = true)]
+    pub settings: Vec<String>,
+}
+
+/// Make a pool of OSTs
+///
+/// New files get their objects from a pool if setstripe -p, or the default layout of their directory, names it.
+#[derive(Debug, Args)]
+pub struct PoolNewArgs {
+    /// File system and pool: sheen.flash; the name has 1 to 15 letters, digits, _ or -
+    #[arg(value_name = "FSNAME.POOL")]
+    pub pool: PoolPath,
+}
+
+/// Put OSTs into a pool
+#[derive(Debug, Args)]
+pub struct PoolMembersArgs {
+    /// File system and pool
+    #[arg(value_name = "FSNAME.POOL")]
+    pub pool: PoolPath,
+    /// OSTs: OST0000, sheen-OST0000, sheen-OST[0-7/2]_UUID; numbers are hexadecimal
+    #[arg(value_name = "OST", required = true)]
+    pub osts: Vec<String>,
+}
+
+/// Take an empty pool away
+///
+/// Directories may go on naming it; new files in them get OSTs as if they named none.
+#[derive(Debug, Args)]
+pub struct PoolDestroyArgs {
+    /// File system and pool
+    #[arg(value_name = "FSNAME.POOL")]
+    pub pool: PoolPath,
+}
+
+/// List pools, or the OSTs of one
+#[derive(Debug, Args)]
+pub struct PoolListArgs {
+    /// File system, or file system and pool
+    #[arg(value_name = "FSNAME[.POOL]")]
+    pub name: String,
 }
 
 /// Ask whether a node can be reached

@@ -1,10 +1,10 @@
 //! Asking all daemons of the host, and making one answer of theirs.
 
-use crate::failure::Report;
 use node::control::{self, Answer, ControlError, Request};
 use node::home::Home;
 use node::local;
 use node::params::ParamAnswer;
+use report::Report;
 use std::collections::BTreeMap;
 use types::errno::Errno;
 

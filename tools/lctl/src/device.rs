@@ -2,10 +2,10 @@
 
 use crate::cli::DlArgs;
 use crate::daemons::{self, Answered};
-use crate::failure::Report;
 use crate::set_param;
 use node::control::{Answer, Request};
 use node::devices::Device;
+use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
 

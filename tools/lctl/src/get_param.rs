@@ -2,9 +2,9 @@
 
 use crate::cli::GetParamArgs;
 use crate::daemons;
-use crate::failure::Report;
 use node::control::Request;
 use node::params::ParamAnswer;
+use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
 

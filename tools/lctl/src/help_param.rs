@@ -1,9 +1,9 @@
 //! `lctl help_param`: what a parameter says or does, from its declaration.
 
 use crate::cli::HelpParamArgs;
-use crate::failure::Report;
 use observe::catalog;
 use observe::param::Param;
+use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
 

@@ -8,22 +8,24 @@
 pub mod cli;
 pub mod daemons;
 pub mod device;
-pub mod failure;
 pub mod get_param;
 pub mod help_param;
 pub mod list_param;
 pub mod network;
+pub mod permanent;
+pub mod pool;
+pub mod pool_osts;
 pub mod set_param;
 
 use cli::{Lctl, LctlCommand};
-use failure::{EPIPE, Report};
-use std::io::{self, Write};
+use report::{Report, Style};
+use std::io::Write;
 
 /// Runs one command. Data goes to `out`, talk to `err`.
 ///
 /// Returns the exit status: 0, or the errno of the first thing that failed.
 pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let mut report = Report::new(lctl.command.name(), err);
+    let mut report = Report::new(lctl.command.name(), Style::Lctl, err);
     let written = match &lctl.command {
         LctlCommand::Dl(args) => device::list(args, out, &mut report),
         LctlCommand::Activate => device::activate(lctl.device.as_deref(), true, &mut report),
@@ -32,17 +34,15 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::SetParam(args) => set_param::run(args, out, &mut report),
         LctlCommand::ListParam(args) => list_param::run(args, out, &mut report),
         LctlCommand::HelpParam(args) => help_param::run(args, out, &mut report),
+        LctlCommand::ConfParam(args) => permanent::conf_param(args, &mut report),
+        LctlCommand::PoolNew(args) => pool::new(&args.pool, &mut report),
+        LctlCommand::PoolAdd(args) => pool::add(&args.pool, &args.osts, &mut report),
+        LctlCommand::PoolRemove(args) => pool::remove(&args.pool, &args.osts, &mut report),
+        LctlCommand::PoolDestroy(args) => pool::destroy(&args.pool, &mut report),
+        LctlCommand::PoolList(args) => pool::list(&args.name, out, &mut report),
         LctlCommand::ListNids => network::list_nids(out, &mut report),
         LctlCommand::Ping(args) => network::ping(args, out, &mut report),
         LctlCommand::WhichNid(args) => network::which_nid(args, out, &mut report),
     };
-    match written.and_then(|()| out.flush()) {
-        Ok(()) => report.status(),
-        // Whoever reads has enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => EPIPE,
-        Err(e) => {
-            report.io("can't write to standard output", &e);
-            report.status()
-        }
-    }
+    report.end(written.and_then(|()| out.flush()))
 }

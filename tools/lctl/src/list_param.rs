@@ -2,9 +2,9 @@
 
 use crate::cli::ListParamArgs;
 use crate::daemons;
-use crate::failure::Report;
 use crate::get_param::classified;
 use node::control::Request;
+use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
 

@@ -2,8 +2,8 @@
 
 use crate::cli::{PingArgs, WhichNidArgs};
 use crate::daemons::{self, Answered};
-use crate::failure::{Report, strerror};
 use node::control::{Answer, Request};
+use report::{Report, strerror};
 use std::io::{self, Write};
 use types::errno::Errno;
 use types::nid::Nid;

@@ -1,9 +1,9 @@
 //! `lctl set_param`.
 
 use crate::cli::SetParamArgs;
-use crate::daemons;
-use crate::failure::Report;
+use crate::{daemons, permanent};
 use node::control::Request;
+use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
 
@@ -12,7 +12,11 @@ use types::errno::Errno;
 /// # Errors
 /// `out` cannot be written.
 pub fn run(args: &SetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    for (pattern, value) in pairs(&args.settings, report) {
+    if args.permanent {
+        return permanent::set_param(args, report);
+    }
+    let settings = if args.file { from_files(&args.settings, report) } else { pairs(&args.settings, report) };
+    for (pattern, value) in settings {
         set(&pattern, &value, args.no_name, out, report)?;
     }
     Ok(())
@@ -38,6 +42,25 @@ pub fn set(pattern: &str, value: &str, quiet: bool, out: &mut dyn Write, report:
     Ok(())
 }
 
+/// Lines of files: `a: 1` or `a=1`; empty ones and those that begin with `#` say nothing.
+fn from_files(files: &[String], report: &mut Report<'_>) -> Vec<(String, String)> {
+    let mut settings = Vec::new();
+    for file in files {
+        match std::fs::read_to_string(file) {
+            Ok(text) => {
+                for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                    match line.split_once('=').or_else(|| line.split_once(": ")) {
+                        Some((name, value)) => settings.push((name.trim().to_owned(), value.trim().to_owned())),
+                        None => report.sentence(&format!("{file}: {line}: write PARAM=VALUE"), Errno::EINVAL),
+                    }
+                }
+            }
+            Err(error) => report.failed(&format!("can't read '{file}'"), &error),
+        }
+    }
+    settings
+}
+
 /// `a=1 b=2`, or the older `a 1`.
 pub fn pairs(words: &[String], report: &mut Report<'_>) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
@@ -59,7 +82,7 @@ mod tests {
     #[test]
     fn both_ways_to_write_a_setting() {
         let mut err = Vec::new();
-        let mut report = Report::new("set_param", &mut err);
+        let mut report = Report::new("set_param", report::Style::Lctl, &mut err);
         let words = ["a.*.b=1", "c", "2", "d=x=y", "e"].map(str::to_owned);
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(pairs(&words, &mut report), [pair("a.*.b", "1"), pair("c", "2"), pair("d", "x=y")]);

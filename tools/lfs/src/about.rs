@@ -1,12 +1,13 @@
 //! What a mount tells about itself, and which mounts there are.
 
-use crate::failure::Report;
 use crate::xattr;
 use fuse::mountinfo;
+use report::Report;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use types::about::{self, MountLine, SpaceLine};
+use types::errno::Errno;
 use types::target::{TargetIndex, TargetKind};
 
 /// One mount of ours.
@@ -65,6 +66,26 @@ impl Mount {
     pub fn targets(&self, kind: TargetKind) -> io::Result<Vec<TargetIndex>> {
         let text = xattr::get_text(&self.dir, about::targets(kind))?;
         text.lines().map(|line| parsed(line).map(TargetIndex)).collect()
+    }
+
+    /// Names of all pools, ascending.
+    ///
+    /// # Errors
+    /// The mount does not answer.
+    pub fn pools(&self) -> io::Result<Vec<String>> {
+        Ok(xattr::get_text(&self.dir, about::POOLS)?.lines().map(str::to_owned).collect())
+    }
+
+    /// OSTs of a pool; `None`: there is no such pool.
+    ///
+    /// # Errors
+    /// The mount does not answer.
+    pub fn pool(&self, name: &str) -> io::Result<Option<Vec<TargetIndex>>> {
+        match xattr::get_text(&self.dir, &about::pool(name)) {
+            Ok(text) => text.lines().map(|line| parsed(line).map(TargetIndex)).collect::<Result<_, _>>().map(Some),
+            Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Space of all targets of a kind, by index. One round trip of the client for 256 targets.

@@ -1,6 +1,6 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
 
-use crate::spec::{Count, End, First, OstList, PatternWord, StripeSize};
+use crate::spec::{Count, End, First, OstList, PatternWord, PoolWord, StripeSize};
 use clap::{ArgAction, Args, FromArgMatches, Subcommand};
 use std::path::PathBuf;
 
@@ -26,6 +26,8 @@ pub enum LfsCommand {
     Df(DfArgs),
     Path2fid(Path2fidArgs),
     Getname(GetnameArgs),
+    #[command(name = "pool_list")]
+    PoolList(PoolListArgs),
 }
 
 impl LfsCommand {
@@ -39,6 +41,7 @@ impl LfsCommand {
             LfsCommand::Df(_) => "df",
             LfsCommand::Path2fid(_) => "path2fid",
             LfsCommand::Getname(_) => "getname",
+            LfsCommand::PoolList(_) => "pool_list",
         }
     }
 }
@@ -65,6 +68,9 @@ pub struct SetstripeFlags {
     /// OST of each stripe: 0,2,5-7; on files, first component
     #[arg(short = 'o', long = "ost", value_name = "INDEXES", action = ArgAction::Append)]
     pub osts: Vec<OstList>,
+    /// Pool of OSTs; none or ignore: no pool, even if the directory has one
+    #[arg(short = 'p', long, value_name = "POOL", action = ArgAction::Append)]
+    pub pool: Vec<PoolWord>,
     /// A component begins that ends here; -1 or eof for the end of the file
     #[arg(short = 'E', long, value_name = "END", action = ArgAction::Append, allow_hyphen_values = true)]
     pub component_end: Vec<End>,
@@ -73,7 +79,7 @@ pub struct SetstripeFlags {
     pub layout: Vec<PatternWord>,
     /// Take the default layout of a directory away
     #[arg(short = 'd', long, conflicts_with_all = [
-        "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "component_end", "layout",
+        "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
     ])]
     pub delete: bool,
     /// Files to make, or directories
@@ -96,6 +102,8 @@ pub enum Step {
     First(First),
     /// -o
     Osts(OstList),
+    /// -p
+    Pool(PoolWord),
     /// -L
     Pattern(PatternWord),
 }
@@ -134,6 +142,7 @@ impl FromArgMatches for SetstripeArgs {
         add("stripe_size", flags.stripe_size.into_iter().map(Step::Size).collect());
         add("stripe_index", flags.stripe_index.into_iter().map(Step::First).collect());
         add("osts", flags.osts.into_iter().map(Step::Osts).collect());
+        add("pool", flags.pool.into_iter().map(Step::Pool).collect());
         add("layout", flags.layout.into_iter().map(Step::Pattern).collect());
         steps.sort_by_key(|(at, _)| *at);
         let steps = steps.into_iter().map(|(_, step)| step).collect();
@@ -238,4 +247,12 @@ pub struct GetnameArgs {
     /// Paths on mounts [default: all mounts]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+}
+
+/// List the pools of OSTs, or the OSTs of one
+#[derive(Debug, Args)]
+pub struct PoolListArgs {
+    /// File system or path on a mount, perhaps with a pool behind it: sheen, sheen.flash, /mnt/sheen.flash
+    #[arg(value_name = "FSNAME[.POOL] | PATH")]
+    pub name: String,
 }

@@ -2,7 +2,7 @@
 
 use crate::about::{self, Mount};
 use crate::cli::DfArgs;
-use crate::failure::{Report, strerror};
+use report::{Report, strerror};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use types::about::SpaceLine;

@@ -2,7 +2,7 @@
 
 use crate::about::{self, Mount};
 use crate::cli::GetnameArgs;
-use crate::failure::Report;
+use report::Report;
 use std::io::{self, Write};
 
 /// Prints the name of each mount and, unless only one was asked for, where it is.

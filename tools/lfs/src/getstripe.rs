@@ -1,9 +1,9 @@
 //! `lfs getstripe`: layouts of files and directories.
 
 use crate::cli::GetstripeArgs;
-use crate::failure::Report;
 use crate::lov_text::{Fields, Subject};
 use crate::{about, xattr};
+use report::Report;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -8,25 +8,25 @@
 pub mod about;
 pub mod cli;
 pub mod df;
-pub mod failure;
 pub mod getname;
 pub mod getstripe;
 pub mod lov_text;
 pub mod path2fid;
+pub mod pool_list;
 pub mod setstripe;
 pub mod spec;
 pub mod targets;
 pub mod xattr;
 
 use cli::{Lfs, LfsCommand};
-use failure::{EPIPE, Report};
-use std::io::{self, Write};
+use report::{Report, Style};
+use std::io::Write;
 
 /// Runs one command. Data goes to `out`, talk to `err`.
 ///
 /// Returns the exit status: 0, or the errno of the first thing that failed.
 pub fn run(lfs: &Lfs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let mut report = Report::new(lfs.command.name(), err);
+    let mut report = Report::new(lfs.command.name(), Style::Lfs, err);
     let written = match &lfs.command {
         LfsCommand::Setstripe(args) => {
             setstripe::run(args, &mut report);
@@ -37,15 +37,8 @@ pub fn run(lfs: &Lfs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LfsCommand::Mdts(args) => targets::mdts(args, out, &mut report),
         LfsCommand::Df(args) => df::run(args, out, &mut report),
         LfsCommand::Path2fid(args) => path2fid::run(args, out, &mut report),
+        LfsCommand::PoolList(args) => pool_list::run(args, out, &mut report),
         LfsCommand::Getname(args) => getname::run(args, out, &mut report),
     };
-    match written.and_then(|()| out.flush()) {
-        Ok(()) => report.status(),
-        // Whoever reads has enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => EPIPE,
-        Err(e) => {
-            report.failed("can't write to standard output", &e);
-            report.status()
-        }
-    }
+    report.end(written.and_then(|()| out.flush()))
 }

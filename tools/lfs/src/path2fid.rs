@@ -1,8 +1,8 @@
 //! `lfs path2fid`: identities of files.
 
 use crate::cli::Path2fidArgs;
-use crate::failure::Report;
 use crate::xattr;
+use report::Report;
 use std::io::{self, Write};
 use types::about;
 

@@ -1,9 +1,10 @@
 //! `lfs setstripe`: files with a layout, default layouts of directories.
 
 use crate::cli::SetstripeArgs;
-use crate::failure::Report;
 use crate::{about, spec, xattr};
+use layout::layout::PoolName;
 use layout::lov_ea::{LovEa, encode_spec};
+use report::Report;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::io;
@@ -17,6 +18,9 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
         Err(sentence) => return report.errno(&sentence, Errno::EINVAL),
     };
     for path in &args.paths {
+        if !args.delete && !pools_serve(path, &wish, report) {
+            continue;
+        }
         let shown = path.display();
         match (fs::metadata(path).is_ok_and(|m| m.is_dir()), args.delete) {
             (true, true) => {
@@ -33,6 +37,40 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
             (false, false) => make(path, &wish, report),
         }
     }
+}
+
+/// Are the pools that are wished there, and not empty? Says what is wrong. Where nobody can be asked, the rest says why.
+fn pools_serve(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
+    let pools = spec::pools(wish);
+    if pools.is_empty() {
+        return true;
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(mount) = about::mount_of(path).or_else(|_| about::mount_of(parent)) else { return true };
+    for PoolName(pool) in pools {
+        let fsname = mount.names.fsname;
+        match mount.pool(pool) {
+            Ok(Some(osts)) if !osts.is_empty() => {}
+            Ok(Some(_)) => {
+                report.sentence(
+                    &format!("pool '{fsname}.{pool}' has no OSTs; lctl pool_add {fsname}.{pool} OST"),
+                    Errno::EINVAL,
+                );
+                return false;
+            }
+            Ok(None) => {
+                let words =
+                    format!("pool '{fsname}.{pool}' does not exist; lfs pool_list {fsname} shows those that do");
+                report.sentence(&words, Errno::ENOENT);
+                return false;
+            }
+            Err(error) => {
+                report.failed(&format!("can't ask for pool '{pool}'"), &error);
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// The directory itself, should the path be a symbolic link.

@@ -1,7 +1,7 @@
 //! From the options of `setstripe` to the layout that is wished.
 
 use crate::cli::Step;
-use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern};
+use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern, PoolName};
 use layout::lov_ea::LovEa;
 use layout::stripe_spec::{BadSpec, Defaults, complete};
 use std::str::FromStr;
@@ -27,6 +27,10 @@ pub struct OstList(pub Vec<TargetIndex>);
 /// End of a component, bytes, exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End(pub u64);
+
+/// Name of a pool, or `none`, `ignore` for no pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolWord(pub PoolName);
 
 /// Where the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +103,17 @@ impl FromStr for End {
     }
 }
 
+impl FromStr for PoolWord {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<PoolWord, String> {
+        // FSNAME.POOL is what the pool commands print.
+        let name = s.rsplit_once('.').map_or(s, |(_, name)| name);
+        let good = PoolName::new(name).map(PoolWord);
+        good.ok_or_else(|| format!("{s:?} is no pool name; it has 1 to 15 letters, digits, '_' or '-'"))
+    }
+}
+
 impl FromStr for PatternWord {
     type Err = String;
 
@@ -141,6 +156,7 @@ struct Draft {
     size: Option<StripeSize>,
     first: Option<TargetIndex>,
     osts: Vec<TargetIndex>,
+    pool: Option<PoolName>,
     on_mdt: bool,
 }
 
@@ -153,13 +169,15 @@ impl Draft {
             Step::Size(size) => self.size = Some(*size),
             Step::First(First(first)) => self.first = *first,
             Step::Osts(OstList(osts)) => self.osts.clone_from(osts),
+            Step::Pool(PoolWord(pool)) => self.pool = Some(pool.clone()),
             Step::Pattern(PatternWord(pattern)) => self.on_mdt = *pattern == Pattern::Mdt,
         }
     }
 
     /// What the next component has if nobody says otherwise.
     fn heir(&self) -> Draft {
-        Draft { count: self.count, overstripe: self.overstripe, size: self.size, ..Draft::default() }
+        let pool = self.pool.clone();
+        Draft { count: self.count, overstripe: self.overstripe, size: self.size, pool, ..Draft::default() }
     }
 
     fn component(self, id: u32, start: u64, end: u64) -> Result<(Component, Option<TargetIndex>), String> {
@@ -186,7 +204,7 @@ impl Draft {
             false => (Pattern::Raid0, stripe_count, self.size.map_or(0, |s| s.0)),
         };
         let overstriped = overstriped && !self.on_mdt;
-        let (pool, stripes) = (None, self.osts);
+        let (pool, stripes) = (self.pool.filter(|_| !self.on_mdt), self.osts);
         Ok((Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes }, first))
     }
 }
@@ -231,9 +249,18 @@ pub fn is_default(ea: &LovEa) -> bool {
             && c.stripe_size == 0
             && c.stripes.is_empty()
             && !c.overstriped
+            && c.pool.is_none()
             && c.pattern == Pattern::Raid0
     };
     ea.first.iter().all(Option::is_none) && matches!(&ea.layout.components[..], [c] if c.end == EOF && open(c))
+}
+
+/// The pools that it names, each once.
+pub fn pools(ea: &LovEa) -> Vec<&PoolName> {
+    let mut pools: Vec<&PoolName> = ea.layout.components.iter().filter_map(|c| c.pool.as_ref()).collect();
+    pools.retain(|pool| !pool.is_ignored());
+    pools.dedup();
+    pools
 }
 
 /// Does it name OSTs?
@@ -296,6 +323,17 @@ mod tests {
             let error = wished(options).unwrap_err();
             assert!(error.contains(words), "{options}: {error}");
         }
+    }
+
+    #[test]
+    fn a_pool_is_inherited_by_later_components() {
+        let ea = wished("-E 1M -p sheen.flash -E 1G -E -1 -p none").unwrap();
+        let names: Vec<_> = ea.layout.components.iter().map(|c| c.pool.as_ref().map(|p| &*p.0)).collect();
+        assert_eq!(names, [Some("flash"), Some("flash"), Some("none")]);
+        assert_eq!(pools(&ea).len(), 1);
+        assert!(!is_default(&wished("-p flash").unwrap()));
+        assert!(wished("-p much-too-long-for-it").unwrap_err().contains("no pool name"));
+        assert!(wished("-p a/b").unwrap_err().contains("no pool name"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::about;
 use crate::cli::MountsArgs;
-use crate::failure::Report;
+use report::Report;
 use std::io::{self, Write};
 use types::target::{TargetKind, TargetName};
 

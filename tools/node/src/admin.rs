@@ -2,7 +2,7 @@
 
 use crate::control::{Answer, Request};
 use crate::view::View;
-use crate::{devices, params};
+use crate::{devices, kept, params};
 use observe::tree::BadPattern;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,9 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Set { pattern, value } => params_answer(params::set(view, &pattern, &value).await),
         Request::Devices => Answer::Devices { devices: devices::list(view) },
         Request::Nids => Answer::Nids { nids: view.parts().rpc.nids().iter().map(Nid::to_string).collect() },
+        Request::Persist { name, value } => kept::set(view, name, value).await,
+        Request::Pools { fsname } => kept::pools(view, fsname).await,
+        Request::Pool { fsname, pool, change } => kept::change_pool(view, fsname, pool, change).await,
         Request::Ping { nid } => ping(view, &nid).await,
         Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
     }

@@ -5,6 +5,7 @@
 
 use crate::devices::Device;
 use crate::home::Home;
+use crate::kept::{PoolAnswer, PoolAsked};
 use crate::params::ParamAnswer;
 use crate::settings::Settings;
 use crate::status::NodeStatus;
@@ -43,6 +44,12 @@ pub enum Request {
     Get { patterns: Vec<String>, recursive: bool, values: bool },
     /// Set every parameter that the pattern means.
     Set { pattern: String, value: String },
+    /// Keep a parameter at the MGS, or with `None` forget it.
+    Persist { name: String, value: Option<String> },
+    /// Pools of a file system.
+    Pools { fsname: String },
+    /// Change a pool.
+    Pool { fsname: String, pool: String, change: PoolAsked },
     /// Devices, as `lctl dl` lists them.
     Devices,
     /// Local NIDs.
@@ -65,6 +72,10 @@ pub enum Answer {
     Devices { devices: Vec<Device> },
     /// To [`Request::Nids`] and [`Request::Ping`].
     Nids { nids: Vec<String> },
+    /// To [`Request::Pools`].
+    Pools { pools: Vec<PoolAnswer> },
+    /// To what has no other answer.
+    Done,
     /// It was understood, but cannot be done.
     Failed { errno: i32, reason: String },
     /// The request was not understood.

@@ -1,5 +1,6 @@
 //! Why a node does not start, one clear sentence each.
 
+use crate::client_file::BadClientFile;
 use crate::settings::SettingsError;
 use client::error::ClientError;
 use fuse::mount::MountError;
@@ -72,6 +73,9 @@ pub enum NodeError {
     /// Mounting: the file system.
     #[error("cannot mount at {}: {source}", .at.display())]
     Client { at: PathBuf, source: Box<ClientError> },
+    /// Mounting: this host's own parameters.
+    #[error("cannot mount at {}: {source}", .at.display())]
+    ClientFile { at: PathBuf, source: Box<BadClientFile> },
     /// Mounting: the kernel.
     #[error("cannot mount at {}: {source}", .at.display())]
     Mount { at: PathBuf, source: Box<MountError> },

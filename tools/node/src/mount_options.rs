@@ -27,6 +27,8 @@ pub struct MountOptions {
     pub http: HttpListen,
     /// Where the mount's process logs; absent: `/var/log/sheen/`.
     pub log: Option<PathBuf>,
+    /// File with this host's own parameters; absent: `/etc/sheen/client.toml`, if it exists.
+    pub config: Option<PathBuf>,
 }
 
 /// How opens and locks of programs reach the servers.
@@ -72,7 +74,7 @@ pub enum BadMountOption {
     /// No such option.
     #[error(
         "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, nochecksum, log=FILE, \
-         http=ADDRESS:PORT, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+         config=FILE, http=ADDRESS:PORT, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
     /// No value where one is needed.
@@ -115,15 +117,17 @@ impl FromStr for MountOptions {
                 }
                 "log" | "log=" => return Err(BadMountOption::NoValue("log")),
                 "http" | "http=" => return Err(BadMountOption::NoValue("http")),
-                _ if word.starts_with("http=") => match word["http=".len()..].parse()? {
-                    open @ HttpListen::At(_) if open.is_open() => return Err(BadMountOption::HttpOpen(open)),
-                    http => options.http = http,
-                },
-                _ => match word.strip_prefix("log=") {
-                    Some(file) => options.log = Some(file.into()),
-                    None if IGNORED.contains(&word) => {}
-                    None if word.starts_with("x-") || word.starts_with("X-") || word.starts_with("comment=") => {}
-                    None => return Err(BadMountOption::Unknown(word.to_owned())),
+                "config" | "config=" => return Err(BadMountOption::NoValue("config")),
+                word if IGNORED.contains(&word) => {}
+                word if word.starts_with("x-") || word.starts_with("X-") || word.starts_with("comment=") => {}
+                _ => match word.split_once('=') {
+                    Some(("log", file)) => options.log = Some(file.into()),
+                    Some(("config", file)) => options.config = Some(file.into()),
+                    Some(("http", address)) => match address.parse()? {
+                        open @ HttpListen::At(_) if open.is_open() => return Err(BadMountOption::HttpOpen(open)),
+                        http => options.http = http,
+                    },
+                    _ => return Err(BadMountOption::Unknown(word.to_owned())),
                 },
             }
         }
@@ -148,10 +152,12 @@ impl fmt::Display for MountOptions {
         if self.http != HttpListen::default() {
             write!(f, ",http={}", self.http)?;
         }
-        match &self.log {
-            Some(log) => write!(f, ",log={}", log.display()),
-            None => Ok(()),
+        for (word, file) in [("log", &self.log), ("config", &self.config)] {
+            if let Some(file) = file {
+                write!(f, ",{word}={}", file.display())?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -188,7 +194,18 @@ mod tests {
 
     #[test]
     fn unknown_options_are_errors() {
-        for bad in ["bogus", "locaflock", "ro,lgo=/x", "log", "log=", "http=", "http=x", "http=0.0.0.0:80", "size=5"] {
+        for bad in [
+            "bogus",
+            "locaflock",
+            "ro,lgo=/x",
+            "log",
+            "log=",
+            "config=",
+            "http=",
+            "http=x",
+            "http=0.0.0.0:80",
+            "size=5",
+        ] {
             assert!(bad.parse::<MountOptions>().is_err(), "{bad}");
         }
     }

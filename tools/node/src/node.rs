@@ -5,9 +5,11 @@
 
 use crate::alive;
 use crate::announce::{Announce, Event};
+use crate::client_file;
 use crate::error::NodeError;
 use crate::object_targets::Followed;
 use crate::parts::{Parts, blocking};
+use crate::persistent::Persistent;
 use crate::role::mdt::MdtRole;
 use crate::role::mgs::MgsRole;
 use crate::role::mount::{self, MountRole};
@@ -38,6 +40,7 @@ pub struct Node {
     mgs: Option<MgsRole>,
     osts: Vec<OstRole>,
     followed: BTreeMap<FsName, Followed>,
+    persistent: Persistent,
     mdts: Vec<MdtRole>,
     mounts: Vec<MountRole>,
 }
@@ -53,6 +56,7 @@ impl Node {
             mgs: None,
             osts: Vec::new(),
             followed: BTreeMap::new(),
+            persistent: Persistent::new(Vec::new()),
             mdts: Vec::new(),
             mounts: Vec::new(),
         }
@@ -68,6 +72,7 @@ impl Node {
             announce.event(Event::Step { what });
         };
         let dirs = self.look_at_targets().await?;
+        self.persistent = Persistent::new(self.own_params()?);
         if let Listen::At(addr) = self.settings.listen {
             step(format!("listening at {addr}"));
             match self.parts.rpc.listen(addr).await {
@@ -100,6 +105,9 @@ impl Node {
             self.view.alive().add_ost(ost.ost(), ost.target());
             self.osts.push(ost);
         }
+        for (_, block) in dirs.iter().filter(|(_, block)| block.kind != TargetKind::Mgt) {
+            self.persistent.follow(&self.view, block.fsname);
+        }
         for (dir, block) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Mdt) {
             step(format!("starting the MDT in {}", dir.display()));
             let target = self.open(dir, TargetKind::Mdt).await?;
@@ -115,14 +123,26 @@ impl Node {
             self.view.alive().add_mdt(mdt.mds(), mdt.target());
             self.mdts.push(mdt);
         }
+        if !self.settings.mounts.is_empty() {
+            self.persistent.follow(&self.view, self.settings.fsname);
+        }
+        self.persistent.apply_now(&self.view).await;
         for settings in &self.settings.mounts {
             step(format!("mounting {} at {}", self.settings.fsname, settings.at.display()));
             let mount = MountRole::start(&self.parts, self.settings.fsname, settings).await?;
             self.view.alive().add_client(mount.client());
             self.view.add_mount(settings, mount::source(&self.parts.mgs, self.settings.fsname), mount.ended());
             self.mounts.push(mount);
+            self.persistent.apply_now(&self.view).await;
         }
         Ok(())
+    }
+
+    /// What this host's file says. A process without a mount reads none.
+    fn own_params(&self) -> Result<Vec<(String, String)>, NodeError> {
+        let Some(first) = self.settings.mounts.first() else { return Ok(Vec::new()) };
+        let named = self.settings.mounts.iter().find_map(|mount| mount.options.config.as_deref());
+        client_file::read(named).map_err(|e| NodeError::ClientFile { at: first.at.clone(), source: Box::new(e) })
     }
 
     /// Ready when the kernel has let go of a mount; never if there is none.
@@ -147,6 +167,7 @@ impl Node {
                 first = result;
             }
         };
+        self.persistent.stop();
         for mount in self.mounts {
             note(mount.stop(&self.parts).await);
         }

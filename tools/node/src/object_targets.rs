@@ -18,7 +18,7 @@ use stubs::mgc::Mgc;
 use stubs::osc::Osc;
 use types::nid::Nid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
-use wire::mgs::FsConfig;
+use wire::mgs::{FsConfig, PoolInfo};
 
 /// How long the MGS may keep a question waiting, ms.
 const WAIT_MS: u32 = 30_000;
@@ -106,8 +106,10 @@ impl Follower {
         }
     }
 
-    /// Adds new OSTs, moves those that moved. None ever leaves: objects may still be there.
+    /// Takes the pools; adds new OSTs, moves those that moved. None ever leaves: objects may still be there.
     fn apply(&mut self, config: &FsConfig) {
+        let osts = |pool: &PoolInfo| pool.osts.iter().copied().map(TargetIndex).collect();
+        self.osts.set_pools(config.pools.iter().map(|pool| (pool.name.clone(), osts(pool))).collect());
         for info in &config.targets {
             let Ok(name) = info.name.parse::<TargetName>() else {
                 tracing::warn!(name = info.name, "the MGS names a target that this version cannot");

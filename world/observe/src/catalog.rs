@@ -58,6 +58,7 @@ catalog! {
     LOV_NUMOBD = Param::shown("lov.*.numobd", "targets", "OSTs in the configuration.");
     LOV_ACTIVEOBD = Param::shown("lov.*.activeobd", "targets", "OSTs with which there is a session, or none was needed yet.");
     LOV_TARGET_OBD = Param::shown("lov.*.target_obd", "", "OSTs by index: `0: sheen-OST0000_UUID ACTIVE`.");
+    LOV_POOLS = Param::shown("lov.*.pools.*", "", "OSTs of a pool, a line each.");
     LMV_NUMOBD = Param::shown("lmv.*.numobd", "targets", "MDTs in the configuration.");
     LMV_ACTIVEOBD = Param::shown("lmv.*.activeobd", "targets", "MDTs with which there is a session, or none was needed yet.");
     LMV_TARGET_OBD = Param::shown("lmv.*.target_obd", "", "MDTs by index.");
@@ -107,6 +108,8 @@ catalog! {
     LOD_ACTIVEOBD = Param::gauge("lod.*.activeobd", "targets", "OSTs that get new objects.");
     LOD_TARGET_OBD = Param::shown("lod.*.target_obd", "", "OSTs by index, INACTIVE where an OST does not answer or was set aside.");
 
+    LOD_POOLS = Param::shown("lod.*.pools.*", "", "OSTs of a pool as the MDT knows it, a line each.");
+
     OSP_ACTIVE = Param::setting("osp.*.active", "", "1", "0 or 1", "0: the OST gets no new objects from this MDT; those that it has stay in use.");
     OSP_STATS = Param::counts("osp.*.stats", "Requests of this node's servers to the OST; MDTs of one process share a session.");
     OSP_IMPORT = Param::shown("osp.*.import", "", "How the session with the OST stands, as YAML.");
@@ -130,7 +133,7 @@ catalog! {
     OSD_UNCOMMITTED = Param::gauge("osd-lmdb.*.uncommitted_bytes", "bytes", "Records that are applied and not yet durable.");
     OSD_LAST_COMMITTED = Param::shown("osd-lmdb.*.last_committed", "", "Newest transno that is durable.");
 
-    MGS_LIVE = Param::shown("mgs.MGS.live.*", "", "Version and targets of a file system.");
+    MGS_LIVE = Param::shown("mgs.MGS.live.*", "", "Version, targets, persistent parameters and pools of a file system.");
     MGS_STATS = Param::counts("mgs.MGS.stats", "Requests that the MGS served.");
     MGS_NUM_EXPORTS = Param::gauge("mgs.MGS.num_exports", "sessions", "Sessions of clients and servers.");
     MGS_EXPORT_UUID = Param::shown("mgs.MGS.exports.*.uuid", "", "UUIDs of the clients at this NID.");

@@ -29,6 +29,7 @@ const fn number(op: &MgsOp) -> u16 {
         MgsOp::Config { .. } => opcode::MGS_CONFIG,
         MgsOp::SetParam { .. } => opcode::MGS_SET_PARAM,
         MgsOp::Clients => opcode::MGS_CLIENTS,
+        MgsOp::Pool { .. } => opcode::MGS_POOL,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
 use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
-use crate::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
+use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
 use bytes::Bytes;
 use layout::layout::{Component, EOF, Layout, Pattern, PoolName};
@@ -87,6 +87,7 @@ fn config() -> FsConfig {
         cluster: 0x1234,
         targets: vec![target("sheen-MDT0000"), target("sheen-OST0000")],
         params: vec![("osc.*.checksums".into(), "1".into())],
+        pools: vec![PoolInfo { name: "flash".into(), osts: vec![0, 3] }],
     }
 }
 
@@ -112,6 +113,7 @@ pub fn sample_ops() -> Vec<Op> {
         MgsOp::Config { fsname: "sheen".into(), known: 11, wait_ms: 5000 },
         MgsOp::SetParam { fsname: "sheen".into(), name: "osc.*.checksums".into(), value: Some("0".into()) },
         MgsOp::Clients,
+        MgsOp::Pool { fsname: "sheen".into(), pool: "flash".into(), change: PoolChange::Add(vec![0, 3]) },
     ];
     let set = SetAttr {
         mode: Some(0o640),
@@ -453,6 +455,15 @@ fn any_ost_op() -> impl Strategy<Value = OstOp> {
     ]
 }
 
+fn any_pool_change() -> impl Strategy<Value = PoolChange> {
+    prop_oneof![
+        Just(PoolChange::New),
+        vec(any::<u16>(), 0..5).prop_map(PoolChange::Add),
+        vec(any::<u16>(), 0..5).prop_map(PoolChange::Remove),
+        Just(PoolChange::Destroy),
+    ]
+}
+
 fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
     prop_oneof![
         (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4)).prop_map(|(name, store, nids)| MgsOp::Register {
@@ -468,6 +479,11 @@ fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
         }),
         (".{0,20}", ".{0,20}", of(".{0,20}")).prop_map(|(fsname, name, value)| MgsOp::SetParam { fsname, name, value }),
         Just(MgsOp::Clients),
+        (".{0,20}", ".{0,20}", any_pool_change()).prop_map(|(fsname, pool, change)| MgsOp::Pool {
+            fsname,
+            pool,
+            change
+        }),
     ]
 }
 
@@ -545,6 +561,7 @@ fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
     let pair = || (".{0,20}", ".{0,20}");
     let target = (".{0,20}", vec(".{0,20}", 0..4), any::<(u128, u64, bool)>())
         .prop_map(|(name, nids, (store, boot, up))| TargetInfo { name, nids, store, boot, up });
+    let pool = (".{0,20}", vec(any::<u16>(), 0..4)).prop_map(|(name, osts)| PoolInfo { name, osts });
     prop_oneof![
         Just(MgsReply::Done),
         (".{0,20}", any::<(u128, u64)>()).prop_map(|(name, (cluster, boot))| MgsReply::Registered {
@@ -552,8 +569,10 @@ fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
             cluster,
             boot
         }),
-        (any::<(u64, u128)>(), vec(target, 0..5), vec(pair(), 0..5)).prop_map(
-            |((version, cluster), targets, params)| MgsReply::Config(FsConfig { version, cluster, targets, params })
+        (any::<(u64, u128)>(), vec(target, 0..5), vec(pair(), 0..5), vec(pool, 0..3)).prop_map(
+            |((version, cluster), targets, params, pools)| {
+                MgsReply::Config(FsConfig { version, cluster, targets, params, pools })
+            }
         ),
         vec(pair(), 0..5).prop_map(MgsReply::Clients),
     ]

@@ -34,6 +34,11 @@ impl Client {
                 Ok(own.into_iter().chain(self.counters.snapshot()).map(|(name, n)| format!("{n} {name}\n")).collect())
             }
             About::Targets(kind) => Ok(self.indexes(kind)?.iter().map(|index| format!("{}\n", index.0)).collect()),
+            About::Pools => Ok(self.targets.pools().iter().map(|pool| format!("{}\n", pool.name)).collect()),
+            About::Pool(name) => {
+                let found = self.targets.pools().into_iter().find(|pool| pool.name == name).ok_or(Errno::ENODATA)?;
+                Ok(found.osts.iter().map(|ost| format!("{ost}\n")).collect())
+            }
             About::Space(kind, first) => {
                 let mut wanted = self.indexes(kind)?;
                 wanted.retain(|index| *index >= first);

@@ -424,7 +424,7 @@ impl Target {
                 let fsname = FsName::default();
                 let targets = [TargetName::mdt(fsname, 0), TargetName::ost(fsname, 0), TargetName::ost(fsname, 1)];
                 let targets = targets.into_iter().map(target).collect();
-                let config = FsConfig { version: 1, cluster: CLUSTER.0, targets, params: Vec::new() };
+                let config = FsConfig { version: 1, cluster: CLUSTER.0, targets, ..FsConfig::default() };
                 Ok(OpReply::Mgs(MgsReply::Config(config)))
             }
             Op::Mds(MdsOp::FlockSet { lock, wait, .. }) => {

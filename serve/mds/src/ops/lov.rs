@@ -8,12 +8,13 @@
 
 use crate::mds::{Call, Mds};
 use crate::tail;
-use ::layout::layout::Layout;
+use ::layout::layout::{Layout, Pattern, PoolName};
 use ::layout::lov_ea;
 use ::layout::stripe_spec::complete;
 use disk::inode::ItemTag;
 use namespace::inode::{Inode, InodeFlags};
 use namespace::view::{Change, View};
+use std::sync::Arc;
 use types::attr::FileType;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -116,6 +117,7 @@ impl Mds {
         let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
         let mut layout = wanted.clone();
         layout.generation = old.generation + 1;
+        self.inherit_pool(&old, &mut layout);
         // Instance numbers are never used twice, even where nothing was written.
         for (id, c) in (old.next_instance()..).zip(&mut layout.components) {
             c.id = id;
@@ -125,17 +127,56 @@ impl Mds {
         if layout.components.iter().flat_map(|c| &c.stripes).any(unknown) {
             return Err(Errno::EINVAL);
         }
-        self.instantiate(&mut layout, 0, 1, first).map_err(|_| Errno::ENOSPC)?;
+        if self.leaves_pool(&layout, first) {
+            return Err(Errno::EINVAL);
+        }
+        self.instantiate(&mut layout, 0, 1, first).map_err(|reason| {
+            tracing::warn!(%fid, %reason, "file cannot be given the layout that was asked for");
+            Errno::ENOSPC
+        })?;
         let mut bytes = Vec::new();
         ::layout::codec::encode(&layout, &mut bytes);
         inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
         Ok(())
+    }
+
+    /// A layout that names no pool keeps that of the directory, which the file was made with; the word `ignore` means
+    /// no pool.
+    fn inherit_pool(&self, old: &Layout, layout: &mut Layout) {
+        let inherited = old.components.iter().find_map(|c| c.pool.clone());
+        let names_none = layout.components.iter().all(|c| c.pool.is_none());
+        if names_none && let Some(pool) = inherited {
+            for c in layout.components.iter_mut().filter(|c| c.pattern == Pattern::Raid0) {
+                // OSTs that were named one by one stand above a pool that was not.
+                let inside = |osts: Arc<[TargetIndex]>| c.stripes.iter().all(|ost| osts.contains(ost));
+                if self.targets.pool(&pool.0).is_none_or(inside) {
+                    c.pool = Some(pool.clone());
+                }
+            }
+        }
+        without_ignored(layout);
+    }
+
+    /// Is an OST named that is outside the pool of its component?
+    fn leaves_pool(&self, layout: &Layout, first: &[Option<TargetIndex>]) -> bool {
+        layout.components.iter().enumerate().any(|(i, c)| {
+            let pool = c.pool.as_ref().and_then(|PoolName(name)| self.targets.pool(name));
+            let named = first.get(i).copied().flatten();
+            pool.is_some_and(|osts| c.stripes.iter().chain(&named).any(|ost| !osts.contains(ost)))
+        })
+    }
+}
+
+fn without_ignored(layout: &mut Layout) {
+    for c in &mut layout.components {
+        c.pool.take_if(|pool| pool.is_ignored());
     }
 }
 
 fn set_default(inode: &mut Inode, layout: Option<&Layout>) -> Result<(), Errno> {
     let bytes = layout.map(|layout| {
         let mut layout = layout.clone();
+        without_ignored(&mut layout);
         // A default names no OSTs of its own: each new file gets its own.
         layout.components.iter_mut().for_each(|c| c.stripes.clear());
         let mut bytes = Vec::new();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use env::BoxFuture;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use mds::mds::{Mds, Parts};
-use mds::object_targets::ObjectTargets;
+use mds::object_targets::{ObjectTargets, Pools};
 use mds::settings::MdsSettings;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
@@ -39,6 +39,7 @@ pub struct FakeOsts {
     /// These never answer.
     pub silent: Mutex<BTreeSet<TargetIndex>>,
     pub count: Mutex<u16>,
+    pub pools: Mutex<Pools>,
 }
 
 impl FakeOsts {
@@ -54,6 +55,10 @@ impl FakeOsts {
 }
 
 impl ObjectTargets for FakeOsts {
+    fn pools(&self) -> Arc<Pools> {
+        Arc::new(self.pools.lock().clone())
+    }
+
     fn list(&self) -> Vec<TargetIndex> {
         (0..*self.count.lock()).map(TargetIndex).collect()
     }

@@ -35,5 +35,12 @@ fn live(fsname: &str, config: &FsConfig) -> String {
     for (name, value) in &config.params {
         writeln!(text, "    {name}={value}").expect("a string takes all");
     }
+    if !config.pools.is_empty() {
+        text.push_str("\npools:\n");
+    }
+    for pool in &config.pools {
+        let osts: Vec<String> = pool.osts.iter().map(|ost| format!("OST{ost:04x}")).collect();
+        writeln!(text, "    {}: {}", pool.name, osts.join(" ")).expect("a string takes all");
+    }
     text
 }

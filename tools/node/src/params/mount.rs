@@ -20,6 +20,7 @@ use stubs::osc::Osc;
 use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::target::{FsName, TargetName};
 
 /// A target that is asked for its space or pinged answers within this time, or not at all.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,7 +112,17 @@ fn targets(tree: &mut Tree, client: &Arc<Client>, id: &str) {
     };
     let (lmv, lov) = (format!("{}-clilmv-{id}", client.fsname()), format!("{}-clilov-{id}", client.fsname()));
     target_params(tree, [&LMV_NUMOBD, &LMV_ACTIVEOBD, &LMV_TARGET_OBD], &lmv, imports(true));
+    for pool in client.pools() {
+        let fsname = client.fsname();
+        let text = pool_text(fsname, pool.osts.iter().copied());
+        tree.shows(&LOV_POOLS, &[&lov, &pool.name], move || Ok(text.clone()));
+    }
     target_params(tree, [&LOV_NUMOBD, &LOV_ACTIVEOBD, &LOV_TARGET_OBD], &lov, imports(false));
+}
+
+/// OSTs of a pool, a line each.
+pub(super) fn pool_text(fsname: FsName, osts: impl Iterator<Item = u16>) -> String {
+    osts.map(|ost| format!("{}_UUID\n", TargetName::ost(fsname, ost))).collect()
 }
 
 fn is_active(import: &Import) -> bool {

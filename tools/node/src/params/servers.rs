@@ -1,6 +1,6 @@
 //! Parameters of served targets: `mdt`, `lod`, `osp`, `obdfilter`, `osd-lmdb`.
 
-use super::mount::{SpaceParams, add_import, space};
+use super::mount::{SpaceParams, add_import, pool_text, space};
 use super::{number, series, session};
 use crate::view::View;
 use mds::mds::Mds;
@@ -63,6 +63,10 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     tree.shows(&LOD_STRIPESIZE, &lod, move || Ok(shown.stripe_size().to_string()));
     let set = mdt.clone();
     tree.takes(&LOD_STRIPESIZE, &lod, move |value| set.set_stripe_size(bytes(value)?));
+    for (pool, osts) in mdt.pools().iter() {
+        let text = pool_text(name.fsname, osts.iter().map(|ost| ost.0));
+        tree.shows(&LOD_POOLS, &[lod[0], pool], move || Ok(text.clone()));
+    }
     let shown = mdt.clone();
     tree.shows(&LOD_NUMOBD, &lod, move || Ok(shown.osts().len().to_string()));
     let shown = mdt.clone();

@@ -1,0 +1,122 @@
+//! `lctl set_param -P` and `conf_param`: parameters that the MGS keeps and every node applies.
+//!
+//! Only parameters that exist and can be set are taken: a typing error must not wait at the MGS for ever. Whether any
+//! device matches is not asked, as it may come later.
+
+use crate::cli::{ConfParamArgs, SetParamArgs};
+use crate::daemons::{self, Answered};
+use crate::set_param::pairs;
+use node::control::{Answer, Request};
+use observe::catalog;
+use report::Report;
+use std::io;
+use types::errno::Errno;
+
+/// `set_param -P`, `set_param -P -d`.
+///
+/// # Errors
+/// Never: nothing is printed.
+pub fn set_param(args: &SetParamArgs, report: &mut Report<'_>) -> io::Result<()> {
+    for (name, value) in named(&args.settings, args.delete, report) {
+        keep(&name, value, report);
+    }
+    Ok(())
+}
+
+/// `conf_param`, `conf_param -d`.
+///
+/// # Errors
+/// Never: nothing is printed.
+pub fn conf_param(args: &ConfParamArgs, report: &mut Report<'_>) -> io::Result<()> {
+    for (name, value) in named(&args.settings, args.delete, report) {
+        match translated(&name) {
+            Some(name) => keep(&name, value, report),
+            None => report
+                .sentence(&format!("{name}: write DEVICE.KIND.NAME=VALUE: sheen-OST0001.osc.active=0"), Errno::EINVAL),
+        }
+    }
+    Ok(())
+}
+
+/// Names with values, or, to be deleted, without.
+fn named(words: &[String], delete: bool, report: &mut Report<'_>) -> Vec<(String, Option<String>)> {
+    if delete {
+        let name = |word: &String| word.split_once('=').map_or(&**word, |(name, _)| name).to_owned();
+        return words.iter().map(|word| (name(word), None)).collect();
+    }
+    pairs(words, report).into_iter().map(|(name, value)| (name, Some(value))).collect()
+}
+
+/// `sheen-OST0001.osc.active` as a pattern: `osp.sheen-OST0001*.active`.
+fn translated(name: &str) -> Option<String> {
+    let (device, rest) = name.split_once('.')?;
+    let (kind, param) = rest.split_once('.').filter(|(kind, param)| !kind.is_empty() && !param.is_empty())?;
+    match (kind, param) {
+        // Who makes objects decides whether an OST gets any.
+        ("osc", "active") => Some(format!("osp.{device}-osc-MDT*.active")),
+        ("sys", param) => Some(param.to_owned()),
+        ("ost", param) => Some(format!("obdfilter.{device}*.{param}")),
+        _ => Some(format!("{kind}.{device}*.{param}")),
+    }
+}
+
+/// May the pattern mean a parameter with this path?
+fn may_be(path: &str, pattern: &str) -> bool {
+    let (levels, words): (Vec<_>, Vec<_>) = (path.split('.').collect(), pattern.split('.').collect());
+    let same = |(level, word): (&&str, &&str)| *level == "*" || level == word || word.contains(['*', '?', '[', '{']);
+    levels.len() == words.len() && levels.iter().zip(&words).all(same)
+}
+
+fn keep(name: &str, value: Option<String>, report: &mut Report<'_>) {
+    let dotted = name.replace('/', ".");
+    let settable = catalog::ALL.iter().any(|param| param.access.writable() && may_be(param.path, &dotted));
+    if !settable && value.is_some() {
+        return report.sentence(
+            &format!("{name}: there is no such parameter to be set; lctl help_param explains those that are"),
+            Errno::ENOENT,
+        );
+    }
+    let mut kept = false;
+    for Answered { answer, .. } in
+        daemons::ask_all(&Request::Persist { name: dotted.clone(), value: value.clone() }, report)
+    {
+        match answer {
+            Answer::Done => kept = true,
+            Answer::Failed { errno, .. } => report.errno(&format!("keeping {name} at the MGS"), Errno(errno)),
+            other => daemons::unexpected(&other, report),
+        }
+    }
+    if !kept && report.status() == 0 {
+        report.sentence(
+            "no daemon runs on this host that could tell the MGS",
+            Errno(rustix::io::Errno::SRCH.raw_os_error()),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_is_kept() {
+        assert!(may_be("osp.*.active", "osp.sheen-OST0001-osc-MDT*.active"));
+        assert!(may_be("lod.*.stripecount", "lod.*.stripe*"));
+        assert!(!may_be("lod.*.stripecount", "lod.*"));
+        assert!(!may_be("lod.*.stripecount", "stripecount"));
+        assert!(!may_be("lod.*.stripecount", "lod.*.stripecnt"));
+    }
+
+    #[test]
+    fn the_older_spelling_becomes_a_pattern() {
+        let translated = |name| translated(name).unwrap_or_default();
+        assert_eq!(translated("sheen-OST0001.osc.active"), "osp.sheen-OST0001-osc-MDT*.active");
+        assert_eq!(translated("sheen.llite.max_read_ahead_mb"), "llite.sheen*.max_read_ahead_mb");
+        assert_eq!(translated("sheen-MDT0000.lod.stripecount"), "lod.sheen-MDT0000*.stripecount");
+        assert_eq!(translated("sheen.sys.timeout"), "timeout");
+        assert_eq!(translated("sheen-OST0001.ost.brw_size"), "obdfilter.sheen-OST0001*.brw_size");
+        for bad in ["x", "x.y", "x..z", "x.y."] {
+            assert_eq!(translated(bad), "", "{bad}");
+        }
+    }
+}

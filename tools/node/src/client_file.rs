@@ -1,0 +1,85 @@
+//! `/etc/sheen/client.toml`: what this host wishes for its mounts, whatever the MGS says.
+//!
+//! One table, `[params]`: the name or pattern of a parameter, as for `lctl set_param`, and its value. The default file
+//! may be absent; one that a mount option names must be there. Anything that is not understood is an error, so that a
+//! typo is not a silent default.
+
+use serde::Deserialize;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// The file that is read if no mount option names one.
+pub const DEFAULT: &str = "/etc/sheen/client.toml";
+/// Largest file, bytes.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadClientFile {
+    /// It cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// It says what this program does not understand.
+    #[error("{}: {reason}", .path.display())]
+    Parse { path: PathBuf, reason: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    params: toml::Table,
+}
+
+/// Pattern and value of each parameter, in the order of the file's names. `None`: the default file, which may be absent.
+///
+/// # Errors
+/// [`BadClientFile`].
+pub fn read(named: Option<&Path>) -> Result<Vec<(String, String)>, BadClientFile> {
+    let path = named.unwrap_or(Path::new(DEFAULT));
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    match read {
+        Err(e) if named.is_none() && e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(BadClientFile::Read { path: path.to_owned(), source }),
+        Ok(_) => {}
+    }
+    let bad = |reason: String| BadClientFile::Parse { path: path.to_owned(), reason };
+    if text.len() as u64 > BYTES_MAX {
+        return Err(bad(format!("longer than {BYTES_MAX} bytes")));
+    }
+    let file: File = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    file.params
+        .into_iter()
+        .map(|(name, value)| match value {
+            toml::Value::String(text) => Ok((name, text)),
+            toml::Value::Integer(number) => Ok((name, number.to_string())),
+            toml::Value::Boolean(on) => Ok((name, u8::from(on).to_string())),
+            _ => Err(bad(format!("the value of {name:?} must be a number, a text, true or false"))),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_all_kinds_and_faults() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("client.toml");
+        let parsed = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read(Some(&path)).map_err(|e| e.to_string())
+        };
+        let found = parsed("[params]\n\"osc.*.n\" = 8\n\"llite.*.t\" = \"64M\"\n\"llite.*.on\" = true\n").unwrap();
+        let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
+        assert_eq!(found, [pair("llite.*.on", "1"), pair("llite.*.t", "64M"), pair("osc.*.n", "8")]);
+        assert_eq!(parsed(""), Ok(Vec::new()));
+        for (text, words) in [("[parms]\n", "parms"), ("[params]\na = 1.5\n", "number"), ("x", "client.toml")] {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        assert!(matches!(read(Some(&dir.path().join("none"))), Err(BadClientFile::Read { .. })));
+    }
+}

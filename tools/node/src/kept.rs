@@ -1,0 +1,81 @@
+//! What `lctl` changes at the MGS through a daemon: persistent parameters, pools.
+
+use crate::control::Answer;
+use crate::view::View;
+use rpc::error::RpcError;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+use types::errno::Errno;
+use wire::mgs::PoolChange;
+
+/// The MGS answers within this time, or the command fails.
+const ASK_TIMEOUT: Duration = Duration::from_secs(8);
+/// Every file system of the MGS (`mgs::registry::EVERY_FILE_SYSTEM`).
+const EVERY_FILE_SYSTEM: &str = "*";
+
+/// A pool, as the control socket tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolAnswer {
+    /// Its name.
+    pub name: String,
+    /// Its OSTs.
+    pub osts: Vec<u16>,
+}
+
+/// What is done to a pool, as the control socket tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PoolAsked {
+    /// It is made.
+    New,
+    /// OSTs come in.
+    Add(Vec<u16>),
+    /// OSTs go out.
+    Remove(Vec<u16>),
+    /// It goes.
+    Destroy,
+}
+
+/// Keeps a parameter of every file system, or with `None` forgets it.
+pub async fn set(view: &Arc<View>, name: String, value: Option<String>) -> Answer {
+    let mgc = view.parts().mgc();
+    answered(in_time(view, mgc.set_param(EVERY_FILE_SYSTEM.to_owned(), name, value)).await.map(|()| Answer::Done))
+}
+
+/// Changes a pool.
+pub async fn change_pool(view: &Arc<View>, fsname: String, pool: String, change: PoolAsked) -> Answer {
+    let change = match change {
+        PoolAsked::New => PoolChange::New,
+        PoolAsked::Add(osts) => PoolChange::Add(osts),
+        PoolAsked::Remove(osts) => PoolChange::Remove(osts),
+        PoolAsked::Destroy => PoolChange::Destroy,
+    };
+    let mgc = view.parts().mgc();
+    answered(in_time(view, mgc.pool(fsname, pool, change)).await.map(|()| Answer::Done))
+}
+
+/// Pools and OSTs of a file system. ENOENT: its MGS does not know it.
+pub async fn pools(view: &Arc<View>, fsname: String) -> Answer {
+    let mgc = view.parts().mgc();
+    let config = in_time(view, mgc.config(fsname, 0, 0)).await;
+    answered(config.and_then(|config| match config.version {
+        0 => Err(Errno::ENOENT),
+        _ => {
+            let pool = |p: wire::mgs::PoolInfo| PoolAnswer { name: p.name, osts: p.osts };
+            Ok(Answer::Pools { pools: config.pools.into_iter().map(pool).collect() })
+        }
+    }))
+}
+
+async fn in_time<T>(view: &Arc<View>, ask: impl Future<Output = Result<T, RpcError>>) -> Result<T, Errno> {
+    tokio::select! {
+        biased;
+        answer = ask => answer.map_err(|error| error.errno()),
+        () = view.parts().env.clock.sleep(ASK_TIMEOUT) => Err(Errno::ETIMEDOUT),
+    }
+}
+
+fn answered(result: Result<Answer, Errno>) -> Answer {
+    result.unwrap_or_else(|errno| Answer::Failed { errno: errno.0, reason: "the MGS refuses".to_owned() })
+}

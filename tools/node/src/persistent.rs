@@ -1,0 +1,181 @@
+//! Parameters that stay: those that the MGS keeps (`lctl set_param -P`), and those of this host's own file.
+//!
+//! A task per file system follows the configuration; while there is anything to apply it also looks for parameters that
+//! have just come (a session with a new OST) each second. A parameter is set once for each value, so that what an
+//! administrator sets by hand later stands until the value at the MGS changes. The file's word goes before the MGS's.
+//! Nothing is taken back: a parameter that is deleted keeps its value until the process starts anew.
+
+use crate::params;
+use crate::view::View;
+use env::watch;
+use observe::tree::Found;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use types::target::FsName;
+
+/// How long the MGS may keep a question waiting, ms.
+const WAIT_MS: u32 = 30_000;
+/// Pause after the MGS did not answer, and between two looks for parameters that came.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Persistent parameters of one process.
+pub struct Persistent {
+    state: Arc<Mutex<State>>,
+    stop: watch::Sender<bool>,
+    followed: BTreeSet<FsName>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Of each file system, in the order set.
+    kept: BTreeMap<FsName, Vec<(String, String)>>,
+    /// Of this host's file.
+    own: Vec<(String, String)>,
+    /// What was set, by full name. Bound: the parameters of this process.
+    applied: BTreeMap<String, String>,
+}
+
+impl Persistent {
+    /// `own`: pattern and value of each parameter of this host's file.
+    pub fn new(own: Vec<(String, String)>) -> Persistent {
+        let (stop, _) = watch::channel(false);
+        let state = State { own, ..State::default() };
+        Persistent { state: Arc::new(Mutex::new(state)), stop, followed: BTreeSet::new() }
+    }
+
+    /// Follows a file system's configuration from now on, once.
+    pub fn follow(&mut self, view: &Arc<View>, fsname: FsName) {
+        if !self.followed.insert(fsname) {
+            return;
+        }
+        let follower = Follower { view: view.clone(), fsname, state: self.state.clone() };
+        let work = follower.follow(self.stop.subscribe());
+        view.parts().env.tasks.spawn("follow persistent parameters", Box::pin(work));
+    }
+
+    /// Asks for the parameters of all file systems and applies them, so that they hold before programs come. An MGS that
+    /// does not answer is left to the tasks.
+    pub async fn apply_now(&self, view: &Arc<View>) {
+        for fsname in &self.followed {
+            let ask = view.parts().mgc();
+            tokio::select! {
+                biased;
+                answer = ask.config(fsname.to_string(), 0, 0) => match answer {
+                    Ok(config) => {
+                        self.state.lock().kept.insert(*fsname, config.params);
+                    }
+                    Err(error) => tracing::warn!(%error, "no persistent parameters yet"),
+                },
+                () = view.parts().env.clock.sleep(PAUSE) => tracing::warn!("persistent parameters come later"),
+            }
+        }
+        apply(view, &self.state).await;
+    }
+
+    /// Ends the tasks.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+struct Follower {
+    view: Arc<View>,
+    fsname: FsName,
+    state: Arc<Mutex<State>>,
+}
+
+impl Follower {
+    async fn follow(self, mut stop: watch::Receiver<bool>) {
+        let (mgc, env) = (self.view.parts().mgc(), self.view.parts().env.clone());
+        let mut version = 0;
+        let mut asked = Box::pin(mgc.config(self.fsname.to_string(), version, WAIT_MS));
+        loop {
+            // Parameters may come at any moment, but only if there is something to apply to them.
+            let look = !self.state.lock().is_empty();
+            tokio::select! {
+                biased;
+                _ = stop.changed() => return,
+                answer = &mut asked => {
+                    match answer {
+                        Ok(config) if config.version > version => {
+                            version = config.version;
+                            self.state.lock().kept.insert(self.fsname, config.params);
+                        }
+                        Ok(_) => {}
+                        Err(error) => {
+                            tracing::debug!(%error, "persistent parameters: the MGS does not answer");
+                            tokio::select! {
+                                biased;
+                                _ = stop.changed() => return,
+                                () = env.clock.sleep(PAUSE) => {}
+                            }
+                        }
+                    }
+                    asked = Box::pin(mgc.config(self.fsname.to_string(), version, WAIT_MS));
+                }
+                () = env.clock.sleep(PAUSE), if look => {}
+            }
+            apply(&self.view, &self.state).await;
+        }
+    }
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.kept.values().all(Vec::is_empty)
+    }
+
+    fn wanted(&self) -> Vec<(String, String)> {
+        self.kept.values().flatten().chain(&self.own).cloned().collect()
+    }
+}
+
+/// Sets what is wanted and has not been set to this value.
+async fn apply(view: &Arc<View>, state: &Mutex<State>) {
+    let wanted = {
+        let state = state.lock();
+        if state.is_empty() {
+            return;
+        }
+        state.wanted()
+    };
+    let tree = params::tree(view);
+    let mut values: BTreeMap<String, String> = BTreeMap::new();
+    for (pattern, value) in wanted {
+        match tree.find(&pattern, false) {
+            Ok(found) => {
+                for (name, _) in found.into_iter().filter(|(_, found)| matches!(found, Found::Param(_))) {
+                    // The later word counts.
+                    values.insert(name.to_owned(), value.clone());
+                }
+            }
+            Err(bad) => tracing::warn!(%bad, "persistent parameter"),
+        }
+    }
+    values.retain(|name, value| state.lock().applied.get(name) != Some(value));
+    for (name, entry) in tree.entries() {
+        let Some(value) = values.remove(name) else { continue };
+        match entry.set(value.clone()).await {
+            Ok(()) => tracing::info!(name, value, "persistent parameter"),
+            Err(errno) => tracing::warn!(name, value, %errno, "persistent parameter is refused"),
+        }
+        // Also one that is refused: it would be refused each second.
+        state.lock().applied.insert(name.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_s_word_comes_last() {
+        let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
+        let mut state = State { own: vec![pair("a", "2")], ..State::default() };
+        state.kept.insert(FsName::default(), vec![pair("a", "1"), pair("b", "1")]);
+        assert_eq!(state.wanted(), [pair("a", "1"), pair("b", "1"), pair("a", "2")]);
+        assert!(!state.is_empty() && State::default().is_empty());
+    }
+}
