@@ -134,6 +134,18 @@ pub fn decode(fid: Fid, bytes: &[u8]) -> Result<InodeRecord<'_>, Damaged> {
     Ok(InodeRecord { attr, parent: Fid::from_be_bytes(f.parent), flags: f.flags.get(), tail })
 }
 
+/// The record with another version (transno of the last change).
+///
+/// # Errors
+/// Everything that [`Damaged`] names.
+pub fn with_version(fid: Fid, bytes: &[u8], version: u64) -> Result<Vec<u8>, Damaged> {
+    let mut record = decode(fid, bytes)?;
+    record.attr.version = version;
+    let mut out = Vec::with_capacity(bytes.len());
+    encode(&record, &mut out);
+    Ok(out)
+}
+
 /// What an item of the tail is. Unknown ones are kept and skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]

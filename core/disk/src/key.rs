@@ -113,17 +113,28 @@ pub fn all(tag: Tag) -> ([u8; 1], [u8; 1]) {
 pub enum Tag {
     /// Destroy log.
     Destroy = b'D',
+    /// Directory entries.
+    Entry = b'E',
     /// Inodes.
     Inode = b'I',
     /// Orphan marks.
     Orphan = b'P',
+    /// State of the MDT.
+    State = b'S',
     /// Writer marks.
     Writer = b'W',
+    /// Extended attributes.
+    Xattr = b'X',
 }
 
 /// The FID of an inode, orphan or writer key.
 pub fn fid_of(key: &[u8]) -> Option<Fid> {
     Some(Fid::from_be_bytes(key.get(1..)?.try_into().ok()?))
+}
+
+/// The FID that an inode, mark, entry or xattr key begins with: of an entry, its directory.
+pub fn owner_of(key: &[u8]) -> Option<Fid> {
+    Some(Fid::from_be_bytes(key.get(1..1 + FID_BYTES)?.try_into().ok()?))
 }
 
 /// The transno of a destroy log key.

@@ -88,3 +88,13 @@ pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
 pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 17;
 /// Inode-bit locks at one MDT in all.
 pub const IBITS_LOCKS_MAX: usize = 1 << 19;
+/// Longest key of a record, bytes.
+pub const RECORD_KEY_BYTES_MAX: usize = 511;
+/// Longest record that a checker reads, bytes: an inode with layouts, an extended attribute.
+pub const RECORD_VALUE_BYTES_MAX: usize = 256 << 10;
+/// Records in one answer to a checker.
+pub const RECORDS_PER_SCAN_MAX: usize = 16_384;
+/// Records of each kind (seen, to be) in one repair.
+pub const RECORDS_PER_MEND_MAX: usize = 64;
+/// Objects in one answer to a checker.
+pub const OBJECTS_PER_LIST_MAX: usize = 16_384;

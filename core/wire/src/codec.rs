@@ -13,6 +13,7 @@ mod mds_reply;
 mod mgs;
 mod ost;
 mod raw;
+mod records;
 mod session;
 #[cfg(test)]
 mod strategies;

@@ -115,6 +115,10 @@ pub enum MdsOp {
     Lock { fid: Fid, bits: InodeBits },
     /// These locks are given up; at most REVOKES_PER_CALLBACK_MAX.
     Unlock { locks: Vec<(Fid, InodeBits)> },
+    /// Records with keys in `[start, end)`, in order, up to about `bytes_max` bytes; for checkers. Answers `Records`.
+    Scan { start: Bytes, end: Bytes, bytes_max: u32 },
+    /// If the records of `expect` are so, makes those of `put` so, in one change; else ESTALE. For checkers.
+    Mend { expect: Vec<Record>, put: Vec<Record> },
 }
 
 /// An inode as a client needs it.
@@ -148,6 +152,15 @@ pub struct Removed {
     pub nlink: u32,
 }
 
+/// A record of an MDT's store as it is, or is to be; without a value there is none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Key, 1 to 511 bytes.
+    pub key: Bytes,
+    /// Value.
+    pub value: Option<Bytes>,
+}
+
 /// What an operation answered.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MdsReply {
@@ -173,4 +186,6 @@ pub enum MdsReply {
     Statfs(Statfs),
     /// The lock in the way; `None` = free.
     Flock(Option<Flock>),
+    /// Records; `more` if there are others behind. All have values.
+    Records { records: Vec<Record>, more: bool },
 }

@@ -101,6 +101,8 @@ operations! {
     0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client changes once     Op::Mds(MdsOp::FlockCancel { .. }),
     0x021b MDS_LOCK "mds_lock" Client changes once     Op::Mds(MdsOp::Lock { .. }),
     0x021c MDS_UNLOCK "mds_unlock" Client changes once     Op::Mds(MdsOp::Unlock { .. }),
+    0x0280 MDS_SCAN "mds_scan" Client reads   once     Op::Mds(MdsOp::Scan { .. }),
+    0x0281 MDS_MEND "mds_mend" Client changes once     Op::Mds(MdsOp::Mend { .. }),
 
     0x0301 OST_READ "ost_read" Client reads   once     Op::Ost(OstOp::Read { .. }),
     0x0302 OST_WRITE "ost_write" Client changes replayed Op::Ost(OstOp::Write { .. }),
@@ -111,6 +113,7 @@ operations! {
     0x0307 OST_SYNC "ost_sync" Both   reads   once     Op::Ost(OstOp::Sync { .. }),
     0x0308 OST_STATFS "ost_statfs" Both   reads   once     Op::Ost(OstOp::Statfs),
     0x0309 OST_GRANT "ost_grant" Client changes once     Op::Ost(OstOp::Grant { .. }),
+    0x0380 OST_LIST "ost_list" Client reads   once     Op::Ost(OstOp::List { .. }),
 
     0x0401 CLIENT_REVOKE "client_revoke" Server changes once     Op::Client(ClientOp::Revoke { .. }),
     0x0402 CLIENT_CHANGING "client_changing" Server changes once     Op::Client(ClientOp::Changing { .. }),
@@ -167,6 +170,7 @@ replies! {
     0x0209 MDS_REMOVED "mds_removed" OpReply::Mds(MdsReply::Removed(_)),
     0x020a MDS_STATFS "mds_statfs" OpReply::Mds(MdsReply::Statfs(_)),
     0x020b MDS_FLOCK "mds_flock" OpReply::Mds(MdsReply::Flock(_)),
+    0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),
     0x0302 OST_DATA "ost_data" OpReply::Ost(OstReply::Data(_)),
@@ -175,6 +179,7 @@ replies! {
     0x0305 OST_OFFSET "ost_offset" OpReply::Ost(OstReply::Offset(_)),
     0x0306 OST_STATFS "ost_statfs" OpReply::Ost(OstReply::Statfs(_)),
     0x0307 OST_GRANTED "ost_granted" OpReply::Ost(OstReply::Granted { .. }),
+    0x0380 OST_OBJECTS "ost_objects" OpReply::Ost(OstReply::Objects { .. }),
 
     0x0401 CLIENT_DONE "client_done" OpReply::Client(ClientReply::Done),
     0x0402 CLIENT_KEPT "client_kept" OpReply::Client(ClientReply::Kept(_)),

@@ -41,6 +41,9 @@ pub enum OstOp {
     /// client's promise, up to `spend`; what they leave of it is free for all. `back` is given back, and up to `want`
     /// more is asked for. Answers `Granted`.
     Grant { spend: u64, back: u64, want: u64 },
+    /// Objects behind `after` (None: from the first), at most `limit`, in an order of the OST's own; for checkers.
+    /// Answers `Objects`.
+    List { after: Option<ObjectId>, limit: u32 },
 }
 
 /// What an operation answered.
@@ -61,4 +64,6 @@ pub enum OstReply {
     /// So many bytes more are promised; and so many of `spend` were, the rest had not been (or the session is a new
     /// one).
     Granted { more: u64, paid: u64 },
+    /// Objects with their sizes in bytes and their 512-byte blocks; `more` if there are others behind.
+    Objects { objects: Vec<(ObjectId, u64, u64)>, more: bool },
 }

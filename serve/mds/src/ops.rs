@@ -1,6 +1,7 @@
 //! Operations: one file per kind, and the one place that sends each to its file.
 
 mod attr;
+mod check;
 mod create;
 mod data;
 mod flock;
@@ -67,6 +68,8 @@ impl Mds {
             MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client(), fid, &lock),
             MdsOp::Lock { fid, bits } => self.lock(call, fid, bits).await,
             MdsOp::Unlock { locks } => self.unlock(call, &locks),
+            MdsOp::Scan { start, end, bytes_max } => self.scan(call, &start, &end, bytes_max),
+            MdsOp::Mend { expect, put } => self.in_turn(call, |call| self.mend(call, &expect, &put)).await,
         }
     }
 
@@ -85,7 +88,8 @@ impl Mds {
             | MdsOp::Removexattr { .. }
             | MdsOp::GetLayout { .. }
             | MdsOp::Wrote { .. }
-            | MdsOp::Append { .. } => self.store.admit_release().await?,
+            | MdsOp::Append { .. }
+            | MdsOp::Mend { .. } => self.store.admit_release().await?,
             MdsOp::Lookup { .. }
             | MdsOp::GetParent { .. }
             | MdsOp::Getattr { .. }
@@ -100,7 +104,8 @@ impl Mds {
             | MdsOp::FlockSet { .. }
             | MdsOp::FlockCancel { .. }
             | MdsOp::Lock { .. }
-            | MdsOp::Unlock { .. } => {}
+            | MdsOp::Unlock { .. }
+            | MdsOp::Scan { .. } => {}
         }
         Ok(())
     }

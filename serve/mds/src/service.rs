@@ -171,7 +171,8 @@ fn changes(request: &Request) -> bool {
             | MdsOp::Setxattr { .. }
             | MdsOp::Removexattr { .. }
             | MdsOp::Wrote { .. }
-            | MdsOp::Append { .. } => true,
+            | MdsOp::Append { .. }
+            | MdsOp::Mend { .. } => true,
             MdsOp::Lookup { .. }
             | MdsOp::GetParent { .. }
             | MdsOp::Getattr { .. }
@@ -187,7 +188,8 @@ fn changes(request: &Request) -> bool {
             | MdsOp::FlockSet { .. }
             | MdsOp::FlockCancel { .. }
             | MdsOp::Lock { .. }
-            | MdsOp::Unlock { .. } => false,
+            | MdsOp::Unlock { .. }
+            | MdsOp::Scan { .. } => false,
         },
         Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect | Op::Ping => false,
     })
@@ -242,6 +244,6 @@ fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
             one(b)
         }
         MdsOp::GetattrMany { fids } => fids.iter_mut().try_for_each(one),
-        MdsOp::Statfs | MdsOp::Sync | MdsOp::Unlock { .. } => Ok(()),
+        MdsOp::Statfs | MdsOp::Sync | MdsOp::Unlock { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => Ok(()),
     }
 }

@@ -24,7 +24,7 @@ use store::objects::Objects;
 use target::Target;
 use tokio::sync::oneshot;
 use types::errno::Errno;
-use types::limits::GRANT_UNIT;
+use types::limits::{GRANT_UNIT, OBJECTS_PER_LIST_MAX};
 use types::object::ObjectId;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{TargetKind, TargetName};
@@ -253,6 +253,11 @@ impl Ost {
                 unchanged(OstReply::Done)
             }
             OstOp::Statfs => unchanged(OstReply::Statfs(self.statfs()?)),
+            OstOp::List { after, limit } => {
+                let limit = (*limit as usize).clamp(1, OBJECTS_PER_LIST_MAX);
+                let objects = self.objects.list(*after, limit)?;
+                unchanged(OstReply::Objects { more: objects.len() == limit, objects })
+            }
             OstOp::Grant { spend, back, want } => {
                 let (holder, asked) = ((self.name, client), (*spend, *back, *want));
                 let (more, paid) = self.room.grant(payment, self.env.clock.now(), &self.look(), holder, asked)?;
@@ -271,7 +276,11 @@ impl Ost {
                 }
                 OstOp::Getattr { object } => self.gates.is_warm(*object),
                 OstOp::Statfs | OstOp::Grant { .. } => true,
-                OstOp::Punch { .. } | OstOp::Seek { .. } | OstOp::Destroy { .. } | OstOp::Sync { .. } => false,
+                OstOp::Punch { .. }
+                | OstOp::Seek { .. }
+                | OstOp::Destroy { .. }
+                | OstOp::Sync { .. }
+                | OstOp::List { .. } => false,
             }
     }
 

@@ -120,6 +120,7 @@ fn served_place(op: &Op) -> usize {
             MdsOp::FlockTest { .. } | MdsOp::FlockSet { .. } | MdsOp::FlockCancel { .. } => const { place("flock") },
             MdsOp::Lock { .. } => const { place("ldlm_enqueue") },
             MdsOp::Unlock { .. } => const { place("ldlm_cancel") },
+            MdsOp::Scan { .. } | MdsOp::Mend { .. } => const { place("other") },
         },
         Op::Ost(op) => match op {
             OstOp::Read { .. } => const { place("read") },
@@ -131,6 +132,7 @@ fn served_place(op: &Op) -> usize {
             OstOp::Sync { .. } => const { place("sync") },
             OstOp::Grant { .. } => const { place("grant") },
             OstOp::Statfs => const { place("statfs") },
+            OstOp::List { .. } => const { place("other") },
         },
         Op::Mgs(wire::mgs::MgsOp::Config { .. }) => const { place("config") },
         _ => const { place("other") },

@@ -13,7 +13,7 @@ use types::fid::Fid;
 use types::lock::{Flock, InodeBits};
 use types::name::Name;
 use types::session::OpenHandle;
-use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
+use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags};
 use wire::message::{Op, OpReply, Reply};
 
 /// An inode that was opened or made.
@@ -377,6 +377,22 @@ impl Mdc {
     /// Gives up a waiting lock.
     pub async fn flock_cancel(&self, credentials: &Credentials, fid: Fid, lock: Flock) -> Result<(), RpcError> {
         match self.call(credentials, MdsOp::FlockCancel { fid, lock }).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Records of its store with keys in `[start, end)`, about `bytes_max` bytes; are there more?
+    pub async fn scan(&self, start: Bytes, end: Bytes, bytes_max: u32) -> Result<(Vec<Record>, bool), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::Scan { start, end, bytes_max }).await? {
+            MdsReply::Records { records, more } => Ok((records, more)),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Makes the records of `put` so if those of `expect` are. ESTALE: they are not.
+    pub async fn mend(&self, expect: Vec<Record>, put: Vec<Record>) -> Result<(), RpcError> {
+        match self.call(&Credentials::root(), MdsOp::Mend { expect, put }).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }

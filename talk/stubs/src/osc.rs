@@ -18,6 +18,9 @@ pub struct Osc {
     import: Arc<Import>,
 }
 
+/// Objects with sizes in bytes and 512-byte blocks, and whether there are more.
+pub type Listed = (Vec<(ObjectId, u64, u64)>, bool);
+
 /// What became of [`Osc::store`].
 #[derive(Debug)]
 pub struct Batch {
@@ -169,6 +172,14 @@ impl Osc {
     pub async fn statfs(&self) -> Result<Statfs, RpcError> {
         match self.call(OstOp::Statfs).await? {
             OstReply::Statfs(s) => Ok(s),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Objects behind `after` with sizes in bytes and 512-byte blocks, at most `limit`; are there more?
+    pub async fn list(&self, after: Option<ObjectId>, limit: u32) -> Result<Listed, RpcError> {
+        match self.call(OstOp::List { after, limit }).await? {
+            OstReply::Objects { objects, more } => Ok((objects, more)),
             other => Err(unexpected(&self.import, &other)),
         }
     }

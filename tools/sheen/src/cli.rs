@@ -34,6 +34,7 @@ pub enum Command {
     Mkfs(MkfsArgs),
     #[command(visible_alias = "mount.sheen")]
     Mount(MountArgs),
+    Fsck(fsck::cli::Fsck),
     Lctl(lctl::cli::Lctl),
     Lfs(lfs::cli::Lfs),
     Completion(CompletionArgs),

@@ -9,6 +9,7 @@ mod called;
 mod cli;
 mod completion;
 mod down;
+mod fsck;
 mod lctl;
 mod lfs;
 mod log;
@@ -64,6 +65,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(&args),
         Command::MountDaemon(args) => mount::daemon(&args),
+        Command::Fsck(args) => fsck::run(&args),
         Command::Lctl(args) => lctl::run(&args),
         Command::Lfs(args) => lfs::run(&args),
         Command::Completion(args) => completion::run(&args),

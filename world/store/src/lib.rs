@@ -13,6 +13,7 @@ pub mod engine;
 pub mod error;
 pub mod journal;
 pub mod journalled;
+mod list;
 pub mod memory;
 pub mod merge;
 pub mod objects;

@@ -60,8 +60,8 @@ pub struct ObjectsSpace {
 
 /// The object files of one target.
 pub struct Objects {
-    env: Env,
-    root: PathBuf,
+    pub(crate) env: Env,
+    pub(crate) root: PathBuf,
     options: ObjectsOptions,
     open: OpenFiles,
     /// Files with data that may not be on the disk.
@@ -399,7 +399,7 @@ impl Objects {
         error
     }
 
-    fn folder(&self, id: ObjectId) -> PathBuf {
+    pub(crate) fn folder(&self, id: ObjectId) -> PathBuf {
         let Fid { seq, oid, .. } = id.fid;
         let mut place = [0; 12];
         place[..8].copy_from_slice(&seq.to_le_bytes());
@@ -408,7 +408,7 @@ impl Objects {
         self.root.join(format!("{:02x}", hash & 0xff)).join(format!("{:02x}", hash >> 8 & 0xff))
     }
 
-    fn path(&self, id: ObjectId) -> PathBuf {
+    pub(crate) fn path(&self, id: ObjectId) -> PathBuf {
         let Fid { seq, oid, ver } = id.fid;
         self.folder(id).join(format!("{seq:x}-{oid:x}-{ver:x}-{:x}-{:x}", id.instance, id.stripe))
     }

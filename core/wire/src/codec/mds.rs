@@ -6,16 +6,20 @@ use super::error::DecodeError;
 use super::raw::{
     self, RawCreate, RawFid, RawFlock, RawGetLayout, RawLock, RawReaddir, RawSetAttr, RawWrote, set_attr_flags,
 };
+use super::records::{KEY_BYTES, put_records, records};
 use crate::mds::{CreateKind, MdsOp, OpenFlags, RenameFlags, SetxattrFlags};
 use crate::opcode;
 use bytes::Bytes;
 use types::attr::{FileType, WrittenAt};
 use types::fid::Fid;
-use types::limits::{READDIR_ENTRIES_MAX, SYMLINK_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use types::limits::{
+    READDIR_ENTRIES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_PER_MEND_MAX, SYMLINK_BYTES_MAX, XATTR_NAME_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX,
+};
 use types::name::Name;
 use types::session::OpenHandle;
 use types::time::Timestamp;
-use zerocopy::little_endian::U64;
+use zerocopy::little_endian::{U32, U64};
 
 fn put_fid(fid: Fid, w: &mut Writer) {
     w.put(&RawFid::from(fid));
@@ -120,6 +124,15 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
         }),
         MdsOp::Lock { fid, bits } => w.op(opcode::MDS_LOCK, 0, |w| w.put(&RawLock::from((*fid, *bits)))),
         MdsOp::Unlock { locks } => w.op(opcode::MDS_UNLOCK, 0, |w| put_locks(locks, w)),
+        MdsOp::Scan { start, end, bytes_max } => w.op(opcode::MDS_SCAN, 0, |w| {
+            w.put(&U32::new(*bytes_max));
+            w.bytes(start);
+            w.bytes(end);
+        }),
+        MdsOp::Mend { expect, put } => w.op(opcode::MDS_MEND, 0, |w| {
+            put_records(expect, w);
+            put_records(put, w);
+        }),
     }
 }
 
@@ -276,6 +289,15 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsO
             MdsOp::Lock { fid, bits }
         }
         opcode::MDS_UNLOCK => MdsOp::Unlock { locks: locks(r)? },
+        opcode::MDS_SCAN => {
+            let bytes_max = r.get::<U32>()?.get();
+            let start = r.copied(KEY_BYTES, RECORD_KEY_BYTES_MAX)?;
+            MdsOp::Scan { start, end: r.copied(KEY_BYTES, RECORD_KEY_BYTES_MAX)?, bytes_max }
+        }
+        opcode::MDS_MEND => {
+            let expect = records(r, RECORDS_PER_MEND_MAX)?;
+            MdsOp::Mend { expect, put: records(r, RECORDS_PER_MEND_MAX)? }
+        }
         number => return Err(DecodeError::UnknownOp { number }),
     })
 }

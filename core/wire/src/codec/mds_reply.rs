@@ -3,12 +3,13 @@
 use super::cursor::{Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
 use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawStatfs};
+use super::records::{put_records, records};
 use crate::mds::{DirEntry, Entry, MdsReply, Removed};
 use crate::opcode::answer;
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::attr::FileType;
-use types::limits::{LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, XATTR_VALUE_BYTES_MAX};
+use types::limits::{LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX};
 use types::name::Name;
 use types::session::OpenHandle;
 use zerocopy::little_endian::{U32, U64};
@@ -54,6 +55,7 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::Flock(lock) => w.op(answer::MDS_FLOCK, bits([lock.is_some()]), |w| {
             lock.iter().for_each(|lock| w.put(&RawFlock::from(lock)));
         }),
+        MdsReply::Records { records, more } => w.op(answer::MDS_RECORDS, bits([*more]), |w| put_records(records, w)),
     }
 }
 
@@ -88,7 +90,7 @@ fn maybe_entry(r: &mut Reader<'_>) -> Result<Option<Entry>, DecodeError> {
 
 pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsReply, DecodeError> {
     const FLAGS: &str = "MDS answer flags";
-    if !matches!(number, answer::MDS_OPENED | answer::MDS_ENTRIES | answer::MDS_FLOCK) {
+    if !matches!(number, answer::MDS_OPENED | answer::MDS_ENTRIES | answer::MDS_FLOCK | answer::MDS_RECORDS) {
         let [] = unpack(FLAGS, flags)?;
     }
     Ok(match number {
@@ -130,6 +132,10 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsR
         answer::MDS_FLOCK => {
             let [held] = unpack(FLAGS, flags)?;
             MdsReply::Flock(if held { Some(r.get::<RawFlock>()?.decode()?) } else { None })
+        }
+        answer::MDS_RECORDS => {
+            let [more] = unpack(FLAGS, flags)?;
+            MdsReply::Records { records: records(r, RECORDS_PER_SCAN_MAX)?, more }
         }
         number => return Err(DecodeError::UnknownReply { number }),
     })

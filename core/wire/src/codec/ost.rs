@@ -2,10 +2,10 @@
 
 use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawObject, RawPunch, RawStatfs};
+use super::raw::{RawListed, RawObject, RawPunch, RawStatfs};
 use crate::opcode::{self, answer};
 use crate::ost::{OstOp, OstReply, PunchKind};
-use types::limits::OBJECTS_PER_OP_MAX;
+use types::limits::{OBJECTS_PER_LIST_MAX, OBJECTS_PER_OP_MAX};
 use types::object::{ObjectId, ObjectOffset};
 use zerocopy::little_endian::{I64, U32, U64};
 
@@ -46,6 +46,10 @@ pub(super) fn encode(op: &OstOp, w: &mut Writer) {
         OstOp::Grant { spend, back, want } => w.op(opcode::OST_GRANT, 0, |w| {
             [spend, back, want].into_iter().for_each(|bytes| w.put(&U64::new(*bytes)));
         }),
+        OstOp::List { after, limit } => w.op(opcode::OST_LIST, bits([after.is_some()]), |w| {
+            w.put(&U32::new(*limit));
+            after.iter().for_each(|after| w.put(&RawObject::from(*after)));
+        }),
     }
 }
 
@@ -53,7 +57,7 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
     const FLAGS: &str = "OST operation flags";
     let object = |r: &mut Reader<'_>| r.get::<RawObject>().map(ObjectId::from);
     let offset = |r: &mut Reader<'_>| r.get::<U64>().map(|o| ObjectOffset(o.get()));
-    if !matches!(number, opcode::OST_WRITE | opcode::OST_SEEK) {
+    if !matches!(number, opcode::OST_WRITE | opcode::OST_SEEK | opcode::OST_LIST) {
         let [] = unpack(FLAGS, flags)?;
     }
     Ok(match number {
@@ -86,6 +90,11 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
             let mut bytes = || r.get::<U64>().map(|n| n.get());
             OstOp::Grant { spend: bytes()?, back: bytes()?, want: bytes()? }
         }
+        opcode::OST_LIST => {
+            let [goes_on] = unpack(FLAGS, flags)?;
+            let limit = r.get::<U32>()?.get();
+            OstOp::List { after: if goes_on { Some(object(r)?) } else { None }, limit }
+        }
         number => return Err(DecodeError::UnknownOp { number }),
     })
 }
@@ -107,6 +116,12 @@ pub(super) fn encode_reply(reply: &OstReply, w: &mut Writer) {
             w.put(&U64::new(*more));
             w.put(&U64::new(*paid));
         }),
+        OstReply::Objects { objects, more } => w.op(answer::OST_OBJECTS, bits([*more]), |w| {
+            w.put(&len32(objects.len()));
+            for (object, size, blocks) in objects {
+                w.put(&RawListed { object: (*object).into(), size: (*size).into(), blocks: (*blocks).into() });
+            }
+        }),
     }
 }
 
@@ -117,7 +132,7 @@ pub(super) fn decode_reply(
     bulk: &mut Bulk,
 ) -> Result<OstReply, DecodeError> {
     const FLAGS: &str = "OST answer flags";
-    if number != answer::OST_OFFSET {
+    if !matches!(number, answer::OST_OFFSET | answer::OST_OBJECTS) {
         let [] = unpack(FLAGS, flags)?;
     }
     Ok(match number {
@@ -132,6 +147,13 @@ pub(super) fn decode_reply(
         }
         answer::OST_STATFS => OstReply::Statfs(r.get::<RawStatfs>()?.into()),
         answer::OST_GRANTED => OstReply::Granted { more: r.get::<U64>()?.get(), paid: r.get::<U64>()?.get() },
+        answer::OST_OBJECTS => {
+            let [more] = unpack(FLAGS, flags)?;
+            let n = count(*r.get()?, "objects", OBJECTS_PER_LIST_MAX)?;
+            let listed = r.slice_of::<RawListed>(n)?.iter();
+            let objects = listed.map(|raw| ((&raw.object).into(), raw.size.get(), raw.blocks.get())).collect();
+            OstReply::Objects { objects, more }
+        }
         number => return Err(DecodeError::UnknownReply { number }),
     })
 }

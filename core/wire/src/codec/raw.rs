@@ -55,6 +55,9 @@ raw! {
 
     RawObject 24 { fid: RawFid, instance: U32, stripe: U32 }
 
+    /// An object in a list.
+    RawListed 40 { object: RawObject, size: U64, blocks: U64 }
+
     /// An inode as a client needs it; flag 0: has xattrs.
     RawEntry 112 {
         fid: RawFid, size: U64, blocks: U64, version: U64,

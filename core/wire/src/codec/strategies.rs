@@ -1,7 +1,9 @@
 //! Values for the tests: one fixed sample of each operation and answer, and strategies for any.
 
 use crate::client::{ClientOp, ClientReply, Glimpse};
-use crate::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
+use crate::mds::{
+    CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
+};
 use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
@@ -179,6 +181,8 @@ pub fn sample_ops() -> Vec<Op> {
         MdsOp::FlockCancel { fid, lock },
         MdsOp::Lock { fid, bits: InodeBits::DATA },
         MdsOp::Unlock { locks: vec![(fid, InodeBits::ALL), (parent, InodeBits::UPDATE)] },
+        MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
+        MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
     ];
     let (object, offset) = (OBJECT, ObjectOffset(65536));
     let ost = [
@@ -191,6 +195,7 @@ pub fn sample_ops() -> Vec<Op> {
         OstOp::Sync { objects: vec![object] },
         OstOp::Statfs,
         OstOp::Grant { spend: 4096, back: 0, want: 64 << 20 },
+        OstOp::List { after: Some(object), limit: 100 },
     ];
     let client = [
         ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
@@ -199,6 +204,10 @@ pub fn sample_ops() -> Vec<Op> {
     ];
     let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(mds.into_iter().map(Op::Mds));
     ops.chain(ost.into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
+}
+
+fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {
+    Record { key: Bytes::from_static(key), value: value.map(Bytes::from_static) }
 }
 
 /// One of each form of answer, in the order of the table.
@@ -226,6 +235,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Removed(Removed { fid: FID, nlink: 1 }),
         MdsReply::Statfs(statfs()),
         MdsReply::Flock(Some(flock())),
+        MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [
         OstReply::Done,
@@ -235,6 +245,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         OstReply::Offset(Some(ObjectOffset(65536))),
         OstReply::Statfs(statfs()),
         OstReply::Granted { more: 1 << 20, paid: 4096 },
+        OstReply::Objects { objects: vec![(OBJECT, 15, 8)], more: true },
     ];
     let replies = first.into_iter().chain(mds.into_iter().map(OpReply::Mds));
     let glimpse = Glimpse { size: 77, mtime: Timestamp { sec: 1_700_000_000, nsec: 5 } };
@@ -430,8 +441,18 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
         lock().prop_map(|(fid, lock)| MdsOp::FlockCancel { fid, lock }),
         (any_fid(), any::<u32>().prop_map(InodeBits)).prop_map(|(fid, bits)| MdsOp::Lock { fid, bits }),
         any_locks().prop_map(|locks| MdsOp::Unlock { locks }),
+        (any_bytes(20), any_bytes(20), any::<u32>()).prop_map(|(start, end, bytes_max)| MdsOp::Scan {
+            start,
+            end,
+            bytes_max
+        }),
+        (any_records(), any_records()).prop_map(|(expect, put)| MdsOp::Mend { expect, put }),
     ];
     prop_oneof![names, inodes, others]
+}
+
+fn any_records() -> impl Strategy<Value = Vec<Record>> {
+    vec((any_bytes(30), of(any_bytes(200))).prop_map(|(key, value)| Record { key, value }), 0..5)
 }
 
 fn any_ost_op() -> impl Strategy<Value = OstOp> {
@@ -452,6 +473,7 @@ fn any_ost_op() -> impl Strategy<Value = OstOp> {
         vec(any_object(), 0..20).prop_map(|objects| OstOp::Sync { objects }),
         Just(OstOp::Statfs),
         any::<[u64; 3]>().prop_map(|[spend, back, want]| OstOp::Grant { spend, back, want }),
+        (of(any_object()), any::<u32>()).prop_map(|(after, limit)| OstOp::List { after, limit }),
     ]
 }
 
@@ -594,12 +616,15 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),
+        (any_records(), any::<bool>()).prop_map(|(records, more)| MdsReply::Records { records, more }),
     ];
     let ost = prop_oneof![
         Just(OstReply::Done),
         any_bytes(300).prop_map(OstReply::Data),
         any::<(u64, u64)>().prop_map(|(more, paid)| OstReply::Granted { more, paid }),
         any::<i64>().prop_map(|blocks_delta| OstReply::Changed { blocks_delta }),
+        (vec((any_object(), any::<u64>(), any::<u64>()), 0..9), any::<bool>())
+            .prop_map(|(objects, more)| OstReply::Objects { objects, more }),
         any::<(u64, u64)>().prop_map(|(size, blocks)| OstReply::Attr { size, blocks }),
         of(any_offset()).prop_map(OstReply::Offset),
         any_statfs().prop_map(OstReply::Statfs),

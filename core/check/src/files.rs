@@ -1,0 +1,91 @@
+//! Files and their objects.
+
+use crate::check::Seen;
+use crate::finding::Finding;
+use layout::layout::{Layout, Pattern};
+use namespace::inode::InodeFlags;
+use types::attr::Attr;
+use types::fid::Fid;
+use types::object::ObjectId;
+use types::target::TargetIndex;
+
+/// Local file systems count their own bookkeeping into an object's blocks when it reaches the disk, and take space ahead:
+/// differences up to this many blocks, or a quarter, say nothing.
+const BLOCKS_SLACK: u64 = 256;
+/// Blocks of 512 bytes that the smallest piece of data takes.
+const BLOCKS_OF_DATA: u64 = 8;
+
+/// A regular file and what was found of its objects.
+pub(crate) struct FileSeen {
+    layout: Layout,
+    size: u64,
+    blocks: u64,
+    /// Size and blocks of each object that is there, in the order of `Layout::objects`.
+    found: Vec<Option<(u64, u64)>>,
+}
+
+impl FileSeen {
+    pub(crate) fn new(layout: Layout, attr: &Attr) -> FileSeen {
+        let objects = layout.objects(attr.fid).count();
+        FileSeen { layout, size: attr.size, blocks: attr.blocks, found: vec![None; objects] }
+    }
+
+    fn place(&self, ost: TargetIndex, object: ObjectId) -> Option<usize> {
+        let mut before = 0;
+        for component in &self.layout.components {
+            if component.id == object.instance {
+                let stripe = object.stripe as usize;
+                return component.stripes.get(stripe).filter(|has| **has == ost).map(|_| before + stripe);
+            }
+            before += component.stripes.len();
+        }
+        None
+    }
+
+    /// Does the layout have this object on this OST?
+    pub(crate) fn has(&self, ost: TargetIndex, object: ObjectId) -> bool {
+        self.place(ost, object).is_some()
+    }
+
+    /// Notes an object that is there; `false`: it does not belong to the file.
+    pub(crate) fn found(&mut self, ost: TargetIndex, object: ObjectId, size: u64, blocks: u64) -> bool {
+        let Some(place) = self.place(ost, object) else { return false };
+        self.found[place] = Some((size, blocks));
+        true
+    }
+
+    /// Judges size and space by the objects, if all of its OSTs were looked at.
+    pub(crate) fn judge(
+        &self,
+        fid: Fid,
+        seen: &Seen,
+        complete: impl Fn(TargetIndex) -> bool,
+        findings: &mut Vec<Finding>,
+    ) {
+        // Bytes on the MDT are not looked at.
+        let elsewhere = self.layout.components.iter().any(|c| c.pattern == Pattern::Mdt);
+        if elsewhere || self.found.is_empty() || !self.layout.objects(fid).all(|(ost, _)| complete(ost)) {
+            return;
+        }
+        let version = seen.version;
+        let counted: u64 = self.found.iter().flatten().map(|(_, blocks)| blocks).sum();
+        let mut found = self.found.iter();
+        let end = layout::size::file_size(&self.layout, fid, |_, _| {
+            found.next().copied().flatten().map_or(0, |(size, _)| size)
+        });
+        if end > self.size && !seen.flags.has(InodeFlags::HAS_RESERVE) {
+            findings.push(Finding::ShortSize { fid, recorded: self.size, objects: end, version });
+        }
+        let missing = self.layout.objects(fid).zip(&self.found).find(|(_, found)| found.is_none());
+        match missing {
+            // A stripe that was never written has no object either: the recorded space tells the two apart.
+            Some(((ost, object), _)) if self.blocks >= counted + BLOCKS_OF_DATA && self.size > 0 => {
+                findings.push(Finding::LostObject { fid, ost, object, counted, version });
+            }
+            _ if self.blocks.abs_diff(counted) > BLOCKS_SLACK.max(counted / 4) => {
+                findings.push(Finding::WrongBlocks { fid, recorded: self.blocks, counted, version });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What can be wrong, in words for people.
+
+use disk::key::{self, Tag};
+use std::fmt;
+use types::fid::Fid;
+use types::object::ObjectId;
+use types::target::TargetIndex;
+
+/// Why an object belongs to nobody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stray {
+    /// There is no such inode, and no log record that removes the object.
+    NoFile,
+    /// The layout of the file does not have it, or has it on another OST.
+    NotInLayout,
+}
+
+/// One thing that does not fit. `version` of an inode: the transno of its last change when it was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// A record cannot be read.
+    Damaged { key: Vec<u8>, reason: String },
+    /// A name leads to an inode that is not there.
+    Dangling { dir: Fid, name: Vec<u8>, fid: Fid },
+    /// A name in a directory that is not there, or is none.
+    StrayName { dir: Fid, name: Vec<u8>, fid: Fid },
+    /// A name says that its inode is of another type than it is.
+    WrongType { dir: Fid, name: Vec<u8>, fid: Fid },
+    /// A directory has a name too many.
+    SecondName { fid: Fid, dir: Fid, name: Vec<u8>, version: u64 },
+    /// The link count is not the number of names (directories: 2 + sub-directories).
+    WrongNlink { fid: Fid, recorded: u32, counted: u32, version: u64 },
+    /// A directory's parent is not where its name is.
+    WrongParent { fid: Fid, recorded: Fid, found: Fid, version: u64 },
+    /// An inode without a name.
+    Nameless { fid: Fid, version: u64 },
+    /// An inode that lost its last name, is not marked as an orphan, and so would stay for ever.
+    Forgotten { fid: Fid, version: u64 },
+    /// A directory whose way upward does not lead to the root.
+    Detached { fid: Fid, dir: Fid, name: Vec<u8>, version: u64 },
+    /// A mark of an inode that is not there, or an orphan's mark at a file that has names.
+    StrayMark { key: Vec<u8> },
+    /// An extended attribute of an inode that is not there.
+    StrayXattr { fid: Fid, name: Vec<u8> },
+    /// An inode has extended attributes and does not say so.
+    HiddenXattrs { fid: Fid, version: u64 },
+    /// The destroy log names objects of a living file.
+    DestroysLiving { key: Vec<u8>, fid: Fid },
+    /// FIDs are in use that the counter would hand out again.
+    Counter { mdt: u16, recorded: u64, needed: u64 },
+    /// An object that belongs to no file.
+    OrphanObject { ost: TargetIndex, object: ObjectId, why: Stray, bytes: u64 },
+    /// A file had data in an object that is not there.
+    LostObject { fid: Fid, ost: TargetIndex, object: ObjectId, counted: u64, version: u64 },
+    /// Objects reach beyond the recorded size of a file that nobody writes.
+    ShortSize { fid: Fid, recorded: u64, objects: u64, version: u64 },
+    /// The recorded space of a file is far from that of its objects; units of 512 bytes.
+    WrongBlocks { fid: Fid, recorded: u64, counted: u64, version: u64 },
+}
+
+impl Finding {
+    /// One word that never changes, for programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Finding::Damaged { .. } => "damaged",
+            Finding::Dangling { .. } => "dangling",
+            Finding::StrayName { .. } => "stray-name",
+            Finding::WrongType { .. } => "wrong-type",
+            Finding::SecondName { .. } => "second-name",
+            Finding::WrongNlink { .. } => "wrong-nlink",
+            Finding::WrongParent { .. } => "wrong-parent",
+            Finding::Nameless { .. } => "nameless",
+            Finding::Forgotten { .. } => "forgotten",
+            Finding::Detached { .. } => "detached",
+            Finding::StrayMark { .. } => "stray-mark",
+            Finding::StrayXattr { .. } => "stray-xattr",
+            Finding::HiddenXattrs { .. } => "hidden-xattrs",
+            Finding::DestroysLiving { .. } => "destroys-living",
+            Finding::Counter { .. } => "counter",
+            Finding::OrphanObject { .. } => "orphan-object",
+            Finding::LostObject { .. } => "lost-object",
+            Finding::ShortSize { .. } => "short-size",
+            Finding::WrongBlocks { .. } => "wrong-blocks",
+        }
+    }
+
+    /// The inode it is about, if it is about one.
+    pub fn fid(&self) -> Option<Fid> {
+        match self {
+            Finding::Damaged { key, .. } | Finding::StrayMark { key } => key::owner_of(key).filter(|_| key[0] != b'D'),
+            Finding::Dangling { fid, .. }
+            | Finding::StrayName { fid, .. }
+            | Finding::WrongType { fid, .. }
+            | Finding::SecondName { fid, .. }
+            | Finding::WrongNlink { fid, .. }
+            | Finding::WrongParent { fid, .. }
+            | Finding::Nameless { fid, .. }
+            | Finding::Forgotten { fid, .. }
+            | Finding::Detached { fid, .. }
+            | Finding::StrayXattr { fid, .. }
+            | Finding::HiddenXattrs { fid, .. }
+            | Finding::DestroysLiving { fid, .. }
+            | Finding::LostObject { fid, .. }
+            | Finding::ShortSize { fid, .. }
+            | Finding::WrongBlocks { fid, .. } => Some(*fid),
+            Finding::OrphanObject { object, .. } => Some(object.fid),
+            Finding::Counter { .. } => None,
+        }
+    }
+
+    /// Index of the MDT whose records decide. Findings about objects are decided there, too.
+    pub fn mdt(&self) -> u16 {
+        match self {
+            Finding::Counter { mdt, .. } => *mdt,
+            Finding::Dangling { dir, .. } | Finding::StrayName { dir, .. } | Finding::WrongType { dir, .. } => {
+                dir.mdt()
+            }
+            other => other.fid().map_or(0, Fid::mdt),
+        }
+    }
+
+    /// What a repair does, for people; `None`: there is none.
+    pub fn remedy(&self) -> Option<&'static str> {
+        Some(match self {
+            Finding::Damaged { key, .. } => match key.first() {
+                Some(tag) if *tag == Tag::Inode as u8 => return None,
+                Some(tag) if *tag == Tag::Writer as u8 => "marked anew: its size is settled at the next start",
+                Some(tag) if *tag == Tag::State as u8 => "counted anew",
+                _ => "record removed",
+            },
+            Finding::Dangling { .. } | Finding::StrayName { .. } | Finding::SecondName { .. } => "name removed",
+            Finding::WrongType { .. } => "name corrected",
+            Finding::WrongNlink { .. } => "link count corrected",
+            Finding::WrongParent { .. } => "parent corrected",
+            Finding::Nameless { .. } => "named in /lost+found",
+            Finding::Forgotten { .. } => "marked as an orphan: it goes at the next start of its MDT",
+            Finding::Detached { .. } => "moved to /lost+found",
+            Finding::StrayMark { .. } => "mark removed",
+            Finding::StrayXattr { .. } => "attribute removed",
+            Finding::HiddenXattrs { .. } => "flag set",
+            Finding::DestroysLiving { .. } => "log record removed",
+            Finding::Counter { .. } => "counter raised",
+            Finding::OrphanObject { .. } => "object removed",
+            Finding::LostObject { .. } => "space corrected; its bytes read as zeros",
+            Finding::ShortSize { .. } => "size raised to the end of the objects",
+            Finding::WrongBlocks { .. } => "space corrected",
+        })
+    }
+
+    /// What people may do where there is no repair.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Finding::Damaged { .. } => "remove it with its names and objects: --repair --clear",
+            _ => "run it again with --repair",
+        }
+    }
+}
+
+fn shown(name: &[u8]) -> impl fmt::Display {
+    name.escape_ascii()
+}
+
+fn word(tag: u8) -> &'static str {
+    match tag {
+        b'D' => "destroy log",
+        b'E' => "directory entry",
+        b'I' => "inode",
+        b'P' => "orphan mark",
+        b'S' => "state",
+        b'W' => "writer mark",
+        b'X' => "extended attribute",
+        _ => "unknown",
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Damaged { key, reason } => {
+                let (tag, rest) = key.split_first().map_or((0, &[][..]), |(tag, rest)| (*tag, rest));
+                match key::owner_of(key) {
+                    Some(fid) if tag != b'D' && rest.len() > 16 => {
+                        write!(f, "{} {fid}/{}: {reason}", word(tag), shown(&rest[16..]))
+                    }
+                    Some(fid) if tag != b'D' => write!(f, "{} {fid}: {reason}", word(tag)),
+                    _ => write!(f, "{} record {}: {reason}", word(tag), shown(key)),
+                }
+            }
+            Finding::Dangling { dir, name, fid } => {
+                write!(f, "name {dir}/{} leads to {fid}, which is not there", shown(name))
+            }
+            Finding::StrayName { dir, name, fid } => {
+                write!(f, "name {dir}/{} (of {fid}) is in no directory: {dir} is none", shown(name))
+            }
+            Finding::WrongType { dir, name, fid } => {
+                write!(f, "name {dir}/{} says that {fid} is of another type than it is", shown(name))
+            }
+            Finding::SecondName { fid, dir, name, .. } => {
+                write!(f, "directory {fid} has a second name, {dir}/{}", shown(name))
+            }
+            Finding::WrongNlink { fid, recorded, counted, .. } => {
+                write!(f, "{fid} has link count {recorded}, counted are {counted}")
+            }
+            Finding::WrongParent { fid, recorded, found, .. } => {
+                write!(f, "directory {fid} has parent {recorded}, its name is in {found}")
+            }
+            Finding::Nameless { fid, .. } => write!(f, "{fid} has no name"),
+            Finding::Forgotten { fid, .. } => write!(f, "{fid} was removed and is still there, without a mark"),
+            Finding::Detached { fid, .. } => write!(f, "directory {fid} cannot be reached from the root"),
+            Finding::StrayMark { key } => {
+                let (tag, fid) = (key.first().copied().unwrap_or(0), key::fid_of(key).unwrap_or_default());
+                write!(f, "{} of {fid}, which is not there or has names", word(tag))
+            }
+            Finding::StrayXattr { fid, name } => {
+                write!(f, "extended attribute {} of {fid}, which is not there", shown(name))
+            }
+            Finding::HiddenXattrs { fid, .. } => write!(f, "{fid} has extended attributes and does not say so"),
+            Finding::DestroysLiving { fid, .. } => write!(f, "the destroy log names objects of {fid}, which lives"),
+            Finding::Counter { mdt, recorded, needed } => {
+                write!(f, "MDT{mdt:04x} would hand out FIDs again: next sequence {recorded:#x}, must be {needed:#x}")
+            }
+            Finding::OrphanObject { ost, object, why, bytes } => {
+                let why = match why {
+                    Stray::NoFile => "its file is not there",
+                    Stray::NotInLayout => "its file has no such object there",
+                };
+                write!(f, "object {object} of OST{:04x} ({bytes} bytes) belongs to nobody: {why}", ost.0)
+            }
+            Finding::LostObject { fid, ost, object, .. } => {
+                write!(f, "{fid} had data in object {object}, which OST{:04x} does not have", ost.0)
+            }
+            Finding::ShortSize { fid, recorded, objects, .. } => {
+                write!(f, "{fid} has {recorded} bytes, its objects reach to {objects}")
+            }
+            Finding::WrongBlocks { fid, recorded, counted, .. } => {
+                write!(f, "{fid} has {recorded} blocks recorded, its objects have {counted}")
+            }
+        }
+    }
+}

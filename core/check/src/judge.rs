@@ -1,0 +1,339 @@
+//! Is a finding so? And which records would have to be changed?
+//!
+//! Whoever asks fetches the records that [`Finding::keys`] names, in that order, and after everything else was read. The
+//! order matters where two records decide: an inode that is not there never comes back, so it is read before the name
+//! that leads to it.
+
+use crate::finding::{Finding, Stray};
+use crate::lost_found;
+use disk::inode::InodeRecord;
+use disk::key::{self, MDT_STATE, Tag};
+use disk::mark::Mark;
+use disk::mdt_state::MdtState;
+use disk::{destroy_log, dirent, inode, mark, mdt_state, xattr};
+use namespace::inode::InodeFlags;
+use std::collections::BTreeMap;
+use types::fid::Fid;
+
+/// One record as it was seen, or is to be: key, and value or `None` if it is absent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Key.
+    pub key: Vec<u8>,
+    /// Value.
+    pub value: Option<Vec<u8>>,
+}
+
+/// A repair: if all of `expect` is still so, all of `put` in one transaction.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Mend {
+    /// What was seen.
+    pub expect: Vec<Change>,
+    /// What is to be.
+    pub put: Vec<Change>,
+}
+
+impl Mend {
+    pub(crate) fn expect(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.expect.push(Change { key: key.to_vec(), value: value.map(<[u8]>::to_vec) });
+    }
+
+    pub(crate) fn put(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.put.push(Change { key: key.to_vec(), value: value.map(<[u8]>::to_vec) });
+    }
+}
+
+/// Records as they are now: those that are there, of the keys that were asked for.
+#[derive(Clone, Default, Debug)]
+pub struct Records(BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl Records {
+    /// Notes a record that is there.
+    pub fn insert(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.0.insert(key, value);
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.0.get(key).map(Vec::as_slice)
+    }
+}
+
+/// What came of a second look.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is not so (any more).
+    Gone,
+    /// The inode changed since it was read: look at everything again.
+    Changed,
+    /// It is so. The records to change, if that mends it.
+    Confirmed(Option<Mend>),
+}
+
+impl Finding {
+    /// Keys of the records that decide, in the order in which they must be read.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        match self {
+            Finding::Damaged { key, .. } => vec![key.clone()],
+            Finding::Dangling { dir, name, fid } | Finding::WrongType { dir, name, fid } => {
+                vec![key::inode(*fid).to_vec(), key::dirent(*dir, name).to_vec()]
+            }
+            Finding::StrayName { dir, name, .. } => vec![key::inode(*dir).to_vec(), key::dirent(*dir, name).to_vec()],
+            Finding::SecondName { fid, dir, name, .. } => {
+                vec![key::inode(*fid).to_vec(), key::dirent(*dir, name).to_vec()]
+            }
+            Finding::Nameless { fid, .. } => lost_found::keys(*fid),
+            Finding::Detached { fid, dir, name, .. } => {
+                let mut keys = lost_found::keys(*fid);
+                keys.push(key::dirent(*dir, name).to_vec());
+                keys.push(key::inode(*dir).to_vec());
+                keys
+            }
+            Finding::WrongNlink { fid, .. }
+            | Finding::WrongParent { fid, .. }
+            | Finding::HiddenXattrs { fid, .. }
+            | Finding::OrphanObject { object: types::object::ObjectId { fid, .. }, .. } => {
+                vec![key::inode(*fid).to_vec()]
+            }
+            Finding::Forgotten { fid, .. } => vec![key::inode(*fid).to_vec(), key::orphan(*fid).to_vec()],
+            Finding::LostObject { fid, .. } | Finding::ShortSize { fid, .. } | Finding::WrongBlocks { fid, .. } => {
+                vec![key::writer(*fid).to_vec(), key::inode(*fid).to_vec()]
+            }
+            Finding::StrayMark { key } => {
+                vec![key::inode(key::fid_of(key).unwrap_or_default()).to_vec(), key.clone()]
+            }
+            Finding::StrayXattr { fid, name } => vec![key::inode(*fid).to_vec(), key::xattr(*fid, name).to_vec()],
+            Finding::DestroysLiving { key, fid } => vec![key::inode(*fid).to_vec(), key.clone()],
+            Finding::Counter { .. } => vec![MDT_STATE.to_vec()],
+        }
+    }
+}
+
+/// A changed inode record.
+pub(crate) fn inode_change(fid: Fid, bytes: &[u8], change: impl FnOnce(&mut InodeRecord<'_>)) -> Option<Change> {
+    let mut record = inode::decode(fid, bytes).ok()?;
+    change(&mut record);
+    let mut out = Vec::new();
+    inode::encode(&record, &mut out);
+    Some(Change { key: key::inode(fid).to_vec(), value: Some(out) })
+}
+
+/// Judges a finding by the records of [`Finding::keys`]. Of an object the caller still has to ask its OST.
+pub fn judge(finding: &Finding, records: &Records) -> Verdict {
+    match finding {
+        Finding::Damaged { key, .. } => damaged(key, records),
+        Finding::Dangling { dir, name, fid } => match records.get(&key::inode(*fid)) {
+            Some(_) => Verdict::Gone,
+            None => remove_name(records, *dir, name, *fid, &key::inode(*fid), None),
+        },
+        Finding::StrayName { dir, name, fid } => {
+            let above = records.get(&key::inode(*dir));
+            match above.map(|record| inode::decode(*dir, record)) {
+                Some(Err(_)) => Verdict::Gone,
+                Some(Ok(record)) if record.attr.is_dir() => Verdict::Gone,
+                _ => remove_name(records, *dir, name, *fid, &key::inode(*dir), above),
+            }
+        }
+        Finding::WrongType { dir, name, fid } => wrong_type(records, *dir, name, *fid),
+        Finding::SecondName { fid, dir, name, version } => {
+            same(records, *fid, *version, |record, _| {
+                match remove_name(records, *dir, name, *fid, &key::inode(*fid), Some(record)) {
+                    Verdict::Confirmed(mend) => mend,
+                    Verdict::Gone | Verdict::Changed => None,
+                }
+            })
+        }
+        Finding::WrongNlink { fid, counted, version, .. } => {
+            change(records, *fid, *version, |record| record.attr.nlink = *counted)
+        }
+        Finding::WrongParent { fid, found, version, .. } => {
+            change(records, *fid, *version, |record| record.parent = *found)
+        }
+        Finding::HiddenXattrs { fid, version } => change(records, *fid, *version, |record| {
+            record.flags |= InodeFlags::HAS_XATTR.0;
+        }),
+        Finding::Nameless { fid, version } => same(records, *fid, *version, |_, _| {
+            let mut mend = Mend::default();
+            lost_found::name_there(records, *fid, &mut mend).map(|()| mend)
+        }),
+        Finding::Detached { fid, dir, name, version } => {
+            same(records, *fid, *version, |_, _| detached(records, *fid, *dir, name))
+        }
+        Finding::Forgotten { fid, version } => same(records, *fid, *version, |record, _| {
+            let mut mend = Mend::default();
+            mend.expect(&key::inode(*fid), Some(record));
+            mend.expect(&key::orphan(*fid), None);
+            mend.put(&key::orphan(*fid), Some(&mark::encode(Mark::default())));
+            Some(mend)
+        }),
+        Finding::StrayMark { key } => stray_mark(key, records),
+        Finding::StrayXattr { fid, name } => {
+            let (owner, key) = (key::inode(*fid), key::xattr(*fid, name));
+            match (records.get(&owner), records.get(&key)) {
+                (None, Some(value)) => Verdict::Confirmed(Some(remove(&key, value, &owner, None))),
+                _ => Verdict::Gone,
+            }
+        }
+        Finding::DestroysLiving { key, fid } => {
+            let owner = key::inode(*fid);
+            match (records.get(&owner), records.get(key)) {
+                (Some(inode), Some(value)) => Verdict::Confirmed(Some(remove(key, value, &owner, Some(inode)))),
+                _ => Verdict::Gone,
+            }
+        }
+        Finding::Counter { needed, .. } => counter(records, Some(*needed)),
+        Finding::OrphanObject { ost, object, why, .. } => match (why, records.get(&key::inode(object.fid))) {
+            (_, None) => Verdict::Confirmed(None),
+            (Stray::NoFile, Some(_)) => Verdict::Gone,
+            (Stray::NotInLayout, Some(bytes)) => {
+                let layout = inode::decode(object.fid, bytes).ok().map(|record| crate::check::read_layout(&record));
+                match layout {
+                    Some(Ok(layout)) if !layout.iter().any(|l| l.objects(object.fid).any(|o| o == (*ost, *object))) => {
+                        Verdict::Confirmed(None)
+                    }
+                    _ => Verdict::Gone,
+                }
+            }
+        },
+        Finding::LostObject { fid, counted, version, .. } | Finding::WrongBlocks { fid, counted, version, .. } => {
+            unless_written(records, *fid, |records| {
+                change(records, *fid, *version, |record| record.attr.blocks = *counted)
+            })
+        }
+        Finding::ShortSize { fid, objects, version, .. } => unless_written(records, *fid, |records| {
+            change(records, *fid, *version, |record| record.attr.size = *objects)
+        }),
+    }
+}
+
+fn unless_written(records: &Records, fid: Fid, f: impl FnOnce(&Records) -> Verdict) -> Verdict {
+    if records.get(&key::writer(fid)).is_some() { Verdict::Changed } else { f(records) }
+}
+
+/// If the inode did not change since.
+fn same(
+    records: &Records,
+    fid: Fid,
+    version: u64,
+    mend: impl FnOnce(&[u8], &InodeRecord<'_>) -> Option<Mend>,
+) -> Verdict {
+    let Some(bytes) = records.get(&key::inode(fid)) else { return Verdict::Gone };
+    match inode::decode(fid, bytes) {
+        Ok(record) if record.attr.version == version => Verdict::Confirmed(mend(bytes, &record)),
+        _ => Verdict::Changed,
+    }
+}
+
+fn change(records: &Records, fid: Fid, version: u64, change: impl FnOnce(&mut InodeRecord<'_>)) -> Verdict {
+    same(records, fid, version, |bytes, _| {
+        let mut mend = Mend::default();
+        mend.expect(&key::inode(fid), Some(bytes));
+        mend.put.push(inode_change(fid, bytes, change)?);
+        Some(mend)
+    })
+}
+
+/// Removes a record, if it and the inode that decided are as they were.
+fn remove(key: &[u8], value: &[u8], owner: &[u8], inode: Option<&[u8]>) -> Mend {
+    let mut mend = Mend::default();
+    mend.expect(owner, inode);
+    mend.expect(key, Some(value));
+    mend.put(key, None);
+    mend
+}
+
+fn remove_name(records: &Records, dir: Fid, name: &[u8], fid: Fid, owner: &[u8], inode: Option<&[u8]>) -> Verdict {
+    let key = key::dirent(dir, name);
+    match records.get(&key) {
+        Some(value) if dirent::decode(value).is_ok_and(|(found, _)| found == fid) => {
+            Verdict::Confirmed(Some(remove(&key, value, owner, inode)))
+        }
+        _ => Verdict::Gone,
+    }
+}
+
+fn wrong_type(records: &Records, dir: Fid, name: &[u8], fid: Fid) -> Verdict {
+    let (owner, key) = (key::inode(fid), key::dirent(dir, name));
+    let (Some(record), Some(value)) = (records.get(&owner), records.get(&key)) else { return Verdict::Gone };
+    match (inode::decode(fid, record), dirent::decode(value)) {
+        (Ok(inode), Ok((found, file_type))) if found == fid && file_type != inode.attr.file_type() => {
+            let mut mend = Mend::default();
+            mend.expect(&owner, Some(record));
+            mend.expect(&key, Some(value));
+            mend.put(&key, Some(&dirent::encode(fid, inode.attr.file_type())));
+            Verdict::Confirmed(Some(mend))
+        }
+        _ => Verdict::Gone,
+    }
+}
+
+fn detached(records: &Records, fid: Fid, dir: Fid, name: &[u8]) -> Option<Mend> {
+    let (key, above) = (key::dirent(dir, name), key::inode(dir));
+    let (value, above_record) = (records.get(&key)?, records.get(&above)?);
+    let mut mend = Mend::default();
+    mend.expect(&key, Some(value));
+    mend.expect(&above, Some(above_record));
+    mend.put(&key, None);
+    // Itself, if it is its own parent: then its record is changed once, below.
+    if dir != fid {
+        mend.put.push(inode_change(dir, above_record, |record| record.attr.nlink = record.attr.nlink.max(3) - 1)?);
+    }
+    lost_found::name_there(records, fid, &mut mend)?;
+    Some(mend)
+}
+
+fn stray_mark(key: &[u8], records: &Records) -> Verdict {
+    let fid = key::fid_of(key).unwrap_or_default();
+    let owner = key::inode(fid);
+    let (inode, Some(value)) = (records.get(&owner), records.get(key)) else { return Verdict::Gone };
+    let named = |bytes: &[u8]| inode::decode(fid, bytes).is_ok_and(|record| record.attr.nlink > 0);
+    match inode {
+        Some(bytes) if key[0] != Tag::Orphan as u8 || !named(bytes) => Verdict::Gone,
+        inode => Verdict::Confirmed(Some(remove(key, value, &owner, inode))),
+    }
+}
+
+/// Raises the counter of sequences. What it is without `needed`: a damaged record says nothing, so the largest
+/// sequence that a range was ever taken for is not known here; the next run tells.
+fn counter(records: &Records, needed: Option<u64>) -> Verdict {
+    let found = records.get(MDT_STATE);
+    let recorded = found.and_then(|bytes| mdt_state::decode(bytes).ok());
+    if recorded.is_some_and(|state| needed.is_none_or(|needed| state.seq_next >= needed)) {
+        return Verdict::Gone;
+    }
+    let mut mend = Mend::default();
+    mend.expect(MDT_STATE, found);
+    mend.put(MDT_STATE, needed.map(|seq_next| mdt_state::encode(&MdtState { seq_next })).as_ref().map(|b| &b[..]));
+    Verdict::Confirmed(Some(mend))
+}
+
+fn damaged(key: &[u8], records: &Records) -> Verdict {
+    let Some(value) = records.get(key) else { return Verdict::Gone };
+    let fid = key::owner_of(key).unwrap_or_default();
+    let good = match key.first() {
+        Some(b'I') => inode::decode(fid, value).is_ok_and(|record| crate::check::read_layout(&record).is_ok()),
+        Some(b'E') => dirent::decode(value).is_ok(),
+        Some(b'P' | b'W') => mark::decode(value).is_ok(),
+        Some(b'X') => xattr::decode(value).is_ok(),
+        Some(b'D') => destroy_log::decode(value).is_ok(),
+        _ => mdt_state::decode(value).is_ok(),
+    };
+    let mut mend = Mend::default();
+    mend.expect(key, Some(value));
+    match key.first() {
+        _ if good => return Verdict::Gone,
+        Some(b'I') => return Verdict::Confirmed(None),
+        Some(b'S') => return counter(records, None),
+        Some(b'W') => mend.put(key, Some(&mark::encode(Mark::default()))),
+        _ => mend.put(key, None),
+    }
+    Verdict::Confirmed(Some(mend))
+}
+
+/// Removes a damaged inode record and the names that lead to it, for `--clear`. Its names follow as dangling ones.
+pub fn clear(key: &[u8], records: &Records) -> Option<Mend> {
+    let value = records.get(key).filter(|_| key.first() == Some(&(Tag::Inode as u8)))?;
+    let mut mend = Mend::default();
+    mend.expect(key, Some(value));
+    mend.put(key, None);
+    Some(mend)
+}

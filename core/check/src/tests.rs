@@ -1,0 +1,319 @@
+//! A small whole tree, damaged in every way: it is found, and mended until nothing is found.
+
+use crate::check::{Check, Counts, FIRST, THEN};
+use crate::finding::Finding;
+use crate::judge::{Records, Verdict, clear, judge};
+use disk::inode::{InodeRecord, ItemTag, item_head};
+use disk::key::{self, MDT_STATE};
+use disk::mark::Mark;
+use disk::mdt_state::MdtState;
+use disk::{destroy_log, dirent, inode, mark, mdt_state, xattr};
+use layout::layout::{Component, EOF, Layout, Pattern};
+use std::collections::BTreeMap;
+use types::attr::{Attr, FileType};
+use types::fid::Fid;
+use types::object::ObjectId;
+use types::target::TargetIndex;
+use types::time::Timestamp;
+
+type Store = BTreeMap<Vec<u8>, Vec<u8>>;
+type Objects = BTreeMap<(TargetIndex, ObjectId), (u64, u64)>;
+
+const DIR: Fid = fid(1);
+const SUB: Fid = fid(2);
+const FILE: Fid = fid(3);
+const LINK: Fid = fid(4);
+
+const fn fid(oid: u32) -> Fid {
+    Fid { seq: Fid::SEQ_NORMAL, oid, ver: 0 }
+}
+
+fn object(stripe: u32) -> (TargetIndex, ObjectId) {
+    (TargetIndex(stripe as u16), ObjectId { fid: FILE, instance: 1, stripe })
+}
+
+fn put_inode(store: &mut Store, fid: Fid, file_type: FileType, nlink: u32, parent: Fid, tail: &[u8]) {
+    let time = Timestamp::default();
+    let (size, blocks) = if file_type == FileType::Regular { (200_000, 400) } else { (4096, 8) };
+    let attr = Attr {
+        fid,
+        mode: file_type.mode_bits() | 0o644,
+        uid: 0,
+        gid: 0,
+        nlink,
+        rdev: 0,
+        size,
+        blocks,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        btime: time,
+        version: 7,
+    };
+    let mut bytes = Vec::new();
+    inode::encode(&InodeRecord { attr, parent, flags: 0, tail }, &mut bytes);
+    store.insert(key::inode(fid).to_vec(), bytes);
+}
+
+fn put_name(store: &mut Store, dir: Fid, name: &str, fid: Fid, file_type: FileType) {
+    store.insert(key::dirent(dir, name.as_bytes()).to_vec(), dirent::encode(fid, file_type).to_vec());
+}
+
+/// `/dir/sub`, `/dir/file` = `/other` with two stripes, `/link`.
+fn whole() -> (Store, Objects) {
+    let mut store = Store::new();
+    let layout = Layout {
+        generation: 1,
+        components: vec![Component {
+            id: 1,
+            start: 0,
+            end: EOF,
+            pattern: Pattern::Raid0,
+            stripe_size: 65536,
+            stripe_count: 2,
+            overstriped: false,
+            pool: None,
+            stripes: vec![TargetIndex(0), TargetIndex(1)],
+        }],
+    };
+    let mut bytes = Vec::new();
+    layout::codec::encode(&layout, &mut bytes);
+    let mut tail = item_head(ItemTag::Layout, bytes.len()).to_vec();
+    tail.extend_from_slice(&bytes);
+    put_inode(&mut store, Fid::ROOT, FileType::Directory, 3, Fid::ROOT, &[]);
+    put_inode(&mut store, DIR, FileType::Directory, 3, Fid::ROOT, &[]);
+    put_inode(&mut store, SUB, FileType::Directory, 2, DIR, &[]);
+    put_inode(&mut store, FILE, FileType::Regular, 2, Fid::NONE, &tail);
+    put_inode(&mut store, LINK, FileType::Symlink, 1, Fid::NONE, &[]);
+    put_name(&mut store, Fid::ROOT, "dir", DIR, FileType::Directory);
+    put_name(&mut store, DIR, "sub", SUB, FileType::Directory);
+    put_name(&mut store, DIR, "file", FILE, FileType::Regular);
+    put_name(&mut store, Fid::ROOT, "other", FILE, FileType::Regular);
+    put_name(&mut store, Fid::ROOT, "link", LINK, FileType::Symlink);
+    store.insert(MDT_STATE.to_vec(), mdt_state::encode(&MdtState { seq_next: Fid::SEQ_NORMAL + 100 }).to_vec());
+    let objects = [(object(0), (131_072, 256)), (object(1), (68_928, 144))].into();
+    (store, objects)
+}
+
+fn check(store: &Store, objects: &Objects) -> (Vec<Finding>, Counts) {
+    let mut check = Check::default();
+    for tag in FIRST.into_iter().chain(THEN) {
+        let (start, end) = key::all(tag);
+        for (key, value) in store.range(start.to_vec()..end.to_vec()) {
+            check.record(0, key, value).unwrap();
+        }
+    }
+    for ((ost, object), (size, blocks)) in objects {
+        check.object(*ost, *object, *size, *blocks);
+    }
+    (0..2).for_each(|ost| check.all_objects_of(TargetIndex(ost)));
+    check.finish()
+}
+
+fn look(store: &Store, finding: &Finding) -> Records {
+    let mut records = Records::default();
+    for key in finding.keys() {
+        if let Some(value) = store.get(&key) {
+            records.insert(key, value.clone());
+        }
+    }
+    records
+}
+
+/// Kinds of what is found, sorted.
+fn kinds(store: &Store, objects: &Objects) -> Vec<&'static str> {
+    let mut kinds: Vec<_> = check(store, objects).0.iter().map(Finding::kind).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// One run of repairs, as `fsck` makes them.
+fn mend(store: &mut Store, objects: &mut Objects) {
+    for finding in check(store, objects).0 {
+        match judge(&finding, &look(store, &finding)) {
+            Verdict::Gone | Verdict::Changed => {}
+            Verdict::Confirmed(None) => {
+                let Finding::OrphanObject { ost, object, .. } = finding else { panic!("no repair: {finding}") };
+                objects.remove(&(ost, object));
+            }
+            Verdict::Confirmed(Some(mend)) => {
+                for seen in &mend.expect {
+                    assert_eq!(store.get(&seen.key), seen.value.as_ref(), "{finding}");
+                }
+                for change in mend.put {
+                    match change.value {
+                        Some(value) => store.insert(change.key, value),
+                        None => store.remove(&change.key),
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Damage, what must be found of it, and that repairs end with nothing found.
+#[track_caller]
+fn found_and_mended(damage: impl FnOnce(&mut Store, &mut Objects), wanted: &[&str]) -> (Store, Objects) {
+    let (mut store, mut objects) = whole();
+    damage(&mut store, &mut objects);
+    assert_eq!(kinds(&store, &objects), wanted, "{:#?}", check(&store, &objects).0);
+    for _ in 0..4 {
+        mend(&mut store, &mut objects);
+    }
+    assert_eq!(check(&store, &objects).0, [], "after repairs");
+    (store, objects)
+}
+
+#[test]
+fn a_whole_tree_is_whole() {
+    let (store, objects) = whole();
+    let (findings, counts) = check(&store, &objects);
+    assert_eq!(findings, []);
+    assert_eq!((counts.inodes, counts.directories, counts.names, counts.objects), (5, 3, 5, 2));
+    assert_eq!(counts.object_bytes, 400 * 512);
+}
+
+#[test]
+fn names() {
+    found_and_mended(|store, _| put_name(store, DIR, "ghost", fid(99), FileType::Regular), &["dangling"]);
+    // A directory that is gone: what was in it goes to lost+found.
+    let (store, _) = found_and_mended(
+        |store, _| {
+            store.remove(&key::inode(SUB).to_vec());
+            put_name(store, SUB, "in", LINK, FileType::Symlink);
+            store.remove(&*key::dirent(Fid::ROOT, b"link").to_vec());
+        },
+        &["dangling", "nameless", "stray-name", "wrong-nlink"],
+    );
+    let lost = key::dirent(crate::lost_found::LOST_FOUND, LINK.to_string().as_bytes()).to_vec();
+    assert!(store.contains_key(&lost));
+    found_and_mended(|store, _| put_name(store, DIR, "file", FILE, FileType::Fifo), &["wrong-type"]);
+    found_and_mended(
+        |store, _| put_name(store, Fid::ROOT, "again", SUB, FileType::Directory),
+        &["second-name", "wrong-nlink"],
+    );
+}
+
+#[test]
+fn counts_and_parents() {
+    let nlink = |store: &mut Store, fid: Fid, nlink: u32, parent: Fid| {
+        put_inode(store, fid, FileType::Directory, nlink, parent, &[]);
+    };
+    found_and_mended(|store, _| nlink(store, DIR, 9, Fid::ROOT), &["wrong-nlink"]);
+    found_and_mended(|store, _| nlink(store, SUB, 2, Fid::ROOT), &["wrong-parent"]);
+    found_and_mended(|store, _| nlink(store, SUB, 0, DIR), &["wrong-nlink"]);
+    found_and_mended(|store, _| put_inode(store, LINK, FileType::Symlink, 5, Fid::NONE, &[]), &["wrong-nlink"]);
+}
+
+#[test]
+fn inodes_without_names() {
+    let (store, _) = found_and_mended(
+        |store, _| {
+            store.remove(&*key::dirent(DIR, b"sub").to_vec());
+        },
+        &["nameless", "wrong-nlink"],
+    );
+    let sub = inode::decode(SUB, &store[&key::inode(SUB).to_vec()]).unwrap();
+    assert_eq!(sub.parent, crate::lost_found::LOST_FOUND);
+    let (store, _) =
+        found_and_mended(|store, _| put_inode(store, fid(8), FileType::Fifo, 0, Fid::NONE, &[]), &["forgotten"]);
+    assert!(store.contains_key(key::orphan(fid(8)).as_slice()));
+    // Two directories that have only each other.
+    found_and_mended(
+        |store, _| {
+            store.remove(&*key::dirent(Fid::ROOT, b"dir").to_vec());
+            put_inode(store, Fid::ROOT, FileType::Directory, 2, Fid::ROOT, &[]);
+            put_inode(store, DIR, FileType::Directory, 3, SUB, &[]);
+            put_inode(store, SUB, FileType::Directory, 3, DIR, &[]);
+            put_name(store, SUB, "dir", DIR, FileType::Directory);
+        },
+        &["detached"],
+    );
+}
+
+#[test]
+fn marks_attributes_logs_counters() {
+    let plain = mark::encode(Mark::default());
+    found_and_mended(|store, _| drop(store.insert(key::writer(fid(50)).to_vec(), plain.to_vec())), &["stray-mark"]);
+    found_and_mended(|store, _| drop(store.insert(key::orphan(LINK).to_vec(), plain.to_vec())), &["stray-mark"]);
+    let value = || {
+        let mut value = Vec::new();
+        xattr::encode(b"v", &mut value);
+        value
+    };
+    found_and_mended(|store, _| drop(store.insert(key::xattr(fid(50), b"user.a").to_vec(), value())), &["stray-xattr"]);
+    found_and_mended(|store, _| drop(store.insert(key::xattr(DIR, b"user.a").to_vec(), value())), &["hidden-xattrs"]);
+    let log = |fid: Fid| {
+        let mut log = Vec::new();
+        destroy_log::encode(fid, [(TargetIndex(0), ObjectId { fid, ..object(0).1 })].into_iter(), &mut log);
+        (key::destroy(types::session::Transno(3), fid).to_vec(), log)
+    };
+    found_and_mended(|store, _| store.extend([log(FILE)]), &["destroys-living"]);
+    let zero = mdt_state::encode(&MdtState { seq_next: Fid::SEQ_NORMAL });
+    found_and_mended(|store, _| drop(store.insert(MDT_STATE.to_vec(), zero.to_vec())), &["counter"]);
+    // What is being removed is no stray object.
+    let (mut store, mut objects) = whole();
+    store.extend([log(fid(60))]);
+    objects.insert((TargetIndex(0), ObjectId { fid: fid(60), ..object(0).1 }), (1, 8));
+    assert_eq!(check(&store, &objects).0, []);
+}
+
+#[test]
+fn objects() {
+    let other = ObjectId { instance: 2, ..object(0).1 };
+    let (_, objects) = found_and_mended(
+        |_, objects| {
+            objects.insert((TargetIndex(0), ObjectId { fid: fid(70), ..other }), (5, 8));
+            objects.insert((TargetIndex(1), object(0).1), (5, 8));
+            objects.insert((TargetIndex(0), other), (5, 8));
+        },
+        &["orphan-object", "orphan-object", "orphan-object"],
+    );
+    assert_eq!(objects.len(), 2);
+    let (store, _) = found_and_mended(|_, objects| assert!(objects.remove(&object(1)).is_some()), &["lost-object"]);
+    assert_eq!(inode::decode(FILE, &store[&key::inode(FILE).to_vec()]).unwrap().attr.blocks, 256);
+    found_and_mended(|_, objects| assert!(objects.insert(object(1), (131_072, 128)).is_some()), &["short-size"]);
+    found_and_mended(|_, objects| assert!(objects.insert(object(1), (68_928, 4000)).is_some()), &["wrong-blocks"]);
+    // Whoever writes it knows better.
+    let (mut store, mut objects) = whole();
+    store.insert(key::writer(FILE).to_vec(), mark::encode(Mark::default()).to_vec());
+    objects.remove(&object(1));
+    assert_eq!(check(&store, &objects).0, []);
+}
+
+#[test]
+fn damaged_records() {
+    let spoil = |store: &mut Store, key: Vec<u8>| store.get_mut(&key).unwrap()[5] ^= 0x40;
+    found_and_mended(|store, _| spoil(store, key::dirent(Fid::ROOT, b"link").to_vec()), &["damaged", "nameless"]);
+    // The mark of the MDT's counter: removed, then counted anew.
+    found_and_mended(|store, _| spoil(store, MDT_STATE.to_vec()), &["damaged"]);
+    // An inode is told and left alone, with what belongs to it, until somebody says so.
+    let (mut store, mut objects) = whole();
+    spoil(&mut store, key::inode(FILE).to_vec());
+    let (findings, _) = check(&store, &objects);
+    assert_eq!(findings.iter().map(Finding::kind).collect::<Vec<_>>(), ["damaged"]);
+    let records = look(&store, &findings[0]);
+    assert_eq!(judge(&findings[0], &records), Verdict::Confirmed(None));
+    let change = clear(&key::inode(FILE), &records).unwrap().put.remove(0);
+    assert_eq!(change.value, None);
+    store.remove(&change.key);
+    for _ in 0..3 {
+        mend(&mut store, &mut objects);
+    }
+    assert_eq!(check(&store, &objects).0, []);
+    assert_eq!(objects.len(), 0);
+}
+
+#[test]
+fn what_changed_meanwhile_is_not_told() {
+    let (mut store, objects) = whole();
+    put_inode(&mut store, LINK, FileType::Symlink, 5, Fid::NONE, &[]);
+    put_name(&mut store, DIR, "ghost", fid(99), FileType::Regular);
+    let (findings, _) = check(&store, &objects);
+    // Somebody removes the name, and changes the link.
+    store.remove(&*key::dirent(DIR, b"ghost").to_vec());
+    let bytes = inode::with_version(LINK, &store[&key::inode(LINK).to_vec()], 8).unwrap();
+    store.insert(key::inode(LINK).to_vec(), bytes);
+    let verdicts: Vec<_> = findings.iter().map(|f| (f.kind(), judge(f, &look(&store, f)))).collect();
+    assert_eq!(verdicts, [("dangling", Verdict::Gone), ("wrong-nlink", Verdict::Changed)]);
+}

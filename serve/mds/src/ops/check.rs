@@ -1,0 +1,94 @@
+//! Scan and Mend: a checker reads all records, and puts right what does not fit.
+//!
+//! A scan is no snapshot: each answer is one look, and work goes on between two. A repair says what it saw; it is done only
+//! if that is still so, in one change, after everybody who holds locks on the inodes has given them up.
+
+use crate::mds::{Call, Mds};
+use disk::inode;
+use disk::key::{self, Tag};
+use namespace::view::{Change, View};
+use std::ops::ControlFlow;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::{RECORD_VALUE_BYTES_MAX, RECORDS_PER_MEND_MAX, RECORDS_PER_SCAN_MAX};
+use types::lock::InodeBits;
+use wire::mds::{MdsReply, Record};
+
+/// Bytes of one answer, at most.
+const BYTES_MAX: usize = 4 << 20;
+
+/// Records are the administrator's business.
+fn only_root(call: &Call<'_>) -> Result<(), Errno> {
+    if call.credentials.uid == 0 { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+impl Mds {
+    pub(super) fn scan(&self, call: &Call<'_>, start: &[u8], end: &[u8], bytes_max: u32) -> Result<MdsReply, Errno> {
+        only_root(call)?;
+        let (mut records, mut bytes, mut more, mut long) = (Vec::new(), 0, false, false);
+        let bytes_max = (bytes_max as usize).min(BYTES_MAX);
+        self.read(|seen| {
+            seen.tx.scan(start, end, |key, value| {
+                bytes += key.len() + value.len();
+                // One record always fits, so that a reader gets on.
+                if !records.is_empty() && (bytes > bytes_max || records.len() == RECORDS_PER_SCAN_MAX) {
+                    more = true;
+                    return ControlFlow::Break(());
+                }
+                long |= value.len() > RECORD_VALUE_BYTES_MAX;
+                records.push(Record { key: key.to_vec().into(), value: Some(value.to_vec().into()) });
+                ControlFlow::Continue(())
+            })?;
+            Ok(())
+        })?;
+        if long { Err(Errno::E2BIG) } else { Ok(MdsReply::Records { records, more }) }
+    }
+
+    pub(super) fn mend(&self, call: &mut Call<'_>, expect: &[Record], put: &[Record]) -> Result<MdsReply, Errno> {
+        only_root(call)?;
+        if expect.len() > RECORDS_PER_MEND_MAX || put.len() > RECORDS_PER_MEND_MAX {
+            return Err(Errno::E2BIG);
+        }
+        let changes = put.iter().map(|record| concerned(&record.key)).collect::<Result<Vec<_>, _>>()?;
+        let changes: Vec<Change<'_>> = changes.into_iter().flatten().collect();
+        self.change(call, |records, ctx| {
+            for Record { key, value } in expect {
+                let same = records.tx.get(key, |found| value.as_deref() == Some(found))?;
+                if !same.unwrap_or(value.is_none()) {
+                    return Err(Errno::ESTALE);
+                }
+            }
+            let stamp = |record: &Record| match (&record.value, inode_of(&record.key)) {
+                (Some(value), Some(fid)) => inode::with_version(fid, value, ctx.version).map(Some),
+                (value, _) => Ok(value.as_ref().map(|value| value.to_vec())),
+            };
+            let values = put.iter().map(stamp).collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
+            records.before(&changes)?;
+            for (record, value) in put.iter().zip(values) {
+                match value {
+                    Some(value) => records.tx.put(&record.key, &value),
+                    None => records.tx.delete(&record.key),
+                }
+            }
+            Ok(MdsReply::Done)
+        })
+    }
+}
+
+/// The inode whose record has this key.
+fn inode_of(key: &[u8]) -> Option<Fid> {
+    key::fid_of(key).filter(|_| key[0] == Tag::Inode as u8)
+}
+
+/// What of an inode a changed record changes; nothing: nobody keeps it.
+fn concerned(key: &[u8]) -> Result<Option<Change<'_>>, Errno> {
+    let fid = || key::owner_of(key).ok_or(Errno::EINVAL);
+    let tag = key.first().copied().unwrap_or(0);
+    Ok(match tag {
+        _ if tag == Tag::Inode as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
+        _ if tag == Tag::Xattr as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
+        _ if tag == Tag::Entry as u8 => Some(Change::name(fid()?, key::name_of(key).ok_or(Errno::EINVAL)?)),
+        _ if [Tag::Orphan, Tag::Writer, Tag::Destroy, Tag::State].iter().any(|known| tag == *known as u8) => None,
+        _ => return Err(Errno::EINVAL),
+    })
+}

@@ -1,0 +1,60 @@
+//! Why a check could not be made.
+
+use node::control::ControlError;
+use node::settings::SettingsError;
+use rpc::error::RpcError;
+use std::io;
+use std::path::PathBuf;
+use store::error::StoreError;
+use target::error::TargetError;
+use types::target::TargetName;
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+pub enum FsckError {
+    /// The argument names nothing.
+    #[error("{0} is neither a home of a node, nor a folder of a target, nor a NID such as 10.0.0.1@tcp")]
+    NoPlace(String),
+    /// The node listens nowhere.
+    #[error("the node in {} takes no connections: check it after `sheen down`, or let it listen", .0.display())]
+    NotListening(PathBuf),
+    /// No metadata target is among what was named.
+    #[error("{0} has no metadata target: name the folder of the MDT, too, or the NID of the MGS")]
+    NoMdt(String),
+    /// There is no such file system.
+    #[error("the MGS knows no file system {0}: name another with NID:/FSNAME")]
+    NoFileSystem(String),
+    /// The MGS tells what this program does not understand.
+    #[error("the MGS names a target that this program cannot reach: {0}")]
+    Config(String),
+    /// Two folders hold the same target.
+    #[error("{target} is in {} and in {}: name one of them", .first.display(), .second.display())]
+    Twice { target: TargetName, first: PathBuf, second: PathBuf },
+    /// The folder holds a target without a name.
+    #[error("the target in {} was never in service: there is nothing to check", .0.display())]
+    Unnamed(PathBuf),
+    /// Folders of two file systems.
+    #[error("the folders hold targets of two file systems, {0} and {1}: check them one after the other")]
+    TwoFileSystems(String, String),
+    /// More inodes than fit.
+    #[error("more than {} inodes: this version cannot check so many at once", check::check::INODES_MAX)]
+    TooMany,
+    /// The running node cannot be asked.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The settings of the home cannot be read.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A folder holds no target that can be opened.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A store cannot be read or written.
+    #[error("{target}: {source}")]
+    Store { target: TargetName, source: StoreError },
+    /// A target does not answer.
+    #[error("{target}: {source}")]
+    Asked { target: TargetName, source: Box<RpcError> },
+    /// The process has no threads or descriptors.
+    #[error("this process cannot work: {0}")]
+    Process(#[from] io::Error),
+}

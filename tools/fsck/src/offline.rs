@@ -1,0 +1,180 @@
+//! Targets at rest, from their folders. The folders are locked, so nobody can begin to serve them meanwhile.
+//!
+//! Nothing is written unless something is repaired: what a killed target left in its journal is read as part of its
+//! records, and stays there.
+
+use crate::error::FsckError;
+use crate::source::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
+use check::judge::Mend;
+use disk::inode;
+use disk::key::{self, Tag};
+use env::Env;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use store::engine::Fence;
+use store::error::StoreError;
+use store::journalled::{Journalled, JournalledOptions};
+use store::objects::{Objects, ObjectsOptions};
+use store::store::{Committer, Store, StoreOptions};
+use stubs::osc::Listed;
+use target::superblock;
+use types::object::ObjectId;
+use types::target::{TargetIndex, TargetKind, TargetName};
+
+/// The tree is left alone as long as a check may take.
+const NO_APPLYING: Duration = Duration::from_secs(30 * 24 * 3600);
+
+struct Mdt {
+    name: TargetName,
+    store: Arc<Store>,
+}
+
+struct OstFolder {
+    name: TargetName,
+    objects: Arc<Objects>,
+    _lock: Arc<superblock::Lock>,
+}
+
+/// See the module.
+pub struct Offline {
+    what: String,
+    mdts: BTreeMap<u16, Mdt>,
+    osts: BTreeMap<TargetIndex, OstFolder>,
+}
+
+impl Offline {
+    /// Locks and opens the targets in these folders.
+    ///
+    /// # Errors
+    /// A folder holds no target, it is served, or its store cannot be opened; there is no MDT among them.
+    pub(crate) fn open(env: &Env, dirs: &[PathBuf]) -> Result<Offline, FsckError> {
+        let what: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+        let mut offline = Offline { what: what.join(", "), mdts: BTreeMap::new(), osts: BTreeMap::new() };
+        let mut known: BTreeMap<TargetName, PathBuf> = BTreeMap::new();
+        for dir in dirs {
+            let block = superblock::read(env, dir)?;
+            if block.kind == TargetKind::Mgt {
+                continue;
+            }
+            let name = block.name().ok_or_else(|| FsckError::Unnamed(dir.clone()))?;
+            if let Some(other) = known.keys().find(|other| other.fsname != name.fsname) {
+                return Err(FsckError::TwoFileSystems(other.fsname.to_string(), name.fsname.to_string()));
+            }
+            if let Some(first) = known.insert(name, dir.clone()) {
+                return Err(FsckError::Twice { target: name, first, second: dir.clone() });
+            }
+            let lock = Arc::new(superblock::lock(env, dir)?);
+            let of_store = |source| FsckError::Store { target: name, source };
+            if name.kind == TargetKind::Ost {
+                let objects = Objects::open(env, dir, ObjectsOptions::default()).map_err(of_store)?;
+                offline.osts.insert(name.index, OstFolder { name, objects, _lock: lock });
+            } else {
+                let options = JournalledOptions { apply_interval: NO_APPLYING, ..JournalledOptions::default() };
+                let engine = Journalled::open(env, dir, block.store, options).map_err(of_store)?;
+                engine.hold(lock);
+                let fence = Fence(block.boot);
+                let options = StoreOptions { fence, committer: Committer::Caller, ..StoreOptions::default() };
+                let store = Store::open(engine, env.clone(), options).map_err(of_store)?;
+                offline.mdts.insert(name.index.0, Mdt { name, store });
+            }
+        }
+        if offline.mdts.is_empty() { Err(FsckError::NoMdt(offline.what)) } else { Ok(offline) }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        format!("{} (at rest)", self.what)
+    }
+
+    pub(crate) fn mdts(&self) -> Vec<u16> {
+        self.mdts.keys().copied().collect()
+    }
+
+    pub(crate) fn osts(&self) -> Vec<TargetIndex> {
+        self.osts.keys().copied().collect()
+    }
+
+    fn mdt(&self, mdt: u16) -> Result<&Mdt, FsckError> {
+        self.mdts.get(&mdt).ok_or_else(|| FsckError::NoMdt(format!("MDT{mdt:04x} is not among {}: it", self.what)))
+    }
+
+    fn at_ost<R>(&self, ost: TargetIndex, f: impl FnOnce(&Objects) -> Result<R, StoreError>) -> Result<R, FsckError> {
+        let folder = &self.osts[&ost];
+        f(&folder.objects).map_err(|source| FsckError::Store { target: folder.name, source })
+    }
+
+    pub(crate) fn scan(&self, mdt: u16, start: &[u8], end: &[u8]) -> Result<Page, FsckError> {
+        let Mdt { name, store } = self.mdt(mdt)?;
+        let (mut page, mut bytes) = (Page::default(), 0);
+        let scanned = store.begin().scan(start, end, |key, value| {
+            if bytes >= PAGE_BYTES as usize {
+                page.next = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            bytes += key.len() + value.len();
+            page.records.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        });
+        scanned.map_err(|source| FsckError::Store { target: *name, source })?;
+        debug_assert!(
+            page.next.as_ref().is_none_or(|next| page.records.last().is_none_or(|(k, _)| *next >= behind(k)))
+        );
+        Ok(page)
+    }
+
+    pub(crate) fn objects(&self, ost: TargetIndex, after: Option<ObjectId>) -> Result<Listed, FsckError> {
+        let limit = OBJECTS_PER_PAGE as usize;
+        let listed = self.at_ost(ost, |objects| objects.list(after, limit))?;
+        let more = listed.len() == limit;
+        Ok((listed, more))
+    }
+
+    pub(crate) fn has_object(&self, ost: TargetIndex, object: ObjectId) -> Result<bool, FsckError> {
+        Ok(self.at_ost(ost, |objects| objects.size_and_blocks(object))?.is_some())
+    }
+
+    pub(crate) fn mend(&self, mdt: u16, mend: &Mend) -> Result<bool, FsckError> {
+        let Mdt { name, store } = self.mdt(mdt)?;
+        let fail = |source| FsckError::Store { target: *name, source };
+        let mut tx = store.begin();
+        for seen in &mend.expect {
+            let same = tx.get(&seen.key, |found| seen.value.as_deref() == Some(found)).map_err(fail)?;
+            if !same.unwrap_or(seen.value.is_none()) {
+                return Ok(false);
+            }
+        }
+        let version = tx.transno().0;
+        for change in &mend.put {
+            let inode = key::fid_of(&change.key).filter(|_| change.key[0] == Tag::Inode as u8);
+            match (&change.value, inode) {
+                (None, _) => tx.delete(&change.key),
+                (Some(value), None) => tx.put(&change.key, value),
+                // What the repair made is good by itself; if it were not, the next look would say so.
+                (Some(value), Some(fid)) => {
+                    tx.put(&change.key, &inode::with_version(fid, value, version).unwrap_or_else(|_| value.clone()));
+                }
+            }
+        }
+        tx.finish();
+        Ok(true)
+    }
+
+    pub(crate) fn destroy(&self, ost: TargetIndex, object: ObjectId) -> Result<(), FsckError> {
+        self.at_ost(ost, |objects| objects.destroy(object).map(|_| ()))
+    }
+
+    pub(crate) async fn close(self, repaired: bool) -> Result<(), FsckError> {
+        if !repaired {
+            return Ok(());
+        }
+        for OstFolder { name, objects, .. } in self.osts.values() {
+            objects.sync_all().map_err(|source| FsckError::Store { target: *name, source })?;
+        }
+        for Mdt { name, store } in self.mdts.values() {
+            store.close().await.map_err(|source| FsckError::Store { target: *name, source })?;
+        }
+        Ok(())
+    }
+}

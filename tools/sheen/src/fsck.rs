@@ -1,0 +1,17 @@
+//! `sheen fsck`: crate `fsck` does the work; here are its streams and the spinner.
+
+use crate::outcome::{Exit, Outcome};
+use crate::progress::Progress;
+use fsck::cli::Fsck;
+use std::io;
+
+/// Checks.
+pub fn run(args: &Fsck) -> Outcome {
+    let mut out = Vec::new();
+    let status = {
+        let progress = Progress::start("checking");
+        fsck::cli::run(args, &mut out, &mut io::stderr().lock(), &mut |step| progress.step(step))
+    };
+    crate::output::data(&String::from_utf8_lossy(&out))?;
+    Ok(Exit::Status(status))
+}
