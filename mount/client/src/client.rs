@@ -7,6 +7,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::FileTable;
 use crate::locks::Locks;
+use crate::locks::callback::CALLBACK_ANSWER;
 use crate::locks::callback::Holder;
 use crate::locks::kernel::KernelCache;
 use crate::locks::telling::Token;
@@ -74,6 +75,10 @@ pub struct Client {
     me: Weak<Client>,
 }
 
+fn lock_source(fsname: FsName, uuid: ClientUuid) -> String {
+    format!("ldlm.namespaces.{fsname}-{:016x}", uuid.0 as u64)
+}
+
 impl Client {
     /// Asks the MGS for the configuration and reaches the root directory. 3 round trips.
     ///
@@ -96,7 +101,8 @@ impl Client {
         let identity = Identity { fsname: options.fsname, uuid, description };
         let (stop, stopped) = watch::channel(false);
         let (nodes, files) = (Arc::new(NodeTable::new()), Arc::default());
-        let locks = Locks::new(env.clone(), nodes.clone(), validity::KEEPS, !options.opens);
+        let answers = rpc.metrics().histogram(CALLBACK_ANSWER, &lock_source(options.fsname, uuid));
+        let locks = Locks::new(env.clone(), nodes.clone(), validity::KEEPS, !options.opens, answers);
         let holder = Arc::new(Holder { locks: locks.clone(), files: Arc::clone(&files) });
         let client = Arc::new_cyclic(|me| Client {
             mgc,
@@ -151,6 +157,11 @@ impl Client {
     /// The file system.
     pub fn fsname(&self) -> FsName {
         self.options.fsname
+    }
+
+    /// Source of the series about locks.
+    pub fn lock_source(&self) -> String {
+        lock_source(self.fsname(), self.targets.uuid())
     }
 
     /// Inodes that the kernel remembers.
@@ -216,7 +227,7 @@ impl Client {
             generation: 0,
             attr: stat.attr,
             ino: stat.ino,
-            entry_valid: validity::valid(entry_covered),
+            entry_valid: self.valid(parent, entry_covered),
             attr_valid: stat.attr_valid,
         }
     }
@@ -227,7 +238,28 @@ impl Client {
             file.learn(attr);
         }
         let (attr, covered) = self.locks.tell_attr(attr);
-        Stat { attr, ino: attr.fid.ino(), attr_valid: validity::valid(covered) }
+        Stat { attr, ino: attr.fid.ino(), attr_valid: self.valid(attr.fid, covered) }
+    }
+
+    /// Time for which the kernel may trust what is covered by a lock of this inode.
+    pub(crate) fn valid(&self, fid: Fid, covered: bool) -> Duration {
+        if covered { self.targets.trusted(fid.mdt(), self.env.clock.now()) } else { Duration::ZERO }
+    }
+
+    /// Does the MDT of this inode surely keep for us what it granted? If not, it must be asked, whatever is known here.
+    pub(crate) fn has_lease(&self, fid: Fid) -> bool {
+        !self.valid(fid, true).is_zero()
+    }
+
+    /// Attributes in the answer of a change. The kernel takes these without looking whether they were called back meanwhile, so
+    /// it gets no trust in them from here; its next question is answered from the table.
+    pub(crate) fn changed_stat(&self, attr: &Attr) -> Stat {
+        Stat { attr_valid: Duration::ZERO, ..self.stat(attr) }
+    }
+
+    /// As [`Client::found`], of an inode that the kernel may have known before: see [`Client::changed_stat`].
+    pub(crate) fn changed_found(&self, parent: Fid, name: &Name, attr: &Attr) -> Found {
+        Found { attr_valid: Duration::ZERO, ..self.found(parent, Some(name), attr) }
     }
 
     /// To be held from before the poll in which an operation ends until the kernel has the answer. Nothing may be waited

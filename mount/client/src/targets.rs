@@ -2,6 +2,8 @@
 
 use crate::error::ClientError;
 use crate::locks::{Locks, Road};
+use crate::validity;
+use env::clock::Monotonic;
 use layout::layout::{EOF, Layout};
 use parking_lot::RwLock;
 use rpc::Rpc;
@@ -10,6 +12,7 @@ use rpc::import::{Callbacks, Import};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use stubs::mdc::Mdc;
 use stubs::osc::Osc;
 use types::attr::Attr;
@@ -136,6 +139,17 @@ impl Targets {
     pub fn mdc_at(&self, index: TargetIndex) -> Result<Mdc, ClientError> {
         let found = self.known.read().mdts.get(&index).map(|(mdc, _)| mdc.clone());
         found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index }))
+    }
+
+    /// For how long what an MDT granted may be trusted without hearing of it again.
+    pub fn trusted(&self, mdt: u16, now: Monotonic) -> Duration {
+        let known = self.known.read();
+        let Some((mdc, _)) = known.mdts.get(&TargetIndex(mdt)) else { return Duration::ZERO };
+        match mdc.import().proved_at() {
+            // In this process.
+            None => validity::WITHOUT_END,
+            Some(at) => (at + validity::trust()).saturating_sub(now),
+        }
     }
 
     /// An OST.

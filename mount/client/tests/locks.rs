@@ -51,11 +51,7 @@ impl Told {
 struct FakeKernel(Arc<Told>);
 
 impl KernelCache for FakeKernel {
-    fn trusts_names(&self) -> bool {
-        true
-    }
-
-    fn inval_entry(&self, parent: NodeId, name: Name) -> BoxFuture<'static, ()> {
+    fn inval_entry(&self, parent: NodeId, name: Name, _: bool) -> BoxFuture<'static, ()> {
         self.0.push(format!("entry {} {name}", parent.0));
         Box::pin(std::future::ready(()))
     }

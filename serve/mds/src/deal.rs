@@ -1,6 +1,7 @@
 //! The locks' side of one operation: what its client may be granted, what was granted, what it changed, and what
 //! stood in its way.
 
+use crate::authors::Changed;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use types::fid::Fid;
 use types::limits::GRANTS_PER_REPLY_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Xid};
 use wire::mds::Entry;
 use wire::message::Grant;
 
@@ -41,6 +42,10 @@ pub(crate) struct Deal {
     pub(crate) urgent: bool,
     /// It showed an inode whose size another client knows.
     pub(crate) written_elsewhere: bool,
+    /// It looked at what these authors changed, who may not know it yet.
+    pub(crate) seen: Vec<(ClientUuid, Changed)>,
+    /// Number of the request, and below which its client has all answers.
+    pub(crate) xids: (Xid, Xid),
     pub(crate) now: Duration,
 }
 
@@ -56,6 +61,8 @@ impl Deal {
             obstacle: None,
             urgent: false,
             written_elsewhere: false,
+            seen: Vec::new(),
+            xids: (Xid(0), Xid(0)),
             now: Duration::ZERO,
         }
     }

@@ -8,6 +8,7 @@
 //! Tasks (started by `Mds::start`, ended by `Mds::stop`): [`destroyer`] removes objects of removed files, [`settler`]
 //! asks OSTs how large files of vanished writers are, [`spaces`] keeps an eye on the OSTs.
 
+mod authors;
 mod deal;
 pub mod destroyer;
 pub mod fids;

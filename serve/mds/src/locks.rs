@@ -5,22 +5,25 @@
 //! their own (one per client and step, first polled in place), which end with the client's answer, with its session, or
 //! after `MdsSettings::callback_max`, when the client is evicted. So whoever waits for holders waits no longer than that.
 
+use crate::authors::{Authors, Changed};
 use crate::deal::{Deal, Obstacle};
 use crate::lock_stats::micros;
 use crate::mds::{Call, Mds, State};
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
 use env::clock::Monotonic;
 use foldhash::HashMap;
+use namespace::view;
 use rpc::service::Export;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
 use types::lock::InodeBits;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Xid};
 use wire::client::{ClientOp, ClientReply};
 
 /// All inode-bit locks of an MDT and those who wait for holders.
@@ -31,6 +34,8 @@ pub struct Locks {
     /// What the table wants to be done.
     pub(crate) actions: Vec<Action>,
     exports: HashMap<ClientUuid, Arc<Export>>,
+    /// Who may not know yet what it changed.
+    pub(crate) authors: Authors,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,
     last: u64,
 }
@@ -43,6 +48,11 @@ struct Callbacks {
 }
 
 impl Locks {
+    /// None; what authors do not know is theirs after `grace`.
+    pub(crate) fn new(grace: Duration) -> Locks {
+        Locks { authors: Authors::new(grace), ..Locks::default() }
+    }
+
     /// A name for one more operation, and the ear of whoever waits for its turn.
     pub(crate) fn new_modifier(&mut self) -> (Modifier, oneshot::Receiver<()>) {
         self.last += 1;
@@ -63,6 +73,16 @@ impl Locks {
         self.last += 1;
         self.table.enter(Modifier(self.last), client, changes, now, &mut self.actions);
         self.table.leave(Modifier(self.last), &mut self.actions);
+    }
+
+    /// `client` is about to change this, and its own mount may show the state before until it has the answer.
+    pub(crate) fn note_author(&mut self, client: ClientUuid, xid: Xid, changes: &[view::Change<'_>]) {
+        let covers =
+            |change: &view::Change<'_>| !self.table.held(change.fid, client).intersection(change.bits).is_empty();
+        // Alone it can surprise nobody; and without a lock its mount shows nothing without asking.
+        if self.exports.len() > 1 && changes.iter().any(covers) {
+            self.authors.note(client, xid, changes);
+        }
     }
 
     /// Who must be asked for size and times of these, because it writes them: all but `client`.
@@ -86,6 +106,7 @@ impl Locks {
     /// A session ended: what its client held.
     pub(crate) fn gone(&mut self, client: ClientUuid) -> Vec<(Fid, InodeBits)> {
         self.exports.remove(&client);
+        self.authors.gone(client);
         self.table.gone(client, &mut self.actions)
     }
 
@@ -372,6 +393,50 @@ impl Mds {
         };
         self.wait_for_holders(ready).await?;
         Ok(entered)
+    }
+
+    /// An operation looked at what others changed a moment ago: before it is answered, their mounts forget what they
+    /// showed before.
+    pub(crate) async fn call_authors_back(&self, seen: Vec<(ClientUuid, Changed)>, urgent: bool) {
+        let mut by_author: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
+        for (client, changed) in seen {
+            let bits = by_author.entry(client).or_default();
+            for (fid, more) in changed.iter() {
+                let bits = bits.entry(*fid).or_default();
+                *bits = bits.union(*more);
+            }
+        }
+        let (asked, newest) = {
+            let mut state = self.state.lock();
+            let mut asked = Vec::new();
+            for (client, changed) in &by_author {
+                let (modifier, ready) = state.locks.new_modifier();
+                let Locks { table, actions, waiting, .. } = &mut state.locks;
+                if table.ask_back(modifier, *client, changed, actions) {
+                    asked.push((Entered { mds: self, modifier }, ready));
+                } else {
+                    waiting.remove(&modifier);
+                }
+            }
+            let newest = state.locks.authors.newest();
+            self.carry_out(state, When::Now);
+            (asked, newest)
+        };
+        if urgent {
+            // Its client is itself being asked, and must not wait for others.
+            return;
+        }
+        for (place, ready) in asked {
+            if self.wait_for_holders(ready).await.is_err() {
+                // The target goes, and so does the answer.
+                return;
+            }
+            drop(place);
+        }
+        let authors = &mut self.state.lock().locks.authors;
+        for (client, changed) in by_author {
+            authors.settled(client, newest, changed.into_keys());
+        }
     }
 
     /// Waits until the table says that nobody is in the way.

@@ -24,6 +24,7 @@ use observe::registry::Registry;
 use parking_lot::Mutex;
 use rpc::service::Export;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use store::error::StoreError;
 use store::store::Store;
 use target::Target;
@@ -70,10 +71,10 @@ pub struct State {
 }
 
 impl State {
-    pub(crate) fn new(fids: Fids) -> State {
+    pub(crate) fn new(fids: Fids, author_grace: Duration) -> State {
         State {
             opens: Opens::default(),
-            locks: Locks::default(),
+            locks: Locks::new(author_grace),
             orphans: HashSet::default(),
             fids,
             cutting: HashSet::default(),
@@ -169,6 +170,7 @@ impl Mds {
         let recovered = crate::recovery::recover(&store, &env, name, boot)?;
         store.commit().await?;
         let unsettled = Unsettled::after_start(recovered.marked, env.clock.now(), settings.clients_return);
+        let author_grace = settings.author_grace;
         let mds = Arc::new_cyclic(|me| Mds {
             me: me.clone(),
             name,
@@ -178,7 +180,7 @@ impl Mds {
             targets,
             tunables: Tunables::new(&settings),
             settings,
-            state: Mutex::new(State::new(recovered.fids)),
+            state: Mutex::new(State::new(recovered.fids, author_grace)),
             flocks: Mutex::new(Flocks::default()),
             replies: Mutex::default(),
             spaces: Spaces::default(),
@@ -269,9 +271,13 @@ impl Mds {
     fn look<R>(&self, deal: &mut Deal, f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
         let tx = self.store.begin();
         let mut state = self.state.lock();
+        if !deal.mask.is_empty() {
+            state.locks.authors.known(deal.client, deal.xids.1, deal.now);
+        }
         let mut records = Records::new(tx, &mut state, self.boot, deal);
         let result = f(&mut records);
         records.finish();
+        deal.seen.append(&mut state.locks.authors.take_seen());
         self.carry_out(state, When::Later);
         result
     }
@@ -314,12 +320,14 @@ impl Mds {
         let mut state = self.state.lock();
         if !deal.mask.is_empty() || !state.locks.table.is_empty() {
             deal.now = self.env.clock.now();
+            state.locks.authors.known(deal.client, deal.xids.1, deal.now);
         }
         // Within the lock, so that times never run against the order of changes.
         let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
         let mut records = Records::new(tx, &mut state, self.boot, deal);
         let result = f(&mut records, &ctx);
         let (transno, logged) = records.finish();
+        deal.seen.append(&mut state.locks.authors.take_seen());
         self.carry_out(state, When::Later);
         if logged {
             self.destroy.wake();

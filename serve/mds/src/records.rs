@@ -4,6 +4,7 @@
 //! its records go, and a destroy log names its objects; or it becomes an orphan while somebody has it open, by a handle
 //! or under an OPEN lock.
 
+use crate::authors::Look;
 use crate::deal::{Deal, Obstacle, owned};
 use crate::locks::Locks;
 use crate::mds::State;
@@ -57,11 +58,17 @@ impl<'a> Records<'a> {
     /// # Errors
     /// EIO: the record is damaged.
     pub fn entry(&self, fid: Fid) -> Result<Option<Entry>, Errno> {
+        self.look(fid, Look::Attr);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             Ok(Entry { attr: record.attr, has_xattr: InodeFlags(record.flags).has(InodeFlags::HAS_XATTR) })
         };
         self.tx.get(&key::inode(fid), decode)?.transpose()
+    }
+
+    /// The client is going to see this, in one way or another.
+    fn look(&self, fid: Fid, look: Look<'_>) {
+        self.state.locks.authors.look(self.deal.client, fid, look);
     }
 
     /// Grants the client what it can keep of these bits, as far as nothing is in the way.
@@ -88,6 +95,7 @@ impl<'a> Records<'a> {
 
     /// The client is shown an inode that was read already.
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
+        self.look(fid, Look::Attr);
         if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.deal.client) {
             self.deal.written_elsewhere = true;
         }
@@ -100,6 +108,15 @@ impl<'a> Records<'a> {
     /// ENOENT; EIO.
     pub fn existing(&self, fid: Fid) -> Result<Inode, Errno> {
         self.inode(fid)?.ok_or(Errno::ENOENT)
+    }
+
+    /// An inode that a client knows by its FID.
+    ///
+    /// # Errors
+    /// ESTALE: its name was found, and it went before this operation. The kernel then looks the name up again: another file may
+    /// have it by now. ENOENT would be told to the program. EIO.
+    pub fn there(&self, fid: Fid) -> Result<Inode, Errno> {
+        self.inode(fid)?.ok_or(Errno::ESTALE)
     }
 
     /// May somebody begin to write a file, or change its size? Ask before anything is changed.
@@ -204,6 +221,7 @@ impl<'a> Records<'a> {
 
 impl View for Records<'_> {
     fn inode(&self, fid: Fid) -> Result<Option<Inode>, Errno> {
+        self.look(fid, Look::Inode);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             Ok(Inode {
@@ -217,6 +235,7 @@ impl View for Records<'_> {
     }
 
     fn dirent(&self, parent: Fid, name: &[u8]) -> Result<Option<Dirent>, Errno> {
+        self.look(parent, Look::Name(name));
         let decode = |bytes: &[u8]| match dirent::decode(bytes) {
             Ok((fid, file_type)) => Ok(Dirent { fid, file_type }),
             Err(e) => Err(damaged(parent, &e)),
@@ -225,6 +244,7 @@ impl View for Records<'_> {
     }
 
     fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno> {
+        self.look(dir, Look::Names);
         let mut start = key::dirent(dir, after.unwrap_or_default()).to_vec();
         if after.is_some() {
             // The smallest key behind it.
@@ -245,11 +265,13 @@ impl View for Records<'_> {
     }
 
     fn xattr(&self, fid: Fid, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
+        self.look(fid, Look::Xattr);
         let decode = |bytes: &[u8]| xattr::decode(bytes).map(<[u8]>::to_vec).map_err(|e| damaged(fid, &e));
         self.tx.get(&key::xattr(fid, name), decode)?.transpose()
     }
 
     fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno> {
+        self.look(fid, Look::Xattr);
         self.tx
             .scan(&key::xattr(fid, b""), &key::xattrs_end(fid), |key, _| each(key::name_of(key).unwrap_or_default()))?;
         Ok(())
@@ -260,17 +282,19 @@ impl View for Records<'_> {
         if table.is_empty() {
             return Ok(());
         }
-        let Deal { client, modifier, now, .. } = *self.deal;
+        let Deal { client, modifier, now, xids, .. } = *self.deal;
         if !table.is_free(client, modifier, changes.iter().map(|change| (change.fid, change.bits))) {
             if !self.deal.urgent {
                 return Err(self.deal.held_up(changes));
             }
             self.state.locks.enter_and_leave(client, owned(changes)?, now);
+            self.state.locks.note_author(client, xids.0, changes);
             return Ok(());
         }
         for change in changes.iter().filter(|change| change.names[0].is_some()) {
             table.names_change(change.fid, client, now);
         }
+        self.state.locks.note_author(client, xids.0, changes);
         Ok(())
     }
 

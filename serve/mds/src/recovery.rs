@@ -15,6 +15,7 @@ use env::Env;
 use namespace::context::Context;
 use namespace::view::View;
 use std::ops::ControlFlow;
+use std::time::Duration;
 use store::store::Store;
 use types::credentials::Credentials;
 use types::fid::Fid;
@@ -41,7 +42,7 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
 
     let credentials = Credentials::root();
     let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
-    let mut state = State::new(Fids::new(next));
+    let mut state = State::new(Fids::new(next), Duration::ZERO);
     let mut deal = Deal::own();
     let mut records = Records::new(tx, &mut state, boot, &mut deal);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));

@@ -88,8 +88,8 @@ impl Mds {
 
     /// Serves one request of a client.
     pub async fn serve(&self, export: &Arc<Export>, request: Request) -> Reply {
-        let Request { xid, credentials, ops, locks, .. } = request;
-        let deal = Deal::new(export.client(), locks);
+        let Request { xid, xid_known, credentials, ops, locks, .. } = request;
+        let deal = Deal { xids: (xid, xid_known), ..Deal::new(export.client(), locks) };
         let mut call = Call { export, credentials: &credentials, transno: Transno(0), deal };
         let mut results = Vec::with_capacity(ops.len());
         let mut found = Found::new();
@@ -101,7 +101,11 @@ impl Mds {
                     Ok(()) => self.run(&mut call, op).await.map(OpReply::Mds),
                     Err(errno) => Err(errno),
                 },
-                Op::Ping => Ok(OpReply::Done),
+                Op::Ping => {
+                    let now = self.env.clock.now();
+                    self.state.lock().locks.authors.known(export.client(), xid_known, now);
+                    Ok(OpReply::Done)
+                }
                 Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect => Err(Errno::EOPNOTSUPP),
             };
             if call.deal.written_elsewhere
@@ -117,6 +121,10 @@ impl Mds {
             found.push(fid);
             failed |= result.is_err();
             results.push(result);
+        }
+        if !call.deal.seen.is_empty() {
+            let seen = std::mem::take(&mut call.deal.seen);
+            Box::pin(self.call_authors_back(seen, call.deal.urgent)).await;
         }
         let Call { transno, deal: Deal { grants, touched, .. }, .. } = call;
         Reply { xid, transno, last_committed: self.store.last_committed(), results, grants, touched }

@@ -23,6 +23,8 @@ pub struct MdsSettings {
     pub cut_after: Duration,
     /// A client that does not answer a callback for so long is evicted.
     pub callback_max: Duration,
+    /// From the arrival of a reply until the client's kernel has surely read it: a machine may be busy.
+    pub author_grace: Duration,
     /// Time in which living clients come back after the MDT started: until then nothing of theirs is cut.
     pub clients_return: Duration,
 }
@@ -39,6 +41,7 @@ impl Default for MdsSettings {
             retry_max: Duration::from_secs(10),
             cut_after: Duration::from_secs(10),
             callback_max: LEASE,
+            author_grace: Duration::from_millis(500),
             clients_return: LEASE,
         }
     }
@@ -55,6 +58,7 @@ impl MdsSettings {
             cut_after: Duration::from_millis(10),
             clients_return: Duration::from_millis(50),
             callback_max: Duration::from_millis(500),
+            author_grace: Duration::ZERO,
             ..MdsSettings::default()
         }
     }

@@ -128,6 +128,46 @@ fn holders_are_asked_before_something_changes() {
 }
 
 #[test]
+fn who_looks_at_a_change_that_its_author_may_not_know_waits_for_the_author() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    rig.warm(&a, lookup(Fid::ROOT, "f"));
+    rig.warm(&a, lookup(Fid::ROOT, "g"));
+    rig.unheard.store(true, std::sync::atomic::Ordering::Relaxed);
+    rig.warm(&a, chmod(file, 0o600));
+    a.answers(Answer::Later);
+    let waiting = rig.start(&b, MdsOp::Getattr { fid: file });
+    assert_eq!(a.revoked(), [(file, UPDATE)]);
+    assert!(!waiting.is_finished(), "the author's kernel shows the old mode yet");
+    a.answers(Answer::Done);
+    let reply = waiting.join().unwrap();
+    assert_eq!(entry(mds_reply(reply.results[0].clone().unwrap())).attr.mode, 0o100600);
+    rig.warm(&b, MdsOp::Getattr { fid: file });
+    a.at_rest();
+    // A name that comes: also who is refused for it has seen it. Another name of the directory has not changed.
+    rig.warm(&a, lookup(Fid::ROOT, "g"));
+    rig.warm(&a, create(Fid::ROOT, "g"));
+    assert_eq!(rig.by(&b, lookup(Fid::ROOT, "h")).0, Err(Errno::ENOENT));
+    a.at_rest();
+    assert_eq!(rig.by(&b, create(Fid::ROOT, "g")).0, Err(Errno::EEXIST));
+    assert_eq!(a.revoked(), [(Fid::ROOT, UPDATE)]);
+    // A name that goes: what covers it at the author is the directory, or the file.
+    rig.warm(&a, lookup(Fid::ROOT, "f"));
+    rig.warm(&a, rename("f", "i"));
+    assert_eq!(b.revoked(), [(file, SHOWN)]);
+    assert_eq!(rig.by(&b, lookup(Fid::ROOT, "f")).0, Err(Errno::ENOENT));
+    assert_eq!(a.revoked(), [(Fid::ROOT, UPDATE), (file, SHOWN)]);
+    a.at_rest();
+    // The author says that it has all answers, and some time goes by: nobody is asked any more.
+    rig.warm(&a, rename("i", "f"));
+    rig.unheard.store(false, std::sync::atomic::Ordering::Relaxed);
+    rig.warm(&b, lookup(Fid::ROOT, "f"));
+    rig.warm(&b, lookup(Fid::ROOT, "f"));
+    a.at_rest();
+}
+
+#[test]
 fn a_refused_change_asks_nobody() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));

@@ -55,6 +55,8 @@ catalog! {
     LLITE_FILESTOTAL = asked(files("llite.*.filestotal", FILES_HELP));
     LLITE_FILESFREE = asked(files("llite.*.filesfree", FILES_FREE_HELP));
 
+    LDLM_STATS = Param::counts("ldlm.namespaces.*.stats", "Locks on names and attributes. A mount: time to answer callbacks. An MDT: time until clients answer, how long operations wait for them, evictions.");
+
     LOV_NUMOBD = Param::shown("lov.*.numobd", "targets", "OSTs in the configuration.");
     LOV_ACTIVEOBD = Param::shown("lov.*.activeobd", "targets", "OSTs with which there is a session, or none was needed yet.");
     LOV_TARGET_OBD = Param::shown("lov.*.target_obd", "", "OSTs by index: `0: sheen-OST0000_UUID ACTIVE`.");

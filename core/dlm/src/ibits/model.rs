@@ -12,6 +12,8 @@ enum Event {
     /// Inode, bits; bits 0: a name of it.
     Change(u128, Vec<(u32, u32)>),
     Lock(u32, u128, bool),
+    /// A client is asked for what it changed itself.
+    AskBack(u128, Vec<(u32, u32)>),
     /// Answers the n-th question that is open, if there is one; whether it keeps what may be kept.
     Answer(usize, bool),
     /// The n-th operation that is ready goes on, and leaves.
@@ -25,10 +27,12 @@ const CLIENTS: u128 = 3;
 fn event() -> impl Strategy<Value = Event> {
     let (n, client, bits) = (0..3u32, 0..CLIENTS, 0..0x200u32);
     let change = prop::collection::vec((n.clone(), prop_oneof![Just(0), bits.clone()]), 1..3);
+    let asked = prop::collection::vec((n.clone(), bits.clone()), 1..3);
     prop_oneof![
         6 => (n.clone(), client.clone(), bits.clone()).prop_map(|(n, c, b)| Event::Grant(n, c, b)),
         4 => (client.clone(), change).prop_map(|(c, changes)| Event::Change(c, changes)),
         3 => (n.clone(), client.clone(), any::<bool>()).prop_map(|(n, c, write)| Event::Lock(n, c, write)),
+        3 => (client.clone(), asked).prop_map(|(c, asked)| Event::AskBack(c, asked)),
         8 => (0..8usize, any::<bool>()).prop_map(|(n, keeps)| Event::Answer(n, keeps)),
         6 => (0..8usize).prop_map(Event::Go),
         1 => (n, client.clone(), bits).prop_map(|(n, c, b)| Event::Release(n, c, b)),
@@ -142,6 +146,13 @@ proptest! {
                     let modifier = world.next();
                     world.locks.insert(modifier, (fid(n), ClientUuid(c), write));
                     t.enter_lock(modifier, ClientUuid(c), fid(n), if write { EXCLUSIVE } else { UNDER_WRITE }, &mut out);
+                }
+                Event::AskBack(c, asked) => {
+                    let asked = asked.into_iter().map(|(n, b)| (fid(n), InodeBits(b))).collect();
+                    let modifier = world.next();
+                    if !t.ask_back(modifier, ClientUuid(c), &asked, &mut out) {
+                        world.waiting.remove(&modifier);
+                    }
                 }
                 Event::Answer(n, keeps) => world.answer(&mut t, n, keeps),
                 Event::Go(n) => world.go(&mut t, n),

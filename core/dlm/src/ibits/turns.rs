@@ -134,6 +134,49 @@ impl IbitsTable {
         self.advance(modifier, out);
     }
 
+    /// What a client changed a moment ago is looked at by another one: it is asked to drop what it holds of these bits. What it
+    /// has WRITE of it keeps, for it is asked for its size and times. `false`: it holds nothing of them, and nothing has
+    /// entered. When it has answered, the operation is [`Action::Ready`], and leaves as any other.
+    ///
+    /// # Panics
+    /// As [`IbitsTable::enter`].
+    pub fn ask_back(
+        &mut self,
+        modifier: Modifier,
+        client: ClientUuid,
+        bits: &BTreeMap<Fid, InodeBits>,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let Some(number) = self.locks.number(client) else { return false };
+        let (mut changes, mut pending) = (SmallVec::new(), BTreeMap::new());
+        for (fid, bits) in bits {
+            let Some(resource) = self.resources.get_mut(fid) else { continue };
+            let Some(slot) = resource.slot(number) else { continue };
+            let lock = self.locks.get_mut(slot);
+            let kept = if lock.bits.contains(InodeBits::WRITE) { EXCLUSIVE } else { InodeBits::NONE };
+            let asked = lock.bits.intersection(*bits).without(kept);
+            if asked.is_empty() {
+                continue;
+            }
+            pending.insert((*fid, number), asked);
+            let more = asked.without(lock.revoking);
+            if !more.is_empty() {
+                lock.revoking = lock.revoking.union(more);
+                out.push(Action::Revoke(client, *fid, more));
+            }
+            // It changes nothing, and so closes nothing.
+            changes.push(Change { fid: *fid, bits: InodeBits::NONE, names: SmallVec::new() });
+            resource.entered.push(modifier);
+        }
+        if pending.is_empty() {
+            return false;
+        }
+        let entered = Entered { author: NONE, changes, wants: InodeBits::NONE, pending, ready: false };
+        let before = self.modifiers.insert(modifier, entered);
+        assert!(before.is_none(), "{modifier:?} enters twice");
+        true
+    }
+
     /// The request for a lock is [`Action::Ready`]: the lock is granted, whatever the bounds say. `false`: something
     /// came between; it is told again.
     pub fn take(&mut self, modifier: Modifier, out: &mut Vec<Action>) -> bool {
@@ -362,7 +405,8 @@ impl Entered {
             let clash = clash(table.locks.get(*slot).bits, self.changed(fid));
             let pending = self.pending.get(&(fid, *holder)).copied().unwrap_or_default();
             let keepers = InodeBits::UPDATE.union(InodeBits::OPEN);
-            assert!(clash.contains(pending));
+            let asks_back = self.changed(fid).is_empty();
+            assert!(asks_back || clash.contains(pending));
             let asks = !self.is_lock() || table.is_first(modifier);
             if asks && self.author != NONE {
                 assert!(pending.contains(clash.without(keepers)), "{modifier:?} does not wait for {clash:?}");

@@ -9,6 +9,7 @@ use crate::locks::Locks;
 use crate::locks::table::Debt;
 use env::BoxFuture;
 use futures_util::future::join_all;
+use observe::metric::{Metric, Unit};
 use rpc::import::Callbacks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,13 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 use wire::client::{ClientOp, ClientReply};
+
+/// What callbacks cost a mount.
+pub(crate) const CALLBACK_ANSWER: Metric = Metric {
+    name: "callback_answer",
+    unit: Unit::Microseconds,
+    help: "Time from a server's question to the mount's answer, its kernel's caches included.",
+};
 
 /// Bits of which the data path decides.
 const OF_DATA: InodeBits = InodeBits::DATA.union(InodeBits::WRITE);
@@ -34,7 +42,13 @@ impl Callbacks for Holder {
         if let Some(answer) = self.clone().too_early(&op) {
             return answer;
         }
-        Box::pin(async move { Ok(self.answer(op).await) })
+        Box::pin(async move {
+            let begun = self.locks.env.clock.now();
+            let answer = self.answer(op).await;
+            let took = self.locks.env.clock.now().saturating_sub(begun);
+            self.locks.answers.record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+            Ok(answer)
+        })
     }
 }
 

@@ -9,7 +9,7 @@
 //! invalidate: then it is tried again until the inode is there or the kernel gave its reference back.
 
 use crate::locks::Locks;
-use crate::locks::table::Debt;
+use crate::locks::table::{Debt, OwedName};
 use crate::node::NodeId;
 use env::BoxFuture;
 use futures_util::future::join_all;
@@ -20,18 +20,31 @@ use types::name::Name;
 /// How long dropping names may take before `inc_epoch` does it.
 const NAMES_WAIT: Duration = Duration::from_millis(2);
 /// Pauses between attempts to find an inode that the kernel is just making; their sum bounds the wait.
-const ATTEMPTS: [Duration; 9] = {
+const ATTEMPTS: [Duration; 13] = {
     let us = Duration::from_micros;
-    [us(20), us(50), us(100), us(250), us(500), us(1000), us(2000), us(4000), us(8000)]
+    [
+        us(20),
+        us(50),
+        us(100),
+        us(250),
+        us(500),
+        us(1000),
+        us(2000),
+        us(4000),
+        us(8000),
+        us(16_000),
+        us(32_000),
+        us(64_000),
+        us(128_000),
+    ]
 };
 
 /// What the kernel keeps of this mount. Each future is ready when the kernel has done it.
 pub trait KernelCache: Send + Sync + 'static {
-    /// May names be trusted while a lock covers them? If not, the kernel asks for each name, is answered from the table without
-    /// a request, and never has a name to forget.
-    fn trusts_names(&self) -> bool;
-    /// A name is to be asked for again. May wait for requests that are under way in `parent`.
-    fn inval_entry(&self, parent: NodeId, name: Name) -> BoxFuture<'static, ()>;
+    /// A name is to be asked for again. May wait for requests that are under way in `parent`. `drop`: it goes altogether, so
+    /// that an answer which the kernel is just reading cannot make it valid again; a program that works in such a directory
+    /// has no path until the name is looked up anew.
+    fn inval_entry(&self, parent: NodeId, name: Name, drop: bool) -> BoxFuture<'static, ()>;
     /// Attributes are to be asked for again. `listing`: of a directory, its cached listing goes too. Never waits for
     /// requests. `false`: the kernel has no such inode (yet, or any more).
     fn inval_attr(&self, node: NodeId, listing: bool) -> BoxFuture<'static, bool>;
@@ -49,17 +62,13 @@ impl Locks {
         if debt.is_empty() {
             return;
         }
-        let Debt { mut names, mut all_names, attrs } = debt;
-        if !kernel.trusts_names() {
-            names.clear();
-            all_names = false;
-        }
-        let busy = all_names || names.iter().any(|(dir, _)| self.is_busy(*dir));
+        let Debt { names, all_names, attrs } = debt;
+        let busy = all_names || names.iter().any(|owed| self.is_busy(owed.dir));
         let mut told: Vec<BoxFuture<'static, ()>> = Vec::new();
         if !busy {
-            for (dir, name) in names {
+            for OwedName { dir, name, lately } in names {
                 if let Some(parent) = self.nodes.node(dir) {
-                    told.push(kernel.inval_entry(parent, name));
+                    told.push(kernel.inval_entry(parent, name, lately));
                 }
             }
         }

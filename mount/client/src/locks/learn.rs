@@ -16,7 +16,7 @@ fn of(entries: &[Entry], fid: Fid) -> Option<&Entry> {
 }
 
 /// Teaches the table what one operation answered.
-pub fn learn(table: &mut Table, op: &MdsOp, result: &Result<MdsReply, Errno>, touched: &[Entry], held: &Held) {
+pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, touched: &[Entry], held: &Held) {
     let bits = |fid: Fid| bits_of(held, fid);
     match (op, result) {
         (MdsOp::Lookup { parent, name }, Ok(MdsReply::Entry(entry))) => {
@@ -70,8 +70,12 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: &Result<MdsReply, Errno>, to
             table.changed_name(*parent, name, None, held);
             table.changed_inode(*parent, of(touched, *parent), held);
             table.changed_inode(removed.fid, of(touched, removed.fid), held);
+            table.renamed_inode(removed.fid);
         }
         (MdsOp::Rename { parent, name, new_parent, new_name, flags }, Ok(MdsReply::Removed(removed))) => {
+            // Also of the inode that moved, if nothing is known of its name.
+            touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
+            table.renamed_inode(removed.fid);
             let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
             // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so.
             let certain = removed.fid != Fid::NONE || table.name(*new_parent, new_name) == Known::Absent;

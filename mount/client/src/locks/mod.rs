@@ -20,13 +20,14 @@ pub mod uses;
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
-use crate::locks::table::{Known, Table};
+use crate::locks::table::{Debt, Known, Table};
 use crate::locks::telling::{Telling, Token};
 use crate::locks::uses::{DataHolder, Uses};
 use crate::node::NodeTable;
 use bytes::Bytes;
 use env::Env;
 use foldhash::HashMap;
+use observe::histogram::Histogram;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
 use std::sync::atomic::AtomicU64;
@@ -59,11 +60,19 @@ pub struct Locks {
     pub(crate) wake_upkeep: Notify,
     /// Callbacks answered, for the parameter tree.
     pub(crate) callbacks: AtomicU64,
+    /// How long they took, microseconds.
+    pub(crate) answers: Arc<Histogram>,
 }
 
 impl Locks {
     /// Nothing held.
-    pub(crate) fn new(env: Env, nodes: Arc<NodeTable>, keeps: InodeBits, untold_opens: bool) -> Arc<Locks> {
+    pub(crate) fn new(
+        env: Env,
+        nodes: Arc<NodeTable>,
+        keeps: InodeBits,
+        untold_opens: bool,
+        answers: Arc<Histogram>,
+    ) -> Arc<Locks> {
         Arc::new(Locks {
             untold_opens,
             env,
@@ -78,6 +87,7 @@ impl Locks {
             keeps,
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),
+            answers,
         })
     }
 
@@ -138,8 +148,12 @@ impl Locks {
 
     /// A name for the kernel: may it trust it?
     pub(crate) fn tell_name(&self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
-        let trusts = self.kernel.get().is_some_and(|kernel| kernel.trusts_names());
-        trusts && self.table.lock().tell_name(dir, name, to)
+        self.kernel.get().is_some() && self.table.lock().tell_name(dir, name, to)
+    }
+
+    /// Does the kernel trust this name and the attributes of what it leads to?
+    pub(crate) fn is_told(&self, dir: Fid, name: &Name, to: Fid) -> bool {
+        self.kernel.get().is_some() && self.table.lock().is_told(dir, name, to)
     }
 
     /// A request goes out that may hold the kernel's lock of this directory.
@@ -158,6 +172,26 @@ impl Locks {
         if !debt.is_empty() {
             self.pay(debt).await;
         }
+    }
+
+    /// A change ended that nobody waited for any more: the kernel knows nothing of it, and must ask for this name.
+    pub(crate) async fn unseen(&self, dir: Fid, name: &Name) {
+        let debt = {
+            let mut table = self.table.lock();
+            table.unseen(dir, name);
+            table.outdated()
+        };
+        self.telling.settled().await;
+        self.pay(debt).await;
+    }
+
+    fn pay_later(self: &Arc<Self>, debt: Debt) {
+        let locks = self.clone();
+        let pay = async move {
+            locks.telling.settled().await;
+            locks.pay(debt).await;
+        };
+        self.env.tasks.spawn("let the kernel forget", Box::pin(pay));
     }
 
     fn pay_owed_later(self: &Arc<Self>) {
@@ -238,15 +272,19 @@ impl Sent for OnTheWay {
         let table = &mut *self.locks.table.lock();
         let held = table.arrived(self.mdt, self.ticket, &reply.grants);
         for (op, result) in self.ops.iter().zip(&reply.results) {
-            let result: Result<MdsReply, Errno> = match result {
-                Ok(OpReply::Mds(reply)) => Ok(reply.clone()),
+            let result: Result<&MdsReply, Errno> = match result {
+                Ok(OpReply::Mds(reply)) => Ok(reply),
                 Ok(_) => continue,
                 Err(errno) => Err(*errno),
             };
-            learn::learn(table, op, &result, &reply.touched, &held);
+            learn::learn(table, op, result, &reply.touched, &held);
         }
         for entry in &reply.touched {
             table.learn_entry(entry, table::bits_of(&held, entry.attr.fid));
+        }
+        let outdated = table.outdated();
+        if !outdated.is_empty() {
+            self.locks.pay_later(outdated);
         }
     }
 }

@@ -8,9 +8,16 @@
 //! Pure and small-locked: no I/O, no waiting. The bound is memory (`WEIGHT_MAX`) and a number of locks; the oldest go,
 //! with a second chance for those used since.
 
+mod debt;
+mod lately;
+mod taking;
+
+pub use debt::{Debt, OwedName};
+
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
 use foldhash::HashMap;
+use lately::Lately;
 use layout::layout::Layout;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -31,42 +38,12 @@ pub const WEIGHT_MAX: usize = 192 << 20;
 const SLOT_BYTES: usize = 480;
 /// One name beside its characters, bytes, about.
 const NAME_BYTES: usize = 96;
-/// Beyond so many names one `inc_epoch` costs the kernel less than telling each.
-const NAMES_TOLD_ONE_BY_ONE: usize = 64;
 /// Changes of a directory told to a mount that did not use it meanwhile, after which the lock goes.
 pub const IDLE_CHANGES_MAX: u8 = 16;
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
 const XATTR: InodeBits = InodeBits::XATTR;
-
-/// What the kernel must forget.
-#[derive(Default, Debug, PartialEq, Eq)]
-pub struct Debt {
-    /// Names, by directory.
-    pub names: Vec<(Fid, Name)>,
-    /// Too many names: all are to be asked for again.
-    pub all_names: bool,
-    /// Attributes; of a directory its cached listing too.
-    pub attrs: Vec<Fid>,
-}
-
-impl Debt {
-    fn name(&mut self, dir: Fid, name: Name) {
-        if self.all_names {
-        } else if self.names.len() < NAMES_TOLD_ONE_BY_ONE {
-            self.names.push((dir, name));
-        } else {
-            self.names = Vec::new();
-            self.all_names = true;
-        }
-    }
-
-    /// Nothing?
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && !self.all_names && self.attrs.is_empty()
-    }
-}
 
 /// What is known of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +91,15 @@ struct Led {
     to: Option<Fid>,
     by_update: bool,
     by_lookup: bool,
-    told: bool,
+    /// The era in which the kernel was told of it last.
+    told: Option<u32>,
+}
+
+/// A name that was in the table.
+#[derive(Default)]
+struct Dropped {
+    to: Option<Fid>,
+    told: Option<u32>,
 }
 
 #[derive(Default)]
@@ -131,6 +116,9 @@ pub struct Table {
     ring: VecDeque<Fid>,
     weight: usize,
     owed: Debt,
+    /// What the kernel must forget because a reply showed that it is old.
+    outdated: Debt,
+    lately: Lately,
 }
 
 impl Table {
@@ -206,12 +194,16 @@ impl Table {
         let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name));
         let same = known.is_some_and(|led| led.to == to);
         if !by_update && !by_lookup {
-            if known.is_some() && !same {
-                self.drop_name(dir, name);
+            if known.is_some()
+                && !same
+                && let Some(era) = self.drop_name(dir, name).told
+            {
+                let lately = self.lately.is_lately(era);
+                self.outdated.name(dir, name.clone(), lately);
             }
             return;
         }
-        let told = same && known.is_some_and(|led| led.told);
+        let told = known.and_then(|led| led.told);
         self.drop_name(dir, name);
         let bytes = NAME_BYTES + 2 * name.len();
         self.slot(dir).names.insert(name.clone(), Led { to, by_update, by_lookup, told });
@@ -221,17 +213,17 @@ impl Table {
         }
     }
 
-    /// Removes a name; was the kernel told of it?
-    fn drop_name(&mut self, dir: Fid, name: &Name) -> bool {
-        let Some(slot) = self.slots.get_mut(&dir) else { return false };
-        let Some(led) = slot.names.remove(name) else { return false };
+    /// Removes a name.
+    fn drop_name(&mut self, dir: Fid, name: &Name) -> Dropped {
+        let Some(slot) = self.slots.get_mut(&dir) else { return Dropped::default() };
+        let Some(led) = slot.names.remove(name) else { return Dropped::default() };
         let bytes = NAME_BYTES + 2 * name.len();
         slot.weight = slot.weight.saturating_sub(bytes);
         self.weight = self.weight.saturating_sub(bytes);
         if let Some(child) = led.to.filter(|_| led.by_lookup).and_then(|fid| self.slots.get_mut(&fid)) {
             child.led_here.retain(|(d, n)| *d != dir || n != name);
         }
-        led.told
+        Dropped { to: led.to, told: led.told }
     }
 
     /// A reply brought a value of an extended attribute, or that there is none.
@@ -289,14 +281,34 @@ impl Table {
         if let Some(fid) = to {
             self.gate(fid.mdt()).note(fid, LOOKUP);
         }
-        self.drop_name(dir, name);
+        self.drop_changed(dir, name, to);
         self.learn_name(dir, name, to, held);
+    }
+
+    /// Drops a name that an own change altered. The kernel may go on seeing it for a moment.
+    fn drop_changed(&mut self, dir: Fid, name: &Name, to: Option<Fid>) {
+        let dropped = self.drop_name(dir, name);
+        if dropped.told.is_some() {
+            self.lately.changed(dir, name.clone(), [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
+        }
+    }
+
+    /// An own change took a name from this inode or gave it another one: replies that were under way may show the names
+    /// before.
+    pub fn renamed_inode(&mut self, fid: Fid) {
+        self.gate(fid.mdt()).note(fid, LOOKUP);
+    }
+
+    /// An own change whose answer nobody waited for any more altered a name: the kernel does not know.
+    pub fn unseen(&mut self, dir: Fid, name: &Name) {
+        self.drop_name(dir, name);
+        self.outdated.name(dir, name.clone(), true);
     }
 
     /// An own change altered a name in a way that its reply does not show.
     pub fn forget_name(&mut self, dir: Fid, name: &Name) {
         self.gate(dir.mdt()).note(dir, UPDATE);
-        self.drop_name(dir, name);
+        self.drop_changed(dir, name, None);
     }
 
     /// The kernel itself moved a name to here, and its trust in it. That the name may have been called back while the
@@ -304,8 +316,8 @@ impl Table {
     /// names are owed to the kernel.
     pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
-            Some(led) => led.told = true,
-            None => self.owed.all_names = true,
+            Some(led) => led.told = Some(self.lately.era()),
+            None => self.owed.all_names(),
         }
     }
 
@@ -318,6 +330,16 @@ impl Table {
     /// What the kernel must forget because of own changes.
     pub fn owed(&mut self) -> Debt {
         std::mem::take(&mut self.owed)
+    }
+
+    /// What the kernel must forget because it is old; it may be told at any time.
+    pub fn outdated(&mut self) -> Debt {
+        std::mem::take(&mut self.outdated)
+    }
+
+    /// About a second has gone by.
+    pub fn tick(&mut self) {
+        self.lately.tick();
     }
 
     /// An own change altered extended attributes.
@@ -393,7 +415,14 @@ impl Table {
     /// A name for the kernel: may it trust it?
     pub fn tell_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
-        led.map(|led| led.told = true).is_some()
+        led.map(|led| led.told = Some(self.lately.era())).is_some()
+    }
+
+    /// Was the kernel told of this name, and of the attributes of what it leads to, and may it trust both?
+    pub fn is_told(&self, dir: Fid, name: &Name, to: Fid) -> bool {
+        let led = self.slots.get(&dir).and_then(|slot| slot.names.get(name));
+        led.is_some_and(|led| led.told.is_some() && led.to == Some(to))
+            && self.slots.get(&to).is_some_and(|slot| slot.attr_told && slot.attr.is_some())
     }
 
     /// The kernel forgot an inode, and so all that it was told of it; its lock goes first when room is needed.
@@ -402,143 +431,6 @@ impl Table {
             (slot.attr_told, slot.used) = (false, false);
             self.ring.push_front(fid);
         }
-    }
-
-    // Taking away.
-
-    /// These bits are gone, and what they covered.
-    pub fn take(&mut self, fid: Fid, bits: InodeBits, debt: &mut Debt) {
-        let Some(slot) = self.slots.get_mut(&fid) else { return };
-        let bits = slot.bits.intersection(bits);
-        slot.bits = slot.bits.without(bits);
-        if bits.contains(XATTR) {
-            slot.xattrs = None;
-        }
-        if bits.contains(InodeBits::LAYOUT) {
-            slot.layout = None;
-        }
-        if bits.contains(UPDATE) {
-            slot.attr = None;
-            if std::mem::take(&mut slot.attr_told) {
-                debt.attrs.push(fid);
-            }
-            let mut bytes = 0;
-            slot.names.retain(|name, led| {
-                led.by_update = false;
-                if !led.by_lookup {
-                    bytes += NAME_BYTES + 2 * name.len();
-                    if led.told {
-                        debt.name(fid, name.clone());
-                    }
-                }
-                led.by_lookup
-            });
-            slot.weight = slot.weight.saturating_sub(bytes);
-            self.weight = self.weight.saturating_sub(bytes);
-        }
-        if bits.contains(LOOKUP) {
-            self.take_names_here(fid, debt);
-        }
-        self.drop_if_empty(fid);
-    }
-
-    /// Names that lead here go. UPDATE of their directories would still cover some, but LOOKUP is called back when a name
-    /// goes or the inode dies: they are of no use.
-    fn take_names_here(&mut self, fid: Fid, debt: &mut Debt) {
-        let led_here = self.slots.get_mut(&fid).map(|slot| std::mem::take(&mut slot.led_here)).unwrap_or_default();
-        for (dir, name) in led_here {
-            if self.drop_name(dir, &name) {
-                debt.name(dir, name);
-            }
-            self.drop_if_empty(dir);
-        }
-    }
-
-    fn drop_if_empty(&mut self, fid: Fid) {
-        let empty = |slot: &Slot| slot.bits.is_empty() && slot.names.is_empty() && slot.led_here.is_empty();
-        if self.slots.get(&fid).is_some_and(empty) {
-            self.remove(fid);
-        }
-    }
-
-    fn remove(&mut self, fid: Fid) {
-        if let Some(slot) = self.slots.remove(&fid) {
-            self.weight = self.weight.saturating_sub(slot.weight);
-        }
-    }
-
-    /// Another client changes these names of a directory. `false`: nothing is held of it (any more).
-    pub fn changing(&mut self, dir: Fid, names: &[Name], debt: &mut Debt) -> bool {
-        for name in names {
-            if self.drop_name(dir, name) {
-                debt.name(dir, name.clone());
-            }
-        }
-        let Some(slot) = self.slots.get_mut(&dir) else { return false };
-        slot.attr = None;
-        if std::mem::take(&mut slot.attr_told) {
-            debt.attrs.push(dir);
-        }
-        slot.changes = slot.changes.saturating_add(1);
-        if !slot.bits.contains(UPDATE) || slot.changes >= IDLE_CHANGES_MAX {
-            self.take(dir, UPDATE, debt);
-            return false;
-        }
-        true
-    }
-
-    /// Everything of one inode goes; what was held.
-    pub fn give(&mut self, fid: Fid, debt: &mut Debt) -> InodeBits {
-        let bits = self.bits(fid);
-        self.take(fid, InodeBits::ALL, debt);
-        // Names that are covered by what they lead to.
-        let names: Vec<Name> =
-            self.slots.get(&fid).map(|slot| slot.names.keys().cloned().collect()).unwrap_or_default();
-        for name in names {
-            if self.drop_name(fid, &name) {
-                debt.name(fid, name);
-            }
-        }
-        self.remove(fid);
-        bits
-    }
-
-    /// Everything that an MDT granted is lost.
-    pub fn lose(&mut self, mdt: u16) -> Debt {
-        self.gate(mdt).note_all();
-        let fids: Vec<Fid> = self.slots.keys().filter(|fid| fid.mdt() == mdt).copied().collect();
-        let mut debt = Debt { all_names: true, ..Debt::default() };
-        for fid in fids {
-            self.give(fid, &mut debt);
-        }
-        debt
-    }
-
-    /// Inodes whose locks are to be given up, at most `count`, because there are too many. `pinned` ones stay.
-    pub fn victims(&mut self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
-        let mut victims = Vec::new();
-        let (mut slots, mut weight) = (self.slots.len(), self.weight);
-        let mut looks = 2 * self.ring.len();
-        while (slots > LOCKS_MAX || weight > WEIGHT_MAX) && victims.len() < count && looks > 0 {
-            looks -= 1;
-            let Some(fid) = self.ring.pop_front() else { break };
-            let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else { continue };
-            if std::mem::take(&mut slot.used) || fid == Fid::ROOT || pinned(fid) {
-                self.ring.push_back(fid);
-                continue;
-            }
-            slot.leaving = true;
-            slots -= 1;
-            weight = weight.saturating_sub(slot.weight);
-            victims.push(fid);
-        }
-        // What the kernel forgot stands in the queue twice, what is gone once: from time to time they are swept.
-        if self.ring.len() > 2 * self.slots.len() + 1024 {
-            let mut seen = foldhash::HashSet::default();
-            let slots = &self.slots;
-            self.ring.retain(|fid| slots.contains_key(fid) && seen.insert(*fid));
-        }
-        victims
     }
 }
 

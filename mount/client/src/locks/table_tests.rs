@@ -1,5 +1,6 @@
 //! What is kept under which lock, and what goes with it.
 
+use super::debt::NAMES_TOLD_ONE_BY_ONE;
 use super::*;
 use crate::locks::learn::learn;
 use types::time::Timestamp;
@@ -34,6 +35,10 @@ fn entry(fid: Fid, version: u64) -> Entry {
     Entry { attr, has_xattr: false }
 }
 
+fn owed(dir: Fid, text: &str) -> OwedName {
+    OwedName { dir, name: name(text), lately: true }
+}
+
 /// A table and its only MDT.
 #[derive(Default)]
 struct Rig(Table);
@@ -53,7 +58,7 @@ impl Rig {
     ) {
         let grants: Vec<Grant> = grants.iter().map(|(fid, bits)| Grant { fid: *fid, bits: *bits }).collect();
         let held = self.0.arrived(DIR.mdt(), ticket, &grants);
-        learn(&mut self.0, op, &result, touched, &held);
+        learn(&mut self.0, op, result.as_ref().map_err(|errno| *errno), touched, &held);
         touched.iter().for_each(|entry| self.0.learn_entry(entry, bits_of(&held, entry.attr.fid)));
         self.0.gate(DIR.mdt()).came_back(ticket);
     }
@@ -110,7 +115,7 @@ fn an_absent_name_needs_its_directory() {
     assert!(rig.0.tell_name(DIR, &name("a"), None));
     assert!(!rig.0.tell_name(DIR, &name("a"), Some(FILE)), "that is not what is known");
     let debt = rig.revoke(DIR, UPDATE);
-    assert_eq!(debt.names, [(DIR, name("a"))]);
+    assert_eq!(debt.names, [owed(DIR, "a")]);
     assert_eq!(rig.knows("a"), Known::Nothing);
 }
 
@@ -125,10 +130,10 @@ fn the_kernel_owes_only_what_it_was_told() {
     let debt = rig.revoke(FILE, UPDATE);
     assert_eq!((debt.attrs, debt.names), (vec![FILE], vec![]));
     let debt = rig.revoke(DIR, UPDATE);
-    assert_eq!((debt.attrs, debt.names), (vec![], vec![(DIR, name("told"))]));
+    assert_eq!((debt.attrs, debt.names), (vec![], vec![owed(DIR, "told")]));
     assert_eq!(rig.knows("file"), Known::To(FILE), "covered by LOOKUP of the file");
     assert!(rig.0.tell_name(DIR, &name("file"), Some(FILE)));
-    assert_eq!(rig.revoke(FILE, LOOKUP).names, [(DIR, name("file"))]);
+    assert_eq!(rig.revoke(FILE, LOOKUP).names, [owed(DIR, "file")]);
 }
 
 #[test]
@@ -262,7 +267,7 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
         assert_eq!((rig.knows("a"), rig.0.name(OTHER, &name("b"))), known);
         let mut debt = Debt::default();
         rig.0.take(OTHER, UPDATE, &mut debt);
-        let owed = if epoch { vec![] } else { vec![(OTHER, name("b"))] };
+        let owed = if epoch { vec![] } else { vec![owed(OTHER, "b")] };
         assert_eq!(debt.names, owed, "the kernel trusts the new name");
     }
 }
@@ -337,4 +342,58 @@ fn the_oldest_unused_go_first_and_the_kernels_forgotten_before_them() {
         assert_eq!(bits, UPDATE);
     }
     assert!(rig.0.victims(10, |_| false).is_empty());
+}
+
+/// Two own changes of one name, served in one order and answered in the other.
+#[test]
+fn a_late_answer_of_a_create_does_not_bring_back_what_was_unlinked() {
+    let mut rig = Rig::default();
+    let (create, unlink) = (rig.send(), rig.send());
+    let op = MdsOp::Unlink { parent: DIR, name: name("b") };
+    let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 }));
+    rig.reply(unlink, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
+    let kind = CreateKind::Directory;
+    let op = MdsOp::Create { parent: DIR, name: name("b"), kind, mode: 0o755, umask: 0, exclusive: true };
+    let handle = types::session::OpenHandle(0);
+    let made = MdsReply::Opened { entry: Box::new(entry(FILE, 8)), created: true, handle, layout: None };
+    rig.reply(create, &op, Ok(made), &[(DIR, UPDATE), (FILE, BOTH)], &[entry(DIR, 8)]);
+    assert_ne!(rig.knows("b"), Known::To(FILE));
+}
+
+/// The kernel learns of an own unlink only when it has read the answer.
+#[test]
+fn a_callback_right_after_an_own_change_takes_the_old_name_from_the_kernel() {
+    for asked in [DIR, FILE] {
+        let mut rig = Rig::default();
+        rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE)));
+        let ticket = rig.send();
+        let op = MdsOp::Unlink { parent: DIR, name: name("a") };
+        let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 }));
+        rig.reply(ticket, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
+        assert_eq!(rig.revoke(asked, BOTH).names, [owed(DIR, "a")]);
+        assert_eq!(rig.revoke(asked, BOTH).names, [], "once");
+    }
+}
+
+#[test]
+fn what_an_uncovered_reply_shows_to_be_old_is_owed_to_the_kernel() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
+    assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE)));
+    rig.lookup("a", None, &[]);
+    assert_eq!(rig.knows("a"), Known::Nothing);
+    assert_eq!(rig.0.outdated().names, [owed(DIR, "a")]);
+    assert!(rig.0.outdated().is_empty());
+}
+
+#[test]
+fn what_the_kernel_was_told_long_ago_is_settled() {
+    let mut rig = Rig::default();
+    rig.lookup("a", None, &[(DIR, UPDATE)]);
+    assert!(rig.0.tell_name(DIR, &name("a"), None));
+    rig.0.tick();
+    rig.0.tick();
+    let debt = rig.revoke(DIR, UPDATE);
+    assert_eq!(debt.names, [OwedName { lately: false, ..owed(DIR, "a") }]);
 }

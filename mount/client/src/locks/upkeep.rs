@@ -9,13 +9,13 @@ use crate::locks::Locks;
 use crate::locks::opens::Opens;
 use crate::locks::table::{Debt, LOCKS_MAX, WEIGHT_MAX};
 use crate::locks::uses::Loss;
+use crate::validity;
 use env::watch;
 use rpc::import::Import;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
-use types::limits::LEASE;
 use types::lock::InodeBits;
 use wire::mds::{MdsOp, Removed};
 
@@ -102,7 +102,7 @@ pub(crate) async fn keep_up(client: Weak<Client>, mut stop: watch::Receiver<bool
         drop(strong);
         tokio::select! {
             biased;
-            () = clock.sleep(INTERVAL) => {}
+            () = clock.sleep(INTERVAL) => locks.table.lock().tick(),
             () = locks.wake_upkeep.notified() => {}
             _ = stop.changed() => return,
         }
@@ -115,7 +115,7 @@ impl Client {
         for mdc in self.targets.mdcs() {
             let import: &Import = mdc.import();
             let mdt = import.target().index.0;
-            let silent = import.proved_at().is_some_and(|at| now.saturating_sub(at) > LEASE * 2 / 3);
+            let silent = import.proved_at().is_some_and(|at| now.saturating_sub(at) > validity::trust());
             if silent && self.locks.table.lock().holds_of(mdt) {
                 tracing::warn!(target = %import.target(), "not heard of for most of its lease: its locks are not trusted");
                 self.locks.lose(mdt, Loss::Silence);

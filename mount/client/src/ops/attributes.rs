@@ -57,7 +57,7 @@ impl Client {
     }
 
     fn attr_known(&self, fid: Fid) -> Option<Stat> {
-        let entry = self.locks.attr(fid)?;
+        let entry = self.locks.attr(fid).filter(|_| self.has_lease(fid))?;
         self.counters.count(Operation::Getattr);
         Some(self.stat(&entry.attr))
     }
@@ -78,7 +78,7 @@ impl Client {
         let mdc = self.mdc(fid)?;
         let work = async move { mdc.setattr(&caller.credentials, fid, set).await };
         let entry = Finish::new("setattr", &self.env.tasks, work).await?;
-        Ok(self.stat(&entry.attr))
+        Ok(self.changed_stat(&entry.attr))
     }
 
     /// access(2) by mode bits and access ACL. The kernel asks only without `default_permissions`.

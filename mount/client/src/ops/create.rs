@@ -30,12 +30,14 @@ impl Client {
         let parent = self.fid(parent)?;
         let tasks = self.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
+        let unseen = self.unseen(parent, &name);
         let work = async move { opener.create_opened(caller, parent, name, mode, open).await };
         let close = |result: Result<(Found, FileHandle), ClientError>| async move {
-            if let Ok((found, handle)) = result {
+            if let Ok((found, handle)) = &result {
                 closer.forget(found.node, 1);
-                closer.close(handle, None).await;
+                closer.close(*handle, None).await;
             }
+            unseen(result).await;
         };
         Finish::new("create", &tasks, work).or_else(close).await
     }
@@ -57,14 +59,18 @@ impl Client {
         if open.truncate && !created {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
             match self.clone().truncate(who, attr.fid, set).await {
-                Ok(stat) => return Ok((self.found(parent, Some(&name), &stat.attr), handle)),
+                Ok(stat) => return Ok((self.changed_found(parent, &name, &stat.attr), handle)),
                 Err(error) => {
                     self.close(handle, None).await;
                     return Err(error);
                 }
             }
         }
-        Ok((self.found(parent, Some(&name), &attr), handle))
+        let found = match created {
+            true => self.found(parent, Some(&name), &attr),
+            false => self.changed_found(parent, &name, &attr),
+        };
+        Ok((found, handle))
     }
 
     /// Makes a regular file, FIFO, socket or device. `mode` with type bits, `rdev` in `huge_encode_dev` form.
@@ -148,7 +154,7 @@ impl Client {
             let _in_dir = in_dir;
             mdc.create(&caller.credentials, parent, made, kind, mode, caller.umask, true).await
         };
-        let made = Finish::new("make", &self.env.tasks, work).await?;
+        let made = Finish::new("make", &self.env.tasks, work).or_else(self.unseen(parent, &name)).await?;
         Ok(self.found(parent, Some(&name), &made.entry.attr))
     }
 }

@@ -34,8 +34,8 @@ pub struct DirItem {
     pub file_type: FileType,
     /// Position behind this entry: the `cookie` that continues after it.
     pub next: u64,
-    /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes of other MDTs, and
-    /// where the attributes at hand are older than the question.
+    /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes of other MDTs,
+    /// where the attributes at hand are older than the question, and where the kernel knows it all.
     pub found: Option<Found>,
 }
 
@@ -105,7 +105,11 @@ impl Client {
         open.listing.read(cookie, plus, limit, take).await?;
         // Lookups are counted where nothing can wait or fail any more: the kernel will see, and forget, each of them.
         let counted = |(item, attr): (DirItem, Option<Attr>)| {
-            let found = attr.map(|attr| self.found(open.fid, Name::new(&item.name).ok().as_ref(), &attr));
+            // The kernel notes these names when it gets to them, under the epoch of that moment: one that is called back before
+            // would stay. So it gets no trust in a name from here, and names that it trusts are not shown again.
+            let told =
+                |attr: &Attr| Name::new(&item.name).is_ok_and(|name| self.locks.is_told(open.fid, &name, attr.fid));
+            let found = attr.filter(|attr| !told(attr)).map(|attr| self.found(open.fid, None, &attr));
             DirItem { found, ..item }
         };
         Ok(items.into_iter().map(counted).collect())

@@ -6,7 +6,6 @@ use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::locks::table::Known;
 use crate::node::NodeId;
-use crate::validity;
 use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
@@ -59,7 +58,7 @@ impl Client {
 
     /// A name, if it is covered by locks: no request, no waiting. Who may search the directory is the kernel's to check.
     pub fn lookup_known(&self, parent: NodeId, name: &Name) -> Option<Looked> {
-        let dir = self.nodes.fid(parent)?;
+        let dir = self.nodes.fid(parent).filter(|dir| self.has_lease(*dir))?;
         let known = match self.locks.name(dir, name) {
             Known::To(fid) => Looked::Found(self.found(dir, Some(name), &self.locks.attr(fid)?.attr)),
             Known::Absent => self.absent(dir, name),
@@ -70,7 +69,7 @@ impl Client {
     }
 
     fn absent(&self, parent: Fid, name: &Name) -> Looked {
-        Looked::Absent(validity::valid(self.locks.tell_name(parent, name, None)))
+        Looked::Absent(self.valid(parent, self.locks.tell_name(parent, name, None)))
     }
 
     /// `.`: the inode itself, counted once more.

@@ -8,7 +8,9 @@ use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use bytes::Bytes;
+use env::BoxFuture;
 use std::sync::Arc;
+use types::fid::Fid;
 use types::name::Name;
 use wire::mds::RenameFlags;
 
@@ -55,6 +57,7 @@ impl Client {
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
         let (me, mdc, locks) = (self.clone(), self.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
+        let unseen = self.unseen(new_parent, &new_name);
         let work = async move {
             let _in_dirs = in_dirs;
             let renamed = mdc.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await;
@@ -63,7 +66,7 @@ impl Client {
             me.let_go(renamed?);
             Ok::<(), ClientError>(())
         };
-        Finish::new("rename", &self.env.tasks, work).await?;
+        Finish::new("rename", &self.env.tasks, work).or_else(unseen).await?;
         Ok(())
     }
 
@@ -82,8 +85,19 @@ impl Client {
             let _in_dir = in_dir;
             mdc.link(&caller.credentials, fid, new_parent, linked).await
         };
-        let entry = Finish::new("link", &self.env.tasks, work).await?;
-        Ok(self.found(new_parent, Some(&new_name), &entry.attr))
+        let entry = Finish::new("link", &self.env.tasks, work).or_else(self.unseen(new_parent, &new_name)).await?;
+        Ok(self.changed_found(new_parent, &new_name, &entry.attr))
+    }
+
+    /// What to do when a change of this name ends that nobody waits for any more: the kernel, which may know that there is no
+    /// such name, must ask again.
+    pub(crate) fn unseen<R>(
+        &self,
+        dir: Fid,
+        name: &Name,
+    ) -> impl FnOnce(R) -> BoxFuture<'static, ()> + Send + 'static + use<R> {
+        let (locks, name) = (self.locks.clone(), name.clone());
+        move |_| Box::pin(async move { locks.unseen(dir, &name).await })
     }
 
     /// Target of a symbolic link.

@@ -46,7 +46,7 @@ impl Client {
         if open.flags.write || open.flags.exec || open.truncate || !open.flags.read {
             return None;
         }
-        let fid = self.nodes.fid(node)?;
+        let fid = self.nodes.fid(node).filter(|fid| self.has_lease(*fid))?;
         let (layout, local) = {
             let mut table = self.locks.table.lock();
             let layout = table.layout(fid).filter(|_| table.bits(fid).contains(InodeBits::OPEN))?;

@@ -75,10 +75,10 @@ impl Client {
         let freed = self.cut(&layout, fid, size).await?;
         file.mark_tail(false);
         if freed == 0 {
-            return Ok(self.stat(&entry.attr));
+            return Ok(self.changed_stat(&entry.attr));
         }
         let entry = mdc.wrote(credentials, fid, 0, freed, false).await?;
-        Ok(self.stat(&entry.attr))
+        Ok(self.changed_stat(&entry.attr))
     }
 
     /// Cuts what objects may hold beyond the end of the file, if this client has reason to doubt it. The caller

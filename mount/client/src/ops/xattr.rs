@@ -34,7 +34,7 @@ impl Client {
         fid: Fid,
         name: Bytes,
     ) -> Result<Bytes, ClientError> {
-        match self.locks.xattr(fid, &name) {
+        match self.locks.xattr(fid, &name).filter(|_| self.has_lease(fid)) {
             Some(Some(value)) => Ok(value),
             Some(None) => Err(Errno::ENODATA.into()),
             None => Ok(self.mdc(fid)?.getxattr(credentials, fid, name).await?),
@@ -45,7 +45,7 @@ impl Client {
     pub async fn listxattr(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
         self.counters.count(Operation::Listxattr);
         let fid = self.fid(node)?;
-        if let Some(list) = self.locks.xattr_list(fid) {
+        if let Some(list) = self.locks.xattr_list(fid).filter(|_| self.has_lease(fid)) {
             return Ok(list);
         }
         Ok(self.mdc(fid)?.listxattr(&caller.credentials, fid).await?)

@@ -18,7 +18,7 @@ use wire::mds::MdsReply;
 impl Mds {
     pub(super) fn getattr(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        // ESTALE: its name was found, and it went before this question. The kernel then looks the name up again.
+        // As `Records::there`.
         self.show(call, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ESTALE)?))))
     }
 
@@ -41,6 +41,7 @@ impl Mds {
     pub(super) fn setattr(&self, call: &mut Call<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         self.change(call, |records, ctx| {
+            records.there(fid)?;
             let inode = match set.size {
                 None => setattr::setattr(records, ctx, fid, set)?,
                 Some(size) => {
@@ -61,7 +62,7 @@ impl Mds {
     pub(super) fn readlink(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         self.show(call, |records| {
-            let inode = records.existing(fid)?;
+            let inode = records.there(fid)?;
             if inode.file_type() != FileType::Symlink {
                 return Err(Errno::EINVAL);
             }

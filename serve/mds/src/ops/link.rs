@@ -22,6 +22,7 @@ impl Mds {
         }
         self.ours(fid)?;
         self.change(call, |records, ctx| {
+            records.there(fid)?;
             link(records, ctx, fid, new_parent, new_name).map(|inode| MdsReply::Entry(entry(&inode)))
         })
     }

@@ -4,7 +4,6 @@ use crate::deal::Deal;
 use crate::mds::{Call, Mds};
 use crate::opens::Closed;
 use crate::records::Records;
-use namespace::view::View;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -18,9 +17,7 @@ impl Mds {
         self.change(call, |records, _| {
             let client = export.client();
             records.state.opens.admit(client)?;
-            // Its name was found, and it went before it could be opened. ESTALE, so that the kernel looks the name up again:
-            // another file may have it by now. ENOENT would be told to the program.
-            let inode = records.inode(fid)?.ok_or(Errno::ESTALE)?;
+            let inode = records.there(fid)?;
             self.opened(records, client, inode, Some(flags), false)
         })
     }

@@ -19,17 +19,20 @@ impl Mds {
             return Ok(self.default_lov());
         }
         let ctx = reading(call);
-        self.show(call, |records| match xattr::get(records, &ctx, fid, name) {
-            Ok(value) => {
-                records.grant(fid, InodeBits::XATTR);
-                Ok(MdsReply::Bytes(value.into()))
-            }
-            Err(errno) => {
-                // That it is not there is worth knowing, too.
-                if errno == Errno::ENODATA {
+        self.show(call, |records| {
+            records.there(fid)?;
+            match xattr::get(records, &ctx, fid, name) {
+                Ok(value) => {
                     records.grant(fid, InodeBits::XATTR);
+                    Ok(MdsReply::Bytes(value.into()))
                 }
-                Err(errno)
+                Err(errno) => {
+                    // That it is not there is worth knowing, too.
+                    if errno == Errno::ENODATA {
+                        records.grant(fid, InodeBits::XATTR);
+                    }
+                    Err(errno)
+                }
             }
         })
     }
@@ -38,6 +41,7 @@ impl Mds {
         self.ours(fid)?;
         let ctx = reading(call);
         self.show(call, |records| {
+            records.there(fid)?;
             let names = xattr::list(records, &ctx, fid)?;
             records.grant(fid, InodeBits::XATTR);
             Ok(MdsReply::Bytes(names.into()))
@@ -66,6 +70,7 @@ impl Mds {
         let flags = Flags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         let set = |call: &mut Call<'_>| {
             self.change(call, |records, ctx| {
+                records.there(fid)?;
                 xattr::set(records, ctx, fid, name, value, flags)?;
                 records.grant(fid, InodeBits::XATTR);
                 Ok(MdsReply::Done)
@@ -81,6 +86,7 @@ impl Mds {
         }
         let remove = |call: &mut Call<'_>| {
             self.change(call, |records, ctx| {
+                records.there(fid)?;
                 xattr::remove(records, ctx, fid, name)?;
                 records.grant(fid, InodeBits::XATTR);
                 Ok(MdsReply::Done)

@@ -14,6 +14,7 @@ use rpc::error::RpcError;
 use rpc::service::{Export, Gone, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::engine::Fence;
 use store::memory::Memory;
@@ -114,6 +115,8 @@ pub struct Rig {
     boot: u64,
     xid: Mutex<u64>,
     sessions: Mutex<BTreeMap<ClientUuid, Arc<Export>>>,
+    /// Clients do not say that they have their answers.
+    pub unheard: AtomicBool,
 }
 
 pub const CLIENT: ClientUuid = ClientUuid(1);
@@ -146,7 +149,18 @@ impl Rig {
         };
         let mds = wait(Mds::start_with(parts)).unwrap();
         wait(mds.refresh_spaces());
-        Rig { mds, store, engine, osts, env, guard, boot, xid: Mutex::new(0), sessions: Mutex::default() }
+        Rig {
+            mds,
+            store,
+            engine,
+            osts,
+            env,
+            guard,
+            boot,
+            xid: Mutex::new(0),
+            sessions: Mutex::default(),
+            unheard: AtomicBool::new(false),
+        }
     }
 
     /// Stops in order and starts anew.
@@ -181,6 +195,13 @@ impl Rig {
     pub fn send(&self, client: ClientUuid, credentials: &Credentials, ops: Vec<MdsOp>) -> BoxFuture<'static, Reply> {
         let mut xid = self.xid.lock();
         *xid += 1;
+        if !self.unheard.load(Ordering::Relaxed) {
+            let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
+            for export in sessions {
+                let ping = Request { ops: vec![Op::Ping], ..self.request(*xid, credentials, Vec::new()) };
+                wait(self.mds.clone().handle(export, ping));
+            }
+        }
         let request = self.request(*xid, credentials, ops);
         self.mds.clone().handle(self.export(client), request)
     }
@@ -189,7 +210,7 @@ impl Rig {
         Request {
             target: self.mds.name(),
             xid: Xid(xid),
-            xid_known: Xid(0),
+            xid_known: if self.unheard.load(Ordering::Relaxed) { Xid(0) } else { Xid(xid) },
             resent: false,
             replay: Transno(0),
             locks: if self.sessions.lock().is_empty() { InodeBits::NONE } else { InodeBits::ALL },

@@ -31,6 +31,9 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     for client in view.alive().clients() {
         let id = format!("{:016x}", client.uuid().0 as u64);
         llite(tree, view, &client, &format!("{}-{id}", client.fsname()));
+        let source = client.lock_source();
+        let device = source.strip_prefix("ldlm.namespaces.").unwrap_or(&source);
+        series::stats(tree, view, &LDLM_STATS, &[device], &source);
         targets(tree, &client, &id);
         for mdc in client.mdts() {
             add_mdc(tree, view, &mdc);

@@ -49,6 +49,8 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     tree.shows(&MDT_UUID, &[&device], move || Ok(format!("{name}_UUID")));
     series::stats(tree, view, &MDT_MD_STATS, &[&device], &source_of_target(name));
     add_exports(tree, view, name, &[&device], &MDT_NUM_EXPORTS, &MDT_EXPORT_UUID);
+    let namespace = format!("mdt-{name}");
+    series::stats(tree, view, &LDLM_STATS, &[&namespace], &format!("ldlm.namespaces.{namespace}"));
     let counted = mdt.clone();
     tree.shows(&MDT_OPEN, &[&device], move || Ok(counted.open_count().to_string()));
     add_evict(tree, view, name, &MDT_EVICT_CLIENT);

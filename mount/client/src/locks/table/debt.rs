@@ -1,0 +1,51 @@
+//! What the kernel must forget.
+
+use types::fid::Fid;
+use types::name::Name;
+
+/// Beyond so many names one `inc_epoch` costs the kernel less than telling each.
+pub(super) const NAMES_TOLD_ONE_BY_ONE: usize = 64;
+
+/// See the module.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub struct Debt {
+    /// Names.
+    pub names: Vec<OwedName>,
+    /// Too many names: all are to be asked for again.
+    pub all_names: bool,
+    /// Attributes; of a directory its cached listing too.
+    pub attrs: Vec<Fid>,
+}
+
+/// A name that the kernel may know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwedName {
+    /// Its directory.
+    pub dir: Fid,
+    /// The name.
+    pub name: Name,
+    /// The kernel was told of it a moment ago: an answer that says that it may be trusted may still be on its way to where the
+    /// kernel notes that.
+    pub lately: bool,
+}
+
+impl Debt {
+    pub(super) fn name(&mut self, dir: Fid, name: Name, lately: bool) {
+        if self.all_names {
+        } else if self.names.len() < NAMES_TOLD_ONE_BY_ONE {
+            self.names.push(OwedName { dir, name, lately });
+        } else {
+            self.all_names();
+        }
+    }
+
+    pub(super) fn all_names(&mut self) {
+        self.names = Vec::new();
+        self.all_names = true;
+    }
+
+    /// Nothing?
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && !self.all_names && self.attrs.is_empty()
+    }
+}

@@ -1,0 +1,150 @@
+//! Taking away: what is called back, given up, or lost, with all that it covered. Whoever takes gets back what the kernel must
+//! be told to forget.
+
+use super::{Debt, IDLE_CHANGES_MAX, LOCKS_MAX, LOOKUP, NAME_BYTES, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::name::Name;
+
+impl Table {
+    /// These bits are gone, and what they covered.
+    pub fn take(&mut self, fid: Fid, bits: InodeBits, debt: &mut Debt) {
+        if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
+            self.lately.take(fid, debt);
+        }
+        let lately = &self.lately;
+        let Some(slot) = self.slots.get_mut(&fid) else { return };
+        let bits = slot.bits.intersection(bits);
+        slot.bits = slot.bits.without(bits);
+        if bits.contains(XATTR) {
+            slot.xattrs = None;
+        }
+        if bits.contains(InodeBits::LAYOUT) {
+            slot.layout = None;
+        }
+        if bits.contains(UPDATE) {
+            slot.attr = None;
+            if std::mem::take(&mut slot.attr_told) {
+                debt.attrs.push(fid);
+            }
+            let mut bytes = 0;
+            slot.names.retain(|name, led| {
+                led.by_update = false;
+                if !led.by_lookup {
+                    bytes += NAME_BYTES + 2 * name.len();
+                    if let Some(era) = led.told {
+                        debt.name(fid, name.clone(), lately.is_lately(era));
+                    }
+                }
+                led.by_lookup
+            });
+            slot.weight = slot.weight.saturating_sub(bytes);
+            self.weight = self.weight.saturating_sub(bytes);
+        }
+        if bits.contains(LOOKUP) {
+            self.take_names_here(fid, debt);
+        }
+        self.drop_if_empty(fid);
+    }
+
+    /// Names that lead here go. UPDATE of their directories would still cover some, but LOOKUP is called back when a name
+    /// goes or the inode dies: they are of no use.
+    fn take_names_here(&mut self, fid: Fid, debt: &mut Debt) {
+        let led_here = self.slots.get_mut(&fid).map(|slot| std::mem::take(&mut slot.led_here)).unwrap_or_default();
+        for (dir, name) in led_here {
+            self.owe_name(dir, &name, debt);
+            self.drop_if_empty(dir);
+        }
+    }
+
+    /// Removes a name; the kernel must forget it, too, if it was told of it.
+    fn owe_name(&mut self, dir: Fid, name: &Name, debt: &mut Debt) {
+        if let Some(era) = self.drop_name(dir, name).told {
+            debt.name(dir, name.clone(), self.lately.is_lately(era));
+        }
+    }
+
+    fn drop_if_empty(&mut self, fid: Fid) {
+        let empty = |slot: &Slot| slot.bits.is_empty() && slot.names.is_empty() && slot.led_here.is_empty();
+        if self.slots.get(&fid).is_some_and(empty) {
+            self.remove(fid);
+        }
+    }
+
+    fn remove(&mut self, fid: Fid) {
+        if let Some(slot) = self.slots.remove(&fid) {
+            self.weight = self.weight.saturating_sub(slot.weight);
+        }
+    }
+
+    /// Another client changes these names of a directory. `false`: nothing is held of it (any more).
+    pub fn changing(&mut self, dir: Fid, names: &[Name], debt: &mut Debt) -> bool {
+        self.lately.take(dir, debt);
+        for name in names {
+            self.owe_name(dir, name, debt);
+        }
+        let Some(slot) = self.slots.get_mut(&dir) else { return false };
+        slot.attr = None;
+        if std::mem::take(&mut slot.attr_told) {
+            debt.attrs.push(dir);
+        }
+        slot.changes = slot.changes.saturating_add(1);
+        if !slot.bits.contains(UPDATE) || slot.changes >= IDLE_CHANGES_MAX {
+            self.take(dir, UPDATE, debt);
+            return false;
+        }
+        true
+    }
+
+    /// Everything of one inode goes; what was held.
+    pub fn give(&mut self, fid: Fid, debt: &mut Debt) -> InodeBits {
+        let bits = self.bits(fid);
+        self.take(fid, InodeBits::ALL, debt);
+        // Names that are covered by what they lead to.
+        let names: Vec<Name> =
+            self.slots.get(&fid).map(|slot| slot.names.keys().cloned().collect()).unwrap_or_default();
+        for name in names {
+            self.owe_name(fid, &name, debt);
+        }
+        self.remove(fid);
+        bits
+    }
+
+    /// Everything that an MDT granted is lost.
+    pub fn lose(&mut self, mdt: u16) -> Debt {
+        self.gate(mdt).note_all();
+        let fids: Vec<Fid> = self.slots.keys().filter(|fid| fid.mdt() == mdt).copied().collect();
+        let mut debt = Debt { all_names: true, ..Debt::default() };
+        for fid in fids {
+            self.give(fid, &mut debt);
+        }
+        debt
+    }
+
+    /// Inodes whose locks are to be given up, at most `count`, because there are too many. `pinned` ones stay.
+    pub fn victims(&mut self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
+        let mut victims = Vec::new();
+        let (mut slots, mut weight) = (self.slots.len(), self.weight);
+        let mut looks = 2 * self.ring.len();
+        while (slots > LOCKS_MAX || weight > WEIGHT_MAX) && victims.len() < count && looks > 0 {
+            looks -= 1;
+            let Some(fid) = self.ring.pop_front() else { break };
+            let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else { continue };
+            if std::mem::take(&mut slot.used) || fid == Fid::ROOT || pinned(fid) {
+                self.ring.push_back(fid);
+                continue;
+            }
+            slot.leaving = true;
+            slots -= 1;
+            weight = weight.saturating_sub(slot.weight);
+            victims.push(fid);
+        }
+        // What the kernel forgot stands in the queue twice, what is gone once: from time to time they are swept.
+        if self.ring.len() > 2 * self.slots.len() + 1024 {
+            let mut seen = foldhash::HashSet::default();
+            let slots = &self.slots;
+            self.ring.retain(|fid| slots.contains_key(fid) && seen.insert(*fid));
+        }
+        victims
+    }
+}

@@ -1,0 +1,270 @@
+//! Authors whose own mount may not know yet what they changed.
+//!
+//! The author of a change keeps its locks and learns from the reply. From the change until its kernel has read that, its
+//! other threads see the state before, while everybody else could see the one after. So each change stays here until its author
+//! has surely read the answer. Whoever looks at it meanwhile (`Records` notes what an operation reads) gets
+//! its own answer only when the author was called back: what covers the change is revoked, as from any other
+//! holder. Mostly nobody looks, and then this costs one entry per change.
+//!
+//! A change is known to its author when a later request (a ping, too) says that all below it were answered (`xid_known`), and
+//! some time for its kernel is over (`author_grace`). Clients that are alone are not noted at all.
+
+use foldhash::HashMap;
+use namespace::view::Change;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::session::{ClientUuid, Xid};
+
+/// Changes of one client that are kept. Beyond it the oldest go: a client that has so many unanswered, or in so short a time, is
+/// long past the first of them.
+const CHANGES_MAX: usize = 65_536;
+
+/// What the author may still cover with its locks, all parts of one operation.
+pub(crate) type Changed = Arc<[(Fid, InodeBits)]>;
+
+/// What an operation looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look<'a> {
+    /// One name of a directory.
+    Name(&'a [u8]),
+    /// The names of a directory.
+    Names,
+    /// An inode, but not what changes in a directory with each of its names.
+    Inode,
+    /// All attributes.
+    Attr,
+    /// Extended attributes.
+    Xattr,
+}
+
+/// One inode of one change.
+struct Part {
+    number: u64,
+    client: ClientUuid,
+    bits: InodeBits,
+    names: SmallVec<[Box<[u8]>; 2]>,
+    changed: Changed,
+}
+
+impl Part {
+    fn shows(&self, look: Look<'_>) -> bool {
+        match look {
+            Look::Name(name) => self.names.iter().any(|changed| **changed == *name),
+            Look::Names => !self.names.is_empty(),
+            Look::Inode => self.names.is_empty(),
+            Look::Attr => self.bits.contains(InodeBits::UPDATE),
+            Look::Xattr => self.bits.contains(InodeBits::XATTR),
+        }
+    }
+}
+
+/// Changes of one client, oldest first.
+#[derive(Default)]
+struct Author {
+    unanswered: VecDeque<(Xid, u64, Changed)>,
+    /// Since when the reply is there.
+    answered: VecDeque<(Duration, u64, Changed)>,
+}
+
+/// See the module's story.
+#[derive(Default)]
+pub(crate) struct Authors {
+    last: u64,
+    grace: Duration,
+    parts: HashMap<Fid, Vec<Part>>,
+    authors: HashMap<ClientUuid, Author>,
+    /// What the operation that runs has seen; drained when it is over.
+    seen: RefCell<BTreeMap<u64, (ClientUuid, Changed)>>,
+}
+
+impl Authors {
+    /// Nobody; a reply that arrived is read by the client's kernel within `grace`.
+    pub(crate) fn new(grace: Duration) -> Authors {
+        Authors { grace, ..Authors::default() }
+    }
+
+    /// A request of `client` changes this.
+    pub(crate) fn note(&mut self, client: ClientUuid, xid: Xid, changes: &[Change<'_>]) {
+        self.last += 1;
+        // Handles of removed files are another matter, and data has its own ways.
+        let mask = InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::XATTR).union(InodeBits::LAYOUT);
+        let changed: Changed = changes.iter().map(|change| (change.fid, change.bits.intersection(mask))).collect();
+        for change in changes {
+            let names = change.names.iter().flatten().map(|name| Box::from(*name)).collect();
+            let bits = change.bits.intersection(mask);
+            let part = Part { number: self.last, client, bits, names, changed: changed.clone() };
+            self.parts.entry(change.fid).or_default().push(part);
+        }
+        let author = self.authors.entry(client).or_default();
+        author.unanswered.push_back((xid, self.last, changed));
+        let surplus = (author.unanswered.len() + author.answered.len()).saturating_sub(CHANGES_MAX);
+        for _ in 0..surplus {
+            let answered = author.answered.pop_front().map(|(_, number, changed)| (number, changed));
+            let oldest =
+                answered.or_else(|| author.unanswered.pop_front().map(|(_, number, changed)| (number, changed)));
+            if let Some((number, changed)) = oldest {
+                drop_parts(&mut self.parts, number, &changed);
+            }
+        }
+    }
+
+    /// A request of `client` came: it has the answers to all below `known`.
+    pub(crate) fn known(&mut self, client: ClientUuid, known: Xid, now: Duration) {
+        if self.parts.is_empty() {
+            return;
+        }
+        let Some(author) = self.authors.get_mut(&client) else { return };
+        while let Some((xid, ..)) = author.unanswered.front()
+            && *xid < known
+            && let Some((_, number, changed)) = author.unanswered.pop_front()
+        {
+            author.answered.push_back((now, number, changed));
+        }
+        while let Some((at, ..)) = author.answered.front()
+            && now.saturating_sub(*at) >= self.grace
+            && let Some((_, number, changed)) = author.answered.pop_front()
+        {
+            drop_parts(&mut self.parts, number, &changed);
+        }
+    }
+
+    /// `client` looks at something.
+    pub(crate) fn look(&self, client: ClientUuid, fid: Fid, look: Look<'_>) {
+        if self.parts.is_empty() || client == ClientUuid::default() {
+            return;
+        }
+        let parts = self.parts.get(&fid).into_iter().flatten();
+        let mut seen = self.seen.borrow_mut();
+        for part in parts.filter(|part| part.client != client && part.shows(look)) {
+            seen.entry(part.number).or_insert_with(|| (part.client, part.changed.clone()));
+        }
+    }
+
+    /// What was looked at since this was asked last: by whom it was changed, and what.
+    pub(crate) fn take_seen(&mut self) -> Vec<(ClientUuid, Changed)> {
+        match self.seen.get_mut() {
+            none if none.is_empty() => Vec::new(),
+            seen => std::mem::take(seen).into_values().collect(),
+        }
+    }
+
+    /// Number of the newest change.
+    pub(crate) fn newest(&self) -> u64 {
+        self.last
+    }
+
+    /// What covers these is not with the author any more, if it changed them not after `newest`.
+    pub(crate) fn settled(&mut self, client: ClientUuid, newest: u64, fids: impl IntoIterator<Item = Fid>) {
+        for fid in fids {
+            if let Some(parts) = self.parts.get_mut(&fid) {
+                parts.retain(|part| part.client != client || part.number > newest);
+                if parts.is_empty() {
+                    self.parts.remove(&fid);
+                }
+            }
+        }
+    }
+
+    /// The session is over, and its locks with it.
+    pub(crate) fn gone(&mut self, client: ClientUuid) {
+        let Some(author) = self.authors.remove(&client) else { return };
+        let unanswered = author.unanswered.into_iter().map(|(_, number, changed)| (number, changed));
+        let answered = author.answered.into_iter().map(|(_, number, changed)| (number, changed));
+        for (number, changed) in unanswered.chain(answered) {
+            drop_parts(&mut self.parts, number, &changed);
+        }
+    }
+}
+
+fn drop_parts(parts: &mut HashMap<Fid, Vec<Part>>, number: u64, changed: &Changed) {
+    for (fid, _) in changed.iter() {
+        if let Some(of) = parts.get_mut(fid) {
+            of.retain(|part| part.number != number);
+            if of.is_empty() {
+                parts.remove(fid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AUTHOR: ClientUuid = ClientUuid(1);
+    const OTHER: ClientUuid = ClientUuid(2);
+    const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+    const FILE: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
+
+    fn unlinked() -> Authors {
+        let mut authors = Authors::new(Duration::from_millis(500));
+        authors.note(AUTHOR, Xid(7), &[Change::name(DIR, b"a"), Change::named(FILE, false)]);
+        authors
+    }
+
+    fn sees(authors: &mut Authors, who: ClientUuid, fid: Fid, look: Look<'_>) -> bool {
+        authors.look(who, fid, look);
+        let seen = authors.take_seen();
+        let all = [(DIR, InodeBits::UPDATE), (FILE, InodeBits::LOOKUP.union(InodeBits::UPDATE))];
+        assert!(seen.iter().all(|(client, changed)| *client == AUTHOR && **changed == all));
+        !seen.is_empty()
+    }
+
+    #[test]
+    fn who_looks_at_what_was_changed_sees_the_author() {
+        let mut authors = unlinked();
+        assert!(sees(&mut authors, OTHER, DIR, Look::Name(b"a")));
+        assert!(!sees(&mut authors, OTHER, DIR, Look::Name(b"b")), "another name");
+        assert!(!sees(&mut authors, OTHER, DIR, Look::Inode), "only its names changed");
+        assert!(sees(&mut authors, OTHER, DIR, Look::Attr));
+        assert!(sees(&mut authors, OTHER, DIR, Look::Names));
+        assert!(sees(&mut authors, OTHER, FILE, Look::Inode));
+        assert!(!sees(&mut authors, OTHER, FILE, Look::Xattr));
+        assert!(!sees(&mut authors, AUTHOR, DIR, Look::Names), "its own");
+        assert!(!sees(&mut authors, ClientUuid::default(), DIR, Look::Names), "the target itself");
+    }
+
+    #[test]
+    fn it_is_over_some_time_after_the_author_has_the_answer() {
+        let mut authors = unlinked();
+        let at = Duration::from_secs;
+        authors.known(AUTHOR, Xid(7), at(10));
+        authors.known(AUTHOR, Xid(7), at(20));
+        assert!(sees(&mut authors, OTHER, DIR, Look::Names), "7 itself is not answered");
+        authors.known(AUTHOR, Xid(8), at(30));
+        assert!(sees(&mut authors, OTHER, DIR, Look::Names), "a moment for its kernel");
+        authors.known(AUTHOR, Xid(8), at(31));
+        assert!(!sees(&mut authors, OTHER, DIR, Look::Names));
+        assert!(authors.parts.is_empty());
+    }
+
+    #[test]
+    fn a_callback_settles_what_was_changed_before_it() {
+        let mut authors = unlinked();
+        let newest = authors.newest();
+        authors.note(AUTHOR, Xid(8), &[Change::name(DIR, b"b")]);
+        authors.settled(AUTHOR, newest, [DIR]);
+        authors.look(OTHER, DIR, Look::Name(b"a"));
+        assert!(authors.take_seen().is_empty());
+        authors.look(OTHER, DIR, Look::Name(b"b"));
+        assert_eq!(authors.take_seen().len(), 1, "changed after the question");
+        authors.gone(AUTHOR);
+        assert!(authors.parts.is_empty() && authors.authors.is_empty());
+    }
+
+    #[test]
+    fn changes_are_bounded() {
+        let mut authors = Authors::default();
+        for xid in 0..=CHANGES_MAX as u64 {
+            authors.note(AUTHOR, Xid(xid), &[Change::of(Fid { oid: xid as u32, ..DIR }, InodeBits::UPDATE)]);
+        }
+        assert_eq!(authors.parts.len(), CHANGES_MAX);
+        authors.look(OTHER, Fid { oid: 0, ..DIR }, Look::Attr);
+        assert!(authors.take_seen().is_empty(), "the oldest went");
+    }
+}
