@@ -12,6 +12,9 @@ const SECONDS: &str = "ORACLE_SECONDS";
 /// Threads, spread over the mounts.
 const THREADS: u64 = 8;
 
+/// Set: the program under test acknowledges callbacks before it forgets, and that must be found (`./run mutant`).
+const MUTANT: &str = "ORACLE_MUTANT";
+
 /// What is not promised before a file's data is under locks, too (docs/client.md, "What holds without locks"): what one
 /// mount reads while another writes, a truncate beside a write, an append that crosses a page beside another append.
 const NOT_YET: [Kind; 3] = [Kind::Read, Kind::Truncate, Kind::Append];
@@ -31,7 +34,7 @@ fn plan(mounts: Vec<PathBuf>, without: &[Kind]) -> Plan {
 
 #[test]
 fn every_answer_fits_one_order() {
-    if !can_mount() {
+    if !can_mount() || std::env::var_os(MUTANT).is_some() {
         return;
     }
     let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
@@ -41,4 +44,15 @@ fn every_answer_fits_one_order() {
     assert!(first.is_empty(), "seed {}: {} violations:\n{}", plan.seed, report.violations.len(), first.join("\n"));
     assert_eq!(report.undecided, [""; 0], "seed {}", plan.seed);
     assert!(report.operations > 1000, "only {} operations", report.operations);
+}
+
+#[test]
+fn a_client_that_promises_before_it_forgets_is_found() {
+    if !can_mount() || std::env::var_os(MUTANT).is_none() {
+        return eprintln!("skipped: ./run mutant builds the client that is wrong on purpose");
+    }
+    let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
+    let plan = plan(cluster.mounts(), &NOT_YET);
+    let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
+    eprintln!("found: {}", report.violations.first().expect("the oracle finds nothing wrong with the mutant"));
 }

@@ -49,6 +49,11 @@ impl Service for Mds {
         })
     }
 
+    fn pinged(&self, export: &Arc<Export>, known: Xid) {
+        let now = self.env.clock.now();
+        self.state.lock().locks.authors.known(export.client(), known, now);
+    }
+
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         self.forget(export.client(), why);
     }
@@ -101,11 +106,7 @@ impl Mds {
                     Ok(()) => self.run(&mut call, op).await.map(OpReply::Mds),
                     Err(errno) => Err(errno),
                 },
-                Op::Ping => {
-                    let now = self.env.clock.now();
-                    self.state.lock().locks.authors.known(export.client(), xid_known, now);
-                    Ok(OpReply::Done)
-                }
+                Op::Ping => Ok(OpReply::Done),
                 Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect => Err(Errno::EOPNOTSUPP),
             };
             if call.deal.written_elsewhere

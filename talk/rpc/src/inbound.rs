@@ -123,7 +123,10 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
         at_once(Some(reply_of(client, false, &single(request.xid, export.last_committed(), Ok(OpReply::Done)))))
     };
     match &request.ops[..] {
-        [Op::Ping] => return done(&export),
+        [Op::Ping] => {
+            served.service.pinged(&export, request.xid_known);
+            return done(&export);
+        }
         [Op::Disconnect] => {
             served.end(&export, Gone::Disconnected);
             return done(&export);

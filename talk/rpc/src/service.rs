@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId, Transno};
+use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
 use wire::client::{ClientOp, ClientReply};
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
@@ -44,6 +44,11 @@ pub trait Service: Send + Sync + 'static {
     /// One request. Runs as far as it can when first polled; only what must wait is pending. Connect, Disconnect and
     /// Ping are answered before they come here.
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply>;
+
+    /// The client of an idle session says that it has the answers to all requests below `known`.
+    fn pinged(&self, export: &Arc<Export>, known: Xid) {
+        let _ = (export, known);
+    }
 
     /// A session ended: drop what belongs to it, and let its waiting requests answer.
     fn gone(&self, export: &Arc<Export>, why: Gone);

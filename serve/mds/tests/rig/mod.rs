@@ -198,8 +198,7 @@ impl Rig {
         if !self.unheard.load(Ordering::Relaxed) {
             let sessions: Vec<_> = self.sessions.lock().values().cloned().collect();
             for export in sessions {
-                let ping = Request { ops: vec![Op::Ping], ..self.request(*xid, credentials, Vec::new()) };
-                wait(self.mds.clone().handle(export, ping));
+                self.mds.pinged(&export, Xid(*xid));
             }
         }
         let request = self.request(*xid, credentials, ops);
