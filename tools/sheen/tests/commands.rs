@@ -62,13 +62,28 @@ fn help_is_what_was_agreed() {
         golden(&format!("help-{command}.txt"), &stdout(&help));
     }
     golden("help-lctl.txt", &stdout(&called_as("lctl", &["--help"])));
-    for command in ["dl", "get_param", "set_param", "list_param", "help_param", "list_nids", "ping", "which_nid"] {
+    for command in [
+        "dl",
+        "get_param",
+        "set_param",
+        "list_param",
+        "help_param",
+        "conf_param",
+        "pool_new",
+        "pool_add",
+        "pool_remove",
+        "pool_destroy",
+        "pool_list",
+        "list_nids",
+        "ping",
+        "which_nid",
+    ] {
         let help = called_as("lctl", &[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-lctl-{command}.txt"), &stdout(&help));
     }
     golden("help-lfs.txt", &stdout(&called_as("lfs", &["--help"])));
-    for command in ["setstripe", "getstripe", "osts", "mdts", "df", "path2fid", "getname"] {
+    for command in ["setstripe", "getstripe", "osts", "mdts", "df", "path2fid", "getname", "pool_list"] {
         let help = called_as("lfs", &[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-lfs-{command}.txt"), &stdout(&help));
