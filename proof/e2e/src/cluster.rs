@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Variable with the registry of daemons.
-pub(crate) const RUN_DIR: &str = "SHEEN_RUN_DIR";
+pub const RUN_DIR: &str = "SHEEN_RUN_DIR";
 
 /// A file system that lives as long as the value: all roles in one process, or one process and host for each role.
 pub struct Cluster {

@@ -32,5 +32,6 @@ pub mod rlimit;
 pub mod role;
 pub mod settings;
 pub mod status;
+pub mod units;
 pub mod view;
 pub mod web;

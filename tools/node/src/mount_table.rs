@@ -25,6 +25,16 @@ pub fn mounted_at(path: &Path) -> io::Result<Option<Mount>> {
     Ok(parse(&fs::read("/proc/self/mountinfo")?).into_iter().rev().find(|m| m.at == path))
 }
 
+/// The mount that this path (absolute, without symbolic links) lies on.
+///
+/// # Errors
+/// `/proc` is not there.
+pub fn mount_of(path: &Path) -> io::Result<Option<Mount>> {
+    let mounts = parse(&fs::read("/proc/self/mountinfo")?);
+    // Of those with the longest path the uppermost, which stands last.
+    Ok(mounts.into_iter().filter(|m| path.starts_with(&m.at)).max_by_key(|m| m.at.as_os_str().len()))
+}
+
 /// Absolute path without symbolic links up to the last component, which is not looked at: it may be a dead mount.
 ///
 /// # Errors

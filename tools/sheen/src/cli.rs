@@ -37,6 +37,7 @@ pub enum Command {
     Fsck(fsck::cli::Fsck),
     Lctl(lctl::cli::Lctl),
     Lfs(lfs::cli::Lfs),
+    Bench(::bench::cli::Bench),
     Completion(CompletionArgs),
     Man(ManArgs),
     #[command(hide = true)]

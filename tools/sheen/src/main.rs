@@ -4,6 +4,7 @@
 //! standard error talk; a failure is one sentence.
 
 mod applet;
+mod bench;
 mod busy;
 mod called;
 mod cli;
@@ -23,11 +24,11 @@ mod progress;
 mod serve;
 mod spawn;
 mod status;
-mod units;
 mod up;
 
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
+use node::units;
 use outcome::{Failure, Outcome};
 use std::ffi::OsString;
 use std::path::Path;
@@ -68,6 +69,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Fsck(args) => fsck::run(&args),
         Command::Lctl(args) => lctl::run(&args),
         Command::Lfs(args) => lfs::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run(&args),
     }

@@ -1,0 +1,356 @@
+//! The definition of `sheen bench`: parsing, help, man pages and completion come from it.
+
+use clap::{Args, Subcommand, ValueEnum};
+use node::mount_source::MountSource;
+use node::units::Size;
+use std::path::PathBuf;
+
+/// Measure a file system beside references of the same run
+///
+/// An item runs on PATH and on every --reference in turn, several times; the figure is the median, with its spread, the
+/// CPU of the program and of each SheenFS daemon found, and what limited it. PATH may be on any file system; several are
+/// mounts of the same one, and the work is spread over them. What the benchmark makes lies in PATH/sheen-bench.PID and is
+/// removed in the end, also after Ctrl-C. Cold caches, and the reference "null", need root.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// What to measure
+    #[command(subcommand)]
+    pub item: Item,
+}
+
+/// Items.
+#[derive(Debug, Subcommand)]
+pub enum Item {
+    /// Create, stat, read and remove files and directories
+    Mdtest {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: MdtestArgs,
+    },
+    /// Sequential, random, shared and direct I/O; small reads over time
+    Io {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: IoArgs,
+    },
+    /// List directories of many files: ls -U, ls -l, find, du; cold and warm
+    Ls {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: LsArgs,
+    },
+    /// Unpack a C source tree and build it: cold, again, one header changed, the link alone, several at once
+    Build {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: BuildArgs,
+    },
+    /// Requests to servers per operation, against what the design allows
+    Rtt {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: RttArgs,
+    },
+    /// Headers read and names missed again and again: requests when all is known
+    Warm {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: WarmArgs,
+    },
+    /// Resident memory of the daemons, before and with many files
+    Memory {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: MemoryArgs,
+    },
+    /// The metadata engine without a mount, on targets made for it in DIR
+    Engine {
+        /// Folder for the targets
+        #[arg(value_name = "DIR", default_value = "/tmp")]
+        dir: PathBuf,
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        args: EngineArgs,
+    },
+    /// Serve an empty file system until it is unmounted (the reference "null")
+    #[command(hide = true)]
+    Null {
+        /// Mount point
+        at: PathBuf,
+    },
+    /// Work as a rank
+    #[command(hide = true)]
+    Rank {
+        /// Folder to work in
+        dir: PathBuf,
+    },
+}
+
+/// How often, and where the figures go.
+#[derive(Clone, Debug, Args)]
+pub struct Output {
+    /// Rounds; the figure is their median
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub repeats: u16,
+    /// Seed of everything random [default: a new one, which is told]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Also write all figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Also write a page with plots; it needs nothing from outside
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// What is measured, and beside what.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Folder to measure in; several are mounts of the same file system
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Folder of another file system (ext4, tmpfs) to compare with, or "null": an empty FUSE file system
+    #[arg(long = "reference", value_name = "PATH")]
+    pub references: Vec<String>,
+    /// Also through the client's own interface, without FUSE (mdtest only): NID[,NID...]:/FSNAME
+    #[arg(long, value_name = "SOURCE")]
+    pub native: Option<MountSource>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Arguments of `mdtest`.
+#[derive(Clone, Debug, Args)]
+pub struct MdtestArgs {
+    /// Files (and directories) of each rank
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
+    pub files: usize,
+    /// Ranks, spread over the paths; each looks at what its neighbour made
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = ranks)]
+    pub ranks: usize,
+    /// Ranks are processes instead of threads
+    #[arg(long)]
+    pub processes: bool,
+    /// Sizes of the files
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "0,3901,32768", value_parser = small_size)]
+    pub sizes: Vec<Size>,
+    /// Where the ranks work
+    #[arg(long, value_enum, default_value_t = Layout::Both)]
+    pub layout: Layout,
+}
+
+/// Directories of `mdtest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Layout {
+    /// One directory for each rank
+    Unique,
+    /// One directory for all
+    Shared,
+    /// Both, one after the other
+    Both,
+}
+
+impl Layout {
+    /// Shared or not, in the order of doing.
+    pub fn layouts(self) -> &'static [bool] {
+        match self {
+            Layout::Unique => &[false],
+            Layout::Shared => &[true],
+            Layout::Both => &[false, true],
+        }
+    }
+}
+
+/// Arguments of `io`.
+#[derive(Clone, Debug, Args)]
+pub struct IoArgs {
+    /// Data of each thread
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size_of_a_mebibyte)]
+    pub size: Size,
+    /// Threads, spread over the paths; with more than one they also share a file
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = ranks)]
+    pub threads: usize,
+    /// Records of sequential I/O
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "1M", value_parser = record)]
+    pub records: Vec<Size>,
+    /// Reads and writes of each thread at random places
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = at_least_one)]
+    pub random: usize,
+    /// Files that are read 4 KiB at a time, one after the other; 0: none
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub many_files: usize,
+    /// Size of each of them
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = small_size)]
+    pub many_size: Size,
+}
+
+/// Arguments of `ls`.
+#[derive(Clone, Debug, Args)]
+pub struct LsArgs {
+    /// Files of each directory
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10000", value_parser = at_least_one)]
+    pub entries: Vec<usize>,
+    /// Stripes of each file; 0: files without objects. Means nothing elsewhere
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0,1", value_parser = stripes)]
+    pub stripes: Vec<u32>,
+}
+
+/// Arguments of `build`.
+#[derive(Clone, Debug, Args)]
+pub struct BuildArgs {
+    /// C files of the tree that is made from the seed, and as many headers
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = at_least_one)]
+    pub sources: usize,
+    /// Build this instead: a directory, or an archive that tar unpacks
+    #[arg(long, value_name = "TREE")]
+    pub tree: Option<PathBuf>,
+    /// What builds it, run by sh at its top; {jobs} is the number of --jobs
+    #[arg(long, value_name = "LINE", default_value = "make -j{jobs}")]
+    pub command: String,
+    /// Jobs of each build [default: processors]
+    #[arg(long, value_name = "N", value_parser = ranks)]
+    pub jobs: Option<usize>,
+    /// Builds at once in the last step, spread over the paths; 1: no such step
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = ranks)]
+    pub copies: usize,
+}
+
+/// Arguments of `rtt`.
+#[derive(Clone, Debug, Args)]
+pub struct RttArgs {
+    /// Files that each operation is done to
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = at_least_one)]
+    pub files: usize,
+}
+
+/// Arguments of `warm`.
+#[derive(Clone, Debug, Args)]
+pub struct WarmArgs {
+    /// Headers, and as many names that are not there
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one)]
+    pub files: usize,
+}
+
+/// Arguments of `memory`.
+#[derive(Clone, Debug, Args)]
+pub struct MemoryArgs {
+    /// Files to make, 10,000 to a directory
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = at_least_one)]
+    pub files: usize,
+}
+
+/// Arguments of `engine`.
+#[derive(Clone, Debug, Args)]
+pub struct EngineArgs {
+    /// Operations of one round
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = at_least_one)]
+    pub operations: usize,
+}
+
+/// Ranks and threads, at most.
+const RANKS_MAX: usize = 1024;
+/// A count, at most: names have so many digits.
+const COUNT_MAX: usize = 100_000_000;
+
+fn count(text: &str, max: usize) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=max).contains(&n) => Ok(n),
+        _ => Err(format!("not a number from 1 to {max}")),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    count(text, COUNT_MAX)
+}
+
+fn ranks(text: &str) -> Result<usize, String> {
+    count(text, RANKS_MAX)
+}
+
+fn stripes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(n) if n <= 2000 => Ok(n),
+        _ => Err("not a number from 0 to 2000".to_owned()),
+    }
+}
+
+fn size_between(text: &str, min: u64, max: u64) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|e: node::units::BadSize| e.to_string())?;
+    if (min..=max).contains(&size.0) { Ok(size) } else { Err(format!("not between {} and {}", Size(min), Size(max))) }
+}
+
+/// A file that is written at one go.
+fn small_size(text: &str) -> Result<Size, String> {
+    size_between(text, 0, crate::ranks::order::BYTES_MAX as u64)
+}
+
+/// Data that O_DIRECT can move in whole records.
+fn size_of_a_mebibyte(text: &str) -> Result<Size, String> {
+    let size = size_between(text, 1 << 20, 1 << 44)?;
+    if size.0.is_multiple_of(1 << 20) { Ok(size) } else { Err("not a multiple of 1M".to_owned()) }
+}
+
+fn record(text: &str) -> Result<Size, String> {
+    size_between(text, 512, 64 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{FromArgMatches, Parser};
+
+    fn parsed(words: &[&str]) -> Result<Bench, clap::Error> {
+        let command = Bench::augment_args(clap::Command::new("bench"));
+        let matches = command.try_get_matches_from(std::iter::once(&"bench").chain(words))?;
+        Bench::from_arg_matches(&matches)
+    }
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        _bench: Bench,
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        <Whole as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn paths_and_references_are_told_apart() {
+        let bench =
+            parsed(&["mdtest", "/a", "/b", "--reference", "/c", "--reference", "null", "--repeats", "2"]).unwrap();
+        let Item::Mdtest { common, args } = bench.item else { panic!("another item") };
+        assert_eq!(common.paths, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(common.references, ["/c", "null"]);
+        assert_eq!((common.output.repeats, args.ranks, args.files), (2, 2, 1000));
+        assert_eq!(args.sizes.iter().map(|s| s.0).collect::<Vec<_>>(), [0, 3901, 32768]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for bad in [
+            &["mdtest"][..],
+            &["mdtest", "/a", "--ranks", "0"],
+            &["mdtest", "/a", "--repeats", "0"],
+            &["mdtest", "/a", "--sizes", "1X"],
+            &["mdtest", "/a", "--sizes", "1G"],
+            &["mdtest", "/a", "--native", "nowhere"],
+            &["io", "/a", "--size", "100"],
+            &["io", "/a", "--size", "1500K"],
+            &["io", "/a", "--records", "1"],
+            &["nothing", "/a"],
+            &[],
+        ] {
+            assert!(parsed(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The figures of a run: what the JSON file has. Keys are stable; new ones may come.
+
+use crate::machine::MachineReport;
+use crate::place::Role;
+use crate::statistics::Summary;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the JSON form.
+pub const FORMAT: u32 = 1;
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Operations a second; CPU is told per operation.
+    #[serde(rename = "/s")]
+    PerSecond,
+    /// 1,000,000 bytes a second; CPU is told per MiB.
+    #[serde(rename = "MB/s")]
+    MegabytesPerSecond,
+    /// Seconds for the whole step; so is its CPU.
+    #[serde(rename = "s")]
+    Seconds,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// Requests per operation.
+    #[serde(rename = "requests")]
+    Requests,
+    /// Percent of what a raw connection carries.
+    #[serde(rename = "%")]
+    Percent,
+    /// 1,048,576 bytes.
+    #[serde(rename = "MiB")]
+    Mebibytes,
+}
+
+impl Unit {
+    /// As people write it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Unit::PerSecond => "/s",
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::Seconds => "s",
+            Unit::Microseconds => "us",
+            Unit::Requests => "req",
+            Unit::Percent => "%",
+            Unit::Mebibytes => "MiB",
+        }
+    }
+
+    /// Is more better?
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Unit::PerSecond | Unit::MegabytesPerSecond | Unit::Percent)
+    }
+}
+
+/// What held a step up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// Processors: its own use of them, or that of others beside it.
+    Cpu,
+    /// The busiest disk was at work most of the time.
+    Disk,
+    /// It waited for answers from afar.
+    RoundTrips,
+    /// It waited, but for none of these.
+    Waiting,
+}
+
+impl Limit {
+    /// As people say it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Limit::Cpu => "CPU",
+            Limit::Disk => "disk",
+            Limit::RoundTrips => "round trips",
+            Limit::Waiting => "waiting",
+        }
+    }
+}
+
+/// A place that was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlaceReport {
+    /// As it was named.
+    pub name: String,
+    /// Why it was there.
+    pub role: Role,
+    /// Type of the file system.
+    pub fs_type: String,
+    /// Processes that serve it: name and process id.
+    pub daemons: Vec<(String, i32)>,
+}
+
+/// What one place gave in one step.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Its name.
+    pub place: String,
+    /// Why it was there.
+    pub role: Role,
+    /// Median, spread and samples, in the unit of the figure. Absent: it cannot be done there.
+    pub value: Option<Summary>,
+    /// Why there is no value.
+    pub skipped: Option<String>,
+    /// How many times better the targets are, by medians: above 1, they are faster (or need less).
+    pub ratio: Option<f64>,
+    /// CPU microseconds per operation of this program and its children, median.
+    pub cpu_us_program: Option<f64>,
+    /// CPU microseconds per operation of each daemon, median.
+    pub cpu_us_daemons: BTreeMap<String, f64>,
+    /// Resident memory of each daemon, bytes, the largest of the rounds.
+    pub resident_bytes: BTreeMap<String, u64>,
+    /// Requests to servers per operation, median, where the mount counts them.
+    pub requests: Option<f64>,
+    /// Share of the machine's processors that others used meanwhile, 0 to 1, median.
+    pub others_cpu: Option<f64>,
+    /// Share of the time that the busiest disk was at work, 0 to 1, median.
+    pub disk_busy: Option<f64>,
+    /// What limited it in most rounds.
+    pub limited_by: Option<Limit>,
+    /// (seconds, value) over time of the median round, if the step looks at that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over_time: Vec<(f64, f64)>,
+}
+
+impl Outcome {
+    /// CPU microseconds per operation of the program and all daemons.
+    pub fn cpu_us(&self) -> Option<f64> {
+        self.cpu_us_program.map(|own| own + self.cpu_us_daemons.values().sum::<f64>())
+    }
+}
+
+/// One step on all places.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// `mdtest`, `io`, ...
+    pub item: String,
+    /// What was done.
+    pub what: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// The most that the design allows, or the least it wants, where it says so.
+    pub goal: Option<f64>,
+    /// What it is about, for plots: `rtt_ms`, `stripes`, `op`, ...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// Targets first.
+    pub results: Vec<Outcome>,
+}
+
+impl Figure {
+    /// What the target gave.
+    pub fn target(&self) -> Option<&Outcome> {
+        self.results.iter().find(|r| r.role == Role::Target)
+    }
+
+    /// Does the target keep the goal? `None` without a goal or a value.
+    pub fn reached(&self) -> Option<bool> {
+        let (goal, value) = (self.goal?, self.target()?.value.as_ref()?.median);
+        Some(if self.unit.more_is_better() { value >= goal } else { value <= goal })
+    }
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Commit and version of the program.
+    pub commit: String,
+    /// Version of the program.
+    pub version: String,
+    /// When it began: seconds since 1970.
+    pub started: u64,
+    /// How it was called.
+    pub command: Vec<String>,
+    /// Where.
+    pub machine: MachineReport,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Rounds.
+    pub repeats: usize,
+    /// Settings of each item.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// What was measured.
+    pub places: Vec<PlaceReport>,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}

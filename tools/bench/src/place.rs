@@ -1,0 +1,145 @@
+//! What is measured: mounts, references, the native client. Each has a folder of ours for the time of the run.
+
+use crate::daemons::{self, Daemon};
+use crate::failure::BenchError;
+use crate::null::NullMount;
+use crate::ranks::native::Native;
+use node::mount_source::MountSource;
+use node::mount_table;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The word that asks for an empty FUSE file system as a reference.
+pub const NULL: &str = "null";
+
+/// Why a place is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// To be measured.
+    Target,
+    /// To be compared with.
+    Reference,
+    /// The same file system through the client's own interface, without FUSE.
+    Native,
+}
+
+/// Our folder in a file system; removed with everything in it when dropped.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            eprintln!("sheen bench: cannot remove {}: {error}; remove it by hand", self.0.display());
+        }
+    }
+}
+
+/// One place.
+pub struct Place {
+    /// Its path as it was given, `null` or the source of the native client.
+    pub name: String,
+    /// Why it is there.
+    pub role: Role,
+    /// Type of the file system, for example `ext4`, `fuse.sheen`.
+    pub fs_type: String,
+    /// Our folder, seen through each mount of the place. Empty for the native client.
+    pub dirs: Vec<PathBuf>,
+    /// It is a SheenFS.
+    pub is_sheen: bool,
+    /// Processes that serve it.
+    pub daemons: Vec<Daemon>,
+    /// The client of [`Role::Native`].
+    pub native: Option<Arc<Native>>,
+    // Before what it lies in.
+    _scratch: Option<Scratch>,
+    _null: Option<NullMount>,
+}
+
+impl Place {
+    /// The mounts at `paths`, which must all show the same file system.
+    ///
+    /// # Errors
+    /// A path is missing or not writable, or shows something else.
+    pub fn mounts(paths: &[PathBuf], role: Role) -> Result<Place, BenchError> {
+        let absolute = |path: &PathBuf| path.canonicalize().map_err(BenchError::at("find", path));
+        let paths = paths.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+        let first = paths.first().ok_or_else(|| BenchError::Usage("name a path to measure".to_owned()))?;
+        let folder = format!("sheen-bench.{}", std::process::id());
+        let scratch = first.join(&folder);
+        fs::create_dir(&scratch).map_err(BenchError::at("make a folder", &scratch))?;
+        let scratch = Scratch(scratch);
+        let dirs: Vec<PathBuf> = paths.iter().map(|path| path.join(&folder)).collect();
+        if let Some(other) = dirs.iter().find(|dir| !dir.is_dir()) {
+            return Err(BenchError::Usage(format!(
+                "{} and {} show different file systems; compare them with --reference",
+                first.display(),
+                other.parent().unwrap_or(other).display()
+            )));
+        }
+        let mount = |path: &PathBuf| mount_table::mount_of(path).ok().flatten();
+        let mounts: Vec<_> = paths.iter().filter_map(mount).collect();
+        let source = mounts.first().and_then(|m| m.source.to_str()?.parse::<MountSource>().ok());
+        let fs_type = mounts.first().map_or_else(|| "unknown".to_owned(), |m| m.fs_type.clone());
+        let is_sheen = fs_type == "fuse.sheen";
+        let daemons = match source.filter(|_| is_sheen) {
+            Some(source) => {
+                let at: Vec<&Path> = mounts.iter().map(|m| m.at.as_path()).collect();
+                daemons::of(&source.fsname.to_string(), &at)
+            }
+            None => Vec::new(),
+        };
+        let name = paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+        Ok(Place { name, role, fs_type, dirs, is_sheen, daemons, native: None, _scratch: Some(scratch), _null: None })
+    }
+
+    /// An empty FUSE file system, mounted for the run.
+    ///
+    /// # Errors
+    /// It cannot be mounted: that needs root and `/dev/fuse`.
+    pub fn null() -> Result<Place, BenchError> {
+        let null = NullMount::start()?;
+        let mut place = Place::mounts(&[null.path().to_owned()], Role::Reference)?;
+        place.name = NULL.to_owned();
+        place.daemons = vec![Daemon { pid: null.pid(), name: "empty FUSE".to_owned() }];
+        place._null = Some(null);
+        Ok(place)
+    }
+
+    /// The client's own interface, without FUSE.
+    ///
+    /// # Errors
+    /// The servers do not answer.
+    pub fn native(source: &MountSource) -> Result<Place, BenchError> {
+        let native = Native::connect(source)?;
+        Ok(Place {
+            name: format!("native {source}"),
+            role: Role::Native,
+            fs_type: "native".to_owned(),
+            dirs: Vec::new(),
+            is_sheen: true,
+            daemons: daemons::of(&source.fsname.to_string(), &[]),
+            native: Some(Arc::new(native)),
+            _scratch: None,
+            _null: None,
+        })
+    }
+
+    /// The reference of this name: [`NULL`], or a path.
+    ///
+    /// # Errors
+    /// As [`Place::null`] and [`Place::mounts`].
+    pub fn reference(name: &str) -> Result<Place, BenchError> {
+        if name == NULL { Place::null() } else { Place::mounts(&[name.into()], Role::Reference) }
+    }
+
+    /// Our folder as the mount number `n` (counted round) shows it.
+    pub fn dir(&self, n: usize) -> &Path {
+        &self.dirs[n % self.dirs.len()]
+    }
+}
