@@ -146,8 +146,46 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
     let report = figures(&cluster, "memory", &[mount, "--reference", outside, "--files", "30"]);
     assert!(median(&each(&report)[2].1[0]).expect("memory") > 1.0);
 
+    let report = figures(&cluster, "net", &["--pings", "50", "--size", "2M"]);
+    assert!(each(&report).iter().all(|(_, results)| results.len() == 2 && median(&results[1]) > Some(0.0)));
+
     let report = figures(&cluster, "engine", &[outside, "--operations", "200"]);
     assert!(each(&report).len() >= 10);
+}
+
+#[test]
+fn long_links_are_made_measured_and_removed() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let outside = cluster.outside();
+    let hosts = || {
+        let names = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("sb")).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = hosts();
+    // Without delay and rate neither a program nor netem is needed.
+    let args = [
+        "--delays",
+        "0ms",
+        "--rate",
+        "0",
+        "--items",
+        "line,ls,mdtest,rtt",
+        "--size",
+        "4M",
+        "--files",
+        "20",
+        "--osts",
+        "2",
+    ];
+    let all: Vec<&str> =
+        [outside.to_str().expect("a path")].into_iter().chain(args).chain(["--stripes", "2"]).collect();
+    let report = figures(&cluster, "wan", &all);
+    let percent = each(&report).into_iter().find(|(what, _)| what.contains("of the line")).expect("it").1;
+    assert!(median(&percent[0]).is_some_and(|percent| percent > 0.0 && percent < 1000.0));
+    assert_eq!(hosts(), before, "hosts are left behind");
 }
 
 #[test]
@@ -199,8 +237,8 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
             .process_group(0)
             .spawn()
             .expect("sheen runs");
-        let start = Instant::now();
-        let folder = |path: &Path| path.join(format!("sheen-bench.{}", child.id()));
+        let (start, id) = (Instant::now(), child.id());
+        let folder = |path: &Path| path.join(format!("sheen-bench.{id}"));
         while !(folder(&mount).exists()
             && fs::read_dir(folder(&mount)).is_ok_and(|mut entries| entries.next().is_some()))
         {
@@ -211,7 +249,7 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
         std::thread::sleep(Duration::from_millis(300));
         // As the terminal does: to the whole group.
         // SAFETY: kill has no preconditions; the group is our child's own.
-        let sent = unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
+        let sent = unsafe { libc::kill(-(id as i32), libc::SIGINT) };
         assert_eq!(sent, 0);
         let ended = child.wait_with_output().expect("wait");
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();

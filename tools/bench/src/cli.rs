@@ -2,8 +2,11 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use node::mount_source::MountSource;
-use node::units::Size;
+use node::units::{Size, Span};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+use types::nid::Nid;
 
 /// Measure a file system beside references of the same run
 ///
@@ -62,6 +65,32 @@ pub enum Item {
         common: Common,
         #[command(flatten)]
         args: WarmArgs,
+    },
+    /// A cluster behind a long link: throughput as percent of raw TCP, and other items; makes its own hosts, needs root
+    Wan {
+        /// Folder for the targets
+        #[arg(value_name = "DIR", default_value = "/tmp")]
+        dir: PathBuf,
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        args: WanArgs,
+    },
+    /// LNet self-test: latency, rate and bandwidth between two NIDs, beside raw TCP
+    Net {
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        args: NetArgs,
+    },
+    /// Put the JSON files of several runs onto one page, or print their tables
+    Report {
+        /// Files that --json wrote
+        #[arg(value_name = "JSON", required = true)]
+        files: Vec<PathBuf>,
+        /// The page to write
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Resident memory of the daemons, before and with many files
     Memory {
@@ -239,6 +268,101 @@ pub struct WarmArgs {
     pub files: usize,
 }
 
+/// Arguments of `wan`.
+#[derive(Clone, Debug, Args)]
+pub struct WanArgs {
+    /// Round trips of the link
+    #[arg(long, value_name = "TIME", value_delimiter = ',', default_value = "0ms,2.5ms,32.5ms,210ms", value_parser = delay)]
+    pub delays: Vec<Span>,
+    /// The program that makes links (wanlink); without it the kernel's netem is used
+    #[arg(long, value_name = "PROGRAM", env = "SHEEN_WANLINK")]
+    pub wanlink: Option<PathBuf>,
+    /// Rate of the link, as the program or tc(8) spells it; 0: as fast as it can
+    #[arg(long, value_name = "RATE", default_value = "1gbit")]
+    pub rate: String,
+    /// Share of packets that are lost, as the program or tc(8) spells it: 0.01%
+    #[arg(long, value_name = "SHARE")]
+    pub loss: Option<String>,
+    /// What to measure
+    #[arg(long, value_name = "ITEM", value_enum, value_delimiter = ',', default_value = "line,ls,mdtest")]
+    pub items: Vec<WanItem>,
+    /// Object targets
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub osts: u16,
+    /// Stripe counts of line
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,4", value_parser = stripes)]
+    pub stripes: Vec<u32>,
+    /// Data of line
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size_of_a_mebibyte)]
+    pub size: Size,
+    /// Files of ls, and of each of two ranks of mdtest
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
+    pub files: usize,
+}
+
+/// What `wan` can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WanItem {
+    /// Throughput as percent of raw TCP
+    Line,
+    /// Listings
+    Ls,
+    /// Metadata: files of 0 and 3,901 bytes, unique directories
+    Mdtest,
+    /// A build of 50 sources
+    Build,
+    /// Requests per operation
+    Rtt,
+}
+
+impl WanArgs {
+    /// The rate, if there is a limit.
+    pub fn rate(&self) -> Option<&str> {
+        Some(self.rate.as_str()).filter(|rate| *rate != "0")
+    }
+
+    /// Those of `mdtest` over the link.
+    pub fn mdtest(&self) -> MdtestArgs {
+        let sizes = vec![Size(0), Size(3901)];
+        MdtestArgs { files: self.files.div_ceil(20), ranks: 2, processes: false, sizes, layout: Layout::Unique }
+    }
+
+    /// Those of `ls` over the link.
+    pub fn ls(&self) -> LsArgs {
+        LsArgs { entries: vec![self.files], stripes: vec![1] }
+    }
+
+    /// Those of `build` over the link.
+    pub fn build(&self) -> BuildArgs {
+        BuildArgs { sources: 50, tree: None, command: "make -j{jobs}".to_owned(), jobs: None, copies: 1 }
+    }
+
+    /// Those of `rtt` over the link.
+    pub fn rtt(&self) -> RttArgs {
+        RttArgs { files: self.files.div_ceil(20) }
+    }
+}
+
+/// Arguments of `net`.
+#[derive(Clone, Debug, Args)]
+pub struct NetArgs {
+    /// The other end, where --serve runs [default: a process of this host]
+    #[arg(value_name = "NID", conflicts_with = "serve")]
+    pub nid: Option<Nid>,
+    /// Be the other end, until Ctrl-C
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub serve: Option<SocketAddr>,
+    /// End when standard input does
+    #[arg(long, hide = true, requires = "serve")]
+    pub tied: bool,
+    /// Small requests
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = at_least_one)]
+    pub pings: usize,
+    /// Data each way
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size_of_a_mebibyte)]
+    pub size: Size,
+}
+
 /// Arguments of `memory`.
 #[derive(Clone, Debug, Args)]
 pub struct MemoryArgs {
@@ -255,6 +379,8 @@ pub struct EngineArgs {
     pub operations: usize,
 }
 
+/// Longest round trip of a link.
+const DELAY_MAX: Duration = Duration::from_secs(10);
 /// Ranks and threads, at most.
 const RANKS_MAX: usize = 1024;
 /// A count, at most: names have so many digits.
@@ -273,6 +399,15 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 fn ranks(text: &str) -> Result<usize, String> {
     count(text, RANKS_MAX)
+}
+
+/// A round trip: milliseconds with a fraction, too.
+fn delay(text: &str) -> Result<Span, String> {
+    let span = match text.strip_suffix("ms").and_then(|ms| ms.parse::<f64>().ok()).filter(|ms| *ms >= 0.0) {
+        Some(ms) => Span(Duration::try_from_secs_f64(ms / 1000.0).map_err(|e| e.to_string())?),
+        None => text.parse().map_err(|e: node::units::BadSpan| e.to_string())?,
+    };
+    if span.0 <= DELAY_MAX { Ok(span) } else { Err(format!("longer than {DELAY_MAX:?}")) }
 }
 
 fn stripes(text: &str) -> Result<u32, String> {

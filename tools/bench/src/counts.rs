@@ -38,14 +38,11 @@ impl Counts {
         Some(Counts { requests, kernel })
     }
 
-    /// Of all these mounts together.
+    /// Of all these mounts together; `None`: there is none, or one counts nothing.
     pub fn of_all<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Option<Counts> {
-        let mut sum = Counts::default();
-        for path in paths {
-            let one = Counts::of(path)?;
-            sum = Counts { requests: sum.requests + one.requests, kernel: sum.kernel + one.kernel };
-        }
-        Some(sum)
+        let all = paths.into_iter().map(Counts::of).collect::<Option<Vec<Counts>>>()?;
+        let add = |a: Counts, b: Counts| Counts { requests: a.requests + b.requests, kernel: a.kernel + b.kernel };
+        all.into_iter().reduce(add)
     }
 
     /// What came since an earlier moment.

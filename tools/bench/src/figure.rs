@@ -190,3 +190,16 @@ pub struct Report {
     /// The figures.
     pub figures: Vec<Figure>,
 }
+
+impl Report {
+    /// Adds what a later run measured. What both say of program and machine stays that of the first.
+    pub fn append(&mut self, later: Report) {
+        let new = |place: &PlaceReport| !self.places.iter().any(|p| p.name == place.name && p.role == place.role);
+        let places: Vec<PlaceReport> = later.places.into_iter().filter(new).collect();
+        self.places.extend(places);
+        self.settings.extend(later.settings);
+        self.figures.extend(later.figures);
+        self.command.push(";".to_owned());
+        self.command.extend(later.command);
+    }
+}

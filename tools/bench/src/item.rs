@@ -112,11 +112,6 @@ pub trait Item {
     /// # Errors
     /// It fails, and so does the run.
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError>;
-
-    /// Seconds that a request to servers is on its way, there and back; 0 where that is not known.
-    fn link_delay(&self) -> f64 {
-        0.0
-    }
 }
 
 /// How to run items.
@@ -126,6 +121,8 @@ pub struct Rounds {
     pub repeats: usize,
     /// Seed.
     pub seed: u64,
+    /// Seconds that a request to servers is on its way, there and back; 0 where that is not known.
+    pub link_delay: f64,
 }
 
 /// What one step gave on one place in one round.
@@ -166,7 +163,7 @@ pub fn run(item: &mut dyn Item, places: &[Place], rounds: Rounds, stop: &Stop) -
                 stop.check()?;
                 progress.say(format!("round {}: {}: {}", round + 1, step.what, place.name));
                 let spot = Spot { place, number, round, seed: rounds.seed, stop };
-                measure(item, at, step, &spot, &mut samples[at][number])?;
+                measure(item, at, step, &spot, rounds.link_delay, &mut samples[at][number])?;
                 progress.moved();
             }
         }
@@ -181,6 +178,7 @@ fn measure(
     at: usize,
     step: &Step,
     spot: &Spot<'_>,
+    link_delay: f64,
     samples: &mut Samples,
 ) -> Result<(), BenchError> {
     item.prepare(at, spot)?;
@@ -228,7 +226,7 @@ fn measure(
         disk,
         cpus: cpus() as f64,
         actors: step.actors as f64,
-        on_the_way: requests.unwrap_or(0.0) * item.link_delay() / step.actors.max(1) as f64,
+        on_the_way: requests.unwrap_or(0.0) * link_delay / step.actors.max(1) as f64,
     };
     samples.all.push(Sample {
         value,
@@ -341,7 +339,7 @@ mod tests {
     fn places_take_turns_and_figures_stand_side_by_side() {
         let (dir, places) = places();
         let mut item = Fake { seen: Vec::new() };
-        let rounds = Rounds { repeats: 3, seed: 1 };
+        let rounds = Rounds { repeats: 3, seed: 1, link_delay: 0.0 };
         let figures = run(&mut item, &places, rounds, &Stop::default()).unwrap();
         assert_eq!(item.seen[..4], [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1)]);
         assert_eq!(item.seen[6..8], [(1, 0, 1), (1, 0, 0)], "the other comes first in the second round");
@@ -366,7 +364,7 @@ mod tests {
         let stop = Stop::default();
         stop.ask();
         let mut item = Fake { seen: Vec::new() };
-        let ended = run(&mut item, &places, Rounds { repeats: 1, seed: 1 }, &stop);
+        let ended = run(&mut item, &places, Rounds { repeats: 1, seed: 1, link_delay: 0.0 }, &stop);
         assert!(matches!(ended, Err(BenchError::Interrupted)) && item.seen.is_empty());
     }
 

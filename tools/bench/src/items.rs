@@ -4,5 +4,7 @@ pub mod build;
 pub mod io;
 pub mod ls;
 pub mod mdtest;
+pub mod net;
 pub mod rtt;
+pub mod wan;
 pub mod warm;

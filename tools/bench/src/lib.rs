@@ -23,6 +23,7 @@ mod page;
 mod place;
 mod progress;
 mod ranks;
+mod raw_tcp;
 mod run;
 mod statistics;
 mod stop;

@@ -142,8 +142,18 @@ mod tests {
                 figure("rtt", "stat", Unit::Requests, &[]),
                 figure("wan", "w", Unit::Percent, &[("rtt_ms", "32.5"), ("op", "write"), ("stripes", "1")]),
                 figure("wan", "w4", Unit::Percent, &[("rtt_ms", "32.5"), ("op", "write"), ("stripes", "4")]),
-                figure("wan", "l0", Unit::Seconds, &[("rtt_ms", "0"), ("command", "ls -l")]),
-                figure("wan", "l", Unit::Seconds, &[("rtt_ms", "32.5"), ("command", "ls -l")]),
+                figure(
+                    "wan",
+                    "l0",
+                    Unit::PerSecond,
+                    &[("rtt_ms", "0"), ("command", "ls -l"), ("heat", "cold"), ("files", "9")],
+                ),
+                figure(
+                    "wan",
+                    "l",
+                    Unit::PerSecond,
+                    &[("rtt_ms", "32.5"), ("command", "ls -l"), ("heat", "cold"), ("files", "9")],
+                ),
             ],
         }
     }

@@ -1,5 +1,6 @@
 //! What is measured: mounts, references, the native client. Each has a folder of ours for the time of the run.
 
+use crate::counts::Counts;
 use crate::daemons::{self, Daemon};
 use crate::failure::BenchError;
 use crate::null::NullMount;
@@ -86,7 +87,8 @@ impl Place {
         let mounts: Vec<_> = paths.iter().filter_map(mount).collect();
         let source = mounts.first().and_then(|m| m.source.to_str()?.parse::<MountSource>().ok());
         let fs_type = mounts.first().map_or_else(|| "unknown".to_owned(), |m| m.fs_type.clone());
-        let is_sheen = fs_type == "fuse.sheen";
+        // The empty file system has the same type, but counts nothing.
+        let is_sheen = Counts::of(first).is_some();
         let daemons = match source.filter(|_| is_sheen) {
             Some(source) => {
                 let at: Vec<&Path> = mounts.iter().map(|m| m.at.as_path()).collect();
@@ -109,6 +111,21 @@ impl Place {
         place.daemons = vec![Daemon { pid: null.pid(), name: "empty FUSE".to_owned() }];
         place._null = Some(null);
         Ok(place)
+    }
+
+    /// No file system at all: something else that is measured.
+    pub fn bare(name: &str, role: Role, daemons: Vec<Daemon>) -> Place {
+        Place {
+            name: name.to_owned(),
+            role,
+            fs_type: "none".to_owned(),
+            dirs: Vec::new(),
+            is_sheen: false,
+            daemons,
+            native: None,
+            _scratch: None,
+            _null: None,
+        }
     }
 
     /// The client's own interface, without FUSE.

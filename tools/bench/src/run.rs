@@ -1,6 +1,7 @@
 //! From arguments to figures: places are made, the item runs, table and files are written, places are removed.
 
-use crate::cli::{Bench, Common, Item as What, Output};
+use crate::cli::{Bench, Common, Item as What, NetArgs, Output};
+use crate::daemons::Daemon;
 use crate::engine::Engine;
 use crate::failure::BenchError;
 use crate::figure::{FORMAT, Figure, PlaceReport, Report};
@@ -9,7 +10,10 @@ use crate::items::build::Build;
 use crate::items::io::Io;
 use crate::items::ls::Ls;
 use crate::items::mdtest::Mdtest;
+use crate::items::net::responder::{self, Local};
+use crate::items::net::{self, Net};
 use crate::items::rtt::Rtt;
+use crate::items::wan;
 use crate::items::warm::Warm;
 use crate::machine::MachineReport;
 use crate::memory::Memory;
@@ -18,8 +22,9 @@ use crate::stop::Stop;
 use crate::{null, page, ranks, table};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use types::nid::Nid;
 
 /// Which program measures.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +50,19 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
         What::Rtt { common, args } => on_places(common, about, &mut [&mut Rtt::new(args)]),
         What::Warm { common, args } => on_places(common, about, &mut [&mut Warm::new(args)]),
         What::Memory { common, args } => on_places(common, about, &mut [&mut Memory::new(args)]),
+        What::Wan { dir, output, args } => {
+            let mut sheet = Sheet::begin(output, about)?;
+            let rounds = sheet.rounds();
+            let (places, figures) = wan::run(args, dir, rounds, &sheet.stop)?;
+            sheet.report.places = places;
+            let settings = serde_json::json!({
+                "rate": args.rate, "loss": args.loss, "osts": args.osts, "bytes": args.size.0, "files": args.files,
+            });
+            sheet.add("wan", settings, figures);
+            sheet.end(output)
+        }
+        What::Net { output, args } => net(output, about, args),
+        What::Report { files, html } => report(files, html.as_deref()),
         What::Engine { dir, output, args } => {
             let mut sheet = Sheet::begin(output, about)?;
             let engine = Engine { args, repeats: usize::from(output.repeats), stop: &sheet.stop };
@@ -55,13 +73,53 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
     }
 }
 
+/// The self-test, or the other end of it.
+fn net(output: &Output, about: About, args: &NetArgs) -> Result<(), BenchError> {
+    if let Some(address) = args.serve {
+        return responder::serve(address, args.tied, &Stop::on_signals()?);
+    }
+    let mut sheet = Sheet::begin(output, about)?;
+    let local = if args.nid.is_none() { Some(Local::start()?) } else { None };
+    let nid = args.nid.or(local.as_ref().map(Local::nid)).unwrap_or(Nid::Loopback);
+    let other_end =
+        local.iter().map(|local| Daemon { pid: local.pid(), name: "other end".to_owned() }).collect::<Vec<_>>();
+    let places =
+        [Place::bare(net::LNET, Role::Target, other_end.clone()), Place::bare(net::RAW, Role::Reference, other_end)];
+    sheet.report.places = places.iter().map(described).collect();
+    let mut item = Net::connect(args, nid)?;
+    let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
+    sheet.add(item.name(), item.settings(), figures);
+    drop(item);
+    drop(local);
+    sheet.end(output)
+}
+
+/// Reports of earlier runs, together.
+fn report(files: &[PathBuf], html: Option<&Path>) -> Result<(), BenchError> {
+    let mut whole: Option<Report> = None;
+    for file in files {
+        let text = std::fs::read_to_string(file).map_err(BenchError::at("read", file))?;
+        let bad = |e| BenchError::Failed(format!("{} is no report of this version: {e}", file.display()));
+        let one: Report = serde_json::from_str(&text).map_err(bad)?;
+        match &mut whole {
+            None => whole = Some(one),
+            Some(whole) => whole.append(one),
+        }
+    }
+    let whole = whole.ok_or_else(|| BenchError::Usage("name a report".to_owned()))?;
+    if let Some(path) = html {
+        std::fs::write(path, page::html(&whole)?).map_err(BenchError::at("write", path))?;
+    }
+    print(&table::text(&whole))
+}
+
 /// Runs items on the places that the arguments name.
 fn on_places(common: &Common, about: About, items: &mut [&mut dyn Item]) -> Result<(), BenchError> {
     let output = &common.output;
     let mut sheet = Sheet::begin(output, about)?;
     let places = places(common)?;
     sheet.report.places = places.iter().map(described).collect();
-    let rounds = Rounds { repeats: usize::from(output.repeats), seed: sheet.report.seed };
+    let rounds = sheet.rounds();
     for item in items {
         let figures = item::run(*item, &places, rounds, &sheet.stop)?;
         sheet.add(item.name(), item.settings(), figures);
@@ -127,6 +185,11 @@ impl Sheet {
             figures: Vec::new(),
         };
         Ok(Sheet { report, stop: Stop::on_signals()? })
+    }
+
+    /// How items are to be run.
+    pub fn rounds(&self) -> Rounds {
+        Rounds { repeats: self.report.repeats, seed: self.report.seed, link_delay: 0.0 }
     }
 
     /// Figures of one item.

@@ -12,6 +12,7 @@ use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::machine::cpus;
+use crate::place;
 use child::run_all;
 use sources::Sources;
 use std::fs;
@@ -156,7 +157,7 @@ impl Item for Build {
     }
 
     fn prepare(&mut self, step: usize, spot: &Spot<'_>) -> Result<(), BenchError> {
-        if spot.place.native.is_some() {
+        if spot.place.native.is_some() || spot.place.name == place::NULL {
             return Ok(());
         }
         self.archive(spot)?;
@@ -189,7 +190,7 @@ impl Item for Build {
         if spot.place.native.is_some() {
             return Ok(Done::Skipped("build goes through mounts".to_owned()));
         }
-        if spot.place.name == crate::place::NULL {
+        if spot.place.name == place::NULL {
             return Ok(Done::Skipped("it keeps no data".to_owned()));
         }
         let archive = self.archive(spot)?;

@@ -89,7 +89,7 @@ impl Item for Io {
         let forgets = spot.place.name == place::NULL;
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             let start = |thread| {
-                let (path, seed) = (path(thread), spot.seed ^ ((spot.round * 64 + thread) as u64) << 8);
+                let (path, seed) = (path(thread), spot.seed ^ (((spot.round * 1024 + thread) as u64) << 8));
                 scope.spawn(move || worker::work(plan, &path, thread, seed, forgets, spot.stop))
             };
             let threads: Vec<_> = (0..plan.threads).map(start).collect();

@@ -117,6 +117,9 @@ impl Item for Ls {
             };
             let what = format!("{}, {} files, {stripes}, {heat}", PROGRAMS[program].0, directory.entries);
             Step::new(what, Unit::PerSecond, 1)
+                .tag("command", PROGRAMS[program].0)
+                .tag("heat", heat)
+                .tag("files", directory.entries)
         };
         (0..self.directories.len() * PROGRAMS.len() * 2).map(step).collect()
     }

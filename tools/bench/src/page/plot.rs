@@ -14,7 +14,7 @@ pub const COLOURS: usize = 6;
 /// Widths that plots are drawn for, pixels: of a wide and of a narrow window.
 const WIDTHS: [(&str, u32); 2] = [("wide", 900), ("narrow", 340)];
 /// Height of a row of ratios, and of what is below all rows.
-const ROW: u32 = 34;
+const ROW: u32 = 38;
 const FOOT: u32 = 40;
 /// Height of other plots.
 const HEIGHT: u32 = 280;
@@ -92,12 +92,13 @@ pub fn ratios(label: &str, rows: &[Row]) -> Result<String, BenchError> {
         chart.draw_series([equal]).map_err(draw)?;
         for (at, row) in rows.iter().enumerate() {
             let base = count - at as f64 - 1.0;
+            // A rail for each row: whose mark it is must not be guessed.
+            let rail = PathElement::new(vec![(low, base + 0.3), (high, base + 0.3)], GRID.stroke_width(1));
+            chart.draw_series([rail]).map_err(draw)?;
             let style = ("sans-serif", 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Top));
-            chart.draw_series([Text::new(row.label.clone(), (low, base + 0.97), style)]).map_err(draw)?;
-            let dots = row
-                .points
-                .iter()
-                .map(|(series, ratio)| Circle::new((*ratio, base + 0.25), 5, colour(*series).filled()));
+            chart.draw_series([Text::new(row.label.clone(), (low, base + 0.98), style)]).map_err(draw)?;
+            let dots =
+                row.points.iter().map(|(series, ratio)| Circle::new((*ratio, base + 0.3), 5, colour(*series).filled()));
             chart.draw_series(dots).map_err(draw)?;
         }
         Ok(())

@@ -31,33 +31,39 @@ impl Team {
     }
 }
 
+/// Each rank takes the time itself: whoever waits for all of them may be woken long after the first began.
 fn threads(posts: &[Post], orders: &[Order], stop: &Stop) -> Result<Duration, BenchError> {
-    let ready = Barrier::new(orders.len() + 1);
+    let ready = Barrier::new(orders.len());
     std::thread::scope(|scope| {
-        let start_rank = |(post, order)| {
-            let ready = &ready;
-            let rank = move || {
-                let door = Post::door(post);
+        let start_rank = |(post, order): (&Post, &Order)| {
+            let (ready, order, post) = (&ready, order.clone(), post.clone());
+            let rank = move || -> Result<(Instant, Instant), BenchError> {
+                let door = post.door();
                 // Also who has no door comes here: the others wait for all.
                 ready.wait();
-                order_done(order, door?, stop)
+                let mut door = door?;
+                let start = Instant::now();
+                order.perform(&mut *door, stop)?;
+                Ok((start, Instant::now()))
             };
             scope.spawn(rank)
         };
         let ranks: Vec<_> = posts.iter().zip(orders).map(start_rank).collect();
-        ready.wait();
-        let start = Instant::now();
-        let ended: Vec<_> = ranks.into_iter().map(|rank| rank.join()).collect();
-        let took = start.elapsed();
-        for rank in ended {
-            rank.map_err(|_| BenchError::Failed("a rank panicked; please report it".to_owned()))??;
+        let mut times = Vec::with_capacity(ranks.len());
+        let mut failed = None;
+        for rank in ranks {
+            match rank.join().map_err(|_| BenchError::Failed("a rank panicked; please report it".to_owned())) {
+                Ok(Ok(time)) => times.push(time),
+                Ok(Err(error)) | Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(took)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let first = times.iter().map(|(start, _)| *start).min();
+        let last = times.iter().map(|(_, end)| *end).max();
+        Ok(first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first))
     })
-}
-
-fn order_done(order: &Order, mut door: Box<dyn super::door::Door>, stop: &Stop) -> Result<(), BenchError> {
-    order.perform(&mut *door, stop)
 }
 
 fn processes(ranks: &mut [RankProcess], orders: &[Order], stop: &Stop) -> Result<(Duration, Duration), BenchError> {

@@ -1,0 +1,106 @@
+//! `net`: LNet's self-test, bandwidth and latency between two NIDs, beside raw TCP between the same addresses.
+//!
+//! The other end is `sheen bench net --serve ADDRESS:PORT` on its host; without a NID it is a process of this host. Requests
+//! are those of the file system's own transport, with its links, windows and checksums, only nobody does anything with them.
+
+pub mod responder;
+mod selftest;
+
+use crate::cli::NetArgs;
+use crate::failure::BenchError;
+use crate::figure::Unit;
+use crate::item::{Done, Item, MIB, Spot, Step, Work};
+use crate::raw_tcp;
+use selftest::SelfTest;
+use std::net::SocketAddr;
+use types::nid::Nid;
+
+/// Requests in flight in the steps that want many.
+const IN_FLIGHT: usize = 64;
+/// Large requests in flight.
+const BULKS_IN_FLIGHT: usize = 8;
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Latency,
+    Rate,
+    Put,
+    Get,
+}
+
+const TASKS: [Task; 4] = [Task::Latency, Task::Rate, Task::Put, Task::Get];
+
+/// Name of the place that is LNet, and of the one that is TCP.
+pub const LNET: &str = "LNet";
+/// See [`LNET`].
+pub const RAW: &str = "raw TCP";
+
+/// The item.
+pub struct Net {
+    args: NetArgs,
+    test: SelfTest,
+    raw: SocketAddr,
+}
+
+impl Net {
+    /// Reaches the other end.
+    ///
+    /// # Errors
+    /// Nobody answers there, or somebody else.
+    pub fn connect(args: &NetArgs, nid: Nid) -> Result<Net, BenchError> {
+        let test = SelfTest::connect(nid)?;
+        let port = test.raw_port()?;
+        let Nid::Tcp(address) = nid else {
+            return Err(BenchError::Usage("0@lo is this process; name a NID of TCP, or none".to_owned()));
+        };
+        Ok(Net { args: args.clone(), test, raw: SocketAddr::new(address.ip(), port) })
+    }
+
+    fn raw(&self, task: Task) -> Result<f64, BenchError> {
+        let (pings, bytes) = (self.args.pings, self.args.size.0);
+        let done = match task {
+            Task::Latency => raw_tcp::pings(self.raw, pings, 1).map(|()| pings as f64),
+            Task::Rate => raw_tcp::pings(self.raw, pings, IN_FLIGHT).map(|()| pings as f64),
+            Task::Put => raw_tcp::put(self.raw, bytes).map(|()| bytes as f64),
+            Task::Get => raw_tcp::get(self.raw, bytes).map(|()| bytes as f64),
+        };
+        done.map_err(|e| BenchError::Failed(format!("raw TCP to {}: {e}", self.raw)))
+    }
+
+    fn lnet(&self, task: Task, spot: &Spot<'_>) -> Result<f64, BenchError> {
+        let (pings, bulks) = (self.args.pings, (self.args.size.0 >> 20) as usize);
+        match task {
+            Task::Latency => self.test.pings(pings, 1, spot.stop).map(|()| pings as f64),
+            Task::Rate => self.test.pings(pings, IN_FLIGHT, spot.stop).map(|()| pings as f64),
+            Task::Put => self.test.puts(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB),
+            Task::Get => self.test.gets(bulks, BULKS_IN_FLIGHT, spot.stop).map(|()| bulks as f64 * MIB),
+        }
+    }
+}
+
+impl Item for Net {
+    fn name(&self) -> &'static str {
+        "net"
+    }
+
+    fn settings(&self) -> serde_json::Value {
+        serde_json::json!({ "pings": self.args.pings, "bytes": self.args.size.0, "nid": self.test.nid().to_string() })
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let step = |task| match task {
+            Task::Latency => Step::new("round trip, one at a time", Unit::Microseconds, 1),
+            Task::Rate => Step::new(format!("requests, {IN_FLIGHT} in flight"), Unit::PerSecond, 2),
+            Task::Put => Step::new("to the other end, 1 MiB each", Unit::MegabytesPerSecond, 2),
+            Task::Get => Step::new("from the other end, 1 MiB each", Unit::MegabytesPerSecond, 2),
+        };
+        TASKS.map(step).into()
+    }
+
+    fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
+        let task = TASKS[step];
+        let amount = if spot.place.name == RAW { self.raw(task)? } else { self.lnet(task, spot)? };
+        Ok(Done::Work(Work { amount, ..Work::default() }))
+    }
+}

@@ -1,0 +1,149 @@
+//! The other end of the self-test: answers LNet requests, and raw TCP at a port that it tells.
+
+use crate::failure::BenchError;
+use crate::raw_tcp;
+use crate::stop::Stop;
+use bytes::Bytes;
+use env::real::{RealConfig, RealEnv};
+use lnet::link::{Handler, Link, Work};
+use lnet::node::Lnet;
+use lnet::payload::{Frame, HEAD_BYTES, Payload};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use types::limits::BULK_BYTES_MAX;
+use types::nid::Nid;
+use types::session::ClusterId;
+
+/// First byte of a request's body.
+pub const PING: u8 = 0;
+/// Its data stays here.
+pub const PUT: u8 = 1;
+/// Answer with so many bytes (four bytes follow, little-endian).
+pub const GET: u8 = 2;
+/// Answer with the port of raw TCP (two bytes, little-endian).
+pub const WHERE_IS_RAW: u8 = 3;
+
+/// How often the responder looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(100);
+
+struct Responder {
+    raw_port: u16,
+    /// What gets are answered from.
+    data: Bytes,
+}
+
+impl Responder {
+    fn answer(&self, frame: &Frame) -> Option<Payload> {
+        let body = frame.body.get(HEAD_BYTES..)?;
+        let (word, rest) = body.split_first()?;
+        match *word {
+            PING => Some(Payload { body: Bytes::copy_from_slice(body), ..Payload::default() }),
+            PUT => Some(Payload::default()),
+            GET => {
+                let wanted = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
+                let data = self.data.slice(..wanted.min(self.data.len()));
+                Some(Payload { bulk: vec![data], ..Payload::default() })
+            }
+            WHERE_IS_RAW => {
+                Some(Payload { body: Bytes::copy_from_slice(&self.raw_port.to_le_bytes()), ..Payload::default() })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Handler for Responder {
+    fn request(&self, _link: &Arc<Link>, frame: Frame) -> Work {
+        let answer = self.answer(&frame);
+        Work { future: Box::pin(async move { answer }), waits: false }
+    }
+}
+
+/// Serves until somebody asks for the end, or (`tied`) until standard input ends. Prints its NID first.
+///
+/// # Errors
+/// The address cannot be listened at.
+pub fn serve(address: SocketAddr, tied: bool, stop: &Stop) -> Result<(), BenchError> {
+    let listen = |e: std::io::Error| BenchError::Failed(format!("cannot listen at {address}: {e}"));
+    let raw = TcpListener::bind((address.ip(), 0)).map_err(listen)?;
+    let raw_port = raw.local_addr().map_err(listen)?.port();
+    let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
+    let data = Bytes::from(vec![0x5a; BULK_BYTES_MAX]);
+    let lnet = Arc::new(Lnet::new(env, ClusterId(0), true, Arc::new(Responder { raw_port, data })));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(BenchError::of("start a runtime"))?;
+    let bound = runtime.block_on(lnet.listen(address)).map_err(listen)?;
+    let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(BenchError::of("start a thread"))
+    };
+    start("raw TCP", Box::new(move || raw_tcp::serve(&raw)))?;
+    if tied {
+        let ends = stop.clone();
+        let watch = move || {
+            // Anything but waiting means that nobody needs us any more.
+            let _ = std::io::stdin().read(&mut [0]);
+            ends.ask();
+        };
+        start("parent", Box::new(watch))?;
+    }
+    crate::run::print(&format!("{}\n", Nid::Tcp(bound)))?;
+    while !stop.is_asked() {
+        std::thread::sleep(LOOK);
+    }
+    runtime.block_on(lnet.shutdown());
+    drop(guard);
+    Ok(())
+}
+
+/// A responder in a process of its own on this host; it ends when this is dropped.
+pub struct Local {
+    child: Child,
+    lifeline: Option<ChildStdin>,
+    nid: Nid,
+}
+
+impl Local {
+    /// Starts it on the loopback address.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start() -> Result<Local, BenchError> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("sheen").args(["bench", "net", "--tied", "--serve", "127.0.0.1:0"]).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(BenchError::of("start the other end"))?;
+        let lifeline = child.stdin.take();
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).take(256).read_line(&mut line).map_err(BenchError::of("hear the other end"))?;
+        }
+        let mut local = Local { child, lifeline, nid: Nid::Loopback };
+        local.nid = line.trim().parse().map_err(|_| BenchError::Failed("the other end does not start".to_owned()))?;
+        Ok(local)
+    }
+
+    /// Where it answers.
+    pub fn nid(&self) -> Nid {
+        self.nid
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if let Some(mut lifeline) = self.lifeline.take() {
+            // Ends at the end of its input, or of itself.
+            let _ = lifeline.flush();
+        }
+        if let Err(error) = self.child.wait() {
+            eprintln!("sheen bench: waiting for the other end: {error}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `wan`: a cluster on one side of a long link, a client on the other, in network namespaces of this machine: throughput as percent
+//! of what raw TCP carries over the same link in the same run, and other items over it.
+//!
+//! The link is made by a program that is named (`--wanlink`), or by `tc netem` where the kernel has it. Everything (hosts, link,
+//! servers, mount) is made for the run and removed with it.
+
+mod cluster;
+mod line;
+mod link;
+
+use crate::cli::{WanArgs, WanItem};
+use crate::failure::BenchError;
+use crate::figure::{Figure, PlaceReport};
+use crate::item::{self, Item, Rounds};
+use crate::items::build::Build;
+use crate::items::ls::Ls;
+use crate::items::mdtest::Mdtest;
+use crate::items::rtt::Rtt;
+use crate::place::{Place, Role};
+use crate::run::described;
+use crate::stop::Stop;
+use cluster::Cluster;
+use line::Line;
+use link::Link;
+use std::path::Path;
+
+/// Runs everything at every delay.
+///
+/// # Errors
+/// There is no way to make a link, or an item fails.
+pub fn run(
+    args: &WanArgs,
+    dir: &Path,
+    rounds: Rounds,
+    stop: &Stop,
+) -> Result<(Vec<PlaceReport>, Vec<Figure>), BenchError> {
+    let (mut places, mut figures) = (Vec::new(), Vec::new());
+    for delay in &args.delays {
+        stop.check()?;
+        let link = Link::up(delay.0, args)?;
+        let cluster = Cluster::up(&link, args, dir)?;
+        let far = [Place::mounts(&[cluster.mount().to_owned()], Role::Target)?];
+        let rounds = Rounds { link_delay: delay.0.as_secs_f64(), ..rounds };
+        let ms = delay.0.as_secs_f64() * 1000.0;
+        for which in &args.items {
+            let mut item: Box<dyn Item> = match which {
+                WanItem::Line => Box::new(Line::new(args, &link)?),
+                WanItem::Mdtest => Box::new(Mdtest::new(&args.mdtest())),
+                WanItem::Ls => Box::new(Ls::new(&args.ls())),
+                WanItem::Build => Box::new(Build::new(&args.build())),
+                WanItem::Rtt => Box::new(Rtt::new(&args.rtt())),
+            };
+            let done = item::run(&mut *item, &far, rounds, stop)?;
+            figures.extend(done.into_iter().map(|figure| over_the_link(figure, ms)));
+        }
+        places.extend(far.iter().map(described).map(|place| PlaceReport { name: format!("{ms} ms away"), ..place }));
+        // Our folder before the mount, the mount before the servers, all before the hosts.
+        drop(far);
+        drop(cluster);
+        drop(link);
+    }
+    Ok((places, figures))
+}
+
+/// The figure of an item as one of `wan`.
+fn over_the_link(figure: Figure, ms: f64) -> Figure {
+    let mut tags = figure.tags;
+    tags.insert("rtt_ms".to_owned(), ms.to_string());
+    let results = figure.results.into_iter().map(|mut result| {
+        result.place = format!("{ms} ms away");
+        result
+    });
+    let results = results.collect();
+    Figure { item: "wan".to_owned(), what: format!("{ms} ms: {}", figure.what), tags, results, ..figure }
+}
