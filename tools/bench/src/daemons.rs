@@ -122,6 +122,7 @@ mod tests {
             fsname: fsname.to_owned(),
             nids: vec![],
             listen: None,
+            http: None,
             targets: targets.iter().map(target).collect(),
             mounts: mounts.iter().map(mount).collect(),
             clients: vec![],
