@@ -275,7 +275,7 @@ pub struct WanArgs {
     #[arg(long, value_name = "TIME", value_delimiter = ',', default_value = "0ms,2.5ms,32.5ms,210ms", value_parser = delay)]
     pub delays: Vec<Span>,
     /// The program that makes links (wanlink); without it the kernel's netem is used
-    #[arg(long, value_name = "PROGRAM", env = "SHEEN_WANLINK")]
+    #[arg(long, value_name = "PROGRAM", env = "SHEEN_WANLINK", hide_env_values = true)]
     pub wanlink: Option<PathBuf>,
     /// Rate of the link, as the program or tc(8) spells it; 0: as fast as it can
     #[arg(long, value_name = "RATE", default_value = "1gbit")]

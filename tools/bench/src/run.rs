@@ -43,13 +43,13 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
     match &bench.item {
         What::Null { at } => null::serve(at),
         What::Rank { dir } => ranks::process::serve(dir),
-        What::Mdtest { common, args } => on_places(common, about, &mut [&mut Mdtest::new(args)]),
-        What::Io { common, args } => on_places(common, about, &mut [&mut Io::new(args)]),
-        What::Ls { common, args } => on_places(common, about, &mut [&mut Ls::new(args)]),
-        What::Build { common, args } => on_places(common, about, &mut [&mut Build::new(args)]),
-        What::Rtt { common, args } => on_places(common, about, &mut [&mut Rtt::new(args)]),
-        What::Warm { common, args } => on_places(common, about, &mut [&mut Warm::new(args)]),
-        What::Memory { common, args } => on_places(common, about, &mut [&mut Memory::new(args)]),
+        What::Mdtest { common, args } => on_places(common, about, Box::new(Mdtest::new(args))),
+        What::Io { common, args } => on_places(common, about, Box::new(Io::new(args))),
+        What::Ls { common, args } => on_places(common, about, Box::new(Ls::new(args))),
+        What::Build { common, args } => on_places(common, about, Box::new(Build::new(args))),
+        What::Rtt { common, args } => on_places(common, about, Box::new(Rtt::new(args))),
+        What::Warm { common, args } => on_places(common, about, Box::new(Warm::new(args))),
+        What::Memory { common, args } => on_places(common, about, Box::new(Memory::new(args))),
         What::Wan { dir, output, args } => {
             let mut sheet = Sheet::begin(output, about)?;
             let rounds = sheet.rounds();
@@ -113,17 +113,17 @@ fn report(files: &[PathBuf], html: Option<&Path>) -> Result<(), BenchError> {
     print(&table::text(&whole))
 }
 
-/// Runs items on the places that the arguments name.
-fn on_places(common: &Common, about: About, items: &mut [&mut dyn Item]) -> Result<(), BenchError> {
+/// Runs an item on the places that the arguments name.
+fn on_places(common: &Common, about: About, item: Box<dyn Item>) -> Result<(), BenchError> {
     let output = &common.output;
     let mut sheet = Sheet::begin(output, about)?;
     let places = places(common)?;
+    // Behind the places, so that its ranks end before what they work in is removed, whichever way this function is left.
+    let mut item = item;
     sheet.report.places = places.iter().map(described).collect();
-    let rounds = sheet.rounds();
-    for item in items {
-        let figures = item::run(*item, &places, rounds, &sheet.stop)?;
-        sheet.add(item.name(), item.settings(), figures);
-    }
+    let figures = item::run(&mut *item, &places, sheet.rounds(), &sheet.stop)?;
+    sheet.add(item.name(), item.settings(), figures);
+    drop(item);
     // The table comes when nothing is left behind any more.
     drop(places);
     sheet.end(output)
