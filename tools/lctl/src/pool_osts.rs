@@ -9,12 +9,11 @@ use types::limits::TARGETS_MAX;
 pub fn parse(word: &str, fsname: &str) -> Result<Vec<u16>, String> {
     let bad = || format!("{word:?} names no OST; write OST0001, {fsname}-OST0001 or OST[0-3]");
     let short = word.strip_suffix("_UUID").unwrap_or(word);
-    let short = match short.rsplit_once('-').filter(|(_, rest)| rest.starts_with("OST")) {
+    let number = match short.rsplit_once("-OST") {
         Some((other, _)) if other != fsname => return Err(format!("{word} is not of the file system {fsname}")),
-        Some((_, rest)) => rest,
-        None => short,
+        Some((_, number)) => number,
+        None => short.strip_prefix("OST").ok_or_else(bad)?,
     };
-    let number = short.strip_prefix("OST").ok_or_else(bad)?;
     // OST000[0-3] is OST[0-3].
     let Some(list) = number.trim_start_matches('0').strip_prefix('[').and_then(|n| n.strip_suffix(']')) else {
         return Ok(vec![index(number).ok_or_else(bad)?]);

@@ -31,7 +31,7 @@ struct File {
     params: toml::Table,
 }
 
-/// Pattern and value of each parameter, in the order of the file's names. `None`: the default file, which may be absent.
+/// Pattern and value of each parameter, ordered by name: of two that mean the same parameter the later one counts. `None`: the default file, which may be absent.
 ///
 /// # Errors
 /// [`BadClientFile`].
@@ -49,15 +49,15 @@ pub fn read(named: Option<&Path>) -> Result<Vec<(String, String)>, BadClientFile
         return Err(bad(format!("longer than {BYTES_MAX} bytes")));
     }
     let file: File = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
-    file.params
-        .into_iter()
-        .map(|(name, value)| match value {
-            toml::Value::String(text) => Ok((name, text)),
-            toml::Value::Integer(number) => Ok((name, number.to_string())),
-            toml::Value::Boolean(on) => Ok((name, u8::from(on).to_string())),
-            _ => Err(bad(format!("the value of {name:?} must be a number, a text, true or false"))),
-        })
-        .collect()
+    let pairs = file.params.into_iter().map(|(name, value)| match value {
+        toml::Value::String(text) => Ok((name, text)),
+        toml::Value::Integer(number) => Ok((name, number.to_string())),
+        toml::Value::Boolean(on) => Ok((name, u8::from(on).to_string())),
+        _ => Err(bad(format!("the value of {name:?} must be a number, a text, true or false"))),
+    });
+    let mut pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+    pairs.sort();
+    Ok(pairs)
 }
 
 #[cfg(test)]
