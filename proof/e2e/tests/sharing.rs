@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 const CLIENTS: usize = 4;
 /// Files that each client makes, moves and removes.
 const FILES: usize = 400;
-/// Least rate in the shared directory, of the rate in private ones. On a machine of its own it is above 0.7; this one runs all
-/// clients and servers, and other tests.
+/// Least rate in the shared directory, of the rate in private ones. 0.7 is wanted; 0.56 to 0.74 was measured on two cores that ran all
+/// clients and servers, and other work.
 const RATIO_MIN: f64 = 0.5;
 
 /// Makes, moves and removes; each client's names are its own.
