@@ -2,16 +2,18 @@
 //!
 //! | tag | rest                         | record                                             |
 //! |-----|------------------------------|----------------------------------------------------|
+//! | `C` | client UUID 16               | client with a session (docs/recovery.md)           |
 //! | `D` | transno 8, FID 16            | objects of a removed file, to be destroyed         |
 //! | `E` | directory FID 16, name       | directory entry                                    |
 //! | `I` | FID 16                       | inode                                              |
 //! | `P` | FID 16                       | orphan: no name left, was open                     |
+//! | `R` | client UUID 16, slot 2       | reply to a change of a client                      |
 //! | `S` | `mdt`                        | state of the MDT as a whole                        |
 //! | `W` | FID 16                       | written or cut: file and objects may disagree      |
 //! | `X` | FID 16, name                 | extended attribute                                 |
 
 use types::fid::Fid;
-use types::session::Transno;
+use types::session::{ClientUuid, Transno};
 
 /// Bytes of a FID in a key.
 const FID_BYTES: usize = 16;
@@ -68,6 +70,38 @@ pub fn writer(fid: Fid) -> [u8; 17] {
     tagged(b'W', fid)
 }
 
+/// Client with a session.
+pub fn client(client: ClientUuid) -> [u8; 17] {
+    let mut key = [b'C'; 17];
+    key[1..].copy_from_slice(&client.0.to_be_bytes());
+    key
+}
+
+/// Reply to a change of a client.
+pub fn reply(client: ClientUuid, slot: u16) -> [u8; 19] {
+    let mut key = [b'R'; 19];
+    key[1..17].copy_from_slice(&client.0.to_be_bytes());
+    key[17..].copy_from_slice(&slot.to_be_bytes());
+    key
+}
+
+/// First key of the replies of a client, and the first one that does not belong to them any more.
+pub fn replies(of: ClientUuid) -> ([u8; 19], [u8; 20]) {
+    let mut end = [0; 20];
+    end[..19].copy_from_slice(&reply(of, u16::MAX));
+    (reply(of, 0), end)
+}
+
+/// The client of a client or reply key.
+pub fn client_of(key: &[u8]) -> Option<ClientUuid> {
+    Some(ClientUuid(u128::from_be_bytes(key.get(1..17)?.try_into().ok()?)))
+}
+
+/// The slot of a reply key.
+pub fn slot_of(key: &[u8]) -> Option<u16> {
+    Some(u16::from_be_bytes(key.get(17..19)?.try_into().ok()?))
+}
+
 /// State of the MDT.
 pub const MDT_STATE: &[u8] = b"Smdt";
 
@@ -111,6 +145,8 @@ pub fn all(tag: Tag) -> ([u8; 1], [u8; 1]) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Tag {
+    /// Clients with a session.
+    Client = b'C',
     /// Destroy log.
     Destroy = b'D',
     /// Directory entries.
@@ -119,6 +155,8 @@ pub enum Tag {
     Inode = b'I',
     /// Orphan marks.
     Orphan = b'P',
+    /// Replies to changes.
+    Reply = b'R',
     /// State of the MDT.
     State = b'S',
     /// Writer marks.
@@ -179,6 +217,12 @@ mod tests {
         assert_eq!(name_of(&dirent(A, b"name")), Some(&b"name"[..]));
         assert_eq!(fid_of(b"I"), None);
         assert_eq!(transno_of(&destroy(Transno(7), A)), Some(Transno(7)));
+        let who = ClientUuid(7);
+        assert_eq!((client_of(&client(who)), client_of(&reply(who, 3))), (Some(who), Some(who)));
+        assert_eq!((slot_of(&reply(who, 3)), slot_of(&client(who))), (Some(3), None));
+        let (start, end) = replies(who);
+        assert!(start[..] <= reply(who, 0)[..] && reply(who, u16::MAX)[..] < end[..]);
+        assert!(end[..] < reply(ClientUuid(8), 0)[..]);
     }
 
     #[test]
@@ -187,6 +231,8 @@ mod tests {
         all.extend_from_slice(&dirent(A, b"name"));
         all.extend_from_slice(&xattr(A, b"user.x"));
         all.extend_from_slice(&destroy(Transno(7), A));
+        all.extend_from_slice(&client(ClientUuid(7)));
+        all.extend_from_slice(&reply(ClientUuid(7), 3));
         crate::golden::check("key", &all);
     }
 }

@@ -14,6 +14,8 @@ pub mod key;
 pub mod mark;
 pub mod mdt_state;
 pub mod object;
+pub mod redo;
+pub mod session;
 pub mod superblock;
 pub mod xattr;
 

@@ -93,6 +93,18 @@ impl FlockTable {
         self.resources.is_empty()
     }
 
+    /// Every lock that is held: of which inode, and as it would be asked for.
+    pub fn held(&self) -> impl Iterator<Item = (Fid, Flock)> {
+        self.resources.iter().flat_map(|(fid, resource)| {
+            resource.granted.iter().flat_map(|(owner, ranges)| {
+                ranges.overlapping(0, u64::MAX).map(|held| {
+                    let Held { kind, pid, start, end } = *held;
+                    (*fid, Flock { flavor: owner.flavor, kind, owner: owner.owner, pid, start, end })
+                })
+            })
+        })
+    }
+
     /// F_GETLK: a lock that stands in the way of `lock`, the one with the lowest first byte; `None` = free.
     pub fn test(&self, fid: Fid, client: ClientUuid, lock: &Flock) -> Option<Flock> {
         let (owner, wanted) = normal(client, lock);

@@ -22,6 +22,19 @@ pub struct ClusterId(pub u128);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct OpenHandle(pub u64);
 
+/// What a target says about a session when a client connects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Standing {
+    /// This target keeps nothing that belongs to sessions beyond its memory: nothing is replayed.
+    #[default]
+    Transient = 0,
+    /// It stands as before, or is a new one: nothing is expected.
+    Settled = 1,
+    /// The target restarted, knows this client, and waits for what it brings back.
+    Awaited = 2,
+}
+
 fn uuid(n: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let h = format!("{n:032x}");
     write!(f, "{}-{}-{}-{}-{}", &h[..8], &h[8..12], &h[12..16], &h[16..20], &h[20..])

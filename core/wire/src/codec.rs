@@ -66,7 +66,7 @@ pub fn encode_request(request: &Request) -> Encoded {
         uid: (*uid).into(),
         gid: (*gid).into(),
         locks: request.locks.0.into(),
-        zero: 0.into(),
+        slot: u32::from(request.slot).into(),
     });
     for group in groups {
         w.put(&U32::new(*group));
@@ -79,7 +79,8 @@ pub fn encode_request(request: &Request) -> Encoded {
             Op::Ost(op) => ost::encode(op, &mut w),
             Op::Client(op) => client::encode(op, &mut w),
             Op::Connect(hello) => session::encode_connect(hello, &mut w),
-            Op::Disconnect | Op::Ping => w.op(opcode::number(op), 0, |_| ()),
+            Op::Replay(changes) => session::encode_replay(changes, &mut w),
+            Op::Disconnect | Op::Ping | Op::Replayed | Op::Restored => w.op(opcode::number(op), 0, |_| ()),
         }
     }
     w.finish()
@@ -115,6 +116,8 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
         resent,
         replay: Transno(head.replay.get()),
         locks: InodeBits(head.locks.get()),
+        slot: u16::try_from(head.slot.get())
+            .map_err(|_| DecodeError::Field { field: "reply slot", value: head.slot.get().into() })?,
         credentials: Credentials { uid: head.uid.get(), gid: head.gid.get(), groups },
         ops,
     })
@@ -129,6 +132,9 @@ fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op
             opcode::CONNECT => Op::Connect(session::decode_connect(flags, r)?),
             opcode::DISCONNECT => plain(Op::Disconnect)?,
             opcode::PING => plain(Op::Ping)?,
+            opcode::REPLAY => Op::Replay(session::decode_replay(flags, r)?),
+            opcode::REPLAYED => plain(Op::Replayed)?,
+            opcode::RESTORED => plain(Op::Restored)?,
             number => return Err(DecodeError::UnknownOp { number }),
         },
         1 => Op::Mgs(mgs::decode(number, flags, r)?),
@@ -148,7 +154,7 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
         results: cursor::len32(reply.results.len()),
         grants: cursor::len32(reply.grants.len()),
         touched: cursor::len32(reply.touched.len()),
-        zero: 0.into(),
+        redo: cursor::len32(reply.redo.len()),
     });
     for result in &reply.results {
         match result {
@@ -169,6 +175,7 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
     for entry in &reply.touched {
         w.put(&RawEntry::from(entry));
     }
+    reply.redo.iter().for_each(|redo| session::encode_redo(redo, &mut w));
     w.finish()
 }
 
@@ -200,6 +207,7 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
     r.skip_pad()?;
     let count = cursor::count(head.touched, "inodes", GRANTS_PER_REPLY_MAX)?;
     let touched = r.slice_of::<RawEntry>(count)?.iter().map(RawEntry::decode).collect::<Result<_, _>>()?;
+    let redo = session::decode_redo(head.redo, &mut r)?;
     r.finish("reply")?;
     bulk.finish()?;
     Ok(Reply {
@@ -209,6 +217,7 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
         results,
         grants,
         touched,
+        redo,
     })
 }
 

@@ -4,11 +4,12 @@ use crate::client::{ClientOp, ClientReply};
 use crate::mds::{Entry, MdsOp, MdsReply};
 use crate::mgs::{MgsOp, MgsReply};
 use crate::ost::{OstOp, OstReply};
+use bytes::Bytes;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use types::session::{ClientUuid, ClusterId, Transno, Xid};
+use types::session::{ClientUuid, ClusterId, Standing, Transno, Xid};
 use types::target::TargetName;
 
 /// Protocol versions this build speaks: `VERSION_MIN..=VERSION_MAX`.
@@ -33,6 +34,21 @@ pub enum Op {
     Disconnect,
     /// Are you there? Renews the lease.
     Ping,
+    /// To a restarted target: changes that it may have lost, as its replies carried them (docs/recovery.md).
+    Replay(Vec<Redo>),
+    /// That was all; answers when they are done again, those of all clients.
+    Replayed,
+    /// Opens and locks are brought back; answers when the target is in service.
+    Restored,
+}
+
+/// A change, as the target that made it can make it again. Whoever keeps it need not understand it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redo {
+    /// Its number.
+    pub transno: Transno,
+    /// The target's own bytes.
+    pub bytes: Bytes,
 }
 
 /// What one operation answered.
@@ -48,7 +64,7 @@ pub enum OpReply {
     Client(ClientReply),
     /// Session made.
     Connect(ConnectReply),
-    /// Done, nothing to say (Disconnect, Ping).
+    /// Done, nothing to say (Disconnect, Ping, what belongs to recovery).
     Done,
 }
 
@@ -80,6 +96,8 @@ pub struct ConnectReply {
     pub boot: u64,
     /// Newest transno that is durable.
     pub last_committed: Transno,
+    /// How the session stands.
+    pub standing: Standing,
 }
 
 /// One request.
@@ -93,8 +111,11 @@ pub struct Request {
     pub xid_known: Xid,
     /// Was sent before; the server looks for a reply slot first.
     pub resent: bool,
-    /// Replay after a server crash: the transno it had; 0 = not a replay.
+    /// Brings back what the client had open or locked at a target that restarted: run before the target is in service.
+    /// 0 = it does not.
     pub replay: Transno,
+    /// The client's place for this request's reply: no other unanswered change of its has it.
+    pub slot: u16,
     /// Locks that the client can keep: the reply grants no others.
     pub locks: InodeBits,
     /// On whose behalf.
@@ -127,11 +148,13 @@ pub struct Reply {
     pub grants: Vec<Grant>,
     /// Inodes that it changed beside those in the results: parents, and what lost or got a name.
     pub touched: Vec<Entry>,
+    /// Changes to be kept until they are durable.
+    pub redo: Vec<Redo>,
 }
 
 impl Reply {
     /// Without locks.
     pub fn new(xid: Xid, transno: Transno, last_committed: Transno, results: Vec<Result<OpReply, Errno>>) -> Reply {
-        Reply { xid, transno, last_committed, results, grants: Vec::new(), touched: Vec::new() }
+        Reply { xid, transno, last_committed, results, grants: Vec::new(), touched: Vec::new(), redo: Vec::new() }
     }
 }

@@ -65,6 +65,9 @@ operations! {
     0x0001 CONNECT "connect" Both   changes once     Op::Connect(_),
     0x0002 DISCONNECT "disconnect" Both   changes once     Op::Disconnect,
     0x0003 PING "ping" Both   reads   once     Op::Ping,
+    0x0004 REPLAY "replay" Client reads   once     Op::Replay(_),
+    0x0005 REPLAYED "replayed" Client reads   once     Op::Replayed,
+    0x0006 RESTORED "restored" Client reads   once     Op::Restored,
 
     0x0101 MGS_REGISTER "mgs_register" Server changes once     Op::Mgs(MgsOp::Register { .. }),
     0x0102 MGS_UNREGISTER "mgs_unregister" Server changes once     Op::Mgs(MgsOp::Unregister { .. }),

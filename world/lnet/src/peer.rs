@@ -8,6 +8,7 @@ use crate::link::{Handler, Link};
 use crate::node::{self, Shared};
 use crate::payload::{Frame, Payload};
 use crate::window::Window;
+use env::watch;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -40,6 +41,7 @@ pub struct Peer {
     bulk: Mutex<Bulk>,
     turn: AtomicUsize,
     window: Window,
+    closed: watch::Sender<bool>,
 }
 
 enum Bulk {
@@ -66,6 +68,7 @@ impl Peer {
             bulk: Mutex::new(Bulk::Absent),
             turn: AtomicUsize::new(0),
             window: Window::new(),
+            closed: watch::Sender::new(false),
         });
         *end.lock() = Arc::downgrade(&peer);
         Ok(peer)
@@ -84,6 +87,15 @@ impl Peer {
     /// Can it take requests?
     pub fn is_open(&self) -> bool {
         self.control.is_open()
+    }
+
+    /// Ready once it takes no more requests. Does not keep the peer.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut closed = self.closed.subscribe();
+        async move {
+            // An error means that it is gone: closed as well.
+            let _ = closed.wait_for(|closed| *closed).await;
+        }
     }
 
     /// Requests allowed in flight now.
@@ -116,6 +128,7 @@ impl Peer {
             links.iter().for_each(|link| link.close(why.clone()));
         }
         self.control.close(why.clone());
+        self.closed.send_replace(true);
     }
 
     fn bulk_link(&self) -> Arc<Link> {

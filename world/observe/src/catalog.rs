@@ -104,6 +104,8 @@ catalog! {
     MDT_EXPORT_UUID = Param::shown("mdt.*.exports.*.uuid", "", "UUIDs of the clients at this NID.");
     MDT_OPEN = Param::gauge("mdt.*.open_files", "handles", "Open handles of all clients.");
     MDT_EVICT_CLIENT = Param::command("mdt.*.evict_client", "UUID of a client, or nid:NID", "Ends sessions; what the client had open or locked is released. ENOENT: there is none.");
+    MDT_RECOVERY_STATUS = Param::shown("mdt.*.recovery_status", "", "How far recovery is after a start: status, clients that are waited for, clients that came.");
+    MDT_ABORT_RECOVERY = Param::command("mdt.*.abort_recovery", "1", "Waits no longer for clients of the life before: who has not come is evicted. What `lctl --device MDT abort_recovery` sets.");
     LOD_STRIPECOUNT = Param::setting("lod.*.stripecount", "stripes", "1 (`stripe_count` of node.toml)", "1 to 2000, -1: one on each OST", "Stripes of a new file whose directory says nothing.");
     LOD_STRIPESIZE = Param::setting("lod.*.stripesize", "bytes", "4194304", "65536 to 4294901760, a multiple of 65536", "Stripe size of such a file.");
     LOD_NUMOBD = Param::shown("lod.*.numobd", "targets", "OSTs that the MDT knows.");

@@ -17,11 +17,13 @@ pub struct Tx<'a> {
     shared: &'a Shared,
     state: MutexGuard<'a, State>,
     changed: bool,
+    /// What it puts and deletes, if somebody wants to know.
+    log: Option<disk::redo::Log>,
 }
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(shared: &'a Shared) -> Tx<'a> {
-        Tx { shared, state: shared.state.lock(), changed: false }
+        Tx { shared, state: shared.state.lock(), changed: false, log: None }
     }
 
     /// Calls `f` with the value of `key`; `None` if there is none.
@@ -62,15 +64,43 @@ impl<'a> Tx<'a> {
         Layers::new(batches.into_iter().flatten(), start, end).scan_over(base, &mut visit)
     }
 
+    /// From now on notes what it changes, for [`Tx::take_log`].
+    pub fn keep_log(&mut self) {
+        self.log = Some(disk::redo::Log::default());
+    }
+
+    /// What was noted.
+    pub fn take_log(&mut self) -> Option<disk::redo::Log> {
+        self.log.take()
+    }
+
+    /// Has it changed anything so far?
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Its transno will be `transno`, if that is larger than what it would be: changes of an earlier life that it makes
+    /// again had numbers up to that.
+    pub fn raise(&mut self, transno: Transno) {
+        let last = Transno(transno.0.saturating_sub(1));
+        self.state.last_assigned = self.state.last_assigned.max(last);
+    }
+
     /// Sets a record. Keys have 1 to 511 bytes, values up to `engine::VALUE_BYTES_MAX`.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.changed = true;
+        if let Some(log) = &mut self.log {
+            log.note(key, Some(value));
+        }
         self.state.open.put(key, value);
     }
 
     /// Removes a record, present or not.
     pub fn delete(&mut self, key: &[u8]) {
         self.changed = true;
+        if let Some(log) = &mut self.log {
+            log.note(key, None);
+        }
         self.state.open.delete(key);
     }
 

@@ -67,6 +67,11 @@ impl Writer {
         self.body.extend_from_slice(bytes);
     }
 
+    /// The bytes, without their length.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.body.extend_from_slice(bytes);
+    }
+
     /// Length in 4 bytes, then what `write` appends.
     pub fn sized(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let at = self.body.len();

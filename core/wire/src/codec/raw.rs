@@ -33,11 +33,15 @@ raw! {
     /// Head of a request; `groups` times u32 follow, padded to 8.
     RawRequest 64 {
         xid: U64, xid_known: U64, replay: U64, flags: U32, ops: U32,
-        target: RawTarget, groups: U32, uid: U32, gid: U32, locks: U32, zero: U32,
+        target: RawTarget, groups: U32, uid: U32, gid: U32, locks: U32, slot: U32,
     }
 
-    /// Head of a reply; the results, then `grants` times [`RawLock`], padded, and `touched` times [`RawEntry`] follow.
-    RawReply 40 { xid: U64, transno: U64, last_committed: U64, results: U32, grants: U32, touched: U32, zero: U32 }
+    /// Head of a reply; the results, then `grants` times [`RawLock`], padded, `touched` times [`RawEntry`] and `redo` times
+    /// [`RawRedo`] follow.
+    RawReply 40 { xid: U64, transno: U64, last_committed: U64, results: U32, grants: U32, touched: U32, redo: U32 }
+
+    /// A change to be kept or done again; its bytes follow, padded to 8.
+    RawRedo 16 { transno: U64, bytes: U32, zero: U32 }
 
     /// A lock: granted, revoked, kept or given up.
     RawLock 20 { fid: RawFid, bits: U32 }
@@ -49,7 +53,7 @@ raw! {
     RawConnect 48 { version_min: U16, version_max: U16, zero: U32, boot: U64, cluster: U128, client: U128 }
 
     /// Answer to Connect.
-    RawConnected 40 { version: U16, zero: [u8; 6], boot: U64, last_committed: U64, cluster: U128 }
+    RawConnected 40 { version: U16, standing: u8, zero: [u8; 5], boot: U64, last_committed: U64, cluster: U128 }
 
     RawFid 16 { seq: U64, oid: U32, ver: U32 }
 

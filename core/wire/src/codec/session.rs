@@ -1,11 +1,15 @@
-//! Connect and its answer.
+//! Connect and its answer; changes to be done again.
 
 use super::cursor::{Reader, Writer, unpack};
 use super::error::DecodeError;
-use super::raw::{RawConnect, RawConnected};
-use crate::message::{ConnectReply, ConnectRequest};
+use super::cursor::{count, len32};
+use super::raw::{RawConnect, RawConnected, RawRedo};
+use crate::message::{ConnectReply, ConnectRequest, Redo};
 use crate::opcode::{self, answer};
-use types::session::{ClientUuid, ClusterId, Transno};
+use bytes::Bytes;
+use types::limits::{MESSAGE_BYTES_MAX, OPS_PER_REQUEST_MAX};
+use types::session::{ClientUuid, ClusterId, Standing, Transno};
+use zerocopy::little_endian::U32;
 
 /// Longest description of a client that travels, bytes; the rest is cut off.
 const DESCRIPTION_BYTES_MAX: usize = 1024;
@@ -52,7 +56,8 @@ pub(super) fn encode_connected(reply: &ConnectReply, w: &mut Writer) {
     w.op(answer::CONNECT, 0, |w| {
         w.put(&RawConnected {
             version: reply.version.into(),
-            zero: [0; 6],
+            standing: reply.standing as u8,
+            zero: [0; 5],
             boot: reply.boot.into(),
             last_committed: reply.last_committed.0.into(),
             cluster: reply.cluster.0.into(),
@@ -68,7 +73,50 @@ pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<Connect
         cluster: ClusterId(raw.cluster.get()),
         boot: raw.boot.get(),
         last_committed: Transno(raw.last_committed.get()),
+        standing: match raw.standing {
+            0 => Standing::Transient,
+            1 => Standing::Settled,
+            2 => Standing::Awaited,
+            other => return Err(DecodeError::Field { field: "session standing", value: other.into() }),
+        },
     })
+}
+
+/// One change.
+pub(super) fn encode_redo(redo: &Redo, w: &mut Writer) {
+    let Redo { transno, bytes } = redo;
+    w.put(&RawRedo { transno: transno.0.into(), bytes: len32(bytes.len()), zero: 0.into() });
+    w.raw(bytes);
+    w.pad();
+}
+
+/// So many changes.
+pub(super) fn decode_redo(n: U32, r: &mut Reader<'_>) -> Result<Vec<Redo>, DecodeError> {
+    let n = count(n, "changes", OPS_PER_REQUEST_MAX)?;
+    r.expect(n, size_of::<RawRedo>())?;
+    let mut all = Vec::with_capacity(n);
+    for _ in 0..n {
+        let raw: &RawRedo = r.get()?;
+        let len = count(raw.bytes, "bytes of a change", MESSAGE_BYTES_MAX)?;
+        // Copied: a change is kept longer than the message that it came in.
+        let bytes = Bytes::copy_from_slice(r.take(len)?);
+        r.skip_pad()?;
+        all.push(Redo { transno: Transno(raw.transno.get()), bytes });
+    }
+    Ok(all)
+}
+
+pub(super) fn encode_replay(changes: &[Redo], w: &mut Writer) {
+    w.op(opcode::REPLAY, 0, |w| {
+        w.put(&[len32(changes.len()), U32::ZERO]);
+        changes.iter().for_each(|redo| encode_redo(redo, w));
+    });
+}
+
+pub(super) fn decode_replay(flags: u16, r: &mut Reader<'_>) -> Result<Vec<Redo>, DecodeError> {
+    let [] = unpack("replay flags", flags)?;
+    let head: &[U32; 2] = r.get()?;
+    decode_redo(head[0], r)
 }
 
 #[cfg(test)]

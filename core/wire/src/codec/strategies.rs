@@ -4,7 +4,7 @@ use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{
     CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
 };
-use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
+use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
-use types::session::{ClientUuid, ClusterId, OpenHandle, Transno, Xid};
+use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::{TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 
@@ -108,6 +108,9 @@ pub fn sample_ops() -> Vec<Op> {
         }),
         Op::Disconnect,
         Op::Ping,
+        Op::Replay(redo()),
+        Op::Replayed,
+        Op::Restored,
     ];
     let mgs = [
         MgsOp::Register { name: "sheen-OST".into(), store: 0xabcd, nids: vec!["10.0.0.1@tcp".into()] },
@@ -220,6 +223,7 @@ pub fn sample_replies() -> Vec<OpReply> {
             cluster: ClusterId(0x1234),
             boot: 10,
             last_committed: Transno(99),
+            standing: Standing::Awaited,
         }),
         OpReply::Mgs(MgsReply::Config(config())),
     ];
@@ -266,16 +270,26 @@ pub fn request(ops: Vec<Op>) -> Request {
         xid_known: Xid(0x0102_0300),
         resent: true,
         replay: Transno(55),
+        slot: 12,
         locks: InodeBits::ALL,
         credentials: Credentials { uid: 1000, gid: 100, groups: [4, 24, 27].into_iter().collect() },
         ops,
     }
 }
 
+fn redo() -> Vec<Redo> {
+    vec![Redo { transno: Transno(56), bytes: Bytes::from_static(b"what changed") }]
+}
+
+fn any_redo() -> impl Strategy<Value = Vec<Redo>> {
+    let one = (any::<u64>(), vec(any::<u8>(), 0..40));
+    vec(one.prop_map(|(transno, bytes)| Redo { transno: Transno(transno), bytes: bytes.into() }), 0..4)
+}
+
 /// A reply around some results.
 pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
     let grants = vec![Grant { fid: DIR, bits: InodeBits::UPDATE }];
-    Reply { grants, touched: vec![entry()], ..Reply::new(Xid(0x0102_0304), Transno(56), Transno(50), results) }
+    Reply { grants, touched: vec![entry()], redo: redo(), ..Reply::new(Xid(0x0102_0304), Transno(56), Transno(50), results) }
 }
 
 fn any_fid() -> impl Strategy<Value = Fid> {
@@ -530,6 +544,9 @@ pub fn any_op() -> impl Strategy<Value = Op> {
         1 => connect,
         1 => Just(Op::Disconnect),
         1 => Just(Op::Ping),
+        1 => any_redo().prop_map(Op::Replay),
+        1 => Just(Op::Replayed),
+        1 => Just(Op::Restored),
     ]
 }
 
@@ -545,14 +562,15 @@ pub fn any_request() -> impl Strategy<Value = Request> {
         gid,
         groups: groups.into_iter().collect(),
     });
-    (target, any::<(u64, u64, bool, u32, u64)>(), credentials, vec(any_op(), 0..6)).prop_map(
-        |(target, (xid, known, resent, locks, replay), credentials, ops)| Request {
+    (target, any::<(u64, u64, bool, u32, u64, u16)>(), credentials, vec(any_op(), 0..6)).prop_map(
+        |(target, (xid, known, resent, locks, replay, slot), credentials, ops)| Request {
             target,
             xid: Xid(xid),
             xid_known: Xid(known),
             resent,
             replay: Transno(replay),
             locks: InodeBits(locks),
+            slot,
             credentials,
             ops,
         },
@@ -636,8 +654,10 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         Just(ClientReply::Dropped),
         vec(of(glimpse), 0..9).prop_map(ClientReply::Glimpses),
     ];
-    let connect = any::<(u16, u128, u64, u64)>().prop_map(|(version, cluster, boot, last)| {
-        OpReply::Connect(ConnectReply { version, cluster: ClusterId(cluster), boot, last_committed: Transno(last) })
+    let standing = prop_oneof![Just(Standing::Transient), Just(Standing::Settled), Just(Standing::Awaited)];
+    let connect = (any::<(u16, u128, u64, u64)>(), standing).prop_map(|((version, cluster, boot, last), standing)| {
+        let (cluster, last_committed) = (ClusterId(cluster), Transno(last));
+        OpReply::Connect(ConnectReply { version, cluster, boot, last_committed, standing })
     });
     prop_oneof![
         8 => mds.prop_map(OpReply::Mds),
@@ -655,10 +675,11 @@ pub fn any_reply() -> impl Strategy<Value = Reply> {
         4 => any_op_reply().prop_map(Ok),
         1 => (1..=4095i32).prop_map(|n| Err(Errno(n))),
     ];
-    (any::<(u64, u64, u64)>(), vec(result, 0..6), any_locks(), vec(any_entry(), 0..4)).prop_map(
-        |((xid, transno, last), results, locks, touched)| Reply {
+    (any::<(u64, u64, u64)>(), vec(result, 0..6), any_locks(), vec(any_entry(), 0..4), any_redo()).prop_map(
+        |((xid, transno, last), results, locks, touched, redo)| Reply {
             grants: locks.into_iter().map(|(fid, bits)| Grant { fid, bits }).collect(),
             touched,
+            redo,
             ..Reply::new(Xid(xid), Transno(transno), Transno(last), results)
         },
     )

@@ -6,7 +6,7 @@ use disk::config::{ConfigKey, TargetRecord};
 use disk::journal::{self, Applied, RecordHead};
 use disk::object::OstState;
 use disk::superblock::Superblock;
-use disk::{config, destroy_log, dirent, inode, mark, mdt_state, xattr};
+use disk::{config, destroy_log, dirent, inode, mark, mdt_state, redo, session, xattr};
 use types::fid::Fid;
 
 /// A superblock fills one block of the device.
@@ -161,6 +161,50 @@ pub const MARK: Decoder = Decoder {
     seeds: || seeds("mark"),
     repair: |bytes| seal(bytes),
     run: |bytes| judge(|| mark::decode(bytes), |boot| mark::decode(&mark::encode(*boot)) == Ok(*boot)),
+};
+
+pub const SESSION_CLIENT: Decoder = Decoder {
+    name: "session client",
+    seeds: || seeds("session_client"),
+    repair: |bytes| seal(bytes),
+    run: |bytes| {
+        judge(
+            || session::decode_client(bytes),
+            |(boot, text)| session::decode_client(&session::encode_client(*boot, text)).is_ok(),
+        )
+    },
+};
+
+pub const SESSION_REPLY: Decoder = Decoder {
+    name: "session reply",
+    seeds: || seeds("session_reply"),
+    repair: |bytes| seal(bytes),
+    run: |bytes| {
+        judge(
+            || session::decode_reply(bytes),
+            |(xid, reply)| {
+                let mut again = Vec::new();
+                session::encode_reply(*xid, reply, &mut again);
+                session::decode_reply(&again) == Ok((*xid, *reply))
+            },
+        )
+    },
+};
+
+pub const REDO: Decoder = Decoder {
+    name: "redo",
+    seeds: || seeds("redo"),
+    repair: |bytes| seal(bytes),
+    run: |bytes| {
+        judge(
+            || redo::decode(bytes),
+            |read| {
+                let mut log = redo::Log::default();
+                read.changes.iter().for_each(|(key, value)| log.note(key, *value));
+                redo::decode(&log.encode(&read.found)).as_ref() == Ok(read)
+            },
+        )
+    },
 };
 
 pub const OST_STATE: Decoder = Decoder {

@@ -1,0 +1,377 @@
+//! A client's session with one target: its state, and the changes that it keeps for a replay.
+//!
+//! A change is kept from its reply until the target calls its transno durable. After a restart of the target what is
+//! left is brought back, oldest first. Bound: [`KEPT_BYTES_MAX`], beyond which its owner must wait for a commit before
+//! it asks for more changes; replies that are under way then still fit, so a target's own bound on what is not
+//! committed limits memory in the end.
+
+use std::collections::BTreeMap;
+use types::session::{Standing, Transno};
+
+/// Bytes of kept changes beyond which no further change is asked for.
+pub const KEPT_BYTES_MAX: usize = 32 << 20;
+/// What keeping a change costs beside its bytes.
+const OVERHEAD: usize = 64;
+
+/// Where a session stands (the words are Lustre's).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Not connected; the next request connects.
+    Disconn,
+    /// Connecting.
+    Connecting,
+    /// Connected to a restarted target: changes that it may have lost are brought back.
+    Replay,
+    /// It has them: opens and locks are brought back.
+    ReplayLocks,
+    /// All is brought back; it waits for others.
+    ReplayWait,
+    /// In service.
+    Full,
+    /// The target forgot us. What was kept is lost.
+    Evicted,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [State; 7] = [
+        State::Disconn,
+        State::Connecting,
+        State::Replay,
+        State::ReplayLocks,
+        State::ReplayWait,
+        State::Full,
+        State::Evicted,
+    ];
+}
+
+/// An event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// An attempt to connect begins.
+    Connect,
+    /// It failed, or the connection was lost.
+    Lost,
+    /// The target answered a connect.
+    Connected {
+        /// How the session stands there.
+        standing: Standing,
+        /// The target had no session of this client.
+        new: bool,
+        /// The target's boot number.
+        boot: u64,
+        /// Newest transno that is durable there.
+        last_committed: Transno,
+    },
+    /// The target has done again what was replayed, its own and that of all others.
+    Replayed,
+    /// Opens and locks are brought back.
+    Restored,
+    /// The target is in service.
+    Opened,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Nothing, or go on as before.
+    None,
+    /// Requests may be sent; what belonged to the session is as it was.
+    Serve,
+    /// As `Serve`, but the session is a new one: the target restarted and forgot (or never keeps) what belonged to it.
+    Renewed,
+    /// As `Renewed`, and the target gave up on this client: what was not durable is lost.
+    Lost,
+    /// Send what is kept, then ask for [`Event::Replayed`].
+    Replay,
+    /// Bring opens and locks back, then tell it.
+    Restore,
+    /// Ask for [`Event::Opened`].
+    Wait,
+}
+
+/// See the module. `T` is a kept change.
+#[derive(Debug)]
+pub struct Import<T> {
+    state: State,
+    /// Of the newest session that came into service; 0 = none did.
+    boot: u64,
+    /// Of the target that is being recovered with.
+    recovering: u64,
+    last_committed: Transno,
+    kept: BTreeMap<Transno, (T, usize)>,
+    bytes: usize,
+}
+
+impl<T> Default for Import<T> {
+    fn default() -> Import<T> {
+        Import {
+            state: State::Disconn,
+            boot: 0,
+            recovering: 0,
+            last_committed: Transno(0),
+            kept: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<T> Import<T> {
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Boot number of the target at the newest session in service; 0 = there was none.
+    pub fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    /// Newest transno known to be durable.
+    pub fn last_committed(&self) -> Transno {
+        self.last_committed
+    }
+
+    /// A reply carried a change. `bytes`: what it costs to keep.
+    pub fn keep(&mut self, transno: Transno, change: T, bytes: usize) {
+        if transno <= self.last_committed || self.state == State::Evicted {
+            return;
+        }
+        let cost = bytes + OVERHEAD;
+        self.bytes += cost;
+        if let Some((_, before)) = self.kept.insert(transno, (change, cost)) {
+            self.bytes -= before;
+        }
+    }
+
+    /// Everything up to here is durable.
+    pub fn committed(&mut self, transno: Transno) {
+        self.last_committed = self.last_committed.max(transno);
+        while let Some(first) = self.kept.first_entry().filter(|first| *first.key() <= transno) {
+            self.bytes -= first.remove().1;
+        }
+    }
+
+    /// Must the owner wait for a commit before it asks for one more change?
+    pub fn is_full(&self) -> bool {
+        self.bytes >= KEPT_BYTES_MAX
+    }
+
+    /// Bytes that are kept.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What is kept, oldest first.
+    pub fn kept(&self) -> impl Iterator<Item = (Transno, &T)> {
+        self.kept.iter().map(|(transno, (change, _))| (*transno, change))
+    }
+
+    /// What is kept and younger than `transno`, oldest first.
+    pub fn kept_after(&self, transno: Transno) -> impl Iterator<Item = (Transno, &T)> {
+        let after = (std::ops::Bound::Excluded(transno), std::ops::Bound::Unbounded);
+        self.kept.range(after).map(|(transno, (change, _))| (*transno, change))
+    }
+
+    /// The session ends in order: nothing is to be brought back.
+    pub fn forget(&mut self) {
+        *self = Import::default();
+    }
+
+    fn drop_kept(&mut self) {
+        self.kept.clear();
+        self.bytes = 0;
+    }
+
+    /// Something happened.
+    pub fn event(&mut self, event: Event) -> Action {
+        match (self.state, event) {
+            (_, Event::Lost) => {
+                self.state = State::Disconn;
+                Action::None
+            }
+            (State::Full, Event::Connect) => Action::None,
+            (_, Event::Connect) => {
+                self.state = State::Connecting;
+                Action::None
+            }
+            (_, Event::Connected { standing, new, boot, last_committed }) => {
+                self.connected(standing, new, boot, last_committed)
+            }
+            (State::Replay, Event::Replayed) => {
+                self.state = State::ReplayLocks;
+                Action::Restore
+            }
+            (State::ReplayLocks, Event::Restored) => {
+                self.state = State::ReplayWait;
+                Action::Wait
+            }
+            (State::ReplayWait, Event::Opened) => {
+                self.boot = self.recovering;
+                self.state = State::Full;
+                Action::Serve
+            }
+            // A late answer of an attempt that was given up.
+            (_, Event::Replayed | Event::Restored | Event::Opened) => Action::None,
+        }
+    }
+
+    fn connected(&mut self, standing: Standing, new: bool, boot: u64, last_committed: Transno) -> Action {
+        let first = self.boot == 0;
+        let action = match standing {
+            Standing::Awaited if !first => {
+                self.recovering = boot;
+                self.committed(last_committed);
+                self.state = State::Replay;
+                return Action::Replay;
+            }
+            // Nothing of ours was there, and nothing is missed.
+            _ if first => Action::Serve,
+            Standing::Awaited | Standing::Settled if new => Action::Lost,
+            // Recovery ended between two attempts, and the target had all of ours by then.
+            Standing::Awaited | Standing::Settled => Action::Serve,
+            Standing::Transient if new && boot == self.boot => Action::Lost,
+            Standing::Transient if new || boot != self.boot => Action::Renewed,
+            Standing::Transient => Action::Serve,
+        };
+        if matches!(action, Action::Lost | Action::Renewed) {
+            self.drop_kept();
+        }
+        if boot != self.boot {
+            // Another life may count anew.
+            self.last_committed = last_committed;
+        }
+        self.committed(last_committed);
+        self.boot = boot;
+        self.state = State::Full;
+        action
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: u64 = 5;
+
+    fn session() -> Import<&'static str> {
+        let mut import = Import::default();
+        import.event(Event::Connect);
+        let first = connected(Standing::Settled, true, BOOT, 10);
+        assert_eq!(import.event(first), Action::Serve);
+        for n in 11..=14 {
+            import.keep(Transno(n), "change", 100);
+        }
+        import
+    }
+
+    fn connected(standing: Standing, new: bool, boot: u64, last: u64) -> Event {
+        Event::Connected { standing, new, boot, last_committed: Transno(last) }
+    }
+
+    fn in_state(state: State) -> Import<&'static str> {
+        let mut import = session();
+        let events: &[Event] = &[
+            Event::Lost,
+            Event::Connect,
+            connected(Standing::Awaited, true, BOOT + 1, 12),
+            Event::Replayed,
+            Event::Restored,
+        ];
+        let steps = match state {
+            State::Full => 0,
+            State::Disconn => 1,
+            State::Connecting => 2,
+            State::Replay => 3,
+            State::ReplayLocks => 4,
+            State::ReplayWait => 5,
+            State::Evicted => {
+                import.state = State::Evicted;
+                0
+            }
+        };
+        for event in &events[..steps] {
+            import.event(*event);
+        }
+        assert_eq!(import.state(), state);
+        import
+    }
+
+    #[test]
+    fn every_state_against_every_event() {
+        use Action::{Lost as Gone, None, Renewed, Replay, Restore, Serve, Wait};
+        use State::{Connecting, Disconn, Full, ReplayLocks, ReplayWait};
+        let connects = |standing, new, boot| connected(standing, new, boot, 12);
+        for state in State::ALL {
+            let stays = (state, None);
+            let table = [
+                (Event::Lost, (Disconn, None)),
+                (Event::Connect, if state == Full { stays } else { (Connecting, None) }),
+                (connects(Standing::Awaited, true, BOOT + 1), (State::Replay, Replay)),
+                (connects(Standing::Awaited, false, BOOT + 1), (State::Replay, Replay)),
+                (connects(Standing::Settled, true, BOOT + 1), (Full, Gone)),
+                (connects(Standing::Settled, false, BOOT + 1), (Full, Serve)),
+                (connects(Standing::Settled, false, BOOT), (Full, Serve)),
+                (connects(Standing::Settled, true, BOOT), (Full, Gone)),
+                (connects(Standing::Transient, true, BOOT), (Full, Gone)),
+                (connects(Standing::Transient, false, BOOT), (Full, Serve)),
+                (connects(Standing::Transient, true, BOOT + 1), (Full, Renewed)),
+                (Event::Replayed, if state == State::Replay { (ReplayLocks, Restore) } else { stays }),
+                (Event::Restored, if state == ReplayLocks { (ReplayWait, Wait) } else { stays }),
+                (Event::Opened, if state == ReplayWait { (Full, Serve) } else { stays }),
+            ];
+            for (event, (next, action)) in table {
+                let mut import = in_state(state);
+                assert_eq!((import.event(event), import.state()), (action, next), "{state:?} {event:?}");
+                let kept: Vec<u64> = import.kept().map(|(transno, _)| transno.0).collect();
+                match action {
+                    Gone | Renewed => assert_eq!(kept, [0u64; 0], "{state:?} {event:?}"),
+                    Replay => assert_eq!(kept, [13, 14], "{state:?} {event:?}"),
+                    _ => assert!(kept.ends_with(&[13, 14]), "{state:?} {event:?}"),
+                }
+                if next == Full {
+                    assert_eq!(import.bytes(), kept.len() * (100 + OVERHEAD));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_first_session_misses_nothing() {
+        for standing in [Standing::Transient, Standing::Settled, Standing::Awaited] {
+            let mut import = Import::<()>::default();
+            assert_eq!(import.event(connected(standing, true, 3, 4)), Action::Serve, "{standing:?}");
+            assert_eq!((import.state(), import.boot()), (State::Full, 3));
+        }
+    }
+
+    #[test]
+    fn what_is_replayed_stays_until_it_is_durable() {
+        let mut import = in_state(State::ReplayWait);
+        assert_eq!(import.event(Event::Opened), Action::Serve);
+        assert_eq!(import.boot(), BOOT + 1);
+        assert_eq!(import.kept().count(), 2, "done again, durable not yet");
+        import.committed(Transno(13));
+        assert_eq!(import.kept().map(|(t, _)| t.0).collect::<Vec<_>>(), [14]);
+        assert_eq!((import.kept_after(Transno(13)).count(), import.kept_after(Transno(14)).count()), (1, 0));
+        // The target dies before that: once more.
+        import.event(Event::Lost);
+        assert_eq!(import.event(connected(Standing::Awaited, true, BOOT + 2, 13)), Action::Replay);
+        assert_eq!(import.kept().count(), 1);
+    }
+
+    #[test]
+    fn it_is_bounded_and_counts_what_it_keeps() {
+        let mut import = session();
+        import.keep(Transno(9), "durable already", 100);
+        import.keep(Transno(14), "the same again", 50);
+        assert_eq!(import.bytes(), 3 * (100 + OVERHEAD) + 50 + OVERHEAD);
+        assert!(!import.is_full());
+        import.keep(Transno(15), "large", KEPT_BYTES_MAX);
+        assert!(import.is_full());
+        import.committed(Transno(15));
+        assert_eq!((import.is_full(), import.bytes()), (false, 0));
+        import.forget();
+        assert_eq!((import.state(), import.boot()), (State::Disconn, 0));
+    }
+}

@@ -1,0 +1,375 @@
+//! A restarted target: whom it waits for, what it does again, when it opens.
+//!
+//! *Gathering*: every client that had a session brings the changes that it was told of and that may be lost. When all
+//! have, or the window ends, they are done again, in the order of their transnos, whoever brought them. *Restoring*:
+//! those who came bring back opens and locks. *Open*: service. Nobody else's request is run before that; who was waited
+//! for in vain is evicted. With nobody to wait for it is open at once.
+//!
+//! **Invariant:** a change is done again only if its sender is waited for. Bound: [`GATHERED_BYTES_MAX`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::limits::GROUP_BYTES_HARD;
+use types::session::{ClientUuid, Transno};
+
+/// Bytes of changes that all clients together may bring: more than a target lets be uncommitted.
+pub const GATHERED_BYTES_MAX: usize = 4 * GROUP_BYTES_HARD;
+
+/// How far recovery is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    /// Changes are being brought.
+    Gathering,
+    /// They are being done again.
+    Applying,
+    /// Opens and locks are being brought.
+    Restoring,
+    /// In service.
+    Open,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Progress {
+    /// Not heard of since the restart.
+    Absent,
+    Replaying,
+    Replayed,
+    Restored,
+}
+
+/// A change that somebody brought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gathered<T> {
+    /// The transno that it had.
+    pub transno: Transno,
+    /// Who brought it.
+    pub client: ClientUuid,
+    /// The change.
+    pub change: T,
+}
+
+/// What is to be done next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action<T> {
+    /// Do these again, in this order; then [`Recovery::applied`]. The clients did not come and are evicted.
+    Apply {
+        /// What was brought.
+        changes: Vec<Gathered<T>>,
+        /// Who is evicted.
+        late: Vec<ClientUuid>,
+    },
+    /// Open for service. The clients did not bring back opens and locks and are evicted.
+    Open {
+        /// Who is evicted.
+        late: Vec<ClientUuid>,
+    },
+}
+
+/// Why a change is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// This client is not waited for.
+    Stranger,
+    /// More than [`GATHERED_BYTES_MAX`].
+    TooMuch,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Recovery<T> {
+    phase: Phase,
+    clients: BTreeMap<ClientUuid, Progress>,
+    gathered: BTreeMap<(Transno, ClientUuid), T>,
+    bytes: usize,
+    window: Duration,
+    /// End of this phase at the latest, on the owner's clock.
+    deadline: Duration,
+}
+
+impl<T> Recovery<T> {
+    /// A target that starts at `now` and waits for these, each of two phases no longer than `window`.
+    pub fn new(expected: impl IntoIterator<Item = ClientUuid>, now: Duration, window: Duration) -> Recovery<T> {
+        let clients: BTreeMap<_, _> = expected.into_iter().map(|client| (client, Progress::Absent)).collect();
+        let phase = if clients.is_empty() { Phase::Open } else { Phase::Gathering };
+        Recovery { phase, clients, gathered: BTreeMap::new(), bytes: 0, window, deadline: now + window }
+    }
+
+    /// How far it is.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Who is waited for, and how many of them have come.
+    pub fn clients(&self) -> (usize, usize) {
+        (self.clients.len(), self.clients.values().filter(|p| **p > Progress::Absent).count())
+    }
+
+    /// When [`Recovery::next`] must be asked even if nothing happens. `None`: only after events.
+    pub fn deadline(&self) -> Option<Duration> {
+        matches!(self.phase, Phase::Gathering | Phase::Restoring).then_some(self.deadline)
+    }
+
+    /// A client connects: is it one that is waited for?
+    pub fn connected(&mut self, client: ClientUuid) -> bool {
+        if self.phase == Phase::Open {
+            return false;
+        }
+        let Some(progress) = self.clients.get_mut(&client) else { return false };
+        if self.phase == Phase::Gathering {
+            // It begins again: what it brought before is the same.
+            *progress = Progress::Replaying;
+        } else {
+            *progress = (*progress).min(Progress::Replayed);
+        }
+        true
+    }
+
+    /// A client brings a change. One that was brought before is the same.
+    ///
+    /// # Errors
+    /// [`Refused`]; its sender cannot be recovered then.
+    pub fn replay(&mut self, client: ClientUuid, transno: Transno, change: T, bytes: usize) -> Result<(), Refused> {
+        match self.phase {
+            Phase::Gathering => {}
+            // It came in an earlier attempt, before this phase.
+            Phase::Applying | Phase::Restoring if self.clients.contains_key(&client) => return Ok(()),
+            _ => return Err(Refused::Stranger),
+        }
+        if !self.clients.get(&client).is_some_and(|progress| *progress > Progress::Absent) {
+            return Err(Refused::Stranger);
+        }
+        if self.bytes + bytes > GATHERED_BYTES_MAX {
+            return Err(Refused::TooMuch);
+        }
+        if self.gathered.insert((transno, client), change).is_none() {
+            self.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// A client has brought all its changes. `false`: it is not waited for.
+    pub fn replayed(&mut self, client: ClientUuid) -> bool {
+        self.advance(client, Progress::Replayed)
+    }
+
+    /// A client has brought back opens and locks. `false`: it is not waited for.
+    pub fn restored(&mut self, client: ClientUuid) -> bool {
+        self.phase >= Phase::Restoring && self.advance(client, Progress::Restored)
+    }
+
+    fn advance(&mut self, client: ClientUuid, to: Progress) -> bool {
+        match self.clients.get_mut(&client) {
+            Some(progress) if *progress > Progress::Absent => {
+                *progress = (*progress).max(to);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A client went, in order or evicted: nobody waits for it, and nothing of it is done again.
+    pub fn gone(&mut self, client: ClientUuid) {
+        self.clients.remove(&client);
+        if self.phase == Phase::Gathering {
+            self.gathered.retain(|(_, sender), _| *sender != client);
+        }
+    }
+
+    /// Nobody is waited for any longer (`abort_recovery`).
+    pub fn abort(&mut self) {
+        self.deadline = Duration::ZERO;
+    }
+
+    /// The changes of [`Action::Apply`] are done; those of `refused` did not fit.
+    pub fn applied(&mut self, refused: &[ClientUuid], now: Duration) {
+        if self.phase == Phase::Applying {
+            self.clients.retain(|client, _| !refused.contains(client));
+            self.phase = Phase::Restoring;
+            self.deadline = if self.deadline == Duration::ZERO { Duration::ZERO } else { now + self.window };
+        }
+    }
+
+    /// What is to be done now, if anything.
+    pub fn next(&mut self, now: Duration) -> Option<Action<T>> {
+        let wanted = match self.phase {
+            Phase::Gathering => Progress::Replayed,
+            Phase::Restoring => Progress::Restored,
+            Phase::Applying | Phase::Open => return None,
+        };
+        let late = |(client, progress): (&ClientUuid, &Progress)| (*progress < wanted).then_some(*client);
+        let late: Vec<ClientUuid> = self.clients.iter().filter_map(late).collect();
+        if !late.is_empty() && now < self.deadline {
+            return None;
+        }
+        self.clients.retain(|client, _| !late.contains(client));
+        if self.phase == Phase::Restoring {
+            self.phase = Phase::Open;
+            return Some(Action::Open { late });
+        }
+        self.phase = Phase::Applying;
+        self.bytes = 0;
+        let gathered = std::mem::take(&mut self.gathered).into_iter();
+        let gathered = gathered.filter(|((_, client), _)| !late.contains(client));
+        let changes = gathered.map(|((transno, client), change)| Gathered { transno, client, change }).collect();
+        Some(Action::Apply { changes, late })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientUuid = ClientUuid(1);
+    const B: ClientUuid = ClientUuid(2);
+    const STRANGER: ClientUuid = ClientUuid(9);
+    const START: Duration = Duration::from_secs(100);
+    const WINDOW: Duration = Duration::from_secs(25);
+
+    fn fresh() -> Recovery<&'static str> {
+        Recovery::new([A, B], START, WINDOW)
+    }
+
+    fn change(transno: u64, client: ClientUuid, change: &'static str) -> Gathered<&'static str> {
+        Gathered { transno: Transno(transno), client, change }
+    }
+
+    /// Both came, A with 3 and 5, B with 4.
+    fn gathered() -> Recovery<&'static str> {
+        let mut recovery = fresh();
+        assert!(recovery.connected(A) && recovery.connected(B));
+        recovery.replay(A, Transno(5), "five", 1).unwrap();
+        recovery.replay(B, Transno(4), "four", 1).unwrap();
+        recovery.replay(A, Transno(3), "three", 1).unwrap();
+        recovery
+    }
+
+    fn in_phase(phase: Phase) -> Recovery<&'static str> {
+        let mut recovery = gathered();
+        if phase > Phase::Gathering {
+            assert!(recovery.replayed(A) && recovery.replayed(B));
+            assert!(recovery.next(START).is_some());
+        }
+        if phase > Phase::Applying {
+            recovery.applied(&[], START);
+        }
+        if phase > Phase::Restoring {
+            assert!(recovery.restored(A) && recovery.restored(B));
+            assert_eq!(recovery.next(START), Some(Action::Open { late: vec![] }));
+        }
+        assert_eq!(recovery.phase(), phase);
+        recovery
+    }
+
+    #[test]
+    fn all_came_so_all_is_done_in_order_at_once() {
+        let mut recovery = gathered();
+        assert_eq!(recovery.next(START), None, "nobody said that this was all");
+        assert!(recovery.replayed(A));
+        assert_eq!(recovery.next(START), None, "B is still bringing");
+        assert!(recovery.replayed(B));
+        let changes = vec![change(3, A, "three"), change(4, B, "four"), change(5, A, "five")];
+        assert_eq!(recovery.next(START), Some(Action::Apply { changes, late: vec![] }));
+        assert_eq!((recovery.next(START), recovery.deadline()), (None, None), "it is being done");
+        recovery.applied(&[], START);
+        assert!(recovery.restored(A));
+        assert_eq!(recovery.next(START), None);
+        assert!(recovery.restored(B));
+        assert_eq!(recovery.next(START), Some(Action::Open { late: vec![] }));
+        assert_eq!(recovery.phase(), Phase::Open);
+    }
+
+    #[test]
+    fn every_phase_against_every_event() {
+        use Phase::{Applying, Gathering, Open, Restoring};
+        for phase in [Gathering, Applying, Restoring, Open] {
+            let waits = phase != Open;
+            assert_eq!(in_phase(phase).connected(A), waits, "{phase:?}");
+            assert!(!in_phase(phase).connected(STRANGER), "{phase:?}");
+            let replay = in_phase(phase).replay(A, Transno(7), "seven", 1);
+            assert_eq!(replay, if waits { Ok(()) } else { Err(Refused::Stranger) }, "{phase:?}");
+            assert_eq!(in_phase(phase).replay(STRANGER, Transno(7), "", 1), Err(Refused::Stranger), "{phase:?}");
+            assert!(in_phase(phase).replayed(A) && !in_phase(phase).replayed(STRANGER), "{phase:?}");
+            assert_eq!(in_phase(phase).restored(A), phase >= Restoring, "{phase:?}");
+            let late = |recovery: &mut Recovery<_>| match recovery.next(START + 2 * WINDOW) {
+                Some(Action::Apply { late, .. } | Action::Open { late }) => Some(late),
+                None => None,
+            };
+            let both = matches!(phase, Gathering | Restoring).then(|| vec![A, B]);
+            assert_eq!(late(&mut in_phase(phase)), both, "{phase:?}");
+            let mut aborted = in_phase(phase);
+            aborted.abort();
+            assert_eq!(aborted.next(START).is_some(), both.is_some(), "{phase:?}");
+            let mut gone = in_phase(phase);
+            gone.gone(A);
+            gone.gone(B);
+            assert_eq!(late(&mut gone), both.map(|_| vec![]), "{phase:?}: nobody is left to wait for");
+            let mut applied = in_phase(phase);
+            applied.applied(&[A], START);
+            let next = if phase == Applying { Restoring } else { phase };
+            assert_eq!(applied.phase(), next, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_come_is_late_and_takes_nothing_with_it() {
+        let mut recovery = fresh();
+        recovery.connected(A);
+        recovery.replay(A, Transno(3), "three", 1).unwrap();
+        recovery.replayed(A);
+        assert_eq!(recovery.next(START + WINDOW - Duration::from_nanos(1)), None);
+        let changes = vec![change(3, A, "three")];
+        assert_eq!(recovery.next(START + WINDOW), Some(Action::Apply { changes, late: vec![B] }));
+        recovery.applied(&[], START + WINDOW);
+        assert!(!recovery.connected(B), "too late");
+        assert_eq!(recovery.deadline(), Some(START + 2 * WINDOW));
+        recovery.restored(A);
+        assert_eq!(recovery.next(START + WINDOW), Some(Action::Open { late: vec![] }));
+    }
+
+    #[test]
+    fn half_of_a_clients_changes_is_not_done() {
+        let mut recovery = gathered();
+        recovery.replayed(A);
+        let next = recovery.next(START + WINDOW);
+        let changes = vec![change(3, A, "three"), change(5, A, "five")];
+        assert_eq!(next, Some(Action::Apply { changes, late: vec![B] }));
+    }
+
+    #[test]
+    fn a_client_that_connects_again_begins_again() {
+        let mut recovery = gathered();
+        recovery.replayed(A);
+        recovery.replayed(B);
+        assert!(recovery.connected(A));
+        assert_eq!(recovery.next(START), None, "A brings it once more");
+        recovery.replay(A, Transno(3), "three", 1).unwrap();
+        recovery.replayed(A);
+        assert!(matches!(recovery.next(START), Some(Action::Apply { changes, .. }) if changes.len() == 3));
+        recovery.applied(&[], START);
+        recovery.restored(A);
+        recovery.restored(B);
+        assert!(recovery.connected(B));
+        assert_eq!(recovery.next(START), None, "B restores once more");
+    }
+
+    #[test]
+    fn nobody_to_wait_for_is_open_and_memory_is_bounded() {
+        let mut empty = Recovery::<()>::new([], START, WINDOW);
+        assert_eq!((empty.phase(), empty.next(START), empty.deadline()), (Phase::Open, None, None));
+        let mut recovery = fresh();
+        assert_eq!(recovery.replay(A, Transno(1), "", 1), Err(Refused::Stranger), "not connected");
+        recovery.connected(A);
+        assert_eq!(recovery.replay(A, Transno(1), "", GATHERED_BYTES_MAX + 1), Err(Refused::TooMuch));
+        recovery.replay(A, Transno(1), "", GATHERED_BYTES_MAX).unwrap();
+        assert_eq!(recovery.replay(A, Transno(2), "", 1), Err(Refused::TooMuch));
+    }
+
+    #[test]
+    fn changes_that_did_not_fit_evict_their_sender() {
+        let mut recovery = in_phase(Phase::Applying);
+        recovery.applied(&[B], START);
+        recovery.restored(A);
+        assert_eq!(recovery.next(START), Some(Action::Open { late: vec![] }));
+        assert_eq!(recovery.clients(), (1, 1));
+    }
+}
