@@ -16,7 +16,7 @@ use crate::locks::uses::Loss;
 use crate::node::{NodeId, NodeTable};
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFile};
 use crate::ops::untold::Untold;
-use crate::reopen::reopen_all;
+use crate::reopen::{Restorer, reopen_all};
 use crate::targets::{Identity, Targets};
 use crate::validity;
 use env::watch;
@@ -198,6 +198,7 @@ impl Client {
                 }
             };
             import.on_restart(Arc::new(restarted));
+            import.on_recovery(Arc::new(Restorer::new(self.me.clone(), mdc)));
         }
         Ok(())
     }

@@ -1,39 +1,141 @@
-//! After an MDT restarted: open again what this mount holds open there.
+//! After an MDT restarted: what this mount has open and locked there is brought back.
 //!
-//! The MDT's open handles ended with its process. A file that still has a name opens again under a new handle, and the
-//! program notices nothing. One that is gone (it had been unlinked) stays gone: its handle answers ESTALE.
+//! A target that recovers asks for it before it is in service ([`Restorer`]): then also files whose last name is gone
+//! are there. If it does not (it gave up on us, or lives in this process), files are opened again afterwards: one that
+//! still has a name opens under a new handle, one that had been unlinked stays gone, and its handle answers ESTALE.
 
 use crate::client::Client;
 use crate::fan_out::fan_out;
+use crate::locks::Road;
+use crate::locks::uses::Loss;
 use crate::open::OpenFile;
 use env::BoxFuture;
-use std::sync::Arc;
-use stubs::mdc::Mdc;
+use layout::layout::Layout;
+use rpc::error::RpcError;
+use rpc::import::{Import, Restore, Restoring};
+use std::sync::{Arc, Weak};
+use stubs::mdc::{Mdc, Watch};
+use types::attr::Attr;
+use types::credentials::Credentials;
 use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::session::OpenHandle;
+use wire::mds::{MdsOp, MdsReply};
+use wire::message::{Op, OpReply, Reply};
+
+/// What asking for a data lock means.
+const TO_WRITE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+
+/// Brings back opens and locks at one MDT.
+pub(crate) struct Restorer {
+    client: Weak<Client>,
+    /// The import keeps this, so this must not keep the import.
+    import: Weak<Import>,
+    mdt: u16,
+}
+
+impl Restorer {
+    pub(crate) fn new(client: Weak<Client>, mdc: Mdc) -> Restorer {
+        let import = mdc.import();
+        Restorer { client, import: Arc::downgrade(import), mdt: import.target().index.0 }
+    }
+}
+
+impl Restore for Restorer {
+    fn restore(&self) -> Vec<Restoring> {
+        let (Some(client), Some(import)) = (self.client.upgrade(), self.import.upgrade()) else { return Vec::new() };
+        // Nobody changes anything before all have done this: what was cached is not wrong, but nothing covers it any more.
+        client.locks.lose(self.mdt, Loss::Restart);
+        let mut all = Vec::new();
+        for open in held_open(&client, self.mdt) {
+            all.push(open_again(&client, &import, open));
+        }
+        let unstored = client.locks.data.get().map(|data| data.unstored(self.mdt)).unwrap_or_default();
+        for fid in unstored {
+            all.push(lock_again(&client, self.mdt, fid));
+        }
+        for (fid, lock) in client.locks.flocks.lock().of(self.mdt) {
+            all.push(restoring(MdsOp::FlockSet { fid, lock, wait: false }, move |reply| {
+                if let Some(Err(errno)) = reply.results.first() {
+                    tracing::warn!(%fid, %errno, "a file lock did not survive the restart of its server");
+                }
+            }));
+        }
+        tracing::info!(target = %import.target(), things = all.len(), "bringing back what is open and locked here");
+        all
+    }
+}
+
+fn restoring(op: MdsOp, answered: impl FnOnce(Reply) + Send + 'static) -> Restoring {
+    let (credentials, locks) = (Credentials::root(), InodeBits::NONE);
+    Restoring { credentials, op: Op::Mds(op), locks, answered: Box::new(answered) }
+}
+
+fn open_again(client: &Arc<Client>, import: &Arc<Import>, open: Arc<OpenFile>) -> Restoring {
+    let (tasks, import) = (client.env.tasks.clone(), Arc::downgrade(import));
+    open.file.distrust();
+    let op = MdsOp::Open { fid: open.file.fid, flags: open.mode.flags };
+    let credentials = open.credentials.clone();
+    let answered = move |mut reply: Reply| {
+        let opened = match reply.results.pop() {
+            Some(Ok(OpReply::Mds(MdsReply::Opened { entry, handle, layout, .. }))) => Ok((entry.attr, handle, layout)),
+            Some(Err(errno)) => Err(RpcError::Errno(errno)),
+            _ => Err(RpcError::Errno(Errno::EPROTO)),
+        };
+        let unused = settle(&open, opened);
+        if let (Some(handle), Some(import)) = (unused, import.upgrade()) {
+            tasks.spawn("close", Box::pin(async move { close_unused(&Mdc::new(import), &open, handle).await }));
+        }
+    };
+    Restoring { credentials, ..restoring(op, answered) }
+}
+
+/// Data that is not stored is this mount's alone until it is.
+fn lock_again(client: &Arc<Client>, mdt: u16, fid: Fid) -> Restoring {
+    let op = MdsOp::Lock { fid, bits: TO_WRITE };
+    let (locks, mut sent) = Road { locks: client.locks.clone(), mdt }.sent(std::slice::from_ref(&op));
+    let answered = move |reply: Reply| {
+        if let Some(Err(errno)) = reply.results.first() {
+            tracing::warn!(%fid, %errno, "data that was not stored has lost its file");
+        }
+        sent.arrived(&Ok(reply));
+    };
+    Restoring { locks, ..restoring(op, answered) }
+}
+
+fn held_open(client: &Client, mdt: u16) -> Vec<Arc<OpenFile>> {
+    client.files_open.all().into_iter().filter(|open| open.file.fid.mdt() == mdt).collect()
+}
 
 /// Opens again all files of this mount that `mdc` owns.
 pub async fn reopen_all(client: Arc<Client>, mdc: Mdc) {
     let target = mdc.import().target();
-    let held: Vec<_> = client.files_open.all().into_iter().filter(|f| f.file.fid.mdt() == target.index.0).collect();
+    let held = held_open(&client, target.index.0);
     tracing::info!(%target, files = held.len(), "the target restarted; opening again what is open here");
     let work = held.into_iter().map(|open| Box::pin(reopen(mdc.clone(), open)) as BoxFuture<'static, ()>).collect();
     fan_out(work).await;
 }
 
 async fn reopen(mdc: Mdc, open: Arc<OpenFile>) {
-    let fid = open.file.fid;
     open.file.distrust();
-    match mdc.open(&open.credentials, fid, open.mode.flags).await {
-        Ok(opened) => {
-            open.file.learn(&opened.entry.attr);
-            if let Some(layout) = opened.layout {
+    let opened = mdc.open(&open.credentials, open.file.fid, open.mode.flags).await;
+    let unused = settle(&open, opened.map(|opened| (opened.entry.attr, opened.handle, opened.layout)));
+    if let Some(handle) = unused {
+        close_unused(&mdc, &open, handle).await;
+    }
+}
+
+/// What came of opening again; a handle that nobody needs any more.
+fn settle(open: &OpenFile, opened: Result<(Attr, OpenHandle, Option<Arc<Layout>>), RpcError>) -> Option<OpenHandle> {
+    let fid = open.file.fid;
+    match opened {
+        Ok((attr, handle, layout)) => {
+            open.file.learn(&attr);
+            if let Some(layout) = layout {
                 open.file.learn_layout(layout);
             }
-            if !open.reopened(opened.handle)
-                && let Err(error) = mdc.close(&open.credentials, fid, opened.handle).await
-            {
-                tracing::warn!(%fid, %error, "close what was opened again for nobody");
-            }
+            return (!open.reopened(handle)).then_some(handle);
         }
         Err(error) if matches!(error.errno(), Errno::ENOENT | Errno::ESTALE) => {
             tracing::warn!(%fid, "an open file did not survive the restart of its server");
@@ -41,5 +143,13 @@ async fn reopen(mdc: Mdc, open: Arc<OpenFile>) {
         }
         // Reading and writing go by FID: only the protection against a last unlink is lost.
         Err(error) => tracing::warn!(%fid, %error, "open again after a restart"),
+    }
+    None
+}
+
+async fn close_unused(mdc: &Mdc, open: &OpenFile, handle: OpenHandle) {
+    let fid = open.file.fid;
+    if let Err(error) = mdc.close(&open.credentials, fid, handle).await {
+        tracing::warn!(%fid, %error, "close what was opened again for nobody");
     }
 }

@@ -73,6 +73,7 @@ impl Client {
             xid_known: Xid(self.xid),
             resent: false,
             replay: Transno(0),
+            slot: 0,
             locks: types::lock::InodeBits::NONE,
             credentials: Credentials::root(),
             ops: vec![Op::Mds(op)],

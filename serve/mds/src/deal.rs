@@ -2,17 +2,20 @@
 //! stood in its way.
 
 use crate::authors::Changed;
+use crate::slots::Origin;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
+use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::GRANTS_PER_REPLY_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
-use types::session::{ClientUuid, Xid};
+use types::session::{ClientUuid, Transno, Xid};
 use wire::mds::Entry;
-use wire::message::Grant;
+use wire::message::{Grant, Redo};
 
 /// Grants and touched inodes at the end of a reply among which an inode is looked for: a request that comes back to
 /// one later has it twice, and the later one counts.
@@ -47,6 +50,14 @@ pub(crate) struct Deal {
     /// Number of the request, and below which its client has all answers.
     pub(crate) xids: (Xid, Xid),
     pub(crate) now: Duration,
+    /// The request, if it comes over the network: its changes are recovered after a crash.
+    pub(crate) origin: Option<Origin>,
+    /// Inodes that the running transaction changed, and the versions that they had; 0 = there was none.
+    pub(crate) found: Vec<(Fid, u64)>,
+    /// Versions that were shown and that others may not have seen.
+    pub(crate) depends: RefCell<SmallVec<[Transno; 4]>>,
+    /// What the client must keep.
+    pub(crate) redo: Vec<Redo>,
 }
 
 impl Deal {
@@ -64,6 +75,10 @@ impl Deal {
             seen: Vec::new(),
             xids: (Xid(0), Xid(0)),
             now: Duration::ZERO,
+            origin: None,
+            found: Vec::new(),
+            depends: RefCell::default(),
+            redo: Vec::new(),
         }
     }
 

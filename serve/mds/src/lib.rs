@@ -6,7 +6,8 @@
 //! In memory are only open handles, locks and what the background tasks have to do; everything else is a record.
 //!
 //! Tasks (started by `Mds::start`, ended by `Mds::stop`): [`destroyer`] removes objects of removed files, [`settler`]
-//! asks OSTs how large files of vanished writers are, [`spaces`] keeps an eye on the OSTs.
+//! asks OSTs how large files of vanished writers are, [`spaces`] keeps an eye on the OSTs; before those, if clients of the
+//! life before are waited for, the recovery of `window`.
 
 mod authors;
 mod deal;
@@ -16,6 +17,7 @@ pub mod flocks;
 mod lock_stats;
 pub mod locks;
 pub mod mds;
+pub mod mutant;
 pub mod object_targets;
 pub mod opens;
 pub mod ops;
@@ -25,8 +27,11 @@ pub mod replies;
 pub mod service;
 pub mod settings;
 pub mod settler;
+mod slots;
 pub mod spaces;
 pub mod striping;
 pub mod tail;
 pub mod tasks;
 mod tunables;
+mod unseen;
+pub mod window;

@@ -33,7 +33,7 @@ pub struct Locks {
     pub(crate) table: IbitsTable,
     /// What the table wants to be done.
     pub(crate) actions: Vec<Action>,
-    exports: HashMap<ClientUuid, Arc<Export>>,
+    pub(crate) exports: HashMap<ClientUuid, Arc<Export>>,
     /// Who may not know yet what it changed.
     pub(crate) authors: Authors,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,

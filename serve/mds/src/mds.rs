@@ -7,15 +7,20 @@ use crate::fids::Fids;
 use crate::flocks::Flocks;
 use crate::lock_stats::LockStats;
 use crate::locks::{Locks, When};
+use crate::mutant::{Mutant, is_mutant};
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
 use crate::records::Records;
+use crate::recovery::recover;
 use crate::replies::Replies;
 use crate::settings::MdsSettings;
 use crate::settler::Unsettled;
+use crate::slots::{self, Slots};
 use crate::spaces::Spaces;
 use crate::tasks::{Stopper, Wake};
 use crate::tunables::Tunables;
+use crate::unseen::Unseen;
+use crate::window::Window;
 use env::Env;
 use foldhash::HashSet;
 use layout::placement::Rotor;
@@ -33,8 +38,10 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use types::session::{ClientUuid, ClusterId, Transno};
+use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
+use wire::mds::MdsReply;
+use wire::message::{OpReply, Redo};
 
 /// What an MDT is made of.
 pub struct Parts {
@@ -64,6 +71,10 @@ pub struct State {
     pub orphans: HashSet<Fid>,
     /// New FIDs.
     pub fids: Fids,
+    /// Changes whose answers may not have been seen.
+    pub unseen: Unseen,
+    /// Recovery is not over: orphans may be opened again.
+    pub recovering: bool,
     /// Files whose objects are being cut: nobody may begin to write them.
     pub cutting: HashSet<Fid>,
     /// Buffer for encoding records.
@@ -77,6 +88,8 @@ impl State {
             locks: Locks::new(author_grace),
             orphans: HashSet::default(),
             fids,
+            unseen: Unseen::default(),
+            recovering: false,
             cutting: HashSet::default(),
             scratch: Vec::new(),
         }
@@ -97,6 +110,10 @@ pub struct Mds {
     pub(crate) state: Mutex<State>,
     pub(crate) flocks: Mutex<Flocks>,
     pub(crate) replies: Mutex<Replies>,
+    pub(crate) slots: Mutex<Slots>,
+    pub(crate) window: Window,
+    /// Somebody has seen an answer.
+    pub(crate) seen: Notify,
     pub(crate) spaces: Spaces,
     pub(crate) rotor: Mutex<Rotor>,
     pub(crate) unsettled: Mutex<Unsettled>,
@@ -118,6 +135,8 @@ pub(crate) struct Call<'a> {
     pub(crate) credentials: &'a Credentials,
     /// Of the newest change of this request; 0 = none yet.
     pub(crate) transno: Transno,
+    /// Of its operations so far.
+    pub(crate) results: Vec<Result<OpReply, Errno>>,
     /// What concerns locks.
     pub(crate) deal: Deal,
 }
@@ -160,16 +179,17 @@ impl Mds {
         .await
     }
 
-    /// Starts an MDT: recovers what the last life left behind, makes the root of a new MDT0000, starts its tasks. When
-    /// this returns its FIDs are safe to hand out.
+    /// Starts an MDT: recovers what the last life left behind, makes the root of a new MDT0000, starts its tasks. If the
+    /// last life had clients on the network, that happens when they have come back, or [`MdsSettings::recovery_window`]
+    /// is over; requests wait until then.
     ///
     /// # Errors
     /// The store cannot be read or written, or a record that nobody can do without is damaged.
     pub async fn start_with(parts: Parts) -> Result<Arc<Mds>, StartError> {
         let Parts { name, cluster, boot, store, env, targets, settings } = parts;
-        let recovered = crate::recovery::recover(&store, &env, name, boot)?;
-        store.commit().await?;
-        let unsettled = Unsettled::after_start(recovered.marked, env.clock.now(), settings.clients_return);
+        let expected = crate::slots::clients(&store.begin())?;
+        let window = Window::new(&expected, env.clock.now(), settings.recovery_window);
+        let at_once = window.is_open();
         let author_grace = settings.author_grace;
         let mds = Arc::new_cyclic(|me| Mds {
             me: me.clone(),
@@ -180,12 +200,15 @@ impl Mds {
             targets,
             tunables: Tunables::new(&settings),
             settings,
-            state: Mutex::new(State::new(recovered.fids, author_grace)),
+            state: Mutex::new(State::new(Fids::new(Fids::first_seq(name.index.0)), author_grace)),
             flocks: Mutex::new(Flocks::default()),
             replies: Mutex::default(),
+            slots: Mutex::default(),
+            window,
+            seen: Notify::new(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),
-            unsettled: Mutex::new(unsettled),
+            unsettled: Mutex::default(),
             cut_ended: Notify::new(),
             destroy: Wake::default(),
             settle: Wake::default(),
@@ -194,11 +217,22 @@ impl Mds {
             stopper: Stopper::default(),
             env,
         });
-        mds.spawn();
+        mds.state.lock().opens = Opens::for_boot(boot);
+        if at_once {
+            let recovered = recover(&mds.store, &mds.env, name, boot, &[], &[])?;
+            mds.store.commit().await?;
+            mds.take_over(recovered);
+            mds.open_for_service();
+        } else {
+            tracing::info!(target = %name, clients = expected.len(), "waiting for the clients of the life before");
+            mds.state.lock().recovering = true;
+            let recovery = mds.clone().recover_clients(mds.stopper.ear());
+            mds.env.tasks.spawn("mdt recovery", Box::pin(recovery));
+        }
         Ok(mds)
     }
 
-    fn spawn(self: &Arc<Mds>) {
+    pub(crate) fn spawn(self: &Arc<Mds>) {
         let tasks = &self.env.tasks;
         tasks.spawn("mdt destroyer", Box::pin(self.clone().destroy_objects(self.stopper.ear())));
         tasks.spawn("mdt settler", Box::pin(self.clone().settle_sizes(self.stopper.ear())));
@@ -282,19 +316,32 @@ impl Mds {
         result
     }
 
-    /// Changes within one transaction. `f` must check before it changes: what it changed stays, also after an `Err`.
+    /// Changes within one transaction. `f` must check before it changes: what it changed stays, also after an `Err`. The
+    /// answer is written in the same transaction if its client is on the network.
     ///
     /// # Errors
     /// What `f` answers; ENOTCONN: the session ended, its client may have begun another one that must not find changes
     /// by the old one.
-    pub(crate) fn change<R>(
+    pub(crate) fn change(
         &self,
         call: &mut Call<'_>,
-        f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
+        f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<MdsReply, Errno>,
+    ) -> Result<MdsReply, Errno> {
+        let results = &mut call.results;
         let (result, transno) = self.apply(call.credentials, &mut call.deal, |records, ctx| {
             alive(call.export)?;
-            f(records, ctx)
+            let reply = f(records, ctx)?;
+            if let Some(origin) = records.deal.origin
+                && records.tx.has_changed()
+                && !is_mutant(Mutant::ReplyApart)
+            {
+                let mut all = std::mem::take(results);
+                all.push(Ok(OpReply::Mds(reply.clone())));
+                let mut all = slots::write(&mut records.tx, call.export.client(), origin, all);
+                all.pop();
+                *results = all;
+            }
+            Ok(reply)
         });
         call.transno = call.transno.max(transno);
         result
@@ -316,7 +363,10 @@ impl Mds {
         deal: &mut Deal,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> (Result<R, Errno>, Transno) {
-        let tx = self.store.begin();
+        let mut tx = self.store.begin();
+        if deal.origin.is_some() {
+            tx.keep_log();
+        }
         let mut state = self.state.lock();
         if !deal.mask.is_empty() || !state.locks.table.is_empty() {
             deal.now = self.env.clock.now();
@@ -326,8 +376,17 @@ impl Mds {
         let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
         let mut records = Records::new(tx, &mut state, self.boot, deal);
         let result = f(&mut records, &ctx);
+        let log = records.tx.take_log().filter(|_| records.tx.has_changed());
         let (transno, logged) = records.finish();
         deal.seen.append(&mut state.locks.authors.take_seen());
+        if let Some(log) = log {
+            deal.redo.push(Redo { transno, bytes: log.encode(&deal.found).into() });
+        }
+        deal.found.clear();
+        if transno.0 != 0 {
+            let xid = deal.origin.map_or(Xid(0), |origin| origin.xid);
+            state.unseen.applied(transno, deal.client, xid, self.store.last_committed());
+        }
         self.carry_out(state, When::Later);
         if logged {
             self.destroy.wake();

@@ -10,6 +10,9 @@ use types::fid::Fid;
 use types::limits::OPENS_PER_CLIENT_MAX;
 use types::session::{ClientUuid, OpenHandle};
 
+/// Handles of one life: more than it can give.
+const HANDLES_PER_BOOT_BITS: u32 = 40;
+
 #[derive(Clone, Copy, Debug)]
 struct Open {
     client: ClientUuid,
@@ -48,6 +51,11 @@ pub struct Opens {
 }
 
 impl Opens {
+    /// Of one life of the MDT: a handle of another life is never taken for one of this.
+    pub fn for_boot(boot: u64) -> Opens {
+        Opens { last_handle: boot << HANDLES_PER_BOOT_BITS, ..Opens::default() }
+    }
+
     /// Is there room for one more handle of this client?
     ///
     /// # Errors

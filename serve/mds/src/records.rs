@@ -53,6 +53,28 @@ impl<'a> Records<'a> {
         (self.tx.finish(), self.logged)
     }
 
+    /// A version is shown to a client, or an operation builds on it.
+    fn depend(&self, version: u64) {
+        let version = Transno(version);
+        if !self.state.unseen.is_empty() && self.state.unseen.concerns(version, self.deal.client) {
+            let mut depends = self.deal.depends.borrow_mut();
+            if !depends.contains(&version) {
+                depends.push(version);
+            }
+        }
+    }
+
+    /// An inode is about to be changed: in which version was it found?
+    fn note_found(&mut self, fid: Fid) {
+        if self.deal.origin.is_none() || self.deal.found.iter().any(|(known, _)| *known == fid) {
+            return;
+        }
+        let version = |bytes: &[u8]| inode::decode(fid, bytes).map_or(0, |record| record.attr.version);
+        // What cannot be read was found to be so before, and the operation refused.
+        let version = self.tx.get(&key::inode(fid), version).ok().flatten().unwrap_or(0);
+        self.deal.found.push((fid, version));
+    }
+
     /// Attributes only: nothing else is decoded.
     ///
     /// # Errors
@@ -61,6 +83,7 @@ impl<'a> Records<'a> {
         self.look(fid, Look::Attr);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
+            self.depend(record.attr.version);
             Ok(Entry { attr: record.attr, has_xattr: InodeFlags(record.flags).has(InodeFlags::HAS_XATTR) })
         };
         self.tx.get(&key::inode(fid), decode)?.transpose()
@@ -158,6 +181,7 @@ impl<'a> Records<'a> {
     /// Removes an inode without names, its extended attributes and marks, and logs its objects.
     pub fn destroy(&mut self, inode: &Inode) {
         let fid = inode.fid();
+        self.note_found(fid);
         self.deal.untouch(fid);
         let Locks { table, actions, .. } = &mut self.state.locks;
         table.destroyed(fid, actions);
@@ -174,7 +198,8 @@ impl<'a> Records<'a> {
     /// Somebody let go of an inode: if it has no name, and nobody has it open any more, it is destroyed.
     pub(crate) fn end_orphan(&mut self, fid: Fid) -> bool {
         let used = self.state.opens.is_open(fid) || self.state.locks.table.is_held(fid, InodeBits::OPEN);
-        if used || !self.state.orphans.remove(&fid) {
+        // Before recovery is over nobody knows who has it open.
+        if used || self.state.recovering || !self.state.orphans.remove(&fid) {
             return false;
         }
         match self.inode(fid) {
@@ -224,6 +249,7 @@ impl View for Records<'_> {
         self.look(fid, Look::Inode);
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
+            self.depend(record.attr.version);
             Ok(Inode {
                 attr: record.attr,
                 parent: record.parent,
@@ -299,6 +325,7 @@ impl View for Records<'_> {
     }
 
     fn put_inode(&mut self, inode: &Inode) {
+        self.note_found(inode.fid());
         if !self.deal.mask.is_empty() {
             self.deal.touch(entry_of(inode));
             self.grant(inode.fid(), InodeBits::UPDATE);

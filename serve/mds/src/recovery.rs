@@ -1,24 +1,32 @@
-//! What a starting MDT does with what its last life left behind.
+//! What a starting MDT does with what its last life left behind, in one transaction.
 //!
+//! - Changes that clients brought back are done again, before anything else takes a transno.
 //! - FIDs: the next range of sequences is recorded; the caller commits before any of them is handed out.
-//! - Orphans: nobody has anything open at a target that just started, so they are destroyed.
+//! - Orphans: those that no client opens again are destroyed when the MDT goes into service.
 //! - Writer marks: those files and their objects may disagree; the settler sees to it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
 use crate::deal::Deal;
 use crate::fids::{Fids, RANGE};
 use crate::mds::{StartError, State};
+use crate::mutant::{Mutant, is_mutant};
 use crate::records::Records;
+use crate::slots::{self, Slots};
+use bytes::Bytes;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mdt_state::{self, MdtState};
+use disk::redo;
 use env::Env;
 use namespace::context::Context;
 use namespace::view::View;
+use replay::recovery::Gathered;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use store::store::Store;
+use store::tx::Tx;
 use types::credentials::Credentials;
 use types::fid::Fid;
+use types::session::ClientUuid;
 use types::target::TargetName;
 
 /// What the new life starts with.
@@ -26,11 +34,31 @@ pub(crate) struct Recovered {
     pub(crate) fids: Fids,
     /// Files with a writer mark, and whether it says that their objects must be cut.
     pub(crate) marked: Vec<(Fid, bool)>,
+    /// Inodes without a name that may be open.
+    pub(crate) orphans: Vec<Fid>,
+    /// Replies that clients may not have seen.
+    pub(crate) slots: Slots,
+    /// Clients whose changes do not fit what is there.
+    pub(crate) refused: Vec<ClientUuid>,
 }
 
-/// Reads and repairs, in one transaction. The caller commits.
-pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> Result<Recovered, StartError> {
-    let tx = store.begin();
+/// Does again what clients brought (in order), forgets `late` ones, reads and repairs. The caller commits.
+pub(crate) fn recover(
+    store: &Store,
+    env: &Env,
+    name: TargetName,
+    boot: u64,
+    changes: &[Gathered<Bytes>],
+    late: &[ClientUuid],
+) -> Result<Recovered, StartError> {
+    let mut tx = store.begin();
+    let refused = do_again(&mut tx, name, changes)?;
+    if let Some(last) = changes.iter().map(|change| change.transno).max() {
+        tx.raise(last);
+    }
+    for client in late.iter().chain(&refused) {
+        slots::forget(&mut tx, *client)?;
+    }
     let damaged = |damage| StartError::Damaged { target: name, damage };
     let first = Fids::first_seq(name.index.0);
     let next = tx.get(MDT_STATE, mdt_state::decode)?.transpose().map_err(damaged)?.map_or(first, |s| s.seq_next);
@@ -39,6 +67,7 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
     }
     let orphans = marked(&tx, Tag::Orphan)?;
     let writers = marked(&tx, Tag::Writer)?;
+    let slots = Slots::read(&tx)?;
 
     let credentials = Credentials::root();
     let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
@@ -46,14 +75,6 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
     let mut deal = Deal::own();
     let mut records = Records::new(tx, &mut state, boot, &mut deal);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
-    for fid in &orphans {
-        match records.inode(*fid) {
-            Ok(Some(inode)) if inode.attr.nlink == 0 => records.destroy(&inode),
-            Ok(_) => {}
-            Err(errno) => tracing::error!(%fid, %errno, "orphan stays behind"),
-        }
-        records.tx.delete(&key::orphan(*fid));
-    }
     if name.index.0 == 0 && matches!(records.inode(Fid::ROOT), Ok(None)) {
         records.put_inode(&namespace::create::root(&ctx));
     }
@@ -62,7 +83,50 @@ pub(crate) fn recover(store: &Store, env: &Env, name: TargetName, boot: u64) -> 
     if !orphans.is_empty() || !marked.is_empty() {
         tracing::info!(target = %name, orphans = orphans.len(), unsettled = marked.len(), "recovered");
     }
-    Ok(Recovered { fids: state.fids, marked })
+    Ok(Recovered { fids: state.fids, marked, orphans, slots, refused })
+}
+
+/// Puts what was changed, in this order. A client is refused as a whole from the first change that finds an inode in
+/// another version than it did: a change before it was lost with somebody who did not come.
+fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> Result<Vec<ClientUuid>, StartError> {
+    let mut refused: Vec<ClientUuid> = Vec::new();
+    for Gathered { transno, client, change } in changes {
+        if refused.contains(client) {
+            continue;
+        }
+        let redo = match redo::decode(change) {
+            Ok(redo) => redo,
+            Err(error) => {
+                tracing::error!(target = %name, %client, ?transno, %error, "a change that was brought back is damaged");
+                refused.push(*client);
+                continue;
+            }
+        };
+        let mut fits = true;
+        for (fid, version) in &redo.found {
+            let read = |bytes: &[u8]| disk::inode::decode(*fid, bytes).map_or(0, |record| record.attr.version);
+            fits &= tx.get(&key::inode(*fid), read)?.unwrap_or(0) == *version;
+        }
+        if !fits && !is_mutant(Mutant::ReplayDisorder) {
+            tracing::warn!(target = %name, %client, ?transno, "a change before this one is missing");
+            refused.push(*client);
+            continue;
+        }
+        for (key, value) in redo.changes.iter().filter(|(key, _)| is_of_operations(key)) {
+            match value {
+                Some(value) => tx.put(key, value),
+                None => tx.delete(key),
+            }
+        }
+    }
+    Ok(refused)
+}
+
+/// Records that operations of clients change. The state of the MDT is its own: FIDs are never taken back.
+fn is_of_operations(key: &[u8]) -> bool {
+    let tags = [Tag::Destroy, Tag::Inode, Tag::Orphan, Tag::Reply, Tag::Writer].map(|tag| tag as u8);
+    let short = key.len() <= store::engine::KEY_BYTES_MAX;
+    short && key.first().is_some_and(|tag| tags.contains(tag) || matches!(tag, b'E' | b'X'))
 }
 
 fn marked(tx: &store::tx::Tx<'_>, tag: Tag) -> Result<Vec<Fid>, StartError> {

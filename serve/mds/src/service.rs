@@ -2,10 +2,13 @@
 
 use crate::deal::Deal;
 use crate::mds::{Call, Mds};
+use crate::mutant::{Mutant, is_mutant};
 use crate::replies::Begin;
+use crate::slots::{Kept, Origin};
 use env::BoxFuture;
 use rpc::service::{Export, Gone, Service};
 use smallvec::SmallVec;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
@@ -13,8 +16,11 @@ use types::fid::Fid;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{CreateKind, MdsOp, MdsReply};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
+
+/// How long an answer waits for what it shows to be seen before it asks for a commit.
+const SEEN_PAUSE: Duration = Duration::from_millis(1);
 
 /// FIDs that the operations of a request have found so far.
 type Found = SmallVec<[Fid; 8]>;
@@ -29,17 +35,43 @@ impl Service for Mds {
     }
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
-        self.state.lock().locks.connect(export);
+        let standing = self.admit_session(export)?;
+        {
+            let mut state = self.state.lock();
+            state.locks.connect(export);
+            if export.nid() != Nid::Loopback {
+                state.unseen.watch();
+            }
+        }
         Ok(ConnectReply {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.cluster,
             boot: self.boot,
-            last_committed: self.store.last_committed(),
+            last_committed: self.last_committed(),
+            standing,
         })
+    }
+
+    fn connected(&self, export: &Arc<Export>) -> Option<BoxFuture<'static, ()>> {
+        self.session_known(export.client())
+    }
+
+    fn last_committed(&self) -> Transno {
+        let last = self.store.last_committed();
+        if is_mutant(Mutant::CommittedTooHigh) { Transno(last.0 + 1) } else { last }
     }
 
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
+            if !self.window.is_open()
+                && let Some(reply) = Box::pin(self.at_the_door(&export, &request)).await
+            {
+                return reply;
+            }
+            if let [Op::Replay(_) | Op::Replayed | Op::Restored] = &request.ops[..] {
+                // The answer to an attempt before was lost; it is over.
+                return self.done(&request, Ok(()));
+            }
             // In this process nothing is lost on the way, so nothing comes twice.
             if export.nid() == Nid::Loopback || !changes(&request) {
                 self.serve(&export, request).await
@@ -68,7 +100,8 @@ impl Mds {
             match begin {
                 Begin::Run(slot) => {
                     let mut unfinished = Unfinished { mds: self, client, xid, armed: true };
-                    let reply = self.serve(export, request).await;
+                    let kept = self.slots.lock().take(client, Origin { xid, slot: request.slot });
+                    let reply = self.serve_rest(export, request, kept).await;
                     unfinished.armed = false;
                     slot.send_replace(Some(reply.clone()));
                     return reply;
@@ -77,7 +110,7 @@ impl Mds {
                     if let Ok(reply) = slot.wait_for(Option::is_some).await
                         && let Some(reply) = reply.clone()
                     {
-                        return Reply { last_committed: self.store.last_committed(), ..reply };
+                        return Reply { last_committed: self.last_committed(), ..reply };
                     }
                     // The first one was dropped before its end, and takes its slot with it: now it is our turn.
                 }
@@ -86,28 +119,41 @@ impl Mds {
         }
     }
 
-    fn refuse(&self, request: &Request, errno: Errno) -> Reply {
+    pub(crate) fn refuse(&self, request: &Request, errno: Errno) -> Reply {
         let results = request.ops.iter().map(|_| Err(errno)).collect();
-        Reply::new(request.xid, Transno(0), self.store.last_committed(), results)
+        Reply::new(request.xid, Transno(0), self.last_committed(), results)
     }
 
     /// Serves one request of a client.
     pub async fn serve(&self, export: &Arc<Export>, request: Request) -> Reply {
-        let Request { xid, xid_known, credentials, ops, locks, .. } = request;
-        let deal = Deal { xids: (xid, xid_known), ..Deal::new(export.client(), locks) };
-        let mut call = Call { export, credentials: &credentials, transno: Transno(0), deal };
-        let mut results = Vec::with_capacity(ops.len());
+        self.serve_rest(export, request, None).await
+    }
+
+    /// Serves what is left of a request of which an earlier life did the first operations, perhaps all.
+    async fn serve_rest(&self, export: &Arc<Export>, request: Request, kept: Option<Kept>) -> Reply {
+        let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
+        let client = export.client();
+        let mut deal = Deal { xids: (xid, xid_known), ..Deal::new(client, locks) };
+        if export.nid() != Nid::Loopback {
+            deal.origin = Some(Origin { xid, slot });
+            self.has_seen(client, xid_known);
+        }
+        let results = Vec::with_capacity(ops.len());
+        let Kept { transno, results: done } = kept.unwrap_or_default();
+        let mut call = Call { export, credentials: &credentials, transno, results, deal };
         let mut found = Found::new();
         let mut failed = false;
+        let mut done = done.into_iter();
         for op in ops {
-            let mut result = match op {
-                _ if failed => Err(Errno::ECANCELED),
-                Op::Mds(mut op) => match resolve(&mut op, &found) {
+            let mut result = match (done.next(), op) {
+                (Some(result), op) => self.open_again(&mut call, &op, result),
+                (None, _) if failed => Err(Errno::ECANCELED),
+                (None, Op::Mds(mut op)) => match resolve(&mut op, &found) {
                     Ok(()) => self.run(&mut call, op).await.map(OpReply::Mds),
                     Err(errno) => Err(errno),
                 },
-                Op::Ping => Ok(OpReply::Done),
-                Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect => Err(Errno::EOPNOTSUPP),
+                (None, Op::Ping) => Ok(OpReply::Done),
+                (None, _) => Err(Errno::EOPNOTSUPP),
             };
             if call.deal.written_elsewhere
                 && let Ok(OpReply::Mds(reply)) = &mut result
@@ -121,14 +167,84 @@ impl Mds {
             }
             found.push(fid);
             failed |= result.is_err();
-            results.push(result);
+            call.results.push(result);
+        }
+        let depends = call.deal.depends.take();
+        if !depends.is_empty() {
+            Box::pin(self.until_seen(&depends, client)).await;
         }
         if !call.deal.seen.is_empty() {
             let seen = std::mem::take(&mut call.deal.seen);
             Box::pin(self.call_authors_back(seen, call.deal.urgent)).await;
         }
-        let Call { transno, deal: Deal { grants, touched, .. }, .. } = call;
-        Reply { xid, transno, last_committed: self.store.last_committed(), results, grants, touched }
+        let Call { transno, results, deal: Deal { grants, touched, redo, origin, .. }, .. } = call;
+        if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid) {
+            self.seen.notify_waiters();
+        }
+        Reply { xid, transno, last_committed: self.last_committed(), results, grants, touched, redo }
+    }
+
+    /// An answer of an earlier life; a handle in it is of that life, too.
+    fn open_again(&self, call: &mut Call<'_>, op: &Op, result: Result<OpReply, Errno>) -> Result<OpReply, Errno> {
+        let flags = match op {
+            Op::Mds(MdsOp::Create { kind: CreateKind::Regular(Some(flags)), .. } | MdsOp::Open { flags, .. }) => *flags,
+            _ => return result,
+        };
+        let Ok(OpReply::Mds(MdsReply::Opened { entry, created, layout, .. })) = result else { return result };
+        // Its own origin would write the answer to this part over that to the whole.
+        let origin = call.deal.origin.take();
+        let opened = self.open(call, entry.attr.fid, flags);
+        call.deal.origin = origin;
+        match opened? {
+            MdsReply::Opened { handle, .. } => Ok(OpReply::Mds(MdsReply::Opened { entry, created, handle, layout })),
+            other => Ok(OpReply::Mds(other)),
+        }
+    }
+
+    /// A client has seen the answers to all requests below this one.
+    fn has_seen(&self, client: ClientUuid, known: Xid) {
+        let mut state = self.state.lock();
+        if !state.unseen.is_empty() && state.unseen.known(client, known) {
+            drop(state);
+            self.seen.notify_waiters();
+        }
+    }
+
+    /// Waits until nobody can lose what an answer to this client shows: see `unseen`.
+    async fn until_seen(&self, depends: &[Transno], client: ClientUuid) {
+        if is_mutant(Mutant::TellsTooSoon) {
+            return;
+        }
+        let mut asked = false;
+        loop {
+            let mut seen = pin!(self.seen.notified());
+            seen.as_mut().enable();
+            {
+                let unseen = &mut self.state.lock().unseen;
+                unseen.committed(self.store.last_committed());
+                if !depends.iter().any(|transno| unseen.concerns(*transno, client)) {
+                    return;
+                }
+            }
+            if !asked {
+                // Mostly its author is about to ask for the next thing.
+                asked = true;
+                tokio::select! {
+                    biased;
+                    () = seen => {}
+                    () = self.env.clock.sleep(SEEN_PAUSE) => {}
+                }
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = seen => {}
+                committed = self.store.commit() => if committed.is_err() {
+                    // It stops anyway; nothing that is told now can be made good.
+                    return;
+                }
+            }
+        }
     }
 
     /// A client is gone: what it held is released.
@@ -136,6 +252,7 @@ impl Mds {
         let left = self.release_all(client);
         self.flocks.lock().release_client(client);
         self.replies.lock().release_client(client);
+        self.window_gone(client, why);
         if why == Gone::Stopped {
             // The target goes, not the client: marks and orphans stay for the next start to see.
             return;
@@ -179,6 +296,7 @@ fn changes(request: &Request) -> bool {
             | MdsOp::Link { .. }
             | MdsOp::Setxattr { .. }
             | MdsOp::Removexattr { .. }
+            | MdsOp::GetLayout { write: true, .. }
             | MdsOp::Wrote { .. }
             | MdsOp::Append { .. }
             | MdsOp::Mend { .. } => true,
@@ -190,7 +308,7 @@ fn changes(request: &Request) -> bool {
             | MdsOp::Readlink { .. }
             | MdsOp::Getxattr { .. }
             | MdsOp::Listxattr { .. }
-            | MdsOp::GetLayout { .. }
+            | MdsOp::GetLayout { write: false, .. }
             | MdsOp::Statfs
             | MdsOp::Sync
             | MdsOp::FlockTest { .. }
@@ -200,7 +318,7 @@ fn changes(request: &Request) -> bool {
             | MdsOp::Unlock { .. }
             | MdsOp::Scan { .. } => false,
         },
-        Op::Mgs(_) | Op::Ost(_) | Op::Client(_) | Op::Connect(_) | Op::Disconnect | Op::Ping => false,
+        _ => false,
     })
 }
 

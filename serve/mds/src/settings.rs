@@ -27,6 +27,9 @@ pub struct MdsSettings {
     pub author_grace: Duration,
     /// Time in which living clients come back after the MDT started: until then nothing of theirs is cut.
     pub clients_return: Duration,
+    /// How long a started MDT waits for the clients of its life before, in each of two phases. Not shorter than clients
+    /// trust what an MDT granted that they do not hear of; shorter than [`LEASE`], for they do not ping meanwhile.
+    pub recovery_window: Duration,
 }
 
 impl Default for MdsSettings {
@@ -43,6 +46,7 @@ impl Default for MdsSettings {
             callback_max: LEASE,
             author_grace: Duration::from_millis(500),
             clients_return: LEASE,
+            recovery_window: LEASE * 5 / 6,
         }
     }
 }
@@ -59,6 +63,7 @@ impl MdsSettings {
             clients_return: Duration::from_millis(50),
             callback_max: Duration::from_millis(500),
             author_grace: Duration::ZERO,
+            recovery_window: Duration::from_millis(500),
             ..MdsSettings::default()
         }
     }

@@ -20,7 +20,7 @@ use store::progress::Progress;
 use target::{Target, TargetError};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, REQUEST_TIMEOUT};
-use types::session::{ClientUuid, ClusterId, Transno};
+use types::session::{ClientUuid, ClusterId, Standing, Transno};
 use types::target::{FsName, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::mgs::{FsConfig, MgsOp, MgsReply};
@@ -206,6 +206,7 @@ impl Service for Mgs {
             cluster: self.target.cluster(),
             boot: self.target.boot(),
             last_committed: self.target.store().last_committed(),
+            standing: Standing::Transient,
         })
     }
 

@@ -86,6 +86,7 @@ fn call(mgs: &Arc<Mgs>, export: &Arc<Export>, ops: Vec<Op>) -> Reply {
         xid_known: Xid(0),
         resent: false,
         replay: Transno(0),
+        slot: 0,
         locks: types::lock::InodeBits::NONE,
         credentials: Credentials::root(),
         ops,

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::limits::{GRANT_UNIT, OBJECTS_PER_LIST_MAX};
 use types::object::ObjectId;
-use types::session::{ClientUuid, ClusterId, Transno};
+use types::session::{ClientUuid, ClusterId, Standing, Transno};
 use types::target::{TargetKind, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
@@ -368,6 +368,7 @@ impl Service for Ost {
             cluster: self.target.cluster(),
             boot: self.target.boot(),
             last_committed: self.last_committed(),
+            standing: Standing::Transient,
         })
     }
 

@@ -82,7 +82,13 @@ pub fn format_over(
     spec: &FormatSpec,
     engine: impl FnOnce(u128) -> Result<(), StoreError>,
 ) -> Result<(), TargetError> {
+    let made: Vec<&Path> = dir.ancestors().take_while(|folder| env.disk.list(folder).is_err()).collect();
     env.disk.create_dirs(dir).map_err(TargetError::io("create", dir))?;
+    // A folder is durable when the one above it is synced.
+    for above in made.iter().filter_map(|folder| folder.parent()) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        env.disk.sync_dir(above).map_err(TargetError::io("sync", above))?;
+    }
     let names = env.disk.list(dir).map_err(TargetError::io("list", dir))?;
     let has = |name: &str| names.iter().any(|n| n == name);
     if let Some(found) = names.iter().find(|n| !OURS.contains(&n.as_str())) {

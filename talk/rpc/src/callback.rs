@@ -77,6 +77,7 @@ fn question(export: &Export, op: &ClientOp) -> Payload {
         xid_known: Xid(0),
         resent: false,
         replay: Transno(0),
+        slot: 0,
         locks: InodeBits::NONE,
         credentials: Credentials::root(),
         ops: vec![Op::Client(op.clone())],

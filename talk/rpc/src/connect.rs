@@ -7,10 +7,11 @@
 
 use crate::callback::Road;
 use crate::error::RpcError;
-use crate::import::{Import, ImportState, LocalSession, Session};
+use crate::import::{Import, LocalSession, Session};
 use crate::served::{ConnectError, Served};
 use env::clock::Monotonic;
 use futures_util::future::{Either, select};
+use replay::import::{Action, Event};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,11 +45,11 @@ impl Import {
                 if link.session.is_some() {
                     return Ok(());
                 }
-                if link.state != ImportState::Connecting {
-                    link.state = ImportState::Connecting;
+                if !std::mem::replace(&mut link.attempting, true) {
+                    link.machine.event(Event::Connect);
                     self.start_attempt();
                 }
-                link.boot != 0 || link.patient
+                link.machine.boot() != 0 || link.patient
             };
             let left = deadline.saturating_sub(self.rpc.env().clock.now());
             let timeout = self.rpc.env().clock.sleep(left);
@@ -58,7 +59,9 @@ impl Import {
             }
             let link = self.link.lock();
             match &link.error {
-                Some(error) if link.session.is_none() && (!patient || is_final(error)) => return Err(error.clone()),
+                Some(error) if link.session.is_none() && (is_final(error) || !(patient || is_recovering(error))) => {
+                    return Err(error.clone());
+                }
                 _ => {}
             }
         }
@@ -77,7 +80,7 @@ impl Import {
     }
 
     fn connect_local(&self, served: &Arc<Served>) -> Result<(), RpcError> {
-        let boot_before = self.link.lock().boot;
+        let boot_before = self.link.lock().machine.boot();
         let hello = self.hello(boot_before);
         let connected = served.connect(&hello, Nid::Loopback, Road::Local(self.callbacks.clone())).map_err(
             |error| match error {
@@ -86,7 +89,8 @@ impl Import {
             },
         )?;
         let session = Session::Local(Arc::new(LocalSession { served: served.clone(), export: connected.export }));
-        self.enter_session(session, &connected.reply, connected.new);
+        let action = self.connected(&connected.reply, connected.new);
+        self.enter_session(session, action, connected.reply.boot);
         Ok(())
     }
 
@@ -99,7 +103,7 @@ impl Import {
     async fn attempt(self: Arc<Self>) {
         let (nids, boot, not_before) = {
             let link = self.link.lock();
-            (link.nids.clone(), link.boot, link.not_before)
+            (link.nids.clone(), link.machine.boot(), link.not_before)
         };
         let wait = not_before.saturating_sub(self.rpc.env().clock.now());
         if !wait.is_zero() {
@@ -124,9 +128,8 @@ impl Import {
             link.pause = (link.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             link.not_before = self.rpc.env().clock.now() + link.pause;
             link.error = Some(error);
-            if link.state == ImportState::Connecting {
-                link.state = ImportState::Disconn;
-            }
+            link.attempting = false;
+            link.machine.event(Event::Lost);
         }
         self.attempts.send_modify(|count| *count += 1);
     }
@@ -139,24 +142,42 @@ impl Import {
         }
     }
 
-    /// The session is made. Tells the owner if the target lost an earlier one.
-    pub(crate) fn enter_session(&self, session: Session, connected: &ConnectReply, new: bool) {
-        self.learn_committed(connected.last_committed);
-        let boot_before = {
+    /// What an answer to a connect means.
+    pub(crate) fn connected(&self, connected: &ConnectReply, new: bool) -> Action {
+        let mut link = self.link.lock();
+        let action = link.machine.event(Event::Connected {
+            standing: connected.standing,
+            new,
+            boot: connected.boot,
+            last_committed: connected.last_committed,
+        });
+        // Another life of the target may count anew.
+        self.set_committed(link.machine.last_committed());
+        action
+    }
+
+    /// The session is in service. Tells the owner if it is not what it was.
+    pub(crate) fn enter_session(&self, session: Session, action: Action, boot: u64) {
+        {
             let mut link = self.link.lock();
             link.session = Some(session);
-            link.state = ImportState::Full;
+            link.attempting = false;
             link.error = None;
             link.pause = Duration::ZERO;
             link.not_before = Monotonic::ZERO;
-            let before = std::mem::replace(&mut link.boot, connected.boot);
-            if new && before == connected.boot && before != 0 {
+            if action == Action::Lost {
                 link.evictions += 1;
             }
-            before
-        };
-        self.tell_restart(boot_before, connected.boot, new);
+        }
+        if matches!(action, Action::Lost | Action::Renewed) {
+            self.tell_restart(boot);
+        }
     }
+}
+
+/// The target is there and waits for its clients of before; it takes new ones after that.
+fn is_recovering(error: &RpcError) -> bool {
+    matches!(error, RpcError::Refused { errno: Errno::EAGAIN, .. })
 }
 
 /// Errors that trying again does not cure.

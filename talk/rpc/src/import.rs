@@ -1,6 +1,6 @@
 //! A client's side of a session with one target.
 //!
-//! The state (`Disconn -> Connecting -> Full -> ...`) is behind one small lock that is never held across a wait. A
+//! The state (`Disconn -> Connecting -> Full -> ...`, decided by `replay::import`) is behind one small lock that is never held across a wait. A
 //! target of this process is called in the caller's own poll; any other one over the network, where a lost connection
 //! is made anew and unanswered requests are sent again until REQUEST_TIMEOUT.
 
@@ -19,7 +19,9 @@ use env::watch;
 use lnet::peer::Ask;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use bytes::Bytes;
+use replay::import::{Event, Import as Machine};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::CONNECT_TIMEOUT;
@@ -36,22 +38,31 @@ pub trait Callbacks: Send + Sync {
     fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>>;
 }
 
-/// Told that the target lost this client's session: it restarted (its boot number is the argument), or evicted us and
-/// took us anew (the same boot number as before). Open handles and locks of the old session are gone. Runs where the
+/// Told that the target lost this client's session: it restarted and brings nothing back (its boot number is the
+/// argument), or evicted us and took us anew; then [`Import::evictions`] grew. Open handles and locks of the old session are gone. Runs where the
 /// reconnection was noticed, before waiting requests go on; must not wait.
 pub type OnRestart = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// Where a session stands (the words are Lustre's).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ImportState {
-    /// Not connected; the next call connects.
-    Disconn,
-    /// Connecting.
-    Connecting,
-    /// In service.
-    Full,
-    /// The target forgot us.
-    Evicted,
+pub type ImportState = replay::import::State;
+
+/// What belonged to a session and is not a change of the target's records: opens, locks. Brought back to a target that
+/// restarted, after it has done our changes again and before it is in service.
+pub trait Restore: Send + Sync {
+    /// What is to be asked. All are asked, in any order; each is told its answer. Must not wait.
+    fn restore(&self) -> Vec<Restoring>;
+}
+
+/// One request that brings something back.
+pub struct Restoring {
+    /// On whose behalf.
+    pub credentials: Credentials,
+    /// What to do.
+    pub op: Op,
+    /// Locks that its reply may grant.
+    pub locks: InodeBits,
+    /// Is told the answer. It is not called if the connection is lost: then all begins again.
+    pub answered: Box<dyn FnOnce(Reply) + Send>,
 }
 
 /// How a session stands at one moment.
@@ -101,6 +112,7 @@ pub struct Import {
     /// Counts attempts to connect that ended, so that callers can wait for the next one.
     pub(crate) attempts: watch::Sender<u64>,
     hooks: Mutex<Vec<OnRestart>>,
+    pub(crate) restore: OnceLock<Arc<dyn Restore>>,
     stats: CallStats,
     pub(crate) pinging: Pinging,
 }
@@ -108,10 +120,11 @@ pub struct Import {
 /// What the small lock holds.
 pub(crate) struct LinkState {
     pub(crate) nids: Vec<Nid>,
-    pub(crate) state: ImportState,
+    /// Where it stands, and what is kept for a replay.
+    pub(crate) machine: Machine<Bytes>,
+    /// An attempt to connect is under way.
+    pub(crate) attempting: bool,
     pub(crate) session: Option<Session>,
-    /// Boot number of the target at the last session; 0 = there was none.
-    pub(crate) boot: u64,
     /// How often the target forgot us without a restart.
     pub(crate) evictions: u64,
     /// Why the last attempt to connect failed.
@@ -172,9 +185,9 @@ impl Import {
             proved: AtomicU64::new(0),
             link: Mutex::new(LinkState {
                 nids,
-                state: ImportState::Disconn,
+                machine: Machine::default(),
+                attempting: false,
                 session: None,
-                boot: 0,
                 evictions: 0,
                 error: None,
                 pause: std::time::Duration::ZERO,
@@ -183,6 +196,7 @@ impl Import {
             }),
             attempts: watch::Sender::new(0),
             hooks: Mutex::default(),
+            restore: OnceLock::new(),
             stats,
             pinging: Pinging::default(),
         })
@@ -195,7 +209,7 @@ impl Import {
 
     /// Where it stands.
     pub fn state(&self) -> ImportState {
-        self.link.lock().state
+        self.link.lock().machine.state()
     }
 
     /// The client that it belongs to.
@@ -218,12 +232,12 @@ impl Import {
         };
         let [in_flight, reads_in_flight, writes_in_flight, changes_in_flight] = self.stats.in_flight();
         ImportReport {
-            state: link.state,
+            state: link.machine.state(),
             nids: link.nids.clone(),
             current,
             window,
             attempts: *self.attempts.borrow(),
-            boot: link.boot,
+            boot: link.machine.boot(),
             evictions: link.evictions,
             in_flight,
             reads_in_flight,
@@ -265,12 +279,16 @@ impl Import {
 
     /// Boot number of the target at the newest session; 0 = never connected.
     pub fn boot(&self) -> u64 {
-        self.link.lock().boot
+        self.link.lock().machine.boot()
     }
 
     /// The target moved.
     pub fn set_nids(&self, nids: Vec<Nid>) {
-        self.link.lock().nids = nids;
+        let mut link = self.link.lock();
+        link.nids = nids;
+        // It has been heard of: the next attempt need not wait.
+        link.pause = std::time::Duration::ZERO;
+        link.not_before = Monotonic::ZERO;
     }
 
     /// From now on a target that does not answer is waited for even if it never did: it is known to exist, and is being
@@ -282,6 +300,13 @@ impl Import {
     /// Registers a hook; see [`OnRestart`]. Hooks stay as long as the import.
     pub fn on_restart(&self, hook: OnRestart) {
         self.hooks.lock().push(hook);
+    }
+
+    /// Registers what is brought back to a restarted target; the first one counts.
+    pub fn on_recovery(&self, restore: Arc<dyn Restore>) {
+        if self.restore.set(restore).is_err() {
+            tracing::error!(target = %self.target, "somebody restores this session already");
+        }
     }
 
     /// Sends operations as one request and waits for the results, one per operation, in order. Takes no locks.
@@ -331,7 +356,8 @@ impl Import {
         let clock = &self.rpc.env().clock;
         let count = ops.len();
         let waits = weight::waits(&ops);
-        let ticket = self.xids.begin(waits);
+        let changes = !waits && weight::changes(&ops);
+        let ticket = if changes { self.xids.begin_change() } else { self.xids.begin(waits) };
         let mut request = self.request(credentials, ops, locks, &ticket);
         let timeout = self.rpc.timings().request_timeout;
         let ask = ask_of(&request.ops, timeout);
@@ -346,6 +372,9 @@ impl Import {
                     let evictions = *sent_at.get_or_insert_with(|| self.link.lock().evictions);
                     if self.link.lock().evictions != evictions {
                         return Err(RpcError::Evicted { target: self.target });
+                    }
+                    if changes {
+                        self.room_to_keep(&remote).await?;
                     }
                     match remote.exchange(self, &request, ask, waits).await {
                         Outcome::Reply(reply) => return self.learn(reply, count),
@@ -375,6 +404,7 @@ impl Import {
             xid_known: ticket.known,
             resent: false,
             replay: Transno(0),
+            slot: ticket.slot,
             locks,
             credentials: credentials.clone(),
             ops,
@@ -393,7 +423,7 @@ impl Import {
             return link.session.clone();
         }
         if link.session.take().is_some() {
-            link.state = ImportState::Disconn;
+            link.machine.event(Event::Lost);
         }
         None
     }
@@ -414,8 +444,7 @@ impl Import {
     pub async fn disconnect(&self) {
         let session = {
             let mut link = self.link.lock();
-            link.state = ImportState::Disconn;
-            link.boot = 0;
+            link.machine.forget();
             link.session.take()
         };
         match session {
@@ -434,15 +463,32 @@ impl Import {
 
     /// Takes from a reply what concerns the session.
     pub(crate) fn learn(&self, reply: Reply, count: usize) -> Result<Reply, RpcError> {
-        self.learn_committed(reply.last_committed);
+        self.keep(&reply);
         if reply.results.len() != count {
             return Err(self.misfit(reply.results.len(), count));
         }
         Ok(reply)
     }
 
+    /// What a reply says is durable, and the changes that it brings to be kept.
+    pub(crate) fn keep(&self, reply: &Reply) {
+        self.learn_committed(reply.last_committed);
+        if !reply.redo.is_empty() {
+            let mut link = self.link.lock();
+            for redo in &reply.redo {
+                link.machine.keep(redo.transno, redo.bytes.clone(), redo.bytes.len());
+            }
+        }
+    }
+
+    pub(crate) fn set_committed(&self, last_committed: Transno) {
+        self.last_committed.store(last_committed.0, Ordering::Release);
+    }
+
     pub(crate) fn learn_committed(&self, last_committed: Transno) {
-        self.last_committed.fetch_max(last_committed.0, Ordering::AcqRel);
+        if self.last_committed.fetch_max(last_committed.0, Ordering::AcqRel) < last_committed.0 {
+            self.link.lock().machine.committed(last_committed);
+        }
     }
 
     fn misfit(&self, found: usize, wanted: usize) -> RpcError {
@@ -455,26 +501,24 @@ impl Import {
         let mut link = self.link.lock();
         if matches!(&link.session, Some(Session::Remote(current)) if Arc::ptr_eq(current, lost)) {
             link.session = None;
-            link.state = ImportState::Disconn;
+            link.machine.event(Event::Lost);
         }
     }
 
     /// The session, and whether there ever was one.
     pub(crate) fn session_and_history(&self) -> (Option<Session>, bool) {
         let link = self.link.lock();
-        (link.session.clone(), link.boot != 0)
+        (link.session.clone(), link.machine.boot() != 0)
     }
 
     pub(crate) fn is_connecting(&self) -> bool {
-        self.link.lock().state == ImportState::Connecting
+        self.link.lock().attempting
     }
 
-    /// Tells the owner that the target lost our session, if it did.
-    pub(crate) fn tell_restart(&self, boot_before: u64, boot: u64, new: bool) {
-        if boot_before != 0 && (boot_before != boot || new) {
-            let hooks = self.hooks.lock().clone();
-            hooks.iter().for_each(|hook| hook(boot));
-        }
+    /// Tells the owner that the target lost our session.
+    pub(crate) fn tell_restart(&self, boot: u64) {
+        let hooks = self.hooks.lock().clone();
+        hooks.iter().for_each(|hook| hook(boot));
     }
 }
 

@@ -90,7 +90,17 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
             rpc.watch_leases();
             let committed = connected.reply.last_committed;
             let reply = single(request.xid, committed, Ok(OpReply::Connect(connected.reply)));
-            at_once(Some(reply_of(client, connected.new, &reply)))
+            let payload = reply_of(client, connected.new, &reply);
+            match served.service.connected(&connected.export) {
+                None => at_once(Some(payload)),
+                Some(known) => {
+                    let future = async move {
+                        known.await;
+                        Some(payload)
+                    };
+                    Work { future: Box::pin(future), waits: false }
+                }
+            }
         }
         Err(ConnectError::Refusal(crate::admission::Refusal::Version)) => refuse(client, Refusal::Version),
         Err(ConnectError::Refusal(crate::admission::Refusal::Cluster(_))) => refuse(client, Refusal::Cluster),
@@ -120,7 +130,8 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
     };
     export.heard(rpc.env().clock.now());
     let done = |export: &Export| {
-        at_once(Some(reply_of(client, false, &single(request.xid, export.last_committed(), Ok(OpReply::Done)))))
+        let committed = export.last_committed().max(served.service.last_committed());
+        at_once(Some(reply_of(client, false, &single(request.xid, committed, Ok(OpReply::Done)))))
     };
     match &request.ops[..] {
         [Op::Ping] => {

@@ -12,6 +12,7 @@ pub mod import;
 mod inbound;
 mod lease;
 mod pinger;
+mod recover;
 mod remote;
 mod reply_cache;
 mod served;

@@ -4,9 +4,11 @@ use crate::error::RpcError;
 use crate::import::{Import, Session};
 use crate::inbound::seal;
 use crate::weight;
+use crate::xids::NO_SLOT;
 use lnet::error::LinkError;
 use lnet::payload::{Frame, Payload};
 use lnet::peer::{Ask, Peer};
+use replay::import::Action;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use types::credentials::Credentials;
@@ -104,8 +106,13 @@ impl Import {
             });
         }
         self.prove(sent);
-        let session = Session::Remote(Arc::new(RemoteSession::new(peer)));
-        self.enter_session(session, &connected, envelope.new_session);
+        let remote = Arc::new(RemoteSession::new(peer));
+        let mut action = self.connected(&connected, envelope.new_session);
+        if action == Action::Replay {
+            action = self.recover(&remote).await?;
+        }
+        self.enter_session(Session::Remote(remote.clone()), action, connected.boot);
+        self.watch_session(&remote);
         self.rpc.start_pings();
         Ok(())
     }
@@ -118,6 +125,7 @@ impl Import {
             xid_known: self.xids.known(),
             resent: false,
             replay: Transno(0),
+            slot: NO_SLOT,
             locks: InodeBits::NONE,
             credentials: Credentials::root(),
             ops,

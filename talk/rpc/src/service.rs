@@ -41,6 +41,17 @@ pub trait Service: Send + Sync + 'static {
     /// A client wants a session (or renews it after a lost connection). `Err` refuses. Version and cluster were checked.
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno>;
 
+    /// A session may be used when this is over: then the target knows the client also after a crash. `None`: at once.
+    fn connected(&self, export: &Arc<Export>) -> Option<BoxFuture<'static, ()>> {
+        let _ = export;
+        None
+    }
+
+    /// Newest transno that is durable; 0 where changes are not numbered.
+    fn last_committed(&self) -> Transno {
+        Transno(0)
+    }
+
     /// One request. Runs as far as it can when first polled; only what must wait is pending. Connect, Disconnect and
     /// Ping are answered before they come here.
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply>;

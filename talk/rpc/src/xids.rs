@@ -3,9 +3,12 @@
 //! `xid_known` of a request tells the target that every request below it was answered and seen, so that it may forget
 //! those replies. Bound: as many entries as requests are unanswered. Requests that may wait for ever (locks) take a
 //! number but do not hold `xid_known` back: they are harmless to repeat.
+//!
+//! A change also takes a *slot*, the lowest free one: the target writes its reply there, over the reply of the change
+//! that had the slot before and was answered. So a target keeps as many replies as this client has changes in flight.
 
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use types::session::Xid;
 use types::time::Timestamp;
 
@@ -18,13 +21,32 @@ struct State {
     next: u64,
     /// Unanswered ones, ascending.
     open: VecDeque<u64>,
+    /// Slots below `slots_used` that are free.
+    slots_free: BTreeSet<u16>,
+    slots_used: u16,
+}
+
+/// More changes are unanswered than there are slots: the target keeps no reply for this one.
+pub(crate) const NO_SLOT: u16 = u16::MAX;
+
+impl State {
+    fn take_slot(&mut self) -> u16 {
+        match self.slots_free.pop_first() {
+            Some(slot) => slot,
+            None if self.slots_used == NO_SLOT => NO_SLOT,
+            None => {
+                self.slots_used += 1;
+                self.slots_used - 1
+            }
+        }
+    }
 }
 
 impl Xids {
     /// First number from the time, as Lustre does: an import made again later continues above its predecessor.
     pub(crate) fn new(now: Timestamp) -> Xids {
         let first = (now.sec.max(1) as u64) << 20;
-        Xids { state: Mutex::new(State { next: first, open: VecDeque::new() }) }
+        Xids { state: Mutex::new(State { next: first, open: VecDeque::new(), slots_free: BTreeSet::new(), slots_used: 0 }) }
     }
 
     /// A new number. It is unanswered until the ticket is dropped. `waits`: see above.
@@ -36,7 +58,14 @@ impl Xids {
             state.open.push_back(xid);
         }
         let known = state.open.front().copied().unwrap_or(xid);
-        Ticket { xids: self, xid: Xid(xid), known: Xid(known), held: !waits }
+        Ticket { xids: self, xid: Xid(xid), known: Xid(known), slot: NO_SLOT, held: !waits }
+    }
+
+    /// As [`Xids::begin`], for a change that is answered without waiting for others.
+    pub(crate) fn begin_change(&self) -> Ticket<'_> {
+        let mut ticket = self.begin(false);
+        ticket.slot = self.state.lock().take_slot();
+        ticket
     }
 
     /// Every number below this one is answered.
@@ -52,6 +81,8 @@ pub(crate) struct Ticket<'a> {
     pub(crate) xid: Xid,
     /// `xid_known` when it began.
     pub(crate) known: Xid,
+    /// Where the target keeps the reply.
+    pub(crate) slot: u16,
     held: bool,
 }
 
@@ -63,6 +94,9 @@ impl Drop for Ticket<'_> {
             if let Ok(at) = state.open.binary_search(&self.xid.0) {
                 state.open.remove(at);
             }
+            if self.slot != NO_SLOT {
+                state.slots_free.insert(self.slot);
+            }
         }
     }
 }
@@ -70,6 +104,17 @@ impl Drop for Ticket<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slot_belongs_to_one_unanswered_change() {
+        let xids = Xids::new(Timestamp { sec: 5, nsec: 0 });
+        let (a, b, c) = (xids.begin_change(), xids.begin_change(), xids.begin_change());
+        assert_eq!((a.slot, b.slot, c.slot, xids.begin(false).slot), (0, 1, 2, NO_SLOT));
+        drop((a, b));
+        let (d, e, f) = (xids.begin_change(), xids.begin_change(), xids.begin_change());
+        assert_eq!((d.slot, e.slot, f.slot), (0, 1, 3), "the lowest free one");
+        drop(c);
+    }
 
     #[test]
     fn known_follows_the_oldest_unanswered_request() {

@@ -9,7 +9,7 @@ use types::nid::Nid;
 /// Options and output are those of Lustre's lctl. Exit status: 0, or the errno of what failed first.
 #[derive(Debug, Args)]
 pub struct Lctl {
-    /// The device that activate and deactivate are about, by name or by its number in dl
+    /// The device that activate, deactivate and abort_recovery are about, by name or by its number in dl
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// What to do
@@ -27,6 +27,8 @@ pub enum LctlCommand {
     Activate,
     /// Give no new objects to the OST of --device: sheen-OST0001-osc-MDT0000
     Deactivate,
+    /// Let the restarted MDT of --device wait no longer for clients that have not come back; they are evicted
+    AbortRecovery,
     GetParam(GetParamArgs),
     SetParam(SetParamArgs),
     ListParam(ListParamArgs),
@@ -51,6 +53,7 @@ impl LctlCommand {
             LctlCommand::Dl(_) => "dl",
             LctlCommand::Activate => "activate",
             LctlCommand::Deactivate => "deactivate",
+            LctlCommand::AbortRecovery => "abort_recovery",
             LctlCommand::GetParam(_) => "get_param",
             LctlCommand::SetParam(_) => "set_param",
             LctlCommand::ListParam(_) => "list_param",

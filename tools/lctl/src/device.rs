@@ -67,6 +67,21 @@ pub fn activate(device: Option<&str>, active: bool, report: &mut Report<'_>) -> 
     }
 }
 
+/// Ends the recovery of an MDT of this host.
+///
+/// # Errors
+/// Never: nothing is printed.
+pub fn abort_recovery(device: Option<&str>, report: &mut Report<'_>) -> io::Result<()> {
+    let Some(wanted) = device else {
+        report.sentence("name a device: lctl --device sheen-MDT0000 abort_recovery", Errno::EINVAL);
+        return Ok(());
+    };
+    let devices = all(report);
+    let by_number = wanted.parse::<usize>().ok().and_then(|number| devices.get(number));
+    let name = by_number.map_or(wanted, |device| device.name.as_str());
+    set_param::set(&format!("mdt.{name}.abort_recovery"), "1", true, &mut io::sink(), report)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

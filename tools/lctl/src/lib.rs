@@ -30,6 +30,7 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::Dl(args) => device::list(args, out, &mut report),
         LctlCommand::Activate => device::activate(lctl.device.as_deref(), true, &mut report),
         LctlCommand::Deactivate => device::activate(lctl.device.as_deref(), false, &mut report),
+        LctlCommand::AbortRecovery => device::abort_recovery(lctl.device.as_deref(), &mut report),
         LctlCommand::GetParam(args) => get_param::run(args, out, &mut report),
         LctlCommand::SetParam(args) => set_param::run(args, out, &mut report),
         LctlCommand::ListParam(args) => list_param::run(args, out, &mut report),

@@ -8,6 +8,7 @@
 //! One small lock guards the table and all gates; it is never held across a wait.
 
 pub mod callback;
+pub mod flocks;
 pub mod gate;
 pub mod kernel;
 pub mod learn;
@@ -17,6 +18,7 @@ pub mod telling;
 pub mod upkeep;
 pub mod uses;
 
+use crate::locks::flocks::HeldFlocks;
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
@@ -51,6 +53,8 @@ pub struct Locks {
     pub(crate) table: Mutex<Table>,
     pub(crate) uses: Uses,
     pub(crate) opens: Mutex<Opens>,
+    /// flock and fcntl locks that MDTs granted.
+    pub(crate) flocks: Mutex<HeldFlocks>,
     pub(crate) telling: Arc<Telling>,
     /// Requests under way in a directory that may hold its lock in the kernel.
     busy: Mutex<HashMap<Fid, u32>>,
@@ -82,6 +86,7 @@ impl Locks {
             table: Mutex::default(),
             uses: Uses::default(),
             opens: Mutex::default(),
+            flocks: Mutex::default(),
             telling: Arc::default(),
             busy: Mutex::default(),
             keeps,
@@ -269,6 +274,7 @@ impl Sent for OnTheWay {
             return;
         };
         self.open_change = false;
+        self.locks.flocks.lock().learn(&self.ops, &reply.results);
         let table = &mut *self.locks.table.lock();
         let held = table.arrived(self.mdt, self.ticket, &reply.grants);
         for (op, result) in self.ops.iter().zip(&reply.results) {

@@ -43,6 +43,9 @@ impl Locks {
         if how != Loss::Silence {
             self.opens.lock().lose(mdt);
         }
+        if how == Loss::Eviction {
+            self.flocks.lock().lose(mdt);
+        }
         if let Some(data) = self.data.get() {
             data.lost(mdt, how);
         }

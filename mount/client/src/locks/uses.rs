@@ -35,6 +35,12 @@ pub trait DataHolder: Send + Sync + 'static {
     fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()>;
     /// Size and times, if something was written that the MDT does not know.
     fn glimpse(&self, fid: Fid) -> Option<Glimpse>;
+    /// Files of an MDT with data that is not stored: the MDT restarted, and WRITE of these is asked for again before
+    /// anybody else may have it.
+    fn unstored(&self, mdt: u16) -> Vec<Fid> {
+        let _ = mdt;
+        Vec::new()
+    }
     /// All locks of an MDT are lost.
     fn lost(&self, mdt: u16, how: Loss);
 }

@@ -53,7 +53,8 @@ impl Mds {
         start: u64,
         end: u64,
     ) -> Result<Result<MdsReply, NoSpace>, Errno> {
-        self.change(call, |records, ctx| {
+        let mut no_space = None;
+        let reply = self.change(call, |records, ctx| {
             let mut inode = records.existing(fid)?;
             let mut layout = layout_of(&inode)?;
             match self.instantiate(&mut layout, start, end, &[]) {
@@ -66,12 +67,19 @@ impl Mds {
                     records.put_inode(&inode);
                 }
                 Ok(false) => {}
-                Err(reason) => return Ok(Err(reason)),
+                Err(reason) => {
+                    no_space = Some(reason);
+                    return Err(Errno::ENOSPC);
+                }
             }
             records.note_data(&mut inode);
             records.grant(fid, InodeBits::LAYOUT);
-            Ok(Ok(MdsReply::Layout(Arc::new(layout))))
-        })
+            Ok(MdsReply::Layout(Arc::new(layout)))
+        });
+        match (reply, no_space) {
+            (Err(_), Some(reason)) => Ok(Err(reason)),
+            (reply, _) => reply.map(Ok),
+        }
     }
 }
 

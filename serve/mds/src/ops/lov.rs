@@ -86,7 +86,7 @@ impl Mds {
                 FileType::Regular => match &wanted {
                     Some((layout, first)) => self.set_layout(&mut inode, layout, first)?,
                     // Lustre takes an empty layout on a file for "leave it as it is".
-                    None => return Ok(()),
+                    None => return Ok(MdsReply::Done),
                 },
                 _ => return Err(Errno::EOPNOTSUPP),
             }
@@ -94,9 +94,8 @@ impl Mds {
             inode.attr.ctime = ctx.now;
             inode.attr.version = ctx.version;
             records.put_inode(&inode);
-            Ok(())
-        })?;
-        Ok(MdsReply::Done)
+            Ok(MdsReply::Done)
+        })
     }
 
     fn parse_lov(&self, value: &[u8]) -> Result<(Layout, Vec<Option<TargetIndex>>), Errno> {

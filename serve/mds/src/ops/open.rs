@@ -11,7 +11,7 @@ use types::session::{ClientUuid, OpenHandle};
 use wire::mds::{MdsReply, OpenFlags};
 
 impl Mds {
-    pub(super) fn open(&self, call: &mut Call<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
+    pub(crate) fn open(&self, call: &mut Call<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let export = call.export;
         self.change(call, |records, _| {
@@ -27,9 +27,8 @@ impl Mds {
         self.change(call, |records, _| {
             let closed = records.state.opens.close(client, fid, handle)?;
             self.finish(records, closed);
-            Ok(())
-        })?;
-        Ok(MdsReply::Done)
+            Ok(MdsReply::Done)
+        })
     }
 
     /// Closes everything that a client who is gone had open.

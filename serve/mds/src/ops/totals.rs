@@ -1,5 +1,6 @@
 //! Statfs and Sync.
 
+use crate::mutant::{Mutant, is_mutant};
 use crate::mds::Mds;
 use types::attr::Statfs;
 use types::errno::Errno;
@@ -23,7 +24,9 @@ impl Mds {
     }
 
     pub(super) async fn sync(&self) -> Result<MdsReply, Errno> {
-        self.store.commit().await?;
+        if !is_mutant(Mutant::SyncTooSoon) {
+            self.store.commit().await?;
+        }
         Ok(MdsReply::Done)
     }
 }

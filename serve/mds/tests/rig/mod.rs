@@ -212,6 +212,7 @@ impl Rig {
             xid_known: if self.unheard.load(Ordering::Relaxed) { Xid(0) } else { Xid(xid) },
             resent: false,
             replay: Transno(0),
+            slot: 0,
             locks: if self.sessions.lock().is_empty() { InodeBits::NONE } else { InodeBits::ALL },
             credentials: credentials.clone(),
             ops: ops.into_iter().map(Op::Mds).collect(),

@@ -166,6 +166,7 @@ impl Rig {
             xid_known: Xid(0),
             resent: false,
             replay: Transno(0),
+            slot: 0,
             locks: types::lock::InodeBits::NONE,
             credentials: Credentials::root(),
             ops: ops.into_iter().map(Op::Ost).collect(),

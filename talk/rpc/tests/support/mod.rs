@@ -163,6 +163,7 @@ impl Service for Ost {
             cluster: self.cluster,
             boot: self.boot,
             last_committed: Transno(self.transno.load(Ordering::SeqCst)),
+            standing: Default::default(),
         })
     }
 

@@ -4,6 +4,7 @@ use super::mount::{SpaceParams, add_import, pool_text, space};
 use super::{number, series, session};
 use crate::view::View;
 use mds::mds::Mds;
+use mds::window::Phase;
 use observe::catalog::*;
 use observe::param::Param;
 use observe::rpc_text;
@@ -54,6 +55,24 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     let counted = mdt.clone();
     tree.shows(&MDT_OPEN, &[&device], move || Ok(counted.open_count().to_string()));
     add_evict(tree, view, name, &MDT_EVICT_CLIENT);
+    let shown = mdt.clone();
+    tree.shows(&MDT_RECOVERY_STATUS, &[&device], move || {
+        let report = shown.recovery();
+        // Lustre's words.
+        let status = match report.phase {
+            Phase::Open => "COMPLETE",
+            Phase::Gathering | Phase::Applying | Phase::Restoring => "RECOVERING",
+        };
+        Ok(format!("status: {status}\nconnected_clients: {}/{}\n", report.connected, report.clients))
+    });
+    let told = mdt.clone();
+    tree.takes(&MDT_ABORT_RECOVERY, &[&device], move |value| match value.trim() {
+        "1" => {
+            told.abort_recovery();
+            Ok(())
+        }
+        _ => Err(Errno::EINVAL),
+    });
 
     let lod = format!("{name}-mdtlov");
     let lod = [lod.as_str()];

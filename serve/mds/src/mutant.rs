@@ -1,0 +1,53 @@
+//! Mistakes on purpose, one at a time, chosen by a test: a simulation that does not find them proves nothing
+//! (`cargo run --release -p sim --features mutants -- --mutant NAME`). Without the feature there are none.
+
+/// A mistake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Mutant {
+    /// The reply of a change is not in its transaction.
+    ReplyApart = 1,
+    /// `last_committed` is one too high.
+    CommittedTooHigh = 2,
+    /// Changes are done again in the wrong order.
+    ReplayDisorder = 3,
+    /// Requests are run before recovery is over.
+    LockInRecovery = 4,
+    /// An answer that shows what another client may not have seen does not wait.
+    TellsTooSoon = 5,
+    /// Sync answers before anything is durable.
+    SyncTooSoon = 6,
+}
+
+impl Mutant {
+    /// All, with the names that tests choose them by.
+    pub const ALL: [(&str, Mutant); 6] = [
+        ("reply-apart", Mutant::ReplyApart),
+        ("committed-too-high", Mutant::CommittedTooHigh),
+        ("replay-disorder", Mutant::ReplayDisorder),
+        ("lock-in-recovery", Mutant::LockInRecovery),
+        ("tells-too-soon", Mutant::TellsTooSoon),
+        ("sync-too-soon", Mutant::SyncTooSoon),
+    ];
+}
+
+#[cfg(feature = "mutants")]
+static CHOSEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// All MDTs of this process make this mistake from now on.
+#[cfg(feature = "mutants")]
+pub fn choose(mutant: Option<Mutant>) {
+    CHOSEN.store(mutant.map_or(0, |mutant| mutant as u8), std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Is this mistake to be made?
+#[cfg(feature = "mutants")]
+pub(crate) fn is_mutant(mutant: Mutant) -> bool {
+    CHOSEN.load(std::sync::atomic::Ordering::Relaxed) == mutant as u8
+}
+
+/// Is this mistake to be made?
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is_mutant(_: Mutant) -> bool {
+    false
+}

@@ -1,0 +1,130 @@
+//! Replies to changes, durable with the change itself: a request that comes again after a restart is answered again.
+//!
+//! Record `R` (client, slot) is written in the transaction of each change of a client on the network; the next request
+//! that has this slot replaces it. Read at the start; a reply stays here until its slot is used again or its session
+//! ends. Bound: the slots of all clients, each at most as many as it has changes in flight.
+
+use crate::tail::damaged;
+use bytes::Bytes;
+use disk::key::{self, Tag};
+use disk::session;
+use foldhash::HashMap;
+use std::ops::ControlFlow;
+use store::error::StoreError;
+use store::tx::Tx;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::session::{ClientUuid, Transno, Xid};
+use wire::codec::{decode_reply, encode_reply};
+use wire::message::{OpReply, Reply};
+
+/// Where a request of a client on the network comes from, and where its reply is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) xid: Xid,
+    pub(crate) slot: u16,
+}
+
+/// A client that has no slot for a request says so by this one.
+const NO_SLOT: u16 = u16::MAX;
+
+/// What is kept of a request: the results of its first operations.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) transno: Transno,
+    pub(crate) results: Vec<Result<OpReply, Errno>>,
+}
+
+/// Replies of an earlier life.
+#[derive(Default)]
+pub(crate) struct Slots {
+    kept: HashMap<(ClientUuid, u16), (Xid, Bytes)>,
+}
+
+impl Slots {
+    /// Reads all replies.
+    ///
+    /// # Errors
+    /// The store cannot be read. A damaged record is told to people and left out.
+    pub(crate) fn read(tx: &Tx<'_>) -> Result<Slots, StoreError> {
+        let mut kept = HashMap::default();
+        let (start, end) = key::all(Tag::Reply);
+        tx.scan(&start, &end, |key, value| {
+            match (key::client_of(key), key::slot_of(key), session::decode_reply(value)) {
+                (Some(client), Some(slot), Ok((xid, reply))) => {
+                    kept.insert((client, slot), (Xid(xid), Bytes::copy_from_slice(reply)));
+                }
+                (_, _, Err(error)) => drop(damaged(Fid::NONE, &error)),
+                (_, _, Ok(_)) => tracing::error!(?key, "the key of a kept reply is damaged"),
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(Slots { kept })
+    }
+
+    /// A change comes: was it (or its first part) done in an earlier life? Asked once.
+    pub(crate) fn take(&mut self, client: ClientUuid, origin: Origin) -> Option<Kept> {
+        let (xid, reply) = self.kept.remove(&(client, origin.slot))?;
+        if xid != origin.xid {
+            return None;
+        }
+        match decode_reply(reply, Bytes::new()) {
+            Ok(Reply { transno, results, .. }) => Some(Kept { transno, results }),
+            Err(error) => {
+                damaged(Fid::NONE, &error);
+                None
+            }
+        }
+    }
+
+    /// A session ended.
+    pub(crate) fn release_client(&mut self, client: ClientUuid) {
+        self.kept.retain(|(owner, _), _| *owner != client);
+    }
+}
+
+/// Writes the reply of a change in the change's own transaction. `results`: of all operations so far; given back.
+pub(crate) fn write(
+    tx: &mut Tx<'_>,
+    client: ClientUuid,
+    origin: Origin,
+    results: Vec<Result<OpReply, Errno>>,
+) -> Vec<Result<OpReply, Errno>> {
+    if origin.slot == NO_SLOT {
+        return results;
+    }
+    let reply = Reply::new(origin.xid, tx.transno(), Transno(0), results);
+    let mut record = Vec::new();
+    session::encode_reply(origin.xid.0, &encode_reply(&reply).body, &mut record);
+    tx.put(&key::reply(client, origin.slot), &record);
+    reply.results
+}
+
+/// Removes all records of a client.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn forget(tx: &mut Tx<'_>, client: ClientUuid) -> Result<(), StoreError> {
+    let mut keys = vec![key::client(client).to_vec()];
+    let (start, end) = key::replies(client);
+    tx.scan(&start, &end, |key, _| {
+        keys.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    keys.iter().for_each(|key| tx.delete(key));
+    Ok(())
+}
+
+/// Every client that had a session.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn clients(tx: &Tx<'_>) -> Result<Vec<ClientUuid>, StoreError> {
+    let mut clients = Vec::new();
+    let (start, end) = key::all(Tag::Client);
+    tx.scan(&start, &end, |key, _| {
+        clients.extend(key::client_of(key));
+        ControlFlow::Continue(())
+    })?;
+    Ok(clients)
+}

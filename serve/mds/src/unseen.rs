@@ -1,0 +1,147 @@
+//! Changes whose answers their clients may not have seen: nobody else may be told of them yet.
+//!
+//! A client brings back, after a crash, the changes that it was told of. A change that was applied but neither
+//! committed nor answered for certain may be lost with the crash, for nobody can bring it back. So an answer that shows
+//! such a change of another client waits until the change is committed, or until its author's next request says that it
+//! has the answer (`xid_known`); mostly that is a matter of microseconds. An own change counts only until its answer has
+//! been handed to the connection: answers on one connection arrive in order, or not at all.
+//!
+//! Owner: the MDT's state. Bound: the changes that are not committed. Empty as long as all clients are in this process,
+//! for they end with the MDT.
+
+use foldhash::HashMap;
+use std::collections::BTreeMap;
+use types::session::{ClientUuid, Transno, Xid};
+
+struct Change {
+    client: ClientUuid,
+    xid: Xid,
+    /// Its answer is not on its way yet.
+    held: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Unseen {
+    /// A client came over the network.
+    watched: bool,
+    changes: BTreeMap<Transno, Change>,
+    by_client: HashMap<ClientUuid, BTreeMap<Xid, Vec<Transno>>>,
+}
+
+impl Unseen {
+    /// From now on changes are watched.
+    pub fn watch(&mut self) {
+        self.watched = true;
+    }
+
+    /// A change was applied for this request; the MDT's own changes have no client and are seen when they are durable.
+    pub fn applied(&mut self, transno: Transno, client: ClientUuid, xid: Xid, last_committed: Transno) {
+        self.committed(last_committed);
+        if self.watched && transno > last_committed {
+            self.changes.insert(transno, Change { client, xid, held: true });
+            self.by_client.entry(client).or_default().entry(xid).or_default().push(transno);
+        }
+    }
+
+    /// The answer of this request is on its way; `true`: that may matter to somebody.
+    pub fn sent(&mut self, client: ClientUuid, xid: Xid) -> bool {
+        let Some(transnos) = self.by_client.get(&client).and_then(|xids| xids.get(&xid)) else { return false };
+        for transno in transnos {
+            if let Some(change) = self.changes.get_mut(transno) {
+                change.held = false;
+            }
+        }
+        true
+    }
+
+    /// A client has the answers of all its requests below this one; `true`: that may matter to somebody.
+    pub fn known(&mut self, client: ClientUuid, known: Xid) -> bool {
+        let Some(xids) = self.by_client.get_mut(&client) else { return false };
+        let mut any = false;
+        while let Some(first) = xids.first_entry().filter(|first| *first.key() < known) {
+            first.remove().iter().for_each(|transno| drop(self.changes.remove(transno)));
+            any = true;
+        }
+        if xids.is_empty() {
+            self.by_client.remove(&client);
+        }
+        any
+    }
+
+    /// Everything up to here is durable.
+    pub fn committed(&mut self, transno: Transno) {
+        while let Some(first) = self.changes.first_entry().filter(|first| *first.key() <= transno) {
+            let (transno, Change { client, xid, .. }) = first.remove_entry();
+            let Some(xids) = self.by_client.get_mut(&client) else { continue };
+            if let Some(transnos) = xids.get_mut(&xid) {
+                transnos.retain(|other| *other != transno);
+                if transnos.is_empty() {
+                    xids.remove(&xid);
+                }
+            }
+            if xids.is_empty() {
+                self.by_client.remove(&client);
+            }
+        }
+    }
+
+    /// Must an answer to this client that shows this change wait?
+    pub fn concerns(&self, transno: Transno, client: ClientUuid) -> bool {
+        self.changes.get(&transno).is_some_and(|change| change.client != client || change.held)
+    }
+
+    /// Nothing to wait for, whatever is shown?
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientUuid = ClientUuid(1);
+    const B: ClientUuid = ClientUuid(2);
+
+    fn unseen() -> Unseen {
+        let mut unseen = Unseen::default();
+        unseen.watch();
+        unseen.applied(Transno(5), A, Xid(50), Transno(4));
+        unseen.applied(Transno(6), A, Xid(50), Transno(4));
+        unseen.applied(Transno(7), B, Xid(70), Transno(4));
+        unseen
+    }
+
+    #[test]
+    fn an_own_change_counts_until_its_answer_is_sent_anothers_until_it_is_known() {
+        let mut unseen = unseen();
+        assert!(unseen.concerns(Transno(5), A) && unseen.concerns(Transno(5), B));
+        assert!(unseen.sent(A, Xid(50)) && !unseen.sent(A, Xid(51)));
+        assert!(!unseen.concerns(Transno(6), A) && unseen.concerns(Transno(6), B));
+        assert!(!unseen.known(A, Xid(50)), "below, not up to");
+        assert!(unseen.known(A, Xid(51)) && !unseen.known(A, Xid(52)));
+        assert!(!unseen.concerns(Transno(5), B) && !unseen.concerns(Transno(6), B));
+        assert!(unseen.concerns(Transno(7), A));
+    }
+
+    #[test]
+    fn what_is_durable_concerns_nobody() {
+        let mut unseen = unseen();
+        unseen.committed(Transno(5));
+        assert!(!unseen.concerns(Transno(5), B) && unseen.concerns(Transno(6), B));
+        unseen.committed(Transno(9));
+        assert!(unseen.is_empty() && unseen.by_client.is_empty());
+        assert!(!unseen.known(A, Xid(99)));
+    }
+
+    #[test]
+    fn without_clients_on_the_network_nothing_is_watched() {
+        let mut unseen = Unseen::default();
+        unseen.applied(Transno(5), A, Xid(50), Transno(4));
+        assert!(unseen.is_empty());
+        unseen.watch();
+        unseen.applied(Transno(6), A, Xid(50), Transno(6));
+        assert!(unseen.is_empty(), "durable already");
+    }
+}

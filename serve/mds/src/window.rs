@@ -1,0 +1,326 @@
+//! The recovery window of a started MDT: `replay::recovery` decides, this waits and does.
+//!
+//! Until the window closes, requests of clients wait at its door; only what belongs to recovery passes. One task, `mdt
+//! recovery`, ends with the window or the MDT. Without clients to wait for there is no window and no task.
+
+use crate::deal::Deal;
+use crate::locks::Locks;
+use crate::mds::{Mds, State};
+use crate::mutant::{Mutant, is_mutant};
+use crate::recovery::recover;
+use crate::settler::Unsettled;
+use crate::slots;
+use crate::tasks::{Stop, Wake};
+use bytes::Bytes;
+use disk::key;
+use disk::session::encode_client;
+use env::BoxFuture;
+use env::watch;
+use parking_lot::Mutex;
+pub use replay::recovery::Phase;
+use replay::recovery::{Action, Gathered, Recovery};
+use rpc::service::{Export, Gone, Service};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use types::errno::Errno;
+use types::nid::Nid;
+use types::session::{ClientUuid, Standing, Transno};
+use wire::message::{Op, OpReply, Redo, Reply, Request};
+
+/// See the module.
+pub(crate) struct Window {
+    machine: Mutex<Recovery<Bytes>>,
+    phase: watch::Sender<Phase>,
+    open: AtomicBool,
+    changed: Wake,
+    /// Clients that went before their records could be removed.
+    leavers: Mutex<Vec<ClientUuid>>,
+    /// Clients whose record is written, and the transno of that.
+    sessions: Mutex<BTreeMap<ClientUuid, Transno>>,
+}
+
+/// How far recovery is, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecoveryReport {
+    /// The phase.
+    pub phase: Phase,
+    /// Clients that are waited for, or came back.
+    pub clients: usize,
+    /// How many of them were heard of.
+    pub connected: usize,
+}
+
+impl Window {
+    /// Waits for these clients.
+    pub(crate) fn new(expected: &[ClientUuid], now: Duration, length: Duration) -> Window {
+        let machine = Recovery::new(expected.iter().copied(), now, length);
+        let phase = machine.phase();
+        Window {
+            machine: Mutex::new(machine),
+            phase: watch::Sender::new(phase),
+            open: AtomicBool::new(phase == Phase::Open),
+            changed: Wake::default(),
+            leavers: Mutex::default(),
+            sessions: Mutex::new(expected.iter().map(|client| (*client, Transno(0))).collect()),
+        }
+    }
+
+    /// Is the MDT in service?
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.open.store(phase == Phase::Open, Ordering::Release);
+        self.phase.send_replace(phase);
+    }
+
+    async fn reached(&self, phase: Phase, export: &Export) -> Result<(), Errno> {
+        let mut now = self.phase.subscribe();
+        // An error: the MDT itself is gone.
+        now.wait_for(|now| *now >= phase || export.is_gone()).await.map_err(|_| Errno::ESHUTDOWN)?;
+        crate::mds::alive(export)
+    }
+
+    /// Sessions that ended wait no longer.
+    fn nudge(&self) {
+        self.phase.send_modify(|_| {});
+        self.changed.wake();
+    }
+}
+
+impl Mds {
+    /// How far recovery is.
+    pub fn recovery(&self) -> RecoveryReport {
+        let machine = self.window.machine.lock();
+        let (clients, connected) = machine.clients();
+        RecoveryReport { phase: machine.phase(), clients, connected }
+    }
+
+    /// Waits for no client any longer (`lctl abort_recovery`): who has not come is evicted.
+    pub fn abort_recovery(&self) {
+        self.window.machine.lock().abort();
+        self.window.changed.wake();
+    }
+
+    /// A client connects.
+    ///
+    /// # Errors
+    /// EAGAIN: this one is not waited for, and must wait for the others.
+    pub(crate) fn admit_session(&self, export: &Export) -> Result<Standing, Errno> {
+        if export.nid() == Nid::Loopback {
+            // It ends with this process: nothing of it is ever recovered.
+            return Ok(Standing::Transient);
+        }
+        let client = export.client();
+        if !self.window.is_open() {
+            let mut machine = self.window.machine.lock();
+            if machine.phase() != Phase::Open {
+                return if machine.connected(client) { Ok(Standing::Awaited) } else { Err(Errno::EAGAIN) };
+            }
+        }
+        let mut sessions = self.window.sessions.lock();
+        if let std::collections::btree_map::Entry::Vacant(vacant) = sessions.entry(client) {
+            let mut tx = self.store.begin();
+            tx.put(&key::client(client), &encode_client(self.boot, &export.description()));
+            vacant.insert(tx.finish());
+        }
+        Ok(Standing::Settled)
+    }
+
+    /// Ready when the client's record is durable; `None`: it is.
+    pub(crate) fn session_known(&self, client: ClientUuid) -> Option<BoxFuture<'static, ()>> {
+        let transno = self.window.sessions.lock().get(&client).copied().unwrap_or_default();
+        let store = self.store.clone();
+        if store.last_committed() >= transno {
+            return None;
+        }
+        Some(Box::pin(async move {
+            if let Err(error) = store.commit().await {
+                tracing::error!(%client, %error, "a session may be forgotten");
+            }
+        }))
+    }
+
+    /// A session is over for good: nobody waits for its client after a restart.
+    pub(crate) fn forget_session(&self, client: ClientUuid) {
+        self.window.machine.lock().gone(client);
+        let known = self.window.sessions.lock().remove(&client).is_some();
+        self.slots.lock().release_client(client);
+        if known && *self.window.phase.borrow() < Phase::Restoring {
+            // No transaction before the replayed ones.
+            self.window.leavers.lock().push(client);
+        } else if known {
+            let forgotten = self.transact(&mut Deal::own(), |records, _| Ok(slots::forget(&mut records.tx, client)?));
+            if let Err(errno) = forgotten {
+                tracing::error!(%client, %errno, "the records of a session stay behind");
+            }
+        }
+        self.window.nudge();
+    }
+
+    /// A session ended.
+    pub(crate) fn window_gone(&self, client: ClientUuid, why: Gone) {
+        match why {
+            Gone::Disconnected | Gone::Evicted => self.forget_session(client),
+            // The target goes, not the client: the next life waits for it.
+            Gone::Stopped => self.window.nudge(),
+        }
+    }
+
+    /// A request before the MDT is in service. `None`: now it may run.
+    pub(crate) async fn at_the_door(&self, export: &Export, request: &Request) -> Option<Reply> {
+        let client = export.client();
+        let result = match &request.ops[..] {
+            [Op::Replay(changes)] => self.gather(client, changes),
+            [Op::Replayed] => self.all_gathered(export).await,
+            [Op::Restored] => self.all_restored(export).await,
+            _ => {
+                let passes = request.replay.0 != 0 || is_mutant(Mutant::LockInRecovery);
+                match self.window.reached(if passes { Phase::Restoring } else { Phase::Open }, export).await {
+                    Ok(()) => return None,
+                    Err(errno) => return Some(self.refuse(request, errno)),
+                }
+            }
+        };
+        Some(self.done(request, result))
+    }
+
+    pub(crate) fn done(&self, request: &Request, result: Result<(), Errno>) -> Reply {
+        Reply::new(request.xid, Transno(0), self.last_committed(), vec![result.map(|()| OpReply::Done)])
+    }
+
+    fn gather(&self, client: ClientUuid, changes: &[Redo]) -> Result<(), Errno> {
+        let mut machine = self.window.machine.lock();
+        for Redo { transno, bytes } in changes {
+            machine.replay(client, *transno, bytes.clone(), bytes.len()).map_err(|refused| {
+                tracing::warn!(target = %self.name, %client, ?refused, "a change cannot be replayed");
+                Errno::ENOTCONN
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn all_gathered(&self, export: &Export) -> Result<(), Errno> {
+        let known = self.window.machine.lock().replayed(export.client());
+        if !known {
+            return Err(Errno::ENOTCONN);
+        }
+        self.window.changed.wake();
+        self.window.reached(Phase::Restoring, export).await?;
+        // What an attempt that was cut short had restored, it restores again.
+        let mut state = self.state.lock();
+        while state.opens.forget_one(export.client()).is_some() {}
+        Ok(())
+    }
+
+    async fn all_restored(&self, export: &Export) -> Result<(), Errno> {
+        let known = self.window.machine.lock().restored(export.client());
+        if !known {
+            return Err(Errno::ENOTCONN);
+        }
+        self.window.changed.wake();
+        self.window.reached(Phase::Open, export).await
+    }
+
+    /// Recovers with the clients of the life before, then opens for service.
+    pub(crate) async fn recover_clients(self: Arc<Mds>, mut stop: Stop) {
+        let began = self.env.clock.now();
+        loop {
+            let now = self.env.clock.now();
+            let (action, deadline) = {
+                let mut machine = self.window.machine.lock();
+                (machine.next(now), machine.deadline())
+            };
+            match action {
+                None => {
+                    let wait = deadline.map(|deadline| deadline.saturating_sub(now));
+                    if !self.window.changed.wait(&self.env, wait, &mut stop).await {
+                        return;
+                    }
+                }
+                Some(Action::Apply { changes, late }) => {
+                    if let Err(error) = self.replay(changes, late).await {
+                        tracing::error!(target = %self.name, %error, "cannot recover; the target stays out of service");
+                        return;
+                    }
+                }
+                Some(Action::Open { late }) => {
+                    late.into_iter().for_each(|client| self.evict_late(client));
+                    self.open_for_service();
+                    let took = self.env.clock.now().saturating_sub(began);
+                    tracing::info!(target = %self.name, ?took, "recovery is over");
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn replay(
+        &self,
+        mut changes: Vec<Gathered<Bytes>>,
+        mut late: Vec<ClientUuid>,
+    ) -> Result<(), crate::mds::StartError> {
+        late.append(&mut self.window.leavers.lock());
+        if is_mutant(Mutant::ReplayDisorder) {
+            changes.reverse();
+        }
+        let count = changes.len();
+        let recovered = recover(&self.store, &self.env, self.name, self.boot, &changes, &late)?;
+        self.store.commit().await?;
+        tracing::info!(
+            target = %self.name,
+            changes = count,
+            late = late.len(),
+            refused = recovered.refused.len(),
+            "changes of the life before are done again"
+        );
+        let refused = recovered.refused.clone();
+        self.take_over(recovered);
+        late.into_iter().for_each(|client| self.evict_late(client));
+        refused.iter().for_each(|client| self.evict_late(*client));
+        self.window.machine.lock().applied(&refused, self.env.clock.now());
+        self.window.enter(Phase::Restoring);
+        Ok(())
+    }
+
+    /// What the new life starts with.
+    pub(crate) fn take_over(&self, recovered: crate::recovery::Recovered) {
+        let now = self.env.clock.now();
+        *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
+        *self.slots.lock() = recovered.slots;
+        let State { fids, orphans, .. } = &mut *self.state.lock();
+        *fids = recovered.fids;
+        orphans.extend(recovered.orphans);
+    }
+
+    /// A client that did not come, or did not bring back what it must: it is told when it comes.
+    fn evict_late(&self, client: ClientUuid) {
+        tracing::warn!(target = %self.name, %client, "client evicted: it was not recovered");
+        let export = {
+            let Locks { exports, .. } = &self.state.lock().locks;
+            exports.get(&client).cloned()
+        };
+        match export {
+            Some(export) if export.evict() => {}
+            Some(export) => self.forget(export.client(), Gone::Evicted),
+            None => self.forget_session(client),
+        }
+    }
+
+    /// Orphans that nobody has open any more go; tasks begin; whoever waits is served.
+    pub(crate) fn open_for_service(self: &Arc<Mds>) {
+        let orphans: Vec<_> = {
+            let mut state = self.state.lock();
+            state.recovering = false;
+            let mut orphans: Vec<_> = state.orphans.iter().copied().collect();
+            orphans.sort_unstable();
+            orphans
+        };
+        self.end_orphans(&orphans);
+        self.spawn();
+        self.window.enter(Phase::Open);
+    }
+}

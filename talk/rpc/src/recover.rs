@@ -1,0 +1,158 @@
+//! Recovery with a target that restarted: changes, then opens and locks are brought back (docs/recovery.md).
+//!
+//! Runs within the attempt to connect, before the session is in service: callers wait as for a connection. Whatever goes
+//! wrong ends the attempt; the next one begins again, which does no harm.
+
+use crate::error::RpcError;
+use crate::import::{Import, Restoring, Session};
+use crate::remote::{Outcome, RemoteSession};
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream;
+use lnet::peer::Ask;
+use replay::import::{Action, Event};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use types::limits::PING_INTERVAL;
+use types::session::Transno;
+use wire::message::{Op, Redo, Reply, Request};
+
+/// Bytes of changes in one request.
+const BATCH_BYTES: usize = 1 << 20;
+/// Changes in one request.
+const BATCH_CHANGES: usize = 1024;
+/// Requests that restore something, under way at once.
+const RESTORING_MAX: usize = 64;
+/// Pause between two questions what is durable.
+const COMMIT_PAUSE: Duration = Duration::from_millis(5);
+
+impl Import {
+    /// Brings everything back; ready when the target is in service.
+    ///
+    /// # Errors
+    /// The connection is lost, or the target gave up on us.
+    pub(crate) async fn recover(&self, remote: &RemoteSession) -> Result<Action, RpcError> {
+        let (mut after, mut count) = (Transno(0), 0);
+        loop {
+            let batch = self.batch_after(after);
+            let Some(last) = batch.last() else { break };
+            (after, count) = (last.transno, count + batch.len());
+            self.exchange_in_recovery(remote, Op::Replay(batch), Some(PING_INTERVAL * 3)).await?;
+        }
+        tracing::info!(target = %self.target, changes = count, "the target restarted; brought back what it may have lost");
+        self.exchange_in_recovery(remote, Op::Replayed, None).await?;
+        self.link.lock().machine.event(Event::Replayed);
+        let things = self.restore.get().map(|restore| restore.restore()).unwrap_or_default();
+        let mut asked =
+            stream::iter(things).map(|thing| self.bring_back(remote, thing)).buffer_unordered(RESTORING_MAX);
+        while let Some(answer) = asked.next().await {
+            answer?;
+        }
+        drop(asked);
+        self.link.lock().machine.event(Event::Restored);
+        self.exchange_in_recovery(remote, Op::Restored, None).await?;
+        Ok(self.link.lock().machine.event(Event::Opened))
+    }
+
+    fn batch_after(&self, after: Transno) -> Vec<Redo> {
+        let link = self.link.lock();
+        let mut bytes = 0;
+        let fits = |redo: &Redo| {
+            let first = bytes == 0;
+            bytes += redo.bytes.len().max(1);
+            first || bytes <= BATCH_BYTES
+        };
+        let kept = link.machine.kept_after(after).map(|(transno, bytes)| Redo { transno, bytes: bytes.clone() });
+        kept.take(BATCH_CHANGES).take_while(fits).collect()
+    }
+
+    async fn exchange_in_recovery(
+        &self,
+        remote: &RemoteSession,
+        op: Op,
+        limit: Option<Duration>,
+    ) -> Result<Reply, RpcError> {
+        let request = self.request_of(self.xids.begin(true).xid, vec![op]);
+        let ask = Ask { reply_bulk: 0, limit, outside_window: true };
+        let mut reply = self.answered(remote.exchange(self, &request, ask, limit.is_none()).await)?;
+        self.learn_committed(reply.last_committed);
+        match reply.results.pop() {
+            Some(Ok(_)) => Ok(reply),
+            Some(Err(errno)) => Err(RpcError::Refused { target: self.target, errno }),
+            None => Err(RpcError::BadMessage { nid: remote.peer.nid(), reason: "no result in recovery".to_owned() }),
+        }
+    }
+
+    async fn bring_back(&self, remote: &RemoteSession, thing: Restoring) -> Result<(), RpcError> {
+        let Restoring { credentials, op, locks, answered } = thing;
+        let ticket = self.xids.begin_change();
+        let request = Request {
+            credentials,
+            locks,
+            slot: ticket.slot,
+            replay: Transno(1),
+            ..self.request_of(ticket.xid, vec![op])
+        };
+        let ask = Ask { reply_bulk: 0, limit: None, outside_window: true };
+        let reply = self.answered(remote.exchange(self, &request, ask, true).await)?;
+        self.keep(&reply);
+        answered(reply);
+        Ok(())
+    }
+
+    fn answered(&self, outcome: Outcome) -> Result<Reply, RpcError> {
+        match outcome {
+            Outcome::Reply(reply) => Ok(reply),
+            Outcome::Failed(error) => Err(error),
+            Outcome::Lost => Err(RpcError::Unreachable {
+                target: self.target,
+                nids: Vec::new(),
+                reason: "the connection was lost in recovery".to_owned(),
+            }),
+        }
+    }
+
+    /// Waits until one more change can be kept.
+    ///
+    /// # Errors
+    /// The target does not answer.
+    pub(crate) async fn room_to_keep(&self, remote: &Arc<RemoteSession>) -> Result<(), RpcError> {
+        while self.link.lock().machine.is_full() {
+            let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
+            let ask = Ask { reply_bulk: 0, limit: Some(PING_INTERVAL * 3), outside_window: true };
+            match remote.exchange(self, &request, ask, false).await {
+                Outcome::Reply(reply) => self.learn_committed(reply.last_committed),
+                // The request itself will find that out.
+                Outcome::Lost => return Ok(()),
+                Outcome::Failed(error) => return Err(error),
+            }
+            self.rpc.env().clock.sleep(COMMIT_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Connects again as soon as the connection is lost, also if nobody asks for anything: a restarted target waits for
+    /// its clients. Ends with the connection, or when messaging stops.
+    pub(crate) fn watch_session(&self, remote: &Arc<RemoteSession>) {
+        let (import, closed, stopped) = (self.me.clone(), remote.peer.closed(), self.rpc.stopped());
+        let session = Arc::downgrade(remote);
+        let watch = async move {
+            if let Either::Right(_) = select(pin!(closed), pin!(stopped)).await {
+                return;
+            }
+            let (Some(import), Some(session)) = (import.upgrade(), session.upgrade()) else { return };
+            let current =
+                matches!(import.session_and_history().0, Some(Session::Remote(now)) if Arc::ptr_eq(&now, &session));
+            if !current {
+                return;
+            }
+            import.lost_remote(&session);
+            drop(session);
+            if let Err(error) = import.connect().await {
+                tracing::debug!(target = %import.target, %error, "no session");
+            }
+        };
+        self.rpc.env().tasks.spawn("watch session", Box::pin(watch));
+    }
+}
