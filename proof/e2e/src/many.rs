@@ -230,6 +230,30 @@ impl Many {
         }
     }
 
+    /// How many server processes there are.
+    pub fn server_count(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// What a server process is called: `mgs`, `mds`, `oss0`, `oss1`.
+    pub fn server_name(&self, at: usize) -> &'static str {
+        self.servers[at].name
+    }
+
+    /// Kills one server process (SIGKILL).
+    pub fn kill_server(&mut self, at: usize) {
+        if let Some(mut child) = self.servers[at].child.take() {
+            child.kill().expect("kill a server");
+            child.wait().expect("wait for a server");
+        }
+    }
+
+    /// Starts a server process that was killed, with what is in its folders.
+    pub fn start_server_again(&mut self, at: usize) {
+        let mgs = self.mgs_nid();
+        self.start_server(at, &mgs);
+    }
+
     /// Kills every process at once: servers and clients.
     pub fn kill(&mut self) {
         for server in &mut self.servers {

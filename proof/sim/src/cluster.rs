@@ -6,7 +6,9 @@
 
 use client::client::{Client, ClientOptions};
 use env::Env;
+use mds::mds::Mds;
 use mds::settings::MdsSettings;
+use mds::window::Phase;
 use node::object_targets::Followed;
 use node::parts::Parts;
 use node::role::mdt::MdtRole;
@@ -20,7 +22,7 @@ use simenv::world::{Kill, MachineId, Process, World};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::batch::Batch;
 use store::engine::{Engine, EngineSpace, Fence, Visit};
@@ -57,6 +59,8 @@ pub struct Server {
     pub machine: MachineId,
     engine: Arc<Memory>,
     process: Mutex<Arc<Process>>,
+    /// The MDT that is served there.
+    mds: Arc<Mutex<Weak<Mds>>>,
 }
 
 /// A client's machine.
@@ -145,7 +149,13 @@ impl Cluster {
                 panic!("format a simulated {kind:?}: {error}");
             }
             world.kill(&process, Kill::Process);
-            servers.push(Server { kind, machine, engine: Memory::new(STORE_BYTES), process: Mutex::new(process) });
+            servers.push(Server {
+                kind,
+                machine,
+                engine: Memory::new(STORE_BYTES),
+                process: Mutex::new(process),
+                mds: Arc::default(),
+            });
         }
         let cluster = Cluster { world, servers, seed };
         (0..cluster.servers.len()).for_each(|number| cluster.start_server(number));
@@ -165,6 +175,8 @@ impl Cluster {
         let addr = SocketAddr::new(server.machine.ip(), PORT);
         let pace = Rng::new(self.seed, &format!("commits of {number} from {:?}", self.world.now()));
         let tasks = env.tasks.clone();
+        let mds = server.mds.clone();
+        *mds.lock() = Weak::new();
         let life = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
             let parts = Parts::on_host(env.clone(), rpc.clone(), mgs, format!("server{number}"), Path::new(DIR));
@@ -194,7 +206,8 @@ impl Cluster {
                     let settings =
                         MdsSettings { stripe_count: STRIPES, stripe_size: STRIPE_BYTES, ..MdsSettings::default() };
                     let role = MdtRole::start(&parts, &parts.mgc(), target, &followed, settings).await;
-                    let _role = role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    let role = role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    *mds.lock() = Arc::downgrade(role.mds());
                     std::future::pending::<()>().await;
                 }
             }
@@ -202,9 +215,16 @@ impl Cluster {
         tasks.spawn("server", Box::pin(life));
     }
 
+    /// Is every MDT in service, its recovery over?
+    pub fn is_recovered(&self) -> bool {
+        let mdts = self.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
+        mdts.into_iter().all(|mdt| mdt.mds.lock().upgrade().is_some_and(|mds| mds.recovery().phase == Phase::Open))
+    }
+
     /// Ends a server at this instant.
     pub fn kill_server(&self, number: usize, how: Kill) {
         let process = self.servers[number].process.lock().clone();
+        *self.servers[number].mds.lock() = Weak::new();
         self.world.kill(&process, how);
     }
 

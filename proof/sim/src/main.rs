@@ -30,6 +30,13 @@ struct Arguments {
     /// Good disks and clocks.
     #[arg(long)]
     no_machines: bool,
+    /// No server dies.
+    #[arg(long)]
+    no_servers: bool,
+    /// A mistake on purpose that the judges must find (with `--features mutants`).
+    #[cfg(feature = "mutants")]
+    #[arg(long, value_parser = mutant)]
+    mutant: Option<mds::mutant::Mutant>,
     /// Ends after so many bad seeds.
     #[arg(long, default_value_t = 10)]
     bad_max: usize,
@@ -41,13 +48,32 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     Ok(number(from)?..number(to)?)
 }
 
+#[cfg(feature = "mutants")]
+fn mutant(text: &str) -> Result<mds::mutant::Mutant, String> {
+    let all = mds::mutant::Mutant::ALL;
+    let found = all.iter().find(|(name, _)| *name == text).map(|(_, mutant)| *mutant);
+    found.ok_or_else(|| format!("one of {}", all.map(|(name, _)| name).join(", ")))
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = tracing_subscriber::EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
-    let faults =
-        Faults { network: !arguments.no_network, clients: !arguments.no_clients, machines: !arguments.no_machines };
-    let flags: String = [("network", faults.network), ("clients", faults.clients), ("machines", faults.machines)]
+    #[cfg(feature = "mutants")]
+    mds::mutant::choose(arguments.mutant);
+    let faults = Faults {
+        network: !arguments.no_network,
+        clients: !arguments.no_clients,
+        machines: !arguments.no_machines,
+        servers: !arguments.no_servers,
+    };
+    let switches = [
+        ("network", faults.network),
+        ("clients", faults.clients),
+        ("machines", faults.machines),
+        ("servers", faults.servers),
+    ];
+    let flags: String = switches
         .iter()
         .filter(|(_, on)| !on)
         .map(|(what, _)| format!(" --no-{what}"))

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use types::fid::Fid;
+use types::target::TargetKind;
 
 /// What may happen to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +25,13 @@ pub struct Faults {
     pub clients: bool,
     /// Disks stall, clocks differ.
     pub machines: bool,
+    /// Servers die and come back.
+    pub servers: bool,
 }
 
 impl Default for Faults {
     fn default() -> Faults {
-        Faults { network: true, clients: true, machines: true }
+        Faults { network: true, clients: true, machines: true, servers: true }
     }
 }
 
@@ -64,6 +67,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 const LIVENESS_MAX: Duration = Duration::from_secs(600);
 /// So long after the last client has gone nothing may be left of removed files.
 const QUIET_MAX: Duration = Duration::from_secs(200);
+/// An MDT dies no sooner than this after a client: what that did is durable then.
+const ALONE: Duration = Duration::from_secs(5);
 /// Length of the time with faults.
 const FAULTS_FOR: Duration = Duration::from_secs(20);
 
@@ -79,6 +84,8 @@ struct Run {
     alive: Vec<Arc<Mutex<BTreeSet<usize>>>>,
     faults: u64,
     wrong: Vec<String>,
+    /// When a client died last.
+    last_death: Duration,
 }
 
 /// Runs a seed.
@@ -94,6 +101,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         alive: Vec::new(),
         faults: 0,
         wrong: Vec::new(),
+        last_death: Duration::ZERO,
         rng: rng.clone(),
     };
     if faults.network {
@@ -220,6 +228,7 @@ impl Run {
     fn trouble(&mut self, faults: Faults) {
         let until = self.cluster.world.now() + FAULTS_FOR;
         let mut waiting_to_start = Vec::new();
+        let mut down: Vec<(usize, Duration)> = Vec::new();
         loop {
             let pause = Duration::from_micros(self.rng.between(1_000, 600_000));
             if self.wait(pause, |run| run.running.load(Ordering::Relaxed) == 0)
@@ -228,6 +237,7 @@ impl Run {
             {
                 break;
             }
+            self.start_servers(&mut down, false);
             waiting_to_start.retain(|mount| {
                 let ready = self.is_mounted(*mount);
                 if ready {
@@ -238,13 +248,47 @@ impl Run {
             let roll = self.rng.below(100);
             match roll {
                 0..=34 if faults.network => self.break_something(),
-                35..=54 if faults.network => self.cut_something(),
+                // A client that is kept from a recovering MDT is evicted: that is told to it, and is no fault.
+                35..=54 if faults.network && self.cluster.is_recovered() => self.cut_something(),
                 55..=79 if faults.network => self.cluster.world.network().heal(),
-                80..=86 if faults.clients => waiting_to_start.extend(self.kill_a_client()),
+                80..=86 if faults.clients && self.cluster.is_recovered() => {
+                    waiting_to_start.extend(self.kill_a_client())
+                }
+                87..=94 if faults.servers => self.kill_a_server(&mut down),
                 _ => continue,
             }
             self.faults += 1;
         }
+        self.start_servers(&mut down, true);
+    }
+
+    /// A server dies, by kill or power cut, and comes back a while later.
+    fn kill_a_server(&mut self, down: &mut Vec<(usize, Duration)>) {
+        let number = self.rng.below(self.cluster.servers.len() as u64) as usize;
+        let kind = self.cluster.servers[number].kind;
+        let now = self.cluster.world.now();
+        // What a client does in its last moments may be lost if its MDT dies as well, and with it what others built on it.
+        let alone = kind != TargetKind::Mdt || now >= self.last_death + ALONE;
+        if down.iter().any(|(other, _)| *other == number) || !alone {
+            return;
+        }
+        if kind == TargetKind::Mdt {
+            self.cluster.world.network().heal();
+        }
+        // What an OST has answered is in its page cache; who syncs asks for more.
+        let power = kind != TargetKind::Ost && self.rng.chance(500);
+        self.cluster.kill_server(number, if power { Kill::Power } else { Kill::Process });
+        let pause = Duration::from_micros(self.rng.between(10_000, 3_000_000));
+        down.push((number, now + pause));
+    }
+
+    /// Starts the servers that have been down long enough, or all.
+    fn start_servers(&mut self, down: &mut Vec<(usize, Duration)>, all: bool) {
+        let now = self.cluster.world.now();
+        let (due, later) = std::mem::take(down).into_iter().partition(|(_, when)| all || *when <= now);
+        *down = later;
+        let due: Vec<(usize, Duration)> = due;
+        due.into_iter().for_each(|(number, _)| self.cluster.start_server(number));
     }
 
     fn pair(&mut self) -> (usize, usize) {
@@ -286,6 +330,7 @@ impl Run {
         let victim = *self.rng.pick(&living);
         let at = self.witness.history.moment();
         self.witness.locks.lost_contact(usize::from(self.mounts[victim].machine.0), at);
+        self.last_death = self.cluster.world.now();
         let how = if self.rng.chance(500) { Kill::Process } else { Kill::Power };
         self.cluster.world.kill(&self.mounts[victim].process, how);
         let dead = std::mem::take(&mut *self.alive[victim].lock());
