@@ -27,7 +27,7 @@ pub enum LctlCommand {
     Activate,
     /// Give no new objects to the OST of --device: sheen-OST0001-osc-MDT0000
     Deactivate,
-    /// Let the restarted MDT of --device wait no longer for clients that have not come back; they are evicted
+    /// Let the restarted MDT of --device wait no longer for its clients
     AbortRecovery,
     GetParam(GetParamArgs),
     SetParam(SetParamArgs),
