@@ -1,7 +1,9 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
 
+use crate::absent;
 use crate::spec::{Count, End, First, OstList, PatternWord, PoolWord, StripeSize};
 use clap::{ArgAction, Args, FromArgMatches, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Layouts, targets and space of a mounted file system
@@ -26,8 +28,18 @@ pub enum LfsCommand {
     Df(DfArgs),
     Path2fid(Path2fidArgs),
     Getname(GetnameArgs),
+    Find(FindArgs),
+    Check(CheckArgs),
+    #[command(visible_alias = "setdirstripe")]
+    Mkdir(MkdirArgs),
+    Getdirstripe(GetdirstripeArgs),
+    Ladvise(LadviseArgs),
+    Flushctx(FlushctxArgs),
+    Getsom(GetsomArgs),
     #[command(name = "pool_list")]
     PoolList(PoolListArgs),
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 impl LfsCommand {
@@ -40,6 +52,14 @@ impl LfsCommand {
             LfsCommand::Mdts(_) => "mdts",
             LfsCommand::Df(_) => "df",
             LfsCommand::Path2fid(_) => "path2fid",
+            LfsCommand::Mkdir(_) => "mkdir",
+            LfsCommand::Getdirstripe(_) => "getdirstripe",
+            LfsCommand::Ladvise(_) => "ladvise",
+            LfsCommand::Flushctx(_) => "flushctx",
+            LfsCommand::Getsom(_) => "getsom",
+            LfsCommand::Other(words) => absent::known(words).unwrap_or("lfs"),
+            LfsCommand::Find(_) => "find",
+            LfsCommand::Check(_) => "check",
             LfsCommand::Getname(_) => "getname",
             LfsCommand::PoolList(_) => "pool_list",
         }
@@ -82,6 +102,18 @@ pub struct SetstripeFlags {
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
     ])]
     pub delete: bool,
+    /// The layout of this file, but not its OSTs
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
+        "delete", "yaml",
+    ])]
+    pub copy: Option<PathBuf>,
+    /// The layout that this file describes, as getstripe --yaml prints it, but not its OSTs; -: standard input
+    #[arg(short = 'y', long, value_name = "FILE", conflicts_with_all = [
+        "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
+        "delete",
+    ])]
+    pub yaml: Option<PathBuf>,
     /// Files to make, or directories
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
@@ -115,6 +147,10 @@ pub struct SetstripeArgs {
     pub steps: Vec<Step>,
     /// Take the default away.
     pub delete: bool,
+    /// As that of this file.
+    pub copy: Option<PathBuf>,
+    /// As this file describes.
+    pub yaml: Option<PathBuf>,
     /// Where.
     pub paths: Vec<PathBuf>,
 }
@@ -136,17 +172,18 @@ impl FromArgMatches for SetstripeArgs {
         let mut add = |id: &str, values: Vec<Step>| {
             steps.extend(matches.indices_of(id).into_iter().flatten().zip(values));
         };
-        add("component_end", flags.component_end.into_iter().map(Step::End).collect());
-        add("stripe_count", flags.stripe_count.into_iter().map(Step::Count).collect());
-        add("overstripe_count", flags.overstripe_count.into_iter().map(Step::Overstripe).collect());
-        add("stripe_size", flags.stripe_size.into_iter().map(Step::Size).collect());
-        add("stripe_index", flags.stripe_index.into_iter().map(Step::First).collect());
-        add("osts", flags.osts.into_iter().map(Step::Osts).collect());
-        add("pool", flags.pool.into_iter().map(Step::Pool).collect());
-        add("layout", flags.layout.into_iter().map(Step::Pattern).collect());
+        add("component_end", flags.component_end.clone().into_iter().map(Step::End).collect());
+        add("stripe_count", flags.stripe_count.clone().into_iter().map(Step::Count).collect());
+        add("overstripe_count", flags.overstripe_count.clone().into_iter().map(Step::Overstripe).collect());
+        add("stripe_size", flags.stripe_size.clone().into_iter().map(Step::Size).collect());
+        add("stripe_index", flags.stripe_index.clone().into_iter().map(Step::First).collect());
+        add("osts", flags.osts.clone().into_iter().map(Step::Osts).collect());
+        add("pool", flags.pool.clone().into_iter().map(Step::Pool).collect());
+        add("layout", flags.layout.clone().into_iter().map(Step::Pattern).collect());
         steps.sort_by_key(|(at, _)| *at);
         let steps = steps.into_iter().map(|(_, step)| step).collect();
-        Ok(SetstripeArgs { steps, delete: flags.delete, paths: flags.paths })
+        let SetstripeFlags { delete, copy, yaml, paths, .. } = flags;
+        Ok(SetstripeArgs { steps, delete, copy, yaml, paths })
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -188,6 +225,9 @@ pub struct GetstripeArgs {
     /// Show everything
     #[arg(short = 'v', long)]
     pub verbose: bool,
+    /// As YAML, which setstripe --yaml takes
+    #[arg(short = 'y', long, conflicts_with = "verbose")]
+    pub yaml: bool,
     /// Files and directories
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
@@ -255,4 +295,168 @@ pub struct PoolListArgs {
     /// File system or path on a mount, perhaps with a pool behind it: sheen, sheen.flash, /mnt/sheen.flash
     #[arg(value_name = "FSNAME[.POOL] | PATH")]
     pub name: String,
+}
+
+/// Find files by name, attributes and layout
+///
+/// Paths first [default: .], then predicates, all of which must hold; ! before one means that it must not. One or two
+/// dashes. N is a number: N exactly (of a size: what rounds up to it), +N more, -N less.
+///
+/// -name PATTERN, -type bcdflps, -size N[bkMGTPE], -blocks N[bkMGTPE], -uid/-user, -gid/-group, -perm [-/]MODE, -links N;
+/// -atime -mtime -ctime -btime N[smhdwy] (days), -amin -mmin -cmin N, -newer FILE, -newerXY FILE, -newerXt @SECONDS;
+/// -attrs, -xattr NAME[=VALUE], -projid N, -mindepth N, -maxdepth N, -skip PERCENT, -threads N [default: 4], -lazy;
+/// -stripe-count N, -stripe-size N[kMG], -stripe-index OST,.., -ost OST,.., -pool NAME, -layout raid0|mdt|released,
+/// -component-count N, -component-start N, -component-end N|eof, -component-flags init, -mdt MDT,.., -mdt-count N,
+/// -mdt-hash, -mirror-count N, -mirror-state, -foreign, -ext-size N.
+///
+/// -print, -print0, -ls, -printf FORMAT with %a %A@ %b %c %C@ %g %G %i %k %m %M %n %p %s %t %T@ %u %U %w %W@ %y and of the
+/// layout %La %LF %LP %Lc %Lh %Li %Lo %Lp %LS; widths as in %-10s.
+#[derive(Debug, Args)]
+pub struct FindArgs {
+    /// Paths and predicates
+    #[arg(value_name = "PATH... PREDICATE...", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<OsString>,
+}
+
+/// Which targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kinds {
+    /// Object targets.
+    Osts,
+    /// Metadata targets.
+    Mdts,
+    /// Both.
+    All,
+}
+
+/// Ask each target whether it is there
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Which targets
+    #[arg(value_name = "KIND")]
+    pub kinds: Kinds,
+    /// A path on the mount [default: all mounts]
+    #[arg(value_name = "PATH")]
+    pub path: Option<PathBuf>,
+}
+
+/// Make directories, on an MDT of choice
+#[derive(Debug, Args)]
+pub struct MkdirArgs {
+    /// MDTs, -1 for any
+    #[arg(
+        short = 'i',
+        long = "mdt-index",
+        visible_alias = "index",
+        value_name = "INDEX",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub mdts: Option<Vec<i32>>,
+    /// Stripes
+    #[arg(short = 'c', long = "mdt-count", visible_alias = "count", value_name = "N", allow_hyphen_values = true)]
+    pub count: Option<i32>,
+    /// Mode, octal; the umask applies
+    #[arg(short = 'o', long, value_name = "MODE")]
+    pub mode: Option<String>,
+    /// Set the default of directories made below
+    #[arg(short = 'D', long)]
+    pub default: bool,
+    /// Take that default away
+    #[arg(short = 'd', long)]
+    pub delete: bool,
+    /// Directories
+    #[arg(value_name = "DIR", required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Show on which MDTs directories are
+#[derive(Debug, Args)]
+pub struct GetdirstripeArgs {
+    /// Stripes
+    #[arg(short = 'c', long = "mdt-count")]
+    pub count: bool,
+    /// First MDT
+    #[arg(short = 'i', short_alias = 'm', long = "mdt-index")]
+    pub index: bool,
+    /// Hash of names
+    #[arg(short = 'H', long = "mdt-hash")]
+    pub hash: bool,
+    /// Default of directories made below
+    #[arg(short = 'D', long)]
+    pub default: bool,
+    /// Descend into all directories
+    #[arg(short = 'r', long)]
+    pub recursive: bool,
+    /// Directories
+    #[arg(value_name = "DIR", required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// A hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Advice {
+    /// The range will be read.
+    Willread,
+    /// The range will not be read again.
+    Dontneed,
+    /// Not offered.
+    Lockahead,
+    /// Not offered.
+    Noexpand,
+    /// Not offered.
+    Ahead,
+}
+
+/// Give hints about what will be read
+#[derive(Debug, Args)]
+pub struct LadviseArgs {
+    /// The hint
+    #[arg(short = 'a', long, value_name = "ADVICE")]
+    pub advice: Advice,
+    /// First byte [default: 0]
+    #[arg(short = 's', long, value_name = "OFFSET")]
+    pub start: Option<End>,
+    /// End, exclusive [default: end of the file]
+    #[arg(short = 'e', long, value_name = "OFFSET")]
+    pub end: Option<End>,
+    /// Bytes
+    #[arg(short = 'l', long, value_name = "LENGTH")]
+    pub length: Option<End>,
+    /// Files
+    #[arg(value_name = "FILE", required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Forget security contexts of the user
+///
+/// There are none yet: nothing is done.
+#[derive(Debug, Args)]
+pub struct FlushctxArgs {
+    /// Also keys of the kernel
+    #[arg(short = 'k')]
+    pub keys: bool,
+    /// Also the ticket
+    #[arg(short = 'r')]
+    pub reap: bool,
+    /// Paths on mounts [default: all mounts]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Show the size that the MDT keeps of files
+#[derive(Debug, Args)]
+pub struct GetsomArgs {
+    /// Only bytes
+    #[arg(short = 's', conflicts_with_all = ["blocks", "flags"])]
+    pub size: bool,
+    /// Only blocks of 512 bytes
+    #[arg(short = 'b', conflicts_with = "flags")]
+    pub blocks: bool,
+    /// Only flags: 1, exact
+    #[arg(short = 'f')]
+    pub flags: bool,
+    /// Files
+    #[arg(value_name = "FILE", required = true)]
+    pub paths: Vec<PathBuf>,
 }

@@ -16,7 +16,7 @@ use types::errno::Errno;
 pub fn run(args: &GetstripeArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let fields = Fields::of(args);
     // A single value, or -d, is about the path itself, which then need not be named.
-    let depth = match (args.recursive, args.directory || fields.chosen) {
+    let depth = match (args.recursive, args.directory || fields.chosen || args.yaml) {
         (true, _) => usize::MAX,
         (false, true) => 0,
         (false, false) => 1,

@@ -6,10 +6,15 @@
 //! `error: COMMAND: what: why (errno)`, and the errno is the exit status; what can be done in spite of it is done.
 
 pub mod about;
+pub mod absent;
+pub mod check;
 pub mod cli;
 pub mod df;
+pub mod dirstripe;
+pub mod find;
 pub mod getname;
 pub mod getstripe;
+pub mod hints;
 pub mod lov_text;
 pub mod path2fid;
 pub mod pool_list;
@@ -17,6 +22,7 @@ pub mod setstripe;
 pub mod spec;
 pub mod targets;
 pub mod xattr;
+pub mod yaml;
 
 use cli::{Lfs, LfsCommand};
 use report::{Report, Style};
@@ -25,7 +31,7 @@ use std::io::Write;
 /// Runs one command. Data goes to `out`, talk to `err`.
 ///
 /// Returns the exit status: 0, or the errno of the first thing that failed.
-pub fn run(lfs: &Lfs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+pub fn run(lfs: &Lfs, out: &mut (dyn Write + Send), err: &mut dyn Write) -> u8 {
     let mut report = Report::new(lfs.command.name(), Style::Lfs, err);
     let written = match &lfs.command {
         LfsCommand::Setstripe(args) => {
@@ -37,6 +43,26 @@ pub fn run(lfs: &Lfs, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LfsCommand::Mdts(args) => targets::mdts(args, out, &mut report),
         LfsCommand::Df(args) => df::run(args, out, &mut report),
         LfsCommand::Path2fid(args) => path2fid::run(args, out, &mut report),
+        LfsCommand::Find(args) => find::run(args, out, &mut report),
+        LfsCommand::Mkdir(args) => {
+            dirstripe::make(args, &mut report);
+            Ok(())
+        }
+        LfsCommand::Getdirstripe(args) => dirstripe::show(args, out, &mut report),
+        LfsCommand::Ladvise(args) => {
+            hints::ladvise(args, &mut report);
+            Ok(())
+        }
+        LfsCommand::Flushctx(args) => {
+            hints::flushctx(args, &mut report);
+            Ok(())
+        }
+        LfsCommand::Getsom(args) => hints::getsom(args, out, &mut report),
+        LfsCommand::Other(words) => {
+            absent::say(words, &mut report);
+            Ok(())
+        }
+        LfsCommand::Check(args) => check::run(args, out, &mut report),
         LfsCommand::PoolList(args) => pool_list::run(args, out, &mut report),
         LfsCommand::Getname(args) => getname::run(args, out, &mut report),
     };

@@ -1,6 +1,7 @@
 //! Layouts as `lfs getstripe` prints them.
 
 use crate::cli::GetstripeArgs;
+use crate::yaml;
 use layout::layout::{ALL_OSTS, Component, EOF, Pattern, PoolName};
 use layout::lov_ea::{
     LOV_MAGIC_COMP_V1, LOV_MAGIC_V1, LOV_MAGIC_V3, LovEa, LovEaError, decode_of_file, encode, object_fid,
@@ -20,6 +21,7 @@ pub struct Fields {
     offset: bool,
     pool: bool,
     verbose: bool,
+    yaml: bool,
 }
 
 impl Fields {
@@ -28,7 +30,7 @@ impl Fields {
         let letters = [args.stripe_count, args.stripe_size, args.layout, args.generation, args.stripe_index, args.pool];
         let chosen = !args.verbose && letters.contains(&true);
         let [count, size, pattern, generation, offset, pool] = letters.map(|letter| letter || !chosen);
-        Fields { chosen, count, size, pattern, generation, offset, pool, verbose: args.verbose }
+        Fields { chosen, count, size, pattern, generation, offset, pool, verbose: args.verbose, yaml: args.yaml }
     }
 
     /// A value alone needs no label.
@@ -67,6 +69,7 @@ impl Subject {
         let layout = &self.ea.layout;
         match &layout.components[..] {
             [] => {}
+            _ if fields.yaml && !fields.chosen => text.push_str(&yaml::text(&self.ea, self.fid)),
             components if fields.chosen => {
                 let last = components.iter().rfind(|c| c.is_instantiated()).or(components.last());
                 let place = Place { indent: "", generation: layout.generation };

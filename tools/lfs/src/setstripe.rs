@@ -1,22 +1,19 @@
 //! `lfs setstripe`: files with a layout, default layouts of directories.
 
 use crate::cli::SetstripeArgs;
-use crate::{about, spec, xattr};
+use crate::{about, spec, xattr, yaml};
 use layout::layout::PoolName;
-use layout::lov_ea::{LovEa, encode_spec};
+use layout::lov_ea::{LovEa, decode, encode_spec};
 use report::Report;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use types::errno::Errno;
 
 /// Does it for each path, and goes on where one fails.
 pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
-    let wish = match spec::wish(&args.steps) {
-        Ok(wish) => wish,
-        Err(sentence) => return report.errno(&sentence, Errno::EINVAL),
-    };
+    let Some(wish) = wished(args, report) else { return };
     for path in &args.paths {
         if !args.delete && !pools_serve(path, &wish, report) {
             continue;
@@ -37,6 +34,41 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
             (false, false) => make(path, &wish, report),
         }
     }
+}
+
+/// The layout that the options describe, that of another file, or that of a template.
+fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<LovEa> {
+    if let Some(file) = &args.copy {
+        let shown = file.display();
+        let found = about::mount_of(file).and_then(|_| {
+            let bytes = match xattr::get(file, xattr::LOV) {
+                // A directory without a default of its own has the file system's.
+                Err(e) if e.raw_os_error() == Some(Errno::ENODATA.0) => xattr::get(file, xattr::LOV_DEFAULT)?,
+                got => got?,
+            };
+            decode(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+        });
+        return found
+            .map(yaml::shape)
+            .map_err(|e| report.failed(&format!("can't copy the layout of '{shown}'"), &e))
+            .ok();
+    }
+    let judged = match &args.yaml {
+        None => spec::wish(&args.steps),
+        Some(file) => {
+            let mut text = String::new();
+            let read = match file.as_os_str() == "-" {
+                true => io::stdin().take(yaml::BYTES_MAX).read_to_string(&mut text),
+                false => fs::File::open(file).and_then(|f| f.take(yaml::BYTES_MAX).read_to_string(&mut text)),
+            };
+            if let Err(error) = read {
+                report.failed(&format!("can't read '{}'", file.display()), &error);
+                return None;
+            }
+            yaml::read(&text).and_then(spec::judged).map_err(|e| format!("{}: {e}", file.display()))
+        }
+    };
+    judged.map_err(|sentence| report.errno(&sentence, Errno::EINVAL)).ok()
 }
 
 /// Are the pools that are wished there, and not empty? Says what is wrong. Where nobody can be asked, the rest says why.

@@ -236,7 +236,14 @@ pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
         ea.first.push(first);
         start = end;
     }
-    // The server has the last word; this one has the better sentence.
+    judged(ea)
+}
+
+/// The layout again, if it can be. The server has the last word; this one has the better sentence.
+///
+/// # Errors
+/// One sentence.
+pub fn judged(ea: LovEa) -> Result<LovEa, String> {
     let judged: Result<Layout, BadSpec> = complete(ea.layout.clone(), &Defaults::default());
     judged.map_err(|e| e.to_string())?;
     Ok(ea)

@@ -20,6 +20,6 @@ pub fn called(args: Vec<OsString>) -> Outcome {
 
 /// Runs one command.
 pub fn run(lfs: &Lfs) -> Outcome {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(io::stdout());
     Ok(Exit::Status(lfs::run(lfs, &mut out, &mut io::stderr().lock())))
 }

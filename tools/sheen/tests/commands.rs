@@ -89,7 +89,23 @@ fn help_is_what_was_agreed() {
         golden(&format!("help-lctl-{command}.txt"), &stdout(&help));
     }
     golden("help-lfs.txt", &stdout(&called_as("lfs", &["--help"])));
-    for command in ["setstripe", "getstripe", "osts", "mdts", "df", "path2fid", "getname", "pool_list"] {
+    for command in [
+        "setstripe",
+        "getstripe",
+        "osts",
+        "mdts",
+        "df",
+        "path2fid",
+        "getname",
+        "find",
+        "check",
+        "mkdir",
+        "getdirstripe",
+        "ladvise",
+        "flushctx",
+        "getsom",
+        "pool_list",
+    ] {
         let help = called_as("lfs", &[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-lfs-{command}.txt"), &stdout(&help));

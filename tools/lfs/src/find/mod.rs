@@ -1,0 +1,32 @@
+//! `lfs find`: files by name, attributes and layout.
+//!
+//! [`words`] reads the predicates, which are Lustre's; [`test`] judges a file by its [`facts`], fetching no more of them
+//! than a predicate asks for; [`walk`] goes through the tree with several threads; [`format`] prints.
+
+mod compare;
+mod facts;
+mod format;
+mod people;
+mod test;
+mod walk;
+mod when;
+mod words;
+
+use crate::cli::FindArgs;
+use report::Report;
+use std::io::{self, Write};
+use types::errno::Errno;
+
+/// Prints what matches. What cannot be read is reported and passed over.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn run(args: &FindArgs, out: &mut (dyn Write + Send), report: &mut Report<'_>) -> io::Result<()> {
+    match words::parse(&args.words) {
+        Ok(query) => walk::run(&query, out, report),
+        Err(sentence) => {
+            report.sentence(&sentence, Errno::EINVAL);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Predicates.
+
+use super::compare::Compare;
+use super::facts::{Facts, when};
+use super::when::When;
+use crate::xattr;
+use globset::GlobMatcher;
+use layout::layout::{Component, EOF, Pattern};
+use rustix::fs::{FileType, Statx, StatxAttributes};
+use std::io;
+use types::target::TargetIndex;
+
+/// Which time of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Time {
+    /// Last read.
+    Access,
+    /// Last written.
+    Modify,
+    /// Last changed.
+    Change,
+    /// Made.
+    Birth,
+}
+
+impl Time {
+    /// Of these attributes.
+    pub fn of(self, stat: &Statx) -> When {
+        when(match self {
+            Time::Access => &stat.stx_atime,
+            Time::Modify => &stat.stx_mtime,
+            Time::Change => &stat.stx_ctime,
+            Time::Birth => &stat.stx_btime,
+        })
+    }
+}
+
+/// How bits of a mode are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bits {
+    /// Exactly these.
+    Exactly(u32),
+    /// All of these.
+    All(u32),
+    /// Any of these.
+    Any(u32),
+}
+
+/// One predicate.
+#[derive(Debug)]
+pub enum Test {
+    /// Always so: a feature that no file has, negated or not.
+    Constant(bool),
+    /// The name matches.
+    Name(GlobMatcher),
+    /// Type.
+    Kind(Vec<FileType>),
+    /// Bytes.
+    Size(Compare),
+    /// Space taken, bytes.
+    Blocks(Compare),
+    /// Owner.
+    Uid(u32),
+    /// Group.
+    Gid(u32),
+    /// Mode.
+    Perm(Bits),
+    /// Hard links.
+    Links(Compare),
+    /// Age of a time.
+    Age(Time, Compare, i64),
+    /// A time is after this moment.
+    Newer(Time, When),
+    /// Attributes (chattr).
+    Attrs(StatxAttributes),
+    /// An extended attribute, with a value if one is wanted.
+    Xattr(String, Option<Vec<u8>>),
+    /// Metadata target.
+    Mdt(Vec<u16>),
+    /// Has an object on one of these.
+    Ost(Vec<TargetIndex>),
+    /// Pool of a component; empty: it has none.
+    Pool(String),
+    /// Stripes of a component.
+    StripeCount(Compare),
+    /// Stripe size of a component, bytes.
+    StripeSize(Compare),
+    /// OST of the first stripe of a component.
+    StripeIndex(Vec<TargetIndex>),
+    /// Pattern of a component.
+    Layout(Vec<Pattern>),
+    /// Components.
+    ComponentCount(Compare),
+    /// Where a component starts.
+    ComponentStart(Compare),
+    /// Where a component ends, bytes.
+    ComponentEnd(Compare),
+    /// A component that reaches to the end of the file.
+    ComponentEndEof,
+    /// A component that has objects.
+    ComponentInit,
+    /// Directories: stripes, all of which are plain.
+    DirStripes(Compare),
+    /// Mirrors of a file: one.
+    Mirrors(Compare),
+}
+
+impl Test {
+    /// Is it so?
+    ///
+    /// # Errors
+    /// Those of asking.
+    pub fn holds(&self, file: &Facts) -> io::Result<bool> {
+        let any = |test: &dyn Fn(&Component) -> bool| Ok(file.components()?.iter().any(test));
+        match self {
+            Test::Constant(holds) => Ok(*holds),
+            Test::Name(pattern) => Ok(pattern.is_match(file.name())),
+            Test::Kind(kinds) => Ok(kinds.contains(&file.kind()?)),
+            Test::Size(size) => Ok(size.size(file.stat()?.stx_size)),
+            Test::Blocks(size) => Ok(size.size(file.stat()?.stx_blocks.saturating_mul(512))),
+            Test::Uid(uid) => Ok(file.stat()?.stx_uid == *uid),
+            Test::Gid(gid) => Ok(file.stat()?.stx_gid == *gid),
+            Test::Perm(bits) => {
+                let mode = u32::from(file.stat()?.stx_mode) & 0o7777;
+                Ok(match *bits {
+                    Bits::Exactly(wanted) => mode == wanted,
+                    Bits::All(wanted) => mode & wanted == wanted,
+                    Bits::Any(wanted) => wanted == 0 || mode & wanted != 0,
+                })
+            }
+            Test::Links(count) => Ok(count.size(file.stat()?.stx_nlink.into())),
+            Test::Age(time, age, now) => Ok(age.older(now.saturating_sub(time.of(file.stat()?).seconds))),
+            Test::Newer(time, than) => Ok(time.of(file.stat()?) > *than),
+            Test::Attrs(wanted) => Ok(file.stat()?.stx_attributes.contains(*wanted)),
+            Test::Xattr(name, wanted) => match xattr::get(&file.path, name) {
+                Ok(value) => Ok(wanted.as_ref().is_none_or(|wanted| *wanted == value)),
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ENODATA | libc::EOPNOTSUPP)) => Ok(false),
+                Err(e) => Err(e),
+            },
+            Test::Mdt(indexes) => Ok(indexes.contains(&file.fid()?.mdt())),
+            Test::Ost(osts) => any(&|c| c.stripes.iter().any(|ost| osts.contains(ost))),
+            Test::Pool(pool) if pool.is_empty() => {
+                Ok(file.layout()?.is_some() && file.components()?.iter().all(|c| c.pool.is_none()))
+            }
+            Test::Pool(pool) => any(&|c| c.pool.as_ref().is_some_and(|known| known.0 == *pool)),
+            Test::StripeCount(count) => any(&|c| count.size(c.stripe_count.into())),
+            Test::StripeSize(size) => any(&|c| size.size(c.stripe_size.into())),
+            Test::StripeIndex(osts) => any(&|c| c.stripes.first().is_some_and(|first| osts.contains(first))),
+            Test::Layout(patterns) => any(&|c| patterns.contains(&c.pattern)),
+            Test::ComponentCount(count) => {
+                // A plain file has no components, as Lustre counts.
+                let plain = file.layout()?.is_none_or(|ea| ea.layout.is_plain());
+                Ok(count.size(if plain { 0 } else { file.components()?.len() as u64 }))
+            }
+            Test::ComponentStart(at) => any(&|c| at.size(c.start)),
+            Test::ComponentEnd(at) => any(&|c| at.size(c.end)),
+            Test::ComponentEndEof => any(&|c| c.end == EOF),
+            Test::ComponentInit => any(&|c| c.is_instantiated()),
+            Test::DirStripes(count) => Ok(file.kind()? == FileType::Directory && count.size(0)),
+            Test::Mirrors(count) => Ok(file.kind()? == FileType::RegularFile && count.size(1)),
+        }
+    }
+}
