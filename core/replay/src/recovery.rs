@@ -135,7 +135,7 @@ impl<T> Recovery<T> {
             Phase::Applying | Phase::Restoring if self.clients.contains_key(&client) => return Ok(()),
             _ => return Err(Refused::Stranger),
         }
-        if !self.clients.get(&client).is_some_and(|progress| *progress > Progress::Absent) {
+        if self.clients.get(&client).is_none_or(|progress| *progress == Progress::Absent) {
             return Err(Refused::Stranger);
         }
         if self.bytes + bytes > GATHERED_BYTES_MAX {

@@ -24,6 +24,9 @@ type Spans = Arc<Mutex<Vec<(Instant, Instant)>>>;
 /// What a worker knows to be there.
 type Expected = BTreeMap<PathBuf, Vec<u8>>;
 
+/// One kind of work on a mount.
+type Load = fn(Work) -> Expected;
+
 struct Work {
     dir: PathBuf,
     stop: Arc<AtomicBool>,
@@ -122,7 +125,7 @@ impl Work {
         let path = self.dir.join("gone");
         let mut file = File::options().read(true).write(true).create_new(true).open(&path).expect("create");
         file.write_all(b"still here").expect("write");
-        file.lock().expect("flock");
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("flock");
         fs::remove_file(&path).expect("unlink");
         while self.goes_on() {
             let read = self.timed("read of an unlinked file", || {
@@ -187,8 +190,7 @@ fn nobody_sees_that_servers_are_killed() {
     let spans: Vec<Spans> = mounts.iter().map(|_| Spans::default()).collect();
     let mut workers = Vec::new();
     for (n, mount) in mounts.iter().enumerate() {
-        let kinds: [(&str, fn(Work) -> Expected); 3] =
-            [("names", Work::names), ("data", Work::data), ("orphan", Work::orphan)];
+        let kinds: [(&str, Load); 3] = [("names", Work::names), ("data", Work::data), ("orphan", Work::orphan)];
         for (kind, work) in kinds {
             let it = Work {
                 dir: mount.join(format!("{kind}{n}")),

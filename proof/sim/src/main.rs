@@ -73,11 +73,7 @@ fn main() -> ExitCode {
         ("machines", faults.machines),
         ("servers", faults.servers),
     ];
-    let flags: String = switches
-        .iter()
-        .filter(|(_, on)| !on)
-        .map(|(what, _)| format!(" --no-{what}"))
-        .collect();
+    let flags: String = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}")).collect();
     let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
     let (began, mut time, mut events, mut answered, mut count, mut tangled) = (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
     let mut bad = 0;

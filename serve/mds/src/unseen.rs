@@ -60,7 +60,9 @@ impl Unseen {
         let Some(xids) = self.by_client.get_mut(&client) else { return false };
         let mut any = false;
         while let Some(first) = xids.first_entry().filter(|first| *first.key() < known) {
-            first.remove().iter().for_each(|transno| drop(self.changes.remove(transno)));
+            for transno in first.remove() {
+                self.changes.remove(&transno);
+            }
             any = true;
         }
         if xids.is_empty() {

@@ -43,7 +43,13 @@ impl Service for Instantly {
     }
 
     fn connect(&self, _: &Arc<Export>, _: &ConnectRequest) -> Result<ConnectReply, Errno> {
-        Ok(ConnectReply { version: VERSION_MAX, cluster: CLUSTER, boot: 1, last_committed: Transno(0), standing: Default::default() })
+        Ok(ConnectReply {
+            version: VERSION_MAX,
+            cluster: CLUSTER,
+            boot: 1,
+            last_committed: Transno(0),
+            standing: Default::default(),
+        })
     }
 
     fn handle(self: Arc<Self>, _: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {

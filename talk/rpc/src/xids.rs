@@ -46,7 +46,9 @@ impl Xids {
     /// First number from the time, as Lustre does: an import made again later continues above its predecessor.
     pub(crate) fn new(now: Timestamp) -> Xids {
         let first = (now.sec.max(1) as u64) << 20;
-        Xids { state: Mutex::new(State { next: first, open: VecDeque::new(), slots_free: BTreeSet::new(), slots_used: 0 }) }
+        Xids {
+            state: Mutex::new(State { next: first, open: VecDeque::new(), slots_free: BTreeSet::new(), slots_used: 0 }),
+        }
     }
 
     /// A new number. It is unanswered until the ticket is dropped. `waits`: see above.

@@ -1,8 +1,8 @@
 //! Connect and its answer; changes to be done again.
 
 use super::cursor::{Reader, Writer, unpack};
-use super::error::DecodeError;
 use super::cursor::{count, len32};
+use super::error::DecodeError;
 use super::raw::{RawConnect, RawConnected, RawRedo};
 use crate::message::{ConnectReply, ConnectRequest, Redo};
 use crate::opcode::{self, answer};

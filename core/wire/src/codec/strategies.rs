@@ -289,7 +289,12 @@ fn any_redo() -> impl Strategy<Value = Vec<Redo>> {
 /// A reply around some results.
 pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
     let grants = vec![Grant { fid: DIR, bits: InodeBits::UPDATE }];
-    Reply { grants, touched: vec![entry()], redo: redo(), ..Reply::new(Xid(0x0102_0304), Transno(56), Transno(50), results) }
+    Reply {
+        grants,
+        touched: vec![entry()],
+        redo: redo(),
+        ..Reply::new(Xid(0x0102_0304), Transno(56), Transno(50), results)
+    }
 }
 
 fn any_fid() -> impl Strategy<Value = Fid> {

@@ -57,9 +57,9 @@ mod tests {
     fn what_was_granted_is_held_until_it_is_released_or_lost() {
         let mut held = HeldFlocks::default();
         let done = Ok(OpReply::Mds(MdsReply::Done));
-        held.learn(&[lock(1, FlockKind::Write, 0, 99)], &[done.clone()]);
+        held.learn(&[lock(1, FlockKind::Write, 0, 99)], std::slice::from_ref(&done));
         held.learn(&[lock(2, FlockKind::Write, 50, 60)], &[Err(Errno::EAGAIN)]);
-        held.learn(&[lock(1, FlockKind::Unlock, 10, 19)], &[done.clone()]);
+        held.learn(&[lock(1, FlockKind::Unlock, 10, 19)], std::slice::from_ref(&done));
         let ranges: Vec<_> = held.of(A.mdt()).into_iter().map(|(_, l)| (l.owner, l.start, l.end)).collect();
         assert_eq!(ranges, [(1, 0, 9), (1, 20, 99)]);
         assert!(held.of(A.mdt() + 1).is_empty());

@@ -339,7 +339,13 @@ impl Service for Target {
             *self.world.export.lock() = Some(export.clone());
         }
         let version = hello.version_max;
-        Ok(ConnectReply { version, cluster: CLUSTER, boot: self.boot, last_committed: Transno(0), standing: Default::default() })
+        Ok(ConnectReply {
+            version,
+            cluster: CLUSTER,
+            boot: self.boot,
+            last_committed: Transno(0),
+            standing: Default::default(),
+        })
     }
 
     fn handle(self: Arc<Self>, _: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {

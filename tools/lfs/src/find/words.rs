@@ -56,7 +56,7 @@ pub struct Query {
 /// # Errors
 /// One sentence.
 pub fn parse(words: &[OsString]) -> Result<Query, String> {
-    let is_path = |word: &&OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'!')) || word.len() == 0;
+    let is_path = |word: &&OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'!')) || word.is_empty();
     let paths: Vec<PathBuf> = words.iter().take_while(is_path).map(PathBuf::from).collect();
     let mut rest = words[paths.len()..].iter();
     let paths = if paths.is_empty() { vec![PathBuf::from(".")] } else { paths };
