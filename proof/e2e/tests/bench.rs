@@ -27,8 +27,10 @@ fn left_behind(dirs: &[&Path]) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     let here = std::process::id().to_string();
     left.retain(|path| path.to_string_lossy().contains("sheen-bench"));
-    // Other benchmarks of this machine may run now: only those of our children count, whose folders are told by TMPDIR.
-    left.extend(mounts.lines().filter(|line| line.contains(&format!("bench-e2e-{here}"))).map(PathBuf::from));
+    // Other tests' benchmarks may run now: only those count whose folders, told by TMPDIR, are below ours.
+    let ours = |line: &&str| dirs.iter().any(|dir| line.contains(&*dir.to_string_lossy()));
+    let of_benchmarks = mounts.lines().filter(|line| line.contains(&format!("bench-e2e-{here}")));
+    left.extend(of_benchmarks.filter(ours).map(PathBuf::from));
     left
 }
 
