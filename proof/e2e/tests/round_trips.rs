@@ -4,10 +4,8 @@
 use e2e::cluster::Cluster;
 use e2e::process::text;
 use e2e::sheen;
-use std::ffi::CString;
 use std::fs;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -48,13 +46,9 @@ fn number_of(line: &str) -> u64 {
 }
 
 fn stats(mount: &Path) -> String {
-    let path = CString::new(mount.as_os_str().as_bytes()).expect("no NUL");
     let mut value = vec![0u8; 65536];
-    // SAFETY: path and name end with NUL, and the buffer is as long as is said.
-    let len =
-        unsafe { libc::getxattr(path.as_ptr(), c"lustre.stats".as_ptr(), value.as_mut_ptr().cast(), value.len()) };
-    assert!(len > 0, "getxattr: {}", std::io::Error::last_os_error());
-    String::from_utf8_lossy(&value[..len as usize]).into_owned()
+    let len = rustix::fs::getxattr(mount, c"lustre.stats", &mut value).expect("getxattr");
+    String::from_utf8_lossy(&value[..len]).into_owned()
 }
 
 /// A second mount of a cluster's file system, as if on another host.

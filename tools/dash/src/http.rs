@@ -4,6 +4,7 @@
 //! further ones wait in the kernel's queue; [`HEAD_BYTES_MAX`] of request head; a head that does not come within
 //! [`HEAD_TIMEOUT`] and an idle connection are closed. Bodies of requests are not read.
 
+use crate::accept::serve_each;
 use crate::access::{Access, Verdict};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -19,10 +20,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 /// Connections served at once.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -111,34 +112,19 @@ impl Drop for Http {
 }
 
 async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let place = places.clone().acquire_owned().await.expect("never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Out of descriptors, mostly: it passes.
-                tracing::warn!(%error, "HTTP server");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
+    let accept = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+    let converse = move |stream| {
         let (access, router) = (access.clone(), router.clone());
-        connections.spawn(async move {
-            let service = service_fn(move |request| {
-                let (access, router) = (access.clone(), router.clone());
-                async move { Ok::<_, Infallible>(respond(&access, &router, request).await) }
-            });
+        async move {
+            let service = service_fn(|request| async { Ok::<_, Infallible>(respond(&access, &router, request).await) });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
                 tracing::debug!(%error, "HTTP connection");
             }
-            drop(place);
-        });
-    }
+        }
+    };
+    serve_each("HTTP server", CONNECTIONS_MAX, accept, converse).await;
 }
 
 async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -> Response<Full<Bytes>> {

@@ -9,6 +9,7 @@ use crate::kept::{PoolAnswer, PoolAsked};
 use crate::params::ParamAnswer;
 use crate::settings::Settings;
 use crate::status::NodeStatus;
+use dash::accept::serve_each;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
@@ -18,10 +19,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
-use tokio::sync::Semaphore;
 
 /// Longest request, bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -157,29 +158,18 @@ where
     A: Future<Output = Answer> + Send + 'static,
 {
     let answer = Arc::new(answer);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let place = places.clone().acquire_owned().await.expect("never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "control socket");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
+    let accept = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+    let serve = move |stream| {
         let answer = answer.clone();
-        connections.spawn(async move {
+        async move {
             match tokio::time::timeout(TIMEOUT, converse(stream, &*answer)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "control connection"),
                 Err(_) => tracing::debug!("control connection: too slow"),
             }
-            drop(place);
-        });
-    }
+        }
+    };
+    serve_each("control socket", CONNECTIONS_MAX, accept, serve).await;
 }
 
 async fn converse<F, A>(stream: tokio::net::UnixStream, answer: &F) -> io::Result<()>
