@@ -10,6 +10,7 @@ use crate::locks::Locks;
 use crate::locks::callback::CALLBACK_ANSWER;
 use crate::locks::callback::Holder;
 use crate::locks::kernel::KernelCache;
+use crate::locks::table::Asked;
 use crate::locks::telling::Token;
 use crate::locks::upkeep::keep_up;
 use crate::locks::uses::Loss;
@@ -221,7 +222,12 @@ impl Client {
     /// An inode for the kernel, counting one lookup. The last thing that an operation does: its answer may be trusted
     /// only if the kernel gets it before a callback can forget it.
     pub(crate) fn found(&self, parent: Fid, name: Option<&Name>, attr: &Attr) -> Found {
-        let entry_covered = name.is_some_and(|name| self.locks.tell_name(parent, name, Some(attr.fid)));
+        let asked = match self.nodes.node(attr.fid) {
+            None => Asked::First,
+            Some(_) if attr.is_dir() => Asked::DirectoryAgain,
+            Some(_) => Asked::Again,
+        };
+        let entry_covered = name.is_some_and(|name| self.locks.tell_name(parent, name, Some(attr.fid), asked));
         let stat = self.stat(attr);
         Found {
             node: self.nodes.remember(attr.fid),

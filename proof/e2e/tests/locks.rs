@@ -239,6 +239,45 @@ fn two_clients_work_on_one_file_as_a_model_says() {
     }
 }
 
+/// What is mounted on a directory stays, however the kernel is told to forget names around it.
+#[test]
+fn mounts_on_directories_stay_while_another_client_looks() {
+    let Some(cluster) = clients(&["", ""]) else { return };
+    let mounts = cluster.mounts();
+    let place = cluster.outside().join("place");
+    fs::create_dir(&place).expect("mkdir");
+    fs::write(place.join("inside"), "here").expect("write");
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            let mut looks = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let output = try_sh(&mounts[1], "timeout 60 find . -ls > /dev/null 2>&1 || test $? != 124");
+                assert!(output.status.success(), "find hangs: {}", text(&output));
+                looks += 1;
+            }
+            looks
+        });
+        let mount_and_umount = |round: usize| {
+            let dir = mounts[0].join(format!("d{round}"));
+            let script = format!(
+                "mkdir {dir} && mount --bind {place} {dir} && cat {dir}/inside && (! rmdir {dir}) && sleep 0.{pause} && \
+                 cat {dir}/inside && umount {dir} && rmdir {dir}",
+                dir = dir.display(),
+                place = place.display(),
+                pause = round % 3
+            );
+            let output = try_sh(Path::new("/"), &script);
+            (!output.status.success()).then(|| format!("round {round}: {}", text(&output)))
+        };
+        let failed = (0..60).find_map(mount_and_umount);
+        ended.store(true, Ordering::Relaxed);
+        let looks = looker.join().expect("the looker panicked");
+        assert_eq!(failed, None);
+        assert!(looks > 3, "the other client looked {looks} times");
+    });
+}
+
 /// Conformance tests on one mount, while another lists and stats all that they make.
 #[test]
 fn pjdfstest_passes_while_another_client_looks() {

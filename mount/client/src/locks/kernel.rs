@@ -1,9 +1,10 @@
 //! The kernel's caches: what they must be told, and how without ever waiting for ourselves.
 //!
 //! Dropping a name waits for the kernel's lock of its directory, which a request of this very mount may hold, and that
-//! request may itself wait, at another client, for our answer. So it is tried for a moment only, and not at all while
+//! request may itself wait, at another client, for our answer. So it is tried for a while only, and not at all while
 //! a request of ours is under way in that directory; else `inc_epoch` does it, which never waits: every name is asked
-//! again at its next use. Dropping attributes never waits.
+//! again at its next use. That costs more than time: the kernel then takes mounts off that lie on directories of this mount, and a
+//! program has no path of its working directory until somebody looks it up. Dropping attributes never waits.
 //!
 //! An answer that was written a moment ago may not have become an inode in the kernel yet, so that there is nothing to
 //! invalidate: then it is tried again until the inode is there or the kernel gave its reference back.
@@ -17,8 +18,10 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::name::Name;
 
-/// How long dropping names may take before `inc_epoch` does it.
-const NAMES_WAIT: Duration = Duration::from_millis(2);
+/// How long dropping names may take, with no request of ours in their directories, before `inc_epoch` does it.
+const NAMES_WAIT: Duration = Duration::from_millis(100);
+/// How often it is looked meanwhile whether such a request has begun.
+const NAMES_LOOK: Duration = Duration::from_millis(2);
 /// Pauses between attempts to find an inode that the kernel is just making; their sum bounds the wait.
 const ATTEMPTS: [Duration; 13] = {
     let us = Duration::from_micros;
@@ -63,25 +66,35 @@ impl Locks {
             return;
         }
         let Debt { names, all_names, attrs } = debt;
-        let busy = all_names || names.iter().any(|owed| self.is_busy(owed.dir));
-        let mut told: Vec<BoxFuture<'static, ()>> = Vec::new();
-        if !busy {
-            for OwedName { dir, name, lately } in names {
-                if let Some(parent) = self.nodes.node(dir) {
-                    told.push(kernel.inval_entry(parent, name, lately));
-                }
-            }
-        }
-        if busy {
+        let mut dirs: Vec<Fid> = names.iter().map(|owed| owed.dir).collect();
+        dirs.sort_unstable();
+        dirs.dedup();
+        let told = names.into_iter().filter_map(|OwedName { dir, name, settling }| {
+            let parent = self.nodes.node(dir)?;
+            Some(kernel.inval_entry(parent, name, settling))
+        });
+        if all_names || self.is_busy_in(&dirs) {
             kernel.inc_epoch().await;
-        } else if !told.is_empty() {
+        } else {
             tokio::select! {
                 biased;
                 _ = join_all(told) => {}
-                () = self.env.clock.sleep(NAMES_WAIT) => kernel.inc_epoch().await,
+                () = self.names_are_stuck(&dirs) => kernel.inc_epoch().await,
             }
         }
         join_all(attrs.into_iter().map(|fid| self.forget_attr(fid))).await;
+    }
+
+    fn is_busy_in(&self, dirs: &[Fid]) -> bool {
+        dirs.iter().any(|dir| self.is_busy(*dir))
+    }
+
+    /// Ready when dropping names in these directories may wait for what waits for us.
+    async fn names_are_stuck(&self, dirs: &[Fid]) {
+        let since = self.env.clock.now();
+        while self.env.clock.now().saturating_sub(since) < NAMES_WAIT && !self.is_busy_in(dirs) {
+            self.env.clock.sleep(NAMES_LOOK).await;
+        }
     }
 
     async fn forget_attr(&self, fid: Fid) {

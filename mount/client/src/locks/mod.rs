@@ -22,7 +22,7 @@ use crate::locks::flocks::HeldFlocks;
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
-use crate::locks::table::{Debt, Known, Table};
+use crate::locks::table::{Asked, Debt, Known, Table};
 use crate::locks::telling::{Telling, Token};
 use crate::locks::uses::{DataHolder, Uses};
 use crate::node::NodeTable;
@@ -152,8 +152,8 @@ impl Locks {
     }
 
     /// A name for the kernel: may it trust it?
-    pub(crate) fn tell_name(&self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
-        self.kernel.get().is_some() && self.table.lock().tell_name(dir, name, to)
+    pub(crate) fn tell_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
+        self.kernel.get().is_some() && self.table.lock().tell_name(dir, name, to, asked)
     }
 
     /// Does the kernel trust this name and the attributes of what it leads to?

@@ -17,7 +17,8 @@ pub use debt::{Debt, OwedName};
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
 use foldhash::HashMap;
-use lately::Lately;
+pub use lately::Asked;
+use lately::{Lately, Told};
 use layout::layout::Layout;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -91,15 +92,15 @@ struct Led {
     to: Option<Fid>,
     by_update: bool,
     by_lookup: bool,
-    /// The era in which the kernel was told of it last.
-    told: Option<u32>,
+    /// The kernel was told of it, and may trust it.
+    told: Option<Told>,
 }
 
 /// A name that was in the table.
 #[derive(Default)]
 struct Dropped {
     to: Option<Fid>,
-    told: Option<u32>,
+    told: Option<Told>,
 }
 
 #[derive(Default)]
@@ -196,10 +197,9 @@ impl Table {
         if !by_update && !by_lookup {
             if known.is_some()
                 && !same
-                && let Some(era) = self.drop_name(dir, name).told
+                && let Some(told) = self.drop_name(dir, name).told
             {
-                let lately = self.lately.is_lately(era);
-                self.outdated.name(dir, name.clone(), lately);
+                self.outdated.name(dir, name.clone(), self.lately.is_settling(told));
             }
             return;
         }
@@ -281,16 +281,22 @@ impl Table {
         if let Some(fid) = to {
             self.gate(fid.mdt()).note(fid, LOOKUP);
         }
-        self.drop_changed(dir, name, to);
+        let told = self.drop_changed(dir, name, to);
         self.learn_name(dir, name, to, held);
+        // An answer about the old state may still make the kernel trust what it has of the name, now the new state.
+        let told = told.filter(|told| self.lately.is_settling(*told));
+        if let Some(led) = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
+            led.told = led.told.or(told);
+        }
     }
 
     /// Drops a name that an own change altered. The kernel may go on seeing it for a moment.
-    fn drop_changed(&mut self, dir: Fid, name: &Name, to: Option<Fid>) {
+    fn drop_changed(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> Option<Told> {
         let dropped = self.drop_name(dir, name);
-        if dropped.told.is_some() {
-            self.lately.changed(dir, name.clone(), [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
+        if let Some(told) = dropped.told {
+            self.lately.changed(dir, name.clone(), told, [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
         }
+        dropped.told
     }
 
     /// An own change took a name from this inode or gave it another one: replies that were under way may show the names
@@ -301,8 +307,8 @@ impl Table {
 
     /// An own change whose answer nobody waited for any more altered a name: the kernel does not know.
     pub fn unseen(&mut self, dir: Fid, name: &Name) {
-        self.drop_name(dir, name);
-        self.outdated.name(dir, name.clone(), true);
+        let told = self.drop_name(dir, name).told.unwrap_or_default();
+        self.outdated.name(dir, name.clone(), self.lately.is_settling(told));
     }
 
     /// An own change altered a name in a way that its reply does not show.
@@ -316,7 +322,7 @@ impl Table {
     /// names are owed to the kernel.
     pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
-            Some(led) => led.told = Some(self.lately.era()),
+            Some(led) => led.told = Some(self.lately.moved()),
             None => self.owed.all_names(),
         }
     }
@@ -413,9 +419,12 @@ impl Table {
     }
 
     /// A name for the kernel: may it trust it?
-    pub fn tell_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> bool {
+    pub fn tell_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
-        led.map(|led| led.told = Some(self.lately.era())).is_some()
+        let Some(led) = led else { return false };
+        let Some(told) = self.lately.tell(dir, to, asked, led.told) else { return false };
+        led.told = Some(told);
+        true
     }
 
     /// Was the kernel told of this name, and of the attributes of what it leads to, and may it trust both?

@@ -36,7 +36,7 @@ fn entry(fid: Fid, version: u64) -> Entry {
 }
 
 fn owed(dir: Fid, text: &str) -> OwedName {
-    OwedName { dir, name: name(text), lately: true }
+    OwedName { dir, name: name(text), settling: false }
 }
 
 /// A table and its only MDT.
@@ -112,8 +112,8 @@ fn an_absent_name_needs_its_directory() {
     assert_eq!(rig.knows("a"), Known::Nothing);
     rig.lookup("a", None, &[(DIR, UPDATE)]);
     assert_eq!(rig.knows("a"), Known::Absent);
-    assert!(rig.0.tell_name(DIR, &name("a"), None));
-    assert!(!rig.0.tell_name(DIR, &name("a"), Some(FILE)), "that is not what is known");
+    assert!(rig.0.tell_name(DIR, &name("a"), None, Asked::First));
+    assert!(!rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First), "that is not what is known");
     let debt = rig.revoke(DIR, UPDATE);
     assert_eq!(debt.names, [owed(DIR, "a")]);
     assert_eq!(rig.knows("a"), Known::Nothing);
@@ -125,14 +125,14 @@ fn the_kernel_owes_only_what_it_was_told() {
     rig.lookup("told", None, &[(DIR, UPDATE)]);
     rig.lookup("not", None, &[(DIR, UPDATE)]);
     rig.lookup("file", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
-    assert!(rig.0.tell_name(DIR, &name("told"), None));
+    assert!(rig.0.tell_name(DIR, &name("told"), None, Asked::First));
     assert_eq!(rig.0.tell_attr(&entry(FILE, 1).attr), (entry(FILE, 1).attr, true));
     let debt = rig.revoke(FILE, UPDATE);
     assert_eq!((debt.attrs, debt.names), (vec![FILE], vec![]));
     let debt = rig.revoke(DIR, UPDATE);
     assert_eq!((debt.attrs, debt.names), (vec![], vec![owed(DIR, "told")]));
     assert_eq!(rig.knows("file"), Known::To(FILE), "covered by LOOKUP of the file");
-    assert!(rig.0.tell_name(DIR, &name("file"), Some(FILE)));
+    assert!(rig.0.tell_name(DIR, &name("file"), Some(FILE), Asked::First));
     assert_eq!(rig.revoke(FILE, LOOKUP).names, [owed(DIR, "file")]);
 }
 
@@ -141,7 +141,7 @@ fn many_names_are_one_epoch() {
     let mut rig = Rig::default();
     for n in 0..=NAMES_TOLD_ONE_BY_ONE {
         rig.lookup(&format!("n{n}"), None, &[(DIR, UPDATE)]);
-        assert!(rig.0.tell_name(DIR, &name(&format!("n{n}")), None));
+        assert!(rig.0.tell_name(DIR, &name(&format!("n{n}")), None, Asked::First));
     }
     let debt = rig.revoke(DIR, UPDATE);
     assert!(debt.all_names && debt.names.is_empty());
@@ -256,7 +256,7 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
             &[(OTHER, UPDATE)],
             &[],
         );
-        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE)));
+        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First));
         let ticket = rig.send();
         let flags = RenameFlags::default();
         let op = MdsOp::Rename { parent: DIR, name: name("a"), new_parent: OTHER, new_name: name("b"), flags };
@@ -267,7 +267,7 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
         assert_eq!((rig.knows("a"), rig.0.name(OTHER, &name("b"))), known);
         let mut debt = Debt::default();
         rig.0.take(OTHER, UPDATE, &mut debt);
-        let owed = if epoch { vec![] } else { vec![owed(OTHER, "b")] };
+        let owed = if epoch { vec![] } else { vec![OwedName { settling: true, ..owed(OTHER, "b") }] };
         assert_eq!(debt.names, owed, "the kernel trusts the new name");
     }
 }
@@ -366,7 +366,7 @@ fn a_callback_right_after_an_own_change_takes_the_old_name_from_the_kernel() {
     for asked in [DIR, FILE] {
         let mut rig = Rig::default();
         rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
-        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE)));
+        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First));
         let ticket = rig.send();
         let op = MdsOp::Unlink { parent: DIR, name: name("a") };
         let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 }));
@@ -380,7 +380,7 @@ fn a_callback_right_after_an_own_change_takes_the_old_name_from_the_kernel() {
 fn what_an_uncovered_reply_shows_to_be_old_is_owed_to_the_kernel() {
     let mut rig = Rig::default();
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
-    assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE)));
+    assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First));
     rig.lookup("a", None, &[]);
     assert_eq!(rig.knows("a"), Known::Nothing);
     assert_eq!(rig.0.outdated().names, [owed(DIR, "a")]);
@@ -388,12 +388,12 @@ fn what_an_uncovered_reply_shows_to_be_old_is_owed_to_the_kernel() {
 }
 
 #[test]
-fn what_the_kernel_was_told_long_ago_is_settled() {
-    let mut rig = Rig::default();
-    rig.lookup("a", None, &[(DIR, UPDATE)]);
-    assert!(rig.0.tell_name(DIR, &name("a"), None));
-    rig.0.tick();
-    rig.0.tick();
-    let debt = rig.revoke(DIR, UPDATE);
-    assert_eq!(debt.names, [OwedName { lately: false, ..owed(DIR, "a") }]);
+fn what_the_kernel_asked_again_long_ago_is_settled() {
+    for ticks in [0, 2] {
+        let mut rig = Rig::default();
+        rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
+        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::Again));
+        (0..ticks).for_each(|_| rig.0.tick());
+        assert_eq!(rig.revoke(DIR, UPDATE).names, [OwedName { settling: ticks == 0, ..owed(DIR, "a") }]);
+    }
 }

@@ -4,7 +4,7 @@ use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
-use crate::locks::table::Known;
+use crate::locks::table::{Asked, Known};
 use crate::node::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +68,9 @@ impl Client {
         Some(known)
     }
 
+    /// The kernel asks for an absent name only under its directory's lock.
     fn absent(&self, parent: Fid, name: &Name) -> Looked {
-        Looked::Absent(self.valid(parent, self.locks.tell_name(parent, name, None)))
+        Looked::Absent(self.valid(parent, self.locks.tell_name(parent, name, None, Asked::First)))
     }
 
     /// `.`: the inode itself, counted once more.

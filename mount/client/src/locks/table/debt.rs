@@ -4,7 +4,7 @@ use types::fid::Fid;
 use types::name::Name;
 
 /// Beyond so many names one `inc_epoch` costs the kernel less than telling each.
-pub(super) const NAMES_TOLD_ONE_BY_ONE: usize = 64;
+pub(super) const NAMES_TOLD_ONE_BY_ONE: usize = 1024;
 
 /// See the module.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -24,16 +24,16 @@ pub struct OwedName {
     pub dir: Fid,
     /// The name.
     pub name: Name,
-    /// The kernel was told of it a moment ago: an answer that says that it may be trusted may still be on its way to where the
-    /// kernel notes that.
-    pub lately: bool,
+    /// An answer that says that it may be trusted may still be on its way to where the kernel notes that without a lock: the name
+    /// must be dropped.
+    pub settling: bool,
 }
 
 impl Debt {
-    pub(super) fn name(&mut self, dir: Fid, name: Name, lately: bool) {
+    pub(super) fn name(&mut self, dir: Fid, name: Name, settling: bool) {
         if self.all_names {
         } else if self.names.len() < NAMES_TOLD_ONE_BY_ONE {
-            self.names.push(OwedName { dir, name, lately });
+            self.names.push(OwedName { dir, name, settling });
         } else {
             self.all_names();
         }

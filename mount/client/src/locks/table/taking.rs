@@ -12,6 +12,11 @@ impl Table {
         if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
             self.lately.take(fid, debt);
         }
+        for bit in [LOOKUP, UPDATE] {
+            if bits.contains(bit) {
+                self.lately.called_back(fid, bit);
+            }
+        }
         let lately = &self.lately;
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let bits = slot.bits.intersection(bits);
@@ -32,8 +37,8 @@ impl Table {
                 led.by_update = false;
                 if !led.by_lookup {
                     bytes += NAME_BYTES + 2 * name.len();
-                    if let Some(era) = led.told {
-                        debt.name(fid, name.clone(), lately.is_lately(era));
+                    if let Some(told) = led.told {
+                        debt.name(fid, name.clone(), lately.is_settling(told));
                     }
                 }
                 led.by_lookup
@@ -59,8 +64,8 @@ impl Table {
 
     /// Removes a name; the kernel must forget it, too, if it was told of it.
     fn owe_name(&mut self, dir: Fid, name: &Name, debt: &mut Debt) {
-        if let Some(era) = self.drop_name(dir, name).told {
-            debt.name(dir, name.clone(), self.lately.is_lately(era));
+        if let Some(told) = self.drop_name(dir, name).told {
+            debt.name(dir, name.clone(), self.lately.is_settling(told));
         }
     }
 
