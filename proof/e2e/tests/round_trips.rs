@@ -126,10 +126,14 @@ fn what_is_warm_costs_no_request() {
         visit(&dir, !told);
         std::thread::sleep(Duration::from_millis(500));
         let before = requests(&mount);
-        let rounds: Vec<Vec<(String, u64)>> = (0..3).map(|_| asked_by(&mount, || visit(&dir, !told), told)).collect();
+        let mut rounds: Vec<Vec<(String, u64)>> = Vec::new();
+        while rounds.len() < 12 && rounds.last().is_none_or(|asked| !asked.is_empty()) {
+            rounds.push(asked_by(&mount, || visit(&dir, !told), told));
+        }
         assert_eq!(requests(&mount) - before, 0, "requests of {} for what is warm", mount.display());
-        // Other programs of this machine may empty the kernel's caches meanwhile.
-        let quiet = rounds.iter().any(Vec::is_empty);
+        // Now and then the kernel asks once more (its trust lasts for 14 to 20 s at a time, from when each name was told), and other
+        // programs of this machine may empty its caches meanwhile: one round without a question is enough.
+        let quiet = rounds.last().is_some_and(Vec::is_empty);
         assert!(quiet, "what the kernel of {} asked for what is warm: {rounds:?}", mount.display());
     }
 }
