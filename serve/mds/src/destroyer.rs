@@ -10,6 +10,7 @@ use crate::tasks::{Backoff, Stop};
 use disk::destroy_log;
 use disk::key::{Tag, all};
 use futures_util::future::join_all;
+use observe::fault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use types::object::ObjectId;
@@ -149,6 +150,7 @@ impl Mds {
         if finished.is_empty() {
             return false;
         }
+        fault::pass(&fault::MDS_DESTROY_BEFORE_LOG);
         let result = self.transact(&mut Deal::own(), |records, _| {
             finished.iter().for_each(|l| records.tx.delete(&l.key));
             Ok(())

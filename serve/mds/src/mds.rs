@@ -25,6 +25,7 @@ use env::Env;
 use foldhash::HashSet;
 use layout::placement::Rotor;
 use namespace::context::Context;
+use observe::fault;
 use observe::registry::Registry;
 use parking_lot::Mutex;
 use rpc::service::Export;
@@ -386,6 +387,7 @@ impl Mds {
         if transno.0 != 0 {
             let xid = deal.origin.map_or(Xid(0), |origin| origin.xid);
             state.unseen.applied(transno, deal.client, xid, self.store.last_committed());
+            fault::pass(&fault::MDS_AFTER_APPLY);
         }
         self.carry_out(state, When::Later);
         if logged {

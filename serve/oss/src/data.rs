@@ -3,6 +3,7 @@
 use crate::ost::Ost;
 use crate::room::Payment;
 use bytes::Bytes;
+use observe::fault;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 use types::object::{ObjectId, ObjectOffset};
@@ -37,6 +38,9 @@ impl Ost {
             return Err(Errno::EINVAL);
         }
         check_end(offset, data.len() as u64)?;
+        for point in [&fault::OST_EROFS, &fault::OST_MAPBLK_ENOSPC] {
+            fault::hit_blocking(point).map_err(Errno)?;
+        }
         if data.is_empty() {
             return Ok((0, Transno(0)));
         }

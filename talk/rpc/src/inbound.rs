@@ -2,6 +2,7 @@
 
 use crate::Rpc;
 use crate::callback::Road;
+use crate::faults;
 use crate::reply_cache::Verdict;
 use crate::served::{ConnectError, Served};
 use crate::service::{Export, Gone};
@@ -9,6 +10,7 @@ use crate::weight;
 use lnet::error::LinkError;
 use lnet::link::{Handler, Link, Work};
 use lnet::payload::{Frame, Payload};
+use observe::fault;
 use std::future::ready;
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
@@ -34,11 +36,11 @@ fn refuse(client: ClientUuid, refusal: Refusal) -> Work {
     at_once(Some(seal(envelope, Encoded::default())))
 }
 
-fn at_once(payload: Option<Payload>) -> Work {
+pub(crate) fn at_once(payload: Option<Payload>) -> Work {
     Work { future: Box::pin(ready(payload)), waits: false }
 }
 
-fn reply_of(client: ClientUuid, new_session: bool, reply: &Reply) -> Payload {
+pub(crate) fn reply_of(client: ClientUuid, new_session: bool, reply: &Reply) -> Payload {
     seal(Envelope { client, new_session, ..Envelope::default() }, encode_reply(reply))
 }
 
@@ -72,12 +74,21 @@ impl Handler for Inbound {
                 }
                 _ => refuse(client, Refusal::BadRequest),
             },
-            Some(Op::Client(_)) => match request.ops.pop() {
-                Some(Op::Client(op)) if request.ops.is_empty() => callback(&rpc, client, &request, op),
-                _ => refuse(client, Refusal::BadRequest),
-            },
-            _ => serve(&rpc, envelope, request),
+            _ if fault::armed() => faults::request(&rpc, link, envelope, request),
+            _ => ordinary(&rpc, envelope, request),
         }
+    }
+}
+
+/// A callback, or a request for one of our targets.
+pub(crate) fn ordinary(rpc: &Arc<Rpc>, envelope: Envelope, mut request: Request) -> Work {
+    let client = envelope.client;
+    match request.ops.first() {
+        Some(Op::Client(_)) => match request.ops.pop() {
+            Some(Op::Client(op)) if request.ops.is_empty() => callback(rpc, client, &request, op),
+            _ => refuse(client, Refusal::BadRequest),
+        },
+        _ => serve(rpc, envelope, request),
     }
 }
 

@@ -8,6 +8,7 @@ mod admission;
 mod callback;
 mod connect;
 pub mod error;
+mod faults;
 pub mod import;
 mod inbound;
 mod lease;

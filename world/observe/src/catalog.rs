@@ -42,6 +42,11 @@ catalog! {
     NIS = Param::shown("nis", "", "Local NIDs and their state.");
     MEMUSED = Param::gauge("memused", "bytes", "Resident memory of the process.");
 
+    FAIL_LOC = Param::setting("fail_loc", "", "0", "a number of fault_points, with Lustre's flags: 0x80000000 once, 0x20000000 skip fail_val, 0x10000000 fail_val times, 0x08000000 one in fail_val", "What goes wrong on purpose; 0: nothing. 0x40000000 tells that it did.");
+    FAIL_VAL = Param::setting("fail_val", "", "0", "a number", "Count or seconds of fail_loc.");
+    FAULT = Param::setting("fault", "", "", "POINT[=drop, delay:SECONDS, fail:ERRNO or crash][,skip=N][,times=N][,one_in=N], or clear", "Rules by name of what goes wrong on purpose (docs/simulation.md).");
+    FAULT_POINTS = Param::shown("fault_points", "", "Fault points: name, number, how often reached while one was armed, how often it went wrong, meaning.");
+
     LLITE_STATS = Param::counts("llite.*.stats", "How often programs asked the mount for each operation.");
     LLITE_UUID = Param::shown("llite.*.uuid", "", "UUID by which servers know the mount.");
     LLITE_FSTYPE = Param::shown("llite.*.fstype", "", "`lustre`, as scripts expect.");
@@ -135,6 +140,7 @@ catalog! {
     OSD_KBYTESTOTAL = space("osd-lmdb.*.kbytestotal", "KiB that the store of records could take.");
     OSD_KBYTESFREE = space("osd-lmdb.*.kbytesfree", "KiB of them not in use.");
     OSD_UNCOMMITTED = Param::gauge("osd-lmdb.*.uncommitted_bytes", "bytes", "Records that are applied and not yet durable.");
+    OSD_NOTRANSNO = Param::setting("osd-lmdb.*.notransno", "", "0", "1", "1: from now on nothing is committed; what is answered is lost when the process ends. Until it is started again.");
     OSD_LAST_COMMITTED = Param::shown("osd-lmdb.*.last_committed", "", "Newest transno that is durable.");
 
     MGS_LIVE = Param::shown("mgs.MGS.live.*", "", "Version, targets, persistent parameters and pools of a file system.");

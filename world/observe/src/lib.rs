@@ -10,6 +10,7 @@
 
 pub mod catalog;
 pub mod counter;
+pub mod fault;
 pub mod histogram;
 pub mod metric;
 pub mod openmetrics;

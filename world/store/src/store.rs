@@ -17,11 +17,13 @@ use crate::progress::Progress;
 use crate::tx::Tx;
 use env::Env;
 use env::clock::Monotonic;
+use observe::fault;
 use observe::histogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+use types::errno::Errno;
 use types::limits;
 use types::session::Transno;
 
@@ -104,6 +106,8 @@ pub(crate) struct Shared {
     poisoned: AtomicBool,
     failure: Mutex<Option<StoreError>>,
     full: AtomicBool,
+    /// Nothing is committed any more, by order of a test.
+    discarding: AtomicBool,
     space_looked: Mutex<Monotonic>,
     /// Set once, when the store is closed and its threads have ended.
     closed: Mutex<Option<Result<(), StoreError>>>,
@@ -139,6 +143,7 @@ impl Store {
             poisoned: AtomicBool::new(false),
             failure: Mutex::new(None),
             full: AtomicBool::new(false),
+            discarding: AtomicBool::new(false),
             space_looked: Mutex::new(Duration::ZERO),
             closed: Mutex::new(None),
         });
@@ -234,6 +239,19 @@ impl Store {
         if due {
             self.shared.commit_step();
         }
+    }
+
+    /// For tests (`notransno`): everything applied so far and from now on stays in memory, and is lost with it; whoever
+    /// waits for a commit waits until the process ends. There is no way back but opening the store again.
+    pub fn discard_from_now_on(&self) {
+        // In turn, so that a commit that is under way is either done or will not be.
+        let _turn = self.shared.turn.lock();
+        self.shared.discarding.store(true, Ordering::Release);
+    }
+
+    /// See [`Store::discard_from_now_on`].
+    pub fn is_discarding(&self) -> bool {
+        self.shared.discarding.load(Ordering::Acquire)
     }
 
     /// Space of the engine.
@@ -363,7 +381,8 @@ impl Shared {
         let batch = {
             let mut state = self.state.lock();
             state.asked = false;
-            if state.open.is_empty() || self.check().is_err() {
+            let discarding = self.discarding.load(Ordering::Acquire);
+            if state.open.is_empty() || discarding || self.check().is_err() {
                 // A poisoned store keeps its group for readers of memory, but never tries again.
                 state.opened = None;
                 return;
@@ -379,8 +398,12 @@ impl Shared {
             batch
         };
         let began = self.env.clock.now();
-        match self.engine.commit(&batch, self.options.fence) {
+        let ordered = fault::hit_blocking(&fault::STORE_BEFORE_COMMIT);
+        let ordered =
+            ordered.map_err(|errno| StoreError::Io { action: "commit", path: "".into(), errno: Errno(errno) });
+        match ordered.and_then(|()| self.engine.commit(&batch, self.options.fence)) {
             Ok(()) => {
+                fault::pass(&fault::STORE_AFTER_COMMIT);
                 self.commits.time.record(self.env.clock.now().saturating_sub(began).as_micros() as u64);
                 self.commits.bytes.record(batch.bytes() as u64);
                 if let Err(error) = self.look_at_space() {

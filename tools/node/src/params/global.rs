@@ -1,7 +1,10 @@
 //! Parameters of the process as a whole.
 
 use crate::view::View;
-use observe::catalog::{HEALTH_CHECK, MEMUSED, NIS, PING_INTERVAL, TIMEOUT, VERSION};
+use observe::catalog::{
+    FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, MEMUSED, NIS, PING_INTERVAL, TIMEOUT, VERSION,
+};
+use observe::fault;
 use observe::tree::Tree;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,6 +16,16 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     tree.shows(&TIMEOUT, &[], || Ok(REQUEST_TIMEOUT.as_secs().to_string()));
     tree.shows(&PING_INTERVAL, &[], || Ok(INTERVAL.as_secs().to_string()));
     tree.shows(&MEMUSED, &[], resident_bytes);
+    tree.shows(&FAIL_LOC, &[], || Ok(fault::numbers().0.to_string()));
+    tree.takes(&FAIL_LOC, &[], |value| fault::arm_number(any_base(value)?).map_err(|bad| refused(&bad)));
+    tree.shows(&FAIL_VAL, &[], || Ok(fault::numbers().1.to_string()));
+    tree.takes(&FAIL_VAL, &[], |value| {
+        fault::set_value(any_base(value)?);
+        Ok(())
+    });
+    tree.shows(&FAULT, &[], || Ok(fault::rules()));
+    tree.takes(&FAULT, &[], |value| fault::arm(value).map_err(|bad| refused(&bad)));
+    tree.shows(&FAULT_POINTS, &[], || Ok(fault::report()));
     let shown = view.clone();
     tree.shows(&HEALTH_CHECK, &[], move || Ok(health(&shown)));
     let shown = view.clone();
@@ -23,6 +36,22 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         }
         Ok(text)
     });
+}
+
+/// A number, decimal or with 0x.
+fn any_base(text: &str) -> Result<u32, Errno> {
+    let text = text.trim();
+    let number = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| Errno::EINVAL)
+}
+
+/// The sentence goes to the log: the control socket carries an errno.
+fn refused(bad: &fault::BadRule) -> Errno {
+    tracing::warn!(%bad, "fault point");
+    Errno::EINVAL
 }
 
 /// Bytes of memory that the process holds.

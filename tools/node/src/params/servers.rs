@@ -192,6 +192,16 @@ fn add_store(tree: &mut Tree, view: &Arc<View>, name: TargetName, target: &Arc<T
     let store = target.store().clone();
     tree.shows(&OSD_UNCOMMITTED, &devices, move || Ok(store.bytes_uncommitted().to_string()));
     let store = target.store().clone();
+    tree.shows(&OSD_NOTRANSNO, &devices, move || Ok(u8::from(store.is_discarding()).to_string()));
+    let store = target.store().clone();
+    tree.takes(&OSD_NOTRANSNO, &devices, move |value| match value.trim() {
+        "1" => {
+            store.discard_from_now_on();
+            Ok(())
+        }
+        _ => Err(Errno::EINVAL),
+    });
+    let store = target.store().clone();
     tree.shows(&OSD_LAST_COMMITTED, &devices, move || Ok(store.last_committed().0.to_string()));
 }
 

@@ -176,3 +176,28 @@ fn an_owner_that_lost_its_target_cannot_write() {
         wait(new.close()).unwrap();
     }
 }
+
+#[test]
+fn a_store_that_discards_goes_on_and_is_what_it_was_when_it_is_opened_again() {
+    let (env, _guard) = real_env();
+    let memory = Memory::new(u64::MAX);
+    let store = Store::open(memory.clone(), env.clone(), quiet()).unwrap();
+    put(&store, b"kept", b"1");
+    wait(store.commit()).unwrap();
+    assert!(!store.is_discarding());
+    store.discard_from_now_on();
+    put(&store, b"lost", b"2");
+    assert!(store.is_discarding());
+    assert_eq!(store.begin().get(b"lost", <[u8]>::len).unwrap(), Some(1), "it answers as ever");
+    let mut commit = Box::pin(store.commit());
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(commit.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "who syncs waits");
+    drop(commit);
+    assert_eq!(store.last_committed(), Transno(1));
+    wait(store.close()).unwrap();
+    assert_eq!(memory.snapshot(), [(b"kept".to_vec(), b"1".to_vec())]);
+    let again = Store::open(memory, env, quiet()).unwrap();
+    put(&again, b"new", b"3");
+    wait(again.commit()).unwrap();
+    wait(again.close()).unwrap();
+}

@@ -1,0 +1,106 @@
+//! Fault points at the door: requests and replies that are lost or late on purpose.
+//!
+//! Only requests over the network pass here, and only while something is armed. TCP loses no message alone, so with a message
+//! its connection is lost: the other side connects again and sends again, as it would.
+
+use crate::Rpc;
+use crate::inbound::{at_once, ordinary, reply_of};
+use lnet::error::LinkError;
+use lnet::link::{Link, Work};
+use observe::fault::{self, Act, Point};
+use std::sync::Arc;
+use std::time::Duration;
+use types::errno::Errno;
+use types::session::{ClientUuid, Transno};
+use wire::envelope::Envelope;
+use wire::mds::MdsOp;
+use wire::message::{Op, Reply, Request};
+use wire::ost::OstOp;
+
+/// Points that an operation passes on its way in and out.
+fn points(op: &Op) -> (Vec<&'static Point>, Vec<&'static Point>) {
+    match op {
+        Op::Mds(
+            MdsOp::Create { .. }
+            | MdsOp::Unlink { .. }
+            | MdsOp::Rmdir { .. }
+            | MdsOp::Rename { .. }
+            | MdsOp::Link { .. }
+            | MdsOp::Setattr { .. }
+            | MdsOp::Setxattr { .. }
+            | MdsOp::Removexattr { .. },
+        ) => (vec![&fault::MDS_REINT_NET], vec![&fault::MDS_REINT_NET_REP, &fault::MDS_ALL_REPLY_NET]),
+        Op::Mds(MdsOp::Close { .. }) => {
+            (vec![&fault::MDS_CLOSE_NET], vec![&fault::MDS_CLOSE_NET_REP, &fault::MDS_ALL_REPLY_NET])
+        }
+        Op::Mds(MdsOp::Lock { .. }) => {
+            (vec![&fault::LDLM_ENQUEUE_NET], vec![&fault::MDS_LDLM_REPLY_NET, &fault::MDS_ALL_REPLY_NET])
+        }
+        Op::Mds(_) => (vec![], vec![&fault::MDS_ALL_REPLY_NET]),
+        Op::Ost(OstOp::Write { .. }) => {
+            (vec![&fault::OST_BRW_WRITE_BULK, &fault::OST_BRW_PAUSE_BULK], vec![&fault::OST_WRITE_REPLY])
+        }
+        Op::Ost(OstOp::Read { .. }) => (vec![&fault::OST_BRW_READ_BULK, &fault::OST_BRW_PAUSE_BULK], vec![]),
+        Op::Client(_) => (vec![&fault::LDLM_BL_CALLBACK_NET], vec![]),
+        _ => (vec![], vec![]),
+    }
+}
+
+fn lose(link: &Link, point: &'static Point) {
+    link.close(LinkError::Lost { nid: link.nid(), reason: format!("fault point {}", point.name) });
+}
+
+/// Every operation is answered with this.
+fn failed(client: ClientUuid, request: &Request, errno: Errno) -> Work {
+    let results = request.ops.iter().map(|_| Err(errno)).collect();
+    at_once(Some(reply_of(client, false, &Reply::new(request.xid, Transno(0), Transno(0), results))))
+}
+
+/// Serves a request whose way is watched.
+pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, request: Request) -> Work {
+    let mut delay = Duration::ZERO;
+    let mut leaving: Vec<&'static Point> = Vec::new();
+    let mut coming: Vec<&'static Point> = vec![&fault::PTLRPC_PAUSE_REQ];
+    for op in &request.ops {
+        let (before, after) = points(op);
+        coming.extend(before);
+        leaving.extend(after);
+    }
+    // Once for each request, however many operations it has.
+    for points in [&mut coming, &mut leaving] {
+        points.sort_unstable_by_key(|point| point.name);
+        points.dedup_by_key(|point| point.name);
+    }
+    for point in coming {
+        match fault::hit(point) {
+            None => {}
+            Some(Act::Delay(more)) => delay += more,
+            Some(Act::Fail(errno)) => return failed(envelope.client, &request, Errno(errno)),
+            Some(Act::Drop) => {
+                lose(link, point);
+                return at_once(None);
+            }
+        }
+    }
+    let Work { future, waits } = ordinary(rpc, envelope, request);
+    let (env, link) = (rpc.env().clone(), link.clone());
+    let watched = async move {
+        if !delay.is_zero() {
+            env.clock.sleep(delay).await;
+        }
+        let payload = future.await;
+        for point in leaving {
+            match fault::hit(point) {
+                // It is done: it cannot fail any more.
+                None | Some(Act::Fail(_)) => {}
+                Some(Act::Delay(delay)) => env.clock.sleep(delay).await,
+                Some(Act::Drop) => {
+                    lose(&link, point);
+                    return None;
+                }
+            }
+        }
+        payload
+    };
+    Work { future: Box::pin(watched), waits }
+}
