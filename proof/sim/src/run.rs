@@ -5,11 +5,12 @@ use crate::history::{Kind, Moment};
 use crate::linear::{self, Verdict};
 use crate::program::{Program, Witness};
 use crate::tree::Tree;
+use check::check::{Check, FIRST, THEN};
 use parking_lot::Mutex;
 use simenv::net::Delays;
 use simenv::rng::Rng;
 use simenv::world::{DiskSpeed, Kill, Skew};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -423,6 +424,7 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
             _ => {}
         }
     }
+    found.extend(unsound(run));
     found.extend(inodes.difference(&living).map(|ino| format!("inode {ino:x} is left and has no name")));
     found.extend(living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")));
     for name in run.cluster.objects() {
@@ -432,4 +434,19 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
         }
     }
     found
+}
+
+/// What `fsck` would find in the records: the same rules.
+fn unsound(run: &Run) -> Vec<String> {
+    let records: BTreeMap<Vec<u8>, Vec<u8>> = run.cluster.mdt_records().into_iter().collect();
+    let mut check = Check::default();
+    for tag in FIRST.into_iter().chain(THEN) {
+        let (start, end) = disk::key::all(tag);
+        for (key, value) in records.range(start.to_vec()..end.to_vec()) {
+            if check.record(0, key, value).is_err() {
+                return vec!["more inodes than can be checked".to_owned()];
+            }
+        }
+    }
+    check.finish().0.iter().map(|finding| format!("fsck: {finding}")).collect()
 }
