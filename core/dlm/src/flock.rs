@@ -114,6 +114,17 @@ impl FlockTable {
         Some(Flock { flavor: holder.flavor, kind, owner: holder.owner, pid, start, end })
     }
 
+    /// Who holds what stands in the way of `lock`: client and lock, at most `max`.
+    pub fn holders(&self, fid: Fid, client: ClientUuid, lock: &Flock, max: usize) -> Vec<(ClientUuid, Flock)> {
+        let (owner, wanted) = normal(client, lock);
+        let Some(resource) = self.resources.get(&fid) else { return Vec::new() };
+        let lock = |(holder, held): (LockOwner, &Held)| {
+            let Held { kind, pid, start, end } = *held;
+            (holder.client, Flock { flavor: holder.flavor, kind, owner: holder.owner, pid, start, end })
+        };
+        resource.conflicts(owner, wanted).take(max).map(lock).collect()
+    }
+
     /// F_SETLK, F_SETLKW, flock(2): takes or releases. Answered at once unless `wait` and in conflict.
     ///
     /// A flock(2) request that meets a conflict has lost the owner's old lock, even if it is refused: flock(2)

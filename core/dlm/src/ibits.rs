@@ -25,6 +25,7 @@ mod tests;
 mod turns;
 
 pub use heat::BUSY;
+pub use turns::WaitOf;
 
 use foldhash::fast::FixedState;
 use heat::Heat;

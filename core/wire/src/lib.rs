@@ -16,3 +16,4 @@ pub mod message;
 pub mod mgs;
 pub mod opcode;
 pub mod ost;
+pub mod report;

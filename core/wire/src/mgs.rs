@@ -1,5 +1,6 @@
 //! Operations of the MGS. Rare, so their bodies use serde (postcard).
 
+use crate::report::{KeptReport, NodeReport};
 use serde::{Deserialize, Serialize};
 
 /// A target as the configuration knows it. Texts are in the types' usual forms, so that old readers can show them.
@@ -79,6 +80,10 @@ pub enum MgsOp {
     Clients,
     /// Change a pool of OSTs.
     Pool { fsname: String, pool: String, change: PoolChange },
+    /// How a process is; kept by the MGS until its session ends or the next one comes.
+    Report(Box<NodeReport>),
+    /// The newest report of every process.
+    Reports,
 }
 
 /// What an operation answered.
@@ -92,4 +97,8 @@ pub enum MgsReply {
     Config(FsConfig),
     /// (description, NID) of each client.
     Clients(#[serde(deserialize_with = "types::bounded::vec")] Vec<(String, String)>),
+    /// Kept. The next one is wanted in so many milliseconds.
+    Reported { again_ms: u32 },
+    /// Reports, by process.
+    Reports(#[serde(deserialize_with = "types::bounded::vec")] Vec<KeptReport>),
 }

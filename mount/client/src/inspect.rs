@@ -1,15 +1,22 @@
 //! What a mount tells of itself to whoever asks for parameters.
 
 use crate::client::Client;
+use crate::node::NodeId;
 use rpc::import::Import;
 use std::sync::Arc;
 use stubs::mdc::Mdc;
 use stubs::osc::Osc;
+use types::fid::Fid;
 use types::session::ClientUuid;
 use types::time::Timestamp;
 use wire::mgs::PoolInfo;
 
 impl Client {
+    /// The inode behind a number that the kernel uses; `None`: it has forgotten it.
+    pub fn fid_of_node(&self, node: u64) -> Option<Fid> {
+        self.nodes.fid(NodeId(node))
+    }
+
     /// How often programs asked for each operation is counted from zero again.
     pub fn clear_counts(&self, now: Timestamp) {
         self.counters.clear(now);

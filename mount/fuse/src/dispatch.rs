@@ -20,6 +20,7 @@ use crate::process::Processes;
 use crate::reply::{self, Reply};
 use env::{BoxFuture, Env};
 use futures_util::future::{Either, select};
+use observe::cause;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -99,26 +100,34 @@ impl<F: FileSystem> Dispatch<F> {
             Opcode::Forget | Opcode::BatchForget => Responder::silent(device),
             _ => Responder::new(device, request.header.unique),
         };
+        let cause = cause::fresh();
         match self.fs.call(request) {
             Answer::Inline(result) => responder.send(result, &self.notifier),
-            Answer::Pending(mut future) => match poll_once(&mut future) {
+            Answer::Pending(mut future) => match poll_once(cause, &mut future) {
                 Poll::Ready(result) => responder.send(result, &self.notifier),
-                Poll::Pending => self.hand_over(future, request, responder),
+                Poll::Pending => self.hand_over(future, cause, request, responder),
             },
-            Answer::Cancellable { mut wait, cancel } => match poll_once(&mut wait) {
+            Answer::Cancellable { mut wait, cancel } => match poll_once(cause, &mut wait) {
                 Poll::Ready(result) => responder.send(result, &self.notifier),
-                Poll::Pending => self.hand_over_lock_wait(wait, cancel, request, responder),
+                Poll::Pending => self.hand_over_lock_wait(wait, cancel, cause, request, responder),
             },
         }
     }
 
-    fn about(&self, request: &Request<'_>) -> About {
+    fn about(&self, cause: u64, request: &Request<'_>) -> About {
         let header = &request.header;
-        About { opcode: request.opcode, node: header.nodeid, thread: header.pid, since: self.env.clock.now() }
+        About { opcode: request.opcode, node: header.nodeid, thread: header.pid, cause, since: self.env.clock.now() }
     }
 
-    fn hand_over(&self, future: BoxFuture<'static, Result<Reply, Errno>>, request: &Request<'_>, responder: Responder) {
-        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Request, self.about(request)) else {
+    fn hand_over(
+        &self,
+        future: BoxFuture<'static, Result<Reply, Errno>>,
+        cause: u64,
+        request: &Request<'_>,
+        responder: Responder,
+    ) {
+        let about = self.about(cause, request);
+        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Request, about) else {
             return responder.send(Err(Errno::EAGAIN), &self.notifier);
         };
         let yields = yields(request);
@@ -126,7 +135,7 @@ impl<F: FileSystem> Dispatch<F> {
         self.env.tasks.spawn(
             "fuse-request",
             Box::pin(async move {
-                let result = wait_request(future, &ticket, yields, &env, &processes).await;
+                let result = wait_request(followed(cause, future), &ticket, yields, &env, &processes).await;
                 responder.send(result, &notifier);
             }),
         );
@@ -136,17 +145,19 @@ impl<F: FileSystem> Dispatch<F> {
         &self,
         wait: BoxFuture<'static, Result<Reply, Errno>>,
         cancel: BoxFuture<'static, ()>,
+        cause: u64,
         request: &Request<'_>,
         responder: Responder,
     ) {
-        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Lock, self.about(request)) else {
+        let about = self.about(cause, request);
+        let Some(ticket) = self.waiting.register(request.header.unique, Wait::Lock, about) else {
             return responder.send(Err(Errno::ENOLCK), &self.notifier);
         };
         let (env, notifier) = (self.env.clone(), self.notifier.clone());
         self.env.tasks.spawn(
             "fuse-lock-wait",
             Box::pin(async move {
-                let result = wait_lock(wait, cancel, &ticket, &env).await;
+                let result = wait_lock(followed(cause, wait), cancel, &ticket, &env).await;
                 responder.send(result, &notifier);
             }),
         );
@@ -155,8 +166,13 @@ impl<F: FileSystem> Dispatch<F> {
 
 /// The first poll, here and now. Whoever polls next brings a waker that is listened to; what became ready in between
 /// that poll finds.
-fn poll_once<T>(future: &mut BoxFuture<'static, T>) -> Poll<T> {
-    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+fn poll_once<T>(cause: u64, future: &mut BoxFuture<'static, T>) -> Poll<T> {
+    cause::within(cause, || future.as_mut().poll(&mut Context::from_waker(Waker::noop())))
+}
+
+/// What waits keeps its number whoever polls it.
+fn followed<T: Send + 'static>(cause: u64, future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+    Box::pin(cause::follow(cause, future))
 }
 
 fn yields(request: &Request<'_>) -> Yields {

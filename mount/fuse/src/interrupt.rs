@@ -35,6 +35,8 @@ pub struct About {
     pub node: u64,
     /// Thread that asked; 0: none.
     pub thread: u32,
+    /// Its number in this process ([`observe::cause`]).
+    pub cause: u64,
     /// When it was handed over, by the environment's clock.
     pub since: Monotonic,
 }
@@ -203,7 +205,7 @@ mod tests {
     use futures_util::FutureExt;
 
     fn about(since: u64) -> About {
-        About { opcode: Opcode::Lookup, node: 1, thread: 2, since: Duration::from_secs(since) }
+        About { opcode: Opcode::Lookup, node: 1, thread: 2, cause: 3, since: Duration::from_secs(since) }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::device::{Device, Received};
 use crate::dispatch::Dispatch;
 use crate::filesystem::FileSystem;
 use crate::init::{self, Agreed, MAX_WRITE, Negotiation};
-use crate::interrupt::{About, Waiting};
+use crate::interrupt::Waiting;
 use crate::limits::{DETACHED_GRACE, THREADS_END_MAX};
 use crate::mount::{self, MountError, MountOptions};
 use crate::notify::{self, Notifier};
@@ -116,9 +116,9 @@ impl Session {
         self.notifier.clone()
     }
 
-    /// Requests that wait now, the longest first: what an operation that hangs is doing.
-    pub fn requests_waiting(&self) -> Vec<About> {
-        self.waiting.list()
+    /// Requests that wait now: what an operation that hangs is doing. Lives as long as the session.
+    pub fn waiting(&self) -> &Arc<Waiting> {
+        &self.waiting
     }
 
     /// Ready when the mount has ended, be it by [`Session::unmount`] or by umount(8).

@@ -4,6 +4,7 @@
 //! stops every process and clears the mount even when the test failed. Tests that need root and `/dev/fuse` say so
 //! and pass over (see [`can_mount`]); nothing else is skipped silently.
 
+pub mod browser;
 pub mod cluster;
 pub mod hosts;
 pub mod http;

@@ -1,6 +1,7 @@
 //! fcntl and flock locks: `dlm::flock` decides, this carries its answers to those who wait.
 
 use dlm::flock::{Action, FlockTable, Ticket};
+use env::clock::Monotonic;
 use foldhash::HashMap;
 use tokio::sync::oneshot;
 use types::errno::Errno;
@@ -15,8 +16,31 @@ type Answer = Result<(), Errno>;
 pub struct Flocks {
     table: FlockTable,
     last_ticket: u64,
-    waiting: HashMap<Ticket, oneshot::Sender<Answer>>,
+    waiting: HashMap<Ticket, Waiter>,
     actions: Vec<Action>,
+}
+
+/// Who waits, and for what.
+struct Waiter {
+    sender: oneshot::Sender<Answer>,
+    wait: FlockWait,
+}
+
+/// A request for a file lock that waits.
+#[derive(Clone, Debug)]
+pub struct FlockWait {
+    /// On whose behalf ([`observe::cause`]); 0: nobody's.
+    pub cause: u64,
+    /// Since when.
+    pub since: Monotonic,
+    /// The file.
+    pub fid: Fid,
+    /// Who asks.
+    pub client: ClientUuid,
+    /// For what.
+    pub lock: Flock,
+    /// Who has it.
+    pub holders: Vec<(ClientUuid, Flock)>,
 }
 
 /// Answer to a request for a lock.
@@ -34,7 +58,7 @@ impl Flocks {
     }
 
     /// Takes or releases.
-    pub fn set(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, wait: bool) -> Set {
+    pub fn set(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, wait: bool, now: Monotonic) -> Set {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         self.table.set(fid, client, lock, wait, ticket, &mut self.actions);
@@ -42,10 +66,29 @@ impl Flocks {
             Some(answer) => Set::Now(answer),
             None => {
                 let (sender, receiver) = oneshot::channel();
-                self.waiting.insert(ticket, sender);
+                let cause = observe::cause::current();
+                let wait = FlockWait { cause, since: now, fid, client, lock: *lock, holders: Vec::new() };
+                self.waiting.insert(ticket, Waiter { sender, wait });
                 Set::Later(receiver)
             }
         }
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Those who wait, the longest first, at most `max`; each with at most `holders` who have the lock.
+    pub fn waits(&self, max: usize, holders: usize) -> Vec<FlockWait> {
+        let mut waits: Vec<&FlockWait> = self.waiting.values().map(|waiter| &waiter.wait).collect();
+        waits.sort_by_key(|wait| wait.since);
+        waits.truncate(max);
+        let with_holders = |wait: &FlockWait| FlockWait {
+            holders: self.table.holders(wait.fid, wait.client, &wait.lock, holders),
+            ..wait.clone()
+        };
+        waits.into_iter().map(with_holders).collect()
     }
 
     /// Gives up a waiting request.
@@ -70,7 +113,7 @@ impl Flocks {
             };
             if Some(ticket) == mine {
                 answer_to_mine = Some(answer);
-            } else if let Some(sender) = self.waiting.remove(&ticket) {
+            } else if let Some(Waiter { sender, .. }) = self.waiting.remove(&ticket) {
                 // Nobody listens: the request was dropped with its session, whose end releases the lock.
                 let _ = sender.send(answer);
             }

@@ -34,4 +34,5 @@ pub mod tail;
 pub mod tasks;
 mod tunables;
 mod unseen;
+pub mod waits;
 pub mod window;

@@ -9,6 +9,7 @@ use crate::authors::{Authors, Changed};
 use crate::deal::{Deal, Obstacle};
 use crate::lock_stats::micros;
 use crate::mds::{Call, Mds, State};
+use crate::waits::Noted;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
 use env::clock::Monotonic;
 use foldhash::HashMap;
@@ -37,6 +38,8 @@ pub struct Locks {
     /// Who may not know yet what it changed.
     pub(crate) authors: Authors,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,
+    /// Operations that wait for their turn: on whose behalf ([`observe::cause`]), and since when.
+    pub(crate) waits: BTreeMap<Modifier, (u64, Monotonic)>,
     last: u64,
 }
 
@@ -95,6 +98,11 @@ impl Locks {
         }
         let export = |(client, fids)| Some((self.exports.get(&client)?.clone(), fids));
         writers.into_iter().filter_map(export).collect()
+    }
+
+    /// The session of a client.
+    pub(crate) fn export(&self, client: ClientUuid) -> Option<&Arc<Export>> {
+        self.exports.get(&client)
     }
 
     /// A session began, or goes on.
@@ -391,7 +399,7 @@ impl Mds {
             self.carry_out(state, When::Now);
             (entered, ready)
         };
-        self.wait_for_holders(ready).await?;
+        self.wait_for_holders(entered.modifier, ready).await?;
         Ok(entered)
     }
 
@@ -427,7 +435,7 @@ impl Mds {
             return;
         }
         for (place, ready) in asked {
-            if self.wait_for_holders(ready).await.is_err() {
+            if self.wait_for_holders(place.modifier, ready).await.is_err() {
                 // The target goes, and so does the answer.
                 return;
             }
@@ -440,10 +448,21 @@ impl Mds {
     }
 
     /// Waits until the table says that nobody is in the way.
-    pub(crate) async fn wait_for_holders(&self, ready: oneshot::Receiver<()>) -> Result<(), Errno> {
+    pub(crate) async fn wait_for_holders(
+        &self,
+        modifier: Modifier,
+        mut ready: oneshot::Receiver<()>,
+    ) -> Result<(), Errno> {
         let begun = self.env.clock.now();
-        // The sender goes only with the table itself.
-        let result = ready.await.map_err(|_| Errno::ESHUTDOWN);
+        // Mostly the holders have answered already, in the same poll.
+        let result = match ready.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => {
+                let _noted = Noted::new(self, modifier, begun);
+                // The sender goes only with the table itself.
+                ready.await.map_err(|_| Errno::ESHUTDOWN)
+            }
+            answer => answer.map_err(|_| Errno::ESHUTDOWN),
+        };
         if let Some(stats) = self.lock_stats.get() {
             stats.wait.record(micros(begun, self.env.clock.now()));
         }

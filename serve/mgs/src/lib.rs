@@ -6,3 +6,4 @@
 
 pub mod mgs;
 pub mod registry;
+pub mod reports;

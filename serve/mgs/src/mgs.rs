@@ -8,6 +8,7 @@
 //! ended. Bound: the requests that sessions may have in flight.
 
 use crate::registry::{Change, LoadError, Refused, Registry};
+use crate::reports::Reports;
 use env::{BoxFuture, Env};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
@@ -24,6 +25,7 @@ use types::session::{ClientUuid, ClusterId, Standing, Transno};
 use types::target::{FsName, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::mgs::{FsConfig, MgsOp, MgsReply};
+use wire::report::KeptReport;
 
 /// Longest wait for a newer configuration: well before the client gives the request up.
 pub const CONFIG_WAIT_MAX: Duration = REQUEST_TIMEOUT.checked_div(2).expect("not zero");
@@ -50,6 +52,7 @@ pub struct Mgs {
     /// Wakes `Config` requests.
     news: Progress,
     clients: Mutex<HashMap<ClientUuid, Arc<Export>>>,
+    reports: Reports,
 }
 
 impl Mgs {
@@ -73,6 +76,7 @@ impl Mgs {
             published: Mutex::new(published),
             news: Progress::default(),
             clients: Mutex::default(),
+            reports: Reports::default(),
         }))
     }
 
@@ -81,7 +85,12 @@ impl Mgs {
         self.published.lock().clone()
     }
 
-    async fn op(&self, export: &Export, op: MgsOp) -> Result<(MgsReply, Transno), Errno> {
+    /// The newest report of every process, by host and process.
+    pub fn reports(&self) -> Vec<KeptReport> {
+        self.reports.list(self.env.clock.now())
+    }
+
+    async fn op(&self, export: &Arc<Export>, op: MgsOp) -> Result<(MgsReply, Transno), Errno> {
         match op {
             MgsOp::Register { name, store, nids } => {
                 let ((name, boot), transno) = self
@@ -122,6 +131,11 @@ impl Mgs {
                 list.sort();
                 Ok((MgsReply::Clients(list), Transno(0)))
             }
+            MgsOp::Report(report) => {
+                let again = self.reports.keep(export, *report, self.env.clock.now());
+                Ok((MgsReply::Reported { again_ms: again.as_millis() as u32 }, Transno(0)))
+            }
+            MgsOp::Reports => Ok((MgsReply::Reports(self.reports()), Transno(0))),
         }
     }
 
@@ -239,6 +253,7 @@ impl Service for Mgs {
             clients.remove(&export.client());
         }
         drop(clients);
+        self.reports.forget(export);
         self.news.wake_all();
     }
 }

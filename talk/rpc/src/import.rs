@@ -11,6 +11,7 @@ use crate::remote::{Outcome, RemoteSession, ask_of};
 use crate::served::Served;
 use crate::service::{Export, Gone};
 use crate::stats::{CallStats, source_of_import};
+use crate::under_way::{self, Side};
 use crate::weight;
 use crate::xids::{Ticket, Xids};
 use bytes::Bytes;
@@ -153,10 +154,7 @@ pub(crate) struct LocalSession {
 
 impl LocalSession {
     async fn handle(&self, request: Request, clock: &Arc<dyn Clock>) -> Reply {
-        let started = self.served.stats.begin(&request.ops, clock.now());
-        let reply = self.served.service.clone().handle(self.export.clone(), request).await;
-        started.answered(clock.now(), &reply);
-        reply
+        self.served.handle(&self.export, request, clock).await
     }
 }
 
@@ -348,17 +346,29 @@ impl Import {
     /// answered, the time is up, or it makes no sense any more.
     async fn ask_anywhere(
         &self,
-        mut session: Option<Session>,
+        session: Option<Session>,
         credentials: &Credentials,
         ops: Vec<Op>,
         locks: InodeBits,
     ) -> Result<Reply, RpcError> {
-        let clock = &self.rpc.env().clock;
-        let count = ops.len();
         let waits = weight::waits(&ops);
         let changes = !waits && weight::changes(&ops);
         let ticket = if changes { self.xids.begin_change() } else { self.xids.begin(waits) };
-        let mut request = self.request(credentials, ops, locks, &ticket);
+        let request = self.request(credentials, ops, locks, &ticket);
+        let now = self.rpc.env().clock.now();
+        let about = under_way::of(Side::Asked, self.client, self.target, request.xid, &request.ops, now);
+        self.rpc.note(about, self.until_answered(session, request, waits, changes)).await
+    }
+
+    async fn until_answered(
+        &self,
+        mut session: Option<Session>,
+        mut request: Request,
+        waits: bool,
+        changes: bool,
+    ) -> Result<Reply, RpcError> {
+        let clock = &self.rpc.env().clock;
+        let count = request.ops.len();
         let timeout = self.rpc.timings().request_timeout;
         let ask = ask_of(&request.ops, timeout);
         let mut deadline = clock.now() + timeout;

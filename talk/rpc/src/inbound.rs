@@ -178,9 +178,7 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
 
 async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request: Request) -> Payload {
     let client = export.client();
-    let started = served.stats.begin(&request.ops, rpc.env().clock.now());
-    let reply = served.service.clone().handle(export.clone(), request).await;
-    started.answered(rpc.env().clock.now(), &reply);
+    let reply = served.handle(&export, request, &rpc.env().clock).await;
     export.learn_committed(reply.last_committed);
     reply_of(client, false, &reply)
 }

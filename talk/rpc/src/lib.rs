@@ -19,6 +19,7 @@ mod reply_cache;
 mod served;
 pub mod service;
 pub mod stats;
+pub mod under_way;
 mod weight;
 mod xids;
 
@@ -80,6 +81,7 @@ pub struct Rpc {
     lnet: Lnet,
     served: ServedTargets,
     metrics: Arc<Registry>,
+    under_way: Arc<under_way::Table>,
     imports: Mutex<BTreeMap<ImportKey, Weak<Import>>>,
     stopping: watch::Sender<bool>,
     /// Do the tasks run that ping and that watch leases?
@@ -102,6 +104,7 @@ impl Rpc {
             cluster: Mutex::new(config.cluster),
             timings,
             served: ServedTargets::default(),
+            under_way: Arc::default(),
             imports: Mutex::default(),
             stopping: watch::Sender::new(false),
             pings: AtomicBool::new(false),
@@ -148,6 +151,21 @@ impl Rpc {
         &self.metrics
     }
 
+    /// Requests of this process that are not answered yet, and those that it works on; the oldest first.
+    pub fn under_way(&self) -> Vec<under_way::UnderWay> {
+        self.under_way.list()
+    }
+
+    /// State of the session of a client of this process with a target; `None`: there is none.
+    pub fn state_of(&self, target: TargetName, client: ClientUuid) -> Option<import::ImportState> {
+        self.find_import(target, client).map(|import| import.state())
+    }
+
+    /// Requests to a target of this process that are being worked on.
+    pub fn serving(&self, target: TargetName) -> usize {
+        self.served.get(target).map_or(0, |served| served.stats.in_flight()[0])
+    }
+
     /// Sessions of a target that this process serves.
     pub fn exports(&self, target: TargetName) -> Vec<Arc<service::Export>> {
         self.served.get(target).map(|served| served.exports()).unwrap_or_default()
@@ -160,7 +178,7 @@ impl Rpc {
 
     /// Requests to this target are handled by `service` from now on. A service that had the name before is stopped.
     pub fn add_service(&self, service: Arc<dyn Service>) {
-        self.served.add(service, &self.metrics);
+        self.served.add(service, &self.metrics, &self.under_way);
     }
 
     /// The target is served no longer; its exports are told `Gone::Stopped`.
@@ -210,6 +228,10 @@ impl Rpc {
 
     pub(crate) fn lnet(&self) -> &Lnet {
         &self.lnet
+    }
+
+    pub(crate) async fn note<F: Future>(&self, about: under_way::UnderWay, work: F) -> F::Output {
+        self.under_way.note(about, work).await
     }
 
     pub(crate) fn served(&self) -> &ServedTargets {

@@ -6,6 +6,8 @@ use crate::admission::{Refusal, admit};
 use crate::callback::Road;
 use crate::service::{Export, Gone, Service};
 use crate::stats::CallStats;
+use crate::under_way::{self, Side};
+use env::clock::Clock;
 use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -15,13 +17,14 @@ use types::limits::CLIENTS_MAX;
 use types::nid::Nid;
 use types::session::ClientUuid;
 use types::target::TargetName;
-use wire::message::{ConnectReply, ConnectRequest};
+use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 
 /// One target of this process.
 pub(crate) struct Served {
     me: Weak<Served>,
     pub(crate) service: Arc<dyn Service>,
     pub(crate) stats: CallStats,
+    pub(crate) under_way: Arc<under_way::Table>,
     exports: Mutex<HashMap<ClientUuid, Arc<Export>, foldhash::fast::RandomState>>,
 }
 
@@ -40,9 +43,22 @@ pub(crate) enum ConnectError {
 }
 
 impl Served {
-    fn new(service: Arc<dyn Service>, metrics: &Arc<Registry>) -> Arc<Served> {
+    fn new(service: Arc<dyn Service>, metrics: &Arc<Registry>, under_way: &Arc<under_way::Table>) -> Arc<Served> {
         let stats = CallStats::of_target(metrics.clone(), service.target());
-        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, exports: Mutex::default() })
+        let under_way = under_way.clone();
+        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, under_way, exports: Mutex::default() })
+    }
+
+    /// Works on one request.
+    pub(crate) async fn handle(&self, export: &Arc<Export>, request: Request, clock: &Arc<dyn Clock>) -> Reply {
+        let now = clock.now();
+        let started = self.stats.begin(&request.ops, now);
+        let (client, target) = (export.client(), request.target);
+        let about = under_way::of(Side::Served, client, target, request.xid, &request.ops, now);
+        let work = self.service.clone().handle(export.clone(), request);
+        let reply = self.under_way.note(about, work).await;
+        started.answered(clock.now(), &reply);
+        reply
     }
 
     pub(crate) fn export(&self, client: ClientUuid) -> Option<Arc<Export>> {
@@ -121,8 +137,8 @@ pub(crate) struct ServedTargets {
 
 impl ServedTargets {
     /// Adds a service; one that had the name before is stopped.
-    pub(crate) fn add(&self, service: Arc<dyn Service>, metrics: &Arc<Registry>) {
-        let before = self.targets.write().insert(service.target(), Served::new(service, metrics));
+    pub(crate) fn add(&self, service: Arc<dyn Service>, metrics: &Arc<Registry>, under_way: &Arc<under_way::Table>) {
+        let before = self.targets.write().insert(service.target(), Served::new(service, metrics, under_way));
         if let Some(before) = before {
             before.end_all(Gone::Stopped);
         }

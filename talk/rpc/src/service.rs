@@ -182,6 +182,14 @@ impl Export {
         first
     }
 
+    /// Is the client there, as far as its connection tells? One that was killed is not, long before its lease ends.
+    pub fn is_connected(&self) -> bool {
+        match &self.origin.lock().road {
+            Road::Local(_) => !self.is_gone(),
+            Road::Link(link) => !self.is_gone() && link.upgrade().is_some_and(|link| link.is_open()),
+        }
+    }
+
     /// Does it come over the network? Only then has it a lease.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self.origin.lock().road, Road::Link(_))

@@ -75,6 +75,7 @@ const SERVED: &[Metric] = &[
     time("destroy", "Removals of objects."),
     time("grant", "Space promised and given back."),
     time("config", "Questions for the configuration, the time that they were kept waiting included."),
+    time("report", "Reports of how processes are."),
     time("other", "Everything else."),
 ];
 
@@ -135,6 +136,7 @@ fn served_place(op: &Op) -> usize {
             OstOp::List { .. } => const { place("other") },
         },
         Op::Mgs(wire::mgs::MgsOp::Config { .. }) => const { place("config") },
+        Op::Mgs(wire::mgs::MgsOp::Report(_)) => const { place("report") },
         _ => const { place("other") },
     }
 }

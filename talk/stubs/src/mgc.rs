@@ -7,6 +7,7 @@ use std::sync::Arc;
 use types::credentials::Credentials;
 use wire::message::{Op, OpReply};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, PoolChange};
+use wire::report::{KeptReport, NodeReport};
 
 /// Client of the MGS.
 #[derive(Clone)]
@@ -73,6 +74,22 @@ impl Mgc {
     pub async fn pool(&self, fsname: String, pool: String, change: PoolChange) -> Result<(), RpcError> {
         match self.call(MgsOp::Pool { fsname, pool, change }).await? {
             MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Tells the MGS how this process is; in how many milliseconds it wants to hear again.
+    pub async fn report(&self, report: NodeReport) -> Result<u32, RpcError> {
+        match self.call(MgsOp::Report(Box::new(report))).await? {
+            MgsReply::Reported { again_ms } => Ok(again_ms),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// The newest report of every process.
+    pub async fn reports(&self) -> Result<Vec<KeptReport>, RpcError> {
+        match self.call(MgsOp::Reports).await? {
+            MgsReply::Reports(reports) => Ok(reports),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -212,6 +212,7 @@ mod tests {
     async fn ask(http: &Http, request: &str) -> String {
         let mut stream = TcpStream::connect(http.addr()).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
         let mut text = String::new();
         // A refused oversized request may be reset while it is still being read.
         let _ = stream.read_to_string(&mut text).await;

@@ -1,8 +1,14 @@
 //! Seeing inside a running cluster.
 //!
-//! [`http`] answers GET requests of one process: who may ask is decided in [`access`], what is answered by a function of
-//! the caller. [`accept`] is the bounded loop below it and below other sockets. Nothing here changes anything, and nothing here knows servers or mounts.
+//! Each process reports to the MGS how it is (`wire::report`). [`cluster`] makes of these reports a picture with states and
+//! rates and the past hour, [`chain`] says what waits for whom, [`page`] is the web page that shows both, [`http`] answers
+//! GET requests and [`access`] decides who may ask; [`accept`] is the bounded loop below it and below other sockets.
+//! Nothing here changes anything, and nothing here knows servers or mounts (docs/dash.md).
 
 pub mod accept;
 pub mod access;
+pub mod chain;
+pub mod cluster;
 pub mod http;
+pub mod page;
+pub mod rates;

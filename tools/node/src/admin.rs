@@ -2,7 +2,7 @@
 
 use crate::control::{Answer, Request};
 use crate::view::View;
-use crate::{devices, kept, params};
+use crate::{devices, kept, params, reporter};
 use observe::tree::BadPattern;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,10 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Persist { name, value } => kept::set(view, name, value).await,
         Request::Pools { fsname } => kept::pools(view, fsname).await,
         Request::Pool { fsname, pool, change } => kept::change_pool(view, fsname, pool, change).await,
+        Request::Reports { own } => {
+            let (reports, whole) = reporter::reports(view, own).await;
+            Answer::Reports { reports, whole }
+        }
         Request::Ping { nid } => ping(view, &nid).await,
         Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
     }

@@ -1,18 +1,23 @@
 //! What lives in this process, for the parameter tree. Only weak references: showing keeps nothing alive.
 
 use client::client::Client;
+use fuse::interrupt::Waiting;
 use mds::mds::Mds;
 use mgs::mgs::Mgs;
 use observe::metric::{Metric, Unit};
 use observe::registry::Registry;
 use oss::ost::Ost;
 use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use target::Target;
 use types::target::TargetName;
 
 /// A served target and its store.
 type Served<T> = (Weak<T>, Weak<Target>);
+
+/// A mount: its client, what of the kernel waits there, and where it is.
+type Mounted = (Weak<Client>, Weak<Waiting>, PathBuf);
 
 /// Roles that were started; those that ended are passed over.
 #[derive(Default)]
@@ -21,6 +26,7 @@ pub struct Alive {
     mdts: Mutex<Vec<Served<Mds>>>,
     osts: Mutex<Vec<Served<Ost>>>,
     clients: Mutex<Vec<Weak<Client>>>,
+    mounts: Mutex<Vec<Mounted>>,
 }
 
 fn living<T>(list: &Mutex<Vec<Served<T>>>) -> Vec<(Arc<T>, Arc<Target>)> {
@@ -65,8 +71,15 @@ impl Alive {
     }
 
     /// A mount is made.
-    pub fn add_client(&self, client: &Arc<Client>) {
+    pub fn add_mount(&self, client: &Arc<Client>, waiting: &Arc<Waiting>, at: &Path) {
         self.clients.lock().push(Arc::downgrade(client));
+        self.mounts.lock().push((Arc::downgrade(client), Arc::downgrade(waiting), at.to_owned()));
+    }
+
+    /// Mounts: client, requests of the kernel that wait, mount point.
+    pub fn mounts(&self) -> Vec<(Arc<Client>, Arc<Waiting>, PathBuf)> {
+        let living = |(client, waiting, at): &Mounted| Some((client.upgrade()?, waiting.upgrade()?, at.clone()));
+        self.mounts.lock().iter().filter_map(living).collect()
     }
 
     /// The MGS.

@@ -23,6 +23,7 @@ use std::task::Context;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
+use wire::report::KeptReport;
 
 /// Longest request, bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -55,6 +56,8 @@ pub enum Request {
     Devices,
     /// Local NIDs.
     Nids,
+    /// How the processes of the cluster are, as far as this one can tell; `own`: only itself.
+    Reports { own: bool },
     /// Is there a node at this NID? Answers with its NIDs.
     Ping { nid: String },
 }
@@ -71,6 +74,8 @@ pub enum Answer {
     Params { params: Vec<ParamAnswer> },
     /// To [`Request::Devices`].
     Devices { devices: Vec<Device> },
+    /// To [`Request::Reports`]. `whole`: what the MGS knows is among them.
+    Reports { reports: Vec<KeptReport>, whole: bool },
     /// To [`Request::Nids`] and [`Request::Ping`].
     Nids { nids: Vec<String> },
     /// To [`Request::Pools`].

@@ -13,12 +13,12 @@ use crate::home::{Home, HomeGuard};
 use crate::local;
 use crate::node::{Node, mgs_nids};
 use crate::parts::Parts;
+use crate::reporter::Reporter;
 use crate::rlimit;
 use crate::settings::Settings;
 use crate::status::NodeState;
 use crate::view::View;
-use crate::web;
-use dash::http::Http;
+use crate::web::{self, Web};
 use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::future::{BoxFuture, FutureExt, select_all};
@@ -100,6 +100,7 @@ async fn live(
             view.set_state(NodeState::Up);
             announce.event(Event::Ready { nids: parts.rpc.nids().iter().map(Nid::to_string).collect() });
             tracing::info!("in service");
+            let _reporting = Reporter::start(&view);
             wait_for_the_end(&node, only_mounts, &mut told).await;
             Ok(())
         }
@@ -141,7 +142,7 @@ fn start_control(home: &Home, view: Arc<View>) -> Result<Control, NodeError> {
 }
 
 /// Control socket and HTTP.
-async fn end_doors(control: Option<Control>, http: Option<Http>) {
+async fn end_doors(control: Option<Control>, http: Option<Web>) {
     end_control(control).await;
     if let Some(http) = http {
         http.end().await;

@@ -130,7 +130,7 @@ impl Node {
         for settings in &self.settings.mounts {
             step(format!("mounting {} at {}", self.settings.fsname, settings.at.display()));
             let mount = MountRole::start(&self.parts, self.settings.fsname, settings).await?;
-            self.view.alive().add_client(mount.client());
+            self.view.alive().add_mount(mount.client(), mount.waiting(), &settings.at);
             self.view.add_mount(settings, mount::source(&self.parts.mgs, self.settings.fsname), mount.ended());
             self.mounts.push(mount);
             self.persistent.apply_now(&self.view).await;

@@ -10,6 +10,8 @@ mod series;
 mod servers;
 mod session;
 
+pub(crate) use session::state_word;
+
 use crate::view::View;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};

@@ -116,6 +116,27 @@ impl View {
         self.parts.env.tasks.spawn("watch mount", Box::pin(watch));
     }
 
+    /// Name of the state.
+    pub fn state(&self) -> NodeState {
+        self.live.lock().state
+    }
+
+    /// Where it answers HTTP.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.live.lock().http
+    }
+
+    /// Home, or the first mount point.
+    pub fn place(&self) -> String {
+        let mount = || self.settings.mounts.first().map(|mount| mount.at.display().to_string());
+        self.home.as_ref().map(|home| home.dir().display().to_string()).or_else(mount).unwrap_or_default()
+    }
+
+    /// How long it runs.
+    pub fn uptime(&self) -> Duration {
+        self.parts.env.clock.now().saturating_sub(self.started)
+    }
+
     /// How it is, asking every target for its space.
     pub async fn status(&self) -> NodeStatus {
         let (state, listen, http, targets, mounts) = {
@@ -152,7 +173,7 @@ impl View {
             state,
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_seconds: self.parts.env.clock.now().saturating_sub(self.started).as_secs(),
+            uptime_seconds: self.uptime().as_secs(),
             fsname: self.settings.fsname.to_string(),
             nids: self.parts.rpc.nids().iter().map(Nid::to_string).collect(),
             listen: listen.map(|addr| addr.to_string()),

@@ -1,4 +1,5 @@
-//! What the process answers over HTTP: `/metrics`, from the counters that `lctl get_param` reads.
+//! What the process answers over HTTP: `/metrics`, from the counters that `lctl get_param` reads; with the MGS also the
+//! page of the cluster (docs/dash.md).
 //!
 //! It runs on the main thread's runtime, beside signals and the control socket, so that a scrape disturbs no request.
 
@@ -8,29 +9,59 @@ use crate::params;
 use crate::settings::Settings;
 use crate::view::View;
 use dash::access::{Access, Token};
+use dash::cluster::{Cluster, Configured};
 use dash::http::{Answer, Ask, Http, Router};
+use dash::page;
 use observe::openmetrics;
+use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use wire::mgs::TargetInfo;
+
+/// A server, and the task that looks after the cluster; both end with [`Web::end`].
+pub struct Web {
+    http: Http,
+    look: JoinHandle<()>,
+}
+
+impl Web {
+    /// Ends both.
+    pub async fn end(self) {
+        self.look.abort();
+        // Cancelled is what was asked for.
+        if let Err(error) = self.look.await
+            && error.is_panic()
+        {
+            tracing::error!(%error, "looking after the cluster");
+        }
+        self.http.end().await;
+    }
+}
+
+/// How often the reports of the cluster are looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Starts it, if the settings want it. The default address may be missing (a network namespace without loopback): then
 /// it is left out, and the log says so.
 ///
 /// # Errors
 /// An address that was asked for cannot be had; the token file cannot be used.
-pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Http>, NodeError> {
+pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>, NodeError> {
     let HttpListen::At(addr) = settings.http else { return Ok(None) };
     let token = settings.http_token_file.as_deref().map(Token::read).transpose().map_err(NodeError::Token)?;
     let access = Access { loopback: addr.ip().is_loopback(), token };
-    let shown = view.clone();
+    let (shown, cluster) = (view.clone(), Arc::new(Mutex::new(Cluster::default())));
+    let known = cluster.clone();
     let router: Router = Arc::new(move |ask| {
-        let view = shown.clone();
-        Box::pin(async move { answer(&view, ask).await })
+        let (view, cluster) = (shown.clone(), known.clone());
+        Box::pin(async move { answer(&view, &cluster, ask).await })
     });
     match Http::start(addr, access, router).await {
         Ok(http) => {
             tracing::info!(addr = %http.addr(), "metrics over HTTP");
             view.set_http(http.addr());
-            Ok(Some(http))
+            Ok(Some(Web { http, look: tokio::spawn(look(view.clone(), cluster)) }))
         }
         Err(error) if settings.http == HttpListen::default() => {
             tracing::warn!(%error, %addr, "no metrics over HTTP");
@@ -40,10 +71,36 @@ pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Http>
     }
 }
 
-async fn answer(view: &Arc<View>, ask: Ask) -> Answer {
+/// Takes the reports that the MGS of this process keeps; a process without one has nothing to look at.
+async fn look(view: Arc<View>, cluster: Arc<Mutex<Cluster>>) {
+    let clock = view.parts().env.clock.clone();
+    loop {
+        if let Some((mgs, _)) = view.alive().mgs() {
+            let target = |target: &TargetInfo| Configured {
+                name: target.name.clone(),
+                up: target.up,
+                nids: target.nids.clone(),
+            };
+            let configs = mgs.configs();
+            let configured: Vec<Configured> = configs.values().flat_map(|c| c.targets.iter().map(target)).collect();
+            let time_ms = (clock.wall().as_nanos() / 1_000_000).max(0) as u64;
+            cluster.lock().take(time_ms, mgs.reports(), &configured);
+        }
+        clock.sleep(LOOK).await;
+    }
+}
+
+async fn answer(view: &Arc<View>, cluster: &Mutex<Cluster>, ask: Ask) -> Answer {
+    if view.alive().mgs().is_some()
+        && let Some(answer) = page::answer(&ask, &cluster.lock())
+    {
+        return answer;
+    }
     match ask.path.as_str() {
         "/metrics" => Answer::ok(openmetrics::CONTENT_TYPE, params::metrics(view).await),
-        "/" => Answer::sentence(200, "SheenFS: see /metrics"),
+        "/" => {
+            Answer::sentence(200, "SheenFS: see /metrics; the page of the cluster is served by the process of the MGS")
+        }
         _ => Answer::sentence(404, "there is nothing here; see /metrics"),
     }
 }

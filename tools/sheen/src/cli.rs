@@ -29,6 +29,9 @@ pub enum Command {
     Up(UpArgs),
     Down(DownArgs),
     Status(StatusArgs),
+    Dash(DashArgs),
+    Top(TopArgs),
+    Why(WhyArgs),
     Serve(ServeArgs),
     #[command(visible_alias = "mkfs.sheen")]
     Mkfs(MkfsArgs),
@@ -112,6 +115,50 @@ pub struct StatusArgs {
     #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
     pub dir: PathBuf,
     /// Print JSON; its keys are stable
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print the address of the page that shows the cluster
+///
+/// The process of the MGS serves it: state, space, rates and the last hour of every target and client, and what waits for
+/// what. Read-only; at loopback unless `up` or `serve` were told otherwise with --http.
+#[derive(Debug, Args)]
+pub struct DashArgs {
+    /// Home of the node that has the MGS
+    #[arg(value_name = "DIR", default_value = HOME_DEFAULT)]
+    pub dir: PathBuf,
+}
+
+/// Show rates of targets and clients, the slowest operations, and what waits
+///
+/// Asks the daemons of this host, and through them the MGS, so that the whole cluster is shown. q ends.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Homes to ask [default: all daemons of this host]
+    #[arg(value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Pause between two looks
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub interval: Span,
+    /// Print it once, after the seconds that rates need, and end
+    #[arg(long)]
+    pub once: bool,
+    /// As --once, as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Say what a process, or whoever uses a path, waits for
+///
+/// For each operation older than a second: the program, the request, the target that works on it, and who holds the lock
+/// that it waits for. Exit code 1 says that nothing waits.
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// Process id, or path within a mount [default: everything that waits]
+    #[arg(value_name = "PID|PATH")]
+    pub what: Option<PathBuf>,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

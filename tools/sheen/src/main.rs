@@ -9,8 +9,10 @@ mod busy;
 mod called;
 mod cli;
 mod completion;
+mod dash;
 mod down;
 mod fsck;
+mod inside;
 mod lctl;
 mod lfs;
 mod log;
@@ -24,7 +26,9 @@ mod progress;
 mod serve;
 mod spawn;
 mod status;
+mod top;
 mod up;
+mod why;
 
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
@@ -62,6 +66,9 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Dash(args) => dash::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Why(args) => why::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Mkfs(args) => mkfs::run(&args),
         Command::Mount(args) => mount::run(&args),

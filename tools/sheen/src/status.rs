@@ -78,7 +78,12 @@ fn table(status: &NodeStatus) -> String {
     let _ = writeln!(text, "{}: {state} for {up}, process {}, sheen {}", status.home, status.pid, status.version);
     let _ = writeln!(text, "file system {} at {}", status.fsname, status.nids.join(" "));
     if let Some(http) = &status.http {
-        let _ = writeln!(text, "metrics at http://{http}/metrics");
+        let page = if status.targets.iter().any(|t| t.kind == "mgt") {
+            format!(", page at http://{http}/")
+        } else {
+            String::new()
+        };
+        let _ = writeln!(text, "metrics at http://{http}/metrics{page}");
     }
     if !status.targets.is_empty() {
         let mut rows = Builder::default();

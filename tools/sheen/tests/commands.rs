@@ -56,7 +56,7 @@ fn help_is_what_was_agreed() {
     assert_eq!(top.status.code(), Some(0));
     assert_eq!(stderr(&top), "");
     golden("help.txt", &stdout(&top));
-    for command in ["up", "down", "status", "serve", "mkfs", "mount", "completion", "man"] {
+    for command in ["up", "down", "status", "serve", "mkfs", "mount", "top", "why", "dash", "completion", "man"] {
         let help = sheen(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-{command}.txt"), &stdout(&help));

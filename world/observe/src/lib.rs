@@ -9,6 +9,7 @@
 //! [`text`], [`rpc_text`] and [`openmetrics`] write the same counts for `lctl` and for Prometheus.
 
 pub mod catalog;
+pub mod cause;
 pub mod counter;
 pub mod fault;
 pub mod histogram;

@@ -21,6 +21,19 @@ pub(super) struct Entered {
     ready: bool,
 }
 
+/// What an operation waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WaitOf {
+    /// Its client; `None`: the target itself.
+    pub client: Option<ClientUuid>,
+    /// Inodes, and what it changes of them or wants to lock.
+    pub changes: Vec<(Fid, InodeBits)>,
+    /// Who has not answered yet, and for which bits.
+    pub holders: Vec<(Fid, ClientUuid, InodeBits)>,
+    /// Clients of operations that entered earlier for the same inodes: their turn may be first.
+    pub ahead: Vec<ClientUuid>,
+}
+
 impl Entered {
     pub(super) fn is_lock(&self) -> bool {
         !self.wants.is_empty()
@@ -196,6 +209,26 @@ impl IbitsTable {
             out.append(&mut told);
         }
         is_free
+    }
+
+    /// What an operation that entered still waits for. `None`: nothing, or it has not entered.
+    pub fn wait_of(&self, modifier: Modifier) -> Option<WaitOf> {
+        let entered = self.modifiers.get(&modifier).filter(|entered| !entered.ready)?;
+        let author = |number: u32| (number != NONE).then(|| self.locks.uuid(number));
+        let holders = entered.pending.iter().map(|((fid, number), bits)| (*fid, self.locks.uuid(*number), *bits));
+        let mut wait = WaitOf {
+            client: author(entered.author),
+            changes: Vec::new(),
+            holders: holders.collect(),
+            ahead: Vec::new(),
+        };
+        for change in &entered.changes {
+            wait.changes.push((change.fid, if entered.is_lock() { entered.wants } else { change.bits }));
+            let queue = self.resources.get(&change.fid).map_or(&[][..], |resource| &resource.entered);
+            let ahead = queue.iter().take_while(|other| **other != modifier);
+            wait.ahead.extend(ahead.filter_map(|other| author(self.modifiers.get(other)?.author)));
+        }
+        Some(wait)
     }
 
     /// The operation is over.

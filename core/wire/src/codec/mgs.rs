@@ -30,6 +30,8 @@ const fn number(op: &MgsOp) -> u16 {
         MgsOp::SetParam { .. } => opcode::MGS_SET_PARAM,
         MgsOp::Clients => opcode::MGS_CLIENTS,
         MgsOp::Pool { .. } => opcode::MGS_POOL,
+        MgsOp::Report(_) => opcode::MGS_REPORT,
+        MgsOp::Reports => opcode::MGS_REPORTS,
     }
 }
 

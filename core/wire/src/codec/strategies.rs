@@ -7,6 +7,7 @@ use crate::mds::{
 use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
+use crate::report::{Counts, Holder, KeptReport, NodeReport, TargetReport, Wait, Waiting};
 use bytes::Bytes;
 use layout::layout::{Component, EOF, Layout, Pattern, PoolName};
 use proptest::collection::vec;
@@ -119,6 +120,8 @@ pub fn sample_ops() -> Vec<Op> {
         MgsOp::SetParam { fsname: "sheen".into(), name: "osc.*.checksums".into(), value: Some("0".into()) },
         MgsOp::Clients,
         MgsOp::Pool { fsname: "sheen".into(), pool: "flash".into(), change: PoolChange::Add(vec![0, 3]) },
+        MgsOp::Report(Box::new(report())),
+        MgsOp::Reports,
     ];
     let set = SetAttr {
         mode: Some(0o640),
@@ -505,6 +508,30 @@ fn any_pool_change() -> impl Strategy<Value = PoolChange> {
     ]
 }
 
+/// A process that serves a target where somebody waits for a lock.
+fn report() -> NodeReport {
+    let times = vec![0, 0, 3];
+    let counts = Counts { requests: 3, micros: 9, read_bytes: 4096, written_bytes: 1, in_flight: 1, times };
+    let target = TargetReport { name: "sheen-MDT0000".into(), counts, locks: 5, ..TargetReport::default() };
+    let holder =
+        Holder { client: "b".into(), description: "host:/mnt".into(), holds: "UPDATE".into(), ..Holder::default() };
+    let what = Waiting::Lock {
+        client: "a".into(),
+        target: "sheen-MDT0000".into(),
+        fid: "[0x200000007:0x1:0x0]".into(),
+        bits: "UPDATE".into(),
+        holders: vec![holder],
+    };
+    NodeReport {
+        host: "host".into(),
+        pid: 42,
+        uptime_ms: 1000,
+        targets: vec![target],
+        waits: vec![Wait { id: 7, cause: 3, age_ms: 1500, what }],
+        ..NodeReport::default()
+    }
+}
+
 fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
     prop_oneof![
         (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4)).prop_map(|(name, store, nids)| MgsOp::Register {
@@ -525,6 +552,9 @@ fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
             pool,
             change
         }),
+        (".{0,20}", any::<u64>())
+            .prop_map(|(host, uptime_ms)| { MgsOp::Report(Box::new(NodeReport { host, uptime_ms, ..report() })) }),
+        Just(MgsOp::Reports),
     ]
 }
 
@@ -620,6 +650,11 @@ fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
             }
         ),
         vec(pair(), 0..5).prop_map(MgsReply::Clients),
+        any::<u32>().prop_map(|again_ms| MgsReply::Reported { again_ms }),
+        vec(any::<(u64, bool)>(), 0..3).prop_map(|all| {
+            let kept = |(age_ms, connected)| KeptReport { age_ms, connected, report: report() };
+            MgsReply::Reports(all.into_iter().map(kept).collect())
+        }),
     ]
 }
 

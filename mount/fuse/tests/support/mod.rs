@@ -158,7 +158,7 @@ impl Mounted {
     }
 
     pub fn wait_for_waiting(&self, count: usize) {
-        eventually("a request waits", || self.session().requests_waiting().len() == count);
+        eventually("a request waits", || self.session().waiting().list().len() == count);
     }
 }
 

@@ -31,7 +31,7 @@ impl Mds {
         let set = {
             let mut flocks = self.flocks.lock();
             alive(export)?;
-            flocks.set(fid, client, &lock, wait)
+            flocks.set(fid, client, &lock, wait, self.env.clock.now())
         };
         match set {
             Set::Now(answer) => answer?,

@@ -66,7 +66,7 @@ impl Mds {
             (place, turn)
         };
         loop {
-            self.wait_for_holders(turn).await?;
+            self.wait_for_holders(place.modifier, turn).await?;
             let entry = self.show(call, |records| {
                 // Woken also when the session ends.
                 alive(export)?;

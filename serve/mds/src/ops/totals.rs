@@ -12,15 +12,23 @@ const BYTES_PER_INODE: u64 = 512;
 impl Mds {
     /// Bytes and inodes of this MDT; a client adds the space of the OSTs.
     pub(super) fn statfs(&self) -> Result<MdsReply, Errno> {
+        Ok(MdsReply::Statfs(self.totals()?))
+    }
+
+    /// Bytes and inodes of this MDT alone.
+    ///
+    /// # Errors
+    /// The store does not tell.
+    pub fn totals(&self) -> Result<Statfs, Errno> {
         let space = self.store.space()?;
         let free = space.capacity.saturating_sub(space.used);
-        Ok(MdsReply::Statfs(Statfs {
+        Ok(Statfs {
             bytes_total: space.capacity,
             bytes_free: free,
             bytes_available: space.available(),
             files_total: space.used / BYTES_PER_INODE + space.available() / BYTES_PER_INODE,
             files_free: space.available() / BYTES_PER_INODE,
-        }))
+        })
     }
 
     pub(super) async fn sync(&self) -> Result<MdsReply, Errno> {

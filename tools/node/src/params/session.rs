@@ -6,7 +6,7 @@ use std::time::Duration;
 use types::nid::Nid;
 
 /// Lustre's word: `ReplayLocks` is `REPLAY_LOCKS`.
-pub(super) fn state_word(state: ImportState) -> String {
+pub(crate) fn state_word(state: ImportState) -> String {
     let mut word = String::new();
     for letter in format!("{state:?}").chars() {
         if letter.is_ascii_uppercase() && !word.is_empty() {

@@ -8,6 +8,7 @@ use crate::settings::MountSettings;
 use client::client::{Client, ClientOptions};
 use client::error::ClientError;
 use env::clock::Monotonic;
+use fuse::interrupt::Waiting;
 use fuse::ops::kernel::{Kernel, MINOR_WITH_EPOCH};
 use fuse::ops::teach::teach;
 use fuse::ops::{ClientFs, Style};
@@ -89,6 +90,11 @@ impl MountRole {
     /// The client behind it.
     pub fn client(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// Requests of the kernel that wait.
+    pub fn waiting(&self) -> &Arc<Waiting> {
+        self.session.waiting()
     }
 
     /// Ready when the kernel has let go of the mount.

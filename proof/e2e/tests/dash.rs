@@ -1,0 +1,299 @@
+//! Seeing inside a live cluster of several processes: the page in a headless browser, `top`, `why`.
+
+use e2e::browser::Browser;
+use e2e::process::{detach, is_mounted, kill_and_wait, text};
+use e2e::programs::sh;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// MGS and MDT in one process, an OST in each of two others, a mount; all on this host.
+struct Processes {
+    servers: Vec<(PathBuf, Option<Child>)>,
+    nid: String,
+    dir: tempfile::TempDir,
+}
+
+impl Processes {
+    fn start() -> Processes {
+        let dir = tempfile::Builder::new().prefix("sheen-dash-").tempdir().expect("a folder");
+        let mut all = Processes { servers: Vec::new(), nid: String::new(), dir };
+        let path = |name: &str| all.dir.path().join(name);
+        let (mgt, mdt) = (path("mgt"), path("mdt"));
+        let osts = [path("ost0"), path("ost1")];
+        for (role, dir) in [("--mgs", &mgt), ("--mdt", &mdt), ("--ost", &osts[0]), ("--ost", &osts[1])] {
+            let index = if *dir == osts[1] { "1" } else { "0" };
+            let mut args = vec!["mkfs", role, dir.to_str().expect("text")];
+            if role != "--mgs" {
+                args.extend(["--index", index]);
+            }
+            let output = all.sheen(&args);
+            assert!(output.status.success(), "{}", text(&output));
+        }
+        all.serve(mgt.clone(), &[&mdt]);
+        all.nid = all.status(&mgt)["nids"][1].as_str().expect("a NID").to_owned();
+        osts.into_iter().for_each(|ost| all.serve(ost, &[]));
+        fs::create_dir(all.mount()).expect("a folder");
+        let log = format!("log={}", all.dir.path().join("mount.log").display());
+        let (source, at) = (format!("{}:/sheen", all.nid), all.mount());
+        let output = all.sheen(&["mount", "-o", &log, &source, at.to_str().expect("text")]);
+        assert!(output.status.success(), "{}", text(&output));
+        all
+    }
+
+    fn mount(&self) -> PathBuf {
+        self.dir.path().join("mnt")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(e2e::sheen());
+        command.env("SHEEN_RUN_DIR", self.dir.path().join("run")).stdin(Stdio::null());
+        command
+    }
+
+    fn sheen(&self, args: &[&str]) -> Output {
+        self.command().args(args).output().expect("sheen runs")
+    }
+
+    /// Serves a target (and more in the same process), and waits until it answers.
+    fn serve(&mut self, home: PathBuf, more: &[&Path]) {
+        let log = fs::File::create(home.with_extension("log")).expect("a log");
+        let mut command = self.command();
+        command.arg("serve").arg(&home).args(more).args(["--listen", "127.0.0.1:0"]).stderr(log);
+        if !self.nid.is_empty() {
+            command.args(["--mgsnode", &self.nid]);
+        }
+        let child = command.spawn().expect("sheen runs");
+        self.servers.retain(|(other, _)| *other != home);
+        self.servers.push((home.clone(), Some(child)));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.try_status(&home).is_none_or(|status| status["state"] != "up") {
+            assert!(Instant::now() < deadline, "{} does not come up", home.display());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn try_status(&self, home: &Path) -> Option<Value> {
+        let output = self.sheen(&["status", home.to_str()?, "--json"]);
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    }
+
+    fn status(&self, home: &Path) -> Value {
+        self.try_status(home).expect("it runs")
+    }
+
+    /// Kills the process of a target.
+    fn kill(&mut self, home: &str) -> PathBuf {
+        let path = self.dir.path().join(home);
+        let (_, child) = self.servers.iter_mut().find(|(other, _)| *other == path).expect("it was started");
+        let mut child = child.take().expect("it runs");
+        kill_and_wait(child.id() as i32);
+        child.wait().expect("it is ours");
+        path
+    }
+
+    /// Samples of an operation.
+    fn samples(&self, pattern: &str, operation: &str) -> u64 {
+        let output = self.sheen(&["lctl", "get_param", "-n", pattern]);
+        assert!(output.status.success(), "{}", text(&output));
+        let stats = String::from_utf8(output.stdout).expect("text");
+        let of = |line: &str| {
+            let mut words = line.split_whitespace();
+            (words.next() == Some(operation)).then(|| words.next().and_then(|n| n.parse::<u64>().ok()))?
+        };
+        stats.lines().filter_map(of).sum()
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        if is_mounted(&self.mount()) {
+            detach(&self.mount());
+        }
+        for (home, child) in &mut self.servers {
+            if std::thread::panicking() {
+                let log = fs::read_to_string(home.with_extension("log")).unwrap_or_default();
+                let lines: Vec<&str> = log.lines().collect();
+                eprintln!("--- {} ---\n{}", home.display(), lines[lines.len().saturating_sub(20)..].join("\n"));
+            }
+            if let Some(child) = child {
+                kill_and_wait(child.id() as i32);
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+/// Ends a program when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One process has the lock of a file and keeps it, another waits for it; both, the second named.
+fn lock_wait(mnt: &Path) -> (Running, Running) {
+    let flock = |work: &[&str]| {
+        let mut command = Command::new("flock");
+        Running(command.arg("--no-fork").arg(mnt.join("locked")).args(work).spawn().expect("flock runs"))
+    };
+    let holder = flock(&["sleep", "60"]);
+    std::thread::sleep(Duration::from_millis(500));
+    let waiter = flock(&["true"]);
+    std::thread::sleep(Duration::from_millis(2500));
+    (holder, waiter)
+}
+
+#[test]
+fn top_and_why_tell_of_the_whole_cluster() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Processes::start();
+    let mnt = cluster.mount();
+    sh(&mnt, "for n in 1 2 3; do echo $n > f$n; done; sync");
+
+    let output = cluster.sheen(&["top", "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let picture: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let names: Vec<&str> =
+        picture["targets"].as_array().expect("targets").iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["MGS", "sheen-MDT0000", "sheen-OST0000", "sheen-OST0001"]);
+    assert_eq!(picture["clients"].as_array().map(Vec::len), Some(1));
+    let output = cluster.sheen(&["top", "--once"]);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    for word in
+        ["4 of 4 targets up, 1 clients", "sheen-OST0001", "SLOWEST", "WAITING for longer than a second\n nothing"]
+    {
+        assert!(shown.contains(word), "{word}\n{shown}");
+    }
+
+    let output = cluster.sheen(&["why"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let (holder, waiter) = lock_wait(&mnt);
+    let path = mnt.join("locked");
+    for what in [waiter.0.id().to_string(), path.to_str().expect("text").to_owned()] {
+        let output = cluster.sheen(&["why", &what]);
+        let told = text(&output);
+        assert!(output.status.success(), "{told}");
+        let words = [
+            format!("flock (process {})", waiter.0.id()),
+            "sheen-MDT0000 works on mds_flock_set".to_owned(),
+            "waits at sheen-MDT0000 for a lock of".to_owned(),
+            "the whole file".to_owned(),
+            "holds write lock".to_owned(),
+        ];
+        for word in words {
+            assert!(told.contains(&word), "{what}: {word}\n{told}");
+        }
+    }
+    let output = cluster.sheen(&["why", &holder.0.id().to_string()]);
+    assert_eq!(output.status.code(), Some(1), "who has the lock waits for nothing: {}", text(&output));
+    drop(holder);
+}
+
+#[test]
+fn the_page_shows_the_cluster_as_it_is() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let Some(mut browser) = Browser::start() else { return };
+    let mut cluster = Processes::start();
+    let mnt = cluster.mount();
+    sh(&mnt, "mkdir d; for n in $(seq 20); do dd if=/dev/zero of=f$n bs=256k count=4 2>/dev/null; done; sync");
+
+    let mgt = cluster.dir.path().join("mgt");
+    let output = cluster.sheen(&["dash", mgt.to_str().expect("text")]);
+    assert!(output.status.success(), "{}", text(&output));
+    let url = String::from_utf8(output.stdout).expect("text").trim().to_owned();
+    browser.look_as(1280, 900, "light");
+    browser.open(&url);
+    let row = |name: &str| format!("document.querySelector('#targets [data-key=\"{name}\"]')");
+    let state = |name: &str, word: &str| format!("{}?.querySelector('.state')?.textContent === '{word}'", row(name));
+    for name in ["MGS", "sheen-MDT0000", "sheen-OST0000", "sheen-OST0001"] {
+        browser.until(&state(name, "up"), Duration::from_secs(15));
+    }
+
+    // A killed target is red within two seconds, and its process' next life is seen.
+    let killed = Instant::now();
+    let ost = cluster.kill("ost1");
+    browser.until(&state("sheen-OST0001", "down"), Duration::from_secs(10));
+    let took = killed.elapsed();
+    eprintln!("a killed target was red after {} ms", took.as_millis());
+    assert!(took < Duration::from_secs(2), "red only after {took:?}");
+    let is_red = format!("{}.classList.contains('bad')", row("sheen-OST0001"));
+    assert_eq!(browser.eval(&is_red), Value::Bool(true));
+    let down = shots(&mut browser, "down");
+    cluster.serve(ost, &[]);
+    browser.until(&state("sheen-OST0001", "up"), Duration::from_secs(10));
+
+    // Numbers on the page are the counters.
+    for (target, pattern, operation) in [
+        ("sheen-OST0000", "obdfilter.sheen-OST0000.stats", "write"),
+        ("sheen-MDT0000", "mdt.sheen-MDT0000.md_stats", "mkdir"),
+    ] {
+        browser.eval(&format!("location.hash = 'target/{target}'; 0"));
+        let cell = format!("document.querySelector('#d-operations [data-key=\"{operation}\"] [data-field=count]')");
+        let deadline = Instant::now() + Duration::from_secs(15);
+        loop {
+            let counted = cluster.samples(pattern, operation);
+            let shown = browser.eval(&format!("{cell}?.textContent ?? ''"));
+            if counted > 0 && shown == Value::String(counted.to_string()) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{target} {operation}: {counted} counted, {shown} shown");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        assert_eq!(browser.eval("document.querySelectorAll('#d-charts svg').length"), Value::from(3));
+    }
+    let detail = shots(&mut browser, "detail");
+
+    // What waits for what, with keys alone: the link of the way back has the focus and is followed.
+    let (holder, waiter) = lock_wait(&mnt);
+    browser.eval("location.hash = ''; 0");
+    let told = format!("document.querySelector('#waits')?.innerText.includes('process {}')", waiter.0.id());
+    browser.until(&told, Duration::from_secs(10));
+    browser.until(
+        "document.querySelector('#waits .holder')?.innerText.includes('holds write lock')",
+        Duration::from_secs(5),
+    );
+    let waiting = shots(&mut browser, "waiting");
+    drop((holder, waiter));
+    browser.until("document.querySelectorAll('#waits li').length === 0", Duration::from_secs(10));
+
+    // The switch wins over the system's wish.
+    browser.look_as(1280, 900, "light");
+    browser.eval("document.getElementById('theme').click(); document.getElementById('theme').click(); 0");
+    let ground = "getComputedStyle(document.documentElement).backgroundColor";
+    assert_eq!(browser.eval(ground), Value::String("rgb(20, 23, 26)".to_owned()), "dark by the switch");
+    for width in [down, detail, waiting].concat() {
+        assert!(width.0 <= width.1, "the page is wider than its window: {width:?}");
+    }
+    // Names for those who cannot see it.
+    let unnamed = "[...document.querySelectorAll('svg, button, table, progress')].filter(e => !(e.getAttribute('aria-label') \
+                   || e.textContent.trim() || e.caption)).length";
+    assert_eq!(browser.eval(unnamed), Value::from(0));
+}
+
+/// Pictures in both themes and two widths, into `$SHEEN_SHOTS` if that is set; (width of the page, of the window) of each.
+fn shots(browser: &mut Browser, name: &str) -> Vec<(u64, u64)> {
+    let folder = std::env::var_os("SHEEN_SHOTS").map(PathBuf::from);
+    let mut widths = Vec::new();
+    for (width, theme) in [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")] {
+        browser.look_as(width, 900, theme);
+        std::thread::sleep(Duration::from_millis(300));
+        let wide = browser.eval("document.documentElement.scrollWidth").as_u64().expect("a number");
+        widths.push((wide, u64::from(width)));
+        if let Some(folder) = &folder {
+            fs::create_dir_all(folder).expect("a folder");
+            browser.picture(&folder.join(format!("{name}-{theme}-{width}.png")));
+        }
+    }
+    browser.look_as(1280, 900, "light");
+    widths
+}

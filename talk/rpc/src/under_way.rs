@@ -1,0 +1,158 @@
+//! Requests that are not answered yet, at whoever asked and at whoever serves: what a program waits for.
+//!
+//! A request is entered when its first poll did not answer it, and leaves when it is answered or dropped; what is
+//! answered in place costs nothing but a number. Bound: the requests that exist. Owner: [`crate::Rpc`]; the locks are
+//! leaves, held for one insertion, one removal, or the copying of one shard.
+
+use env::clock::Monotonic;
+use foldhash::HashMap;
+use observe::cause;
+use parking_lot::Mutex;
+use std::pin::pin;
+use types::fid::Fid;
+use types::session::{ClientUuid, Xid};
+use types::target::TargetName;
+use wire::mds::MdsOp;
+use wire::message::Op;
+use wire::opcode;
+use wire::ost::OstOp;
+
+const SHARDS: usize = 16;
+
+/// Which end of the conversation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// It was asked here.
+    Asked,
+    /// It is worked on here.
+    Served,
+}
+
+/// A request without an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnderWay {
+    /// Its number in this process.
+    pub id: u64,
+    /// On whose behalf ([`observe::cause`]); 0: nobody's.
+    pub cause: u64,
+    /// Since when.
+    pub since: Monotonic,
+    /// Asked or served here?
+    pub side: Side,
+    /// Who asks.
+    pub client: ClientUuid,
+    /// Who is asked.
+    pub target: TargetName,
+    /// Number in their session.
+    pub xid: Xid,
+    /// Number of its first operation ([`opcode::row`] has the name).
+    pub operation: u16,
+    /// What its first operation is about; [`Fid::NONE`]: nothing in particular.
+    pub fid: Fid,
+}
+
+/// All of one process.
+#[derive(Default)]
+pub(crate) struct Table {
+    shards: [Mutex<HashMap<u64, UnderWay>>; SHARDS],
+}
+
+impl Table {
+    fn shard(&self, id: u64) -> &Mutex<HashMap<u64, UnderWay>> {
+        &self.shards[id as usize % SHARDS]
+    }
+
+    /// Those that are not answered, the oldest first.
+    pub(crate) fn list(&self) -> Vec<UnderWay> {
+        let mut all: Vec<UnderWay> = Vec::new();
+        self.shards.iter().for_each(|shard| all.extend(shard.lock().values()));
+        all.sort_unstable_by_key(|request| (request.since, request.id));
+        all
+    }
+
+    /// Runs the work on a request, noted while it waits.
+    pub(crate) async fn note<F: Future>(&self, mut request: UnderWay, work: F) -> F::Output {
+        request.id = cause::fresh();
+        request.cause = cause::current();
+        let mut note = Note { table: self, request, entered: false };
+        let mut work = pin!(work);
+        std::future::poll_fn(|context| {
+            let answer = cause::within(note.request.id, || work.as_mut().poll(context));
+            if answer.is_pending() && !note.entered {
+                note.entered = true;
+                self.shard(note.request.id).lock().insert(note.request.id, note.request);
+            }
+            answer
+        })
+        .await
+    }
+}
+
+/// Leaves the table when dropped.
+struct Note<'a> {
+    table: &'a Table,
+    request: UnderWay,
+    entered: bool,
+}
+
+impl Drop for Note<'_> {
+    fn drop(&mut self) {
+        if self.entered {
+            self.table.shard(self.request.id).lock().remove(&self.request.id);
+        }
+    }
+}
+
+/// What is to be noted of a request.
+pub(crate) fn of(
+    side: Side,
+    client: ClientUuid,
+    target: TargetName,
+    xid: Xid,
+    ops: &[Op],
+    since: Monotonic,
+) -> UnderWay {
+    let (operation, fid) = ops.first().map_or((0, Fid::NONE), |op| (opcode::number(op), fid(op)));
+    UnderWay { id: 0, cause: 0, since, side, client, target, xid, operation, fid }
+}
+
+/// What an operation is about.
+fn fid(op: &Op) -> Fid {
+    match op {
+        Op::Mds(op) => match op {
+            MdsOp::Lookup { parent: fid, .. }
+            | MdsOp::Create { parent: fid, .. }
+            | MdsOp::Unlink { parent: fid, .. }
+            | MdsOp::Rmdir { parent: fid, .. }
+            | MdsOp::Rename { parent: fid, .. }
+            | MdsOp::GetParent { fid }
+            | MdsOp::Getattr { fid }
+            | MdsOp::Setattr { fid, .. }
+            | MdsOp::Open { fid, .. }
+            | MdsOp::Close { fid, .. }
+            | MdsOp::Link { fid, .. }
+            | MdsOp::Readdir { fid, .. }
+            | MdsOp::Readlink { fid }
+            | MdsOp::Getxattr { fid, .. }
+            | MdsOp::Listxattr { fid }
+            | MdsOp::Setxattr { fid, .. }
+            | MdsOp::Removexattr { fid, .. }
+            | MdsOp::GetLayout { fid, .. }
+            | MdsOp::Wrote { fid, .. }
+            | MdsOp::Append { fid, .. }
+            | MdsOp::FlockTest { fid, .. }
+            | MdsOp::FlockSet { fid, .. }
+            | MdsOp::FlockCancel { fid, .. }
+            | MdsOp::Lock { fid, .. } => *fid,
+            _ => Fid::NONE,
+        },
+        Op::Ost(
+            OstOp::Read { object, .. }
+            | OstOp::Write { object, .. }
+            | OstOp::Punch { object, .. }
+            | OstOp::Getattr { object }
+            | OstOp::Seek { object, .. },
+        ) => object.fid,
+        _ => Fid::NONE,
+    }
+}

@@ -1,0 +1,621 @@
+//! The cluster as its processes reported it: who is up, what each target and client does now, and the last hour of it.
+//!
+//! [`Cluster::take`] is given all reports that the MGS keeps, several times a second; it makes rates of totals every
+//! [`STEP_MS`] of a process' own clock. Bounds: [`SERIES_MAX`] series of [`POINTS_MAX`] points, 28 bytes each; a series
+//! without a point for an hour goes. No clock in here: the caller says what time it is.
+
+use crate::chain::{Chain, chains};
+use crate::rates::{Rates, rates, sum};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use wire::report::{Counts, KeptReport, MountReport, NodeReport, OperationCount, Recovery, SpaceReport, TargetReport};
+
+/// Rates are over this time at least, milliseconds.
+pub const STEP_MS: u64 = 2000;
+/// Points of a series: an hour.
+pub const POINTS_MAX: usize = 1800;
+/// Series with a past: targets and clients.
+pub const SERIES_MAX: usize = 1024;
+/// A process that is unheard of for so long is called silent, milliseconds.
+pub const SILENT_MS: u64 = 1500;
+/// And for so long down.
+pub const DOWN_MS: u64 = 5000;
+/// With many processes each reports less often: so much patience more for each, milliseconds.
+const PATIENCE_MS: u64 = 15;
+/// Chains in a picture.
+const CHAINS_MAX: usize = 200;
+
+/// What the configuration says of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configured {
+    /// `sheen-OST0001`
+    pub name: String,
+    /// Not stopped in order.
+    pub up: bool,
+    /// Where it should be.
+    pub nids: Vec<String>,
+}
+
+/// One target as the page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct TargetRow {
+    /// `sheen-OST0001`
+    pub name: String,
+    /// `mgt`, `mdt`, `ost`
+    pub kind: String,
+    /// `up`, `starting`, `stopping`, `recovering`, `silent`, `down`, `failed`, `stopped`
+    pub state: String,
+    /// Why, if that needs words.
+    pub note: String,
+    /// Host and home of the process that serves it.
+    pub host: String,
+    /// Home.
+    pub place: String,
+    /// Process id.
+    pub pid: u32,
+    /// Where it is reached.
+    pub nids: Vec<String>,
+    /// Space.
+    pub space: Option<SpaceReport>,
+    /// Sessions of clients.
+    pub sessions: u32,
+    /// Open handles.
+    pub open_files: u64,
+    /// Locks that clients hold.
+    pub locks: u64,
+    /// Operations that wait for locks.
+    pub lock_waits: u32,
+    /// Applied and not yet durable, bytes.
+    pub uncommitted_bytes: u64,
+    /// Commits so far.
+    pub commits: u64,
+    /// Their mean time, microseconds.
+    pub commit_micros: u64,
+    /// Waiting for clients of its last life.
+    pub recovery: Option<Recovery>,
+    /// Totals.
+    pub counts: Counts,
+    /// Over the last two seconds.
+    pub rates: Rates,
+}
+
+/// One client as the page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct ClientRow {
+    /// UUID.
+    pub client: String,
+    /// Mount point.
+    pub at: String,
+    /// File system.
+    pub fsname: String,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// `up`, `silent`, `down`
+    pub state: String,
+    /// Open files.
+    pub open_files: u64,
+    /// Inodes that the kernel remembers.
+    pub inodes: u64,
+    /// Requests of the kernel that wait.
+    pub waiting: u32,
+    /// Sessions, and how many of them are in service.
+    pub sessions: u32,
+    /// In service.
+    pub sessions_full: u32,
+    /// Totals over all sessions.
+    pub counts: Counts,
+    /// Over the last two seconds.
+    pub rates: Rates,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct ProcessRow {
+    /// Host.
+    pub host: String,
+    /// Home or mount point.
+    pub place: String,
+    /// Process id.
+    pub pid: u32,
+    /// Version.
+    pub version: String,
+    /// `up`, `silent`, `down`, `starting`, `stopping`
+    pub state: String,
+    /// Milliseconds since it started.
+    pub uptime_ms: u64,
+    /// Age of its report.
+    pub age_ms: u64,
+    /// Resident memory.
+    pub memory_bytes: u64,
+    /// Cores that it keeps busy.
+    pub cores: f32,
+    /// Where it answers HTTP.
+    pub http: String,
+}
+
+/// All at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct Picture {
+    /// When, milliseconds since 1970.
+    pub time_ms: u64,
+    /// Targets by kind and name.
+    pub targets: Vec<TargetRow>,
+    /// Clients by host and mount point.
+    pub clients: Vec<ClientRow>,
+    /// Processes by host and place.
+    pub processes: Vec<ProcessRow>,
+    /// What waits for longer than a second, the longest first.
+    pub chains: Vec<Chain>,
+}
+
+/// One series of the last hour, in columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct History {
+    /// Seconds since 1970.
+    pub time: Vec<u64>,
+    /// Requests per second.
+    pub requests: Vec<f32>,
+    /// Bytes read per second.
+    pub read: Vec<f32>,
+    /// Bytes written per second.
+    pub written: Vec<f32>,
+    /// Mean time of a request, microseconds.
+    pub micros: Vec<f32>,
+    /// 99 of 100 requests took at most this, microseconds.
+    pub p99: Vec<f32>,
+}
+
+/// One target or client, closer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct Detail {
+    /// `target/sheen-OST0000`, `client/UUID`, or `all`: all targets together.
+    pub of: String,
+    /// Operations, the most frequent first.
+    pub operations: Vec<OperationCount>,
+    /// Of a client: its sessions. Of a target: its clients' sessions with it.
+    pub sessions: Vec<SessionRow>,
+    /// The last hour.
+    pub history: History,
+}
+
+/// A session between a client and a target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct SessionRow {
+    /// Name of the other end.
+    pub with: String,
+    /// The other end, as [`Detail::of`].
+    pub of: String,
+    /// `FULL`, ...
+    pub state: String,
+    /// Requests that may be in flight; 0: no network between.
+    pub window: u32,
+    /// Totals.
+    pub counts: Counts,
+}
+
+#[derive(Default)]
+struct Series {
+    /// Uptime of the process and totals at the last step.
+    before: Option<(u64, Counts)>,
+    rates: Rates,
+    points: VecDeque<(u64, Rates)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cpu {
+    uptime_ms: u64,
+    cpu_ms: u64,
+    cores: f32,
+}
+
+/// What is known.
+#[derive(Default)]
+pub struct Cluster {
+    series: BTreeMap<String, Series>,
+    cpus: BTreeMap<(String, String, u32), Cpu>,
+    /// All targets together.
+    total: Series,
+    reports: Vec<KeptReport>,
+    picture: Picture,
+}
+
+/// `mgt`, `mdt`, `ost`
+fn kind(name: &str) -> &'static str {
+    match name {
+        "MGS" => "mgt",
+        name if name.contains("-MDT") => "mdt",
+        _ => "ost",
+    }
+}
+
+fn alive_word(kept: &KeptReport, patience: u64) -> &'static str {
+    match kept {
+        KeptReport { connected: false, .. } => "down",
+        kept if kept.age_ms > DOWN_MS + patience => "down",
+        kept if kept.age_ms > SILENT_MS + patience => "silent",
+        _ => "up",
+    }
+}
+
+impl Series {
+    /// Another picture of its totals; a point each [`STEP_MS`].
+    fn take(&mut self, uptime_ms: u64, counts: &Counts, time_s: u64) {
+        match &self.before {
+            // Another life of its process: begins anew.
+            Some((at, _)) if uptime_ms < *at => self.before = Some((uptime_ms, counts.clone())),
+            Some((at, before)) if uptime_ms - at >= STEP_MS => {
+                self.rates = rates(before, counts, uptime_ms - at);
+                self.before = Some((uptime_ms, counts.clone()));
+                self.push(time_s, self.rates);
+            }
+            Some(_) => {}
+            None => self.before = Some((uptime_ms, counts.clone())),
+        }
+    }
+
+    /// A point that is made of other rates, each [`STEP_MS`].
+    fn point(&mut self, time_ms: u64, rates: Rates) {
+        let last = self.before.as_ref().map(|(at, _)| *at);
+        if last.is_some_and(|at| time_ms < at + STEP_MS) {
+            return;
+        }
+        self.before = Some((time_ms, Counts::default()));
+        self.push(time_ms / 1000, rates);
+    }
+
+    fn push(&mut self, time_s: u64, rates: Rates) {
+        if self.points.len() == POINTS_MAX {
+            self.points.pop_front();
+        }
+        self.points.push_back((time_s, rates));
+    }
+
+    fn history(&self, now_s: u64) -> History {
+        let mut history = History::default();
+        for (time, rates) in self.points.iter().filter(|(time, _)| *time + POINTS_MAX as u64 * 2 >= now_s) {
+            history.time.push(*time);
+            history.requests.push(rates.requests);
+            history.read.push(rates.read);
+            history.written.push(rates.written);
+            history.micros.push(rates.micros);
+            history.p99.push(rates.p99);
+        }
+        history
+    }
+}
+
+impl Cluster {
+    /// All reports of this moment, and the targets that the configuration knows.
+    pub fn take(&mut self, time_ms: u64, reports: Vec<KeptReport>, configured: &[Configured]) {
+        self.reports = newest(reports);
+        let patience = PATIENCE_MS * self.reports.len() as u64;
+        let reports = std::mem::take(&mut self.reports);
+        let mut picture = Picture { time_ms, ..Picture::default() };
+        let mut served: BTreeMap<&str, (&KeptReport, &TargetReport)> = BTreeMap::new();
+        for kept in &reports {
+            for target in &kept.report.targets {
+                let better = |other: &(&KeptReport, &TargetReport)| {
+                    (other.0.connected, kept.age_ms) < (kept.connected, other.0.age_ms)
+                };
+                if served.get(target.name.as_str()).is_none_or(better) {
+                    served.insert(&target.name, (kept, target));
+                }
+            }
+        }
+        for (kept, target) in served.values() {
+            picture.targets.push(self.target(kept, target, patience, time_ms));
+        }
+        for target in configured.iter().filter(|target| !served.contains_key(target.name.as_str())) {
+            picture.targets.push(absent(target));
+        }
+        picture.targets.sort_by(|a, b| {
+            let order = |row: &TargetRow| ["mgt", "mdt", "ost"].iter().position(|kind| *kind == row.kind);
+            (order(a), &a.name).cmp(&(order(b), &b.name))
+        });
+        for kept in &reports {
+            for mount in &kept.report.mounts {
+                picture.clients.push(self.client(kept, mount, patience, time_ms));
+            }
+            picture.processes.push(self.process(kept, patience));
+        }
+        picture.clients.sort_by(|a, b| (&a.host, &a.at).cmp(&(&b.host, &b.at)));
+        picture.processes.sort_by(|a, b| (&a.host, &a.place).cmp(&(&b.host, &b.place)));
+        self.total.point(time_ms, total(&picture.targets));
+        picture.chains = chains(&reports);
+        picture.chains.truncate(CHAINS_MAX);
+        let old = (time_ms / 1000).saturating_sub(3600);
+        let shown: Vec<String> = picture.targets.iter().map(|row| format!("target/{}", row.name)).collect();
+        self.series.retain(|of, series| {
+            shown.contains(of) || series.points.back().is_some_and(|(time, _)| *time > old) || series.points.is_empty()
+        });
+        if self.cpus.len() > 4 * reports.len() + SERIES_MAX {
+            self.cpus.clear();
+        }
+        self.reports = reports;
+        self.picture = picture;
+    }
+
+    /// Rates of a series after another picture of its totals. What is beyond the bound has rates of 0.
+    fn follow(&mut self, of: String, kept: &KeptReport, counts: &Counts, time_ms: u64) -> Rates {
+        if self.series.len() >= SERIES_MAX && !self.series.contains_key(&of) {
+            return Rates::default();
+        }
+        let series = self.series.entry(of).or_default();
+        series.take(kept.report.uptime_ms, counts, time_ms / 1000);
+        series.rates
+    }
+
+    fn target(&mut self, kept: &KeptReport, target: &TargetReport, patience: u64, time_ms: u64) -> TargetRow {
+        let NodeReport { host, place, pid, nids, state, .. } = &kept.report;
+        let rates = self.follow(format!("target/{}", target.name), kept, &target.counts, time_ms);
+        let (state, note) = match alive_word(kept, patience) {
+            "down" if !kept.connected => ("down", "the connection of its process is gone".to_owned()),
+            "down" => ("down", format!("unheard of for {} s", kept.age_ms / 1000)),
+            "silent" => ("silent", format!("unheard of for {:.1} s", kept.age_ms as f32 / 1000.0)),
+            _ if !target.failure.is_empty() => ("failed", target.failure.clone()),
+            _ if state == "starting" || state == "stopping" => (state.as_str(), String::new()),
+            _ if target.recovery.is_some() => ("recovering", String::new()),
+            _ => ("up", String::new()),
+        };
+        let is_up = !matches!(state, "down" | "silent");
+        TargetRow {
+            name: target.name.clone(),
+            kind: kind(&target.name).to_owned(),
+            state: state.to_owned(),
+            note,
+            host: host.clone(),
+            place: place.clone(),
+            pid: *pid,
+            nids: nids.clone(),
+            space: target.space,
+            sessions: target.sessions,
+            open_files: target.open_files,
+            locks: target.locks,
+            lock_waits: target.lock_waits,
+            uncommitted_bytes: target.uncommitted_bytes,
+            commits: target.commits.count,
+            commit_micros: target.commits.micros.checked_div(target.commits.count).unwrap_or(0),
+            recovery: target.recovery,
+            counts: target.counts.clone(),
+            rates: if is_up { rates } else { Rates::default() },
+        }
+    }
+
+    fn client(&mut self, kept: &KeptReport, mount: &MountReport, patience: u64, time_ms: u64) -> ClientRow {
+        let counts = sum(mount.sessions.iter().map(|session| &session.counts));
+        let rates = self.follow(format!("client/{}", mount.client), kept, &counts, time_ms);
+        let state = alive_word(kept, patience);
+        ClientRow {
+            client: mount.client.clone(),
+            at: mount.at.clone(),
+            fsname: mount.fsname.clone(),
+            host: kept.report.host.clone(),
+            pid: kept.report.pid,
+            state: state.to_owned(),
+            open_files: mount.open_files,
+            inodes: mount.inodes,
+            waiting: mount.waiting,
+            sessions: mount.sessions.len() as u32,
+            sessions_full: mount.sessions.iter().filter(|session| session.state == "FULL").count() as u32,
+            counts,
+            rates: if state == "up" { rates } else { Rates::default() },
+        }
+    }
+
+    fn process(&mut self, kept: &KeptReport, patience: u64) -> ProcessRow {
+        let report = &kept.report;
+        let cpu = self.cpus.entry((report.host.clone(), report.place.clone(), report.pid)).or_default();
+        let elapsed = report.uptime_ms.saturating_sub(cpu.uptime_ms);
+        if elapsed >= STEP_MS || cpu.uptime_ms == 0 {
+            let busy = report.cpu_ms.saturating_sub(cpu.cpu_ms) as f32 / elapsed.max(1) as f32;
+            let cores = if cpu.uptime_ms == 0 { 0.0 } else { busy };
+            *cpu = Cpu { uptime_ms: report.uptime_ms.max(1), cpu_ms: report.cpu_ms, cores };
+        }
+        let state = match alive_word(kept, patience) {
+            "up" if !report.state.is_empty() => report.state.as_str(),
+            word => word,
+        };
+        ProcessRow {
+            host: report.host.clone(),
+            place: report.place.clone(),
+            pid: report.pid,
+            version: report.version.clone(),
+            state: state.to_owned(),
+            uptime_ms: report.uptime_ms,
+            age_ms: kept.age_ms,
+            memory_bytes: report.memory_bytes,
+            cores: cpu.cores,
+            http: report.http.clone(),
+        }
+    }
+
+    /// The newest picture.
+    pub fn picture(&self) -> &Picture {
+        &self.picture
+    }
+
+    /// One target or client; `None`: there is none of that name.
+    pub fn detail(&self, of: &str) -> Option<Detail> {
+        let now_s = self.picture.time_ms / 1000;
+        let history = self.series.get(of).map(|series| series.history(now_s)).unwrap_or_default();
+        if of == "all" {
+            return Some(Detail { of: of.to_owned(), history: self.total.history(now_s), ..Detail::default() });
+        }
+        let (what, name) = of.split_once('/')?;
+        let mut detail = Detail { of: of.to_owned(), history, ..Detail::default() };
+        match what {
+            "target" => {
+                let row = self.picture.targets.iter().find(|row| row.name == name)?;
+                let serves = |kept: &&KeptReport| {
+                    (&kept.report.host, &kept.report.place, kept.report.pid) == (&row.host, &row.place, row.pid)
+                };
+                let process = self.reports.iter().find(serves);
+                let target = process.and_then(|kept| kept.report.targets.iter().find(|target| target.name == name));
+                detail.operations = target.map(|target| target.operations.clone()).unwrap_or_default();
+                for (kept, mount) in self.mounts() {
+                    for session in mount.sessions.iter().filter(|session| session.target == name) {
+                        let with = format!("{}:{}", kept.report.host, mount.at);
+                        detail.sessions.push(session_row(with, format!("client/{}", mount.client), session));
+                    }
+                }
+            }
+            "client" => {
+                let (_, mount) = self.mounts().find(|(_, mount)| mount.client == name)?;
+                detail.operations = mount.operations.clone();
+                for session in &mount.sessions {
+                    let of = format!("target/{}", session.target);
+                    detail.sessions.push(session_row(session.target.clone(), of, session));
+                }
+            }
+            _ => return None,
+        }
+        detail.operations.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+        Some(detail)
+    }
+
+    fn mounts(&self) -> impl Iterator<Item = (&KeptReport, &MountReport)> {
+        self.reports.iter().flat_map(|kept| kept.report.mounts.iter().map(move |mount| (kept, mount)))
+    }
+}
+
+fn session_row(with: String, of: String, session: &wire::report::SessionReport) -> SessionRow {
+    SessionRow { with, of, state: session.state.clone(), window: session.window, counts: session.counts.clone() }
+}
+
+/// All MDTs and OSTs together; the slowest says the 99th percentile.
+fn total(targets: &[TargetRow]) -> Rates {
+    let mut total = Rates::default();
+    for rates in targets.iter().filter(|row| row.kind != "mgt").map(|row| row.rates) {
+        total.micros += rates.micros * rates.requests;
+        total.requests += rates.requests;
+        total.read += rates.read;
+        total.written += rates.written;
+        total.p99 = total.p99.max(rates.p99);
+    }
+    total.micros = if total.requests > 0.0 { total.micros / total.requests } else { 0.0 };
+    total
+}
+
+/// A target that nobody reports.
+fn absent(target: &Configured) -> TargetRow {
+    let (state, note) = match target.up {
+        true => ("down", "no process that serves it reports"),
+        false => ("stopped", "stopped in order"),
+    };
+    TargetRow {
+        name: target.name.clone(),
+        kind: kind(&target.name).to_owned(),
+        state: state.to_owned(),
+        note: note.to_owned(),
+        nids: target.nids.clone(),
+        ..TargetRow::default()
+    }
+}
+
+/// One report of each place: a process that was started again has its last life's report beside its own.
+pub fn newest(mut reports: Vec<KeptReport>) -> Vec<KeptReport> {
+    reports.sort_by(|a, b| (!a.connected, a.age_ms).cmp(&(!b.connected, b.age_ms)));
+    let mut seen = std::collections::BTreeSet::new();
+    reports.retain(|kept| seen.insert((kept.report.host.clone(), kept.report.place.clone())));
+    reports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::report::SessionReport;
+
+    fn kept(place: &str, uptime_ms: u64, requests: u64) -> KeptReport {
+        let counts = Counts { requests, micros: 10 * requests, ..Counts::default() };
+        let target = TargetReport { name: "sheen-OST0000".into(), counts: counts.clone(), ..TargetReport::default() };
+        let session =
+            SessionReport { target: "sheen-OST0000".into(), state: "FULL".into(), counts, ..SessionReport::default() };
+        let mount =
+            MountReport { client: "c".into(), at: "/mnt".into(), sessions: vec![session], ..MountReport::default() };
+        let report = NodeReport {
+            host: "h".into(),
+            place: place.into(),
+            state: "up".into(),
+            pid: 7,
+            uptime_ms,
+            targets: vec![target],
+            mounts: vec![mount],
+            ..NodeReport::default()
+        };
+        KeptReport { age_ms: 10, connected: true, report }
+    }
+
+    fn configured(name: &str, up: bool) -> Configured {
+        Configured { name: name.into(), up, nids: Vec::new() }
+    }
+
+    #[test]
+    fn totals_become_rates_and_points() {
+        let mut cluster = Cluster::default();
+        for (n, requests) in [0, 50, 100, 150, 400].into_iter().enumerate() {
+            cluster.take(1_000_000 + 1000 * n as u64, vec![kept("/a", 1000 * n as u64, requests)], &[]);
+        }
+        let row = &cluster.picture().targets[0];
+        assert_eq!((row.state.as_str(), row.rates.requests, row.rates.micros), ("up", 150.0, 10.0));
+        assert_eq!(cluster.picture().clients[0].counts.requests, 400);
+        let detail = cluster.detail("target/sheen-OST0000").unwrap();
+        assert_eq!((detail.history.time, detail.history.requests), (vec![1002, 1004], vec![50.0, 150.0]));
+        assert_eq!(detail.sessions[0].with, "h:/mnt");
+        assert_eq!(cluster.detail("client/c").unwrap().sessions[0].of, "target/sheen-OST0000");
+        assert_eq!(cluster.detail("all").unwrap().history.requests.last(), Some(&150.0));
+        for of in ["target/none", "client/none", "x/y", "", "target"] {
+            assert_eq!(cluster.detail(of), None, "{of}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_report_is_seen() {
+        let state = |reports: Vec<KeptReport>, up| {
+            let mut cluster = Cluster::default();
+            cluster.take(0, reports, &[configured("sheen-OST0000", up)]);
+            cluster.picture().targets[0].state.clone()
+        };
+        assert_eq!(state(vec![kept("/a", 0, 0)], true), "up");
+        assert_eq!(state(vec![], true), "down");
+        assert_eq!(state(vec![], false), "stopped");
+        let aged = |age_ms, connected| KeptReport { age_ms, connected, ..kept("/a", 0, 0) };
+        assert_eq!(state(vec![aged(SILENT_MS + 100, true)], true), "silent");
+        assert_eq!(state(vec![aged(DOWN_MS + 100, true)], true), "down");
+        assert_eq!(state(vec![aged(10, false)], true), "down", "its connection is gone");
+        assert_eq!(state(vec![aged(100, false), kept("/a", 0, 0)], true), "up", "started again");
+        let mut failed = kept("/a", 0, 0);
+        failed.report.targets[0].failure = "disk".into();
+        assert_eq!(state(vec![failed], true), "failed");
+        let mut back = kept("/a", 0, 0);
+        back.report.targets[0].recovery = Some(Recovery { expected: 3, back: 1, left_ms: 9 });
+        assert_eq!(state(vec![back], true), "recovering");
+    }
+
+    #[test]
+    fn the_past_is_bounded() {
+        let mut cluster = Cluster::default();
+        for n in 0..POINTS_MAX as u64 + 10 {
+            cluster.take(n * STEP_MS, vec![kept("/a", n * STEP_MS, n)], &[]);
+        }
+        assert_eq!(cluster.detail("target/sheen-OST0000").unwrap().history.time.len(), POINTS_MAX);
+        let many = |n: usize| {
+            let mut report = kept(&format!("/{n}"), 0, 0);
+            report.report.mounts[0].client = format!("c{n}");
+            report
+        };
+        cluster.take(0, (0..SERIES_MAX + 10).map(many).collect(), &[]);
+        assert!(cluster.series.len() <= SERIES_MAX);
+    }
+
+    #[test]
+    fn a_process_that_starts_again_begins_anew() {
+        let mut series = Series::default();
+        let counts = |requests| Counts { requests, ..Counts::default() };
+        series.take(9000, &counts(1000), 1);
+        series.take(100, &counts(5), 2);
+        series.take(2100, &counts(25), 4);
+        assert_eq!(series.rates.requests, 10.0);
+    }
+}

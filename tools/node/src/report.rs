@@ -1,0 +1,204 @@
+//! The report of this process (docs/dash.md): one picture from the counters that `lctl get_param` and `/metrics` read.
+
+use crate::status::NodeState;
+use crate::view::View;
+use crate::waits;
+use client::client::Client;
+use mds::mds::Mds;
+use observe::histogram::HistogramSnapshot;
+use observe::registry::{Sample, Value};
+use oss::ost::Ost;
+use rpc::import::Import;
+use rpc::stats::source_of_target;
+use std::path::Path;
+use std::sync::Arc;
+use target::Target;
+use types::attr::Statfs;
+use types::nid::Nid;
+use types::target::TargetName;
+use wire::report::{
+    BUCKETS_MAX, Counts, MountReport, NodeReport, OperationCount, SessionReport, SpaceReport, TargetReport,
+};
+
+/// Microseconds of a tick of `/proc/*/stat`.
+const TICK_MS: u64 = 10;
+
+/// How this process is now.
+pub fn make(view: &View) -> NodeReport {
+    let samples = view.parts().rpc.metrics().snapshot(|_| true);
+    let alive = view.alive();
+    let mut targets: Vec<TargetReport> = Vec::new();
+    targets.extend(alive.mgs().map(|(_, target)| of_target(view, &samples, TargetName::mgs(), &target)));
+    targets.extend(alive.mdts().iter().map(|(mdt, target)| of_mdt(view, &samples, mdt, target)));
+    targets.extend(alive.osts().iter().filter_map(|(ost, target)| of_ost(view, &samples, ost, target)));
+    let mut mounts = Vec::new();
+    for (client, waiting, at) in alive.mounts() {
+        mounts.push(of_mount(&samples, &client, waiting.count(), &at));
+    }
+    let mut report = NodeReport {
+        host: view.parts().host.clone(),
+        place: view.place(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        state: state_word(view.state()).to_owned(),
+        uptime_ms: view.uptime().as_millis() as u64,
+        http: view.http().map(|addr| addr.to_string()).unwrap_or_default(),
+        memory_bytes: memory_bytes().unwrap_or(0),
+        cpu_ms: cpu_ms().unwrap_or(0),
+        nids: view.parts().rpc.nids().iter().map(Nid::to_string).collect(),
+        targets,
+        mounts,
+        waits: waits::list(view),
+    };
+    report.clip();
+    report
+}
+
+fn state_word(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Starting => "starting",
+        NodeState::Up => "up",
+        NodeState::Stopping => "stopping",
+        NodeState::Down => "down",
+    }
+}
+
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+fn cpu_ms() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may hold anything: state is field 3; user and system time are fields 14 and 15.
+    let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some((next()? + next()?) * TICK_MS)
+}
+
+fn space(statfs: Result<Statfs, types::errno::Errno>) -> Option<SpaceReport> {
+    let Statfs { bytes_total, bytes_free, files_total, files_free, .. } = statfs.ok()?;
+    Some(SpaceReport { bytes_total, bytes_free, files_total, files_free })
+}
+
+fn of_target(view: &View, samples: &[Sample], name: TargetName, target: &Target) -> TargetReport {
+    let (counts, operations) = counted(samples, &source_of_target(name));
+    let store = target.store();
+    let time = store.commits().time.snapshot();
+    TargetReport {
+        name: name.to_string(),
+        failure: store.failure().map(|failure| failure.to_string()).unwrap_or_default(),
+        space: None,
+        sessions: view.parts().rpc.exports(name).len() as u32,
+        counts: Counts { in_flight: view.parts().rpc.serving(name) as u32, ..counts },
+        operations,
+        commits: OperationCount { name: "commit".to_owned(), count: time.count(), micros: time.sum },
+        uncommitted_bytes: store.bytes_uncommitted() as u64,
+        ..TargetReport::default()
+    }
+}
+
+fn of_mdt(view: &View, samples: &[Sample], mdt: &Arc<Mds>, target: &Target) -> TargetReport {
+    let (locks, lock_waits) = mdt.lock_counts();
+    TargetReport {
+        space: space(mdt.totals()),
+        locks: locks as u64,
+        lock_waits: lock_waits as u32,
+        open_files: mdt.open_count() as u64,
+        ..of_target(view, samples, mdt.name(), target)
+    }
+}
+
+fn of_ost(view: &View, samples: &[Sample], ost: &Arc<Ost>, target: &Target) -> Option<TargetReport> {
+    Some(TargetReport { space: space(ost.statfs()), ..of_target(view, samples, target.name()?, target) })
+}
+
+fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> MountReport {
+    let mdts = client.mdts().into_iter().map(|mdc| mdc.import().clone());
+    let osts = client.osts().into_iter().map(|osc| osc.import().clone());
+    let operation = |(name, count): (&str, u64)| OperationCount { name: name.to_owned(), count, micros: 0 };
+    MountReport {
+        client: client.uuid().to_string(),
+        fsname: client.fsname().to_string(),
+        at: at.display().to_string(),
+        open_files: client.open_count() as u64,
+        inodes: client.node_count() as u64,
+        waiting: waiting as u32,
+        operations: client.requests_by_operation().into_iter().filter(|(_, n)| *n > 0).map(operation).collect(),
+        sessions: mdts.chain(osts).map(|import| of_session(samples, &import)).collect(),
+    }
+}
+
+fn of_session(samples: &[Sample], import: &Import) -> SessionReport {
+    let report = import.report();
+    let (counts, _) = counted(samples, import.source());
+    SessionReport {
+        target: import.target().to_string(),
+        state: crate::params::state_word(report.state),
+        window: report.window.unwrap_or(0) as u32,
+        counts: Counts { in_flight: report.in_flight as u32, ..counts },
+    }
+}
+
+/// What one source counted: all requests, and each operation.
+fn counted(samples: &[Sample], source: &str) -> (Counts, Vec<OperationCount>) {
+    let mut counts = Counts::default();
+    let mut operations = Vec::new();
+    for sample in samples.iter().filter(|sample| *sample.source == *source) {
+        let Value::Histogram(histogram) = &sample.value else { continue };
+        match sample.metric.name {
+            "req_waittime" => {
+                counts.requests = histogram.count();
+                counts.micros = histogram.sum;
+                counts.times = times(histogram);
+            }
+            "read_bytes" => counts.read_bytes = histogram.sum,
+            "write_bytes" => counts.written_bytes = histogram.sum,
+            "req_active" => {}
+            name => {
+                let (count, micros) = (histogram.count(), histogram.sum);
+                operations.push(OperationCount { name: name.to_owned(), count, micros });
+            }
+        }
+    }
+    (counts, operations)
+}
+
+/// Buckets without the empty ones at the end; what is beyond the last counts in it.
+fn times(histogram: &HistogramSnapshot) -> Vec<u64> {
+    let (kept, beyond) = histogram.buckets.split_at(BUCKETS_MAX);
+    let mut times = kept.to_vec();
+    times[BUCKETS_MAX - 1] += beyond.iter().sum::<u64>();
+    let used = times.iter().rposition(|n| *n > 0).map_or(0, |last| last + 1);
+    times.truncate(used);
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::metric::{Metric, Unit};
+    use observe::registry::Registry;
+
+    #[test]
+    fn a_source_becomes_counts() {
+        let registry = Registry::default();
+        let series = |name, unit| registry.histogram(Metric { name, unit, help: "" }, "mdt.a");
+        [3, 5].into_iter().for_each(|micros| series("req_waittime", Unit::Microseconds).record(micros));
+        series("mkdir", Unit::Microseconds).record(3);
+        series("write_bytes", Unit::Bytes).record(4096);
+        series("req_active", Unit::Requests).record(1);
+        registry.histogram(Metric { name: "mkdir", unit: Unit::Microseconds, help: "" }, "mdt.b").record(9);
+        let (counts, operations) = counted(&registry.snapshot(|_| true), "mdt.a");
+        assert_eq!((counts.requests, counts.micros, counts.written_bytes), (2, 8, 4096));
+        assert_eq!(counts.times, [0, 0, 1, 1]);
+        assert_eq!(operations, [OperationCount { name: "mkdir".into(), count: 1, micros: 3 }]);
+    }
+
+    #[test]
+    fn the_process_knows_itself() {
+        assert!(memory_bytes().unwrap() > 1 << 16);
+        assert!(cpu_ms().is_some());
+    }
+}

@@ -1,0 +1,172 @@
+//! What waits in this process, and for what: requests of programs, requests to targets, work on requests, locks.
+//!
+//! Told is what is older than a second, and what it waits for however young: so a chain is whole.
+
+use crate::params::state_word;
+use crate::view::View;
+use env::clock::Monotonic;
+use mds::mds::Mds;
+use rpc::under_way::{Side, UnderWay};
+use std::collections::HashSet;
+use std::time::Duration;
+use types::fid::Fid;
+use types::lock::{FlockKind, InodeBits};
+use types::session::ClientUuid;
+use types::target::TargetKind;
+use wire::opcode;
+use wire::report::{HOLDERS_PER_WAIT_MAX, Holder, WAITS_PER_REPORT_MAX, Wait, Waiting};
+
+/// Younger ones are told only if something older waits for them.
+pub const AGE_MIN: Duration = Duration::from_secs(1);
+
+/// Everything that waits here, the longest first.
+pub(crate) fn list(view: &View) -> Vec<Wait> {
+    let now = view.parts().env.clock.now();
+    let mut list = List { now, waits: Vec::new(), ids: HashSet::new() };
+    programs(view, &mut list);
+    requests(view, &mut list);
+    for (mdt, _) in view.alive().mdts() {
+        locks(&mdt, &mut list);
+    }
+    let mut waits = list.waits;
+    waits.sort_by_key(|wait| std::cmp::Reverse(wait.age_ms));
+    waits.truncate(WAITS_PER_REPORT_MAX);
+    waits
+}
+
+struct List {
+    now: Monotonic,
+    waits: Vec<Wait>,
+    ids: HashSet<u64>,
+}
+
+impl List {
+    /// `what` is made only for what is told.
+    fn push(&mut self, id: u64, cause: u64, since: Monotonic, what: impl FnOnce() -> Waiting) {
+        let age = self.now.saturating_sub(since);
+        if (age >= AGE_MIN || self.ids.contains(&cause)) && self.waits.len() < 4 * WAITS_PER_REPORT_MAX {
+            self.ids.insert(id);
+            self.waits.push(Wait { id, cause, age_ms: age.as_millis() as u64, what: what() });
+        }
+    }
+}
+
+fn text(fid: Fid) -> String {
+    if fid == Fid::NONE { String::new() } else { fid.to_string() }
+}
+
+fn programs(view: &View, list: &mut List) {
+    for (client, waiting, at) in view.alive().mounts() {
+        for about in waiting.list() {
+            list.push(about.cause, 0, about.since, || {
+                let (pid, program) = program(about.thread);
+                Waiting::Program {
+                    client: client.uuid().to_string(),
+                    at: at.display().to_string(),
+                    pid,
+                    thread: about.thread,
+                    program,
+                    operation: about.opcode.name().to_owned(),
+                    fid: client.fid_of_node(about.node).map(text).unwrap_or_default(),
+                }
+            });
+        }
+    }
+}
+
+/// Process of a thread, and its name.
+fn program(thread: u32) -> (u32, String) {
+    if thread == 0 {
+        return (0, "kernel".to_owned());
+    }
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok()).unwrap_or(thread);
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    (process, name.trim_end().to_owned())
+}
+
+fn requests(view: &View, list: &mut List) {
+    let (asked, served): (Vec<_>, Vec<_>) =
+        view.parts().rpc.under_way().into_iter().filter(is_told).partition(|request| request.side == Side::Asked);
+    for request in asked {
+        list.push(request.id, request.cause, request.since, || Waiting::Request {
+            client: request.client.to_string(),
+            target: request.target.to_string(),
+            xid: request.xid.0,
+            operation: operation(&request),
+            fid: text(request.fid),
+            session: view.parts().rpc.state_of(request.target, request.client).map(state_word).unwrap_or_default(),
+        });
+    }
+    for request in served {
+        list.push(request.id, request.cause, request.since, || Waiting::Served {
+            client: request.client.to_string(),
+            target: request.target.to_string(),
+            xid: request.xid.0,
+            operation: operation(&request),
+            fid: text(request.fid),
+        });
+    }
+}
+
+/// Questions for news are kept waiting on purpose.
+fn is_told(request: &UnderWay) -> bool {
+    request.target.kind != TargetKind::Mgt || request.operation != opcode::MGS_CONFIG
+}
+
+fn operation(request: &UnderWay) -> String {
+    opcode::row(request.operation).map_or_else(String::new, |row| row.name.to_owned())
+}
+
+fn locks(mdt: &Mds, list: &mut List) {
+    let holder = |client: ClientUuid, holds: String, pid: u32| {
+        let export = mdt.export_of(client);
+        Holder {
+            client: client.to_string(),
+            description: export.as_ref().map(|export| export.description()).unwrap_or_default(),
+            nid: export.as_ref().map(|export| export.nid().to_string()).unwrap_or_default(),
+            holds,
+            pid,
+        }
+    };
+    for wait in mdt.lock_waits(WAITS_PER_REPORT_MAX, HOLDERS_PER_WAIT_MAX) {
+        list.push(observe::cause::fresh(), wait.cause, wait.since, || Waiting::Lock {
+            client: wait.client.map(|client| client.to_string()).unwrap_or_default(),
+            target: mdt.name().to_string(),
+            fid: text(wait.fid),
+            bits: bits(wait.bits),
+            holders: wait.holders.iter().map(|(client, held)| holder(*client, bits(*held), 0)).collect(),
+        });
+    }
+    for wait in mdt.file_lock_waits(WAITS_PER_REPORT_MAX, HOLDERS_PER_WAIT_MAX) {
+        list.push(observe::cause::fresh(), wait.cause, wait.since, || {
+            let kind = |kind: FlockKind| if kind == FlockKind::Write { "write lock" } else { "read lock" };
+            let holders = wait.holders.iter();
+            Waiting::FileLock {
+                client: wait.client.to_string(),
+                target: mdt.name().to_string(),
+                fid: text(wait.fid),
+                start: wait.lock.start,
+                end: wait.lock.end,
+                holders: holders.map(|(client, lock)| holder(*client, kind(lock.kind).to_owned(), lock.pid)).collect(),
+            }
+        });
+    }
+}
+
+/// `LOOKUP|UPDATE`
+fn bits(bits: InodeBits) -> String {
+    let known = [
+        (InodeBits::LOOKUP, "LOOKUP"),
+        (InodeBits::UPDATE, "UPDATE"),
+        (InodeBits::OPEN, "OPEN"),
+        (InodeBits::LAYOUT, "LAYOUT"),
+        (InodeBits::PERM, "PERM"),
+        (InodeBits::XATTR, "XATTR"),
+        (InodeBits::DOM, "DOM"),
+        (InodeBits::DATA, "DATA"),
+        (InodeBits::WRITE, "WRITE"),
+    ];
+    let words: Vec<&str> = known.iter().filter(|(bit, _)| bits.contains(*bit)).map(|(_, word)| *word).collect();
+    words.join("|")
+}
