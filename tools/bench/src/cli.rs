@@ -149,6 +149,9 @@ pub struct Common {
     /// Folder of another file system (ext4, tmpfs) to compare with, or "null": an empty FUSE file system
     #[arg(long = "reference", value_name = "PATH")]
     pub references: Vec<String>,
+    /// Once more with the metrics of its daemons read each second: what does being watched cost?
+    #[arg(long)]
+    pub scraped: bool,
     /// Also through the client's own interface, without FUSE (mdtest only): NID[,NID...]:/FSNAME
     #[arg(long, value_name = "SOURCE")]
     pub native: Option<MountSource>,

@@ -9,6 +9,7 @@ use node::control::{self, Answer, Request};
 use node::local;
 use node::status::NodeStatus;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,15 @@ pub struct Daemon {
     pub pid: i32,
     /// What it does: `mount MGS MDT0000 OST0000`.
     pub name: String,
+    /// Where it shows its metrics.
+    pub http: Option<SocketAddr>,
+}
+
+impl Daemon {
+    /// One without metrics.
+    pub fn new(pid: i32, name: &str) -> Daemon {
+        Daemon { pid, name: name.to_owned(), http: None }
+    }
 }
 
 /// The CPU time of each by name; two of the same name are added.
@@ -55,13 +65,14 @@ pub fn of(fsname: &str, mounts: &[&Path]) -> Vec<Daemon> {
         if let Some(name) = part_in(&status, fsname, mounts)
             && !found.iter().any(|d| d.pid == pid)
         {
-            found.push(Daemon { pid, name });
+            let http = status.http.as_ref().and_then(|addr| addr.parse().ok());
+            found.push(Daemon { pid, name, http });
         }
     }
     for mount in mounts {
         for pid in with_in_command_line(mount) {
             if !found.iter().any(|d| d.pid == pid) {
-                found.push(Daemon { pid, name: "mount".to_owned() });
+                found.push(Daemon::new(pid, "mount"));
             }
         }
     }

@@ -185,9 +185,11 @@ fn measure(
     let daemons = &spot.place.daemons;
     let counts = || Counts::of_all(spot.place.dirs.iter().map(|dir| dir.as_path()));
     let (requests, machine) = (counts(), Machine::now());
+    let scraping = spot.place.scrape()?;
     let (before, own, start) = (daemons::cpu(daemons)?, cpu_of_self(), Instant::now());
     let done = item.perform(at, spot)?;
     let (wall, own, after) = (start.elapsed(), cpu_of_self().saturating_sub(own), daemons::cpu(daemons)?);
+    drop(scraping);
     let (machine_cpu, disk) = Machine::now().since(&machine);
     let requests = counts().zip(requests).map(|(now, then)| now.since(then).requests as f64);
     for (name, bytes) in daemons::resident(daemons)? {

@@ -25,6 +25,7 @@ mod progress;
 mod ranks;
 mod raw_tcp;
 mod run;
+mod scrape;
 mod statistics;
 mod stop;
 mod table;

@@ -5,10 +5,12 @@ use crate::daemons::{self, Daemon};
 use crate::failure::BenchError;
 use crate::null::NullMount;
 use crate::ranks::native::Native;
+use crate::scrape::Scraping;
 use node::mount_source::MountSource;
 use node::mount_table;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,6 +57,8 @@ pub struct Place {
     pub is_sheen: bool,
     /// Processes that serve it.
     pub daemons: Vec<Daemon>,
+    /// Its metrics are read while it is measured.
+    pub scraped: bool,
     /// The client of [`Role::Native`].
     pub native: Option<Arc<Native>>,
     // Before what it lies in.
@@ -68,14 +72,41 @@ impl Place {
     /// # Errors
     /// A path is missing or not writable, or shows something else.
     pub fn mounts(paths: &[PathBuf], role: Role) -> Result<Place, BenchError> {
+        Place::in_folder(paths, role, &format!("sheen-bench.{}", std::process::id()))
+    }
+
+    /// The mounts at `paths` once more, as a reference whose metrics are read meanwhile.
+    ///
+    /// # Errors
+    /// As [`Place::mounts`]; its daemons show no metrics.
+    pub fn scraped(paths: &[PathBuf]) -> Result<Place, BenchError> {
+        let folder = format!("sheen-bench.{}.scraped", std::process::id());
+        let mut place = Place::in_folder(paths, Role::Reference, &folder)?;
+        if !place.daemons.iter().any(|daemon| daemon.http.is_some()) {
+            return Err(BenchError::Usage(format!("no daemon of {} shows metrics: leave --scraped away", place.name)));
+        }
+        place.name += " scraped";
+        place.scraped = true;
+        Ok(place)
+    }
+
+    /// Reads its metrics from now on, if that is wanted.
+    ///
+    /// # Errors
+    /// A daemon shows none.
+    pub fn scrape(&self) -> Result<Option<Scraping>, BenchError> {
+        let all: Vec<SocketAddr> = self.daemons.iter().filter_map(|daemon| daemon.http).collect();
+        self.scraped.then(|| Scraping::start(&all)).transpose()
+    }
+
+    fn in_folder(paths: &[PathBuf], role: Role, folder: &str) -> Result<Place, BenchError> {
         let absolute = |path: &PathBuf| path.canonicalize().map_err(BenchError::at("find", path));
         let paths = paths.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
         let first = paths.first().ok_or_else(|| BenchError::Usage("name a path to measure".to_owned()))?;
-        let folder = format!("sheen-bench.{}", std::process::id());
-        let scratch = first.join(&folder);
+        let scratch = first.join(folder);
         fs::create_dir(&scratch).map_err(BenchError::at("make a folder", &scratch))?;
         let scratch = Scratch(scratch);
-        let dirs: Vec<PathBuf> = paths.iter().map(|path| path.join(&folder)).collect();
+        let dirs: Vec<PathBuf> = paths.iter().map(|path| path.join(folder)).collect();
         if let Some(other) = dirs.iter().find(|dir| !dir.is_dir()) {
             return Err(BenchError::Usage(format!(
                 "{} and {} show different file systems; compare them with --reference",
@@ -97,7 +128,18 @@ impl Place {
             None => Vec::new(),
         };
         let name = paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
-        Ok(Place { name, role, fs_type, dirs, is_sheen, daemons, native: None, _scratch: Some(scratch), _null: None })
+        Ok(Place {
+            name,
+            role,
+            fs_type,
+            dirs,
+            is_sheen,
+            daemons,
+            scraped: false,
+            native: None,
+            _scratch: Some(scratch),
+            _null: None,
+        })
     }
 
     /// An empty FUSE file system, mounted for the run.
@@ -108,7 +150,7 @@ impl Place {
         let null = NullMount::start()?;
         let mut place = Place::mounts(&[null.path().to_owned()], Role::Reference)?;
         place.name = NULL.to_owned();
-        place.daemons = vec![Daemon { pid: null.pid(), name: "empty FUSE".to_owned() }];
+        place.daemons = vec![Daemon::new(null.pid(), "empty FUSE")];
         place._null = Some(null);
         Ok(place)
     }
@@ -122,6 +164,7 @@ impl Place {
             dirs: Vec::new(),
             is_sheen: false,
             daemons,
+            scraped: false,
             native: None,
             _scratch: None,
             _null: None,
@@ -141,6 +184,7 @@ impl Place {
             dirs: Vec::new(),
             is_sheen: true,
             daemons: daemons::of(&source.fsname.to_string(), &[]),
+            scraped: false,
             native: Some(Arc::new(native)),
             _scratch: None,
             _null: None,

@@ -81,8 +81,7 @@ fn net(output: &Output, about: About, args: &NetArgs) -> Result<(), BenchError> 
     let mut sheet = Sheet::begin(output, about)?;
     let local = if args.nid.is_none() { Some(Local::start()?) } else { None };
     let nid = args.nid.or(local.as_ref().map(Local::nid)).unwrap_or(Nid::Loopback);
-    let other_end =
-        local.iter().map(|local| Daemon { pid: local.pid(), name: "other end".to_owned() }).collect::<Vec<_>>();
+    let other_end = local.iter().map(|local| Daemon::new(local.pid(), "other end")).collect::<Vec<_>>();
     let places =
         [Place::bare(net::LNET, Role::Target, other_end.clone()), Place::bare(net::RAW, Role::Reference, other_end)];
     sheet.report.places = places.iter().map(described).collect();
@@ -133,6 +132,9 @@ fn places(common: &Common) -> Result<Vec<Place>, BenchError> {
     let mut places = vec![Place::mounts(&common.paths, Role::Target)?];
     for reference in &common.references {
         places.push(Place::reference(reference)?);
+    }
+    if common.scraped {
+        places.push(Place::scraped(&common.paths)?);
     }
     if let Some(source) = &common.native {
         places.push(Place::native(source)?);
