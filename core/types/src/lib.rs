@@ -8,6 +8,7 @@ pub mod bounded;
 pub mod credentials;
 pub mod errno;
 pub mod fid;
+pub mod job;
 pub mod limits;
 pub mod lock;
 pub mod name;

@@ -29,6 +29,7 @@ use cursor::{Bulk, Reader, Writer, bits};
 use raw::{OpHeader, RawEntry, RawLock, RawReply, RawRequest};
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::job::{JOB_ID_BYTES_MAX, JobId};
 use types::limits::{GRANTS_PER_REPLY_MAX, GROUPS_MAX, OPS_PER_REQUEST_MAX};
 use types::lock::InodeBits;
 use types::session::{Transno, Xid};
@@ -59,7 +60,7 @@ pub fn encode_request(request: &Request) -> Encoded {
         xid: request.xid.0.into(),
         xid_known: request.xid_known.0.into(),
         replay: request.replay.0.into(),
-        flags: u32::from(bits([request.resent])).into(),
+        flags: u32::from(bits([request.resent, !request.job.is_none()])).into(),
         ops: cursor::len32(request.ops.len()),
         target: request.target.into(),
         groups: cursor::len32(groups.len()),
@@ -72,6 +73,9 @@ pub fn encode_request(request: &Request) -> Encoded {
         w.put(&U32::new(*group));
     }
     w.pad();
+    if !request.job.is_none() {
+        w.put(&request.job.to_bytes());
+    }
     for op in &request.ops {
         match op {
             Op::Mgs(op) => mgs::encode(op, &mut w),
@@ -95,10 +99,11 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
     let head: &RawRequest = r.get()?;
     let flags = u16::try_from(head.flags.get())
         .map_err(|_| DecodeError::Field { field: "request flags", value: head.flags.get().into() })?;
-    let [resent] = cursor::unpack("request flags", flags)?;
+    let [resent, has_job] = cursor::unpack("request flags", flags)?;
     let group_count = cursor::count(head.groups, "groups", GROUPS_MAX)?;
     let groups = r.slice_of::<U32>(group_count)?.iter().map(|g| g.get()).collect();
     r.skip_pad()?;
+    let job = if has_job { decode_job(*r.get()?)? } else { JobId::NONE };
     let op_count = cursor::count(head.ops, "operations", OPS_PER_REQUEST_MAX)?;
     r.expect(op_count, size_of::<OpHeader>())?;
     let mut ops = Vec::with_capacity(op_count);
@@ -119,8 +124,14 @@ pub fn decode_request(body: Bytes, bulk: Bytes) -> Result<Request, DecodeError> 
         slot: u16::try_from(head.slot.get())
             .map_err(|_| DecodeError::Field { field: "reply slot", value: head.slot.get().into() })?,
         credentials: Credentials { uid: head.uid.get(), gid: head.gid.get(), groups },
+        job,
         ops,
     })
+}
+
+/// A job is told only where there is one.
+fn decode_job(bytes: [u8; JOB_ID_BYTES_MAX + 1]) -> Result<JobId, DecodeError> {
+    JobId::from_bytes(bytes).filter(|job| !job.is_none()).ok_or(DecodeError::Text { field: "job" })
 }
 
 fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op, DecodeError> {

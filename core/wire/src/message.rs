@@ -8,6 +8,7 @@ use bytes::Bytes;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::job::JobId;
 use types::lock::InodeBits;
 use types::session::{ClientUuid, ClusterId, Standing, Transno, Xid};
 use types::target::TargetName;
@@ -120,6 +121,8 @@ pub struct Request {
     pub locks: InodeBits,
     /// On whose behalf.
     pub credentials: Credentials,
+    /// For which job the target counts it; decides nothing.
+    pub job: JobId,
     /// What to do, in order. After one fails the rest answer ECANCELED.
     pub ops: Vec<Op>,
 }

@@ -14,6 +14,8 @@ pub const MOUNTS_PER_REPORT_MAX: usize = 64;
 pub const SESSIONS_PER_MOUNT_MAX: usize = 512;
 /// Operations of one list.
 pub const OPERATIONS_PER_LIST_MAX: usize = 96;
+/// Jobs of one target in a report: the busiest.
+pub const JOBS_PER_TARGET_MAX: usize = 32;
 /// What waits, of one process: the longest ones.
 pub const WAITS_PER_REPORT_MAX: usize = 256;
 /// Holders of one lock that is waited for.
@@ -126,8 +128,26 @@ pub struct TargetReport {
     pub lock_waits: u32,
     /// Open handles.
     pub open_files: u64,
+    /// Space that clients were promised, bytes.
+    pub granted_bytes: u64,
     /// While it waits for clients of its last life.
     pub recovery: Option<Recovery>,
+    /// What jobs did there, as far as mounts name them (`jobid_var`); the busiest.
+    #[serde(deserialize_with = "types::bounded::vec")]
+    pub jobs: Vec<JobCount>,
+}
+
+/// One job at one target, since it was seen there first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct JobCount {
+    /// Its name.
+    pub job: String,
+    /// Operations.
+    pub operations: u64,
+    /// Data read, bytes.
+    pub read_bytes: u64,
+    /// Data written, bytes.
+    pub written_bytes: u64,
 }
 
 /// A restarted target that waits for its clients.
@@ -323,7 +343,7 @@ impl NodeReport {
     /// About how many bytes it has on the network.
     pub fn weight(&self) -> usize {
         let counts = |counts: &Counts| 40 + 8 * counts.times.len();
-        let target = |t: &TargetReport| 300 + counts(&t.counts) + 40 * t.operations.len();
+        let target = |t: &TargetReport| 300 + counts(&t.counts) + 40 * t.operations.len() + 40 * t.jobs.len();
         let session = |s: &SessionReport| 80 + counts(&s.counts);
         let mount = |m: &MountReport| 200 + 40 * m.operations.len() + m.sessions.iter().map(session).sum::<usize>();
         let targets: usize = self.targets.iter().map(target).sum();
@@ -341,6 +361,8 @@ impl NodeReport {
             cut_all([&mut target.name, &mut target.failure, &mut target.commits.name]);
             target.counts.clip();
             clip_operations(&mut target.operations);
+            target.jobs.truncate(JOBS_PER_TARGET_MAX);
+            target.jobs.iter_mut().for_each(|job| cut(&mut job.job));
         }
         self.mounts.truncate(MOUNTS_PER_REPORT_MAX);
         for mount in &mut self.mounts {
@@ -404,7 +426,8 @@ mod tests {
         let counts = Counts { times: vec![1; BUCKETS_MAX + 1], ..Counts::default() };
         let session = SessionReport { counts: counts.clone(), ..SessionReport::default() };
         let operations = vec![OperationCount { name: long.clone(), count: 1, micros: 1 }; OPERATIONS_PER_LIST_MAX + 1];
-        let target = TargetReport { counts, operations: operations.clone(), ..TargetReport::default() };
+        let jobs = vec![JobCount { job: long.clone(), ..JobCount::default() }; JOBS_PER_TARGET_MAX + 1];
+        let target = TargetReport { counts, operations: operations.clone(), jobs, ..TargetReport::default() };
         let sessions = vec![session; SESSIONS_PER_MOUNT_MAX + 1];
         let mount = MountReport { operations, sessions, ..MountReport::default() };
         let mut report = NodeReport {
@@ -419,6 +442,8 @@ mod tests {
         assert_eq!((report.targets.len(), report.waits.len()), (TARGETS_PER_REPORT_MAX, WAITS_PER_REPORT_MAX));
         assert_eq!(report.targets[0].counts.times.len(), BUCKETS_MAX);
         assert_eq!(report.targets[0].operations.len(), OPERATIONS_PER_LIST_MAX);
+        let jobs = &report.targets[0].jobs;
+        assert_eq!((jobs.len(), jobs[0].job.len()), (JOBS_PER_TARGET_MAX, TEXT_BYTES_MAX));
         assert_eq!(report.mounts[1].sessions.len(), SESSIONS_PER_MOUNT_MAX);
         assert_eq!(report.mounts[1].sessions[0].counts.times.len(), BUCKETS_MAX);
         let Waiting::Lock { target, holders, .. } = &report.waits[0].what else { panic!("a lock") };

@@ -17,6 +17,11 @@ impl Client {
         self.nodes.fid(NodeId(node))
     }
 
+    /// Inodes of which this mount holds locks.
+    pub fn lock_count(&self) -> usize {
+        self.locks.table.lock().count()
+    }
+
     /// How often programs asked for each operation is counted from zero again.
     pub fn clear_counts(&self, now: Timestamp) {
         self.counters.clear(now);

@@ -14,6 +14,7 @@ use crate::decode::{self, BadRequest, Dialect, Operation, Request};
 use crate::device::{Device, Received};
 use crate::filesystem::{Answer, FileSystem};
 use crate::interrupt::{About, Stop, Ticket, Wait, Waiting};
+use crate::jobs::Asker;
 use crate::limits::{FATAL_SIGNAL_INTERVAL, LOCK_CANCEL_TIMEOUT};
 use crate::notify::{NotTaken, Notifier};
 use crate::process::Processes;
@@ -21,11 +22,13 @@ use crate::reply::{self, Reply};
 use env::{BoxFuture, Env};
 use futures_util::future::{Either, select};
 use observe::cause;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use types::errno::Errno;
+use types::job::JobId;
 
 /// What all FUSE threads of a mount share.
 pub(crate) struct Dispatch<F> {
@@ -100,16 +103,18 @@ impl<F: FileSystem> Dispatch<F> {
             Opcode::Forget | Opcode::BatchForget => Responder::silent(device),
             _ => Responder::new(device, request.header.unique),
         };
-        let cause = cause::fresh();
+        let header = &request.header;
+        let asker = Asker { thread: header.pid, uid: header.uid, gid: header.gid };
+        let behalf = Behalf { cause: cause::fresh(), job: self.processes.job(asker) };
         match self.fs.call(request) {
             Answer::Inline(result) => responder.send(result, &self.notifier),
-            Answer::Pending(mut future) => match poll_once(cause, &mut future) {
+            Answer::Pending(mut future) => match behalf.poll_once(&mut future) {
                 Poll::Ready(result) => responder.send(result, &self.notifier),
-                Poll::Pending => self.hand_over(future, cause, request, responder),
+                Poll::Pending => self.hand_over(future, behalf, request, responder),
             },
-            Answer::Cancellable { mut wait, cancel } => match poll_once(cause, &mut wait) {
+            Answer::Cancellable { mut wait, cancel } => match behalf.poll_once(&mut wait) {
                 Poll::Ready(result) => responder.send(result, &self.notifier),
-                Poll::Pending => self.hand_over_lock_wait(wait, cancel, cause, request, responder),
+                Poll::Pending => self.hand_over_lock_wait(wait, cancel, behalf, request, responder),
             },
         }
     }
@@ -122,11 +127,11 @@ impl<F: FileSystem> Dispatch<F> {
     fn hand_over(
         &self,
         future: BoxFuture<'static, Result<Reply, Errno>>,
-        cause: u64,
+        behalf: Behalf,
         request: &Request<'_>,
         responder: Responder,
     ) {
-        let about = self.about(cause, request);
+        let about = self.about(behalf.cause, request);
         let Some(ticket) = self.waiting.register(request.header.unique, Wait::Request, about) else {
             return responder.send(Err(Errno::EAGAIN), &self.notifier);
         };
@@ -135,7 +140,7 @@ impl<F: FileSystem> Dispatch<F> {
         self.env.tasks.spawn(
             "fuse-request",
             Box::pin(async move {
-                let result = wait_request(followed(cause, future), &ticket, yields, &env, &processes).await;
+                let result = wait_request(behalf.follow(future), &ticket, yields, &env, &processes).await;
                 responder.send(result, &notifier);
             }),
         );
@@ -145,11 +150,11 @@ impl<F: FileSystem> Dispatch<F> {
         &self,
         wait: BoxFuture<'static, Result<Reply, Errno>>,
         cancel: BoxFuture<'static, ()>,
-        cause: u64,
+        behalf: Behalf,
         request: &Request<'_>,
         responder: Responder,
     ) {
-        let about = self.about(cause, request);
+        let about = self.about(behalf.cause, request);
         let Some(ticket) = self.waiting.register(request.header.unique, Wait::Lock, about) else {
             return responder.send(Err(Errno::ENOLCK), &self.notifier);
         };
@@ -157,22 +162,35 @@ impl<F: FileSystem> Dispatch<F> {
         self.env.tasks.spawn(
             "fuse-lock-wait",
             Box::pin(async move {
-                let result = wait_lock(followed(cause, wait), cancel, &ticket, &env).await;
+                let result = wait_lock(behalf.follow(wait), cancel, &ticket, &env).await;
                 responder.send(result, &notifier);
             }),
         );
     }
 }
 
-/// The first poll, here and now. Whoever polls next brings a waker that is listened to; what became ready in between
-/// that poll finds.
-fn poll_once<T>(cause: u64, future: &mut BoxFuture<'static, T>) -> Poll<T> {
-    cause::within(cause, || future.as_mut().poll(&mut Context::from_waker(Waker::noop())))
+/// On whose behalf a request runs: its number in this process, and the job of its caller.
+#[derive(Debug, Clone, Copy)]
+struct Behalf {
+    cause: u64,
+    job: JobId,
 }
 
-/// What waits keeps its number whoever polls it.
-fn followed<T: Send + 'static>(cause: u64, future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
-    Box::pin(cause::follow(cause, future))
+impl Behalf {
+    fn poll<T>(self, future: &mut BoxFuture<'static, T>, context: &mut Context<'_>) -> Poll<T> {
+        cause::within_job(self.job, || cause::within(self.cause, || future.as_mut().poll(context)))
+    }
+
+    /// The first poll, here and now. Whoever polls next brings a waker that is listened to; what became ready in between
+    /// that poll finds.
+    fn poll_once<T>(self, future: &mut BoxFuture<'static, T>) -> Poll<T> {
+        self.poll(future, &mut Context::from_waker(Waker::noop()))
+    }
+
+    /// What waits is on the same behalf whoever polls it.
+    fn follow<T: Send + 'static>(self, mut future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+        Box::pin(poll_fn(move |context| self.poll(&mut future, context)))
+    }
 }
 
 fn yields(request: &Request<'_>) -> Yields {

@@ -17,6 +17,7 @@ pub mod dispatch;
 pub mod filesystem;
 pub mod init;
 pub mod interrupt;
+pub mod jobs;
 pub mod limits;
 pub mod mount;
 pub mod mountinfo;

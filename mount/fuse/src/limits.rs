@@ -15,7 +15,7 @@ pub const NOTIFICATIONS_MAX: usize = 4096;
 pub const PRUNE_NODES_MAX: usize = 400;
 /// Idle request buffers kept for reuse.
 pub const IDLE_BUFFERS_MAX: usize = 32;
-/// Open `/proc/<tid>/status` files kept (supplementary groups of callers).
+/// Open `/proc/<tid>/status` files kept (supplementary groups of callers); callers whose job is kept.
 pub const STATUS_FILES_MAX: usize = 256;
 /// Pieces of one READ reply that go out unmerged (below the kernel's limit of 1024 per `writev`).
 pub const REPLY_PIECES_MAX: usize = 512;

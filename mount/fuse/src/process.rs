@@ -1,4 +1,4 @@
-//! The process behind a request: its supplementary groups, and whether a signal is killing it.
+//! The process behind a request: its supplementary groups, its job, and whether a signal is killing it.
 //!
 //! The kernel tells user, group and thread id of a caller; the rest is in `/proc/<tid>/status`. Open status files are kept
 //! (at most `STATUS_FILES_MAX`): an open one stays bound to its thread even if the id is reused, and each read gives
@@ -6,6 +6,7 @@
 //! looked up: they decide nothing. (The extension that brings a group with creates is not enough: it names one group, and
 //! only for creates.)
 
+use crate::jobs::{Asker, JobNames};
 use crate::limits::STATUS_FILES_MAX;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
@@ -14,6 +15,7 @@ use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use types::credentials::Credentials;
+use types::job::JobId;
 use types::limits::GROUPS_MAX;
 
 /// Longest status that is read, bytes: GROUPS_MAX groups of 11 characters and everything before them.
@@ -23,6 +25,7 @@ const STATUS_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, Default)]
 pub struct Processes {
     open: Mutex<OpenFiles>,
+    jobs: Option<Arc<JobNames>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +35,16 @@ struct OpenFiles {
 }
 
 impl Processes {
+    /// Looks jobs up, too.
+    pub fn with_jobs(jobs: Arc<JobNames>) -> Processes {
+        Processes { jobs: Some(jobs), ..Processes::default() }
+    }
+
+    /// For which job a request is.
+    pub fn job(&self, asker: Asker) -> JobId {
+        self.jobs.as_ref().map_or(JobId::NONE, |jobs| jobs.of(asker))
+    }
+
     /// On whose behalf a request acts. `extra_group` is a group that the kernel vouches for; it is all that is
     /// known of callers in other pid namespaces (`thread` 0).
     pub fn credentials(&self, uid: u32, gid: u32, thread: u32, extra_group: Option<u32>) -> Credentials {

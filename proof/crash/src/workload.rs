@@ -287,6 +287,7 @@ impl Live {
             slot: 0,
             locks: InodeBits::NONE,
             credentials: Credentials::root(),
+            job: types::job::JobId::NONE,
             ops: vec![Op::Mds(op)],
         };
         match wait(self.mds.clone().handle(self.export.clone(), request)).results.pop() {

@@ -1,9 +1,10 @@
 //! Seeing inside a live cluster of several processes: the page in a headless browser, `top`, `why`.
 
 use e2e::browser::Browser;
-use e2e::process::{detach, is_mounted, kill_and_wait, text};
+use e2e::process::{detach, is_mounted, kill_and_wait, signal, text};
 use e2e::programs::sh;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 /// MGS and MDT in one process, an OST in each of two others, a mount; all on this host.
 struct Processes {
     servers: Vec<(PathBuf, Option<Child>)>,
+    /// Where each listens: also after it was started again.
+    listens: HashMap<PathBuf, String>,
     nid: String,
     dir: tempfile::TempDir,
 }
@@ -19,7 +22,7 @@ struct Processes {
 impl Processes {
     fn start() -> Processes {
         let dir = tempfile::Builder::new().prefix("sheen-dash-").tempdir().expect("a folder");
-        let mut all = Processes { servers: Vec::new(), nid: String::new(), dir };
+        let mut all = Processes { servers: Vec::new(), listens: HashMap::new(), nid: String::new(), dir };
         let path = |name: &str| all.dir.path().join(name);
         let (mgt, mdt) = (path("mgt"), path("mdt"));
         let osts = [path("ost0"), path("ost1")];
@@ -61,7 +64,8 @@ impl Processes {
     fn serve(&mut self, home: PathBuf, more: &[&Path]) {
         let log = fs::File::create(home.with_extension("log")).expect("a log");
         let mut command = self.command();
-        command.arg("serve").arg(&home).args(more).args(["--listen", "127.0.0.1:0"]).stderr(log);
+        let listen = self.listens.get(&home).map_or("127.0.0.1:0", String::as_str);
+        command.arg("serve").arg(&home).args(more).args(["--listen", listen]).stderr(log);
         if !self.nid.is_empty() {
             command.args(["--mgsnode", &self.nid]);
         }
@@ -69,10 +73,14 @@ impl Processes {
         self.servers.retain(|(other, _)| *other != home);
         self.servers.push((home.clone(), Some(child)));
         let deadline = Instant::now() + Duration::from_secs(30);
-        while self.try_status(&home).is_none_or(|status| status["state"] != "up") {
+        let status = loop {
+            if let Some(status) = self.try_status(&home).filter(|status| status["state"] == "up") {
+                break status;
+            }
             assert!(Instant::now() < deadline, "{} does not come up", home.display());
             std::thread::sleep(Duration::from_millis(50));
-        }
+        };
+        self.listens.insert(home, status["listen"].as_str().expect("an address").to_owned());
     }
 
     fn try_status(&self, home: &Path) -> Option<Value> {
@@ -154,7 +162,7 @@ fn top_and_why_tell_of_the_whole_cluster() {
     if !e2e::can_mount() {
         return;
     }
-    let cluster = Processes::start();
+    let mut cluster = Processes::start();
     let mnt = cluster.mount();
     sh(&mnt, "for n in 1 2 3; do echo $n > f$n; done; sync");
 
@@ -194,7 +202,48 @@ fn top_and_why_tell_of_the_whole_cluster() {
     }
     let output = cluster.sheen(&["why", &holder.0.id().to_string()]);
     assert_eq!(output.status.code(), Some(1), "who has the lock waits for nothing: {}", text(&output));
-    drop(holder);
+    drop((holder, waiter));
+
+    // A restarted MDT waits for a client that does not come, and says so; then it comes.
+    let process =
+        picture["processes"].as_array().expect("processes").iter().find(|row| row["place"].as_str() == mnt.to_str());
+    let stopped = Stopped::new(process.and_then(|row| row["pid"].as_i64()).expect("the process of the mount") as i32);
+    let mgt = cluster.kill("mgt");
+    let mdt = cluster.dir.path().join("mdt");
+    cluster.serve(mgt.clone(), &[&mdt]);
+    let mdt_row = |cluster: &Processes| -> Value {
+        let output = cluster.sheen(&["top", "--json", mgt.to_str().expect("text")]);
+        assert!(output.status.success(), "{}", text(&output));
+        let picture: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let row = picture["targets"].as_array().expect("targets").iter().find(|row| row["name"] == "sheen-MDT0000");
+        row.expect("the MDT").clone()
+    };
+    let row = mdt_row(&cluster);
+    assert_eq!(row["state"], "recovering", "{row}");
+    assert_eq!((&row["recovery"]["expected"], &row["recovery"]["back"]), (&Value::from(1), &Value::from(0)), "{row}");
+    assert!(row["note"].as_str().is_some_and(|note| note.starts_with("0 of 1 clients came back")), "{row}");
+    drop(stopped);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while mdt_row(&cluster)["state"] != "up" {
+        assert!(Instant::now() < deadline, "it recovers no more");
+    }
+    sh(&mnt, "cat f1 > /dev/null");
+}
+
+/// A process that stands still until this is dropped.
+struct Stopped(i32);
+
+impl Stopped {
+    fn new(pid: i32) -> Stopped {
+        signal(pid, libc::SIGSTOP);
+        Stopped(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal(self.0, libc::SIGCONT);
+    }
 }
 
 #[test]
@@ -205,6 +254,8 @@ fn the_page_shows_the_cluster_as_it_is() {
     let Some(mut browser) = Browser::start() else { return };
     let mut cluster = Processes::start();
     let mnt = cluster.mount();
+    let output = cluster.sheen(&["lctl", "set_param", "jobid_var=procname_uid"]);
+    assert!(output.status.success(), "{}", text(&output));
     sh(&mnt, "mkdir d; for n in $(seq 20); do dd if=/dev/zero of=f$n bs=256k count=4 2>/dev/null; done; sync");
 
     let mgt = cluster.dir.path().join("mgt");
@@ -250,6 +301,8 @@ fn the_page_shows_the_cluster_as_it_is() {
             std::thread::sleep(Duration::from_millis(200));
         }
         assert_eq!(browser.eval("document.querySelectorAll('#d-charts svg').length"), Value::from(3));
+        let job = "document.querySelector('#d-jobs [data-key=\"dd.0\"] [data-field=operations]')?.textContent > 0";
+        browser.until(job, Duration::from_secs(5));
     }
     let detail = shots(&mut browser, "detail");
 
@@ -275,7 +328,7 @@ fn the_page_shows_the_cluster_as_it_is() {
         assert!(width.0 <= width.1, "the page is wider than its window: {width:?}");
     }
     // Names for those who cannot see it.
-    let unnamed = "[...document.querySelectorAll('svg, button, table, progress')].filter(e => !(e.getAttribute('aria-label') \
+    let unnamed = "[...document.querySelectorAll('svg, button, table, progress')].filter(e => e.getClientRects().length && !(e.getAttribute('aria-label') \
                    || e.textContent.trim() || e.caption)).length";
     assert_eq!(browser.eval(unnamed), Value::from(0));
 }

@@ -76,6 +76,7 @@ impl Client {
             slot: 0,
             locks: types::lock::InodeBits::NONE,
             credentials: Credentials::root(),
+            job: types::job::JobId::NONE,
             ops: vec![Op::Mds(op)],
         };
         let mut reply = pin!(self.mds.clone().handle(self.export.clone(), request));

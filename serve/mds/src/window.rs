@@ -50,6 +50,8 @@ pub struct RecoveryReport {
     pub clients: usize,
     /// How many of them were heard of.
     pub connected: usize,
+    /// The phase ends at the latest after this time; 0: it waits for no client, or nobody knows.
+    pub left: Duration,
 }
 
 impl Window {
@@ -96,7 +98,8 @@ impl Mds {
     pub fn recovery(&self) -> RecoveryReport {
         let machine = self.window.machine.lock();
         let (clients, connected) = machine.clients();
-        RecoveryReport { phase: machine.phase(), clients, connected }
+        let left = machine.deadline().map_or(Duration::ZERO, |deadline| deadline.saturating_sub(self.env.clock.now()));
+        RecoveryReport { phase: machine.phase(), clients, connected, left }
     }
 
     /// Waits for no client any longer (`lctl abort_recovery`): who has not come is evicted.

@@ -89,6 +89,7 @@ fn call(mgs: &Arc<Mgs>, export: &Arc<Export>, ops: Vec<Op>) -> Reply {
         slot: 0,
         locks: types::lock::InodeBits::NONE,
         credentials: Credentials::root(),
+        job: types::job::JobId::NONE,
         ops,
     };
     wait(mgs.clone().handle(export.clone(), request))

@@ -12,6 +12,7 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::job::JobId;
 use types::limits::LEASE;
 use types::lock::InodeBits;
 use types::session::{Transno, Xid};
@@ -80,6 +81,7 @@ fn question(export: &Export, op: &ClientOp) -> Payload {
         slot: 0,
         locks: InodeBits::NONE,
         credentials: Credentials::root(),
+        job: JobId::NONE,
         ops: vec![Op::Client(op.clone())],
     };
     seal(Envelope { client: export.client(), ..Envelope::default() }, encode_request(&request))

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::job::JobId;
 use types::limits::CONNECT_TIMEOUT;
 use types::lock::InodeBits;
 use types::nid::Nid;
@@ -323,7 +324,7 @@ impl Import {
     pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits) -> Result<Reply, RpcError> {
         let clock = &self.rpc.env().clock;
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let started = self.stats.begin(&ops, clock.now());
+        let started = self.stats.begin(&ops, JobId::NONE, clock.now());
         let answer = match self.live_session() {
             Some(Session::Local(local)) => {
                 let count = ops.len();
@@ -356,7 +357,7 @@ impl Import {
         let ticket = if changes { self.xids.begin_change() } else { self.xids.begin(waits) };
         let request = self.request(credentials, ops, locks, &ticket);
         let now = self.rpc.env().clock.now();
-        let about = under_way::of(Side::Asked, self.client, self.target, request.xid, &request.ops, now);
+        let about = under_way::of(Side::Asked, self.client, &request, now);
         self.rpc.note(about, self.until_answered(session, request, waits, changes)).await
     }
 
@@ -417,6 +418,7 @@ impl Import {
             slot: ticket.slot,
             locks,
             credentials: credentials.clone(),
+            job: observe::cause::job(),
             ops,
         }
     }

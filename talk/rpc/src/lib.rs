@@ -166,6 +166,11 @@ impl Rpc {
         self.served.get(target).map_or(0, |served| served.stats.in_flight()[0])
     }
 
+    /// What a target of this process counts by job; `None`: it is not served here.
+    pub fn jobs(&self, target: TargetName) -> Option<Arc<observe::jobs::Jobs>> {
+        self.served.get(target).map(|served| served.stats.jobs().clone())
+    }
+
     /// Sessions of a target that this process serves.
     pub fn exports(&self, target: TargetName) -> Vec<Arc<service::Export>> {
         self.served.get(target).map(|served| served.exports()).unwrap_or_default()

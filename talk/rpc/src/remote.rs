@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use types::credentials::Credentials;
 use types::errno::Errno;
+use types::job::JobId;
 use types::limits::CONNECT_TIMEOUT;
 use types::lock::InodeBits;
 use types::nid::Nid;
@@ -128,6 +129,7 @@ impl Import {
             slot: NO_SLOT,
             locks: InodeBits::NONE,
             credentials: Credentials::root(),
+            job: JobId::NONE,
             ops,
         }
     }

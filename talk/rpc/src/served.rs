@@ -52,9 +52,8 @@ impl Served {
     /// Works on one request.
     pub(crate) async fn handle(&self, export: &Arc<Export>, request: Request, clock: &Arc<dyn Clock>) -> Reply {
         let now = clock.now();
-        let started = self.stats.begin(&request.ops, now);
-        let (client, target) = (export.client(), request.target);
-        let about = under_way::of(Side::Served, client, target, request.xid, &request.ops, now);
+        let started = self.stats.begin(&request.ops, request.job, now);
+        let about = under_way::of(Side::Served, export.client(), &request, now);
         let work = self.service.clone().handle(export.clone(), request);
         let reply = self.under_way.note(about, work).await;
         started.answered(clock.now(), &reply);

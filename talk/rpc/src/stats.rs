@@ -7,11 +7,13 @@
 
 use env::clock::Monotonic;
 use observe::histogram::Histogram;
+use observe::jobs::Jobs;
 use observe::metric::{Metric, Unit};
 use observe::registry::Registry;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use types::job::JobId;
 use types::session::ClientUuid;
 use types::target::{TargetKind, TargetName};
 use wire::mds::{CreateKind, MdsOp};
@@ -199,6 +201,8 @@ pub(crate) struct CallStats {
     writes_in_flight: AtomicUsize,
     changes_in_flight: AtomicUsize,
     timeouts: AtomicU64,
+    /// Of a target: by job, where the mount named one.
+    jobs: Arc<Jobs>,
 }
 
 impl CallStats {
@@ -220,6 +224,7 @@ impl CallStats {
             writes_in_flight: AtomicUsize::new(0),
             changes_in_flight: AtomicUsize::new(0),
             timeouts: AtomicU64::new(0),
+            jobs: Arc::default(),
         }
     }
 
@@ -235,6 +240,11 @@ impl CallStats {
 
     pub(crate) fn source(&self) -> &str {
         &self.source
+    }
+
+    /// Counts by job.
+    pub(crate) fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
     }
 
     /// Requests without an answer: all, reading, writing, changing.
@@ -253,10 +263,11 @@ impl CallStats {
     }
 
     /// A request starts.
-    pub(crate) fn begin(&self, ops: &[Op], now: Monotonic) -> Started<'_> {
+    pub(crate) fn begin(&self, ops: &[Op], job: JobId, now: Monotonic) -> Started<'_> {
         let mut started = Started {
             stats: self,
             at: now,
+            job,
             places: SmallVec::new(),
             reads: false,
             written: 0,
@@ -302,6 +313,7 @@ impl Drop for CallStats {
 pub(crate) struct Started<'a> {
     stats: &'a CallStats,
     at: Monotonic,
+    job: JobId,
     places: SmallVec<[u8; 16]>,
     reads: bool,
     writes: bool,
@@ -320,6 +332,7 @@ impl Started<'_> {
             let metric = if stats.served { SERVED[place] } else { called_metric(place) };
             stats.by_operation[place].record(stats, metric, "", micros);
         }
+        let mut read = 0;
         if self.writes {
             stats.write_bytes.record(stats, WRITE_BYTES, "", self.written);
         }
@@ -328,7 +341,14 @@ impl Started<'_> {
                 Ok(OpReply::Ost(OstReply::Data(data))) => data.len() as u64,
                 _ => 0,
             };
-            stats.read_bytes.record(stats, READ_BYTES, "", reply.results.iter().map(bytes).sum());
+            read = reply.results.iter().map(bytes).sum();
+            stats.read_bytes.record(stats, READ_BYTES, "", read);
+        }
+        if stats.served && !self.job.is_none() {
+            let operations = self.places.iter().map(|place| (SERVED[usize::from(*place)], micros));
+            let written = self.writes.then_some((WRITE_BYTES, self.written));
+            let read = self.reads.then_some((READ_BYTES, read));
+            stats.jobs.record(self.job, now, operations.chain(written).chain(read));
         }
     }
 }
@@ -353,6 +373,7 @@ mod tests {
     use observe::registry::Value;
     use std::time::Duration;
     use types::fid::Fid;
+    use types::object::{ObjectId, ObjectOffset};
     use types::session::{Transno, Xid};
 
     #[test]
@@ -374,8 +395,8 @@ mod tests {
         let target = TargetName::mdt(Default::default(), 0);
         let stats = CallStats::of_target(registry.clone(), target);
         let ops = [Op::Mds(MdsOp::Getattr { fid: Fid::ROOT }), Op::Mds(MdsOp::Sync)];
-        let dropped = stats.begin(&ops, Duration::ZERO);
-        let answered = stats.begin(&ops, Duration::from_secs(1));
+        let dropped = stats.begin(&ops, JobId::NONE, Duration::ZERO);
+        let answered = stats.begin(&ops, JobId::NONE, Duration::from_secs(1));
         assert_eq!(stats.in_flight(), [2, 0, 0, 0]);
         answered.answered(Duration::from_millis(1007), &Reply::new(Xid(1), Transno(0), Transno(0), Vec::new()));
         drop(dropped);
@@ -391,5 +412,24 @@ mod tests {
         assert_eq!(shown, [("getattr", 1, 7000), ("req_active", 2, 2), ("req_waittime", 1, 7000), ("sync", 1, 7000)]);
         drop(stats);
         assert!(registry.snapshot(|_| true).is_empty(), "a target that is gone is listed no longer");
+    }
+
+    #[test]
+    fn a_job_counts_at_the_target_only() {
+        let registry = Arc::new(Registry::default());
+        let (ost, job) = (TargetName::ost(Default::default(), 0), JobId::new(b"dd.0"));
+        let target = CallStats::of_target(registry.clone(), ost);
+        let import = CallStats::of_import(registry, "osc.a".to_owned());
+        let object = ObjectId { fid: Fid::ROOT, instance: 1, stripe: 0 };
+        let ops = [Op::Ost(OstOp::Read { object, offset: ObjectOffset(0), len: 9 })];
+        let data = OpReply::Ost(OstReply::Data(bytes::Bytes::from_static(b"12345")));
+        let reply = Reply::new(Xid(1), Transno(0), Transno(0), vec![Ok(data)]);
+        for (stats, job) in [(&target, job), (&target, JobId::NONE), (&import, job)] {
+            stats.begin(&ops, job, Duration::from_secs(1)).answered(Duration::from_secs(2), &reply);
+        }
+        assert!(import.jobs().snapshot(Duration::from_secs(2)).is_empty());
+        let [sample] = &target.jobs().snapshot(Duration::from_secs(2))[..] else { panic!("one job") };
+        let told: Vec<_> = sample.tallies.iter().map(|(metric, tally)| (metric.name, tally.count, tally.sum)).collect();
+        assert_eq!((sample.job, &told[..]), (job, &[("read", 1, 1_000_000), ("read_bytes", 1, 5)][..]));
     }
 }

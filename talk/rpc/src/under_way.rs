@@ -10,10 +10,11 @@ use observe::cause;
 use parking_lot::Mutex;
 use std::pin::pin;
 use types::fid::Fid;
+use types::job::JobId;
 use types::session::{ClientUuid, Xid};
 use types::target::TargetName;
 use wire::mds::MdsOp;
-use wire::message::Op;
+use wire::message::{Op, Request};
 use wire::opcode;
 use wire::ost::OstOp;
 
@@ -49,6 +50,8 @@ pub struct UnderWay {
     pub operation: u16,
     /// What its first operation is about; [`Fid::NONE`]: nothing in particular.
     pub fid: Fid,
+    /// For which job.
+    pub job: JobId,
 }
 
 /// All of one process.
@@ -77,7 +80,8 @@ impl Table {
         let mut note = Note { table: self, request, entered: false };
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
-            let answer = cause::within(note.request.id, || work.as_mut().poll(context));
+            let UnderWay { id, job, .. } = note.request;
+            let answer = cause::within_job(job, || cause::within(id, || work.as_mut().poll(context)));
             if answer.is_pending() && !note.entered {
                 note.entered = true;
                 self.shard(note.request.id).lock().insert(note.request.id, note.request);
@@ -104,22 +108,16 @@ impl Drop for Note<'_> {
 }
 
 /// What is to be noted of a request.
-pub(crate) fn of(
-    side: Side,
-    client: ClientUuid,
-    target: TargetName,
-    xid: Xid,
-    ops: &[Op],
-    since: Monotonic,
-) -> UnderWay {
-    let (operation, fid) = ops.first().map_or((0, Fid::NONE), |op| (opcode::number(op), fid(op)));
-    UnderWay { id: 0, cause: 0, since, side, client, target, xid, operation, fid }
+pub(crate) fn of(side: Side, client: ClientUuid, request: &Request, since: Monotonic) -> UnderWay {
+    let (operation, fid) = request.ops.first().map_or((0, Fid::NONE), |op| (opcode::number(op), fid(op)));
+    let Request { target, xid, job, .. } = *request;
+    UnderWay { id: 0, cause: 0, since, side, client, target, xid, operation, fid, job }
 }
 
 /// What an operation is about.
 fn fid(op: &Op) -> Fid {
     match op {
-        Op::Mds(op) => match op {
+        Op::Mds(
             MdsOp::Lookup { parent: fid, .. }
             | MdsOp::Create { parent: fid, .. }
             | MdsOp::Unlink { parent: fid, .. }
@@ -143,9 +141,8 @@ fn fid(op: &Op) -> Fid {
             | MdsOp::FlockTest { fid, .. }
             | MdsOp::FlockSet { fid, .. }
             | MdsOp::FlockCancel { fid, .. }
-            | MdsOp::Lock { fid, .. } => *fid,
-            _ => Fid::NONE,
-        },
+            | MdsOp::Lock { fid, .. },
+        ) => *fid,
         Op::Ost(
             OstOp::Read { object, .. }
             | OstOp::Write { object, .. }

@@ -1,19 +1,15 @@
 //! The cluster as its processes reported it: who is up, what each target and client does now, and the last hour of it.
 //!
 //! [`Cluster::take`] is given all reports that the MGS keeps, several times a second; it makes rates of totals every
-//! [`STEP_MS`] of a process' own clock. Bounds: [`SERIES_MAX`] series of [`POINTS_MAX`] points, 28 bytes each; a series
-//! without a point for an hour goes. No clock in here: the caller says what time it is.
+//! [`STEP_MS`] of a process' own clock. Bounds: [`SERIES_MAX`] [`Series`]; one without a point for an hour goes. No clock in here: the caller says what time it is.
 
-use crate::chain::{Chain, chains};
-use crate::rates::{Rates, rates, sum};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
-use wire::report::{Counts, KeptReport, MountReport, NodeReport, OperationCount, Recovery, SpaceReport, TargetReport};
+use crate::chain::{age, chains};
+use crate::rates::{Rates, sum};
+use crate::rows::{ClientRow, Detail, Picture, ProcessRow, SessionRow, TargetRow};
+use crate::series::{STEP_MS, Series};
+use std::collections::BTreeMap;
+use wire::report::{Counts, KeptReport, MountReport, NodeReport, Recovery, TargetReport};
 
-/// Rates are over this time at least, milliseconds.
-pub const STEP_MS: u64 = 2000;
-/// Points of a series: an hour.
-pub const POINTS_MAX: usize = 1800;
 /// Series with a past: targets and clients.
 pub const SERIES_MAX: usize = 1024;
 /// A process that is unheard of for so long is called silent, milliseconds.
@@ -34,173 +30,6 @@ pub struct Configured {
     pub up: bool,
     /// Where it should be.
     pub nids: Vec<String>,
-}
-
-/// One target as the page shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
-pub struct TargetRow {
-    /// `sheen-OST0001`
-    pub name: String,
-    /// `mgt`, `mdt`, `ost`
-    pub kind: String,
-    /// `up`, `starting`, `stopping`, `recovering`, `silent`, `down`, `failed`, `stopped`
-    pub state: String,
-    /// Why, if that needs words.
-    pub note: String,
-    /// Host and home of the process that serves it.
-    pub host: String,
-    /// Home.
-    pub place: String,
-    /// Process id.
-    pub pid: u32,
-    /// Where it is reached.
-    pub nids: Vec<String>,
-    /// Space.
-    pub space: Option<SpaceReport>,
-    /// Sessions of clients.
-    pub sessions: u32,
-    /// Open handles.
-    pub open_files: u64,
-    /// Locks that clients hold.
-    pub locks: u64,
-    /// Operations that wait for locks.
-    pub lock_waits: u32,
-    /// Applied and not yet durable, bytes.
-    pub uncommitted_bytes: u64,
-    /// Commits so far.
-    pub commits: u64,
-    /// Their mean time, microseconds.
-    pub commit_micros: u64,
-    /// Waiting for clients of its last life.
-    pub recovery: Option<Recovery>,
-    /// Totals.
-    pub counts: Counts,
-    /// Over the last two seconds.
-    pub rates: Rates,
-}
-
-/// One client as the page shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
-pub struct ClientRow {
-    /// UUID.
-    pub client: String,
-    /// Mount point.
-    pub at: String,
-    /// File system.
-    pub fsname: String,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
-    /// `up`, `silent`, `down`
-    pub state: String,
-    /// Open files.
-    pub open_files: u64,
-    /// Inodes that the kernel remembers.
-    pub inodes: u64,
-    /// Requests of the kernel that wait.
-    pub waiting: u32,
-    /// Sessions, and how many of them are in service.
-    pub sessions: u32,
-    /// In service.
-    pub sessions_full: u32,
-    /// Totals over all sessions.
-    pub counts: Counts,
-    /// Over the last two seconds.
-    pub rates: Rates,
-}
-
-/// One process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
-pub struct ProcessRow {
-    /// Host.
-    pub host: String,
-    /// Home or mount point.
-    pub place: String,
-    /// Process id.
-    pub pid: u32,
-    /// Version.
-    pub version: String,
-    /// `up`, `silent`, `down`, `starting`, `stopping`
-    pub state: String,
-    /// Milliseconds since it started.
-    pub uptime_ms: u64,
-    /// Age of its report.
-    pub age_ms: u64,
-    /// Resident memory.
-    pub memory_bytes: u64,
-    /// Cores that it keeps busy.
-    pub cores: f32,
-    /// Where it answers HTTP.
-    pub http: String,
-}
-
-/// All at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
-pub struct Picture {
-    /// When, milliseconds since 1970.
-    pub time_ms: u64,
-    /// Targets by kind and name.
-    pub targets: Vec<TargetRow>,
-    /// Clients by host and mount point.
-    pub clients: Vec<ClientRow>,
-    /// Processes by host and place.
-    pub processes: Vec<ProcessRow>,
-    /// What waits for longer than a second, the longest first.
-    pub chains: Vec<Chain>,
-}
-
-/// One series of the last hour, in columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
-pub struct History {
-    /// Seconds since 1970.
-    pub time: Vec<u64>,
-    /// Requests per second.
-    pub requests: Vec<f32>,
-    /// Bytes read per second.
-    pub read: Vec<f32>,
-    /// Bytes written per second.
-    pub written: Vec<f32>,
-    /// Mean time of a request, microseconds.
-    pub micros: Vec<f32>,
-    /// 99 of 100 requests took at most this, microseconds.
-    pub p99: Vec<f32>,
-}
-
-/// One target or client, closer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
-pub struct Detail {
-    /// `target/sheen-OST0000`, `client/UUID`, or `all`: all targets together.
-    pub of: String,
-    /// Operations, the most frequent first.
-    pub operations: Vec<OperationCount>,
-    /// Of a client: its sessions. Of a target: its clients' sessions with it.
-    pub sessions: Vec<SessionRow>,
-    /// The last hour.
-    pub history: History,
-}
-
-/// A session between a client and a target.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
-pub struct SessionRow {
-    /// Name of the other end.
-    pub with: String,
-    /// The other end, as [`Detail::of`].
-    pub of: String,
-    /// `FULL`, ...
-    pub state: String,
-    /// Requests that may be in flight; 0: no network between.
-    pub window: u32,
-    /// Totals.
-    pub counts: Counts,
-}
-
-#[derive(Default)]
-struct Series {
-    /// Uptime of the process and totals at the last step.
-    before: Option<(u64, Counts)>,
-    rates: Rates,
-    points: VecDeque<(u64, Rates)>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -236,53 +65,6 @@ fn alive_word(kept: &KeptReport, patience: u64) -> &'static str {
         kept if kept.age_ms > DOWN_MS + patience => "down",
         kept if kept.age_ms > SILENT_MS + patience => "silent",
         _ => "up",
-    }
-}
-
-impl Series {
-    /// Another picture of its totals; a point each [`STEP_MS`].
-    fn take(&mut self, uptime_ms: u64, counts: &Counts, time_s: u64) {
-        match &self.before {
-            // Another life of its process: begins anew.
-            Some((at, _)) if uptime_ms < *at => self.before = Some((uptime_ms, counts.clone())),
-            Some((at, before)) if uptime_ms - at >= STEP_MS => {
-                self.rates = rates(before, counts, uptime_ms - at);
-                self.before = Some((uptime_ms, counts.clone()));
-                self.push(time_s, self.rates);
-            }
-            Some(_) => {}
-            None => self.before = Some((uptime_ms, counts.clone())),
-        }
-    }
-
-    /// A point that is made of other rates, each [`STEP_MS`].
-    fn point(&mut self, time_ms: u64, rates: Rates) {
-        let last = self.before.as_ref().map(|(at, _)| *at);
-        if last.is_some_and(|at| time_ms < at + STEP_MS) {
-            return;
-        }
-        self.before = Some((time_ms, Counts::default()));
-        self.push(time_ms / 1000, rates);
-    }
-
-    fn push(&mut self, time_s: u64, rates: Rates) {
-        if self.points.len() == POINTS_MAX {
-            self.points.pop_front();
-        }
-        self.points.push_back((time_s, rates));
-    }
-
-    fn history(&self, now_s: u64) -> History {
-        let mut history = History::default();
-        for (time, rates) in self.points.iter().filter(|(time, _)| *time + POINTS_MAX as u64 * 2 >= now_s) {
-            history.time.push(*time);
-            history.requests.push(rates.requests);
-            history.read.push(rates.read);
-            history.written.push(rates.written);
-            history.micros.push(rates.micros);
-            history.p99.push(rates.p99);
-        }
-        history
     }
 }
 
@@ -356,8 +138,10 @@ impl Cluster {
             "silent" => ("silent", format!("unheard of for {:.1} s", kept.age_ms as f32 / 1000.0)),
             _ if !target.failure.is_empty() => ("failed", target.failure.clone()),
             _ if state == "starting" || state == "stopping" => (state.as_str(), String::new()),
-            _ if target.recovery.is_some() => ("recovering", String::new()),
-            _ => ("up", String::new()),
+            _ => match target.recovery {
+                Some(recovery) => ("recovering", recovery_note(recovery)),
+                None => ("up", String::new()),
+            },
         };
         let is_up = !matches!(state, "down" | "silent");
         TargetRow {
@@ -375,6 +159,7 @@ impl Cluster {
             locks: target.locks,
             lock_waits: target.lock_waits,
             uncommitted_bytes: target.uncommitted_bytes,
+            granted_bytes: target.granted_bytes,
             commits: target.commits.count,
             commit_micros: target.commits.micros.checked_div(target.commits.count).unwrap_or(0),
             recovery: target.recovery,
@@ -454,6 +239,7 @@ impl Cluster {
                 let process = self.reports.iter().find(serves);
                 let target = process.and_then(|kept| kept.report.targets.iter().find(|target| target.name == name));
                 detail.operations = target.map(|target| target.operations.clone()).unwrap_or_default();
+                detail.jobs = target.map(|target| target.jobs.clone()).unwrap_or_default();
                 for (kept, mount) in self.mounts() {
                     for session in mount.sessions.iter().filter(|session| session.target == name) {
                         let with = format!("{}:{}", kept.report.host, mount.at);
@@ -482,6 +268,11 @@ impl Cluster {
 
 fn session_row(with: String, of: String, session: &wire::report::SessionReport) -> SessionRow {
     SessionRow { with, of, state: session.state.clone(), window: session.window, counts: session.counts.clone() }
+}
+
+/// `1 of 3 clients came back, 12 s left at most`
+fn recovery_note(Recovery { expected, back, left_ms }: Recovery) -> String {
+    format!("{back} of {expected} clients came back, {} left at most", age(left_ms))
 }
 
 /// All MDTs and OSTs together; the slowest says the 99th percentile.
@@ -516,7 +307,7 @@ fn absent(target: &Configured) -> TargetRow {
 
 /// One report of each place: a process that was started again has its last life's report beside its own.
 pub fn newest(mut reports: Vec<KeptReport>) -> Vec<KeptReport> {
-    reports.sort_by(|a, b| (!a.connected, a.age_ms).cmp(&(!b.connected, b.age_ms)));
+    reports.sort_by_key(|kept| (!kept.connected, kept.age_ms));
     let mut seen = std::collections::BTreeSet::new();
     reports.retain(|kept| seen.insert((kept.report.host.clone(), kept.report.place.clone())));
     reports
@@ -525,6 +316,7 @@ pub fn newest(mut reports: Vec<KeptReport>) -> Vec<KeptReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::series::POINTS_MAX;
     use wire::report::SessionReport;
 
     fn kept(place: &str, uptime_ms: u64, requests: u64) -> KeptReport {
@@ -607,15 +399,5 @@ mod tests {
         };
         cluster.take(0, (0..SERIES_MAX + 10).map(many).collect(), &[]);
         assert!(cluster.series.len() <= SERIES_MAX);
-    }
-
-    #[test]
-    fn a_process_that_starts_again_begins_anew() {
-        let mut series = Series::default();
-        let counts = |requests| Counts { requests, ..Counts::default() };
-        series.take(9000, &counts(1000), 1);
-        series.take(100, &counts(5), 2);
-        series.take(2100, &counts(25), 4);
-        assert_eq!(series.rates.requests, 10.0);
     }
 }

@@ -1,9 +1,9 @@
 //! Seeing inside a running cluster.
 //!
-//! Each process reports to the MGS how it is (`wire::report`). [`cluster`] makes of these reports a picture with states and
-//! rates and the past hour, [`chain`] says what waits for whom, [`page`] is the web page that shows both, [`http`] answers
-//! GET requests and [`access`] decides who may ask; [`accept`] is the bounded loop below it and below other sockets.
-//! Nothing here changes anything, and nothing here knows servers or mounts (docs/dash.md).
+//! Each process reports to the MGS how it is (`wire::report`). [`cluster`] makes of these reports a picture ([`rows`])
+//! with states, rates and the past hour ([`series`]), [`chain`] says what waits for whom, [`page`] is the web page that
+//! shows both, [`http`] answers GET requests and [`access`] decides who may ask; [`accept`] is the bounded loop below it
+//! and below other sockets. Nothing here changes anything, and nothing here knows servers or mounts (docs/dash.md).
 
 pub mod accept;
 pub mod access;
@@ -12,3 +12,5 @@ pub mod cluster;
 pub mod http;
 pub mod page;
 pub mod rates;
+pub mod rows;
+pub mod series;

@@ -17,6 +17,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use observe::openmetrics::{self, Gauge};
 use observe::tree::{BadPattern, Found, Tree, dotted};
+use rpc::stats::source_of_target;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use types::errno::Errno;
@@ -126,12 +127,19 @@ pub async fn metrics(view: &Arc<View>) -> String {
         // A gauge that cannot be read now is left out, as the format wants it.
         let Ok(value) = entry.get().await else { continue };
         if let Ok(value) = value.parse() {
-            gauges.push((entry.param, name.split('/').nth(1).unwrap_or_default().to_owned(), value));
+            let level = entry.param.path.split('.').position(|level| level == "*");
+            let device = level.and_then(|level| name.split('/').nth(level)).unwrap_or_default();
+            gauges.push((entry.param, device.to_owned(), value));
         }
     }
     let mut samples = view.parts().rpc.metrics().snapshot(|_| true);
     samples.extend(mount::samples(view));
-    openmetrics::text(&samples, &gauges)
+    let now = view.parts().env.clock.now();
+    let (mdts, osts) = (view.alive().mdts(), view.alive().osts());
+    let names = mdts.iter().map(|(mdt, _)| mdt.name()).chain(osts.iter().filter_map(|(_, target)| target.name()));
+    let of = |name| Some((source_of_target(name), view.parts().rpc.jobs(name)?.snapshot(now)));
+    let jobs: Vec<_> = names.filter_map(of).collect();
+    openmetrics::text(&samples, &gauges, &jobs)
 }
 
 /// A number or a word of a value that is set.

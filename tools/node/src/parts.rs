@@ -2,6 +2,7 @@
 
 use crate::error::NodeError;
 use env::Env;
+use fuse::jobs::JobNames;
 use parking_lot::Mutex;
 use rpc::Rpc;
 use rpc::import::Import;
@@ -25,6 +26,8 @@ pub struct Parts {
     pub mgs: Vec<Nid>,
     /// Name of this host, for people.
     pub host: String,
+    /// Names the jobs of programs, for all mounts.
+    pub jobs: Arc<JobNames>,
     /// This process as a client of targets: a server that asks, not a mount.
     client: ClientUuid,
     /// What it says of itself.
@@ -46,7 +49,8 @@ impl Parts {
     pub fn on_host(env: Env, rpc: Arc<Rpc>, mgs: Vec<Nid>, host: String, place: &Path) -> Parts {
         let client = ClientUuid(env.random.next_u128());
         let description = format!("{host}:{} (server)", place.display());
-        Parts { env, rpc, mgs, host, client, description, sessions: Arc::default() }
+        let jobs = Arc::new(JobNames::new(env.clock.clone(), &host));
+        Parts { env, rpc, mgs, host, jobs, client, description, sessions: Arc::default() }
     }
 
     /// The session of this process with a target; made at the first call, with these NIDs.

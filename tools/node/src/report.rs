@@ -5,7 +5,9 @@ use crate::view::View;
 use crate::waits;
 use client::client::Client;
 use mds::mds::Mds;
+use mds::window::Phase;
 use observe::histogram::HistogramSnapshot;
+use observe::jobs::JobSample;
 use observe::registry::{Sample, Value};
 use oss::ost::Ost;
 use rpc::import::Import;
@@ -17,7 +19,8 @@ use types::attr::Statfs;
 use types::nid::Nid;
 use types::target::TargetName;
 use wire::report::{
-    BUCKETS_MAX, Counts, MountReport, NodeReport, OperationCount, SessionReport, SpaceReport, TargetReport,
+    BUCKETS_MAX, Counts, JOBS_PER_TARGET_MAX, JobCount, MountReport, NodeReport, OperationCount, Recovery,
+    SessionReport, SpaceReport, TargetReport,
 };
 
 /// Microseconds of a tick of `/proc/*/stat`.
@@ -95,6 +98,12 @@ fn of_target(view: &View, samples: &[Sample], name: TargetName, target: &Target)
         operations,
         commits: OperationCount { name: "commit".to_owned(), count: time.count(), micros: time.sum },
         uncommitted_bytes: store.bytes_uncommitted() as u64,
+        jobs: view
+            .parts()
+            .rpc
+            .jobs(name)
+            .map(|jobs| busiest(jobs.snapshot(view.parts().env.clock.now())))
+            .unwrap_or_default(),
         ..TargetReport::default()
     }
 }
@@ -106,12 +115,47 @@ fn of_mdt(view: &View, samples: &[Sample], mdt: &Arc<Mds>, target: &Target) -> T
         locks: locks as u64,
         lock_waits: lock_waits as u32,
         open_files: mdt.open_count() as u64,
+        recovery: recovery(mdt),
         ..of_target(view, samples, mdt.name(), target)
     }
 }
 
+/// Jobs that moved or asked most: a request counts as much as a page of data.
+fn busiest(jobs: Vec<JobSample>) -> Vec<JobCount> {
+    let mut all: Vec<JobCount> = jobs.iter().map(job_count).collect();
+    all.sort_by_key(|job| std::cmp::Reverse(job.operations + (job.read_bytes + job.written_bytes) / 4096));
+    all.truncate(JOBS_PER_TARGET_MAX);
+    all
+}
+
+fn job_count(JobSample { job, tallies, .. }: &JobSample) -> JobCount {
+    let mut count = JobCount { job: job.to_string(), ..JobCount::default() };
+    for (metric, tally) in tallies {
+        match metric.name {
+            "read_bytes" => count.read_bytes = tally.sum,
+            "write_bytes" => count.written_bytes = tally.sum,
+            _ => count.operations += tally.count,
+        }
+    }
+    count
+}
+
+/// `None`: it is in service.
+fn recovery(mdt: &Mds) -> Option<Recovery> {
+    let report = mdt.recovery();
+    (report.phase != Phase::Open).then_some(Recovery {
+        expected: report.clients as u32,
+        back: report.connected as u32,
+        left_ms: report.left.as_millis() as u64,
+    })
+}
+
 fn of_ost(view: &View, samples: &[Sample], ost: &Arc<Ost>, target: &Target) -> Option<TargetReport> {
-    Some(TargetReport { space: space(ost.statfs()), ..of_target(view, samples, target.name()?, target) })
+    Some(TargetReport {
+        space: space(ost.statfs()),
+        granted_bytes: ost.promised(),
+        ..of_target(view, samples, target.name()?, target)
+    })
 }
 
 fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> MountReport {
@@ -194,6 +238,22 @@ mod tests {
         assert_eq!((counts.requests, counts.micros, counts.written_bytes), (2, 8, 4096));
         assert_eq!(counts.times, [0, 0, 1, 1]);
         assert_eq!(operations, [OperationCount { name: "mkdir".into(), count: 1, micros: 3 }]);
+    }
+
+    #[test]
+    fn the_busiest_jobs_are_told() {
+        let jobs = observe::jobs::Jobs::default();
+        let metric = |name, unit| Metric { name, unit, help: "" };
+        let (open, written) = (metric("open", Unit::Microseconds), metric("write_bytes", Unit::Bytes));
+        let now = std::time::Duration::ZERO;
+        for n in 0..2 * JOBS_PER_TARGET_MAX as u64 {
+            let job = types::job::JobId::new(format!("job.{n}").as_bytes());
+            jobs.record(job, now, [(open, 1), (open, 1), (written, n << 20)].into_iter());
+        }
+        let told = busiest(jobs.snapshot(now));
+        assert_eq!(told.len(), JOBS_PER_TARGET_MAX);
+        let most = JobCount { job: "job.63".into(), operations: 2, read_bytes: 0, written_bytes: 63 << 20 };
+        assert_eq!(told[0], most);
     }
 
     #[test]

@@ -38,6 +38,7 @@ async fn run(view: Arc<View>) {
     loop {
         let mgc = mgc(&view);
         let pause = tokio::select! {
+            biased;
             answer = mgc.report(report::make(&view)) => match answer {
                 Ok(again_ms) => Duration::from_millis(again_ms.into()).clamp(PAUSE, PAUSE_MAX),
                 Err(error) => {
@@ -67,6 +68,7 @@ pub(crate) async fn reports(view: &Arc<View>, own: bool) -> (Vec<KeptReport>, bo
     let others = match view.alive().mgs() {
         Some((mgs, _)) => Some(mgs.reports()),
         None => tokio::select! {
+            biased;
             answer = async { mgc(view).reports().await } => answer.ok(),
             () = view.parts().env.clock.sleep(ASK_TIMEOUT) => None,
         },

@@ -7,7 +7,13 @@ use node::control::{self, Answer, ControlError, Request};
 use node::home::Home;
 use node::local;
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 use wire::report::KeptReport;
+
+/// All daemons of this host together are given so long; longer than one waits for the MGS.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Homes to ask: those named, or of all daemons of this host.
 ///
@@ -21,24 +27,36 @@ pub fn homes(dirs: &[PathBuf]) -> Result<Vec<Home>, Failure> {
 }
 
 /// The newest report of each process that these daemons know of. `own`: only of themselves. `true`: the MGS was heard.
+/// All are asked at once: one that hangs is left out, and what the MGS has of it is told.
 ///
 /// # Errors
 /// No daemon answers.
 pub fn reports(homes: &[Home], own: bool) -> Result<(Vec<KeptReport>, bool), Failure> {
+    let (send, receive) = mpsc::channel();
+    for home in homes {
+        let (home, send) = (home.clone(), send.clone());
+        // Not joined: one that hangs ends with this process. Whoever asked may be gone by then.
+        thread::spawn(move || send.send(control::ask(&home, &Request::Reports { own })));
+    }
+    drop(send);
+    let deadline = Instant::now() + PATIENCE;
     let (mut all, mut whole, mut answered) = (Vec::new(), false, false);
     let mut trouble = None;
-    for home in homes {
-        // When the whole cluster is known already, of the others only their own fresh report is new.
-        match control::ask(home, &Request::Reports { own: own || whole }) {
-            Ok((Answer::Reports { reports, whole: heard }, _)) => {
+    for _ in homes {
+        match receive.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Ok((Answer::Reports { reports, whole: heard }, _))) => {
                 answered = true;
                 whole |= heard;
                 all.extend(reports);
             }
-            Ok((Answer::Error { reason } | Answer::Failed { reason, .. }, _)) => trouble = Some(reason),
-            Ok((other, _)) => trouble = Some(format!("a daemon answers something else: {other:?}")),
-            Err(ControlError::NotUp(_)) => {}
-            Err(error) => trouble = Some(error.to_string()),
+            Ok(Ok((Answer::Error { reason } | Answer::Failed { reason, .. }, _))) => trouble = Some(reason),
+            Ok(Ok((other, _))) => trouble = Some(format!("a daemon answers something else: {other:?}")),
+            Ok(Err(ControlError::NotUp(_))) => {}
+            Ok(Err(error)) => trouble = Some(error.to_string()),
+            Err(_) => {
+                trouble = Some(format!("a daemon does not answer within {} s", PATIENCE.as_secs()));
+                break;
+            }
         }
     }
     match (answered, trouble) {

@@ -8,10 +8,13 @@ use crate::outcome::{Exit, Failure, Outcome};
 use crate::output;
 use crate::units::Size;
 use ::dash::chain::age;
-use ::dash::cluster::{Cluster, Picture, STEP_MS, newest};
+use ::dash::cluster::{Cluster, newest};
 use ::dash::rates::Rates;
+use ::dash::rows::Picture;
+use ::dash::series::STEP_MS;
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use crossterm::{cursor, execute, queue, style, terminal};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
@@ -24,6 +27,8 @@ use wire::report::KeptReport;
 const APART: Duration = Duration::from_millis(STEP_MS + 700);
 /// Slowest operations that are shown.
 const SLOWEST: usize = 5;
+/// Busiest jobs that are shown.
+const JOBS: usize = 5;
 
 /// Shows.
 pub fn run(args: &TopArgs) -> Outcome {
@@ -125,8 +130,10 @@ impl View {
         let picture = self.cluster.picture();
         let mut text = summary(picture);
         text += &targets(picture);
+        text += &notes(picture);
         text += &clients(picture);
         text += &self.slowest();
+        text += &self.jobs();
         text += "\nWAITING for longer than a second\n";
         match picture.chains.is_empty() {
             true => text += " nothing\n",
@@ -151,6 +158,30 @@ impl View {
         });
         table(&["SLOWEST", "TARGET", "MEAN", "COUNT"], rows, 2)
     }
+
+    /// The busiest jobs of all targets together, as far as mounts name them.
+    fn jobs(&self) -> String {
+        let mut all: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
+        for job in self.reports.iter().flat_map(|kept| &kept.report.targets).flat_map(|target| &target.jobs) {
+            let [operations, read, written] = all.entry(&job.job).or_default();
+            *operations += job.operations;
+            *read += job.read_bytes;
+            *written += job.written_bytes;
+        }
+        let mut all: Vec<_> = all.into_iter().collect();
+        all.sort_by_key(|(_, [operations, read, written])| std::cmp::Reverse(operations + (read + written) / 4096));
+        let rows = all.into_iter().take(JOBS).map(|(job, [operations, read, written])| {
+            vec![job.to_owned(), operations.to_string(), Size(read).to_string(), Size(written).to_string()]
+        });
+        table(&["JOB", "OPERATIONS", "READ", "WRITTEN"], rows, 1)
+    }
+}
+
+/// Why a target is not simply up: `sheen-MDT0000 recovering: 1 of 2 clients came back, 9.5 s left at most`.
+fn notes(picture: &Picture) -> String {
+    let told = picture.targets.iter().filter(|row| !row.note.is_empty());
+    let lines: String = told.map(|row| format!(" {} {}: {}\n", row.name, row.state, row.note)).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 fn summary(picture: &Picture) -> String {

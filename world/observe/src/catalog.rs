@@ -29,6 +29,14 @@ const fn files(path: &'static str, help: &'static str) -> Param {
     Param::gauge(path, "inodes", help)
 }
 
+const fn jobs(path: &'static str, help: &'static str) -> Param {
+    Param { range: "clear, or a job: forgets all, or that one", ..Param::counts(path, help) }
+}
+
+const fn cleanup(path: &'static str) -> Param {
+    Param::setting(path, "s", "600", "0 to 31622400; 0: never", "A job that did nothing for so long is forgotten.")
+}
+
 /// Asked over the network, so not part of every scrape: the servers' own gauges say the same.
 const fn asked(param: Param) -> Param {
     Param { gauge: false, ..param }
@@ -41,6 +49,8 @@ catalog! {
     PING_INTERVAL = Param::shown("ping_interval", "s", "An idle session is pinged this often.");
     NIS = Param::shown("nis", "", "Local NIDs and their state.");
     MEMUSED = Param::gauge("memused", "bytes", "Resident memory of the process.");
+    JOBID_VAR = Param::setting("jobid_var", "", "disable", "disable, procname_uid, nodelocal, or the name of an environment variable", "How mounts of this process name the job of a request, for `job_stats`. `nodelocal`: by `jobid_name`. A variable: what the program has there, or `jobid_name` if that has a %j or the program has no such variable.");
+    JOBID_NAME = Param::setting("jobid_name", "", "%e.%u", "text with %e program, %u user, %g group, %p process, %h and %H host with and without domain, %j the variable", "The pattern for `jobid_var`; what is longer than 31 bytes is cut off.");
 
     FAIL_LOC = Param::setting("fail_loc", "", "0", "a number of fault_points, with Lustre's flags: 0x80000000 once, 0x20000000 skip fail_val, 0x10000000 fail_val times, 0x08000000 one in fail_val", "What goes wrong on purpose; 0: nothing. 0x40000000 tells that it did.");
     FAIL_VAL = Param::setting("fail_val", "", "0", "a number", "Count or seconds of fail_loc.");
@@ -62,6 +72,9 @@ catalog! {
 
     LDLM_STATS = Param::counts("ldlm.namespaces.*.stats", "Locks on names and attributes. A mount: time to answer callbacks. An MDT: time until clients answer, how long operations wait for them, evictions.");
 
+    LDLM_LOCK_COUNT = Param::gauge("ldlm.namespaces.*.lock_count", "locks", "Inodes with locks: of an MDT all that clients hold, of a mount its own.");
+    LDLM_LOCK_WAITS = Param::gauge("ldlm.namespaces.*.lock_waits", "operations", "Operations of an MDT that wait for holders of locks, or for file locks.");
+
     LOV_NUMOBD = Param::shown("lov.*.numobd", "targets", "OSTs in the configuration.");
     LOV_ACTIVEOBD = Param::shown("lov.*.activeobd", "targets", "OSTs with which there is a session, or none was needed yet.");
     LOV_TARGET_OBD = Param::shown("lov.*.target_obd", "", "OSTs by index: `0: sheen-OST0000_UUID ACTIVE`.");
@@ -78,6 +91,7 @@ catalog! {
     OSC_OST_SERVER_UUID = Param::shown("osc.*.ost_server_uuid", "", "UUID of the OST and state of the session.");
     OSC_OST_CONN_UUID = Param::shown("osc.*.ost_conn_uuid", "", "NID at which the OST answers.");
     OSC_WINDOW = Param::gauge("osc.*.rpcs_window", "requests", "Requests that may be in flight to the OST's node now, grown as bandwidth and delay were measured; 0: no network between.");
+    OSC_IN_FLIGHT = Param::gauge("osc.*.rpcs_in_flight", "requests", "Requests to the OST without an answer.");
     OSC_KBYTESTOTAL = asked(space("osc.*.kbytestotal", SPACE_HELP));
     OSC_KBYTESFREE = asked(space("osc.*.kbytesfree", FREE_HELP));
     OSC_KBYTESAVAIL = asked(space("osc.*.kbytesavail", AVAILABLE_HELP));
@@ -93,6 +107,7 @@ catalog! {
     MDC_MDS_SERVER_UUID = Param::shown("mdc.*.mds_server_uuid", "", "UUID of the MDT and state of the session.");
     MDC_MDS_CONN_UUID = Param::shown("mdc.*.mds_conn_uuid", "", "NID at which the MDT answers.");
     MDC_WINDOW = Param::gauge("mdc.*.rpcs_window", "requests", "Requests that may be in flight to the MDT's node now; 0: no network between.");
+    MDC_IN_FLIGHT = Param::gauge("mdc.*.rpcs_in_flight", "requests", "Requests to the MDT without an answer.");
     MDC_KBYTESTOTAL = asked(space("mdc.*.kbytestotal", SPACE_HELP));
     MDC_KBYTESFREE = asked(space("mdc.*.kbytesfree", FREE_HELP));
     MDC_KBYTESAVAIL = asked(space("mdc.*.kbytesavail", AVAILABLE_HELP));
@@ -109,6 +124,9 @@ catalog! {
     MDT_EXPORT_UUID = Param::shown("mdt.*.exports.*.uuid", "", "UUIDs of the clients at this NID.");
     MDT_OPEN = Param::gauge("mdt.*.open_files", "handles", "Open handles of all clients.");
     MDT_EVICT_CLIENT = Param::command("mdt.*.evict_client", "UUID of a client, or nid:NID", "Ends sessions; what the client had open or locked is released. ENOENT: there is none.");
+    MDT_ACTIVE = Param::gauge("mdt.*.req_active", "requests", "Requests that the MDT works on.");
+    MDT_JOB_STATS = jobs("mdt.*.job_stats", "Operations that the MDT served, by job, as YAML.");
+    MDT_JOB_CLEANUP_INTERVAL = cleanup("mdt.*.job_cleanup_interval");
     MDT_RECOVERY_STATUS = Param::shown("mdt.*.recovery_status", "", "How far recovery is after a start: status, clients that are waited for, clients that came.");
     MDT_ABORT_RECOVERY = Param::command("mdt.*.abort_recovery", "1", "Waits no longer for clients of the life before: who has not come is evicted. What `lctl --device MDT abort_recovery` sets.");
     LOD_STRIPECOUNT = Param::setting("lod.*.stripecount", "stripes", "1 (`stripe_count` of node.toml)", "1 to 2000, -1: one on each OST", "Stripes of a new file whose directory says nothing.");
@@ -130,6 +148,10 @@ catalog! {
     OBDFILTER_NUM_EXPORTS = Param::gauge("obdfilter.*.num_exports", "sessions", "Sessions of clients and MDTs.");
     OBDFILTER_EXPORT_UUID = Param::shown("obdfilter.*.exports.*.uuid", "", "UUIDs of the clients at this NID.");
     OBDFILTER_EVICT_CLIENT = Param::command("obdfilter.*.evict_client", "UUID of a client, or nid:NID", "Ends sessions. ENOENT: there is none.");
+    OBDFILTER_ACTIVE = Param::gauge("obdfilter.*.req_active", "requests", "Requests that the OST works on.");
+    OBDFILTER_TOT_GRANTED = Param::gauge("obdfilter.*.tot_granted", "bytes", "Space that clients of the OST's volume were promised.");
+    OBDFILTER_JOB_STATS = jobs("obdfilter.*.job_stats", "Operations and bytes that the OST served, by job, as YAML.");
+    OBDFILTER_JOB_CLEANUP_INTERVAL = cleanup("obdfilter.*.job_cleanup_interval");
     OBDFILTER_KBYTESTOTAL = space("obdfilter.*.kbytestotal", SPACE_HELP);
     OBDFILTER_KBYTESFREE = space("obdfilter.*.kbytesfree", FREE_HELP);
     OBDFILTER_KBYTESAVAIL = space("obdfilter.*.kbytesavail", AVAILABLE_HELP);

@@ -3,11 +3,13 @@
 //! A request of the kernel, a request to a target and the work on one each have a number of their own, unique in the
 //! process. Whoever polls the future of one says so with [`within`]; what is made in that poll finds it with
 //! [`current`]. So a chain from a program to the lock it waits for can be drawn without passing anything through every
-//! call. Work handed to a task of its own has no cause. Costs a thread-local read and two writes for each poll.
+//! call. With it goes the job that a mount named for its program ([`job`]). Work handed to a task of its own has neither.
+//! Costs a thread-local read and two writes for each poll, twice if there is a job.
 
 use std::cell::Cell;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use types::job::JobId;
 
 /// Numbers that a thread takes at once.
 const BLOCK: u64 = 1 << 20;
@@ -16,6 +18,7 @@ static BLOCKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static CURRENT: Cell<u64> = const { Cell::new(0) };
+    static JOB: Cell<JobId> = const { Cell::new(JobId::NONE) };
     /// Next number, and the end of this thread's block.
     static NUMBERS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
@@ -47,6 +50,28 @@ pub fn within<T>(cause: u64, work: impl FnOnce() -> T) -> T {
         }
     }
     let _back = Back(CURRENT.replace(cause));
+    work()
+}
+
+/// For which job; [`JobId::NONE`]: for none.
+pub fn job() -> JobId {
+    JOB.get()
+}
+
+/// Does something for `job`.
+pub fn within_job<T>(job: JobId, work: impl FnOnce() -> T) -> T {
+    struct Back(JobId);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            JOB.set(self.0);
+        }
+    }
+    let before = JOB.get();
+    if before == job {
+        return work();
+    }
+    JOB.set(job);
+    let _back = Back(before);
     work()
 }
 
@@ -86,5 +111,15 @@ mod tests {
         assert!(std::panic::catch_unwind(|| within(9, || panic!("on purpose"))).is_err());
         assert_eq!(current(), 0);
         assert_eq!(*seen.borrow(), [7, 8, 7]);
+    }
+
+    #[test]
+    fn a_job_holds_within_its_work_only_also_if_it_panics() {
+        let (a, b) = (JobId::new(b"a"), JobId::new(b"b"));
+        let seen =
+            within_job(a, || [job(), within_job(b, job), within_job(a, job), within_job(JobId::NONE, job), job()]);
+        assert_eq!(seen, [a, b, a, JobId::NONE, a]);
+        assert!(std::panic::catch_unwind(|| within_job(a, || panic!("on purpose"))).is_err());
+        assert!(job().is_none());
     }
 }

@@ -5,6 +5,8 @@
 //! tree, an exporter) takes a snapshot; nothing is formatted before that. This crate reads no clock: durations and
 //! the time of a snapshot come from the caller.
 //!
+//! [`cause`] says on whose behalf a thread works, [`jobs`] counts by the job that a mount named.
+//!
 //! Parameters are declared in [`catalog`], Lustre's names, once each; [`tree`] binds them to what lives in this process.
 //! [`text`], [`rpc_text`] and [`openmetrics`] write the same counts for `lctl` and for Prometheus.
 
@@ -13,6 +15,7 @@ pub mod cause;
 pub mod counter;
 pub mod fault;
 pub mod histogram;
+pub mod jobs;
 pub mod metric;
 pub mod openmetrics;
 pub mod param;

@@ -1,11 +1,13 @@
 //! Counts as OpenMetrics text, what Prometheus reads.
 //!
 //! Four families hold everything that the registry counts; labels are the kind of the device, its name, and the
-//! operation: bounded by the number of targets and mounts, never by files. Gauges come from parameters
+//! operation: bounded by the number of targets and mounts, never by files. Two more count by job, at most
+//! [`crate::jobs::JOBS_MAX`] of a target. Gauges come from parameters
 //! ([`crate::param::Param::gauge`]). Times are in seconds, sizes in bytes, as Prometheus wants base units.
 
 use crate::catalog;
 use crate::histogram::HistogramSnapshot;
+use crate::jobs::JobSample;
 use crate::metric::Unit;
 use crate::param::Param;
 use crate::registry::{Sample, Value};
@@ -22,6 +24,9 @@ const DEPTHS: &[usize] = &[1, 2, 3, 4, 5, 6, 8, 10, 12];
 
 /// A gauge at one moment: its declaration, the device (or nothing), the value.
 pub type Gauge = (&'static Param, String, f64);
+
+/// What jobs did at one target: its source (`mdt.sheen-MDT0000`), jobs.
+pub type JobsOf = (String, Vec<JobSample>);
 
 struct Family {
     name: &'static str,
@@ -60,7 +65,7 @@ pub fn gauge_name(param: &Param) -> String {
 }
 
 /// Everything, with the end mark.
-pub fn text(samples: &[Sample], gauges: &[Gauge]) -> String {
+pub fn text(samples: &[Sample], gauges: &[Gauge], jobs: &[JobsOf]) -> String {
     let mut text = String::new();
     for (family, unit) in [(&DURATION, Unit::Microseconds), (&SIZE, Unit::Bytes), (&DEPTH, Unit::Requests)] {
         let of = samples.iter().filter(|s| s.metric.unit == unit && matches!(s.value, Value::Histogram(_)));
@@ -68,6 +73,7 @@ pub fn text(samples: &[Sample], gauges: &[Gauge]) -> String {
     }
     let counters = samples.iter().filter(|s| matches!(s.value, Value::Counter(_)));
     operations(&mut text, counters);
+    by_job(&mut text, jobs);
     by_name(&mut text, gauges);
     text.push_str("# EOF\n");
     text
@@ -88,9 +94,35 @@ fn escaped(text: &str) -> String {
 
 /// `kind="osc",device="sheen-OST0000-osc-1",operation="ost_read"`
 fn labels(sample: &Sample) -> String {
-    let source = sample.source.split('/').next().unwrap_or_default();
+    labels_of(&sample.source, sample.metric.name)
+}
+
+fn labels_of(source: &str, operation: &str) -> String {
+    let source = source.split('/').next().unwrap_or_default();
     let (kind, device) = source.split_once('.').unwrap_or((source, ""));
-    format!("kind=\"{}\",device=\"{}\",operation=\"{}\"", escaped(kind), escaped(device), sample.metric.name)
+    format!("kind=\"{}\",device=\"{}\",operation=\"{operation}\"", escaped(kind), escaped(device))
+}
+
+fn by_job(text: &mut String, jobs: &[JobsOf]) {
+    if jobs.iter().all(|(_, jobs)| jobs.is_empty()) {
+        return;
+    }
+    let families = [
+        (Unit::Microseconds, "sheen_job_operations", "How often jobs asked for operations."),
+        (Unit::Bytes, "sheen_job_bytes", "Data that jobs read and wrote."),
+    ];
+    for (unit, name, help) in families {
+        head(text, name, "counter", help);
+        for (source, jobs) in jobs {
+            for JobSample { job, tallies, .. } in jobs {
+                for (metric, tally) in tallies.iter().filter(|(metric, _)| metric.unit == unit) {
+                    let count = if unit == Unit::Bytes { tally.sum } else { tally.count };
+                    let labels = labels_of(source, metric.name);
+                    put(text, format_args!("{name}_total{{{labels},job=\"{job}\"}} {count}\n"));
+                }
+            }
+        }
+    }
 }
 
 fn histograms<'a>(text: &mut String, family: &Family, samples: impl Iterator<Item = &'a Sample>) {
@@ -166,7 +198,10 @@ mod tests {
             (&catalog::OBDFILTER_KBYTESFREE, "sheen-OST0000".to_owned(), 12.0),
             (&catalog::MEMUSED, String::new(), 99.0),
         ];
-        text(&registry.snapshot(|_| true), &gauges)
+        let jobs = crate::jobs::Jobs::default();
+        let values = [(metric("open", Unit::Microseconds), 7), (metric("read_bytes", Unit::Bytes), 4096)];
+        jobs.record(types::job::JobId::new(b"dd.0"), Default::default(), values.into_iter());
+        text(&registry.snapshot(|_| true), &gauges, &[("obdfilter.a".to_owned(), jobs.snapshot(Default::default()))])
     }
 
     #[test]
@@ -181,6 +216,9 @@ mod tests {
             "sheen_operations_total{kind=\"llite\",device=\"a\\\"b\\\\c\",operation=\"open\"} 7".to_owned(),
             "sheen_obdfilter_kbytesfree{device=\"sheen-OST0000\"} 12.0".to_owned(),
             "sheen_memused 99.0".to_owned(),
+            "sheen_job_operations_total{kind=\"obdfilter\",device=\"a\",operation=\"open\",job=\"dd.0\"} 1".to_owned(),
+            "sheen_job_bytes_total{kind=\"obdfilter\",device=\"a\",operation=\"read_bytes\",job=\"dd.0\"} 4096"
+                .to_owned(),
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
@@ -194,6 +232,8 @@ mod tests {
         let mut names: Vec<_> = parsed.families.keys().cloned().collect();
         names.sort();
         let expected = [
+            "sheen_job_bytes",
+            "sheen_job_operations",
             "sheen_memused",
             "sheen_obdfilter_kbytesfree",
             "sheen_operation_duration_seconds",

@@ -18,6 +18,7 @@ use types::attr::{Attr, FileType, SetAttr, SetTime, Statfs, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::job::JobId;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
@@ -276,6 +277,7 @@ pub fn request(ops: Vec<Op>) -> Request {
         slot: 12,
         locks: InodeBits::ALL,
         credentials: Credentials { uid: 1000, gid: 100, groups: [4, 24, 27].into_iter().collect() },
+        job: JobId::NONE,
         ops,
     }
 }
@@ -597,8 +599,9 @@ pub fn any_request() -> impl Strategy<Value = Request> {
         gid,
         groups: groups.into_iter().collect(),
     });
-    (target, any::<(u64, u64, bool, u32, u64, u16)>(), credentials, vec(any_op(), 0..6)).prop_map(
-        |(target, (xid, known, resent, locks, replay, slot), credentials, ops)| Request {
+    let job = "[a-z.%0-9_]{0,40}".prop_map(|text| JobId::new(text.as_bytes()));
+    (target, any::<(u64, u64, bool, u32, u64, u16)>(), credentials, job, vec(any_op(), 0..6)).prop_map(
+        |(target, (xid, known, resent, locks, replay, slot), credentials, job, ops)| Request {
             target,
             xid: Xid(xid),
             xid_known: Xid(known),
@@ -607,6 +610,7 @@ pub fn any_request() -> impl Strategy<Value = Request> {
             locks: InodeBits(locks),
             slot,
             credentials,
+            job,
             ops,
         },
     )

@@ -123,6 +123,12 @@ fn forged(op: Op, change: impl FnOnce(&mut Vec<u8>)) -> Result<Request, DecodeEr
     decode_request(body.into(), Bytes::new())
 }
 
+/// Sets a byte, and puts a job before the operations.
+fn splice(body: &mut Vec<u8>, [at, value]: [u8; 2], job: [u8; 32]) {
+    body[usize::from(at)] = value;
+    body.splice(size_of::<RawRequest>()..size_of::<RawRequest>(), job);
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     use DecodeError::{Field, Short, TooMany, Trailing, UnknownOp, UnknownReply};
@@ -139,6 +145,10 @@ fn what_is_wrong_is_said() {
     assert_eq!(forged(Op::Ping, |b| b[32] = b'/'), Err(DecodeError::Text { field: "file system name" }));
     let sync = Op::Ost(OstOp::Sync { objects: Vec::new() });
     assert_eq!(forged(sync.clone(), |b| b[AT + 8] = 1), Err(Short { missing: 24 }));
+    let no_job = Err(DecodeError::Text { field: "job" });
+    assert_eq!(forged(Op::Ping, |b| b[24] = 3), Err(Short { missing: 24 }));
+    assert_eq!(forged(Op::Ping, |b| splice(b, [24, 3], [0; 32])), no_job);
+    assert_eq!(forged(Op::Ping, |b| splice(b, [24, 3], [b'x'; 32])), no_job);
     let max = types::limits::OBJECTS_PER_OP_MAX;
     assert_eq!(forged(sync, |b| b[AT + 8..AT + 12].fill(0xff)), too_many("objects", max));
 
@@ -158,6 +168,18 @@ fn errors_that_are_no_errno_become_eio() {
         let decoded = reply_again(&reply(vec![Err(Errno(n))])).unwrap();
         assert_eq!(decoded.results, [Err(Errno::EIO)]);
     }
+}
+
+#[test]
+fn a_job_travels_behind_the_groups() {
+    let mut of_job = request(vec![Op::Ping]);
+    let without = encode_request(&of_job).body.len();
+    of_job.job = JobId::new(b"dd.0");
+    let body = encode_request(&of_job).body;
+    assert_eq!(body.len(), without + 32);
+    let at = size_of::<RawRequest>() + 16;
+    assert_eq!(&body[at..at + 5], b"dd.0\0");
+    assert_eq!(again(&of_job), Ok(of_job));
 }
 
 #[test]

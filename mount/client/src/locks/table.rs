@@ -123,6 +123,11 @@ pub struct Table {
 }
 
 impl Table {
+    /// Inodes of which locks are held.
+    pub fn count(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The gate of an MDT.
     pub fn gate(&mut self, mdt: u16) -> &mut Gate {
         self.gates.entry(mdt).or_default()

@@ -59,6 +59,7 @@ impl Client {
     fn attr_known(&self, fid: Fid) -> Option<Stat> {
         let entry = self.locks.attr(fid).filter(|_| self.has_lease(fid))?;
         self.counters.count(Operation::Getattr);
+        self.counters.count(Operation::GetattrHit);
         Some(self.stat(&entry.attr))
     }
 

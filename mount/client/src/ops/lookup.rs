@@ -65,6 +65,7 @@ impl Client {
             Known::Nothing => return None,
         };
         self.counters.count(Operation::Lookup);
+        self.counters.count(Operation::LookupHit);
         Some(known)
     }
 

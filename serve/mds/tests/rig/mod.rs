@@ -215,6 +215,7 @@ impl Rig {
             slot: 0,
             locks: if self.sessions.lock().is_empty() { InodeBits::NONE } else { InodeBits::ALL },
             credentials: credentials.clone(),
+            job: types::job::JobId::NONE,
             ops: ops.into_iter().map(Op::Mds).collect(),
         }
     }

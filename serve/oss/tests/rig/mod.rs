@@ -169,6 +169,7 @@ impl Rig {
             slot: 0,
             locks: types::lock::InodeBits::NONE,
             credentials: Credentials::root(),
+            job: types::job::JobId::NONE,
             ops: ops.into_iter().map(Op::Ost).collect(),
         }
     }

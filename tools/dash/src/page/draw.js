@@ -36,9 +36,10 @@ export function span(ms) {
   const s = Math.floor(ms / 1000);
   if (s < 10) return `${(ms / 1000).toFixed(1)} s`;
   if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+  const two = (n, one, rest, other) => (rest ? `${n} ${one} ${rest} ${other}` : `${n} ${one}`);
+  if (s < 3600) return two(Math.floor(s / 60), "min", s % 60, "s");
+  if (s < 86400) return two(Math.floor(s / 3600), "h", Math.floor(s / 60) % 60, "min");
+  return two(Math.floor(s / 86400), "d", Math.floor(s / 3600) % 24, "h");
 }
 
 /** An element with text or children. */

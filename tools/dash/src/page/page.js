@@ -19,6 +19,11 @@ function put(cell, value) {
   } else if (cell.textContent !== String(value)) cell.textContent = value;
 }
 
+/** Gives an element the children of another one, if they differ. */
+function same(element, fresh) {
+  if (element.innerHTML !== fresh.innerHTML) element.replaceChildren(...fresh.childNodes);
+}
+
 function table(element, caption, columns, rows, key, bad = () => false) {
   if (!element.tHead) {
     const head = make("tr");
@@ -122,17 +127,26 @@ function wait(chain) {
   return make("li", {}, head, steps);
 }
 
-function waits(list, chains) {
-  const fresh = make("ol", {}, ...chains.map(wait));
-  if (list.innerHTML !== fresh.innerHTML) list.replaceChildren(...fresh.childNodes);
+const waits = (list, chains) => same(list, make("ol", {}, ...chains.map(wait)));
+
+// ---- recovery ----
+
+function progress({ expected, back, left_ms }) {
+  const bar = make("progress", { max: Math.max(expected, 1), value: back, "aria-label": "clients that came back" });
+  return make("span", { class: "progress" }, bar, ` ${back} of ${expected} client${expected === 1 ? "" : "s"}, ${span(left_ms)} left at most`);
+}
+
+function recoveries() {
+  const rows = picture.targets.filter(row => row.state === "recovering" && row.recovery);
+  $("recovery").hidden = !rows.length;
+  same($("recoveries"), make("ul", {}, ...rows.map(row => make("li", {}, link(`target/${row.name}`, row.name), progress(row.recovery)))));
 }
 
 // ---- one target or client ----
 
 function facts(pairs) {
-  const list = $("d-facts");
-  const fresh = make("dl", {}, ...pairs.filter(pair => pair[1] !== undefined).map(([name, value]) => make("div", { "data-fact": name }, make("dt", {}, name), make("dd", {}, value))));
-  if (list.innerHTML !== fresh.innerHTML) list.replaceChildren(...fresh.childNodes);
+  const told = pairs.filter(pair => pair[1] !== undefined);
+  same($("d-facts"), make("dl", {}, ...told.map(([name, value]) => make("div", { "data-fact": name }, make("dt", {}, name), make("dd", {}, value)))));
 }
 
 function charts(element, history) {
@@ -148,13 +162,11 @@ function showDetail() {
   const row = kind === "target" ? picture.targets.find(row => row.name === name) : picture.clients.find(row => row.client === name);
   const shown = kind === "target" ? name : row ? `${row.host}:${row.at}` : name;
   const heading = make("h2", {}, shown, row ? state(row.state, row.note ?? "") : state("stopped", "no longer there"));
-  if ($("d-name").innerHTML !== heading.innerHTML) $("d-name").replaceChildren(...heading.childNodes);
+  same($("d-name"), heading);
   if (row && kind === "target") {
-    const recovery = row.recovery;
-    const progress = recovery && make("span", {}, make("progress", { max: Math.max(recovery.expected, 1), value: recovery.back, "aria-label": "clients that came back" }), ` ${recovery.back} of ${recovery.expected} clients, ${span(recovery.left_ms)} left at most`);
     facts([
       ["Note", row.note || undefined],
-      ["Recovery", progress || undefined],
+      ["Recovery", row.recovery ? progress(row.recovery) : undefined],
       ["Host", row.host || "–"], ["Home", row.place || "–"], ["Process", row.pid || "–"], ["NIDs", row.nids.join(" ") || "–"],
       ["Space free", row.space ? `${bytes(row.space.bytes_free)} of ${bytes(row.space.bytes_total)}` : undefined],
       ["Files free", row.space ? `${short(row.space.files_free)} of ${short(row.space.files_total)}` : undefined],
@@ -164,6 +176,7 @@ function showDetail() {
       ["Open files", row.kind === "mdt" ? String(row.open_files) : undefined],
       ["Locks held", row.kind === "mdt" ? String(row.locks) : undefined],
       ["Waiting for locks", row.kind === "mdt" ? String(row.lock_waits) : undefined],
+      ["Promised to clients", row.kind === "ost" ? bytes(row.granted_bytes) : undefined],
       ["Commits", `${short(row.commits)}, ${micros(row.commit_micros)} each`], ["Not yet durable", bytes(row.uncommitted_bytes)],
     ]);
   } else if (row) {
@@ -184,6 +197,13 @@ function showDetail() {
     { name: "Count", field: "count", show: row => row.count },
     { name: "Mean time", show: row => row.count ? micros(row.micros / row.count) : "–" },
   ], detail.operations, row => row.name);
+  $("d-jobs-part").hidden = !detail.jobs.length;
+  table($("d-jobs"), "Jobs", [
+    { name: "Job", class: "left long", show: row => row.job },
+    { name: "Operations", field: "operations", show: row => row.operations },
+    { name: "Read", show: row => bytes(row.read_bytes) },
+    { name: "Written", field: "written", show: row => bytes(row.written_bytes) },
+  ], detail.jobs, row => row.job);
   table($("d-sessions"), "Sessions", [
     { name: "With", class: "left long", show: row => link(row.of, row.with) },
     { name: "State", class: "left", show: row => state(row.state) },
@@ -226,6 +246,7 @@ function show() {
   targets();
   clients();
   processes();
+  recoveries();
   waits($("waits"), picture.chains);
   $("no-waits").hidden = picture.chains.length > 0;
   if (detail?.of === "all") charts($("all"), detail.history);
@@ -273,7 +294,7 @@ function theme(next) {
 
 window.addEventListener("hashchange", () => {
   detail = null;
-  for (const id of ["d-charts", "d-operations", "d-sessions"]) $(id).replaceChildren();
+  for (const id of ["d-charts", "d-operations", "d-jobs", "d-sessions"]) $(id).replaceChildren();
   show();
   details();
   window.scrollTo(0, 0);

@@ -2,7 +2,8 @@
 
 use crate::view::View;
 use observe::catalog::{
-    FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, MEMUSED, NIS, PING_INTERVAL, TIMEOUT, VERSION,
+    FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, JOBID_NAME, JOBID_VAR, MEMUSED, NIS, PING_INTERVAL, TIMEOUT,
+    VERSION,
 };
 use observe::fault;
 use observe::tree::Tree;
@@ -26,6 +27,12 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     tree.shows(&FAULT, &[], || Ok(fault::rules()));
     tree.takes(&FAULT, &[], |value| fault::arm(value).map_err(|bad| refused(&bad)));
     tree.shows(&FAULT_POINTS, &[], || Ok(fault::report()));
+    let (shown, set) = (view.parts().jobs.clone(), view.parts().jobs.clone());
+    tree.shows(&JOBID_VAR, &[], move || Ok(shown.var()));
+    tree.takes(&JOBID_VAR, &[], move |value| set.set_var(value));
+    let (shown, set) = (view.parts().jobs.clone(), view.parts().jobs.clone());
+    tree.shows(&JOBID_NAME, &[], move || Ok(shown.pattern()));
+    tree.takes(&JOBID_NAME, &[], move |value| set.set_pattern(value));
     let shown = view.clone();
     tree.shows(&HEALTH_CHECK, &[], move || Ok(health(&shown)));
     let shown = view.clone();

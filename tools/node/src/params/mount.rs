@@ -34,6 +34,8 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         let source = client.lock_source();
         let device = source.strip_prefix("ldlm.namespaces.").unwrap_or(&source);
         series::stats(tree, view, &LDLM_STATS, &[device], &source);
+        let counted = client.clone();
+        tree.shows(&LDLM_LOCK_COUNT, &[device], move || Ok(counted.lock_count().to_string()));
         targets(tree, &client, &id);
         for mdc in client.mdts() {
             add_mdc(tree, view, &mdc);
@@ -163,6 +165,7 @@ struct SessionParams {
     server_uuid: &'static Param,
     conn_uuid: &'static Param,
     window: &'static Param,
+    in_flight: &'static Param,
     ping: &'static Param,
 }
 
@@ -193,6 +196,8 @@ fn add_session(tree: &mut Tree, view: &Arc<View>, params: &SessionParams, import
     tree.shows(params.conn_uuid, &devices, move || Ok(session::conn_uuid(&shown)));
     let shown = import.clone();
     tree.shows(params.window, &devices, move || Ok(shown.report().window.unwrap_or(0).to_string()));
+    let shown = import.clone();
+    tree.shows(params.in_flight, &devices, move || Ok(shown.report().in_flight.to_string()));
     let (asked, clock) = (import.clone(), view.parts().env.clock.clone());
     tree.does(params.ping, &devices, move |_| {
         let (import, clock) = (asked.clone(), clock.clone());
@@ -221,6 +226,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, osc: &Osc) {
         server_uuid: &OSC_OST_SERVER_UUID,
         conn_uuid: &OSC_OST_CONN_UUID,
         window: &OSC_WINDOW,
+        in_flight: &OSC_IN_FLIGHT,
         ping: &OSC_PING,
     };
     let import = osc.import();
@@ -252,6 +258,7 @@ fn add_mdc(tree: &mut Tree, view: &Arc<View>, mdc: &Mdc) {
         server_uuid: &MDC_MDS_SERVER_UUID,
         conn_uuid: &MDC_MDS_CONN_UUID,
         window: &MDC_WINDOW,
+        in_flight: &MDC_IN_FLIGHT,
         ping: &MDC_PING,
     };
     let import = mdc.import();

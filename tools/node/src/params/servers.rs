@@ -16,9 +16,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 use target::Target;
 use types::errno::Errno;
+use types::job::JobId;
 use types::nid::Nid;
 use types::session::ClientUuid;
 use types::target::{TargetIndex, TargetName};
+
+/// Longest `job_cleanup_interval`, seconds: a year.
+const JOB_CLEANUP_SECONDS_MAX: u64 = 366 * 86_400;
 
 pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     for (mdt, target) in view.alive().mdts() {
@@ -40,6 +44,10 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         });
         add_exports(tree, view, name, &[&device], &OBDFILTER_NUM_EXPORTS, &OBDFILTER_EXPORT_UUID);
         add_evict(tree, view, name, &OBDFILTER_EVICT_CLIENT);
+        add_active(tree, view, name, &OBDFILTER_ACTIVE);
+        let promised = ost.clone();
+        tree.shows(&OBDFILTER_TOT_GRANTED, &[&device], move || Ok(promised.promised().to_string()));
+        add_jobs(tree, view, name, &OBDFILTER_JOB_STATS, &OBDFILTER_JOB_CLEANUP_INTERVAL);
         space(tree, SpaceParams::OBDFILTER, &[&device], move || Box::pin(std::future::ready(ost.statfs())));
         add_store(tree, view, name, &target);
     }
@@ -53,8 +61,14 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     let namespace = format!("mdt-{name}");
     series::stats(tree, view, &LDLM_STATS, &[&namespace], &format!("ldlm.namespaces.{namespace}"));
     let counted = mdt.clone();
+    tree.shows(&LDLM_LOCK_COUNT, &[&namespace], move || Ok(counted.lock_counts().0.to_string()));
+    let counted = mdt.clone();
+    tree.shows(&LDLM_LOCK_WAITS, &[&namespace], move || Ok(counted.lock_counts().1.to_string()));
+    let counted = mdt.clone();
     tree.shows(&MDT_OPEN, &[&device], move || Ok(counted.open_count().to_string()));
     add_evict(tree, view, name, &MDT_EVICT_CLIENT);
+    add_active(tree, view, name, &MDT_ACTIVE);
+    add_jobs(tree, view, name, &MDT_JOB_STATS, &MDT_JOB_CLEANUP_INTERVAL);
     let shown = mdt.clone();
     tree.shows(&MDT_RECOVERY_STATUS, &[&device], move || {
         let report = shown.recovery();
@@ -63,7 +77,11 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
             Phase::Open => "COMPLETE",
             Phase::Gathering | Phase::Applying | Phase::Restoring => "RECOVERING",
         };
-        Ok(format!("status: {status}\nconnected_clients: {}/{}\n", report.connected, report.clients))
+        let mut text = format!("status: {status}\nconnected_clients: {}/{}\n", report.connected, report.clients);
+        if report.phase != Phase::Open {
+            writeln!(text, "time_remaining: {}", report.left.as_secs()).expect("a string takes all");
+        }
+        Ok(text)
     });
     let told = mdt.clone();
     tree.takes(&MDT_ABORT_RECOVERY, &[&device], move |value| match value.trim() {
@@ -177,6 +195,39 @@ fn add_evict(tree: &mut Tree, view: &Arc<View>, target: TargetName, param: &'sta
         let victims = rpc.exports(target).into_iter().filter(|export| wanted(export));
         let evicted = victims.filter(|export| rpc.evict(target, export.client())).count();
         if evicted == 0 { Err(Errno::ENOENT) } else { Ok(()) }
+    });
+}
+
+/// Requests at work.
+fn add_active(tree: &mut Tree, view: &Arc<View>, target: TargetName, param: &'static Param) {
+    let rpc = view.parts().rpc.clone();
+    tree.shows(param, &[&target.to_string()], move || Ok(rpc.serving(target).to_string()));
+}
+
+/// What jobs did, and after how long idle ones are forgotten.
+fn add_jobs(tree: &mut Tree, view: &Arc<View>, target: TargetName, stats: &'static Param, interval: &'static Param) {
+    let Some(jobs) = view.parts().rpc.jobs(target) else { return };
+    let devices = [&*target.to_string()];
+    let (shown, clock) = (jobs.clone(), view.parts().env.clock.clone());
+    tree.shows(stats, &devices, move || Ok(shown.text(clock.now(), clock.wall())));
+    let cleared = jobs.clone();
+    tree.takes(stats, &devices, move |value| match value.trim() {
+        "clear" => {
+            cleared.clear();
+            Ok(())
+        }
+        job if cleared.forget(JobId::new(job.as_bytes())) => Ok(()),
+        _ => Err(Errno::ENOENT),
+    });
+    let shown = jobs.clone();
+    tree.shows(interval, &devices, move || Ok(shown.cleanup_seconds().to_string()));
+    tree.takes(interval, &devices, move |value| {
+        let seconds: u64 = number(value)?;
+        if seconds > JOB_CLEANUP_SECONDS_MAX {
+            return Err(Errno(libc::ERANGE));
+        }
+        jobs.set_cleanup_seconds(seconds);
+        Ok(())
     });
 }
 

@@ -58,7 +58,7 @@ impl MountRole {
             let options = fuse_options(source(&parts.mgs, fsname), &settings.options);
             blocking(env, "mounted", move || {
                 stale::clear_stale_mount(&*parts.env.tasks, &at)?;
-                let processes = Arc::new(Processes::default());
+                let processes = Arc::new(Processes::with_jobs(parts.jobs.clone()));
                 let fs = Arc::new(ClientFs::new(client, processes.clone(), style));
                 Session::mount(&parts.env, fs, processes, &at, &options)
             })

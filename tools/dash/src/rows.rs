@@ -1,0 +1,171 @@
+//! What the page and `top` show: a row for each target, client and process, one closer look, all at one moment.
+//!
+//! Also the JSON of `/api/cluster` and `/api/detail`: a field that goes or changes its meaning breaks who reads it.
+
+use crate::chain::Chain;
+use crate::rates::Rates;
+use serde::{Deserialize, Serialize};
+use wire::report::{Counts, JobCount, OperationCount, Recovery, SpaceReport};
+
+/// One target as the page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct TargetRow {
+    /// `sheen-OST0001`
+    pub name: String,
+    /// `mgt`, `mdt`, `ost`
+    pub kind: String,
+    /// `up`, `starting`, `stopping`, `recovering`, `silent`, `down`, `failed`, `stopped`
+    pub state: String,
+    /// Why, if that needs words.
+    pub note: String,
+    /// Host and home of the process that serves it.
+    pub host: String,
+    /// Home.
+    pub place: String,
+    /// Process id.
+    pub pid: u32,
+    /// Where it is reached.
+    pub nids: Vec<String>,
+    /// Space.
+    pub space: Option<SpaceReport>,
+    /// Sessions of clients.
+    pub sessions: u32,
+    /// Open handles.
+    pub open_files: u64,
+    /// Locks that clients hold.
+    pub locks: u64,
+    /// Operations that wait for locks.
+    pub lock_waits: u32,
+    /// Applied and not yet durable, bytes.
+    pub uncommitted_bytes: u64,
+    /// Promised to clients, bytes.
+    pub granted_bytes: u64,
+    /// Commits so far.
+    pub commits: u64,
+    /// Their mean time, microseconds.
+    pub commit_micros: u64,
+    /// Waiting for clients of its last life.
+    pub recovery: Option<Recovery>,
+    /// Totals.
+    pub counts: Counts,
+    /// Over the last two seconds.
+    pub rates: Rates,
+}
+
+/// One client as the page shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct ClientRow {
+    /// UUID.
+    pub client: String,
+    /// Mount point.
+    pub at: String,
+    /// File system.
+    pub fsname: String,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// `up`, `silent`, `down`
+    pub state: String,
+    /// Open files.
+    pub open_files: u64,
+    /// Inodes that the kernel remembers.
+    pub inodes: u64,
+    /// Requests of the kernel that wait.
+    pub waiting: u32,
+    /// Sessions, and how many of them are in service.
+    pub sessions: u32,
+    /// In service.
+    pub sessions_full: u32,
+    /// Totals over all sessions.
+    pub counts: Counts,
+    /// Over the last two seconds.
+    pub rates: Rates,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct ProcessRow {
+    /// Host.
+    pub host: String,
+    /// Home or mount point.
+    pub place: String,
+    /// Process id.
+    pub pid: u32,
+    /// Version.
+    pub version: String,
+    /// `up`, `silent`, `down`, `starting`, `stopping`
+    pub state: String,
+    /// Milliseconds since it started.
+    pub uptime_ms: u64,
+    /// Age of its report.
+    pub age_ms: u64,
+    /// Resident memory.
+    pub memory_bytes: u64,
+    /// Cores that it keeps busy.
+    pub cores: f32,
+    /// Where it answers HTTP.
+    pub http: String,
+}
+
+/// All at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct Picture {
+    /// When, milliseconds since 1970.
+    pub time_ms: u64,
+    /// Targets by kind and name.
+    pub targets: Vec<TargetRow>,
+    /// Clients by host and mount point.
+    pub clients: Vec<ClientRow>,
+    /// Processes by host and place.
+    pub processes: Vec<ProcessRow>,
+    /// What waits for longer than a second, the longest first.
+    pub chains: Vec<Chain>,
+}
+
+/// One series of the last hour, in columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct History {
+    /// Seconds since 1970.
+    pub time: Vec<u64>,
+    /// Requests per second.
+    pub requests: Vec<f32>,
+    /// Bytes read per second.
+    pub read: Vec<f32>,
+    /// Bytes written per second.
+    pub written: Vec<f32>,
+    /// Mean time of a request, microseconds.
+    pub micros: Vec<f32>,
+    /// 99 of 100 requests took at most this, microseconds.
+    pub p99: Vec<f32>,
+}
+
+/// One target or client, closer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct Detail {
+    /// `target/sheen-OST0000`, `client/UUID`, or `all`: all targets together.
+    pub of: String,
+    /// Operations, the most frequent first.
+    pub operations: Vec<OperationCount>,
+    /// Of a client: its sessions. Of a target: its clients' sessions with it.
+    pub sessions: Vec<SessionRow>,
+    /// Of a target: its busiest jobs.
+    pub jobs: Vec<JobCount>,
+    /// The last hour.
+    pub history: History,
+}
+
+/// A session between a client and a target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+pub struct SessionRow {
+    /// Name of the other end.
+    pub with: String,
+    /// The other end, as [`Detail::of`].
+    pub of: String,
+    /// `FULL`, ...
+    pub state: String,
+    /// Requests that may be in flight; 0: no network between.
+    pub window: u32,
+    /// Totals.
+    pub counts: Counts,
+}
