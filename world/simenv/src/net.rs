@@ -26,6 +26,9 @@ use tokio::io::ReadBuf;
 
 /// A sender gives up after so long without acknowledgement, as `env::real` sets it; keepalives find it out on idle ones.
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
+/// An idle end asks whether its peer is there so often, as `env::real` sets it: a machine that is on again says that it knows
+/// nothing of the connection.
+const KEEPALIVE: Duration = Duration::from_secs(10);
 /// A message that was held back by a partition is sent again within this time after it.
 const RETRANSMIT_MAX_US: u64 = 400_000;
 /// Bytes on their way in one direction of a connection; beyond it the writer waits.
@@ -198,6 +201,12 @@ impl Network {
         self.change(core, |state, now, after| {
             if on && state.off.remove(&machine) {
                 state.retransmit(now, after);
+                let severed = |c: &Connection| c.has_dead_end_at(machine);
+                let ids: Vec<u64> = state.connections.iter().filter(|(_, c)| severed(c)).map(|(id, _)| *id).collect();
+                for connection in ids {
+                    let asked = Duration::from_micros(state.rng.below(KEEPALIVE.as_micros() as u64));
+                    after.timers.push((now + asked, Delivery::Silent { connection }));
+                }
             } else if !on {
                 state.off.insert(machine);
             }

@@ -162,6 +162,11 @@ impl Connection {
         self.machines == [a, b] || self.machines == [b, a]
     }
 
+    /// Did the process at its end there die?
+    pub(super) fn has_dead_end_at(&self, machine: MachineId) -> bool {
+        self.ends.iter().any(|end| end.machine() == machine && !end.is_alive())
+    }
+
     /// Ends at once, for both.
     pub(super) fn reset(&mut self, wake: &mut Vec<Waker>) {
         self.pipes.iter_mut().for_each(|pipe| pipe.reset(wake));
