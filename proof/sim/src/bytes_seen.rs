@@ -3,6 +3,8 @@
 //! Programs write whole blocks, each filled with a number that is used once. A block that nobody wrote, that was cut off
 //! or that lies beyond the end counts as 0. For each block a read may return a value if its write began before the read
 //! ended, and no other change of the block lies wholly between the two.
+//!
+//! After a power cut of everything only changes count as made that a sync of their own mount answered for.
 
 use crate::history::{Ino, Moment};
 use parking_lot::Mutex;
@@ -18,6 +20,10 @@ struct Change {
     /// `u64::MAX`: nobody was told.
     ended: Moment,
     value: u64,
+    /// The mount it was made through.
+    mount: usize,
+    /// A sync has answered for it.
+    durable: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +38,7 @@ struct Read {
 struct File {
     changes: BTreeMap<u64, Vec<Change>>,
     /// From a block on all are 0.
-    cuts: Vec<(u64, Moment, Moment)>,
+    cuts: Vec<(u64, Change)>,
     reads: BTreeMap<u64, Vec<Read>>,
 }
 
@@ -66,15 +72,27 @@ pub fn value_of(block: &[u8]) -> Result<u64, String> {
 }
 
 impl BytesSeen {
-    /// Blocks were written; `ended` is `u64::MAX` if nobody was told.
-    pub fn wrote(&self, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment) {
-        let mut files = self.0.lock();
-        files.entry(ino).or_default().changes.entry(block).or_default().push(Change { began, ended, value });
+    /// Blocks were written through `mount`; `ended` is `u64::MAX` if nobody was told. `sync`: and are durable.
+    #[allow(clippy::too_many_arguments)] // each is a fact about one write
+    pub fn wrote(&self, mount: usize, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment, sync: bool) {
+        let change = Change { began, ended, value, mount, durable: sync && ended != Moment::MAX };
+        self.0.lock().entry(ino).or_default().changes.entry(block).or_default().push(change);
     }
 
     /// From `block` on the file was cut (or grown with zeros).
-    pub fn cut(&self, ino: Ino, block: u64, began: Moment, ended: Moment) {
-        self.0.lock().entry(ino).or_default().cuts.push((block, began, ended));
+    pub fn cut(&self, mount: usize, ino: Ino, block: u64, began: Moment, ended: Moment) {
+        let change = Change { began, ended, value: 0, mount, durable: false };
+        self.0.lock().entry(ino).or_default().cuts.push((block, change));
+    }
+
+    /// A sync that began then was answered: what its mount had been told before is durable.
+    pub fn synced(&self, mount: usize, ino: Ino, began: Moment) {
+        let mut files = self.0.lock();
+        let Some(file) = files.get_mut(&ino) else { return };
+        let cuts = file.cuts.iter_mut().map(|(_, change)| change);
+        for change in file.changes.values_mut().flatten().chain(cuts) {
+            change.durable |= change.mount == mount && change.ended < began;
+        }
     }
 
     /// A block was read.
@@ -83,17 +101,17 @@ impl BytesSeen {
         self.0.lock().entry(ino).or_default().reads.entry(block).or_default().push(read);
     }
 
-    /// Every read that nothing explains.
-    pub fn check(&self) -> Vec<String> {
+    /// Every read that nothing explains. `blackout`: when everything lost its power.
+    pub fn check(&self, blackout: Option<Moment>) -> Vec<String> {
         let files = self.0.lock();
         let mut found = Vec::new();
         for (ino, file) in files.iter() {
             for (block, reads) in &file.reads {
                 let mut changes = file.changes.get(block).cloned().unwrap_or_default();
                 let cuts = file.cuts.iter().filter(|(from, ..)| from <= block);
-                changes.extend(cuts.map(|(_, began, ended)| Change { began: *began, ended: *ended, value: 0 }));
-                changes.push(Change { began: 0, ended: 0, value: 0 });
-                for read in reads.iter().filter(|read| !explained(read, &changes)) {
+                changes.extend(cuts.map(|(_, change)| *change));
+                changes.push(Change { began: 0, ended: 0, value: 0, mount: 0, durable: true });
+                for read in reads.iter().filter(|read| !explained(read, &changes, blackout)) {
                     found.push(format!(
                         "program {} read {:x} from block {block} of inode {ino:x} at {}..{}; it was changed: {changes:x?}",
                         read.program, read.value, read.began, read.ended
@@ -105,9 +123,10 @@ impl BytesSeen {
     }
 }
 
-fn explained(read: &Read, changes: &[Change]) -> bool {
+fn explained(read: &Read, changes: &[Change], blackout: Option<Moment>) -> bool {
+    let survives = |change: &Change| change.durable || blackout.is_none_or(|at| read.began < at || change.began > at);
     changes.iter().filter(|change| change.value == read.value && change.began < read.ended).any(|change| {
-        let between = |other: &Change| change.ended < other.began && other.ended < read.began;
+        let between = |other: &Change| survives(other) && change.ended < other.began && other.ended < read.began;
         !changes.iter().any(between)
     })
 }
@@ -119,30 +138,52 @@ mod tests {
     #[test]
     fn a_read_sees_the_last_write_or_one_under_way() {
         let seen = BytesSeen::default();
-        seen.wrote(1, 0, 0xa, 1, 2);
-        seen.wrote(1, 0, 0xb, 3, 6);
+        seen.wrote(0, 1, 0, 0xa, 1, 2, false);
+        seen.wrote(0, 1, 0, 0xb, 3, 6, false);
         for (value, began, ended) in [(0xa, 4, 5), (0xb, 4, 5), (0xb, 7, 8)] {
             seen.read(0, 1, 0, value, began, ended);
         }
-        assert_eq!(seen.check(), Vec::<String>::new());
+        assert_eq!(seen.check(None), Vec::<String>::new());
         seen.read(0, 1, 0, 0xa, 7, 8);
         seen.read(0, 1, 0, 0, 4, 5);
         seen.read(0, 1, 0, 0xc, 7, 8);
-        assert_eq!(seen.check().len(), 3);
+        assert_eq!(seen.check(None).len(), 3);
     }
 
     #[test]
     fn cuts_are_zeros_and_untold_writes_may_come_at_any_time() {
         let seen = BytesSeen::default();
-        seen.wrote(1, 5, 0xa, 1, 2);
-        seen.cut(1, 3, 3, 4);
+        seen.wrote(0, 1, 5, 0xa, 1, 2, false);
+        seen.cut(0, 1, 3, 3, 4);
         seen.read(0, 1, 5, 0, 5, 6);
-        seen.wrote(1, 5, 0xb, 7, u64::MAX);
+        seen.wrote(0, 1, 5, 0xb, 7, u64::MAX, false);
         seen.read(0, 1, 5, 0, 8, 9);
         seen.read(0, 1, 5, 0xb, 10, 11);
-        assert_eq!(seen.check(), Vec::<String>::new());
+        assert_eq!(seen.check(None), Vec::<String>::new());
         seen.read(0, 1, 5, 0xa, 8, 9);
-        assert_eq!(seen.check().len(), 1);
+        assert_eq!(seen.check(None).len(), 1);
+    }
+
+    #[test]
+    fn a_power_cut_takes_what_nobody_synced_and_nothing_else() {
+        let seen = BytesSeen::default();
+        seen.wrote(0, 1, 0, 0xa, 1, 2, false);
+        seen.wrote(7, 1, 0, 0xb, 3, 4, false);
+        seen.synced(0, 1, 5);
+        let read = |seen: &BytesSeen, value| seen.read(0, 1, 0, value, 11, 12);
+        read(&seen, 0xb);
+        read(&seen, 0xa);
+        assert_eq!(seen.check(Some(10)), Vec::<String>::new(), "the other mount's write may be lost");
+        assert_eq!(seen.check(None).len(), 1);
+        read(&seen, 0);
+        assert_eq!(seen.check(Some(10)).len(), 1, "the first one may not");
+        for (value, good) in [(0xc, true), (0xd, true), (0, false)] {
+            let one = BytesSeen::default();
+            one.wrote(0, 2, 0, 0xc, 6, 7, true);
+            one.wrote(0, 2, 0, 0xd, 8, Moment::MAX, true);
+            one.read(0, 2, 0, value, 11, 12);
+            assert_eq!(one.check(Some(10)).is_empty(), good, "{value:x}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! code as in a real process (`node::role`), with two differences: the store's engine is its twin in memory, which keeps
 //! what was committed and nothing else, and a task commits where a real process has a thread.
 
+use crate::weather::Commits;
 use client::client::{Client, ClientOptions};
 use env::Env;
 use mds::mds::Mds;
@@ -33,7 +34,6 @@ use target::format::format_over;
 use target::superblock::Lock;
 use target::{FormatSpec, Target, TargetOptions};
 use types::errno::Errno;
-use types::limits::COMMIT_INTERVAL;
 use types::nid::Nid;
 use types::session::{ClusterId, Transno};
 use types::target::{FsName, TargetKind};
@@ -82,6 +82,7 @@ pub struct Cluster {
     /// MGS, MDT, OSTs.
     pub servers: Vec<Server>,
     seed: u64,
+    commits: Commits,
 }
 
 /// An engine whose process may die: from then on it refuses everything, as its memory is gone.
@@ -135,7 +136,7 @@ impl Engine for Mortal {
 
 impl Cluster {
     /// Formats and starts all servers.
-    pub fn start(seed: u64, trace: bool) -> Cluster {
+    pub fn start(seed: u64, commits: Commits, trace: bool) -> Cluster {
         let world = World::with_trace(seed, trace);
         let kinds = [TargetKind::Mgt, TargetKind::Mdt, TargetKind::Ost, TargetKind::Ost];
         let mut servers = Vec::new();
@@ -157,7 +158,7 @@ impl Cluster {
                 mds: Arc::default(),
             });
         }
-        let cluster = Cluster { world, servers, seed };
+        let cluster = Cluster { world, servers, seed, commits };
         (0..cluster.servers.len()).for_each(|number| cluster.start_server(number));
         cluster
     }
@@ -175,18 +176,23 @@ impl Cluster {
         let addr = SocketAddr::new(server.machine.ip(), PORT);
         let pace = Rng::new(self.seed, &format!("commits of {number} from {:?}", self.world.now()));
         let tasks = env.tasks.clone();
+        let commits = self.commits;
         let mds = server.mds.clone();
         *mds.lock() = Weak::new();
         let life = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
             let parts = Parts::on_host(env.clone(), rpc.clone(), mgs, format!("server{number}"), Path::new(DIR));
             rpc.listen(addr).await.unwrap_or_else(|error| panic!("listen: {error}"));
-            let store = StoreOptions { committer: Committer::Caller, ..StoreOptions::default() };
+            let store = StoreOptions {
+                committer: Committer::Caller,
+                commit_interval: commits.interval,
+                ..StoreOptions::default()
+            };
             let options = TargetOptions { kind: Some(kind), store, ..TargetOptions::default() };
             let over = |_: &_, lock| Ok(Arc::new(Mortal { engine, process, _lock: lock }) as Arc<dyn Engine>);
             let target = Target::open_over(&env, Path::new(DIR), options, over);
             let target = target.unwrap_or_else(|error| panic!("open the target of server {number}: {error}"));
-            env.tasks.spawn("commit", Box::pin(commit(env.clone(), target.clone(), pace)));
+            env.tasks.spawn("commit", Box::pin(commit(env.clone(), target.clone(), commits, pace)));
             let failed = |error: node::error::NodeError| panic!("start server {number}: {error}");
             match kind {
                 TargetKind::Mgt => {
@@ -280,9 +286,9 @@ impl Cluster {
 }
 
 /// What the commit thread of a real process does, at times that the seed chooses.
-async fn commit(env: Env, target: Arc<Target>, mut pace: Rng) {
+async fn commit(env: Env, target: Arc<Target>, commits: Commits, mut pace: Rng) {
     loop {
-        let pause = pace.between(1, 2 * COMMIT_INTERVAL.as_millis() as u64);
+        let pause = pace.between(commits.pace_ms.0, commits.pace_ms.1);
         env.clock.sleep(Duration::from_millis(pause)).await;
         target.store().commit_if_due();
     }

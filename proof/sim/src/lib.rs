@@ -13,3 +13,4 @@ pub mod locks_seen;
 pub mod program;
 pub mod run;
 pub mod tree;
+pub mod weather;

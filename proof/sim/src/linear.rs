@@ -4,6 +4,8 @@
 //! and keeps every state that the name space may be in, together with the operations under way that have taken effect
 //! already. An answer that fits none of them is a violation. Operations that were never answered may take effect at any
 //! later time, or never.
+//!
+//! A power cut of everything keeps a prefix: some state that was passed through, with everything that a sync answered for.
 
 use crate::history::{Answer, Moment, Record};
 use crate::tree::Tree;
@@ -30,8 +32,17 @@ struct Possibility {
     done: BTreeSet<usize>,
 }
 
+/// All machines lost their power.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blackout {
+    /// When.
+    pub at: Moment,
+    /// Everything that was answered before this is durable.
+    pub durable: Moment,
+}
+
 /// Checks a history that began with `start`.
-pub fn check(start: Tree, records: &[Record]) -> Verdict {
+pub fn check(start: Tree, records: &[Record], blackout: Option<Blackout>) -> Verdict {
     let mut events: BTreeMap<Moment, (usize, bool)> = BTreeMap::new();
     for (number, record) in records.iter().enumerate() {
         events.insert(record.began, (number, false));
@@ -41,7 +52,21 @@ pub fn check(start: Tree, records: &[Record]) -> Verdict {
     }
     let mut open: BTreeSet<usize> = BTreeSet::new();
     let mut possible = vec![Possibility { tree: start, done: BTreeSet::new() }];
-    for (number, is_end) in events.into_values() {
+    let mut survivors: HashSet<Tree> = HashSet::new();
+    let mut blackout = blackout;
+    for (moment, (number, is_end)) in events {
+        if let Some(Blackout { at, durable }) = blackout {
+            // Between two events nothing else can be passed through than what the operations under way make of it.
+            if moment > durable {
+                let Some(passed) = everything(&possible, &open, records) else { return Verdict::TooTangled };
+                survivors.extend(passed.into_iter().map(|possibility| possibility.tree));
+            }
+            if moment > at {
+                possible = survivors.drain().map(|tree| Possibility { tree, done: BTreeSet::new() }).collect();
+                open.clear();
+                blackout = None;
+            }
+        }
         if !is_end {
             open.insert(number);
             continue;
@@ -69,17 +94,38 @@ fn explain(
     records: &[Record],
     number: usize,
 ) -> Option<Vec<Possibility>> {
-    let mut seen: HashSet<Possibility> = possible.iter().cloned().collect();
-    let mut work: Vec<Possibility> = possible.to_vec();
     let mut after = Vec::new();
     let mut kept: HashSet<Possibility> = HashSet::new();
-    while let Some(now) = work.pop() {
-        if now.done.contains(&number) {
-            let mut finished = now;
+    walk(possible, open, records, |now| {
+        let done = now.done.contains(&number);
+        if done {
+            let mut finished = now.clone();
             finished.done.remove(&number);
             if kept.insert(finished.clone()) {
                 after.push(finished);
             }
+        }
+        done
+    })?;
+    Some(after)
+}
+
+/// Every possibility that the operations under way can make; `None`: too many.
+fn everything(possible: &[Possibility], open: &BTreeSet<usize>, records: &[Record]) -> Option<HashSet<Possibility>> {
+    walk(possible, open, records, |_| false)
+}
+
+/// Applies operations under way in every order, until `is_enough`; all that was seen. `None`: too many.
+fn walk(
+    possible: &[Possibility],
+    open: &BTreeSet<usize>,
+    records: &[Record],
+    mut is_enough: impl FnMut(&Possibility) -> bool,
+) -> Option<HashSet<Possibility>> {
+    let mut seen: HashSet<Possibility> = possible.iter().cloned().collect();
+    let mut work: Vec<Possibility> = possible.to_vec();
+    while let Some(now) = work.pop() {
+        if is_enough(&now) {
             continue;
         }
         for next in open.iter().filter(|next| !now.done.contains(next)) {
@@ -100,7 +146,7 @@ fn explain(
             return None;
         }
     }
-    Some(after)
+    Some(seen)
 }
 
 fn story(possible: &[Possibility], open: &BTreeSet<usize>, records: &[Record], number: usize) -> String {
@@ -150,7 +196,7 @@ mod tests {
     }
 
     fn holds(records: &[Record]) -> bool {
-        match check(Tree::new(1), records) {
+        match check(Tree::new(1), records, None) {
             Verdict::Explained(_) => true,
             Verdict::Violation(_) => false,
             Verdict::TooTangled => panic!("too tangled"),
@@ -168,6 +214,27 @@ mod tests {
         let seen = record(lookup("f"), 2, Some((3, file(9))));
         let unseen = record(lookup("f"), 5, Some((6, absent)));
         assert!(!holds(&[record(make("f"), 1, Some((9, file(9)))), seen, unseen]));
+    }
+
+    #[test]
+    fn a_power_cut_leaves_a_prefix_with_all_that_was_synced() {
+        let made = |name: &str, ino, began| record(make(name), began, Some((began + 1, file(ino))));
+        let there = |name: &str, ino| record(lookup(name), 20, Some((21, file(ino))));
+        let absent = |name: &str| record(lookup(name), 22, Some((23, Answer::Refused(Errno::ENOENT))));
+        let under_way = record(make("c"), 9, None);
+        let holds = |reads: [Record; 2], durable| {
+            let records = [made("a", 7, 1), made("b", 8, 3), under_way.clone(), reads[0].clone(), reads[1].clone()];
+            matches!(
+                check(Tree::new(1), &records, Some(Blackout { at: 10, durable })),
+                Verdict::Explained(states) if !states.is_empty()
+            )
+        };
+        assert!(holds([there("a", 7), absent("b")], 0), "b is lost");
+        assert!(!holds([there("b", 8), absent("a")], 0), "no prefix");
+        assert!(!holds([there("a", 7), absent("b")], 5), "b was synced");
+        assert!(holds([there("b", 8), absent("c")], 5));
+        assert!(holds([there("c", 9), absent("d")], 5), "never answered, and made");
+        assert!(holds([there("c", 9), record(lookup("b"), 22, Some((23, file(8))))], 0), "c comes after b");
     }
 
     #[test]

@@ -36,7 +36,7 @@ struct Arguments {
     /// A mistake on purpose that the judges must find (with `--features mutants`).
     #[cfg(feature = "mutants")]
     #[arg(long, value_parser = mutant)]
-    mutant: Option<mds::mutant::Mutant>,
+    mutant: Option<observe::mutant::Mutant>,
     /// Ends after so many bad seeds.
     #[arg(long, default_value_t = 10)]
     bad_max: usize,
@@ -49,8 +49,8 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 #[cfg(feature = "mutants")]
-fn mutant(text: &str) -> Result<mds::mutant::Mutant, String> {
-    let all = mds::mutant::Mutant::ALL;
+fn mutant(text: &str) -> Result<observe::mutant::Mutant, String> {
+    let all = observe::mutant::Mutant::ALL;
     let found = all.iter().find(|(name, _)| *name == text).map(|(_, mutant)| *mutant);
     found.ok_or_else(|| format!("one of {}", all.map(|(name, _)| name).join(", ")))
 }
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
     #[cfg(feature = "mutants")]
-    mds::mutant::choose(arguments.mutant);
+    observe::mutant::choose(arguments.mutant);
     let faults = Faults {
         network: !arguments.no_network,
         clients: !arguments.no_clients,

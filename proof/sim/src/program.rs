@@ -49,6 +49,16 @@ pub struct Witness {
     pub found: Arc<Mutex<Vec<String>>>,
     /// Operations that were answered.
     pub answered: Arc<Mutex<u64>>,
+    /// Names that were answered before this are durable: the latest sync that was answered began then.
+    pub durable: Arc<Mutex<Moment>>,
+}
+
+impl Witness {
+    /// A sync that began then was answered. An MDT commits everything that it has.
+    fn synced(&self, began: Moment) {
+        let mut durable = self.durable.lock();
+        *durable = began.max(*durable);
+    }
 }
 
 /// One program.
@@ -57,6 +67,8 @@ pub struct Program {
     pub number: usize,
     /// Its machine's number.
     pub machine: usize,
+    /// Its mount's number.
+    pub mount: usize,
     /// The mount it uses.
     pub client: Arc<Client>,
     /// Its environment.
@@ -245,12 +257,16 @@ impl Program {
         let blocks = self.rng.between(1, BLOCKS_MAX);
         let value = self.rng.next_u64() | 1;
         let data = filled(value).repeat(blocks as usize);
-        let flags = WriteFlags { sync: self.rng.chance(100), ..WriteFlags::default() };
+        let sync = self.rng.chance(100);
+        let flags = WriteFlags { sync, ..WriteFlags::default() };
         let began = self.witness.history.moment();
         let work = self.client.clone().write(Caller::root(), handle, first * BLOCK, data.into(), flags);
         // Noted before: it may reach the servers even if this program is killed.
+        let mount = self.mount;
         let note = |ended: Moment| {
-            (first..first + blocks).for_each(|block| self.witness.bytes.wrote(file.ino, block, value, began, ended));
+            for block in first..first + blocks {
+                self.witness.bytes.wrote(mount, file.ino, block, value, began, ended, sync);
+            }
         };
         let pending = PendingWrite { note: Some(&note) };
         let result = work.await;
@@ -258,6 +274,9 @@ impl Program {
         let ended = self.witness.history.moment();
         pending.ended(if told { ended } else { Moment::MAX });
         self.told(told);
+        if told && sync {
+            self.witness.synced(began);
+        }
         if let Err(error) = &result {
             self.unexpected("write to", file.ino, error);
         }
@@ -291,7 +310,8 @@ impl Program {
         let block = *self.rng.pick(&BLOCKS);
         let set = SetAttr { size: Some(block * BLOCK), ..SetAttr::default() };
         let began = self.witness.history.moment();
-        let note = |ended: Moment| self.witness.bytes.cut(file.ino, block, began, ended);
+        let mount = self.mount;
+        let note = |ended: Moment| self.witness.bytes.cut(mount, file.ino, block, began, ended);
         let pending = PendingWrite { note: Some(&note) };
         let result = self.client.clone().setattr(Caller::root(), file.node, None, set).await;
         let ended = self.witness.history.moment();
@@ -313,7 +333,9 @@ impl Program {
             Ok(()) => {
                 let since = self.witness.history.moment();
                 let number = self.witness.locks.granted(self.number, self.machine, file.ino, exclusive, since);
-                self.env.clock.sleep(Duration::from_micros(self.rng.below(5_000))).await;
+                // Mostly short; sometimes longer than a server needs to come back.
+                let longest = *self.rng.pick(&[5_000, 5_000, 1_500_000]);
+                self.env.clock.sleep(Duration::from_micros(self.rng.below(longest))).await;
                 self.witness.locks.released(number, self.witness.history.moment());
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
                 if let Err(error) = self.client.clone().setlk(Caller::root(), handle, unlock, false).await {
@@ -442,10 +464,15 @@ impl Program {
                 }
                 8 => self.lock(file, handle).await,
                 _ => {
+                    let began = self.witness.history.moment();
                     let synced = self.client.clone().fsync(Caller::root(), handle, false).await;
                     self.told(synced.is_ok());
-                    if let Err(error) = synced {
-                        self.unexpected("fsync of", file.ino, &error);
+                    match synced {
+                        Ok(()) => {
+                            self.witness.synced(began);
+                            self.witness.bytes.synced(self.mount, file.ino, began);
+                        }
+                        Err(error) => self.unexpected("fsync of", file.ino, &error),
                     }
                 }
             }

@@ -1,10 +1,11 @@
 //! One seed: a cluster, programs, faults, and what the oracles say.
 
-use crate::cluster::{Cluster, Mount};
+use crate::cluster::{Cluster, Mount, Server};
 use crate::history::{Kind, Moment};
-use crate::linear::{self, Verdict};
+use crate::linear::{self, Blackout, Verdict};
 use crate::program::{Program, Witness};
 use crate::tree::Tree;
+use crate::weather::{Fault, Weather};
 use check::check::{Check, FIRST, THEN};
 use parking_lot::Mutex;
 use simenv::net::Delays;
@@ -87,12 +88,16 @@ struct Run {
     wrong: Vec<String>,
     /// When a client died last.
     last_death: Duration,
+    weather: Weather,
+    /// When everything lost its power.
+    blackout: Option<Moment>,
 }
 
 /// Runs a seed.
 pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut rng = Rng::new(seed, "plan");
-    let cluster = Cluster::start(seed, trace);
+    let weather = Weather::draw(&mut rng);
+    let cluster = Cluster::start(seed, weather.commits, trace);
     let mut run = Run {
         cluster,
         witness: Witness::default(),
@@ -103,6 +108,8 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         faults: 0,
         wrong: Vec::new(),
         last_death: Duration::ZERO,
+        weather,
+        blackout: None,
         rng: rng.clone(),
     };
     if faults.network {
@@ -218,7 +225,8 @@ impl Run {
         self.programs += 1;
         let rng = Rng::new(self.rng.next_u64(), "program");
         let witness = self.witness.clone();
-        Some(Program { number, machine: usize::from(at.machine.0), client, env: at.env.clone(), rng, witness })
+        let machine = usize::from(at.machine.0);
+        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, witness })
     }
 
     fn is_mounted(&self, mount: usize) -> bool {
@@ -231,7 +239,7 @@ impl Run {
         let mut waiting_to_start = Vec::new();
         let mut down: Vec<(usize, Duration)> = Vec::new();
         loop {
-            let pause = Duration::from_micros(self.rng.between(1_000, 600_000));
+            let pause = Duration::from_micros(self.rng.between(1_000, self.weather.pause_us));
             if self.wait(pause, |run| run.running.load(Ordering::Relaxed) == 0)
                 || self.cluster.world.now() >= until
                 || !self.cluster.world.failures().is_empty()
@@ -246,16 +254,20 @@ impl Run {
                 }
                 !ready
             });
-            let roll = self.rng.below(100);
-            match roll {
-                0..=34 if faults.network => self.break_something(),
-                // A client that is kept from a recovering MDT is evicted: that is told to it, and is no fault.
-                35..=54 if faults.network && self.cluster.is_recovered() => self.cut_something(),
-                55..=79 if faults.network => self.cluster.world.network().heal(),
-                80..=86 if faults.clients && self.cluster.is_recovered() => {
-                    waiting_to_start.extend(self.kill_a_client())
+            let fault = self.weather.fault(&mut self.rng);
+            // A client that is kept from a recovering MDT is evicted: that is told to it, and is no fault.
+            let recovered = self.cluster.is_recovered();
+            match fault {
+                Fault::Break if faults.network => self.break_something(),
+                Fault::Cut if faults.network && recovered => self.cut_something(),
+                Fault::Heal if faults.network => self.cluster.world.network().heal(),
+                Fault::Client if faults.clients && recovered => waiting_to_start.extend(self.kill_a_client()),
+                Fault::Server if faults.servers => self.kill_a_server(&mut down),
+                Fault::Blackout if faults.servers && recovered => {
+                    self.black_out(&mut down);
+                    self.faults += 1;
+                    break;
                 }
-                87..=94 if faults.servers => self.kill_a_server(&mut down),
                 _ => continue,
             }
             self.faults += 1;
@@ -265,7 +277,11 @@ impl Run {
 
     /// A server dies, by kill or power cut, and comes back a while later.
     fn kill_a_server(&mut self, down: &mut Vec<(usize, Duration)>) {
-        let number = self.rng.below(self.cluster.servers.len() as u64) as usize;
+        let is_mdt = |server: &Server| server.kind == TargetKind::Mdt;
+        let wanted = self.rng.chance(self.weather.mdt);
+        let able: Vec<usize> =
+            (0..self.cluster.servers.len()).filter(|n| is_mdt(&self.cluster.servers[*n]) == wanted).collect();
+        let number = *self.rng.pick(&able);
         let kind = self.cluster.servers[number].kind;
         let now = self.cluster.world.now();
         // What a client does in its last moments may be lost if its MDT dies as well, and with it what others built on it.
@@ -275,12 +291,49 @@ impl Run {
         }
         if kind == TargetKind::Mdt {
             self.cluster.world.network().heal();
+            if self.rng.chance(self.weather.unheard) {
+                self.leave_unheard(number);
+            }
         }
         // What an OST has answered is in its page cache; who syncs asks for more.
         let power = kind != TargetKind::Ost && self.rng.chance(500);
         self.cluster.kill_server(number, if power { Kill::Power } else { Kill::Process });
-        let pause = Duration::from_micros(self.rng.between(10_000, 3_000_000));
+        if kind == TargetKind::Mdt {
+            self.cluster.world.network().heal();
+        }
+        let pause = Duration::from_micros(self.rng.between(10_000, self.weather.down_us));
         down.push((number, now + pause));
+    }
+
+    /// For a moment a client does not hear an MDT, which hears the client.
+    fn leave_unheard(&mut self, mdt: usize) {
+        let mount = self.rng.below(self.mounts.len() as u64) as usize;
+        let (deaf, mdt) = (self.mounts[mount].machine, self.cluster.servers[mdt].machine);
+        self.cluster.world.network().cut(mdt, deaf);
+        let moment = Duration::from_micros(self.rng.between(500, 60_000));
+        self.wait(moment, |_| false);
+    }
+
+    /// All machines lose their power at once: clients, too. Servers come back, all of them soon.
+    fn black_out(&mut self, down: &mut Vec<(usize, Duration)>) {
+        let at = self.witness.history.moment();
+        self.blackout = Some(at);
+        self.cluster.world.network().heal();
+        for (mount, alive) in self.mounts.iter().zip(&self.alive) {
+            self.witness.locks.lost_contact(usize::from(mount.machine.0), at);
+            self.cluster.world.kill(&mount.process, Kill::Power);
+            let dead = std::mem::take(&mut *alive.lock());
+            self.running.fetch_sub(dead.len(), Ordering::Relaxed);
+        }
+        for number in 0..self.cluster.servers.len() {
+            self.cluster.kill_server(number, Kill::Power);
+        }
+        down.clear();
+        for number in 0..self.cluster.servers.len() {
+            let pause = Duration::from_micros(self.rng.between(1_000, 1_000_000));
+            let now = self.cluster.world.now();
+            down.push((number, now + pause));
+        }
     }
 
     /// Starts the servers that have been down long enough, or all.
@@ -381,10 +434,12 @@ impl Run {
     }
 
     fn judge(&mut self, ended: bool) -> bool {
-        self.wrong.extend(self.witness.bytes.check());
+        self.wrong.extend(self.witness.bytes.check(self.blackout));
         self.wrong.extend(self.witness.locks.check());
         let records = self.witness.history.records();
-        let states = match linear::check(Tree::new(Fid::ROOT.ino()), &records) {
+        let durable = *self.witness.durable.lock();
+        let blackout = self.blackout.map(|at| Blackout { at, durable });
+        let states = match linear::check(Tree::new(Fid::ROOT.ino()), &records, blackout) {
             Verdict::Explained(states) => states,
             Verdict::Violation(text) => {
                 self.wrong.push(text);
@@ -427,7 +482,8 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     found.extend(unsound(run));
     found.extend(inodes.difference(&living).map(|ino| format!("inode {ino:x} is left and has no name")));
     found.extend(living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")));
-    for name in run.cluster.objects() {
+    // After a blackout objects may be left whose files were never durable: fsck's to find.
+    for name in run.cluster.objects().into_iter().filter(|_| run.blackout.is_none()) {
         match store::objects::parse_name(&name) {
             Some(object) if files.contains(&object.fid.ino()) => {}
             _ => found.push(format!("object {name} is left and has no file")),

@@ -12,12 +12,12 @@
 mod authors;
 mod deal;
 pub mod destroyer;
+mod doubts;
 pub mod fids;
 pub mod flocks;
 mod lock_stats;
 pub mod locks;
 pub mod mds;
-pub mod mutant;
 pub mod object_targets;
 pub mod opens;
 pub mod ops;

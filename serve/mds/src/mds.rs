@@ -3,11 +3,11 @@
 //! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None is held across a wait.
 
 use crate::deal::Deal;
+use crate::doubts::Doubts;
 use crate::fids::Fids;
 use crate::flocks::Flocks;
 use crate::lock_stats::LockStats;
 use crate::locks::{Locks, When};
-use crate::mutant::{Mutant, is_mutant};
 use crate::object_targets::ObjectTargets;
 use crate::opens::Opens;
 use crate::records::Records;
@@ -26,6 +26,7 @@ use foldhash::HashSet;
 use layout::placement::Rotor;
 use namespace::context::Context;
 use observe::fault;
+use observe::mutant::{Mutant, is_mutant};
 use observe::registry::Registry;
 use parking_lot::Mutex;
 use rpc::service::Export;
@@ -70,6 +71,8 @@ pub struct State {
     pub locks: Locks,
     /// Inodes without a name that somebody has open, by a handle or under OPEN.
     pub orphans: HashSet<Fid>,
+    /// Inodes that clients may have opened in an earlier life.
+    pub(crate) doubts: Doubts,
     /// New FIDs.
     pub fids: Fids,
     /// Changes whose answers may not have been seen.
@@ -88,6 +91,7 @@ impl State {
             opens: Opens::default(),
             locks: Locks::new(author_grace),
             orphans: HashSet::default(),
+            doubts: Doubts::default(),
             fids,
             unseen: Unseen::default(),
             recovering: false,

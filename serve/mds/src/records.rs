@@ -197,9 +197,8 @@ impl<'a> Records<'a> {
 
     /// Somebody let go of an inode: if it has no name, and nobody has it open any more, it is destroyed.
     pub(crate) fn end_orphan(&mut self, fid: Fid) -> bool {
-        let used = self.state.opens.is_open(fid) || self.state.locks.table.is_held(fid, InodeBits::OPEN);
         // Before recovery is over nobody knows who has it open.
-        if used || self.state.recovering || !self.state.orphans.remove(&fid) {
+        if self.is_used(fid) || self.state.recovering || !self.state.orphans.remove(&fid) {
             return false;
         }
         match self.inode(fid) {
@@ -209,6 +208,12 @@ impl<'a> Records<'a> {
         }
         self.tx.delete(&key::orphan(fid));
         true
+    }
+
+    /// Has somebody it open, by a handle, under OPEN, or by an answer that was lost with an earlier life?
+    fn is_used(&self, fid: Fid) -> bool {
+        let State { opens, locks, doubts, .. } = &*self.state;
+        opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || doubts.contains(fid)
     }
 
     fn delete_xattrs(&mut self, fid: Fid) {
@@ -339,7 +344,7 @@ impl View for Records<'_> {
     fn last_name_gone(&mut self, inode: &Inode) {
         let fid = inode.fid();
         // Whoever was asked for OPEN and still has it said `Kept`. The author was not asked, and may use it, too.
-        if self.state.opens.is_open(fid) || self.state.locks.table.is_held(fid, InodeBits::OPEN) {
+        if self.is_used(fid) {
             self.state.orphans.insert(fid);
             self.put_inode(inode);
             self.tx.put(&key::orphan(fid), &mark::encode(Mark { boot: self.boot, cut: false }));

@@ -9,7 +9,6 @@
 use crate::deal::Deal;
 use crate::fids::{Fids, RANGE};
 use crate::mds::{StartError, State};
-use crate::mutant::{Mutant, is_mutant};
 use crate::records::Records;
 use crate::slots::{self, Slots};
 use bytes::Bytes;
@@ -19,6 +18,7 @@ use disk::redo;
 use env::Env;
 use namespace::context::Context;
 use namespace::view::View;
+use observe::mutant::{Mutant, is_mutant};
 use replay::recovery::Gathered;
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -2,10 +2,10 @@
 
 use crate::deal::Deal;
 use crate::mds::{Call, Mds};
-use crate::mutant::{Mutant, is_mutant};
 use crate::replies::Begin;
 use crate::slots::{Kept, Origin};
 use env::BoxFuture;
+use observe::mutant::{Mutant, is_mutant};
 use rpc::service::{Export, Gone, Service};
 use smallvec::SmallVec;
 use std::pin::pin;
@@ -83,7 +83,12 @@ impl Service for Mds {
 
     fn pinged(&self, export: &Arc<Export>, known: Xid) {
         let now = self.env.clock.now();
-        self.state.lock().locks.authors.known(export.client(), known, now);
+        let undoubted = {
+            let mut state = self.state.lock();
+            state.locks.authors.known(export.client(), known, now);
+            state.doubts.known(export.client(), known)
+        };
+        self.end_orphans(&undoubted);
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
@@ -204,10 +209,13 @@ impl Mds {
     /// A client has seen the answers to all requests below this one.
     fn has_seen(&self, client: ClientUuid, known: Xid) {
         let mut state = self.state.lock();
-        if !state.unseen.is_empty() && state.unseen.known(client, known) {
-            drop(state);
+        let matters = !state.unseen.is_empty() && state.unseen.known(client, known);
+        let undoubted = state.doubts.known(client, known);
+        drop(state);
+        if matters {
             self.seen.notify_waiters();
         }
+        self.end_orphans(&undoubted);
     }
 
     /// Waits until nobody can lose what an answer to this client shows: see `unseen`.

@@ -4,18 +4,21 @@
 //! that has this slot replaces it. Read at the start; a reply stays here until its slot is used again or its session
 //! ends. Bound: the slots of all clients, each at most as many as it has changes in flight.
 
+use crate::doubts::Doubts;
 use crate::tail::damaged;
 use bytes::Bytes;
 use disk::key::{self, Tag};
 use disk::session;
 use foldhash::HashMap;
+use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
 use store::error::StoreError;
 use store::tx::Tx;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::session::{ClientUuid, Transno, Xid};
+use types::session::{ClientUuid, OpenHandle, Transno, Xid};
 use wire::codec::{decode_reply, encode_reply};
+use wire::mds::MdsReply;
 use wire::message::{OpReply, Reply};
 
 /// Where a request of a client on the network comes from, and where its reply is kept.
@@ -75,6 +78,26 @@ impl Slots {
                 None
             }
         }
+    }
+
+    /// Inodes that kept replies say were opened.
+    pub(crate) fn doubts(&self) -> Doubts {
+        let mut doubts = Doubts::default();
+        if is_mutant(Mutant::DoubtsForgotten) {
+            return doubts;
+        }
+        for ((client, _), (xid, reply)) in &self.kept {
+            // A damaged one is told when it is asked for.
+            let Ok(reply) = decode_reply(reply.clone(), Bytes::new()) else { continue };
+            for result in reply.results {
+                if let Ok(OpReply::Mds(MdsReply::Opened { entry, handle, .. })) = result
+                    && handle != OpenHandle(0)
+                {
+                    doubts.add(*client, *xid, entry.attr.fid);
+                }
+            }
+        }
+        doubts
     }
 
     /// A session ended.

@@ -6,7 +6,6 @@
 use crate::deal::Deal;
 use crate::locks::Locks;
 use crate::mds::{Mds, State};
-use crate::mutant::{Mutant, is_mutant};
 use crate::recovery::recover;
 use crate::settler::Unsettled;
 use crate::slots;
@@ -16,6 +15,7 @@ use disk::key;
 use disk::session::encode_client;
 use env::BoxFuture;
 use env::watch;
+use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
 pub use replay::recovery::Phase;
 use replay::recovery::{Action, Gathered, Recovery};
@@ -152,6 +152,8 @@ impl Mds {
         self.window.machine.lock().gone(client);
         let known = self.window.sessions.lock().remove(&client).is_some();
         self.slots.lock().release_client(client);
+        let undoubted = self.state.lock().doubts.release_client(client);
+        self.end_orphans(&undoubted);
         if known && *self.window.phase.borrow() < Phase::Restoring {
             // No transaction before the replayed ones.
             self.window.leavers.lock().push(client);
@@ -225,6 +227,9 @@ impl Mds {
             return Err(Errno::ENOTCONN);
         }
         self.window.changed.wake();
+        if is_mutant(Mutant::LockInRecovery) {
+            return Ok(());
+        }
         self.window.reached(Phase::Open, export).await
     }
 
@@ -293,9 +298,11 @@ impl Mds {
     pub(crate) fn take_over(&self, recovered: crate::recovery::Recovered) {
         let now = self.env.clock.now();
         *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
+        let doubts_now = recovered.slots.doubts();
         *self.slots.lock() = recovered.slots;
-        let State { fids, orphans, .. } = &mut *self.state.lock();
+        let State { fids, orphans, doubts, .. } = &mut *self.state.lock();
         *fids = recovered.fids;
+        *doubts = doubts_now;
         orphans.extend(recovered.orphans);
     }
 

@@ -16,6 +16,7 @@ use crate::settings::OstSettings;
 use crate::streams::Streams;
 use disk::object::{BadOstState, OstState, STATE_KEY};
 use env::{BoxFuture, Env};
+use observe::mutant::{Mutant, is_mutant};
 use rpc::service::{Export, Gone, Service};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -203,6 +204,9 @@ impl Ost {
 
     /// What was changed of `object` is durable when this returns.
     pub(crate) fn sync_object(&self, object: ObjectId) -> Result<(), Errno> {
+        if is_mutant(Mutant::WriteBeforeKept) {
+            return Ok(());
+        }
         let syncing = self.ledger.begin_sync(object);
         self.objects().sync(object)?;
         if let Some(syncing) = syncing {

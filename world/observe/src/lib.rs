@@ -17,6 +17,7 @@ pub mod fault;
 pub mod histogram;
 pub mod jobs;
 pub mod metric;
+pub mod mutant;
 pub mod openmetrics;
 pub mod param;
 pub mod registry;

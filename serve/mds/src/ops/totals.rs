@@ -1,7 +1,7 @@
 //! Statfs and Sync.
 
 use crate::mds::Mds;
-use crate::mutant::{Mutant, is_mutant};
+use observe::mutant::{Mutant, is_mutant};
 use types::attr::Statfs;
 use types::errno::Errno;
 use wire::mds::MdsReply;

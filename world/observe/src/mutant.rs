@@ -1,5 +1,6 @@
 //! Mistakes on purpose, one at a time, chosen by a test: a simulation that does not find them proves nothing
-//! (`cargo run --release -p sim --features mutants -- --mutant NAME`). Without the feature there are none.
+//! (`cargo run --release -p sim --features mutants -- --mutant NAME`). Without the feature there are none, and nothing
+//! is asked.
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,30 +12,36 @@ pub enum Mutant {
     CommittedTooHigh = 2,
     /// Changes are done again in the wrong order.
     ReplayDisorder = 3,
-    /// Requests are run before recovery is over.
+    /// Clients that have restored are served while others still restore.
     LockInRecovery = 4,
     /// An answer that shows what another client may not have seen does not wait.
     TellsTooSoon = 5,
-    /// Sync answers before anything is durable.
+    /// An MDT's sync answers before anything is durable.
     SyncTooSoon = 6,
+    /// An OST's sync answers before anything is durable.
+    WriteBeforeKept = 7,
+    /// What somebody opened by an answer that was lost counts as closed.
+    DoubtsForgotten = 8,
 }
 
 impl Mutant {
     /// All, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 6] = [
+    pub const ALL: [(&str, Mutant); 8] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
         ("lock-in-recovery", Mutant::LockInRecovery),
         ("tells-too-soon", Mutant::TellsTooSoon),
         ("sync-too-soon", Mutant::SyncTooSoon),
+        ("write-before-kept", Mutant::WriteBeforeKept),
+        ("doubts-forgotten", Mutant::DoubtsForgotten),
     ];
 }
 
 #[cfg(feature = "mutants")]
 static CHOSEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
-/// All MDTs of this process make this mistake from now on.
+/// This process makes this mistake from now on.
 #[cfg(feature = "mutants")]
 pub fn choose(mutant: Option<Mutant>) {
     CHOSEN.store(mutant.map_or(0, |mutant| mutant as u8), std::sync::atomic::Ordering::Relaxed);
@@ -42,12 +49,12 @@ pub fn choose(mutant: Option<Mutant>) {
 
 /// Is this mistake to be made?
 #[cfg(feature = "mutants")]
-pub(crate) fn is_mutant(mutant: Mutant) -> bool {
+pub fn is_mutant(mutant: Mutant) -> bool {
     CHOSEN.load(std::sync::atomic::Ordering::Relaxed) == mutant as u8
 }
 
 /// Is this mistake to be made?
 #[cfg(not(feature = "mutants"))]
-pub(crate) const fn is_mutant(_: Mutant) -> bool {
+pub const fn is_mutant(_: Mutant) -> bool {
     false
 }

@@ -1,0 +1,89 @@
+//! Opens of an earlier life whose answers may never have reached their clients.
+//!
+//! A client brings back what it knows to have open. An open whose answer was lost it does not know; it will send the
+//! request again, and the kept reply names the inode. Until then that inode counts as open: if it has no name, or loses
+//! it meanwhile, it stays as an orphan. The doubt is over when the client says that it has the answer (`xid_known`): then it
+//! was opened again (`Mds::open_again`), or it had been closed long ago; and when its session ends.
+//!
+//! Owner: the MDT's state. Bound: the replies that were kept (`slots`). Empty unless the MDT has just recovered.
+
+use foldhash::HashMap;
+use std::collections::BTreeMap;
+use types::fid::Fid;
+use types::session::{ClientUuid, Xid};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Doubts {
+    clients: HashMap<ClientUuid, BTreeMap<Xid, Vec<Fid>>>,
+    inodes: HashMap<Fid, u32>,
+}
+
+impl Doubts {
+    /// This request of an earlier life opened it.
+    pub(crate) fn add(&mut self, client: ClientUuid, xid: Xid, fid: Fid) {
+        self.clients.entry(client).or_default().entry(xid).or_default().push(fid);
+        *self.inodes.entry(fid).or_default() += 1;
+    }
+
+    /// May somebody believe to have it open?
+    pub(crate) fn contains(&self, fid: Fid) -> bool {
+        !self.inodes.is_empty() && self.inodes.contains_key(&fid)
+    }
+
+    /// A client has the answers of all its requests below `known`: what nobody may believe to have open any more.
+    pub(crate) fn known(&mut self, client: ClientUuid, known: Xid) -> Vec<Fid> {
+        let Some(xids) = self.clients.get_mut(&client) else { return Vec::new() };
+        let later = xids.split_off(&known);
+        let settled = std::mem::replace(xids, later);
+        if xids.is_empty() {
+            self.clients.remove(&client);
+        }
+        self.drop_all(settled)
+    }
+
+    /// A session ended; as [`Doubts::known`].
+    pub(crate) fn release_client(&mut self, client: ClientUuid) -> Vec<Fid> {
+        let settled = self.clients.remove(&client).unwrap_or_default();
+        self.drop_all(settled)
+    }
+
+    fn drop_all(&mut self, settled: BTreeMap<Xid, Vec<Fid>>) -> Vec<Fid> {
+        let mut free = Vec::new();
+        for fid in settled.into_values().flatten() {
+            let Some(count) = self.inodes.get_mut(&fid) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.inodes.remove(&fid);
+                free.push(fid);
+            }
+        }
+        free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ClientUuid = ClientUuid(1);
+    const B: ClientUuid = ClientUuid(2);
+    const F: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+    const G: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
+
+    #[test]
+    fn an_open_is_in_doubt_until_all_who_asked_for_it_have_their_answers() {
+        let mut doubts = Doubts::default();
+        doubts.add(A, Xid(5), F);
+        doubts.add(A, Xid(7), G);
+        doubts.add(B, Xid(5), F);
+        assert!(doubts.contains(F) && doubts.contains(G));
+        assert_eq!(doubts.known(A, Xid(5)), [], "below, not up to");
+        assert_eq!(doubts.known(A, Xid(6)), [], "B may have it");
+        assert!(doubts.contains(F));
+        assert_eq!(doubts.release_client(B), [F]);
+        assert_eq!(doubts.known(A, Xid(8)), [G]);
+        assert!(!doubts.contains(F) && !doubts.contains(G));
+        assert!(doubts.clients.is_empty() && doubts.inodes.is_empty());
+    }
+}
