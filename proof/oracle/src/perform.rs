@@ -33,6 +33,8 @@ pub struct Open {
     pub ino: u64,
     /// Length when it was last looked at, bytes.
     pub length: u64,
+    /// Not only to read.
+    pub writable: bool,
 }
 
 fn path(at: Place) -> String {
@@ -85,7 +87,7 @@ impl Performer<'_> {
                 None
             }
             Ok(fd) => {
-                let mut open = Open { file: fd.into(), ino: 0, length: 0 };
+                let mut open = Open { file: fd.into(), ino: 0, length: 0, writable: true };
                 let ino = self.fstat(&mut open)?.ino;
                 self.remember(begin, end, action, Answer::Inode(ino));
                 open.ino = ino;
@@ -94,12 +96,15 @@ impl Performer<'_> {
         }
     }
 
-    pub fn create(&mut self, at: Place, exclusive: bool) -> Option<Open> {
+    /// `writable`: kernels may keep pages for who only reads, and not for others. (That O_CREAT opens no directory suits well.)
+    pub fn create(&mut self, at: Place, exclusive: bool, writable: bool) -> Option<Open> {
         let exclusively = if exclusive { OFlags::EXCL } else { OFlags::empty() };
-        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | exclusively;
-        self.open(Action::Create { at, exclusive }, |dir| {
+        let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = OFlags::CREATE | access | OFlags::CLOEXEC | exclusively;
+        let open = self.open(Action::Create { at, exclusive }, |dir| {
             rustix::fs::openat(dir, path(at), flags, Mode::from_bits_retain(crate::split::MODES[0]))
-        })
+        })?;
+        Some(Open { writable, ..open })
     }
 
     pub fn open_file(&mut self, at: Place) -> Option<Open> {
@@ -118,7 +123,10 @@ impl Performer<'_> {
             Ok(fd) => match rustix::fs::fstat(&fd) {
                 Err(Errno::NOENT | Errno::STALE) => (Answer::Done, None),
                 Err(errno) => (failed(errno), None),
-                Ok(stat) => (Answer::Inode(stat.st_ino), Some(Open { file: fd.into(), ino: stat.st_ino, length: 0 })),
+                Ok(stat) => (
+                    Answer::Inode(stat.st_ino),
+                    Some(Open { file: fd.into(), ino: stat.st_ino, length: 0, writable: false }),
+                ),
             },
         };
         self.remember(begin, end, action, answer);

@@ -308,7 +308,8 @@ impl Worker<'_> {
         match kind {
             Kind::Create => {
                 let exclusive = self.rng.bool();
-                let open = self.performer.create(at, exclusive);
+                let writable = exclusive || self.rng.bool();
+                let open = self.performer.create(at, exclusive, writable);
                 self.keep(open);
             }
             Kind::Open => {
@@ -362,6 +363,10 @@ impl Worker<'_> {
         self.ids += 1;
         let (id, mode, long) = (self.ids, self.rng.u32(0..0o1000), self.files[chosen].length > LONG * SLOT);
         let (performer, file) = (&mut self.performer, &mut self.files[chosen]);
+        let kind = match kind {
+            Kind::Write | Kind::Append | Kind::Truncate if !file.writable => Kind::Fstat,
+            kind => kind,
+        };
         match kind {
             Kind::Fstat => {
                 performer.fstat(file);

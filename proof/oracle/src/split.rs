@@ -49,6 +49,8 @@ struct Splitter<'a> {
     placed: BTreeMap<u64, u64>,
     /// When each file was written to through each mount.
     writes: BTreeMap<(u64, u16), Vec<(u64, u64)>>,
+    /// When names of files changed through each mount: from when, and the latest end so far.
+    naming: BTreeMap<u16, Vec<(u64, u64)>>,
     /// Inode numbers in the order they were seen: small numbers leave room beside them.
     inodes: BTreeMap<u64, u64>,
 }
@@ -63,11 +65,19 @@ pub fn split(records: &[Record]) -> Objects {
         places: BTreeMap::new(),
         placed: BTreeMap::new(),
         writes: BTreeMap::new(),
+        naming: BTreeMap::new(),
         inodes: BTreeMap::new(),
     };
     for record in records {
         if let Action::Write { ino, .. } | Action::Append { ino, .. } | Action::Truncate { ino, .. } = record.action {
             splitter.writes.entry((ino, record.mount)).or_default().push((record.begin, record.end));
+        }
+        if let Action::Unlink { .. } | Action::UnlinkIn { .. } | Action::Rename { .. } | Action::Link { .. } =
+            record.action
+        {
+            let naming: &mut Vec<(u64, u64)> = splitter.naming.entry(record.mount).or_default();
+            let latest = naming.last().map_or(0, |(_, latest)| *latest);
+            naming.push((record.begin, record.end.max(latest)));
         }
         if let Action::Write { slot, id, .. } = record.action {
             splitter.placed.insert(id, slot);
@@ -223,9 +233,20 @@ impl Splitter<'_> {
         self.register(Key::Mode { ino, dir }, RegisterOp::Is(mode.into()));
         if !dir {
             self.length(ino, LengthOp::Is(size));
-            let ino = self.dense(ino);
-            self.name(NameOp::Links { ino, links });
+            // Linux counts a removed name off its inode before it takes the name out of its cache: beside such an operation
+            // of the same kernel the count may be seen first.
+            if !self.beside_naming() {
+                let ino = self.dense(ino);
+                self.name(NameOp::Links { ino, links });
+            }
         }
+    }
+
+    /// Is a name being taken from, or given to, a file through the same mount?
+    fn beside_naming(&self) -> bool {
+        let Some(naming) = self.naming.get(&self.record.mount) else { return false };
+        let begun = naming.partition_point(|(begin, _)| *begin < self.record.end);
+        begun > 0 && naming[begun - 1].1 > self.record.begin
     }
 
     /// Each name by itself: POSIX does not promise a listing of one moment.
