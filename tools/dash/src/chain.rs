@@ -23,7 +23,7 @@ pub struct Chain {
     pub at: String,
     /// Client.
     pub client: String,
-    /// `OPEN`, `ost_write`, ...
+    /// `Open`, `ost_write`, ...
     pub operation: String,
     /// The inode; may be empty.
     pub fid: String,

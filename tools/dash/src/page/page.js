@@ -63,7 +63,7 @@ const space = row => {
 };
 
 const RATES = [
-  { name: "Requests", field: "requests", show: row => perSecond(row.rates.requests) },
+  { name: "Requests", field: "requests", class: "w1", show: row => perSecond(row.rates.requests) },
   { name: "Read", show: row => bytesPerSecond(row.rates.read) },
   { name: "Written", show: row => bytesPerSecond(row.rates.written) },
   { name: "Mean", class: "w2", show: row => micros(row.rates.micros), title: () => "mean time of a request, last two seconds" },
