@@ -64,6 +64,35 @@ fn a_found_file_is_opened_unless_creation_is_exclusive() {
 }
 
 #[test]
+fn creation_opens_nothing_that_is_no_file() {
+    let rig = Rig::new();
+    let special = |file_type| CreateKind::Special(file_type, 0);
+    let flags = Some(OpenFlags { read: true, write: false, exec: false });
+    for (kind, expected) in [
+        (CreateKind::Directory, Errno::EISDIR),
+        (CreateKind::Symlink(b(b"x")), Errno::ESTALE),
+        (special(FileType::Fifo), Errno::ESTALE),
+    ] {
+        rig.create(Fid::ROOT, "other", kind.clone()).unwrap();
+        let op = MdsOp::Create {
+            parent: Fid::ROOT,
+            name: n("other"),
+            kind: CreateKind::Regular(flags),
+            mode: 0o600,
+            umask: 0,
+            exclusive: false,
+        };
+        assert_eq!(rig.one(op), Err(expected));
+        let remove = match kind {
+            CreateKind::Directory => MdsOp::Rmdir { parent: Fid::ROOT, name: n("other") },
+            _ => MdsOp::Unlink { parent: Fid::ROOT, name: n("other") },
+        };
+        rig.one(remove).unwrap();
+    }
+    assert_eq!(rig.mds.open_count(), 0);
+}
+
+#[test]
 fn directories_and_links_are_opened_as_what_they_are() {
     let rig = Rig::new();
     let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();

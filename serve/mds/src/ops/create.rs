@@ -62,7 +62,10 @@ impl Mds {
             let made = create(records, ctx, parent, name, new, |dir| self.new_tail(dir, kind, write))?;
             match made {
                 Made::Found(_) if !may_exist => Err(Errno::EEXIST),
-                Made::Found(inode) => self.opened(records, export.client(), inode, flags, false),
+                Made::Found(inode) => {
+                    as_file(inode.file_type())?;
+                    self.opened(records, export.client(), inode, flags, false)
+                }
                 Made::Created(inode) => self.opened(records, export.client(), inode, flags, true),
             }
         })
@@ -127,5 +130,18 @@ impl Mds {
         };
         records.shown(fid, bits);
         Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })
+    }
+}
+
+/// What O_CREAT answers where the name leads to something else than a file. The kernel of the caller found nothing there, so another
+/// client has made it since.
+///
+/// # Errors
+/// EISDIR as open(2); ESTALE of links and devices: the kernel looks again and follows or opens them itself.
+const fn as_file(file_type: FileType) -> Result<(), Errno> {
+    match file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(Errno::EISDIR),
+        _ => Err(Errno::ESTALE),
     }
 }
