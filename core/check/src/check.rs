@@ -10,7 +10,7 @@ use crate::finding::{Finding, Stray};
 use crate::tree;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::key::{self, MDT_STATE, Tag};
-use disk::{destroy_log, dirent, inode, mark, mdt_state, xattr};
+use disk::{destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use namespace::inode::InodeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use types::attr::FileType;
@@ -25,7 +25,7 @@ pub const FINDINGS_MAX: usize = 100_000;
 /// A counter of sequences is raised so far beyond the highest one that is seen: files of later ones may have gone.
 const SEQUENCES_AHEAD: u64 = 1 << 16;
 /// What is read first.
-pub const FIRST: [Tag; 3] = [Tag::Inode, Tag::Orphan, Tag::Writer];
+pub const FIRST: [Tag; 4] = [Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Writer];
 /// What is read then.
 pub const THEN: [Tag; 4] = [Tag::Entry, Tag::Xattr, Tag::Destroy, Tag::State];
 
@@ -79,6 +79,8 @@ pub struct TooMany;
 pub struct Check {
     pub(crate) seen: BTreeMap<Fid, Seen>,
     pub(crate) findings: Vec<Finding>,
+    /// Which file has the objects that are named after another.
+    objects_at: BTreeMap<Fid, Fid>,
     /// Files whose objects are being removed.
     destroying: BTreeSet<Fid>,
     /// Names of directories beside the one where their parent is: child, directory, name.
@@ -98,6 +100,7 @@ impl Check {
     pub fn record(&mut self, mdt: u16, key: &[u8], value: &[u8]) -> Result<(), TooMany> {
         let damaged = match key.first() {
             Some(b'I') => self.inode(mdt, key, value)?,
+            Some(b'O') => self.objects_at(key, value),
             Some(b'P') => self.mark(key, value, |seen| seen.orphan = true),
             Some(b'W') => self.mark(key, value, |seen| seen.writer = true),
             Some(b'E') => self.entry(key, value),
@@ -116,8 +119,9 @@ impl Check {
     pub fn object(&mut self, ost: TargetIndex, object: ObjectId, size: u64, blocks: u64) {
         self.counts.objects += 1;
         self.counts.object_bytes += blocks * 512;
-        let stray = |why| Finding::OrphanObject { ost, object, why, bytes: size };
-        match self.seen.get_mut(&object.fid) {
+        let file = self.file_of(object);
+        let stray = |why| Finding::OrphanObject { ost, object, file, why, bytes: size };
+        match self.seen.get_mut(&file) {
             None if self.destroying.contains(&object.fid) => {}
             None => self.find(stray(Stray::NoFile)),
             // What it owns is not known.
@@ -129,6 +133,11 @@ impl Check {
                 }
             }
         }
+    }
+
+    /// The file that has an object, if any has.
+    fn file_of(&self, object: ObjectId) -> Fid {
+        self.objects_at.get(&object.fid).copied().unwrap_or(object.fid)
     }
 
     /// All objects of this OST were given to [`Check::object`]. Files with objects elsewhere are not judged by theirs.
@@ -209,6 +218,17 @@ impl Check {
         };
         self.seen.insert(fid, seen);
         Ok(damaged)
+    }
+
+    fn objects_at(&mut self, key: &[u8], value: &[u8]) -> Option<String> {
+        let Some(owner) = key::fid_of(key) else { return Some("its key is none".to_owned()) };
+        match objects_at::decode(value) {
+            Ok(file) => {
+                self.objects_at.insert(owner, file);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     fn mark(&mut self, key: &[u8], value: &[u8], note: impl FnOnce(&mut Seen)) -> Option<String> {
@@ -293,11 +313,13 @@ impl Check {
         };
         self.counts.destroying += 1;
         let living = |(ost, object): &(TargetIndex, ObjectId)| {
-            let file = self.seen.get(&object.fid).and_then(|seen| seen.file.as_ref());
+            let file = self.seen.get(&self.file_of(*object)).and_then(|seen| seen.file.as_ref());
             file.is_some_and(|file| file.has(*ost, *object))
         };
         match objects.iter().find(|object| living(object)) {
-            Some((_, object)) => self.find(Finding::DestroysLiving { key: key.to_vec(), fid: object.fid }),
+            Some((_, object)) => {
+                self.find(Finding::DestroysLiving { key: key.to_vec(), fid: self.file_of(*object) });
+            }
             None => self.destroying.extend(objects.iter().map(|(_, object)| object.fid)),
         }
         None

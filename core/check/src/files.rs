@@ -18,6 +18,8 @@ const BLOCKS_OF_DATA: u64 = 8;
 /// A regular file and what was found of its objects.
 pub(crate) struct FileSeen {
     layout: Layout,
+    /// The file after which its objects are named.
+    named: Fid,
     size: u64,
     blocks: u64,
     /// Size and blocks of each object that is there, in the order of `Layout::objects`.
@@ -27,10 +29,14 @@ pub(crate) struct FileSeen {
 impl FileSeen {
     pub(crate) fn new(layout: Layout, attr: &Attr) -> FileSeen {
         let objects = layout.objects(attr.fid).count();
-        FileSeen { layout, size: attr.size, blocks: attr.blocks, found: vec![None; objects] }
+        let named = layout.names(attr.fid);
+        FileSeen { layout, named, size: attr.size, blocks: attr.blocks, found: vec![None; objects] }
     }
 
     fn place(&self, ost: TargetIndex, object: ObjectId) -> Option<usize> {
+        if object.fid != self.named {
+            return None;
+        }
         let mut before = 0;
         for component in &self.layout.components {
             if component.id == object.instance {

@@ -48,8 +48,8 @@ pub enum Finding {
     DestroysLiving { key: Vec<u8>, fid: Fid },
     /// FIDs are in use that the counter would hand out again.
     Counter { mdt: u16, recorded: u64, needed: u64 },
-    /// An object that belongs to no file.
-    OrphanObject { ost: TargetIndex, object: ObjectId, why: Stray, bytes: u64 },
+    /// An object that belongs to no file; `file` would have it.
+    OrphanObject { ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, bytes: u64 },
     /// A file had data in an object that is not there.
     LostObject { fid: Fid, ost: TargetIndex, object: ObjectId, counted: u64, version: u64 },
     /// Objects reach beyond the recorded size of a file that nobody writes.
@@ -123,7 +123,8 @@ impl Finding {
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self {
             Finding::Damaged { key, .. } => match key.first() {
-                Some(tag) if *tag == Tag::Inode as u8 => return None,
+                // Without it nobody can tell whose the objects are: nothing is removed.
+                Some(tag) if [Tag::Inode, Tag::ObjectsAt].map(|tag| tag as u8).contains(tag) => return None,
                 Some(tag) if *tag == Tag::Writer as u8 => "marked anew: its size is settled at the next start",
                 Some(tag) if *tag == Tag::State as u8 => "counted anew",
                 _ => "record removed",
@@ -165,6 +166,7 @@ fn word(tag: u8) -> &'static str {
         b'D' => "destroy log",
         b'E' => "directory entry",
         b'I' => "inode",
+        b'O' => "place of objects",
         b'P' => "orphan mark",
         b'S' => "state",
         b'W' => "writer mark",
@@ -219,7 +221,7 @@ impl fmt::Display for Finding {
             Finding::Counter { mdt, recorded, needed } => {
                 write!(f, "MDT{mdt:04x} would hand out FIDs again: next sequence {recorded:#x}, must be {needed:#x}")
             }
-            Finding::OrphanObject { ost, object, why, bytes } => {
+            Finding::OrphanObject { ost, object, why, bytes, .. } => {
                 let why = match why {
                     Stray::NoFile => "its file is not there",
                     Stray::NotInLayout => "its file has no such object there",

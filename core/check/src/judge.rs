@@ -10,10 +10,12 @@ use disk::inode::InodeRecord;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mark::Mark;
 use disk::mdt_state::MdtState;
-use disk::{destroy_log, dirent, inode, mark, mdt_state, xattr};
+use disk::{destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use namespace::inode::InodeFlags;
 use std::collections::BTreeMap;
 use types::fid::Fid;
+use types::object::ObjectId;
+use types::target::TargetIndex;
 
 /// One record as it was seen, or is to be: key, and value or `None` if it is absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,11 +90,12 @@ impl Finding {
                 keys.push(key::inode(*dir).to_vec());
                 keys
             }
-            Finding::WrongNlink { fid, .. }
-            | Finding::WrongParent { fid, .. }
-            | Finding::HiddenXattrs { fid, .. }
-            | Finding::OrphanObject { object: types::object::ObjectId { fid, .. }, .. } => {
+            Finding::WrongNlink { fid, .. } | Finding::WrongParent { fid, .. } | Finding::HiddenXattrs { fid, .. } => {
                 vec![key::inode(*fid).to_vec()]
+            }
+            // The file first: it gets or loses objects in one transaction with the record that says so.
+            Finding::OrphanObject { object, file, .. } => {
+                vec![key::inode(*file).to_vec(), key::objects_at(object.fid).to_vec()]
             }
             Finding::Forgotten { fid, .. } => vec![key::inode(*fid).to_vec(), key::orphan(*fid).to_vec()],
             Finding::LostObject { fid, .. } | Finding::ShortSize { fid, .. } | Finding::WrongBlocks { fid, .. } => {
@@ -181,19 +184,7 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
             }
         }
         Finding::Counter { needed, .. } => counter(records, Some(*needed)),
-        Finding::OrphanObject { ost, object, why, .. } => match (why, records.get(&key::inode(object.fid))) {
-            (_, None) => Verdict::Confirmed(None),
-            (Stray::NoFile, Some(_)) => Verdict::Gone,
-            (Stray::NotInLayout, Some(bytes)) => {
-                let layout = inode::decode(object.fid, bytes).ok().map(|record| crate::check::read_layout(&record));
-                match layout {
-                    Some(Ok(layout)) if !layout.iter().any(|l| l.objects(object.fid).any(|o| o == (*ost, *object))) => {
-                        Verdict::Confirmed(None)
-                    }
-                    _ => Verdict::Gone,
-                }
-            }
-        },
+        Finding::OrphanObject { ost, object, file, why, .. } => orphan_object(*ost, *object, *file, *why, records),
         Finding::LostObject { fid, counted, version, .. } | Finding::WrongBlocks { fid, counted, version, .. } => {
             unless_written(records, *fid, |records| {
                 change(records, *fid, *version, |record| record.attr.blocks = *counted)
@@ -202,6 +193,31 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
         Finding::ShortSize { fid, objects, version, .. } => unless_written(records, *fid, |records| {
             change(records, *fid, *version, |record| record.attr.size = *objects)
         }),
+    }
+}
+
+fn orphan_object(ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, records: &Records) -> Verdict {
+    let at = records.get(&key::objects_at(object.fid)).map_or(Ok(object.fid), objects_at::decode);
+    if at != Ok(file) {
+        // It went to another file meanwhile.
+        return Verdict::Changed;
+    }
+    match (why, records.get(&key::inode(file))) {
+        // With the last file that had it goes the record that says so.
+        (_, None) if file != object.fid => Verdict::Changed,
+        (_, None) => Verdict::Confirmed(None),
+        (Stray::NoFile, Some(_)) => Verdict::Gone,
+        (Stray::NotInLayout, Some(bytes)) => {
+            let layout = inode::decode(file, bytes).ok().map(|record| crate::check::read_layout(&record));
+            match layout {
+                // It may have come back between the two looks.
+                Some(Ok(Some(layout))) if layout.names(file) != object.fid => Verdict::Changed,
+                Some(Ok(layout)) if !layout.iter().any(|l| l.objects(file).any(|o| o == (ost, object))) => {
+                    Verdict::Confirmed(None)
+                }
+                _ => Verdict::Gone,
+            }
+        }
     }
 }
 
@@ -312,6 +328,7 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     let good = match key.first() {
         Some(b'I') => inode::decode(fid, value).is_ok_and(|record| crate::check::read_layout(&record).is_ok()),
         Some(b'E') => dirent::decode(value).is_ok(),
+        Some(b'O') => objects_at::decode(value).is_ok(),
         Some(b'P' | b'W') => mark::decode(value).is_ok(),
         Some(b'X') => xattr::decode(value).is_ok(),
         Some(b'D') => destroy_log::decode(value).is_ok(),
@@ -321,7 +338,7 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     mend.expect(key, Some(value));
     match key.first() {
         _ if good => return Verdict::Gone,
-        Some(b'I') => return Verdict::Confirmed(None),
+        Some(b'I' | b'O') => return Verdict::Confirmed(None),
         Some(b'S') => return counter(records, None),
         Some(b'W') => mend.put(key, Some(&mark::encode(Mark::default()))),
         _ => mend.put(key, None),

@@ -7,7 +7,7 @@ use disk::inode::{InodeRecord, ItemTag, item_head};
 use disk::key::{self, MDT_STATE};
 use disk::mark::Mark;
 use disk::mdt_state::MdtState;
-use disk::{destroy_log, dirent, inode, mark, mdt_state, xattr};
+use disk::{destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use layout::layout::{Component, EOF, Layout, Pattern};
 use std::collections::BTreeMap;
 use types::attr::{Attr, FileType};
@@ -64,6 +64,7 @@ fn whole() -> (Store, Objects) {
     let mut store = Store::new();
     let layout = Layout {
         generation: 1,
+        owner: Fid::NONE,
         components: vec![Component {
             id: 1,
             start: 0,
@@ -279,6 +280,48 @@ fn objects() {
     store.insert(key::writer(FILE).to_vec(), mark::encode(Mark::default()).to_vec());
     objects.remove(&object(1));
     assert_eq!(check(&store, &objects).0, []);
+}
+
+#[test]
+fn objects_named_after_another_file() {
+    let (mut store, mut objects) = whole();
+    let (named, before) = (fid(80), objects.clone());
+    let record = store[&key::inode(FILE).to_vec()].clone();
+    let record = inode::decode(FILE, &record).unwrap();
+    let mut layout = layout::codec::decode(inode::item(record.tail, ItemTag::Layout).unwrap().unwrap()).unwrap();
+    layout.owner = named;
+    let mut bytes = Vec::new();
+    layout::codec::encode(&layout, &mut bytes);
+    let mut tail = item_head(ItemTag::Layout, bytes.len()).to_vec();
+    tail.extend_from_slice(&bytes);
+    put_inode(&mut store, FILE, FileType::Regular, 2, Fid::NONE, &tail);
+    objects = objects.into_iter().map(|((ost, o), size)| ((ost, ObjectId { fid: named, ..o }), size)).collect();
+    // Looked at before the swap, judged behind it: the files that the names of the objects speak of are gone.
+    let early = check(&store, &objects).0;
+    assert_eq!(early.iter().map(Finding::kind).collect::<Vec<_>>(), ["orphan-object", "orphan-object", "lost-object"]);
+    store.insert(key::objects_at(named).to_vec(), objects_at::encode(FILE).to_vec());
+    for finding in &early[..2] {
+        assert_eq!(judge(finding, &look(&store, finding)), Verdict::Changed, "{finding}");
+    }
+    assert_eq!(check(&store, &objects).0, []);
+    // What bears the name of a file that has exchanged its objects may have come back to it between two looks: left alone.
+    objects.extend(before);
+    let found = check(&store, &objects).0;
+    assert_eq!(found.iter().map(Finding::kind).collect::<Vec<_>>(), ["orphan-object"; 2]);
+    for finding in &found {
+        assert_eq!(judge(finding, &look(&store, finding)), Verdict::Changed, "{finding}");
+    }
+    // An object that its layout does not have is an orphan all the same.
+    let stray = (TargetIndex(0), ObjectId { fid: named, instance: 9, stripe: 0 });
+    let found = check(&store, &[(stray, (1, 8))].into()).0;
+    let orphan = found.iter().find(|f| f.kind() == "orphan-object").unwrap();
+    assert_eq!(judge(orphan, &look(&store, orphan)), Verdict::Confirmed(None));
+    // Not knowing whose objects they are is no reason to remove them.
+    store.get_mut(&key::objects_at(named)[..]).unwrap()[9] ^= 1;
+    let found = check(&store, &objects).0;
+    assert_eq!(found[0].kind(), "damaged");
+    let sure = found[1..].iter().filter(|f| judge(f, &look(&store, f)) == Verdict::Confirmed(None)).count();
+    assert_eq!(sure, 0);
 }
 
 #[test]

@@ -156,6 +156,8 @@ pub enum ItemTag {
     LinkTarget = 2,
     /// Directory: layout that new files in it get.
     DefaultLayout = 3,
+    /// Names that lead here (`links`).
+    Links = 4,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

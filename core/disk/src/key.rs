@@ -6,6 +6,7 @@
 //! | `D` | transno 8, FID 16            | objects of a removed file, to be destroyed         |
 //! | `E` | directory FID 16, name       | directory entry                                    |
 //! | `I` | FID 16                       | inode                                              |
+//! | `O` | FID 16                       | file that has the objects named after this one     |
 //! | `P` | FID 16                       | orphan: no name left, was open                     |
 //! | `R` | client UUID 16, slot 2       | reply to a change of a client                      |
 //! | `S` | `mdt`                        | state of the MDT as a whole                        |
@@ -58,6 +59,11 @@ impl std::ops::Deref for Key {
 /// Inode.
 pub fn inode(fid: Fid) -> [u8; 17] {
     tagged(b'I', fid)
+}
+
+/// Which file has the objects that are named after `owner`, if it is not `owner` itself.
+pub fn objects_at(owner: Fid) -> [u8; 17] {
+    tagged(b'O', owner)
 }
 
 /// Orphan mark.
@@ -153,6 +159,8 @@ pub enum Tag {
     Entry = b'E',
     /// Inodes.
     Inode = b'I',
+    /// Files that have objects named after others.
+    ObjectsAt = b'O',
     /// Orphan marks.
     Orphan = b'P',
     /// Replies to changes.

@@ -2,9 +2,10 @@
 //!
 //! | size | field        | meaning                                                          |
 //! |------|--------------|------------------------------------------------------------------|
-//! |    1 | version      | 1                                                                |
+//! |    1 | version      | 1, or 2: with an owner                                           |
 //! |    1 | components   | how many follow                                                  |
 //! |    4 | generation   | `Layout::generation`                                             |
+//! |   16 | owner        | version 2 only: `Layout::owner`, big endian                      |
 //!
 //! then for each component
 //!
@@ -24,12 +25,15 @@
 
 use crate::check::{BadLayout, verify};
 use crate::layout::{Component, Layout, Pattern, PoolName};
+use types::fid::Fid;
 use types::limits;
 use types::target::TargetIndex;
 
-/// Version of the form. 1: first version.
-pub const VERSION: u8 = 1;
+/// Version of the form. 1: the objects are named after the file itself; 2: after another one, which follows.
+pub const VERSION: u8 = 2;
+const VERSION_WITHOUT_OWNER: u8 = 1;
 const HEADER_BYTES: usize = 1 + 1 + 4;
+const OWNER_BYTES: usize = 16;
 const COMPONENT_BYTES: usize = 4 + 8 + 8 + 1 + 1 + 4 + 2 + 2 + 1;
 const FLAG_OVERSTRIPED: u8 = 1;
 
@@ -56,7 +60,8 @@ pub enum DecodeError {
 /// Bytes that [`encode`] appends.
 pub fn encoded_len(layout: &Layout) -> usize {
     let of = |c: &Component| COMPONENT_BYTES + c.pool.as_ref().map_or(0, |p| p.0.len()) + 2 * c.stripes.len();
-    HEADER_BYTES + layout.components.iter().map(of).sum::<usize>()
+    let owner = if layout.owner == Fid::NONE { 0 } else { OWNER_BYTES };
+    HEADER_BYTES + owner + layout.components.iter().map(of).sum::<usize>()
 }
 
 /// Appends the layout, which must be one that [`verify`] accepts.
@@ -65,9 +70,13 @@ pub fn encoded_len(layout: &Layout) -> usize {
 /// If it is so far off that its counts do not fit their fields: our own bug.
 pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
     out.reserve(encoded_len(layout));
-    out.push(VERSION);
+    let owned = layout.owner != Fid::NONE;
+    out.push(if owned { VERSION } else { VERSION_WITHOUT_OWNER });
     out.push(u8::try_from(layout.components.len()).expect("verified: few components"));
     out.extend_from_slice(&layout.generation.to_le_bytes());
+    if owned {
+        out.extend_from_slice(&layout.owner.to_be_bytes());
+    }
     for c in &layout.components {
         let pool = c.pool.as_ref().map_or("", |p| &p.0);
         out.extend_from_slice(&c.id.to_le_bytes());
@@ -96,7 +105,7 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     }
     let mut r = Reader { bytes, at: 0 };
     let [version] = r.take()?;
-    if version != VERSION {
+    if version != VERSION && version != VERSION_WITHOUT_OWNER {
         return Err(DecodeError::Version(version));
     }
     let [count] = r.take()?;
@@ -104,6 +113,13 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
         return Err(BadLayout::Components(usize::from(count)).into());
     }
     let generation = u32::from_le_bytes(r.take()?);
+    let owner = match version {
+        VERSION_WITHOUT_OWNER => Fid::NONE,
+        _ => match Fid::from_be_bytes(r.take()?) {
+            Fid::NONE => return Err(DecodeError::Field { field: "owner", value: 0 }),
+            owner => owner,
+        },
+    };
     let mut components = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
         components.push(component(&mut r)?);
@@ -111,7 +127,7 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     if r.at != bytes.len() {
         return Err(DecodeError::Long(bytes.len()));
     }
-    let layout = Layout { generation, components };
+    let layout = Layout { generation, owner, components };
     verify(&layout)?;
     Ok(layout)
 }

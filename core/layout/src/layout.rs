@@ -53,6 +53,8 @@ pub struct Component {
 pub struct Layout {
     /// Grows with every change.
     pub generation: u32,
+    /// The file after which its objects are named, if that is another one: the two swapped layouts. [`Fid::NONE`]: itself.
+    pub owner: Fid,
     /// Ordered by `start`, without gap or overlap, first at 0, last to [`EOF`] (unless the user left the end open).
     pub components: Vec<Component>,
 }
@@ -68,7 +70,7 @@ impl Component {
         self.start <= offset && offset < self.end
     }
 
-    /// Name of the object of stripe `stripe`.
+    /// Name of the object of stripe `stripe`; `fid`: [`Layout::names`].
     pub fn object(&self, fid: Fid, stripe: u32) -> ObjectId {
         ObjectId { fid, instance: self.id, stripe }
     }
@@ -81,8 +83,14 @@ impl Layout {
         self.components.get(index).filter(|c| c.covers(offset)).map(|_| index)
     }
 
+    /// The file after which the objects of file `fid` are named.
+    pub fn names(&self, fid: Fid) -> Fid {
+        if self.owner == Fid::NONE { fid } else { self.owner }
+    }
+
     /// Every object of the file with its OST, component by component. At most `COMPONENTS_MAX * STRIPES_MAX`.
     pub fn objects(&self, fid: Fid) -> impl Iterator<Item = (TargetIndex, ObjectId)> + '_ {
+        let fid = self.names(fid);
         self.components
             .iter()
             .flat_map(move |c| (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe))))

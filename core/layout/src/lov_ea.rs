@@ -28,7 +28,7 @@
 //! Our objects have no FID of their own. Readers are shown one made of the file's FID, with component and stripe in the
 //! version field: stable, and different for every object. When a value is read, object FIDs are ignored.
 
-use crate::layout::{Component, EOF, Layout, POOL_NAME_BYTES_MAX, Pattern, PoolName};
+use crate::layout::{ALL_OSTS, Component, EOF, Layout, POOL_NAME_BYTES_MAX, Pattern, PoolName};
 use types::fid::Fid;
 use types::limits;
 use types::target::TargetIndex;
@@ -68,6 +68,20 @@ pub struct LovEa {
     pub first: Vec<Option<TargetIndex>>,
 }
 
+impl LovEa {
+    /// The same layout for another file: without objects, generations, numbers, and OSTs that were wished for.
+    #[must_use]
+    pub fn shape(mut self) -> LovEa {
+        for (n, c) in (1u32..).zip(&mut self.layout.components) {
+            c.id = n;
+            c.stripes.clear();
+        }
+        (self.layout.generation, self.layout.owner) = (0, Fid::NONE);
+        self.first = vec![None; self.layout.components.len()];
+        self
+    }
+}
+
 /// The bytes are no Lustre layout that we can keep.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LovEaError {
@@ -101,7 +115,7 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
     let mut out = Vec::new();
     match &layout.components[..] {
         [] => {}
-        [one] if layout.is_plain() => plain(&mut out, one, layout.generation as u16, fid),
+        [one] if layout.is_plain() => plain(&mut out, one, layout.generation as u16, fid, layout.names(fid)),
         components => {
             put32(&mut out, LOV_MAGIC_COMP_V1);
             put32(&mut out, 0);
@@ -111,7 +125,7 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
             out.resize(COMP_BYTES + ENTRY_BYTES * components.len(), 0);
             for (i, c) in components.iter().enumerate() {
                 let offset = out.len() as u32;
-                plain(&mut out, c, 0, fid);
+                plain(&mut out, c, 0, fid, layout.names(fid));
                 let mut entry = Vec::with_capacity(ENTRY_BYTES);
                 put32(&mut entry, c.id);
                 put32(&mut entry, if c.is_instantiated() { LCME_FL_INIT } else { 0 });
@@ -129,7 +143,23 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
     out
 }
 
-fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid) {
+/// Bytes of [`encode`] at most, once all components have their objects; `osts`: how many there are.
+pub fn bytes_at_most(layout: &Layout, osts: usize) -> usize {
+    let of = |c: &Component| {
+        let header = if c.pool.is_some() { V3_BYTES } else { V1_BYTES };
+        let wanted = match c.stripe_count {
+            ALL_OSTS => osts,
+            count if c.overstriped => usize::from(count),
+            count => usize::from(count).min(osts),
+        };
+        header + OBJECT_BYTES * wanted.max(c.stripes.len())
+    };
+    let blobs: usize = layout.components.iter().map(of).sum();
+    if layout.is_plain() { blobs } else { COMP_BYTES + ENTRY_BYTES * layout.components.len() + blobs }
+}
+
+/// `fid` is the file, `named` the one after which its objects are named.
+fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid, named: Fid) {
     put32(out, if c.pool.is_some() { LOV_MAGIC_V3 } else { LOV_MAGIC_V1 });
     let pattern = match c.pattern {
         Pattern::Raid0 => LOV_PATTERN_RAID0,
@@ -147,7 +177,7 @@ fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid) {
         out.extend_from_slice(&padded);
     }
     for (stripe, ost) in (0u32..).zip(&c.stripes) {
-        let object = object_fid(fid, c.id, stripe);
+        let object = object_fid(named, c.id, stripe);
         put64(out, object.seq);
         put32(out, object.oid);
         put32(out, object.ver);
@@ -172,8 +202,8 @@ pub fn encode_spec(ea: &LovEa) -> Vec<u8> {
     out
 }
 
-/// As [`decode`] for the value of a file: with the file's FID, and the number of a plain layout's component, which the
-/// form keeps only in the names of its objects.
+/// As [`decode`] for the value of a file: with the file's FID, and what the form keeps only in the names of objects: the
+/// number of a plain layout's component, and after which file they are named.
 ///
 /// # Errors
 /// As [`decode`].
@@ -187,11 +217,14 @@ pub fn decode_of_file(bytes: &[u8]) -> Result<(LovEa, Fid), LovEaError> {
     let oid = get64(bytes, blob + 8)?;
     let oid = u32::try_from(oid).map_err(|_| LovEaError::Field { field: "lmm_object_id", value: oid })?;
     let fid = Fid { seq: get64(bytes, blob + 16)?, oid, ver: 0 };
-    if let ([c], false) = (&mut ea.layout.components[..], composite)
-        && !c.stripes.is_empty()
-    {
-        let header = if c.pool.is_some() { V3_BYTES } else { V1_BYTES };
-        c.id = get32(bytes, header + 12)? >> 11;
+    if let Some(i) = ea.layout.components.iter().position(|c| !c.stripes.is_empty()) {
+        let blob = if composite { get32(bytes, COMP_BYTES + ENTRY_BYTES * i + 24)? as usize } else { 0 };
+        let object = blob + header_bytes(get32(bytes, blob)?)?;
+        let named = Fid { seq: get64(bytes, object)?, oid: get32(bytes, object + 8)?, ver: 0 };
+        ea.layout.owner = if named == fid { Fid::NONE } else { named };
+        if !composite {
+            ea.layout.components[i].id = get32(bytes, object + 12)? >> 11;
+        }
     }
     Ok((ea, fid))
 }
@@ -216,7 +249,8 @@ pub fn decode(bytes: &[u8]) -> Result<LovEa, LovEaError> {
         return composite(bytes);
     }
     let Blob { component, generation, first } = blob(bytes)?;
-    Ok(LovEa { layout: Layout { generation: generation.into(), components: vec![component] }, first: vec![first] })
+    let layout = Layout { generation: generation.into(), components: vec![component], ..Layout::default() };
+    Ok(LovEa { layout, first: vec![first] })
 }
 
 fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
@@ -248,7 +282,7 @@ fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
         components.push(Component { id, start, end, ..blob.component });
         first.push(blob.first);
     }
-    Ok(LovEa { layout: Layout { generation, components }, first })
+    Ok(LovEa { layout: Layout { generation, components, ..Layout::default() }, first })
 }
 
 struct Blob {
@@ -257,12 +291,16 @@ struct Blob {
     first: Option<TargetIndex>,
 }
 
+fn header_bytes(magic: u32) -> Result<usize, LovEaError> {
+    match magic {
+        LOV_MAGIC_V1 => Ok(V1_BYTES),
+        LOV_MAGIC_V3 | LOV_MAGIC_SPECIFIC => Ok(V3_BYTES),
+        other => Err(LovEaError::Magic(other)),
+    }
+}
+
 fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
-    let header = match get32(bytes, 0)? {
-        LOV_MAGIC_V1 => V1_BYTES,
-        LOV_MAGIC_V3 | LOV_MAGIC_SPECIFIC => V3_BYTES,
-        other => return Err(LovEaError::Magic(other)),
-    };
+    let header = header_bytes(get32(bytes, 0)?)?;
     if bytes.len() < header {
         return Err(LovEaError::Short(bytes.len()));
     }
@@ -387,6 +425,21 @@ mod tests {
     }
 
     #[test]
+    fn a_layout_never_takes_more_bytes_than_was_said() {
+        let mut layout = pfl();
+        let said = bytes_at_most(&layout, 40);
+        assert!(encode(&layout, FID).len() <= said);
+        let last = layout.components.last_mut().unwrap();
+        last.stripes = vec![TargetIndex(1); 8];
+        assert_eq!(encode(&layout, FID).len(), said);
+        let mut wide = plain(&[]);
+        wide.components[0].stripe_count = ALL_OSTS;
+        assert_eq!((bytes_at_most(&wide, 10), bytes_at_most(&wide, 0)), (32 + 240, 32));
+        (wide.components[0].stripe_count, wide.components[0].overstriped) = (2000, true);
+        assert_eq!(bytes_at_most(&wide, 4), 32 + 48_000);
+    }
+
+    #[test]
     fn what_cannot_be_kept_is_refused() {
         let good = encode(&pfl(), FID);
         let with = |at: usize, new: &[u8]| {
@@ -420,6 +473,7 @@ mod tests {
             if layout.components.is_empty() {
                 layout.generation = 0;
             }
+            layout.owner = Fid::NONE;
             let n = layout.components.len();
             prop_assert_eq!(decode(&encode(&layout, FID)), Ok(LovEa { layout, first: vec![None; n] }));
         }
@@ -432,6 +486,9 @@ mod tests {
                     layout.components[0].id = 1;
                 }
             }
+            if layout.components.iter().all(|c| c.stripes.is_empty()) {
+                layout.owner = Fid::NONE;
+            }
             if !layout.components.is_empty() {
                 let first = vec![None; layout.components.len()];
                 prop_assert_eq!(decode_of_file(&encode(&layout, FID)), Ok((LovEa { layout, first }, FID)));
@@ -440,7 +497,7 @@ mod tests {
 
         #[test]
         fn a_wish_round_trips(mut layout in any_layout(), ost in proptest::option::of(0u16..u16::MAX)) {
-            layout.generation = 0;
+            (layout.generation, layout.owner) = (0, Fid::NONE);
             if layout.is_plain() {
                 layout.components[0].id = 1;
             }

@@ -53,7 +53,7 @@ pub struct Piece {
 /// The pieces of `[start, end)` in file order, without gap or overlap.
 pub fn pieces(layout: &Layout, fid: Fid, start: FileOffset, end: FileOffset) -> Pieces<'_> {
     let component = layout.components.partition_point(|c| c.end <= start.0);
-    Pieces { layout, fid, at: start.0, end: end.0, component }
+    Pieces { layout, fid: layout.names(fid), at: start.0, end: end.0, component }
 }
 
 /// See [`pieces`].
@@ -126,7 +126,7 @@ pub fn object_ranges(
     start: FileOffset,
     end: FileOffset,
 ) -> impl Iterator<Item = ObjectRange> + '_ {
-    let (start, end) = (start.0, end.0);
+    let (start, end, fid) = (start.0, end.0, layout.names(fid));
     let first = layout.components.partition_point(|c| c.end <= start);
     let covering = layout.components.iter().enumerate().skip(first).take_while(move |(_, c)| c.start < end);
     covering.flat_map(move |(component, c)| {
@@ -222,7 +222,7 @@ mod tests {
         let tail = all(&pfl(), 8 << 20, 9 << 20);
         assert_eq!(tail.len(), 1);
         assert_eq!(tail[0].place, Place::Absent { component: Some(3) });
-        let short = Layout { generation: 0, components: vec![raid0(1, 0, 100, 65536, &[0])] };
+        let short = Layout { components: vec![raid0(1, 0, 100, 65536, &[0])], ..Layout::default() };
         assert_eq!(all(&short, 50, 200)[1].place, Place::Absent { component: None });
         assert_eq!(all(&Layout::default(), 3, 9)[0].place, Place::Absent { component: None });
         assert_eq!(all(&pfl(), 9, 9), []);
@@ -278,7 +278,7 @@ mod tests {
                         Place::Object { component, stripe, ost, object, offset } => {
                             let c = &layout.components[component];
                             prop_assert_eq!(c.stripes[stripe as usize], ost);
-                            prop_assert_eq!(object, ObjectId { fid: FID, instance: c.id, stripe });
+                            prop_assert_eq!(object, ObjectId { fid: layout.names(FID), instance: c.id, stripe });
                             let back = file_offset(c, stripe, ObjectOffset(offset.0 + probe));
                             prop_assert_eq!(back, Some(FileOffset(p.file.0 + probe)));
                         }

@@ -2,11 +2,12 @@
 
 use crate::layout::{Component, EOF, Layout, Pattern, PoolName};
 use proptest::prelude::*;
+use types::fid::Fid;
 use types::target::TargetIndex;
 
 /// One component over the whole file, 64 KiB stripes, on these OSTs.
 pub fn plain(osts: &[u16]) -> Layout {
-    Layout { generation: 1, components: vec![raid0(1, 0, EOF, 65536, osts)] }
+    Layout { generation: 1, owner: Fid::NONE, components: vec![raid0(1, 0, EOF, 65536, osts)] }
 }
 
 /// A striped component.
@@ -32,7 +33,8 @@ pub fn pfl() -> Layout {
     third.pool = Some(PoolName("flash".into()));
     let mut last = raid0(4, 8 << 20, EOF, 1 << 20, &[]);
     (last.stripe_count, last.overstriped) = (8, true);
-    Layout { generation: 7, components: vec![dom, raid0(2, 65536, 1 << 20, 256 << 10, &[5]), third, last] }
+    let components = vec![dom, raid0(2, 65536, 1 << 20, 256 << 10, &[5]), third, last];
+    Layout { generation: 7, owner: Fid::NONE, components }
 }
 
 /// Any good layout: 0 to 5 components; ends need not be multiples of anything.
@@ -40,8 +42,9 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
     let pool = proptest::option::of("[a-z0-9_-]{1,15}".prop_map(PoolName));
     let shape = (1u64..3_000_000, 1u32..20, proptest::collection::vec(0u16..40, 0..8), any::<(u16, bool)>(), pool);
     let shapes = proptest::collection::vec(shape, 0..6);
-    (any::<u32>(), shapes, any::<bool>(), any::<bool>(), 1u32..100).prop_map(
-        |(generation, shapes, open_end, dom, id)| {
+    let owner = prop_oneof![Just(Fid::NONE), (1u64.., any::<u32>()).prop_map(|(seq, oid)| Fid { seq, oid, ver: 0 })];
+    (any::<u32>(), owner, shapes, any::<bool>(), any::<bool>(), 1u32..100).prop_map(
+        |(generation, owner, shapes, open_end, dom, id)| {
             let (mut start, n) = (0, shapes.len());
             let mut components = Vec::new();
             for (i, (len, stripe, osts, (wanted, overstriped), pool)) in shapes.into_iter().enumerate() {
@@ -57,7 +60,7 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
                 start = end;
                 components.push(c);
             }
-            Layout { generation, components }
+            Layout { generation, owner, components }
         },
     )
 }

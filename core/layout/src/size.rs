@@ -24,6 +24,7 @@ pub struct Cut {
 
 /// The cuts that make a file end at `size`. Objects that can have no byte beyond it are left out.
 pub fn cuts(layout: &Layout, fid: Fid, size: FileOffset) -> impl Iterator<Item = Cut> + '_ {
+    let fid = layout.names(fid);
     let reaching = layout.components.iter().enumerate().filter(move |(_, c)| c.end > size.0);
     reaching.flat_map(move |(component, c)| {
         (0u32..).zip(&c.stripes).map(move |(stripe, ost)| {
@@ -39,7 +40,7 @@ pub fn cuts(layout: &Layout, fid: Fid, size: FileOffset) -> impl Iterator<Item =
 /// `size_of` tells an object's size in bytes (0 if it was never written). Bytes on the MDT are the caller's to add
 /// (maximum of both).
 pub fn file_size(layout: &Layout, fid: Fid, mut size_of: impl FnMut(TargetIndex, ObjectId) -> u64) -> u64 {
-    let mut end = 0;
+    let (mut end, fid) = (0, layout.names(fid));
     for c in &layout.components {
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
             let last = size_of(*ost, c.object(fid, stripe)).checked_sub(1);

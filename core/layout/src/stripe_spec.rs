@@ -120,7 +120,7 @@ fn complete_component(c: &mut Component, defaults: &Defaults) -> Result<(), BadS
 pub fn plain(stripe_count: u16, stripe_size: u32, pool: Option<PoolName>) -> Layout {
     let mut c = striped(1, 0, EOF, stripe_count);
     (c.stripe_size, c.pool) = (stripe_size, pool);
-    Layout { generation: 0, components: vec![c] }
+    Layout { components: vec![c], ..Layout::default() }
 }
 
 /// What a new file gets when nobody says otherwise: its first `dom_bytes` on the MDT (0 = none), then 1 stripe, then 4
@@ -135,7 +135,7 @@ pub fn default_layout(dom_bytes: u64) -> Layout {
     let next = components.len() as u32 + 1;
     components.push(striped(next, dom_bytes, WIDE_START, STRIPE_COUNT_DEFAULT));
     components.push(striped(next + 1, WIDE_START, EOF, WIDE_STRIPE_COUNT));
-    Layout { generation: 0, components }
+    Layout { components, ..Layout::default() }
 }
 
 fn striped(id: u32, start: u64, end: u64, stripe_count: u16) -> Component {

@@ -81,6 +81,7 @@ pub fn create(
         view.put_xattr(new.fid, ACL_DEFAULT, acl);
         inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_ACL, true).with(InodeFlags::HAS_XATTR, true);
     }
+    view.named(&mut inode, parent, name);
     view.put_inode(&inode);
     view.put_dirent(parent, name, Dirent { fid: new.fid, file_type: new.file_type });
     if is_dir {

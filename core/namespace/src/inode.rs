@@ -26,6 +26,9 @@ impl InodeFlags {
     /// It was given space that may lie beyond its end (FALLOC_FL_KEEP_SIZE): its objects may be longer than it is.
     pub const HAS_RESERVE: InodeFlags = InodeFlags(32);
 
+    /// Its layout came from its directory or was asked for; it is not the file system's default.
+    pub const OWN_LAYOUT: InodeFlags = InodeFlags(64);
+
     /// Is the bit set?
     pub const fn has(self, bit: InodeFlags) -> bool {
         self.0 & bit.0 != 0

@@ -34,6 +34,7 @@ pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name
 
     inode.attr.nlink += 1;
     inode.changed(ctx);
+    view.named(&mut inode, parent, name);
     view.put_inode(&inode);
     view.put_dirent(parent, name, Dirent { fid, file_type: inode.file_type() });
     dir.modified(ctx);

@@ -244,11 +244,12 @@ fn replace(
 ) -> Renamed {
     let (moved_dir, lost_dir) = (source.is_dir(), replaced.as_ref().is_some_and(Inode::is_dir));
     view.delete_dirent(from.parent, from.name);
+    view.unnamed(&mut source, from.parent, from.name);
     place(view, ctx, &to, &mut source);
     dirs.count(-i32::from(moved_dir), i32::from(moved_dir) - i32::from(lost_dir));
     dirs.store(view, ctx);
     if let Some(other) = &mut replaced {
-        if lost_dir { drop_directory(view, ctx, other) } else { drop_link(view, ctx, other) }
+        if lost_dir { drop_directory(view, ctx, other) } else { drop_link(view, ctx, other, to) }
     }
     Renamed { moved: source, replaced }
 }
@@ -262,6 +263,8 @@ fn exchange(
     mut source: Inode,
     mut other: Inode,
 ) -> Renamed {
+    view.unnamed(&mut source, from.parent, from.name);
+    view.unnamed(&mut other, to.parent, to.name);
     place(view, ctx, &to, &mut source);
     place(view, ctx, &from, &mut other);
     let difference = i32::from(source.is_dir()) - i32::from(other.is_dir());
@@ -277,5 +280,6 @@ fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut In
         inode.parent = at.parent;
     }
     inode.changed(ctx);
+    view.named(inode, at.parent, at.name);
     view.put_inode(inode);
 }

@@ -3,6 +3,7 @@
 use crate::access::may_delete;
 use crate::context::Context;
 use crate::inode::Inode;
+use crate::rename::Place;
 use crate::view::{Change, View, directory, target};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -23,13 +24,14 @@ pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8])
     view.delete_dirent(parent, name);
     dir.modified(ctx);
     view.put_inode(&dir);
-    drop_link(view, ctx, &mut inode);
+    drop_link(view, ctx, &mut inode, Place { parent, name });
     Ok(inode)
 }
 
 /// A file lost a name.
-pub(crate) fn drop_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode) {
+pub(crate) fn drop_link(view: &mut impl View, ctx: &Context<'_>, inode: &mut Inode, lost: Place<'_>) {
     inode.attr.nlink = inode.attr.nlink.saturating_sub(1);
+    view.unnamed(inode, lost.parent, lost.name);
     inode.changed(ctx);
     if inode.attr.nlink == 0 { view.last_name_gone(inode) } else { view.put_inode(inode) }
 }

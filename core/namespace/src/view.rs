@@ -63,6 +63,16 @@ pub trait View {
         Ok(())
     }
 
+    /// The inode, which is put next, gets a name. A view that can tell where an inode is notes it in the inode's tail.
+    fn named(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
+        let _ = (inode, parent, name);
+    }
+
+    /// The inode, which is put next, loses a name.
+    fn unnamed(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
+        let _ = (inode, parent, name);
+    }
+
     /// Makes or replaces an inode.
     fn put_inode(&mut self, inode: &Inode);
     /// An inode lost its last name (`nlink` is 0). The view keeps it while somebody has it open and destroys it, with

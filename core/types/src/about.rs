@@ -1,6 +1,6 @@
 //! What a mount tells about itself: extended attributes that the client answers, on any of its files, for `lfs`.
 //!
-//! They can be read, never listed or set, and need no privilege. All values are lines of text:
+//! They can be read, never listed, and need no privilege where nothing else is said. All values are lines of text:
 //!
 //! | name                     | value                                                                            |
 //! |--------------------------|----------------------------------------------------------------------------------|
@@ -10,10 +10,14 @@
 //! | `lustre.mdts`, `lustre.osts` | index of each target, ascending                                              |
 //! | `lustre.pools`         | name of each pool of OSTs                                                        |
 //! | `lustre.pool.NAME`     | index of each OST of the pool; ENODATA: there is no such pool                    |
+//! | `lustre.data_version`    | version of the file: grows with every change, what other clients have not stored included |
+//! | `lustre.links.FID`       | names of the inode FID, whatever file is asked, as `[FID of directory]/NAME` with a NUL behind each; root only |
+//! | `lustre.swap_layouts`    | only to be set: [`SwapLine`]                                                     |
 //! | `lustre.space.mdt.N`, `lustre.space.ost.N` | [`SpaceLine`] of up to [`SPACE_LINES_MAX`] targets, N and the next ones |
 
 use crate::attr::Statfs;
 use crate::errno::Errno;
+use crate::fid;
 use crate::target::{FsName, TargetIndex, TargetKind};
 use std::fmt;
 use std::str::FromStr;
@@ -26,6 +30,10 @@ pub const FID: &str = "lustre.fid";
 pub const STATS: &str = "lustre.stats";
 /// Attribute that lists the pools.
 pub const POOLS: &str = "lustre.pools";
+/// Attribute with the version of the file.
+pub const DATA_VERSION: &str = "lustre.data_version";
+/// Attribute by which two files exchange their data.
+pub const SWAP_LAYOUTS: &str = "lustre.swap_layouts";
 /// Targets in one value of space, so that it stays below 64 KiB (XATTR_SIZE_MAX).
 pub const SPACE_LINES_MAX: usize = 256;
 
@@ -48,6 +56,11 @@ pub fn pool(name: &str) -> String {
     format!("lustre.pool.{name}")
 }
 
+/// Attribute with the names of an inode.
+pub fn links(of: fid::Fid) -> String {
+    format!("lustre.links.{of}")
+}
+
 /// Which of these attributes is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum About {
@@ -63,6 +76,10 @@ pub enum About {
     Pools,
     /// [`pool`].
     Pool(String),
+    /// [`DATA_VERSION`].
+    DataVersion,
+    /// [`links`].
+    Links(fid::Fid),
     /// [`space`].
     Space(TargetKind, TargetIndex),
 }
@@ -75,11 +92,15 @@ impl About {
             "fid" => Some(About::Fid),
             "stats" => Some(About::Stats),
             "pools" => Some(About::Pools),
+            "data_version" => Some(About::DataVersion),
             "mdts" => Some(About::Targets(TargetKind::Mdt)),
             "osts" => Some(About::Targets(TargetKind::Ost)),
             other => {
                 if let Some(pool) = other.strip_prefix("pool.") {
                     return Some(About::Pool(pool.to_owned()));
+                }
+                if let Some(fid) = other.strip_prefix("links.") {
+                    return fid.parse().ok().map(About::Links);
                 }
                 let (kind, first) = other.strip_prefix("space.")?.split_once('.')?;
                 let kind = match kind {
@@ -124,6 +145,42 @@ impl FromStr for MountLine {
         let [fsname, instance, uuid] = words[..] else { return Err(bad()) };
         let instance = u64::from_str_radix(instance, 16).map_err(|_| bad())?;
         Ok(MountLine { fsname: fsname.parse().map_err(|_| bad())?, instance, uuid: uuid.to_owned() })
+    }
+}
+
+/// With which file a file exchanges its data, and what must be so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwapLine {
+    /// The other file.
+    pub other: fid::Fid,
+    /// Versions of this file and the other one; 0: any.
+    pub versions: (u64, u64),
+    /// Their contents are the same: times stay.
+    pub same: bool,
+}
+
+impl fmt::Display for SwapLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SwapLine { other, versions: (version, other_version), same } = self;
+        write!(f, "{other} {version} {other_version} {}", if *same { "same" } else { "any" })
+    }
+}
+
+impl FromStr for SwapLine {
+    type Err = BadLine;
+
+    fn from_str(s: &str) -> Result<SwapLine, BadLine> {
+        let bad = || BadLine(s.to_owned());
+        let words: Vec<&str> = s.split_whitespace().collect();
+        let [other, version, other_version, same] = words[..] else { return Err(bad()) };
+        let number = |word: &str| word.parse().map_err(|_| bad());
+        let same = match same {
+            "same" => true,
+            "any" => false,
+            _ => return Err(bad()),
+        };
+        let other = other.parse().map_err(|_| bad())?;
+        Ok(SwapLine { other, versions: (number(version)?, number(other_version)?), same })
     }
 }
 
@@ -187,7 +244,18 @@ mod tests {
         assert_eq!(About::of(pool("flash").as_bytes()), Some(About::Pool("flash".into())));
         assert_eq!(About::of(FID.as_bytes()), Some(About::Fid));
         assert_eq!(About::of(STATS.as_bytes()), Some(About::Stats));
-        for other in ["lustre.lov", "lustre.mgts", "lustre.space.ost.x", "lustre.space.ost.70000", "user.fid", ""] {
+        assert_eq!(About::of(DATA_VERSION.as_bytes()), Some(About::DataVersion));
+        assert_eq!(About::of(links(fid::Fid::ROOT).as_bytes()), Some(About::Links(fid::Fid::ROOT)));
+        for other in [
+            "lustre.lov",
+            "lustre.links",
+            "lustre.links.[0x1]",
+            "lustre.mgts",
+            "lustre.space.ost.x",
+            "lustre.space.ost.70000",
+            "user.fid",
+            "",
+        ] {
             assert_eq!(About::of(other.as_bytes()), None, "{other}");
         }
         assert_eq!(About::of(b"lustre.\xff"), None);
@@ -213,6 +281,9 @@ mod tests {
         for bad in ["", "1", "1 2 3", "1 error", "1 error 0", "x 1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 -6"] {
             assert!(bad.parse::<SpaceLine>().is_err(), "{bad}");
         }
+        let swap = SwapLine { other: fid::Fid::ROOT, versions: (7, 0), same: true };
+        assert_eq!(swap.to_string().parse(), Ok(swap));
+        assert!("[0x1:0x2:0x0] 1 2 maybe".parse::<SwapLine>().is_err());
         assert!("sheen xyz u".parse::<MountLine>().is_err());
     }
 }

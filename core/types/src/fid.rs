@@ -22,6 +22,10 @@ impl Fid {
     pub const NONE: Fid = Fid { seq: 0, oid: 0, ver: 0 };
     /// The root directory, on MDT0000.
     pub const ROOT: Fid = Fid { seq: 0x2_0000_0007, oid: 1, ver: 0 };
+    /// `.lustre` in the root: no MDT has it, clients show it.
+    pub const DOT_LUSTRE: Fid = Fid { seq: 0x2_0000_0002, oid: 1, ver: 0 };
+    /// `.lustre/fid`, where inodes are found by FID.
+    pub const BY_FID: Fid = Fid { seq: 0x2_0000_0002, oid: 2, ver: 0 };
     /// First sequence that MDTs hand out (FID_SEQ_NORMAL in Lustre).
     pub const SEQ_NORMAL: u64 = 0x2_0000_0400;
     /// Sequences that belong to one MDT: MDT n owns `SEQ_NORMAL + n * SEQ_WIDTH ..` (Lustre's super-sequence width).
@@ -35,6 +39,11 @@ impl Fid {
     /// The operation that this FID refers to, if it is a [`Fid::result_of`].
     pub const fn as_result_of(self) -> Option<u32> {
         if self.seq == 0 && self.ver == u32::MAX && self.oid > 0 { Some(self.oid - 1) } else { None }
+    }
+
+    /// Is it one of those that only clients show?
+    pub const fn is_shown_only(self) -> bool {
+        self.seq == Self::DOT_LUSTRE.seq
     }
 
     /// FID location: the index of the MDT that owns the sequence.

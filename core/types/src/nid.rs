@@ -56,9 +56,76 @@ impl FromStr for Nid {
     }
 }
 
+/// Which NIDs a rule is about: `*@tcp` all, `10.0.0.1@tcp` every port of an address (whoever connects has any),
+/// `10.0.0.1:7988@tcp` one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NidPattern {
+    /// All.
+    Any,
+    /// Every port of an address.
+    Address(IpAddr),
+    /// One.
+    Exact(SocketAddr),
+}
+
+impl NidPattern {
+    /// Is it about this NID? `0@lo` is never meant: nothing is sent there.
+    pub fn matches(self, nid: Nid) -> bool {
+        match (self, nid) {
+            (_, Nid::Loopback) => false,
+            (NidPattern::Any, Nid::Tcp(_)) => true,
+            (NidPattern::Address(ip), Nid::Tcp(addr)) => addr.ip() == ip,
+            (NidPattern::Exact(wanted), Nid::Tcp(addr)) => wanted == addr,
+        }
+    }
+}
+
+impl fmt::Display for NidPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NidPattern::Any => f.write_str("*@tcp"),
+            NidPattern::Address(ip) => write!(f, "{ip}@tcp"),
+            NidPattern::Exact(addr) => write!(f, "{addr}@tcp"),
+        }
+    }
+}
+
+impl FromStr for NidPattern {
+    type Err = BadNid;
+
+    fn from_str(s: &str) -> Result<NidPattern, BadNid> {
+        if matches!(s, "*" | "*@tcp" | "*@tcp0" | "*@*") {
+            return Ok(NidPattern::Any);
+        }
+        let address = s.rsplit_once('@').map_or(s, |(address, _)| address);
+        match (s.parse()?, address.parse::<SocketAddr>()) {
+            (Nid::Tcp(_), Ok(addr)) => Ok(NidPattern::Exact(addr)),
+            (Nid::Tcp(addr), Err(_)) => Ok(NidPattern::Address(addr.ip())),
+            (Nid::Loopback, _) => Err(BadNid(s.to_owned())),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_match_ports_and_addresses() {
+        let nid = |text: &str| text.parse::<Nid>().unwrap();
+        let pattern = |text: &str| text.parse::<NidPattern>().unwrap();
+        for text in ["*@tcp", "10.0.0.1@tcp", "10.0.0.1:7988@tcp", "::1@tcp"] {
+            assert_eq!(pattern(text).to_string(), text);
+        }
+        assert!(pattern("*").matches(nid("10.0.0.1:40000@tcp")) && !pattern("*").matches(Nid::Loopback));
+        assert!(pattern("10.0.0.1@tcp").matches(nid("10.0.0.1:40000@tcp")));
+        assert!(!pattern("10.0.0.1@tcp").matches(nid("10.0.0.2@tcp")));
+        assert!(!pattern("10.0.0.1:988@tcp").matches(nid("10.0.0.1:40000@tcp")));
+        assert!(pattern("10.0.0.1:988@tcp").matches(nid("10.0.0.1@tcp")));
+        for bad in ["", "10.0.0.*@tcp", "0@lo", "*@o2ib"] {
+            assert!(bad.parse::<NidPattern>().is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn text_round_trips() {

@@ -96,6 +96,10 @@ pub enum MdsOp {
     Removexattr { fid: Fid, name: Bytes },
     /// Layout of a file, its components instantiated for `[start, end)` if `write`; answers `Layout`.
     GetLayout { fid: Fid, write: bool, start: u64, end: u64 },
+    /// Two regular files exchange layout, size and space. `versions`: they must be in these (EAGAIN), 0 = in any. `same`:
+    /// their contents are the same, so times stay, and their sizes must agree (EAGAIN). EBUSY: one is open to be written.
+    /// Durable when answered.
+    SwapLayouts { fid: Fid, other: Fid, versions: (u64, u64), same: bool },
     /// Data was written to objects: size = max(size, end), blocks += delta, mtime and ctime as `at` says.
     Wrote { fid: Fid, end: u64, blocks_delta: i64, at: WrittenAt, kill_suidgid: bool },
     /// Reserve `len` bytes at the end of the file (O_APPEND); answers `Appended`. The size grows at once.

@@ -106,6 +106,7 @@ operations! {
     0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client changes once     Op::Mds(MdsOp::FlockCancel { .. }),
     0x021b MDS_LOCK "mds_lock" Client changes once     Op::Mds(MdsOp::Lock { .. }),
     0x021c MDS_UNLOCK "mds_unlock" Client changes once     Op::Mds(MdsOp::Unlock { .. }),
+    0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client changes once     Op::Mds(MdsOp::SwapLayouts { .. }),
     0x0280 MDS_SCAN "mds_scan" Client reads   once     Op::Mds(MdsOp::Scan { .. }),
     0x0281 MDS_MEND "mds_mend" Client changes once     Op::Mds(MdsOp::Mend { .. }),
 

@@ -32,6 +32,7 @@ use stubs::mgc::Mgc;
 use tokio::sync::Semaphore;
 use types::attr::Attr;
 use types::credentials::Credentials;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
 use types::nid::Nid;
@@ -214,8 +215,11 @@ impl Client {
         self.nodes.fid(node).ok_or(ClientError::UnknownNode(node.0))
     }
 
-    /// The MDT of an inode.
+    /// The MDT of an inode. What only clients show has none, and nothing can be done to it: EPERM.
     pub(crate) fn mdc(&self, fid: Fid) -> Result<Mdc, ClientError> {
+        if fid.is_shown_only() {
+            return Err(Errno::EPERM.into());
+        }
         self.targets.mdc(fid)
     }
 

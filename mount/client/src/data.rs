@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn layout(components: Vec<Component>) -> Layout {
-        Layout { generation: 1, components }
+        Layout { generation: 1, components, ..Layout::default() }
     }
 
     #[test]

@@ -204,7 +204,7 @@ mod tests {
     fn an_old_layout_does_not_replace_a_new_one() {
         let table = Arc::new(FileTable::default());
         let file = table.get(FID);
-        let layout = |generation| Arc::new(Layout { generation, components: Vec::new() });
+        let layout = |generation| Arc::new(Layout { generation, ..Layout::default() });
         file.learn_layout(layout(2));
         assert_eq!(file.learn_layout(layout(1)).generation, 2);
         assert_eq!(file.learn_layout(layout(3)).generation, 3);

@@ -80,14 +80,14 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     refused(
         &mnt,
         &["setstripe", "-i", "9", "h"],
-        28,
-        "error: setstripe: can't set layout of 'h': No space left on device (28)\n",
+        22,
+        "error: setstripe: OST 9 of 'h' does not exist; lfs osts shows those that do\n",
     );
     refused(
         &mnt,
         &["setstripe", "-o", "0,9", "h"],
         22,
-        "error: setstripe: can't set layout of 'h': Invalid argument (22)\n",
+        "error: setstripe: OST 9 of 'h' does not exist; lfs osts shows those that do\n",
     );
     assert!(!mnt.join("h").exists(), "a file that could not be made as wished is not left behind");
     refused(

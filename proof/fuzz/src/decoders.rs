@@ -53,6 +53,7 @@ pub const ALL: &[Decoder] = &[
     disk_records::DESTROY_LOG,
     disk_records::MDT_STATE,
     disk_records::MARK,
+    disk_records::OBJECTS_AT,
     disk_records::SESSION_CLIENT,
     disk_records::SESSION_REPLY,
     disk_records::REDO,

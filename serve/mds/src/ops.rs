@@ -8,6 +8,7 @@ mod flock;
 mod glimpse;
 mod layout;
 mod link;
+mod links;
 mod lock;
 mod lookup;
 mod lov;
@@ -15,6 +16,7 @@ mod open;
 mod readdir;
 mod remove;
 mod rename;
+mod swap;
 mod totals;
 mod xattr;
 
@@ -55,6 +57,9 @@ impl Mds {
             MdsOp::Setxattr { fid, name, value, flags } => self.setxattr(call, fid, &name, &value, flags).await,
             MdsOp::Removexattr { fid, name } => self.removexattr(call, fid, &name).await,
             MdsOp::GetLayout { fid, write, start, end } => self.get_layout(call, fid, write, start, end).await,
+            MdsOp::SwapLayouts { fid, other, versions, same } => {
+                self.swap_layouts(call.credentials.uid, fid, other, versions, same).await
+            }
             MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid } => {
                 self.in_turn(call, |call| self.wrote(call, fid, end, blocks_delta, at, kill_suidgid)).await
             }
@@ -87,6 +92,7 @@ impl Mds {
             | MdsOp::Rmdir { .. }
             | MdsOp::Removexattr { .. }
             | MdsOp::GetLayout { .. }
+            | MdsOp::SwapLayouts { .. }
             | MdsOp::Wrote { .. }
             | MdsOp::Append { .. }
             | MdsOp::Mend { .. } => self.store.admit_release().await?,

@@ -11,7 +11,7 @@ use crate::mds::State;
 use crate::tail::{self, damaged};
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;
-use disk::{destroy_log, dirent, inode, key, mark, xattr};
+use disk::{destroy_log, dirent, inode, key, links, mark, xattr};
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{Change, EachEntry, EachName, View};
 use std::ops::ControlFlow;
@@ -238,9 +238,12 @@ impl<'a> Records<'a> {
                 let mut objects = layout.objects(fid).peekable();
                 if objects.peek().is_some() {
                     let mut log = Vec::new();
-                    destroy_log::encode(fid, objects, &mut log);
+                    destroy_log::encode(layout.names(fid), objects, &mut log);
                     self.tx.put(&key::destroy(self.tx.transno(), fid), &log);
                     self.logged = true;
+                }
+                if layout.owner != Fid::NONE {
+                    self.tx.delete(&key::objects_at(layout.owner));
                 }
             }
             Ok(None) => {}
@@ -327,6 +330,14 @@ impl View for Records<'_> {
         }
         self.state.locks.note_author(client, xids.0, changes);
         Ok(())
+    }
+
+    fn named(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
+        tail::change_links(inode, |list| links::with(list, parent, name));
+    }
+
+    fn unnamed(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
+        tail::change_links(inode, |list| links::without(list, parent, name));
     }
 
     fn put_inode(&mut self, inode: &Inode) {

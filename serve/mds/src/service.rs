@@ -307,6 +307,7 @@ fn changes(request: &Request) -> bool {
             | MdsOp::GetLayout { write: true, .. }
             | MdsOp::Wrote { .. }
             | MdsOp::Append { .. }
+            | MdsOp::SwapLayouts { .. }
             | MdsOp::Mend { .. } => true,
             MdsOp::Lookup { .. }
             | MdsOp::GetParent { .. }
@@ -374,7 +375,9 @@ fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
         | MdsOp::FlockSet { fid, .. }
         | MdsOp::FlockCancel { fid, .. }
         | MdsOp::Lock { fid, .. } => one(fid),
-        MdsOp::Rename { parent: a, new_parent: b, .. } | MdsOp::Link { fid: a, new_parent: b, .. } => {
+        MdsOp::Rename { parent: a, new_parent: b, .. }
+        | MdsOp::Link { fid: a, new_parent: b, .. }
+        | MdsOp::SwapLayouts { fid: a, other: b, .. } => {
             one(a)?;
             one(b)
         }

@@ -2,7 +2,7 @@
 
 use disk::inode::{ItemTag, item, item_head, items};
 use layout::layout::Layout;
-use namespace::inode::Tail;
+use namespace::inode::{Inode, Tail};
 use types::errno::Errno;
 use types::fid::Fid;
 
@@ -43,6 +43,18 @@ pub fn replace(fid: Fid, tail: &Tail, tag: ItemTag, new: Option<&[u8]>) -> Resul
         push(&mut out, tag, bytes);
     }
     Ok(out)
+}
+
+/// Changes the list of names that an inode remembers. A damaged tail stays as it is: it is told where it is needed.
+pub fn change_links(inode: &mut Inode, change: impl FnOnce(&[u8]) -> Vec<u8>) {
+    let fid = inode.fid();
+    let Ok(known) = find(fid, &inode.tail, ItemTag::Links) else { return };
+    let list = change(known.unwrap_or_default());
+    if let Ok(tail) =
+        replace(fid, &inode.tail, ItemTag::Links, Some(&list).filter(|list| !list.is_empty()).map(|l| &**l))
+    {
+        inode.tail = tail;
+    }
 }
 
 /// Finds an item.

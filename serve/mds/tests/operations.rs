@@ -355,7 +355,9 @@ fn default_layouts_are_set_inherited_and_removed() {
     assert_eq!((now.components[0].stripes.len(), now.components[0].id), (2, 2), "instances are never used twice");
     layout(&rig, plain_file, true).unwrap();
     assert_eq!(set(plain_file, wide), Err(Errno::EEXIST));
-    assert_eq!(rig.one(MdsOp::Listxattr { fid: plain_file }), Ok(MdsReply::Bytes(b(b""))));
+    assert_eq!(rig.one(MdsOp::Listxattr { fid: plain_file }), Ok(MdsReply::Bytes(b(b"trusted.lov\0"))));
+    let bare = rig.file("bare");
+    assert_eq!(rig.one(MdsOp::Listxattr { fid: bare }), Ok(MdsReply::Bytes(b(b""))), "the default is nobody's own");
     assert_eq!(
         rig.one_as(CLIENT, &user(3), MdsOp::Getxattr { fid: plain_file, name: b(b"trusted.lov") }),
         Err(Errno::ENODATA)

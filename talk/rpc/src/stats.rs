@@ -123,7 +123,7 @@ fn served_place(op: &Op) -> usize {
             MdsOp::FlockTest { .. } | MdsOp::FlockSet { .. } | MdsOp::FlockCancel { .. } => const { place("flock") },
             MdsOp::Lock { .. } => const { place("ldlm_enqueue") },
             MdsOp::Unlock { .. } => const { place("ldlm_cancel") },
-            MdsOp::Scan { .. } | MdsOp::Mend { .. } => const { place("other") },
+            MdsOp::SwapLayouts { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => const { place("other") },
         },
         Op::Ost(op) => match op {
             OstOp::Read { .. } => const { place("read") },

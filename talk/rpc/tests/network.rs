@@ -551,9 +551,10 @@ fn a_port_of_something_else_is_told_apart() {
 #[test]
 fn fault_rules_delay_and_lose_frames() {
     use lnet::fault::{Fault, Rule};
+    use types::nid::NidPattern;
     let p = pair();
     let import = p.import();
-    let target = Some(Nid::Tcp(p.addr));
+    let target = NidPattern::Exact(p.addr);
     let call = |import: &Arc<Import>| {
         let import = import.clone();
         let begin = std::time::Instant::now();
@@ -561,10 +562,10 @@ fn fault_rules_delay_and_lose_frames() {
         begin.elapsed()
     };
     call(&import);
-    assert!(p.client.faults().add(Rule { target, fault: Fault::Delay(Duration::from_millis(150)) }));
+    assert!(p.client.faults().add(Rule::to(target, Fault::Delay(Duration::from_millis(150)))));
     assert!(call(&import) >= Duration::from_millis(150));
     p.client.faults().clear();
-    assert!(p.client.faults().add(Rule { target, fault: Fault::Drop }));
+    assert!(p.client.faults().add(Rule::to(target, Fault::Drop)));
     let (lost, before) = (import.clone(), p.ost.writes.load(Ordering::SeqCst));
     let call_lost = async move { drop(write(&lost, 1, 0, Bytes::from_static(b"x")).await) };
     p.env.tasks.spawn("lost", Box::pin(call_lost));

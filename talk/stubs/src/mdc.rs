@@ -293,6 +293,21 @@ impl Mdc {
         }
     }
 
+    /// Two files exchange their data; `same`: their contents are the same. Versions of 0 are not compared.
+    pub async fn swap_layouts(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        other: Fid,
+        versions: (u64, u64),
+        same: bool,
+    ) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::SwapLayouts { fid, other, versions, same }).await? {
+            MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
     /// Tells that data was written up to `end`.
     pub async fn wrote(
         &self,

@@ -1,8 +1,9 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
 
 use crate::pool::PoolPath;
-use clap::{Args, Subcommand};
-use types::nid::Nid;
+use clap::{Args, Subcommand, ValueEnum};
+use std::str::FromStr;
+use types::nid::{Nid, NidPattern};
 
 /// Devices, parameters and network of the daemons of this host
 ///
@@ -40,6 +41,23 @@ pub enum LctlCommand {
     PoolRemove(PoolMembersArgs),
     PoolDestroy(PoolDestroyArgs),
     PoolList(PoolListArgs),
+    NetDropAdd(FaultAddArgs),
+    /// Lose no more messages
+    NetDropDel(FaultDelArgs),
+    /// Begin to count anew what net_drop_add's rules do
+    NetDropReset,
+    /// List the rules of net_drop_add, with what they did
+    NetDropList,
+    /// Delay messages on purpose
+    ///
+    /// For tests. As net_drop_add, but messages arrive later.
+    NetDelayAdd(DelayAddArgs),
+    /// Delay no more messages
+    NetDelayDel(FaultDelArgs),
+    /// Begin to count anew what net_delay_add's rules do
+    NetDelayReset,
+    /// List the rules of net_delay_add, with what they did
+    NetDelayList,
     /// List the NIDs of this host's daemons
     ListNids,
     Ping(PingArgs),
@@ -64,6 +82,14 @@ impl LctlCommand {
             LctlCommand::PoolRemove(_) => "pool_remove",
             LctlCommand::PoolDestroy(_) => "pool_destroy",
             LctlCommand::PoolList(_) => "pool_list",
+            LctlCommand::NetDropAdd(_) => "net_drop_add",
+            LctlCommand::NetDropDel(_) => "net_drop_del",
+            LctlCommand::NetDropReset => "net_drop_reset",
+            LctlCommand::NetDropList => "net_drop_list",
+            LctlCommand::NetDelayAdd(_) => "net_delay_add",
+            LctlCommand::NetDelayDel(_) => "net_delay_del",
+            LctlCommand::NetDelayReset => "net_delay_reset",
+            LctlCommand::NetDelayList => "net_delay_list",
             LctlCommand::ListNids => "list_nids",
             LctlCommand::Ping(_) => "ping",
             LctlCommand::WhichNid(_) => "which_nid",
@@ -166,8 +192,8 @@ pub struct ListParamArgs {
 /// Needs no daemon: all parameters that SheenFS has are explained, by their last word or their whole path.
 #[derive(Debug, Args)]
 pub struct HelpParamArgs {
-    /// Names: stripecount, osc.*.stats, lod
-    #[arg(value_name = "PARAM", required = true)]
+    /// Names: stripecount, osc.*.stats, lod [default: all]
+    #[arg(value_name = "PARAM")]
     pub names: Vec<String>,
 }
 
@@ -221,6 +247,97 @@ pub struct PoolListArgs {
     /// File system, or file system and pool
     #[arg(value_name = "FSNAME[.POOL]")]
     pub name: String,
+}
+
+/// Messages by Lustre's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub enum Messages {
+    /// Requests.
+    Put,
+    /// None here.
+    Ack,
+    /// None here.
+    Get,
+    /// Answers.
+    Reply,
+}
+
+/// Lose messages on purpose
+///
+/// For tests. Each daemon of this host loses what fits of the messages that it sends and receives over the network, until
+/// net_drop_del. Whoever waits for them sends again, or its session ends.
+#[derive(Debug, Args)]
+pub struct FaultAddArgs {
+    /// Who sends: *@tcp, 10.0.0.1@tcp (any port), 10.0.0.1:7988@tcp
+    #[arg(short = 's', long = "source", value_name = "NID")]
+    pub source: NidPattern,
+    /// To whom
+    #[arg(short = 'd', long = "dest", value_name = "NID")]
+    pub target: NidPattern,
+    /// One of N messages
+    #[arg(short = 'r', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "interval")]
+    pub rate: Option<u32>,
+    /// One message in so many seconds
+    #[arg(short = 'i', long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub interval: Option<u64>,
+    /// Only these messages: PUT are requests, REPLY answers
+    #[arg(short = 'm', long = "message", value_name = "MESSAGES", ignore_case = true)]
+    pub messages: Option<Messages>,
+    /// With -r: each with this chance, not exactly one of N
+    #[arg(short = 'n', long)]
+    pub random: bool,
+    /// All
+    #[arg(short = 'x', long = "drop_all", conflicts_with_all = ["rate", "interval"])]
+    pub all: bool,
+    /// Not offered: there are no portals
+    #[arg(short = 'p', long, value_name = "PORTAL")]
+    pub portal: Option<String>,
+    /// Not offered: there are no health values
+    #[arg(short = 'e', long = "health_error", value_name = "ERROR")]
+    pub health_error: Option<String>,
+    /// Not offered: the source and destination name it
+    #[arg(short = 'o', long = "local_nid", value_name = "NID")]
+    pub local: Option<String>,
+}
+
+/// Seconds, also parts of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency(pub u64);
+
+impl FromStr for Latency {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Latency, String> {
+        let seconds = s.parse::<f64>().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
+        let ms = seconds.map(|seconds| Latency((seconds * 1000.0).round() as u64));
+        ms.ok_or_else(|| "a latency is 0.001 to 86400 seconds".to_owned())
+    }
+}
+
+/// What net_delay_add takes.
+#[derive(Debug, Args)]
+pub struct DelayAddArgs {
+    /// Which messages.
+    #[command(flatten)]
+    pub which: FaultAddArgs,
+    /// How much later, seconds
+    #[arg(short = 'l', long, value_name = "SECONDS")]
+    pub latency: Latency,
+}
+
+/// Which rules go.
+#[derive(Debug, Args)]
+pub struct FaultDelArgs {
+    /// All
+    #[arg(short = 'a', long)]
+    pub all: bool,
+    /// Those with this source
+    #[arg(short = 's', long = "source", value_name = "NID")]
+    pub source: Option<NidPattern>,
+    /// Those with this destination
+    #[arg(short = 'd', long = "dest", value_name = "NID")]
+    pub target: Option<NidPattern>,
 }
 
 /// Ask whether a node can be reached

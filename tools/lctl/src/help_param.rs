@@ -12,6 +12,9 @@ use types::errno::Errno;
 /// # Errors
 /// `out` cannot be written.
 pub fn run(args: &HelpParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    if args.names.is_empty() {
+        return catalog::ALL.iter().try_for_each(|param| out.write_all(text(param).as_bytes()));
+    }
     for name in &args.names {
         let wanted = name.replace('/', ".");
         let meant = |param: &&Param| is_meant(param, &wanted);

@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod daemons;
 pub mod device;
+pub mod faults;
 pub mod get_param;
 pub mod help_param;
 pub mod list_param;
@@ -41,6 +42,14 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::PoolRemove(args) => pool::remove(&args.pool, &args.osts, &mut report),
         LctlCommand::PoolDestroy(args) => pool::destroy(&args.pool, &mut report),
         LctlCommand::PoolList(args) => pool::list(&args.name, out, &mut report),
+        LctlCommand::NetDropAdd(args) => faults::add_drop(args, out, &mut report),
+        LctlCommand::NetDropDel(args) => faults::remove(args, false, out, &mut report),
+        LctlCommand::NetDropReset => faults::reset(false, &mut report),
+        LctlCommand::NetDropList => faults::list(false, out, &mut report),
+        LctlCommand::NetDelayAdd(args) => faults::add_delay(args, out, &mut report),
+        LctlCommand::NetDelayDel(args) => faults::remove(args, true, out, &mut report),
+        LctlCommand::NetDelayReset => faults::reset(true, &mut report),
+        LctlCommand::NetDelayList => faults::list(true, out, &mut report),
         LctlCommand::ListNids => network::list_nids(out, &mut report),
         LctlCommand::Ping(args) => network::ping(args, out, &mut report),
         LctlCommand::WhichNid(args) => network::which_nid(args, out, &mut report),

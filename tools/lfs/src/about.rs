@@ -10,6 +10,9 @@ use types::about::{self, MountLine, SpaceLine};
 use types::errno::Errno;
 use types::target::{TargetIndex, TargetKind};
 
+/// A path is on no mount of ours only if so many readings of the table of mounts say so.
+const READS: usize = 3;
+
 /// One mount of ours.
 #[derive(Clone, Debug)]
 pub struct Mount {
@@ -27,12 +30,15 @@ pub fn mount_of(path: &Path) -> io::Result<Mount> {
     let path = path.canonicalize()?;
     let on = |m: &mountinfo::MountInfo| path.starts_with(&m.mount_point);
     let deep = |m: &mountinfo::MountInfo| m.mount_point.components().count();
-    // Of several at one place the last one is on top: max_by_key takes the last.
-    let found = mountinfo::read()?.into_iter().filter(on).max_by_key(deep);
-    match found {
-        Some(m) if m.fs_type == mountinfo::TYPE => at(m.mount_point),
-        _ => Err(rustix::io::Errno::OPNOTSUPP.into()),
+    // The table is read in pieces: one that misses a line, because another was just taken out, is read again.
+    for _ in 0..READS {
+        // Of several at one place the last one is on top: max_by_key takes the last.
+        match mountinfo::read()?.into_iter().filter(on).max_by_key(deep) {
+            Some(m) if m.fs_type == mountinfo::TYPE => return at(m.mount_point),
+            _ => {}
+        }
     }
+    Err(rustix::io::Errno::OPNOTSUPP.into())
 }
 
 /// All places where ours are mounted.
@@ -56,6 +62,17 @@ pub fn mount_points() -> io::Result<Vec<PathBuf>> {
 pub fn at(dir: PathBuf) -> io::Result<Mount> {
     let names = parsed(&xattr::get_text(&dir, about::MOUNT)?)?;
     Ok(Mount { dir, names })
+}
+
+/// A mount of the file system of this name: of several, that of the current directory.
+///
+/// # Errors
+/// ENODEV: there is none.
+pub fn named(fsname: &str) -> io::Result<Mount> {
+    let here = mount_of(Path::new(".")).ok();
+    let all = mount_points()?.into_iter().filter_map(|dir| at(dir).ok());
+    let found = here.into_iter().chain(all).find(|mount| mount.names.fsname.as_str() == fsname);
+    found.ok_or_else(|| rustix::io::Errno::NODEV.into())
 }
 
 impl Mount {

@@ -8,8 +8,6 @@ use types::errno::Errno;
 const ABSENT: &[(&str, &str)] = &[
     ("changelog", "there are no changelogs yet"),
     ("changelog_clear", "there are no changelogs yet"),
-    ("data_version", "versions of data are not shown yet"),
-    ("fid2path", "files do not know their names yet; lfs find --printf '%LF %p\\n' lists both"),
     ("heat_get", "heat of files is not counted"),
     ("heat_set", "heat of files is not counted"),
     ("hsm", "there is no archive to move files to yet"),
@@ -22,7 +20,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("hsm_restore", "there is no archive to move files to yet"),
     ("hsm_set", "there is no archive to move files to yet"),
     ("hsm_state", "there is no archive to move files to yet"),
-    ("migrate", "layouts of files with data cannot be changed yet; copy the file to a new one with the layout"),
     ("mirror", "files have no mirrors yet"),
     ("mv", "directories cannot be moved to another MDT yet"),
     ("pcc", "there is no persistent client cache"),
@@ -30,10 +27,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("quota", "there are no quotas yet"),
     ("rm_entry", "damaged directory entries cannot be removed yet"),
     ("rmentry", "damaged directory entries cannot be removed yet"),
-    ("rmfid", "files are removed by name only"),
     ("setquota", "there are no quotas yet"),
     ("somsync", "sizes at the MDT are always exact: there is nothing to bring in step"),
-    ("swap_layouts", "layouts of files with data cannot be changed yet"),
     ("unlink_foreign", "there are no foreign files"),
 ];
 

@@ -1,7 +1,7 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
 
 use crate::absent;
-use crate::spec::{Count, End, First, OstList, PatternWord, PoolWord, StripeSize};
+use crate::spec::{Bandwidth, Count, End, First, OstList, PatternWord, PoolWord, StripeSize};
 use clap::{ArgAction, Args, FromArgMatches, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +27,18 @@ pub enum LfsCommand {
     Mdts(MountsArgs),
     Df(DfArgs),
     Path2fid(Path2fidArgs),
+    Fid2path(Fid2pathArgs),
+    Rmfid(RmfidArgs),
+    #[command(name = "data_version")]
+    DataVersion(DataVersionArgs),
+    #[command(name = "swap_layouts")]
+    SwapLayouts(SwapLayoutsArgs),
+    /// Give files other layouts, their data goes along
+    ///
+    /// Options as for setstripe; without any, a file gets the layout that its directory gives. The file can be read all the
+    /// time. What is written to it while it is copied makes the copying begin again; a file that somebody has open to write
+    /// is waited for, 30 seconds.
+    Migrate(MigrateArgs),
     Getname(GetnameArgs),
     Find(FindArgs),
     Check(CheckArgs),
@@ -52,6 +64,11 @@ impl LfsCommand {
             LfsCommand::Mdts(_) => "mdts",
             LfsCommand::Df(_) => "df",
             LfsCommand::Path2fid(_) => "path2fid",
+            LfsCommand::Fid2path(_) => "fid2path",
+            LfsCommand::Rmfid(_) => "rmfid",
+            LfsCommand::DataVersion(_) => "data_version",
+            LfsCommand::SwapLayouts(_) => "swap_layouts",
+            LfsCommand::Migrate(_) => "migrate",
             LfsCommand::Mkdir(_) => "mkdir",
             LfsCommand::Getdirstripe(_) => "getdirstripe",
             LfsCommand::Ladvise(_) => "ladvise",
@@ -264,9 +281,113 @@ pub struct DfArgs {
 /// Show the FID of files
 #[derive(Debug, Args)]
 pub struct Path2fidArgs {
+    /// Instead the names of each, as [FID of its directory]/NAME, a tab between two; for root
+    #[arg(short = 'p', long)]
+    pub parents: bool,
+    /// A NUL behind each instead of a line's end
+    #[arg(short = '0', long = "print0")]
+    pub null: bool,
     /// Files of any type; symbolic links are not followed
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
+}
+
+/// Show the paths of FIDs; for root
+///
+/// Below a mount point if one is named, else below the root of the file system. About 100 names of a file are remembered.
+#[derive(Debug, Args)]
+pub struct Fid2pathArgs {
+    /// A NUL behind each instead of a line's end
+    #[arg(short = '0', long = "print0")]
+    pub null: bool,
+    /// The FID before each path
+    #[arg(short = 'f', long = "print-fid")]
+    pub fid: bool,
+    /// The number of the name before each path
+    #[arg(short = 'c', long = "print-link")]
+    pub cur: bool,
+    /// Only the name with this number, from 0
+    #[arg(short = 'l', long, value_name = "N")]
+    pub link: Option<usize>,
+    /// Only the last part of each path
+    #[arg(short = 'n', long)]
+    pub name: bool,
+    /// File system or path on a mount
+    #[arg(value_name = "FSNAME | PATH")]
+    pub root: String,
+    /// FIDs: [0x200000401:0x2:0x0]
+    #[arg(value_name = "FID", required = true)]
+    pub fids: Vec<String>,
+}
+
+/// Remove files by their FIDs: all names of each; for root
+#[derive(Debug, Args)]
+pub struct RmfidArgs {
+    /// File system or path on a mount
+    #[arg(value_name = "FSNAME | PATH")]
+    pub root: String,
+    /// FIDs of files, not of directories
+    #[arg(value_name = "FID", required = true)]
+    pub fids: Vec<String>,
+}
+
+/// Show the version of files' data
+///
+/// A number that is larger after each change of the file. What is written and not stored yet is stored first, by all
+/// clients. It grows with other changes of the file, too.
+#[derive(Debug, Args)]
+pub struct DataVersionArgs {
+    /// Do not store first what this mount has written
+    #[arg(short = 'n')]
+    pub none: bool,
+    /// Store first what was written (the default)
+    #[arg(short = 'r')]
+    pub read: bool,
+    /// As -r; for Lustre's scripts
+    #[arg(short = 'w')]
+    pub write: bool,
+    /// Files
+    #[arg(value_name = "FILE", required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Exchange the data of two files
+///
+/// Both must be of one file system, and nobody may have them open to write. Owners, modes and names stay.
+#[derive(Debug, Args)]
+pub struct SwapLayoutsArgs {
+    /// One file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The other
+    #[arg(value_name = "OTHER")]
+    pub other: PathBuf,
+}
+
+/// What `migrate` takes beside the options of `setstripe`.
+#[derive(Debug, Args)]
+pub struct MigrateArgs {
+    /// The layout, and the files.
+    #[command(flatten)]
+    pub spec: SetstripeArgs,
+    /// Wait for writers (the default)
+    #[arg(short = 'b', long, conflicts_with = "non_block")]
+    pub block: bool,
+    /// Give a file up that somebody has open to write
+    #[arg(short = 'n', long)]
+    pub non_block: bool,
+    /// Accepted: data is always copied through the page cache
+    #[arg(short = 'D', long)]
+    pub non_direct: bool,
+    /// Bytes per second; K, M, G are understood
+    #[arg(short = 'W', long, value_name = "RATE")]
+    pub bandwidth: Option<Bandwidth>,
+    /// Say which files are done
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+    /// Not offered: move directories to another MDT
+    #[arg(short = 'm', long = "mdt-index", value_name = "INDEX", allow_hyphen_values = true)]
+    pub mdt: Option<String>,
 }
 
 /// Show the name of mounts

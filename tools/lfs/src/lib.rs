@@ -7,15 +7,19 @@
 
 pub mod about;
 pub mod absent;
+pub mod by_fid;
 pub mod check;
 pub mod cli;
+pub mod data;
 pub mod df;
 pub mod dirstripe;
 pub mod find;
 pub mod getname;
 pub mod getstripe;
 pub mod hints;
+pub mod links;
 pub mod lov_text;
+pub mod migrate;
 pub mod path2fid;
 pub mod pool_list;
 pub mod setstripe;
@@ -43,6 +47,17 @@ pub fn run(lfs: &Lfs, out: &mut (dyn Write + Send), err: &mut dyn Write) -> u8 {
         LfsCommand::Mdts(args) => targets::mdts(args, out, &mut report),
         LfsCommand::Df(args) => df::run(args, out, &mut report),
         LfsCommand::Path2fid(args) => path2fid::run(args, out, &mut report),
+        LfsCommand::Fid2path(args) => by_fid::fid2path(args, out, &mut report),
+        LfsCommand::Rmfid(args) => {
+            by_fid::rmfid(args, &mut report);
+            Ok(())
+        }
+        LfsCommand::DataVersion(args) => data::show_version(args, out, &mut report),
+        LfsCommand::SwapLayouts(args) => {
+            data::swap_layouts(args, &mut report);
+            Ok(())
+        }
+        LfsCommand::Migrate(args) => migrate::run(args, out, &mut report),
         LfsCommand::Find(args) => find::run(args, out, &mut report),
         LfsCommand::Mkdir(args) => {
             dirstripe::make(args, &mut report);

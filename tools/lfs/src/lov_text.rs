@@ -144,7 +144,7 @@ impl Subject {
         }
         line(text, format_args!("\tobdidx\t\t objid\t\t objid\t\t group"));
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
-            let object = object_fid(self.fid, c.id, stripe);
+            let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
             let (id, hex, group) = (object.oid, format!("{:#x}", object.oid), format!("{:#x}", object.seq));
             line(text, format_args!("\t{:6}\t{id:14}\t{hex:>13}\t{group:>14}", ost.0));
         }
@@ -197,7 +197,7 @@ impl Subject {
         }
         line(text, format_args!("      lmm_objects:"));
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
-            let object = object_fid(self.fid, c.id, stripe);
+            let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
             line(text, format_args!("      - {stripe:3}: {{ l_ost_idx: {:3}, l_fid: {object} }}", ost.0));
         }
     }

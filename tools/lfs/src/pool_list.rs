@@ -52,13 +52,5 @@ fn find(name: &str) -> io::Result<(Mount, Option<String>)> {
         };
     }
     let (fsname, pool) = split.map_or((name, None), |(fsname, pool)| (fsname, Some(pool.to_owned())));
-    Ok((named(fsname)?, pool))
-}
-
-/// A mount of the file system of this name: of several, that of the current directory.
-fn named(fsname: &str) -> io::Result<Mount> {
-    let here = about::mount_of(Path::new(".")).ok();
-    let all = about::mount_points()?.into_iter().filter_map(|dir| about::at(dir).ok());
-    let found = here.into_iter().chain(all).find(|mount| mount.names.fsname.as_str() == fsname);
-    found.ok_or_else(|| rustix::io::Errno::NODEV.into())
+    Ok((about::named(fsname)?, pool))
 }

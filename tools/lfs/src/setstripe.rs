@@ -4,18 +4,20 @@ use crate::cli::SetstripeArgs;
 use crate::{about, spec, xattr, yaml};
 use layout::layout::PoolName;
 use layout::lov_ea::{LovEa, decode, encode_spec};
-use report::Report;
+use report::{Report, strerror};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use types::errno::Errno;
+use types::target::TargetKind;
 
 /// Does it for each path, and goes on where one fails.
 pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
     let Some(wish) = wished(args, report) else { return };
     for path in &args.paths {
-        if !args.delete && !pools_serve(path, &wish, report) {
+        let may_be = args.delete || pools_serve(path, &wish, report) && osts_exist(path, &wish, report);
+        if !may_be {
             continue;
         }
         let shown = path.display();
@@ -37,7 +39,7 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
 }
 
 /// The layout that the options describe, that of another file, or that of a template.
-fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<LovEa> {
+pub(crate) fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<LovEa> {
     if let Some(file) = &args.copy {
         let shown = file.display();
         let found = about::mount_of(file).and_then(|_| {
@@ -49,7 +51,7 @@ fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<LovEa> {
             decode(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
         });
         return found
-            .map(yaml::shape)
+            .map(LovEa::shape)
             .map_err(|e| report.failed(&format!("can't copy the layout of '{shown}'"), &e))
             .ok();
     }
@@ -72,7 +74,7 @@ fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<LovEa> {
 }
 
 /// Are the pools that are wished there, and not empty? Says what is wrong. Where nobody can be asked, the rest says why.
-fn pools_serve(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
+pub(crate) fn pools_serve(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
     let pools = spec::pools(wish);
     if pools.is_empty() {
         return true;
@@ -105,6 +107,36 @@ fn pools_serve(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
     true
 }
 
+/// Are the OSTs that are named there? Says what is wrong. Where nobody can be asked, the rest says why.
+pub(crate) fn osts_exist(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
+    if !spec::names_osts(wish) {
+        return true;
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(mount) = about::mount_of(path).or_else(|_| about::mount_of(parent)) else { return true };
+    let Ok(known) = mount.targets(TargetKind::Ost) else { return true };
+    let named = wish.layout.components.iter().flat_map(|c| &c.stripes).chain(wish.first.iter().flatten());
+    match named.into_iter().find(|ost| !known.contains(ost)) {
+        None => true,
+        Some(ost) => {
+            let words = format!("OST {} of '{}' does not exist; lfs osts shows those that do", ost.0, path.display());
+            report.sentence(&words, Errno::EINVAL);
+            false
+        }
+    }
+}
+
+/// A layout was refused; where the number alone would not tell why, says more.
+fn refused(what: &str, error: &io::Error, report: &mut Report<'_>) {
+    let errno = Errno::from(error);
+    let hint = match errno {
+        Errno::ENOSPC => "no OST that it may be on has space and is active; lfs df shows them",
+        Errno::E2BIG => "it would take more than 65536 bytes as an attribute; use fewer stripes or components",
+        _ => return report.failed(what, error),
+    };
+    report.sentence(&format!("{what}: {} ({}); {hint}", strerror(errno), errno.0), errno);
+}
+
 /// The directory itself, should the path be a symbolic link.
 fn real(path: &Path) -> io::Result<std::path::PathBuf> {
     about::mount_of(path)?;
@@ -122,7 +154,7 @@ fn set_default(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
         false => xattr::set(&dir, xattr::LOV, &encode_spec(wish)),
     });
     if let Err(error) = done {
-        report.failed(&format!("can't set default layout of '{shown}'"), &error);
+        refused(&format!("can't set default layout of '{shown}'"), &error, report);
     }
 }
 
@@ -140,7 +172,7 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
         return;
     }
     if let Err(error) = xattr::set(path, xattr::LOV, &encode_spec(wish)) {
-        report.failed(&format!("can't set layout of '{shown}'"), &error);
+        refused(&format!("can't set layout of '{shown}'"), &error, report);
         if let Err(error) = fs::remove_file(path) {
             report.failed(&format!("can't remove '{shown}', which was made without its layout"), &error);
         }

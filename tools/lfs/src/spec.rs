@@ -16,6 +16,10 @@ pub struct Count(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StripeSize(pub u32);
 
+/// Bytes per second, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth(pub u64);
+
 /// OST of the first stripe, if one is wished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First(pub Option<TargetIndex>);
@@ -57,6 +61,17 @@ impl FromStr for StripeSize {
             return Err(format!("a stripe size is a multiple of {STRIPE_BYTES_MIN}, at most {STRIPE_BYTES_MAX}"));
         }
         Ok(StripeSize(bytes as u32))
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Bandwidth, String> {
+        match bytes(s)? {
+            0 => Err("a bandwidth is at least 1 byte per second".to_owned()),
+            rate => Ok(Bandwidth(rate)),
+        }
     }
 }
 

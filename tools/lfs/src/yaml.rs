@@ -16,8 +16,10 @@ pub const BYTES_MAX: u64 = 1 << 20;
 pub fn text(ea: &LovEa, fid: Fid) -> String {
     let mut text = String::new();
     let layout = &ea.layout;
+    // Objects keep the names that they were made with.
+    let named = layout.names(fid);
     match &layout.components[..] {
-        [one] if layout.is_plain() => component(&mut text, one, layout.generation, fid, ""),
+        [one] if layout.is_plain() => component(&mut text, one, layout.generation, named, ""),
         components => {
             line(&mut text, format_args!("  lcm_layout_gen:    {}", layout.generation));
             line(&mut text, format_args!("  lcm_mirror_count:  1"));
@@ -36,14 +38,14 @@ pub fn text(ea: &LovEa, fid: Fid) -> String {
                     end => line(&mut text, format_args!("    lcme_extent.e_end:   {end}")),
                 }
                 line(&mut text, format_args!("    sub_layout:"));
-                component(&mut text, c, 0, fid, "      ");
+                component(&mut text, c, 0, named, "      ");
             }
         }
     }
     text
 }
 
-fn component(text: &mut String, c: &Component, generation: u32, fid: Fid, indent: &str) {
+fn component(text: &mut String, c: &Component, generation: u32, named: Fid, indent: &str) {
     let pattern = match (c.pattern, c.overstriped) {
         (Pattern::Mdt, _) => "mdt",
         (Pattern::Raid0, false) => "raid0",
@@ -66,7 +68,7 @@ fn component(text: &mut String, c: &Component, generation: u32, fid: Fid, indent
     }
     for (stripe, ost) in (0u32..).zip(&c.stripes) {
         line(text, format_args!("{indent}- l_ost_idx: {}", ost.0));
-        line(text, format_args!("{indent}  l_fid:     \"{}\"", object_fid(fid, c.id, stripe)));
+        line(text, format_args!("{indent}  l_fid:     \"{}\"", object_fid(named, c.id, stripe)));
     }
 }
 
@@ -131,18 +133,7 @@ pub fn read(text: &str) -> Result<LovEa, String> {
         (c.stripe_count, c.stripe_size) = (0, 0);
     }
     let first = vec![None; components.len()];
-    Ok(LovEa { layout: Layout { generation: 0, components }, first })
-}
-
-/// The same layout for another file: without objects.
-pub fn shape(mut ea: LovEa) -> LovEa {
-    for (n, c) in (1u32..).zip(&mut ea.layout.components) {
-        c.id = n;
-        c.stripes.clear();
-    }
-    ea.layout.generation = 0;
-    ea.first = vec![None; ea.layout.components.len()];
-    ea
+    Ok(LovEa { layout: Layout { components, ..Layout::default() }, first })
 }
 
 fn open(id: u32) -> Component {
@@ -188,7 +179,7 @@ mod tests {
         ea.layout.generation = 7;
         ea.layout.components[0].stripes = vec![TargetIndex(3)];
         assert_eq!(read(&text(&ea, FID)), Ok(pfl()), "objects and generations are another file's");
-        assert_eq!(shape(ea), pfl());
+        assert_eq!(ea.shape(), pfl());
         let plain = wish(&[Step::Count(Count(2)), Step::Size(StripeSize(1 << 20))]).unwrap();
         assert_eq!(read(&text(&plain, FID)), Ok(plain));
     }

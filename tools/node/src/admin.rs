@@ -2,7 +2,7 @@
 
 use crate::control::{Answer, Request};
 use crate::view::View;
-use crate::{devices, kept, params, reporter};
+use crate::{devices, faults, kept, params, reporter};
 use observe::tree::BadPattern;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
             let (reports, whole) = reporter::reports(view, own).await;
             Answer::Reports { reports, whole }
         }
+        Request::Fault { fault } => faults::answer(view, fault),
         Request::Ping { nid } => ping(view, &nid).await,
         Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
     }

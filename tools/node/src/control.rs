@@ -4,6 +4,7 @@
 //! 16 MiB; eight connections are served at once, each for at most ten seconds.
 
 use crate::devices::Device;
+use crate::faults::{FaultAnswer, FaultAsked};
 use crate::home::Home;
 use crate::kept::{PoolAnswer, PoolAsked};
 use crate::params::ParamAnswer;
@@ -58,6 +59,8 @@ pub enum Request {
     Nids,
     /// How the processes of the cluster are, as far as this one can tell; `own`: only itself.
     Reports { own: bool },
+    /// Rules that lose or delay messages.
+    Fault { fault: FaultAsked },
     /// Is there a node at this NID? Answers with its NIDs.
     Ping { nid: String },
 }
@@ -80,6 +83,10 @@ pub enum Answer {
     Nids { nids: Vec<String> },
     /// To [`Request::Pools`].
     Pools { pools: Vec<PoolAnswer> },
+    /// To [`FaultAsked::List`].
+    Faults { rules: Vec<FaultAnswer> },
+    /// To [`FaultAsked::Remove`].
+    Count { count: u64 },
     /// To what has no other answer.
     Done,
     /// It was understood, but cannot be done.

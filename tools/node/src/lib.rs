@@ -11,6 +11,7 @@ pub mod client_file;
 pub mod control;
 pub mod devices;
 pub mod error;
+pub mod faults;
 pub mod format;
 pub mod home;
 pub mod http_settings;

@@ -1,5 +1,6 @@
 //! Programs that are called by Lustre's names: `lfs`, `lctl`. Their wrong usage is told in Lustre's way, with EINVAL.
 
+use crate::interactive::{self, Reader};
 use crate::outcome::{Exit, Failure, Outcome};
 use crate::{output, parse};
 use clap::FromArgMatches;
@@ -8,8 +9,43 @@ use std::ffi::OsString;
 /// EINVAL: the exit status of a wrong call.
 const WRONG_USAGE: u8 = 22;
 
+/// A program of Lustre's.
+pub struct Program<A> {
+    /// Its definition, under its own name.
+    pub definition: clap::Command,
+    /// Runs one command.
+    pub run: fn(&A) -> Outcome,
+    /// See [`Reader::devices`].
+    pub devices: bool,
+}
+
+/// Plays the program: one command from its arguments (the first is the program's name), or without any those that it
+/// reads.
+pub fn play<A: FromArgMatches>(program: &Program<A>, args: Vec<OsString>) -> Outcome {
+    let Program { definition, run, devices } = program;
+    let name = definition.get_name().to_owned();
+    if args.len() == 2 && args[1] == "--list-commands" {
+        return interactive::list_commands(definition);
+    }
+    if args.len() > 1 {
+        return as_lustre(definition.clone(), args, run);
+    }
+    let one = |words: Vec<String>| {
+        let args = std::iter::once(name.clone()).chain(words).map(OsString::from).collect();
+        match as_lustre(definition.clone(), args, run) {
+            Ok(Exit::Status(status)) => status,
+            Ok(_) | Err(Failure::Helped) => 0,
+            Err(failure) => {
+                output::talk(&format!("{name}: {failure}"));
+                WRONG_USAGE
+            }
+        }
+    };
+    Reader { name: &name, run: &one, devices: *devices }.read()
+}
+
 /// Parses the arguments (the first is the program's name) and runs it.
-pub fn as_lustre<A: FromArgMatches>(
+fn as_lustre<A: FromArgMatches>(
     definition: clap::Command,
     args: Vec<OsString>,
     run: impl FnOnce(&A) -> Outcome,

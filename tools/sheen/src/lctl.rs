@@ -1,6 +1,6 @@
 //! `sheen lctl`, and the binary called as `lctl`: crate `lctl` does the work; here are its streams and its usage errors.
 
-use crate::called;
+use crate::called::{self, Program};
 use crate::outcome::{Exit, Outcome};
 use clap::Args;
 use lctl::cli::Lctl;
@@ -13,9 +13,9 @@ pub fn definition() -> clap::Command {
     Lctl::augment_args(bare).arg_required_else_help(true)
 }
 
-/// Called as `lctl`: wrong usage, too, is told in Lustre's way.
+/// Called as `lctl`: wrong usage, too, is told in Lustre's way, and without a command it reads them.
 pub fn called(args: Vec<OsString>) -> Outcome {
-    called::as_lustre(definition(), args, run)
+    called::play(&Program { definition: definition(), run, devices: true }, args)
 }
 
 /// Runs one command.

@@ -1,6 +1,6 @@
 //! `sheen lfs`, and the binary called as `lfs`: crate `lfs` does the work; here are its streams and its usage errors.
 
-use crate::called;
+use crate::called::{self, Program};
 use crate::outcome::{Exit, Outcome};
 use clap::Args;
 use lfs::cli::Lfs;
@@ -13,9 +13,9 @@ pub fn definition() -> clap::Command {
     Lfs::augment_args(bare).arg_required_else_help(true)
 }
 
-/// Called as `lfs`: wrong usage, too, is told in Lustre's way.
+/// Called as `lfs`: wrong usage, too, is told in Lustre's way, and without a command it reads them.
 pub fn called(args: Vec<OsString>) -> Outcome {
-    called::as_lustre(definition(), args, run)
+    called::play(&Program { definition: definition(), run, devices: false }, args)
 }
 
 /// Runs one command.

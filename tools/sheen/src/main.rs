@@ -13,6 +13,7 @@ mod dash;
 mod down;
 mod fsck;
 mod inside;
+mod interactive;
 mod lctl;
 mod lfs;
 mod log;

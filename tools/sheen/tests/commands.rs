@@ -83,6 +83,17 @@ fn help_is_what_was_agreed() {
         "list_nids",
         "ping",
         "which_nid",
+        "net_drop_add",
+        "net_drop_del",
+        "net_drop_reset",
+        "net_drop_list",
+        "net_delay_add",
+        "net_delay_del",
+        "net_delay_reset",
+        "net_delay_list",
+        "activate",
+        "deactivate",
+        "abort_recovery",
     ] {
         let help = called_as("lctl", &[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
@@ -105,11 +116,55 @@ fn help_is_what_was_agreed() {
         "flushctx",
         "getsom",
         "pool_list",
+        "fid2path",
+        "rmfid",
+        "data_version",
+        "swap_layouts",
+        "migrate",
     ] {
         let help = called_as("lfs", &[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         golden(&format!("help-lfs-{command}.txt"), &stdout(&help));
     }
+}
+
+/// Runs a program that reads its commands.
+fn reading(name: &str, input: &str) -> Output {
+    use std::io::Write;
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sheen"));
+    command.arg0(name).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    // It may end before it has read everything.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn commands_are_read_where_none_is_given() {
+    let one = stdout(&called_as("lctl", &["help_param", "lod.*.stripecount"]));
+    let read =
+        reading("lctl", "# says nothing\n\n help_param 'lod.*.stripecount'\nquit\nhelp_param lod.*.stripesize\n");
+    assert_eq!((stdout(&read), stderr(&read), read.status.code()), (one.clone(), String::new(), Some(0)));
+    // A failure does not end it; the last command counts.
+    let read = reading("lctl", "help_param no.such\nhelp_param \"lod.*.stripecount\"");
+    assert_eq!((stdout(&read), read.status.code()), (one, Some(0)));
+    assert_eq!(stderr(&read), "error: help_param: param_path 'no/such': No such file or directory\n");
+    let read = reading("lfs", "getstripe /no/such/file\n");
+    assert_eq!(read.status.code(), Some(2), "{}", stderr(&read));
+    let read = reading("lfs", "mirror create x\nsetstrip x\nsetstripe -c many x\n");
+    assert_eq!(read.status.code(), Some(22), "{}", stderr(&read));
+    assert_eq!(stderr(&read).lines().count(), 3, "{}", stderr(&read));
+    assert_eq!(reading("lfs", "").status.code(), Some(0));
+    let long = format!("getstripe {}\n", "x".repeat(70_000));
+    assert!(stderr(&reading("lfs", &long)).contains("65536 bytes"));
+    for (name, some) in [("lfs", ["fid2path", "setstripe", "find"]), ("lctl", ["get_param", "net_drop_add", "dl"])] {
+        let list = stdout(&called_as(name, &["--list-commands"]));
+        assert!(some.iter().all(|command| list.lines().any(|line| line == *command)), "{list}");
+    }
+    // Everything, each with its meaning.
+    let all = stdout(&called_as("lctl", &["help_param"]));
+    assert!(all.contains("lod.*.stripesize\n    Stripe size") && all.matches("\n    may be: ").count() > 80, "{all}");
 }
 
 #[test]
@@ -143,7 +198,6 @@ fn lfs_fails_with_errno_in_lustre_s_words() {
         &["error: setstripe:", "--stripe-size", "65536"],
     );
     refused(&called_as("lfs", &["no-such-command"]), 22, &["error: lfs:", "no-such-command"]);
-    assert_eq!(called_as("lfs", &[]).status.code(), Some(22));
     assert!(stdout(&called_as("lfs", &["--version"])).starts_with("lfs 0."));
     assert!(stdout(&called_as("lfs", &["help", "setstripe"])).contains("--stripe-count"));
     assert_eq!(sheen(&["lfs", "getstripe", path]).status.code(), Some(2));

@@ -5,6 +5,7 @@
 //! When the link ends, requests at work go on in a task of their own: the same client may ask again elsewhere.
 
 use crate::error::LinkError;
+use crate::fault::Fault;
 use crate::inbox::Inbox;
 use crate::link::{Handler, Link, Work};
 use crate::outbox::QUEUED_MAX;
@@ -33,11 +34,14 @@ pub(crate) struct Driver {
     working: FuturesUnordered<Working>,
     /// Of them, those that wait for other clients.
     waiting: usize,
+    /// Frames that a fault rule holds back. Bounded as the rules are: by whoever makes them.
+    late: FuturesUnordered<BoxFuture<'static, Frame>>,
 }
 
 impl Driver {
     pub(crate) fn new(link: Arc<Link>, handler: Arc<dyn Handler>, socket: Box<dyn AsyncRead + Send + Unpin>) -> Driver {
-        Driver { link, handler, socket, inbox: Inbox::default(), working: FuturesUnordered::new(), waiting: 0 }
+        let (working, late) = (FuturesUnordered::new(), FuturesUnordered::new());
+        Driver { link, handler, socket, inbox: Inbox::default(), working, waiting: 0, late }
     }
 
     /// Room for one more request?
@@ -55,6 +59,22 @@ impl Driver {
             progress = true;
         }
         progress
+    }
+
+    /// A frame came; a fault rule may lose or delay it.
+    fn receive(&mut self, frame: Frame, cx: &mut Context<'_>) -> Result<(), LinkError> {
+        match self.link.verdict_on_received(frame.header.kind) {
+            None => self.take(frame, cx),
+            Some(Fault::Drop) => Ok(()),
+            Some(Fault::Delay(time)) => {
+                let clock = self.link.shared.env.clock.clone();
+                self.late.push(Box::pin(async move {
+                    clock.sleep(time).await;
+                    frame
+                }));
+                Ok(())
+            }
+        }
     }
 
     fn take(&mut self, frame: Frame, cx: &mut Context<'_>) -> Result<(), LinkError> {
@@ -91,6 +111,10 @@ impl Driver {
         let mut progress = self.poll_working(cx);
         while self.may_work() {
             let Some(frame) = self.inbox.next().map_err(|error| LinkError::Frame { nid, error })? else { break };
+            self.receive(frame, cx)?;
+            progress = true;
+        }
+        while let Poll::Ready(Some(frame)) = self.late.poll_next_unpin(cx) {
             self.take(frame, cx)?;
             progress = true;
         }

@@ -237,7 +237,7 @@ impl Link {
 
     /// Puts the frame into the outbox, unless a fault rule takes it.
     fn faulty_push(self: &Arc<Self>, kind: FrameKind, tag: u64, payload: Option<Payload>) -> bool {
-        match self.shared.faults.verdict(self.ends.nid) {
+        match self.verdict(kind, self.ends.source, self.ends.nid) {
             None => self.push(kind, tag, payload),
             Some(Fault::Drop) => return false,
             Some(Fault::Delay(time)) => {
@@ -252,6 +252,21 @@ impl Link {
             }
         }
         true
+    }
+
+    /// What the rules say of a frame of this link.
+    fn verdict(&self, kind: FrameKind, source: Nid, target: Nid) -> Option<Fault> {
+        let faults = &self.shared.faults;
+        if !faults.any() || !matches!(kind, FrameKind::Request | FrameKind::Reply) {
+            return None;
+        }
+        let env = &self.shared.env;
+        faults.verdict(source, target, kind == FrameKind::Request, &*env.random, env.clock.now())
+    }
+
+    /// What the rules say of a frame that came.
+    pub(crate) fn verdict_on_received(&self, kind: FrameKind) -> Option<Fault> {
+        self.verdict(kind, self.ends.nid, self.ends.source)
     }
 
     fn push(&self, kind: FrameKind, tag: u64, payload: Option<Payload>) {

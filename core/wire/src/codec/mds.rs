@@ -4,7 +4,7 @@ use super::client::{locks, put_locks};
 use super::cursor::{Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
 use super::raw::{
-    self, RawCreate, RawFid, RawFlock, RawGetLayout, RawLock, RawReaddir, RawSetAttr, RawWrote, set_attr_flags,
+    self, RawCreate, RawFid, RawFlock, RawGetLayout, RawLock, RawReaddir, RawSetAttr, RawSwap, RawWrote, set_attr_flags,
 };
 use super::records::{KEY_BYTES, put_records, records};
 use crate::mds::{CreateKind, MdsOp, OpenFlags, RenameFlags, SetxattrFlags};
@@ -95,6 +95,12 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
         MdsOp::GetLayout { fid, write, start, end } => w.op(opcode::MDS_GET_LAYOUT, bits([*write]), |w| {
             w.put(&RawGetLayout { fid: (*fid).into(), start: (*start).into(), end: (*end).into() });
         }),
+        MdsOp::SwapLayouts { fid, other, versions: (version, other_version), same } => {
+            w.op(opcode::MDS_SWAP_LAYOUTS, bits([*same]), |w| {
+                let (version, other_version) = ((*version).into(), (*other_version).into());
+                w.put(&RawSwap { fid: (*fid).into(), other: (*other).into(), version, other_version });
+            });
+        }
         MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid } => {
             let time = if let WrittenAt::At(time) = at { Some(*time) } else { None };
             w.op(opcode::MDS_WROTE, bits([*kill_suidgid, time.is_some(), *at == WrittenAt::Told]), |w| {
@@ -191,7 +197,7 @@ fn decode_create(flags: u16, r: &mut Reader<'_>) -> Result<MdsOp, DecodeError> {
     Ok(MdsOp::Create { parent: (&raw.parent).into(), name, kind, mode, umask, exclusive })
 }
 
-const HAVE_FLAGS: [u16; 10] = [
+const HAVE_FLAGS: [u16; 11] = [
     opcode::MDS_SETATTR,
     opcode::MDS_CREATE,
     opcode::MDS_OPEN,
@@ -200,6 +206,7 @@ const HAVE_FLAGS: [u16; 10] = [
     opcode::MDS_SETXATTR,
     opcode::MDS_GET_LAYOUT,
     opcode::MDS_WROTE,
+    opcode::MDS_SWAP_LAYOUTS,
     opcode::MDS_APPEND,
     opcode::MDS_FLOCK_SET,
 ];
@@ -259,6 +266,12 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsO
             let [write] = unpack(FLAGS, flags)?;
             let raw: &RawGetLayout = r.get()?;
             MdsOp::GetLayout { fid: (&raw.fid).into(), write, start: raw.start.get(), end: raw.end.get() }
+        }
+        opcode::MDS_SWAP_LAYOUTS => {
+            let [same] = unpack(FLAGS, flags)?;
+            let raw: &RawSwap = r.get()?;
+            let versions = (raw.version.get(), raw.other_version.get());
+            MdsOp::SwapLayouts { fid: (&raw.fid).into(), other: (&raw.other).into(), versions, same }
         }
         opcode::MDS_WROTE => {
             let [kill_suidgid, timed, told] = unpack(FLAGS, flags)?;

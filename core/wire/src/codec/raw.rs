@@ -92,6 +92,9 @@ raw! {
 
     RawGetLayout 32 { fid: RawFid, start: U64, end: U64 }
 
+    /// SwapLayouts; flag 0: the contents are the same.
+    RawSwap 48 { fid: RawFid, other: RawFid, version: U64, other_version: U64 }
+
     /// Wrote; flag 1: at `time`, flag 2: the times were told before.
     RawWrote 48 { fid: RawFid, end: U64, blocks_delta: I64, time: I64, nsec: U32, zero: U32 }
 

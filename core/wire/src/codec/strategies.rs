@@ -75,7 +75,7 @@ fn layout() -> Arc<Layout> {
         pool: Some(PoolName("flash".into())),
         stripes: vec![TargetIndex(4), TargetIndex(0)],
     };
-    Arc::new(Layout { generation: 5, components: vec![component] })
+    Arc::new(Layout { generation: 5, components: vec![component], ..Layout::default() })
 }
 
 fn config() -> FsConfig {
@@ -188,6 +188,7 @@ pub fn sample_ops() -> Vec<Op> {
         MdsOp::FlockCancel { fid, lock },
         MdsOp::Lock { fid, bits: InodeBits::DATA },
         MdsOp::Unlock { locks: vec![(fid, InodeBits::ALL), (parent, InodeBits::UPDATE)] },
+        MdsOp::SwapLayouts { fid, other: Fid::ROOT, versions: (7, 0), same: true },
         MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
         MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
     ];
@@ -440,6 +441,8 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
             start,
             end
         }),
+        (any_fid(), any_fid(), any::<((u64, u64), bool)>())
+            .prop_map(|(fid, other, (versions, same))| { MdsOp::SwapLayouts { fid, other, versions, same } }),
         (any_fid(), any::<(u64, i64, bool)>(), any_written_at()).prop_map(
             |(fid, (end, blocks_delta, kill_suidgid), at)| MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid }
         ),

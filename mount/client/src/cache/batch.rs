@@ -113,7 +113,7 @@ mod tests {
             pool: None,
             stripes,
         };
-        Layout { generation: 1, components: vec![component] }
+        Layout { generation: 1, components: vec![component], ..Layout::default() }
     }
 
     #[test]

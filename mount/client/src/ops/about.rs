@@ -34,6 +34,9 @@ impl Client {
                 Ok(own.into_iter().chain(self.counters.snapshot()).map(|(name, n)| format!("{n} {name}\n")).collect())
             }
             About::Targets(kind) => Ok(self.indexes(kind)?.iter().map(|index| format!("{}\n", index.0)).collect()),
+            About::DataVersion => Ok(self.data_version(credentials, fid).await?.to_string()),
+            // Names are bytes: `links_of` answers.
+            About::Links(_) => Err(Errno::EINVAL.into()),
             About::Pools => Ok(self.targets.pools().iter().map(|pool| format!("{}\n", pool.name)).collect()),
             About::Pool(name) => {
                 let found = self.targets.pools().into_iter().find(|pool| pool.name == name).ok_or(Errno::ENODATA)?;

@@ -7,6 +7,7 @@ use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::FileHandle;
+use crate::ops::by_fid::shown_stat;
 use bytes::Bytes;
 use namespace::acl::{ACL_ACCESS, Acl};
 use std::sync::Arc;
@@ -57,6 +58,9 @@ impl Client {
     }
 
     fn attr_known(&self, fid: Fid) -> Option<Stat> {
+        if fid.is_shown_only() {
+            return Some(shown_stat(fid));
+        }
         let entry = self.locks.attr(fid).filter(|_| self.has_lease(fid))?;
         self.counters.count(Operation::Getattr);
         self.counters.count(Operation::GetattrHit);

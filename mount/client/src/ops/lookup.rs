@@ -46,8 +46,11 @@ impl Client {
         if let Some(known) = self.lookup_known(parent, &name) {
             return Ok(known);
         }
-        self.counters.count(Operation::Lookup);
         let parent = self.fid(parent)?;
+        if parent == Fid::BY_FID {
+            return self.lookup_by_fid(&caller, &name).await;
+        }
+        self.counters.count(Operation::Lookup);
         let _in_dir = self.locks.enter_dir(parent);
         match self.mdc(parent)?.lookup(&caller.credentials, parent, name.clone()).await {
             Ok(entry) => Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr))),
@@ -58,6 +61,9 @@ impl Client {
 
     /// A name, if it is covered by locks: no request, no waiting. Who may search the directory is the kernel's to check.
     pub fn lookup_known(&self, parent: NodeId, name: &Name) -> Option<Looked> {
+        if let Some(shown) = self.lookup_shown(parent, name) {
+            return Some(shown);
+        }
         let dir = self.nodes.fid(parent).filter(|dir| self.has_lease(*dir))?;
         let known = match self.locks.name(dir, name) {
             Known::To(fid) => Looked::Found(self.found(dir, Some(name), &self.locks.attr(fid)?.attr)),

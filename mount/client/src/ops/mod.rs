@@ -2,6 +2,7 @@
 
 mod about;
 pub mod attributes;
+pub(crate) mod by_fid;
 pub mod copy;
 pub mod create;
 pub mod directory;

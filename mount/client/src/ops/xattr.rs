@@ -8,7 +8,7 @@ use crate::finish::Finish;
 use crate::node::NodeId;
 use bytes::Bytes;
 use std::sync::Arc;
-use types::about::About;
+use types::about::{About, SWAP_LAYOUTS};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -21,8 +21,11 @@ impl Client {
         self.counters.count(Operation::Getxattr);
         check_name(&name)?;
         let fid = self.fid(node)?;
-        if let Some(what) = About::of(&name) {
-            return Ok(self.about(&caller.credentials, fid, what).await?.into());
+        match About::of(&name) {
+            None if fid.is_shown_only() => return Err(Errno::ENODATA.into()),
+            None => {}
+            Some(About::Links(of)) => return self.links_of(&caller.credentials, of).await,
+            Some(what) => return Ok(self.about(&caller.credentials, fid, what).await?.into()),
         }
         self.xattr_of(&caller.credentials, fid, name).await
     }
@@ -41,14 +44,19 @@ impl Client {
         }
     }
 
-    /// All names, each with a NUL behind it.
+    /// All names that the caller may see, each with a NUL behind it.
     pub async fn listxattr(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
         self.counters.count(Operation::Listxattr);
         let fid = self.fid(node)?;
-        if let Some(list) = self.locks.xattr_list(fid).filter(|_| self.has_lease(fid)) {
-            return Ok(list);
+        if fid.is_shown_only() {
+            return Ok(Bytes::new());
         }
-        Ok(self.mdc(fid)?.listxattr(&caller.credentials, fid).await?)
+        // What is kept serves everybody, so all names are asked for.
+        let list = match self.locks.xattr_list(fid).filter(|_| self.has_lease(fid)) {
+            Some(list) => list,
+            None => self.mdc(fid)?.listxattr(&Credentials::root(), fid).await?,
+        };
+        Ok(if caller.credentials.uid == 0 { list } else { without_trusted(&list) })
     }
 
     /// Sets one.
@@ -66,6 +74,9 @@ impl Client {
             return Err(Errno::E2BIG.into());
         }
         let fid = self.fid(node)?;
+        if name == SWAP_LAYOUTS {
+            return self.swap_layouts(caller.credentials, fid, &value).await;
+        }
         let mdc = self.mdc(fid)?;
         let work = async move { mdc.setxattr(&caller.credentials, fid, name, value, flags).await };
         Ok(Finish::new("setxattr", &self.env.tasks, work).await?)
@@ -92,6 +103,12 @@ impl Client {
         self.counters.count(Operation::Ioctl);
         Err(Errno::ENOTTY.into())
     }
+}
+
+/// Names that only root may see are left out.
+fn without_trusted(list: &[u8]) -> Bytes {
+    let names = list.split_inclusive(|byte| *byte == 0).filter(|name| !name.starts_with(b"trusted."));
+    names.flatten().copied().collect()
 }
 
 fn check_name(name: &[u8]) -> Result<(), Errno> {

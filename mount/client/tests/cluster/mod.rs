@@ -105,7 +105,8 @@ fn layout(stripes: u16, instantiated: bool) -> Arc<Layout> {
         pool: None,
         stripes: (0..osts).map(TargetIndex).collect(),
     };
-    Arc::new(Layout { generation: 1 + u32::from(instantiated), components: vec![component] })
+    let generation = 1 + u32::from(instantiated);
+    Arc::new(Layout { generation, components: vec![component], ..Layout::default() })
 }
 
 impl State {

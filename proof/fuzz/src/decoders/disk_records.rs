@@ -6,7 +6,7 @@ use disk::config::{ConfigKey, TargetRecord};
 use disk::journal::{self, Applied, RecordHead};
 use disk::object::OstState;
 use disk::superblock::Superblock;
-use disk::{config, destroy_log, dirent, inode, mark, mdt_state, redo, session, xattr};
+use disk::{config, destroy_log, dirent, inode, mark, mdt_state, objects_at, redo, session, xattr};
 use types::fid::Fid;
 
 /// A superblock fills one block of the device.
@@ -161,6 +161,13 @@ pub const MARK: Decoder = Decoder {
     seeds: || seeds("mark"),
     repair: |bytes| seal(bytes),
     run: |bytes| judge(|| mark::decode(bytes), |boot| mark::decode(&mark::encode(*boot)) == Ok(*boot)),
+};
+
+pub const OBJECTS_AT: Decoder = Decoder {
+    name: "place of objects",
+    seeds: || seeds("objects_at"),
+    repair: |bytes| seal(bytes),
+    run: |bytes| judge(|| objects_at::decode(bytes), |fid| objects_at::decode(&objects_at::encode(*fid)) == Ok(*fid)),
 };
 
 pub const SESSION_CLIENT: Decoder = Decoder {

@@ -79,8 +79,9 @@ impl Mds {
         };
         Ok(match kind {
             CreateKind::Regular(_) => {
-                let layout = self.new_layout(default);
                 let flags = InodeFlags::default().with(InodeFlags::HAS_DATA, write);
+                let flags = flags.with(InodeFlags::OWN_LAYOUT, default.is_some());
+                let layout = self.new_layout(default);
                 (tail::with_layout(ItemTag::Layout, &layout), flags)
             }
             CreateKind::Directory => match default {

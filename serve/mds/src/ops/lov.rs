@@ -2,7 +2,11 @@
 //!
 //! Read on a file: its layout; on a directory: its default layout. Written on a directory: the default layout, an
 //! empty value (or `removexattr`) takes it away; on a file that never held data: its layout. On other files writing is
-//! EEXIST. Neither is listed, so that copying tools do not carry layouts about.
+//! EEXIST.
+//!
+//! `trusted.lov` is for tools that carry files about: root finds it in lists (of a file only if its layout is not the file
+//! system's default: else whoever brings files from elsewhere would see a difference for ever), only the shape that a value speaks of
+//! counts (the OSTs were those of another file), and a file that has data already keeps its layout without an error.
 //!
 //! `lustre.lov.default`, on anything, only to be read: what a new file gets where its directory says nothing.
 
@@ -19,6 +23,7 @@ use types::attr::FileType;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::XATTR_VALUE_BYTES_MAX;
 use types::lock::InodeBits;
 use types::target::TargetIndex;
 use wire::mds::MdsReply;
@@ -75,7 +80,7 @@ impl Mds {
         value: &[u8],
     ) -> Result<MdsReply, Errno> {
         name.check(call.credentials, Errno::EPERM)?;
-        let wanted = if value.is_empty() { None } else { Some(self.parse_lov(value)?) };
+        let wanted = if value.is_empty() { None } else { Some(self.parse_lov(name, value)?) };
         self.change(call, |records, ctx| {
             let mut inode = records.existing(fid)?;
             if !ctx.owns(inode.attr.uid) {
@@ -84,13 +89,16 @@ impl Mds {
             match inode.file_type() {
                 FileType::Directory => set_default(&mut inode, wanted.as_ref().map(|(layout, _)| layout))?,
                 FileType::Regular => match &wanted {
+                    Some(_) if name == LovName::Trusted && has_data(&inode) => return Ok(MdsReply::Done),
                     Some((layout, first)) => self.set_layout(&mut inode, layout, first)?,
                     // Lustre takes an empty layout on a file for "leave it as it is".
                     None => return Ok(MdsReply::Done),
                 },
                 _ => return Err(Errno::EOPNOTSUPP),
             }
-            records.before(&[Change::of(fid, InodeBits::LAYOUT.union(InodeBits::UPDATE))])?;
+            // Lists of attributes show whether a directory has one.
+            let bits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::XATTR);
+            records.before(&[Change::of(fid, bits)])?;
             inode.attr.ctime = ctx.now;
             inode.attr.version = ctx.version;
             records.put_inode(&inode);
@@ -98,24 +106,31 @@ impl Mds {
         })
     }
 
-    fn parse_lov(&self, value: &[u8]) -> Result<(Layout, Vec<Option<TargetIndex>>), Errno> {
+    fn parse_lov(&self, name: LovName, value: &[u8]) -> Result<(Layout, Vec<Option<TargetIndex>>), Errno> {
         let refused = |error: &(dyn std::error::Error + 'static)| {
             tracing::debug!(error, "layout refused");
             Errno::EINVAL
         };
-        let ea = lov_ea::decode(value).map_err(|e| refused(&e))?;
+        let mut ea = lov_ea::decode(value).map_err(|e| refused(&e))?;
+        if name == LovName::Trusted {
+            ea = ea.shape();
+        }
         let layout = complete(ea.layout, &self.tunables.defaults()).map_err(|e| refused(&e))?;
+        // Nobody could be shown it.
+        if lov_ea::bytes_at_most(&layout, self.spaces.get().len()) > XATTR_VALUE_BYTES_MAX {
+            return Err(Errno::E2BIG);
+        }
         Ok((layout, ea.first))
     }
 
     fn set_layout(&self, inode: &mut Inode, wanted: &Layout, first: &[Option<TargetIndex>]) -> Result<(), Errno> {
-        if inode.flags.has(InodeFlags::HAS_DATA) || inode.attr.size > 0 {
+        if has_data(inode) {
             return Err(Errno::EEXIST);
         }
         let fid = inode.fid();
         let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
         let mut layout = wanted.clone();
-        layout.generation = old.generation + 1;
+        (layout.generation, layout.owner) = (old.generation + 1, old.owner);
         self.inherit_pool(&old, &mut layout);
         // Instance numbers are never used twice, even where nothing was written.
         for (id, c) in (old.next_instance()..).zip(&mut layout.components) {
@@ -136,6 +151,7 @@ impl Mds {
         let mut bytes = Vec::new();
         ::layout::codec::encode(&layout, &mut bytes);
         inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
+        inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true);
         Ok(())
     }
 
@@ -164,6 +180,25 @@ impl Mds {
             pool.is_some_and(|osts| c.stripes.iter().chain(&named).any(|ost| !osts.contains(ost)))
         })
     }
+}
+
+/// Objects may exist: the layout stays as it is.
+fn has_data(inode: &Inode) -> bool {
+    inode.flags.has(InodeFlags::HAS_DATA) || inode.attr.size > 0
+}
+
+/// Does root find `trusted.lov` among the attributes?
+pub(super) fn has_lov(inode: &Inode) -> bool {
+    match inode.file_type() {
+        FileType::Regular => inode.flags.has(InodeFlags::OWN_LAYOUT),
+        FileType::Directory => inode.flags.has(InodeFlags::HAS_DEFAULT_LAYOUT),
+        _ => false,
+    }
+}
+
+/// Layouts of directories over several MDTs: there are none yet.
+pub(super) fn is_lmv(name: &[u8]) -> bool {
+    matches!(name, b"lustre.lmv" | b"trusted.lmv" | b"trusted.dmv")
 }
 
 fn without_ignored(layout: &mut Layout) {

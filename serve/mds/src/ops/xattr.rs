@@ -1,6 +1,7 @@
 //! Getxattr, Listxattr, Setxattr, Removexattr. Layout attributes are another matter: `lov`.
 
-use super::lov::{LOV_DEFAULT, LovName};
+use super::links::LINKS;
+use super::lov::{LOV_DEFAULT, LovName, has_lov, is_lmv};
 use crate::mds::{Call, Mds};
 use namespace::context::Context;
 use namespace::xattr::{self, Flags};
@@ -17,6 +18,12 @@ impl Mds {
         }
         if name == LOV_DEFAULT {
             return Ok(self.default_lov());
+        }
+        if name == LINKS {
+            return self.links(call, fid);
+        }
+        if is_lmv(name) {
+            return Err(Errno::ENODATA);
         }
         let ctx = reading(call);
         self.show(call, |records| {
@@ -41,8 +48,11 @@ impl Mds {
         self.ours(fid)?;
         let ctx = reading(call);
         self.show(call, |records| {
-            records.there(fid)?;
-            let names = xattr::list(records, &ctx, fid)?;
+            let inode = records.there(fid)?;
+            let mut names = xattr::list(records, &ctx, fid)?;
+            if ctx.is_root() && has_lov(&inode) {
+                names.extend_from_slice(b"trusted.lov\0");
+            }
             records.grant(fid, InodeBits::XATTR);
             Ok(MdsReply::Bytes(names.into()))
         })
@@ -66,6 +76,9 @@ impl Mds {
                 }
                 result => result,
             };
+        }
+        if is_lmv(name) {
+            return Err(Errno::EOPNOTSUPP);
         }
         let flags = Flags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         let set = |call: &mut Call<'_>| {

@@ -1,0 +1,157 @@
+//! Inodes by FID: `.lustre/fid/FID`, the names of an inode, its version, and the exchange of data between two.
+//!
+//! `.lustre` and `.lustre/fid` are in no listing and on no MDT: this file shows them, as directories that root only can
+//! search and nobody can change. What is found there is the inode itself. A directory has one place in a kernel, so it
+//! moves there until its own name is looked up again.
+
+use crate::caller::{Caller, Found, Stat};
+use crate::client::Client;
+use crate::counters::Operation;
+use crate::error::ClientError;
+use crate::finish::Finish;
+use crate::node::NodeId;
+use crate::ops::lookup::Looked;
+use bytes::Bytes;
+use namespace::create::{DIRECTORY_BLOCKS, DIRECTORY_SIZE};
+use std::sync::Arc;
+use std::time::Duration;
+use types::about::SwapLine;
+use types::attr::{Attr, FileType};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::name::Name;
+use types::time::Timestamp;
+
+/// Only root may search: a FID leads past the permissions of directories.
+const MODE: u32 = 0o100;
+/// Names of an inode, of its MDT.
+const LINKS: &[u8] = b"lustre.links";
+
+fn shown_attr(fid: Fid) -> Attr {
+    let then = Timestamp::default();
+    Attr {
+        fid,
+        mode: FileType::Directory.mode_bits() | MODE,
+        uid: 0,
+        gid: 0,
+        nlink: 2,
+        rdev: 0,
+        size: DIRECTORY_SIZE,
+        blocks: DIRECTORY_BLOCKS,
+        atime: then,
+        mtime: then,
+        ctime: then,
+        btime: then,
+        version: 1,
+    }
+}
+
+/// What programs see of `.lustre` and `.lustre/fid`.
+pub(crate) fn shown_stat(fid: Fid) -> Stat {
+    Stat { attr: shown_attr(fid), ino: fid.ino(), attr_valid: Duration::ZERO }
+}
+
+impl Client {
+    /// `.lustre` in the root, `fid` in that.
+    pub(crate) fn lookup_shown(&self, parent: NodeId, name: &Name) -> Option<Looked> {
+        let fid = match (parent, name.as_bytes()) {
+            (NodeId::ROOT, b".lustre") => Fid::DOT_LUSTRE,
+            (parent, b"fid") if self.nodes.fid(parent) == Some(Fid::DOT_LUSTRE) => Fid::BY_FID,
+            _ => return None,
+        };
+        self.counters.count(Operation::Lookup);
+        let Stat { attr, ino, attr_valid } = shown_stat(fid);
+        let node = self.nodes.remember(fid);
+        Some(Looked::Found(Found { node, generation: 0, attr, ino, entry_valid: Duration::ZERO, attr_valid }))
+    }
+
+    /// A name in `.lustre/fid`. 1 round trip.
+    ///
+    /// # Errors
+    /// ENOENT: no FID, or no such inode; ELOOP: the root, which is above.
+    pub(crate) async fn lookup_by_fid(&self, caller: &Caller, name: &Name) -> Result<Looked, ClientError> {
+        self.counters.count(Operation::Lookup);
+        let text = std::str::from_utf8(name.as_bytes()).map_err(|_| Errno::ENOENT)?;
+        let fid: Fid = text.parse().map_err(|_| Errno::ENOENT)?;
+        if fid == Fid::ROOT {
+            return Err(Errno::ELOOP.into());
+        }
+        let mdc = self.owner_of(fid)?;
+        let entry = mdc.getattr(&caller.credentials, fid).await.map_err(|e| absent(e.into()))?;
+        Ok(Looked::Found(self.found(fid, None, &entry.attr)))
+    }
+
+    /// Names of an inode, as its MDT tells them. 1 round trip.
+    ///
+    /// # Errors
+    /// ENOENT: no such inode; EPERM: only root may ask.
+    pub(crate) async fn links_of(&self, credentials: &Credentials, fid: Fid) -> Result<Bytes, ClientError> {
+        if fid == Fid::ROOT {
+            return Ok(Bytes::new());
+        }
+        let mdc = self.owner_of(fid)?;
+        mdc.getxattr(credentials, fid, Bytes::from_static(LINKS)).await.map_err(|e| absent(e.into()))
+    }
+
+    /// Version of a file. Other clients store what they have written first. 1 round trip.
+    ///
+    /// # Errors
+    /// EINVAL: no regular file.
+    pub(crate) async fn data_version(&self, credentials: &Credentials, fid: Fid) -> Result<u64, ClientError> {
+        let mdc = self.mdc(fid)?;
+        match mdc.lock(credentials, fid, InodeBits::DATA).await {
+            Err(error) if error.errno() == Errno::EINVAL => {
+                // No regular file; or this mount keeps no locks on data, and then nobody has data that is not stored.
+                let entry = mdc.getattr(credentials, fid).await?;
+                let regular = entry.attr.file_type() == FileType::Regular;
+                if regular { Ok(entry.attr.version) } else { Err(Errno::EINVAL.into()) }
+            }
+            locked => Ok(locked?.attr.version),
+        }
+    }
+
+    /// Two files exchange their data. The MDT calls back all that this mount keeps of them, too.
+    ///
+    /// # Errors
+    /// EINVAL: no such line, or no regular files; EXDEV: of two MDTs; EBUSY: open to be written; ECANCELED: not as the
+    /// line says.
+    pub(crate) async fn swap_layouts(
+        self: Arc<Self>,
+        credentials: Credentials,
+        fid: Fid,
+        value: &[u8],
+    ) -> Result<(), ClientError> {
+        let line: Option<SwapLine> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        let SwapLine { other, versions, same } = line.ok_or(Errno::EINVAL)?;
+        if other.mdt() != fid.mdt() {
+            return Err(Errno::EXDEV.into());
+        }
+        let mdc = self.mdc(fid)?;
+        let work = async move { mdc.swap_layouts(&credentials, fid, other, versions, same).await };
+        let done: Result<(), ClientError> =
+            Finish::new("swap layouts", &self.env.tasks, work).await.map_err(Into::into);
+        done.map_err(|error| match error.errno() {
+            // The kernel takes EAGAIN of a setxattr for something else, and shows EOPNOTSUPP.
+            Errno::EAGAIN => Errno::ECANCELED.into(),
+            _ => absent(error),
+        })
+    }
+
+    /// The MDT of an inode that somebody names by FID: perhaps there is neither.
+    fn owner_of(&self, fid: Fid) -> Result<stubs::mdc::Mdc, ClientError> {
+        match fid.seq < Fid::SEQ_NORMAL && fid != Fid::ROOT {
+            true => Err(Errno::ENOENT.into()),
+            false => self.mdc(fid).map_err(absent),
+        }
+    }
+}
+
+/// Who looks for a FID finds nothing; for others ESTALE would make the kernel look for a name again.
+fn absent(error: ClientError) -> ClientError {
+    match (&error, error.errno()) {
+        (ClientError::UnknownTarget(_), _) | (_, Errno::ESTALE) => Errno::ENOENT.into(),
+        _ => error,
+    }
+}

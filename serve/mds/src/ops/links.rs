@@ -1,0 +1,37 @@
+//! `lustre.links`: the names that lead to an inode, for root. By them a path is told for a FID.
+//!
+//! The value is text, each name as `[FID of its directory]/NAME` with a NUL behind it. At most about 100 names of an inode
+//! are remembered (`disk::links`).
+
+use crate::mds::{Call, Mds};
+use crate::tail::{self, damaged};
+use disk::inode::ItemTag;
+use disk::links;
+use types::errno::Errno;
+use types::fid::Fid;
+use wire::mds::MdsReply;
+
+/// Attribute with the names of an inode.
+pub(super) const LINKS: &[u8] = b"lustre.links";
+
+impl Mds {
+    pub(super) fn links(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+        if call.credentials.uid != 0 {
+            // A name may be in a directory that its reader may not search.
+            return Err(Errno::EPERM);
+        }
+        let inode = self.show(call, |records| records.there(fid))?;
+        if inode.attr.nlink == 0 {
+            return Err(Errno::ENOENT);
+        }
+        let list = tail::find(fid, &inode.tail, ItemTag::Links)?.unwrap_or_default();
+        let mut text = Vec::new();
+        for link in links::each(list) {
+            let (parent, name) = link.map_err(|e| damaged(fid, &e))?;
+            text.extend_from_slice(format!("{parent}/").as_bytes());
+            text.extend_from_slice(name);
+            text.push(0);
+        }
+        Ok(MdsReply::Bytes(text.into()))
+    }
+}

@@ -1,0 +1,129 @@
+//! SwapLayouts: two files exchange their data, by exchanging layouts. `lfs swap_layouts` and `lfs migrate`.
+//!
+//! The objects keep their names; each layout says after which file its objects are named (`Layout::owner`), and a record
+//! says so of that file (`disk::objects_at`), for checkers. Size and space go along, for the MDT keeps them.
+//!
+//! Nobody may have one of the files open to write, and all locks on data and layout are called back, also those of
+//! whoever asks: what was written is stored then, and shows as a new version; caches, the kernel's too, hold nothing old.
+//! A restarted MDT is not told of a swap again, so it is durable when it is answered.
+
+use crate::deal::Deal;
+use crate::mds::Mds;
+use crate::records::Records;
+use crate::tail;
+use ::layout::layout::{Layout, Pattern};
+use disk::inode::ItemTag;
+use disk::{key, objects_at};
+use namespace::context::Context;
+use namespace::inode::{Inode, InodeFlags};
+use namespace::view::{Change, View};
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::session::Transno;
+use wire::mds::MdsReply;
+
+/// What others may keep of a file whose data is exchanged.
+const SWAPPED: InodeBits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
+
+impl Mds {
+    pub(super) async fn swap_layouts(
+        &self,
+        uid: u32,
+        fid: Fid,
+        other: Fid,
+        versions: (u64, u64),
+        same: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        self.ours(other)?;
+        if fid == other {
+            return Err(Errno::EINVAL);
+        }
+        let swap = |deal: &mut Deal| {
+            self.transact(deal, |records, ctx| {
+                let mut pair = [records.there(fid)?, records.there(other)?];
+                for (inode, version) in pair.iter().zip([versions.0, versions.1]) {
+                    self.may_swap(records, inode, uid, version)?;
+                }
+                if same && pair[0].attr.size != pair[1].attr.size {
+                    return Err(Errno::EAGAIN);
+                }
+                let layouts = [layout_of(&pair[0])?, layout_of(&pair[1])?];
+                records.before(&[Change::of(fid, SWAPPED), Change::of(other, SWAPPED)])?;
+                exchange(records, ctx, &mut pair, layouts, same)?;
+                Ok(ctx.version)
+            })
+        };
+        let version = self.in_own_turn(swap).await?;
+        self.store.committed(Transno(version)).await?;
+        Ok(MdsReply::Done)
+    }
+
+    fn may_swap(&self, records: &mut Records<'_>, inode: &Inode, uid: u32, version: u64) -> Result<(), Errno> {
+        let fid = inode.fid();
+        if inode.file_type() != FileType::Regular {
+            return Err(Errno::EINVAL);
+        }
+        if uid != 0 && uid != inode.attr.uid {
+            return Err(Errno::EPERM);
+        }
+        records.may_write(fid)?;
+        // Its objects may be ahead of its record, or behind: that is settled first.
+        if records.state.opens.is_written(fid) || self.unsettled.lock().has(fid) {
+            return Err(Errno::EBUSY);
+        }
+        if version != 0 && version != inode.attr.version { Err(Errno::EAGAIN) } else { Ok(()) }
+    }
+}
+
+fn layout_of(inode: &Inode) -> Result<Layout, Errno> {
+    let layout = tail::layout(inode.fid(), &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
+    // Data on the MDT is not in objects that could change hands.
+    if layout.components.iter().any(|c| c.pattern == Pattern::Mdt) { Err(Errno::EOPNOTSUPP) } else { Ok(layout) }
+}
+
+/// All is checked; what remains is an exchange of records.
+fn exchange(
+    records: &mut Records<'_>,
+    ctx: &Context<'_>,
+    pair: &mut [Inode; 2],
+    layouts: [Layout; 2],
+    same: bool,
+) -> Result<(), Errno> {
+    let [a, b] = pair;
+    let (fid, other) = (a.fid(), b.fid());
+    // Newer than any that a client may have seen of either.
+    let generation = layouts[0].generation.max(layouts[1].generation) + 1;
+    let [from_a, from_b] = layouts;
+    let moves = [(from_b.names(other), from_b, fid), (from_a.names(fid), from_a, other)];
+    let mut tails = Vec::with_capacity(moves.len());
+    for ((named, mut layout, to), inode) in moves.into_iter().zip([&*a, &*b]) {
+        layout.generation = generation;
+        layout.owner = if named == to { Fid::NONE } else { named };
+        let mut bytes = Vec::new();
+        ::layout::codec::encode(&layout, &mut bytes);
+        tails.push((tail::replace(to, &inode.tail, ItemTag::Layout, Some(&bytes))?, named, to));
+    }
+    std::mem::swap(&mut a.attr.size, &mut b.attr.size);
+    std::mem::swap(&mut a.attr.blocks, &mut b.attr.blocks);
+    let flags = [b, a].map(|inode| inode.flags);
+    for ((inode, (tail, named, to)), theirs) in pair.iter_mut().zip(tails).zip(flags) {
+        match named == to {
+            true => records.tx.delete(&key::objects_at(named)),
+            false => records.tx.put(&key::objects_at(named), &objects_at::encode(to)),
+        }
+        inode.tail = tail;
+        for bit in [InodeFlags::HAS_RESERVE, InodeFlags::OWN_LAYOUT] {
+            inode.flags = inode.flags.with(bit, theirs.has(bit));
+        }
+        inode.flags = inode.flags.with(InodeFlags::HAS_DATA, true);
+        if !same {
+            (inode.attr.mtime, inode.attr.ctime) = (ctx.now, ctx.now);
+        }
+        inode.attr.version = ctx.version;
+        records.put_inode(inode);
+    }
+    Ok(())
+}
