@@ -132,6 +132,13 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
     let report = figures(&cluster, "ls", &[mount, "--reference", outside, "--entries", "50", "--stripes", "0,2"]);
     assert_eq!(each(&report).len(), 2 * 4 * 2);
 
+    let report = figures(&cluster, "find", &[mount, "--reference", outside, "--files", "60", "--per-directory", "25"]);
+    for (what, results) in each(&report) {
+        assert!(median(&results[0]).is_some_and(|rate| rate > 0.0), "{what}");
+        assert_eq!(median(&results[1]).is_some(), !what.starts_with("lfs"), "{what}");
+    }
+    assert_eq!(each(&report).len(), 6 * 2);
+
     let report = figures(&cluster, "rtt", &[mount, "--reference", outside, "--files", "20"]);
     for (what, results) in each(&report) {
         assert!(median(&results[0]).is_some_and(|requests| requests < 100.0), "{what}");

@@ -45,6 +45,13 @@ pub enum Item {
         #[command(flatten)]
         args: LsArgs,
     },
+    /// Search a tree of many files: find, lfs find, lfs getstripe -r; cold and warm
+    Find {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        args: FindArgs,
+    },
     /// Unpack a C source tree and build it: cold, again, one header changed, the link alone, several at once
     Build {
         #[command(flatten)]
@@ -233,6 +240,17 @@ pub struct LsArgs {
     /// Stripes of each file; 0: files without objects. Means nothing elsewhere
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0,1", value_parser = stripes)]
     pub stripes: Vec<u32>,
+}
+
+/// Arguments of `find`.
+#[derive(Clone, Debug, Args)]
+pub struct FindArgs {
+    /// Files of the tree
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = at_least_one)]
+    pub files: usize,
+    /// Files of each directory
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
+    pub per_directory: usize,
 }
 
 /// Arguments of `build`.

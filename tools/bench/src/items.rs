@@ -1,6 +1,7 @@
 //! What can be measured.
 
 pub mod build;
+pub mod find;
 pub mod io;
 pub mod ls;
 pub mod mdtest;

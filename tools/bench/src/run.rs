@@ -7,6 +7,7 @@ use crate::failure::BenchError;
 use crate::figure::{FORMAT, Figure, PlaceReport, Report};
 use crate::item::{self, Item, Rounds};
 use crate::items::build::Build;
+use crate::items::find::Find;
 use crate::items::io::Io;
 use crate::items::ls::Ls;
 use crate::items::mdtest::Mdtest;
@@ -46,6 +47,7 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
         What::Mdtest { common, args } => on_places(common, about, Box::new(Mdtest::new(args))),
         What::Io { common, args } => on_places(common, about, Box::new(Io::new(args))),
         What::Ls { common, args } => on_places(common, about, Box::new(Ls::new(args))),
+        What::Find { common, args } => on_places(common, about, Box::new(Find::new(args))),
         What::Build { common, args } => on_places(common, about, Box::new(Build::new(args))),
         What::Rtt { common, args } => on_places(common, about, Box::new(Rtt::new(args))),
         What::Warm { common, args } => on_places(common, about, Box::new(Warm::new(args))),
