@@ -52,6 +52,11 @@ impl Cluster {
         self.many.as_ref().expect("every role on a host of its own")
     }
 
+    /// As [`Cluster::many`], to kill and start servers.
+    pub fn many_mut(&mut self) -> &mut Many {
+        self.many.as_mut().expect("every role on a host of its own")
+    }
+
     /// Where the clients mounted it.
     pub fn mounts(&self) -> Vec<PathBuf> {
         self.many.as_ref().map_or_else(|| vec![self.mount()], Many::mounts)

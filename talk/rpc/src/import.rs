@@ -261,10 +261,15 @@ impl Import {
         self.link.lock().evictions
     }
 
+    /// Is the target in this process?
+    pub fn is_local(&self) -> bool {
+        matches!(self.link.lock().session, Some(Session::Local(_)))
+    }
+
     /// Since when at the earliest the target can have missed us: the time at which the newest request was sent that it
     /// answered. `None`: it lives in this process (such a client has no lease), or was never reached.
     pub fn proved_at(&self) -> Option<Monotonic> {
-        if matches!(self.link.lock().session, Some(Session::Local(_))) {
+        if self.is_local() {
             return None;
         }
         let nanos = self.proved.load(Ordering::Acquire);

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
+use tokio::sync::watch;
 use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -16,6 +17,8 @@ use wire::ost::{OstOp, OstReply, PunchKind};
 #[derive(Clone)]
 pub struct Osc {
     import: Arc<Import>,
+    /// Shared by all clones.
+    active: Arc<watch::Sender<bool>>,
 }
 
 /// Objects with sizes in bytes and 512-byte blocks, and whether there are more.
@@ -35,7 +38,36 @@ pub struct Batch {
 impl Osc {
     /// Over this session.
     pub fn new(import: Arc<Import>) -> Osc {
-        Osc { import }
+        Osc { import, active: Arc::new(watch::Sender::new(true)) }
+    }
+
+    /// Is it in use?
+    pub fn is_active(&self) -> bool {
+        *self.active.borrow()
+    }
+
+    /// Takes the OST out of use, or back into it. While it is out, all calls fail with EIO at once, also those that wait for
+    /// an answer now: whether such a change takes effect nobody knows.
+    pub fn set_active(&self, active: bool) {
+        self.active.send_replace(active);
+    }
+
+    async fn ask(&self, ops: Vec<Op>) -> Result<Vec<Result<OpReply, Errno>>, RpcError> {
+        let credentials = Credentials::root();
+        if !self.is_active() {
+            return Err(RpcError::Errno(Errno::EIO));
+        }
+        let answer = self.import.call(&credentials, ops);
+        // In this process it answers, and what it has begun it ends.
+        if self.import.is_local() {
+            return answer.await;
+        }
+        let mut active = self.active.subscribe();
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            _ = active.wait_for(|active| !active) => Err(RpcError::Errno(Errno::EIO)),
+        }
     }
 
     /// The session.
@@ -44,8 +76,9 @@ impl Osc {
     }
 
     async fn call(&self, op: OstOp) -> Result<OstReply, RpcError> {
-        match self.import.one(&Credentials::root(), Op::Ost(op)).await? {
-            OpReply::Ost(reply) => Ok(reply),
+        match self.ask(vec![Op::Ost(op)]).await?.pop() {
+            Some(Ok(OpReply::Ost(reply))) => Ok(reply),
+            Some(Err(errno)) => Err(RpcError::Errno(errno)),
             other => Err(unexpected(&self.import, &other)),
         }
     }
@@ -95,7 +128,7 @@ impl Osc {
             pieces.into_iter().map(|(object, offset, data)| OstOp::Write { object, offset, data, sync: false });
         let ops = [OstOp::Grant { spend, back: 0, want }].into_iter().chain(writes);
         let ops = ops.chain(durable.then_some(OstOp::Sync { objects })).map(Op::Ost).collect();
-        let mut results = self.import.call(&Credentials::root(), ops).await?.into_iter();
+        let mut results = self.ask(ops).await?.into_iter();
         let more = match results.next() {
             Some(Ok(OpReply::Ost(OstReply::Granted { more, .. }))) => more,
             Some(Err(errno)) => return Err(RpcError::Errno(errno)),

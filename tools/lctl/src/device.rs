@@ -78,8 +78,19 @@ pub fn abort_recovery(device: Option<&str>, report: &mut Report<'_>) -> io::Resu
     };
     let devices = all(report);
     let by_number = wanted.parse::<usize>().ok().and_then(|number| devices.get(number));
-    let name = by_number.map_or(wanted, |device| device.name.as_str());
-    set_param::set(&format!("mdt.{name}.abort_recovery"), "1", true, &mut io::sink(), report)
+    match by_number.or_else(|| devices.iter().find(|device| device.name == wanted)) {
+        Some(device) if device.kind == "mdt" => {
+            set_param::set(&format!("mdt.{}.abort_recovery", device.name), "1", true, &mut io::sink(), report)
+        }
+        Some(device) => {
+            report.sentence(&format!("{} is no mdt: only these wait for clients", device.name), Errno::EOPNOTSUPP);
+            Ok(())
+        }
+        None => {
+            report.errno(wanted, Errno(rustix::io::Errno::NODEV.raw_os_error()));
+            Ok(())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -29,10 +29,10 @@ pub fn set_param(args: &SetParamArgs, report: &mut Report<'_>) -> io::Result<()>
 /// Never: nothing is printed.
 pub fn conf_param(args: &ConfParamArgs, report: &mut Report<'_>) -> io::Result<()> {
     for (name, value) in named(&args.settings, args.delete, report) {
-        match translated(&name) {
-            Some(name) => keep(&name, value, report),
-            None => report
+        match &translated(&name)[..] {
+            [] => report
                 .sentence(&format!("{name}: write DEVICE.KIND.NAME=VALUE: sheen-OST0001.osc.active=0"), Errno::EINVAL),
+            names => names.iter().for_each(|name| keep(name, value.clone(), report)),
         }
     }
     Ok(())
@@ -47,16 +47,19 @@ fn named(words: &[String], delete: bool, report: &mut Report<'_>) -> Vec<(String
     pairs(words, report).into_iter().map(|(name, value)| (name, Some(value))).collect()
 }
 
-/// `sheen-OST0001.osc.active` as a pattern: `osp.sheen-OST0001*.active`.
-fn translated(name: &str) -> Option<String> {
-    let (device, rest) = name.split_once('.')?;
-    let (kind, param) = rest.split_once('.').filter(|(kind, param)| !kind.is_empty() && !param.is_empty())?;
-    match (kind, param) {
-        // Who makes objects decides whether an OST gets any.
-        ("osc", "active") => Some(format!("osp.{device}-osc-MDT*.active")),
-        ("sys", param) => Some(param.to_owned()),
-        ("ost", param) => Some(format!("obdfilter.{device}*.{param}")),
-        _ => Some(format!("{kind}.{device}*.{param}")),
+/// `sheen-OST0001.osc.checksums` as patterns: `osc.sheen-OST0001*.checksums`. None: it is nothing of the kind.
+fn translated(name: &str) -> Vec<String> {
+    let parts: Vec<&str> = name.splitn(3, '.').collect();
+    match parts[..] {
+        [_, "", _] | [_, _, ""] => Vec::new(),
+        // It gets no objects any more, and nobody asks for those that it has.
+        [device, "osc", "active"] => {
+            vec![format!("osp.{device}-osc-MDT*.active"), format!("osc.{device}-osc-*.active")]
+        }
+        [_, "sys", param] => vec![param.to_owned()],
+        [device, "ost", param] => vec![format!("obdfilter.{device}*.{param}")],
+        [device, kind, param] => vec![format!("{kind}.{device}*.{param}")],
+        _ => Vec::new(),
     }
 }
 
@@ -109,8 +112,9 @@ mod tests {
 
     #[test]
     fn the_older_spelling_becomes_a_pattern() {
-        let translated = |name| translated(name).unwrap_or_default();
-        assert_eq!(translated("sheen-OST0001.osc.active"), "osp.sheen-OST0001-osc-MDT*.active");
+        let both = ["osp.sheen-OST0001-osc-MDT*.active", "osc.sheen-OST0001-osc-*.active"];
+        assert_eq!(translated("sheen-OST0001.osc.active"), both);
+        let translated = |name| translated(name).join(" ");
         assert_eq!(translated("sheen.llite.max_read_ahead_mb"), "llite.sheen*.max_read_ahead_mb");
         assert_eq!(translated("sheen-MDT0000.lod.stripecount"), "lod.sheen-MDT0000*.stripecount");
         assert_eq!(translated("sheen.sys.timeout"), "timeout");

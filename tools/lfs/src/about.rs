@@ -69,20 +69,30 @@ pub fn at(dir: PathBuf) -> io::Result<Mount> {
 /// # Errors
 /// ENODEV: there is none.
 pub fn named(fsname: &str) -> io::Result<Mount> {
-    let here = mount_of(Path::new(".")).ok();
-    let all = mount_points()?.into_iter().filter_map(|dir| at(dir).ok());
-    let found = here.into_iter().chain(all).find(|mount| mount.names.fsname.as_str() == fsname);
-    found.ok_or_else(|| rustix::io::Errno::NODEV.into())
+    let right = |mount: &Mount| mount.names.fsname.as_str() == fsname;
+    if let Some(here) = mount_of(Path::new(".")).ok().filter(right) {
+        return Ok(here);
+    }
+    // The table of mounts names them: one of another file system may be slow to answer, or dead.
+    let named = |m: &mountinfo::MountInfo| {
+        m.fs_type == mountinfo::TYPE && m.source.to_str().is_some_and(|s| s.rsplit(":/").next() == Some(fsname))
+    };
+    let all = mountinfo::read()?.into_iter().filter(named).filter_map(|m| at(m.mount_point).ok());
+    all.into_iter().find(right).ok_or_else(|| rustix::io::Errno::NODEV.into())
 }
 
 impl Mount {
-    /// Indexes of all targets of a kind, ascending.
+    /// Indexes of all targets of a kind, ascending, and whether each is in use.
     ///
     /// # Errors
     /// The mount does not answer.
-    pub fn targets(&self, kind: TargetKind) -> io::Result<Vec<TargetIndex>> {
+    pub fn targets(&self, kind: TargetKind) -> io::Result<Vec<(TargetIndex, bool)>> {
         let text = xattr::get_text(&self.dir, about::targets(kind))?;
-        text.lines().map(|line| parsed(line).map(TargetIndex)).collect()
+        let target = |line: &str| {
+            let (index, active) = line.strip_suffix(" inactive").map_or((line, true), |index| (index, false));
+            Ok((TargetIndex(parsed(index)?), active))
+        };
+        text.lines().map(target).collect()
     }
 
     /// Names of all pools, ascending.
@@ -110,7 +120,7 @@ impl Mount {
     /// # Errors
     /// The mount does not answer. A target that does not has its error in its line.
     pub fn space(&self, kind: TargetKind) -> io::Result<Vec<SpaceLine>> {
-        let indexes = self.targets(kind)?;
+        let indexes: Vec<TargetIndex> = self.targets(kind)?.into_iter().map(|(index, _)| index).collect();
         let mut lines: Vec<SpaceLine> = Vec::with_capacity(indexes.len());
         while let Some(next) = indexes.iter().find(|i| lines.last().is_none_or(|last| **i > last.index)) {
             let before = lines.len();

@@ -5,6 +5,7 @@ use crate::cli::{CheckArgs, Kinds};
 use report::{Report, strerror};
 use std::io::{self, Write};
 use types::about::SpaceLine;
+use types::errno::Errno;
 use types::target::{TargetKind, TargetName};
 
 /// Prints a line for each target; one that does not answer is told and counts as a failure.
@@ -41,6 +42,7 @@ fn told(
     let name = format!("{target}-{role}-{:016x}", mount.names.instance);
     match line.space {
         Ok(_) => writeln!(out, "{name} active."),
+        Err(Errno::ESHUTDOWN) => writeln!(out, "{name} inactive."),
         Err(errno) => {
             report.say(&format!("{name}: check error: {}", strerror(errno)));
             report.count(errno);

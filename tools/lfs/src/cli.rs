@@ -211,8 +211,8 @@ impl FromArgMatches for SetstripeArgs {
 
 /// Show layouts
 ///
-/// Of a directory its default layout and the layouts of what is in it, unless -d says otherwise. One of -c, -i, -S, -p,
-/// -L, -g prints just the value of PATH itself; of a file with components the value of the last one that has objects.
+/// Of a directory its default layout and the layouts of what is in it, unless -d says otherwise. A letter for a value prints
+/// just that value of PATH itself; of a file with components that of the last one that has objects, or of -I=ID.
 #[derive(Debug, Default, Args)]
 pub struct GetstripeArgs {
     /// Stripe count
@@ -233,6 +233,33 @@ pub struct GetstripeArgs {
     /// Generation of the layout
     #[arg(short = 'g', long)]
     pub generation: bool,
+    /// FID
+    #[arg(short = 'F', long)]
+    pub fid: bool,
+    /// MDT that has it
+    #[arg(short = 'm', long)]
+    pub mdt_index: bool,
+    /// Mirrors
+    #[arg(short = 'N', long)]
+    pub mirror_count: bool,
+    /// Number of the component, or with =ID everything of that component alone
+    #[arg(short = 'I', long, value_name = "ID", num_args = 0..=1, require_equals = true)]
+    pub component_id: Option<Option<u32>>,
+    /// End of the component
+    #[arg(short = 'E', long)]
+    pub component_end: bool,
+    /// Begin of the component
+    #[arg(long)]
+    pub component_start: bool,
+    /// Number of components, 0 for a layout without
+    #[arg(long)]
+    pub component_count: bool,
+    /// Flags of the component
+    #[arg(long)]
+    pub component_flags: bool,
+    /// Only the rows of objects
+    #[arg(short = 'q', long, conflicts_with_all = ["verbose", "yaml"])]
+    pub quiet: bool,
     /// Show the directory itself, not what is in it
     #[arg(short = 'd', long)]
     pub directory: bool,
@@ -270,6 +297,15 @@ pub struct DfArgs {
     /// Show inodes instead of space
     #[arg(short = 'i', long)]
     pub inodes: bool,
+    /// Only the OSTs of this pool, and the MDTs
+    #[arg(short = 'p', long, value_name = "[FSNAME.]POOL")]
+    pub pool: Option<String>,
+    /// Only the last line
+    #[arg(short = 's', long = "only-summary")]
+    pub summary: bool,
+    /// No names of columns
+    #[arg(short = 'N', long = "no-header")]
+    pub no_header: bool,
     /// A path on the mount [default: all mounts]
     #[arg(value_name = "PATH")]
     pub path: Option<PathBuf>,
@@ -382,7 +418,7 @@ pub struct MigrateArgs {
     /// Bytes per second; K, M, G are understood
     #[arg(short = 'W', long, value_name = "RATE")]
     pub bandwidth: Option<Bandwidth>,
-    /// Say which files are done
+    /// Accepted: of a file that is done nothing is said, as by Lustre
     #[arg(short = 'v', long)]
     pub verbose: bool,
     /// Not offered: move directories to another MDT

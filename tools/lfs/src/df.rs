@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use types::about::SpaceLine;
 use types::attr::Statfs;
+use types::errno::Errno;
 use types::target::{FsName, TargetKind, TargetName};
 
 /// Prints a table for each mount.
@@ -15,8 +16,9 @@ use types::target::{FsName, TargetKind, TargetName};
 /// `out` cannot be written.
 pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for mount in about::chosen(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
-        match asked(&mount) {
-            Ok((mdts, osts)) => {
+        match asked(&mount, args.pool.as_deref()) {
+            Ok(None) => report.errno(&format!("pool '{}'", args.pool.as_deref().unwrap_or_default()), Errno::ENOENT),
+            Ok(Some((mdts, osts))) => {
                 let table = Table { fsname: mount.names.fsname, dir: &mount.dir.display().to_string(), args };
                 out.write_all(table.text(&mdts, &osts).as_bytes())?;
             }
@@ -26,8 +28,19 @@ pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::R
     Ok(())
 }
 
-fn asked(mount: &Mount) -> io::Result<(Vec<SpaceLine>, Vec<SpaceLine>)> {
-    Ok((mount.space(TargetKind::Mdt)?, mount.space(TargetKind::Ost)?))
+/// Space of MDTs and OSTs; of a pool, its OSTs only. `None`: there is no such pool.
+fn asked(mount: &Mount, pool: Option<&str>) -> io::Result<Option<(Vec<SpaceLine>, Vec<SpaceLine>)>> {
+    let members = match pool.map(|word| word.split_once('.').unwrap_or((mount.names.fsname.as_str(), word))) {
+        None => None,
+        Some((fsname, pool)) if fsname == mount.names.fsname.as_str() => match mount.pool(pool)? {
+            None => return Ok(None),
+            members => members,
+        },
+        Some(_) => return Ok(None),
+    };
+    let mut osts = mount.space(TargetKind::Ost)?;
+    osts.retain(|line| members.as_ref().is_none_or(|members| members.contains(&line.index)));
+    Ok(Some((mount.space(TargetKind::Mdt)?, osts)))
 }
 
 /// One row: all, free, and what a user can have; in KiB or inodes.
@@ -52,10 +65,16 @@ impl Table<'_> {
             (false, false) => ("1K-blocks", "Used", "Available", "Use%"),
         };
         let mut text = String::new();
-        line(&mut text, "UUID", [total, used, free], ratio, "Mounted on");
-        let mdt_sum = self.rows(&mut text, TargetKind::Mdt, mdts);
-        let ost_sum = self.rows(&mut text, TargetKind::Ost, osts);
-        text.push('\n');
+        if !self.args.no_header {
+            line(&mut text, "UUID", [total, used, free], ratio, "Mounted on");
+        }
+        let mut rows = String::new();
+        let mdt_sum = self.rows(&mut rows, TargetKind::Mdt, mdts);
+        let ost_sum = self.rows(&mut rows, TargetKind::Ost, osts);
+        if !self.args.summary {
+            text.push_str(&rows);
+            text.push('\n');
+        }
         self.row(&mut text, "filesystem_summary:", self.summary(mdt_sum, ost_sum, osts.is_empty()), self.dir);
         text.push('\n');
         text
@@ -80,6 +99,8 @@ impl Table<'_> {
         for SpaceLine { index, space } in lines {
             let name = format!("{}_UUID", TargetName { fsname: self.fsname, kind, index: *index });
             match space {
+                // Taken out of use by lctl.
+                Err(Errno::ESHUTDOWN) => text.push_str(&format!("{name}: inactive device\n")),
                 Err(errno) => text.push_str(&format!("{name}: {}\n", strerror(*errno))),
                 Ok(space) => {
                     let row = self.measure(space);
@@ -138,7 +159,6 @@ fn percent(used: u64, available: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::errno::Errno;
     use types::target::TargetIndex;
 
     fn space(index: u16, kib: [u64; 3], files: [u64; 2]) -> SpaceLine {
@@ -148,7 +168,7 @@ mod tests {
     }
 
     fn text(inodes: bool, human: bool, mdts: &[SpaceLine], osts: &[SpaceLine]) -> String {
-        let args = DfArgs { inodes, human, path: None, help: None };
+        let args = DfArgs { inodes, human, pool: None, summary: false, no_header: false, path: None, help: None };
         Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args }.text(mdts, osts)
     }
 
@@ -183,6 +203,16 @@ filesystem_summary:       626208        3016      568872   1% /mnt/lustre
         assert!(all.contains("\nfilesystem_summary:       100000         300       99700   1% /mnt/lustre\n"), "{all}");
         let few = text(true, false, &mdts, &[space(0, [1, 1, 1], [50, 40])]);
         assert!(few.contains("\nfilesystem_summary:          340         300          40  89% /mnt/lustre\n"), "{few}");
+    }
+
+    #[test]
+    fn lines_may_be_left_out() {
+        let (mdts, osts) = example();
+        let args =
+            DfArgs { inodes: false, human: false, pool: None, summary: true, no_header: true, path: None, help: None };
+        let table = Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args };
+        let only = "filesystem_summary:       626208        3016      568872   1% /mnt/lustre\n\n";
+        assert_eq!(table.text(&mdts, &osts), only);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `lfs getstripe`: layouts of files and directories.
 
 use crate::cli::GetstripeArgs;
-use crate::lov_text::{Fields, Subject};
+use crate::lov_fields::Fields;
+use crate::lov_text::Subject;
 use crate::{about, xattr};
 use report::Report;
 use std::fs;
@@ -57,7 +58,7 @@ fn walk(path: &Path, depth: usize, fields: &Fields, out: &mut dyn Write, report:
         }
         match subject(&real, kind.is_dir()) {
             Ok(Some(subject)) => {
-                if named {
+                if named && !fields.quiet {
                     writeln!(out, "{}", shown.display())?;
                 }
                 out.write_all(subject.text(fields).as_bytes())?;
@@ -94,5 +95,11 @@ fn subject(path: &Path, directory: bool) -> io::Result<Option<Subject>> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    Subject::read(bytes, directory).map(Some).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+    let bad = |e: Box<dyn std::error::Error + Send + Sync>| io::Error::new(io::ErrorKind::InvalidData, e);
+    let subject = Subject::read(bytes, directory).map_err(|e| bad(e.into()))?;
+    if !directory {
+        return Ok(Some(subject));
+    }
+    let fid = xattr::get_text(path, types::about::FID)?;
+    Ok(Some(subject.of(fid.parse().map_err(|e: types::fid::BadFid| bad(e.into()))?)))
 }

@@ -18,6 +18,7 @@ pub mod getname;
 pub mod getstripe;
 pub mod hints;
 pub mod links;
+pub mod lov_fields;
 pub mod lov_text;
 pub mod migrate;
 pub mod path2fid;
@@ -57,7 +58,10 @@ pub fn run(lfs: &Lfs, out: &mut (dyn Write + Send), err: &mut dyn Write) -> u8 {
             data::swap_layouts(args, &mut report);
             Ok(())
         }
-        LfsCommand::Migrate(args) => migrate::run(args, out, &mut report),
+        LfsCommand::Migrate(args) => {
+            migrate::run(args, &mut report);
+            Ok(())
+        }
         LfsCommand::Find(args) => find::run(args, out, &mut report),
         LfsCommand::Mkdir(args) => {
             dirstripe::make(args, &mut report);

@@ -1,6 +1,6 @@
 //! Layouts as `lfs getstripe` prints them.
 
-use crate::cli::GetstripeArgs;
+use crate::lov_fields::{Fields, Value};
 use crate::yaml;
 use layout::layout::{ALL_OSTS, Component, EOF, Pattern, PoolName};
 use layout::lov_ea::{
@@ -8,37 +8,6 @@ use layout::lov_ea::{
 };
 use std::fmt::Write;
 use types::fid::Fid;
-
-/// What to print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fields {
-    /// Only what was chosen by letter; else all.
-    pub chosen: bool,
-    count: bool,
-    size: bool,
-    pattern: bool,
-    generation: bool,
-    offset: bool,
-    pool: bool,
-    verbose: bool,
-    yaml: bool,
-}
-
-impl Fields {
-    /// From the options. -v prints everything.
-    pub fn of(args: &GetstripeArgs) -> Fields {
-        let letters = [args.stripe_count, args.stripe_size, args.layout, args.generation, args.stripe_index, args.pool];
-        let chosen = !args.verbose && letters.contains(&true);
-        let [count, size, pattern, generation, offset, pool] = letters.map(|letter| letter || !chosen);
-        Fields { chosen, count, size, pattern, generation, offset, pool, verbose: args.verbose, yaml: args.yaml }
-    }
-
-    /// A value alone needs no label.
-    fn is_single(&self) -> bool {
-        let letters = [self.count, self.size, self.pattern, self.generation, self.offset, self.pool];
-        letters.iter().filter(|l| **l).count() == 1
-    }
-}
 
 /// A layout and whose it is.
 pub struct Subject {
@@ -63,6 +32,12 @@ impl Subject {
         Ok(Subject { ea, fid, directory })
     }
 
+    /// The same of this FID: a default layout does not tell whose it is.
+    #[must_use]
+    pub fn of(self, fid: Fid) -> Subject {
+        Subject { fid, ..self }
+    }
+
     /// All lines.
     pub fn text(&self, fields: &Fields) -> String {
         let mut text = String::new();
@@ -70,11 +45,8 @@ impl Subject {
         match &layout.components[..] {
             [] => {}
             _ if fields.yaml && !fields.chosen => text.push_str(&yaml::text(&self.ea, self.fid)),
-            components if fields.chosen => {
-                let last = components.iter().rfind(|c| c.is_instantiated()).or(components.last());
-                let place = Place { indent: "", generation: layout.generation };
-                self.header(&mut text, fields, last.expect("not empty"), &place);
-            }
+            components if fields.quiet => components.iter().for_each(|c| self.objects_only(&mut text, c)),
+            components if fields.chosen => self.values(&mut text, fields, components),
             [one] if layout.is_plain() => {
                 let place = Place { indent: "", generation: layout.generation };
                 if fields.verbose {
@@ -128,6 +100,51 @@ impl Subject {
         text.push('\n');
     }
 
+    /// Only rows of objects, as -q wants them.
+    fn objects_only(&self, text: &mut String, c: &Component) {
+        match self.ea.layout.is_plain() {
+            true => self.plain_rows(text, c),
+            false => self.component_rows(text, c),
+        }
+    }
+
+    /// Values that were chosen by letter, of the layout or of one component: a value alone needs no label.
+    fn values(&self, text: &mut String, fields: &Fields, components: &[Component]) {
+        let chosen = match fields.component {
+            Some(id) => components.iter().find(|c| c.id == id),
+            None => components.iter().rfind(|c| c.is_instantiated()).or(components.last()),
+        };
+        let Some(c) = chosen else { return };
+        for (label, value) in fields.values.iter().map(|value| self.value(*value, c)) {
+            match fields.is_single() {
+                true => line(text, format_args!("{value}")),
+                false => line(text, format_args!("{label}{value}")),
+            }
+        }
+        self.header(text, fields, c, &Place { indent: "", generation: self.ea.layout.generation });
+    }
+
+    fn value(&self, value: Value, c: &Component) -> (&'static str, String) {
+        let layout = &self.ea.layout;
+        let composite = !layout.is_plain();
+        let (entries, id) = if composite { (layout.components.len(), c.id) } else { (0, 0) };
+        match value {
+            Value::Fid => ("lmm_fid:           ", self.fid.to_string()),
+            Value::MdtIndex => ("lmm_mdt_index:     ", self.fid.mdt().to_string()),
+            Value::Mirrors => ("lcm_mirror_count:  ", "1".to_owned()),
+            Value::Components => ("lcm_entry_count:   ", entries.to_string()),
+            Value::Id => ("lcme_id:             ", id.to_string()),
+            Value::Flags => ("lcme_flags:          ", self.flags(c, composite).to_owned()),
+            Value::Start => ("lcme_extent.e_start: ", c.start.to_string()),
+            Value::End => ("lcme_extent.e_end:   ", end(c)),
+        }
+    }
+
+    fn flags(&self, c: &Component, composite: bool) -> &'static str {
+        // The form marks a component on the MDT as ready even in a default layout.
+        if composite && c.is_instantiated() && !self.directory { "init" } else { "0" }
+    }
+
     /// What -v adds.
     fn names(&self, text: &mut String, c: &Component, indent: &str) {
         let magic = if c.pool.is_some() { LOV_MAGIC_V3 } else { LOV_MAGIC_V1 };
@@ -143,6 +160,10 @@ impl Subject {
             return;
         }
         line(text, format_args!("\tobdidx\t\t objid\t\t objid\t\t group"));
+        self.plain_rows(text, c);
+    }
+
+    fn plain_rows(&self, text: &mut String, c: &Component) {
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
             let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
             let (id, hex, group) = (object.oid, format!("{:#x}", object.oid), format!("{:#x}", object.seq));
@@ -166,7 +187,8 @@ impl Subject {
         if fields.verbose {
             line(text, format_args!("components:"));
         }
-        for (c, blob) in components.iter().zip(blobs(&value)) {
+        let wanted = |(c, _): &(&Component, _)| fields.component.is_none_or(|id| c.id == id);
+        for (c, blob) in components.iter().zip(blobs(&value)).filter(wanted) {
             self.component(text, fields, c, blob);
             text.push('\n');
         }
@@ -177,14 +199,9 @@ impl Subject {
         let dash = if fields.verbose { "  - " } else { "    " };
         line(text, format_args!("{dash}lcme_id:             {}", known(c.id)));
         line(text, format_args!("    lcme_mirror_id:      {}", known(0)));
-        // The form marks a component on the MDT as ready even in a default layout.
-        let ready = c.is_instantiated() && !self.directory;
-        line(text, format_args!("    lcme_flags:          {}", if ready { "init" } else { "0" }));
+        line(text, format_args!("    lcme_flags:          {}", self.flags(c, true)));
         line(text, format_args!("    lcme_extent.e_start: {}", c.start));
-        match c.end {
-            EOF => line(text, format_args!("    lcme_extent.e_end:   EOF")),
-            end => line(text, format_args!("    lcme_extent.e_end:   {end}")),
-        }
+        line(text, format_args!("    lcme_extent.e_end:   {}", end(c)));
         if fields.verbose {
             line(text, format_args!("    lcme_offset:         {start}"));
             line(text, format_args!("    lcme_size:           {len}"));
@@ -196,6 +213,10 @@ impl Subject {
             return;
         }
         line(text, format_args!("      lmm_objects:"));
+        self.component_rows(text, c);
+    }
+
+    fn component_rows(&self, text: &mut String, c: &Component) {
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
             let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
             line(text, format_args!("      - {stripe:3}: {{ l_ost_idx: {:3}, l_fid: {object} }}", ost.0));
@@ -225,6 +246,10 @@ fn pattern(c: &Component) -> &'static str {
     }
 }
 
+fn end(c: &Component) -> String {
+    if c.end == EOF { "EOF".to_owned() } else { c.end.to_string() }
+}
+
 fn offset(c: &Component) -> String {
     c.stripes.first().map_or_else(|| "-1".to_owned(), |ost| ost.0.to_string())
 }
@@ -232,6 +257,7 @@ fn offset(c: &Component) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::GetstripeArgs;
     use layout::layout::Layout;
     use layout::lov_ea::encode_spec;
     use layout::stripe_spec::plain;
@@ -263,6 +289,15 @@ mod tests {
             pool: has('p'),
             layout: has('L'),
             generation: has('g'),
+            fid: has('F'),
+            mdt_index: has('m'),
+            mirror_count: has('N'),
+            component_id: has('I').then_some(None),
+            component_end: has('E'),
+            component_start: has('s'),
+            component_count: has('n'),
+            component_flags: has('f'),
+            quiet: has('q'),
             verbose: has('v'),
             ..GetstripeArgs::default()
         }
@@ -327,6 +362,41 @@ lmm_fid:           [0x280000401:0x2:0x0]
         assert_eq!(shown(&pfl(), false, "i"), "1\n");
         assert_eq!(shown(&pfl(), false, "g"), "3\n");
         assert_eq!(shown(&pfl(), true, "S"), "4194304\n");
+    }
+
+    #[test]
+    fn values_of_the_file_and_of_components() {
+        for (letter, of_plain, of_components) in [
+            ("F", "[0x280000401:0x2:0x0]\n", "[0x280000401:0x2:0x0]\n"),
+            ("m", "2\n", "2\n"),
+            ("N", "1\n", "1\n"),
+            ("n", "0\n", "2\n"),
+            ("I", "0\n", "1\n"),
+            ("s", "0\n", "0\n"),
+            ("E", "EOF\n", "1048576\n"),
+            ("f", "0\n", "init\n"),
+            (
+                "nE",
+                "lcm_entry_count:   0\nlcme_extent.e_end:   EOF\n",
+                "lcm_entry_count:   2\nlcme_extent.e_end:   1048576\n",
+            ),
+            ("cI", "lcme_id:             0\nlmm_stripe_count:  1\n", "lcme_id:             1\nlmm_stripe_count:  1\n"),
+        ] {
+            assert_eq!(shown(&striped(&[5]), false, letter), of_plain, "{letter}");
+            assert_eq!(shown(&pfl(), false, letter), of_components, "{letter}");
+        }
+        let of = |id| Fields::of(&GetstripeArgs { component_id: Some(Some(id)), ..args("") });
+        let text = |id| Subject::read(encode(&pfl(), FID), false).unwrap().text(&of(id));
+        assert!(text(2).contains("lcme_id:             2\n") && !text(2).contains("lcme_id:             1\n"));
+        assert!(!text(7).contains("lcme_id"));
+    }
+
+    #[test]
+    fn quiet_is_rows_of_objects() {
+        let row = "\t     5\t             2\t          0x2\t   0x280000401\n";
+        assert_eq!(shown(&striped(&[5]), false, "q"), row);
+        let row = "      -   0: { l_ost_idx:   1, l_fid: [0x280000401:0x2:0x800] }\n";
+        assert_eq!(shown(&pfl(), false, "q"), row);
     }
 
     #[test]

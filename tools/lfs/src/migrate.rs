@@ -29,22 +29,21 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Migrates each file, and goes on where one fails.
-pub fn run(args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(args: &MigrateArgs, report: &mut Report<'_>) {
     if args.mdt.is_some() {
         report.sentence("directories cannot be moved to another MDT yet", Errno::EOPNOTSUPP);
-        return Ok(());
+        return;
     }
     if args.spec.delete {
         report.sentence("-d is for setstripe; without options a file gets the layout of its directory", Errno::EINVAL);
-        return Ok(());
+        return;
     }
-    let Some(wish) = setstripe::wished(&args.spec, report) else { return Ok(()) };
+    let Some(wish) = setstripe::wished(&args.spec, report) else { return };
     for path in &args.spec.paths {
         if !setstripe::pools_serve(path, &wish, report) || !setstripe::osts_exist(path, &wish, report) {
             continue;
         }
         match migrate(path, &wish, args) {
-            Ok(()) if args.verbose => writeln!(out, "{}", path.display())?,
             Ok(()) => {}
             Err(error) => {
                 let errno = Errno::from(&error);
@@ -54,7 +53,6 @@ pub fn run(args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> 
             }
         }
     }
-    Ok(())
 }
 
 fn migrate(path: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {

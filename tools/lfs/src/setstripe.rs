@@ -116,7 +116,7 @@ pub(crate) fn osts_exist(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> 
     let Ok(mount) = about::mount_of(path).or_else(|_| about::mount_of(parent)) else { return true };
     let Ok(known) = mount.targets(TargetKind::Ost) else { return true };
     let named = wish.layout.components.iter().flat_map(|c| &c.stripes).chain(wish.first.iter().flatten());
-    match named.into_iter().find(|ost| !known.contains(ost)) {
+    match named.into_iter().find(|ost| !known.iter().any(|(index, _)| index == *ost)) {
         None => true,
         Some(ost) => {
             let words = format!("OST {} of '{}' does not exist; lfs osts shows those that do", ost.0, path.display());
@@ -127,9 +127,10 @@ pub(crate) fn osts_exist(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> 
 }
 
 /// A layout was refused; where the number alone would not tell why, says more.
-fn refused(what: &str, error: &io::Error, report: &mut Report<'_>) {
+fn refused(what: &str, wish: &LovEa, error: &io::Error, report: &mut Report<'_>) {
     let errno = Errno::from(error);
     let hint = match errno {
+        Errno::EINVAL if spec::is_on_mdt(wish) => "no MDT offers space for data yet (-L mdt)",
         Errno::ENOSPC => "no OST that it may be on has space and is active; lfs df shows them",
         Errno::E2BIG => "it would take more than 65536 bytes as an attribute; use fewer stripes or components",
         _ => return report.failed(what, error),
@@ -154,7 +155,7 @@ fn set_default(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
         false => xattr::set(&dir, xattr::LOV, &encode_spec(wish)),
     });
     if let Err(error) = done {
-        refused(&format!("can't set default layout of '{shown}'"), &error, report);
+        refused(&format!("can't set default layout of '{shown}'"), wish, &error, report);
     }
 }
 
@@ -172,7 +173,7 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
         return;
     }
     if let Err(error) = xattr::set(path, xattr::LOV, &encode_spec(wish)) {
-        refused(&format!("can't set layout of '{shown}'"), &error, report);
+        refused(&format!("can't set layout of '{shown}'"), wish, &error, report);
         if let Err(error) = fs::remove_file(path) {
             report.failed(&format!("can't remove '{shown}', which was made without its layout"), &error);
         }

@@ -3,7 +3,7 @@
 use crate::cli::Step;
 use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern, PoolName};
 use layout::lov_ea::LovEa;
-use layout::stripe_spec::{BadSpec, Defaults, complete};
+use layout::stripe_spec::{BadSpec, DOM_BYTES_MAX, Defaults, complete};
 use std::str::FromStr;
 use types::limits::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
 use types::target::TargetIndex;
@@ -259,6 +259,9 @@ pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
 /// # Errors
 /// One sentence.
 pub fn judged(ea: LovEa) -> Result<LovEa, String> {
+    if ea.layout.components.iter().any(|c| c.pattern == Pattern::Mdt && c.end == EOF) {
+        return Err(format!("what is on the MDT must end, at {DOM_BYTES_MAX} bytes at most: -E SIZE -L mdt -E -1"));
+    }
     let judged: Result<Layout, BadSpec> = complete(ea.layout.clone(), &Defaults::default());
     judged.map_err(|e| e.to_string())?;
     Ok(ea)
@@ -275,6 +278,11 @@ pub fn is_default(ea: &LovEa) -> bool {
             && c.pattern == Pattern::Raid0
     };
     ea.first.iter().all(Option::is_none) && matches!(&ea.layout.components[..], [c] if c.end == EOF && open(c))
+}
+
+/// Is a part of it to be on the MDT?
+pub fn is_on_mdt(ea: &LovEa) -> bool {
+    ea.layout.components.iter().any(|c| c.pattern == Pattern::Mdt)
 }
 
 /// The pools that it names, each once.

@@ -33,10 +33,9 @@ fn list(
         match mount.targets(kind) {
             Ok(indexes) => {
                 writeln!(out, "{title}")?;
-                for index in indexes {
-                    // A target is active while the configuration has it; nobody can set one aside yet.
+                for (index, active) in indexes {
                     let name = TargetName { fsname: mount.names.fsname, kind, index };
-                    writeln!(out, "{}: {name}_UUID ACTIVE", index.0)?;
+                    writeln!(out, "{}: {name}_UUID {}", index.0, if active { "ACTIVE" } else { "INACTIVE" })?;
                 }
             }
             Err(error) => report.failed(&format!("can't list targets of '{}'", mount.dir.display()), &error),

@@ -83,6 +83,7 @@ catalog! {
     LMV_ACTIVEOBD = Param::shown("lmv.*.activeobd", "targets", "MDTs with which there is a session, or none was needed yet.");
     LMV_TARGET_OBD = Param::shown("lmv.*.target_obd", "", "MDTs by index.");
 
+    OSC_ACTIVE = Param::setting("osc.*.active", "", "1", "0 or 1", "0: the OST is out of use on this mount; what needs it fails with EIO at once, also what waits for it now.");
     OSC_STATS = Param::counts("osc.*.stats", "Requests to the OST: time of each operation, data sizes, requests in flight.");
     OSC_RPC_STATS = Param::counts("osc.*.rpc_stats", "Data requests by pages and by how many were in flight.");
     OSC_IMPORT = Param::shown("osc.*.import", "", "How the session with the OST stands, as YAML.");

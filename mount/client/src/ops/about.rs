@@ -33,7 +33,10 @@ impl Client {
                 let own = [("requests", self.requests()), ("locks", locks as u64), ("callbacks", callbacks)];
                 Ok(own.into_iter().chain(self.counters.snapshot()).map(|(name, n)| format!("{n} {name}\n")).collect())
             }
-            About::Targets(kind) => Ok(self.indexes(kind)?.iter().map(|index| format!("{}\n", index.0)).collect()),
+            About::Targets(kind) => {
+                let word = |index: &TargetIndex| if self.is_active(kind, *index) { "" } else { " inactive" };
+                Ok(self.indexes(kind)?.iter().map(|index| format!("{}{}\n", index.0, word(index))).collect())
+            }
             About::DataVersion => Ok(self.data_version(credentials, fid).await?.to_string()),
             // Names are bytes: `links_of` answers.
             About::Links(_) => Err(Errno::EINVAL.into()),
@@ -65,12 +68,20 @@ impl Client {
         Ok(indexes)
     }
 
+    /// Only OSTs can be taken out of use.
+    fn is_active(&self, kind: TargetKind, index: TargetIndex) -> bool {
+        kind != TargetKind::Ost || self.targets.osc(index).is_ok_and(|osc| osc.is_active())
+    }
+
     fn ask_space(
         &self,
         credentials: &Credentials,
         kind: TargetKind,
         index: TargetIndex,
     ) -> Result<BoxFuture<'static, Result<Statfs, Errno>>, ClientError> {
+        if !self.is_active(kind, index) {
+            return Ok(Box::pin(async { Err(Errno::ESHUTDOWN) }));
+        }
         let answer: BoxFuture<'static, _> = match kind {
             TargetKind::Mdt => {
                 let (mdc, credentials) = (self.targets.mdc_at(index)?, credentials.clone());

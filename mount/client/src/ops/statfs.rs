@@ -8,6 +8,7 @@ use crate::fan_out::fan_out;
 use env::BoxFuture;
 use rpc::error::RpcError;
 use std::sync::Arc;
+use stubs::osc::Osc;
 use types::attr::Statfs;
 
 impl Client {
@@ -22,7 +23,7 @@ impl Client {
             let credentials = caller.credentials.clone();
             work.push(Box::pin(async move { mdc.statfs(&credentials).await }));
         }
-        for osc in self.targets.oscs() {
+        for osc in self.targets.oscs().into_iter().filter(Osc::is_active) {
             work.push(Box::pin(async move { osc.statfs().await }));
         }
         let answers = fan_out(work).await;

@@ -106,23 +106,27 @@ pub(super) fn samples(view: &View) -> Vec<Sample> {
 }
 
 fn targets(tree: &mut Tree, client: &Arc<Client>, id: &str) {
-    let imports = |mdts: bool| {
+    let targets = |mdts: bool| {
         let client = client.clone();
-        move || -> Vec<Arc<Import>> {
+        move || -> Vec<(TargetName, bool)> {
+            let of = |import: &Import| (import.target(), is_active(import));
             match mdts {
-                true => client.mdts().iter().map(|mdc| mdc.import().clone()).collect(),
-                false => client.osts().iter().map(|osc| osc.import().clone()).collect(),
+                true => client.mdts().iter().map(|mdc| of(mdc.import())).collect(),
+                false => {
+                    let in_use = |osc: &Osc, (name, active)| (name, active && osc.is_active());
+                    client.osts().iter().map(|osc| in_use(osc, of(osc.import()))).collect()
+                }
             }
         }
     };
     let (lmv, lov) = (format!("{}-clilmv-{id}", client.fsname()), format!("{}-clilov-{id}", client.fsname()));
-    target_params(tree, [&LMV_NUMOBD, &LMV_ACTIVEOBD, &LMV_TARGET_OBD], &lmv, imports(true));
+    target_params(tree, [&LMV_NUMOBD, &LMV_ACTIVEOBD, &LMV_TARGET_OBD], &lmv, targets(true));
     for pool in client.pools() {
         let fsname = client.fsname();
         let text = pool_text(fsname, pool.osts.iter().copied());
         tree.shows(&LOV_POOLS, &[&lov, &pool.name], move || Ok(text.clone()));
     }
-    target_params(tree, [&LOV_NUMOBD, &LOV_ACTIVEOBD, &LOV_TARGET_OBD], &lov, imports(false));
+    target_params(tree, [&LOV_NUMOBD, &LOV_ACTIVEOBD, &LOV_TARGET_OBD], &lov, targets(false));
 }
 
 /// OSTs of a pool, a line each.
@@ -140,16 +144,16 @@ fn target_params(
     tree: &mut Tree,
     [count, active, list]: [&'static Param; 3],
     device: &str,
-    imports: impl Fn() -> Vec<Arc<Import>> + Clone + Send + Sync + 'static,
+    targets: impl Fn() -> Vec<(TargetName, bool)> + Clone + Send + Sync + 'static,
 ) {
-    let all = imports.clone();
+    let all = targets.clone();
     tree.shows(count, &[device], move || Ok(all().len().to_string()));
-    let all = imports.clone();
-    tree.shows(active, &[device], move || Ok(all().iter().filter(|i| is_active(i)).count().to_string()));
+    let all = targets.clone();
+    tree.shows(active, &[device], move || Ok(all().iter().filter(|(_, active)| *active).count().to_string()));
     tree.shows(list, &[device], move || {
         let mut text = String::new();
-        for import in imports() {
-            let (name, word) = (import.target(), if is_active(&import) { "ACTIVE" } else { "INACTIVE" });
+        for (name, active) in targets() {
+            let word = if active { "ACTIVE" } else { "INACTIVE" };
             writeln!(text, "{}: {name}_UUID {word}", name.index.0).expect("a string takes all");
         }
         Ok(text)
@@ -236,6 +240,16 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, osc: &Osc) {
     series::tables(tree, view, &OSC_RPC_STATS, &[&device], import.source(), move |samples| {
         let report = counted.report();
         rpc_text::data(samples, [report.reads_in_flight, report.writes_in_flight])
+    });
+    let (shown, set) = (osc.clone(), osc.clone());
+    tree.shows(&OSC_ACTIVE, &[&device], move || Ok(u8::from(shown.is_active()).to_string()));
+    tree.takes(&OSC_ACTIVE, &[&device], move |value| {
+        match value.trim() {
+            "0" => set.set_active(false),
+            "1" => set.set_active(true),
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
     });
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
     space(tree, SpaceParams::OSC, &[&device], move || {

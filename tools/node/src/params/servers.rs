@@ -73,15 +73,15 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     tree.shows(&MDT_RECOVERY_STATUS, &[&device], move || {
         let report = shown.recovery();
         // Lustre's words.
-        let status = match report.phase {
-            Phase::Open => "COMPLETE",
-            Phase::Gathering | Phase::Applying | Phase::Restoring => "RECOVERING",
-        };
-        let mut text = format!("status: {status}\nconnected_clients: {}/{}\n", report.connected, report.clients);
-        if report.phase != Phase::Open {
-            writeln!(text, "time_remaining: {}", report.left.as_secs()).expect("a string takes all");
-        }
-        Ok(text)
+        let clients = format!("{}/{}", report.connected, report.clients);
+        Ok(match report.phase {
+            Phase::Open if report.clients == 0 => "status: INACTIVE\n".to_owned(),
+            Phase::Open => format!("status: COMPLETE\ncompleted_clients: {clients}\n"),
+            Phase::Gathering | Phase::Applying | Phase::Restoring => {
+                let left = report.left.as_secs();
+                format!("status: RECOVERING\ntime_remaining: {left}\nconnected_clients: {clients}\n")
+            }
+        })
     });
     let told = mdt.clone();
     tree.takes(&MDT_ABORT_RECOVERY, &[&device], move |value| match value.trim() {
