@@ -9,6 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
@@ -61,7 +62,10 @@ fn layouts_change_under_readers_and_writers() {
         let mut expected = content[..3_000_000].to_vec();
         expected[70_000..70_011].copy_from_slice(b"overwritten");
         expected.resize(3_100_000, 0);
+        // The MDT looks at objects that were cut when nobody writes any more, after 10 seconds: a migration does not wait for that.
+        let began = Instant::now();
         lfs(&mnt, &["migrate", "-E", "1M", "-c", "1", "-E", "-1", "-c", "2", "f"]);
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert!(fs::read(mnt.join("f")).expect("read") == expected, "bytes differ");
         lfs(&mnt, &["migrate", "f"]);
         assert_eq!(shown(&mnt, "-c", "f"), "1");
@@ -96,7 +100,7 @@ fn layouts_change_under_readers_and_writers() {
                     writeln!(log, "line {lines}").expect("write");
                     lines += 1;
                     drop(log);
-                    std::thread::sleep(std::time::Duration::from_millis(30));
+                    std::thread::sleep(Duration::from_millis(30));
                 }
                 lines
             });

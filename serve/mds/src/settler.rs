@@ -68,6 +68,13 @@ impl Unsettled {
         *doubt = Doubt { times: doubt.times + 1, due: doubt.due.min(due) };
     }
 
+    /// Whoever is here becomes due; an answer that is under way stays good.
+    fn hasten(&mut self, fid: Fid, now: Monotonic) {
+        if let Some(doubt) = self.0.get_mut(&fid) {
+            doubt.due = doubt.due.min(now);
+        }
+    }
+
     fn is_current(&self, fid: Fid, times: u64) -> bool {
         self.0.get(&fid).is_some_and(|doubt| doubt.times == times)
     }
@@ -141,6 +148,12 @@ impl Mds {
     /// A file and its objects may disagree: look at it, but not sooner than `after` from now.
     pub(crate) fn unsettle(&self, fid: Fid, after: Duration) {
         self.unsettled.lock().add(fid, self.env.clock.now() + after);
+        self.settle.wake();
+    }
+
+    /// Somebody waits until the file is settled: if it is in doubt, it is looked at now.
+    pub(crate) fn settle_soon(&self, fid: Fid) {
+        self.unsettled.lock().hasten(fid, self.env.clock.now());
         self.settle.wake();
     }
 

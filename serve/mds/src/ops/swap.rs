@@ -71,7 +71,11 @@ impl Mds {
         }
         records.may_write(fid)?;
         // Its objects may be ahead of its record, or behind: that is settled first.
-        if records.state.opens.is_written(fid) || self.unsettled.lock().has(fid) {
+        if records.state.opens.is_written(fid) {
+            return Err(Errno::EBUSY);
+        }
+        if self.unsettled.lock().has(fid) {
+            self.settle_soon(fid);
             return Err(Errno::EBUSY);
         }
         if version != 0 && version != inode.attr.version { Err(Errno::EAGAIN) } else { Ok(()) }
