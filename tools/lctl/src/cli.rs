@@ -2,6 +2,7 @@
 
 use crate::pool::PoolPath;
 use clap::{Args, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::str::FromStr;
 use types::nid::{Nid, NidPattern};
 
@@ -62,6 +63,8 @@ pub enum LctlCommand {
     ListNids,
     Ping(PingArgs),
     WhichNid(WhichNidArgs),
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 impl LctlCommand {
@@ -93,6 +96,7 @@ impl LctlCommand {
             LctlCommand::ListNids => "list_nids",
             LctlCommand::Ping(_) => "ping",
             LctlCommand::WhichNid(_) => "which_nid",
+            LctlCommand::Other(_) => "lctl",
         }
     }
 }

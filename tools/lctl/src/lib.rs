@@ -5,6 +5,7 @@
 //! which commands there are and where they differ. A failure is one line on standard error and does not end the command;
 //! the exit status is the errno of the first.
 
+pub mod absent;
 pub mod cli;
 pub mod daemons;
 pub mod device;
@@ -53,6 +54,10 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::ListNids => network::list_nids(out, &mut report),
         LctlCommand::Ping(args) => network::ping(args, out, &mut report),
         LctlCommand::WhichNid(args) => network::which_nid(args, out, &mut report),
+        LctlCommand::Other(words) => {
+            absent::say(words, &mut report);
+            Ok(())
+        }
     };
     report.end(written.and_then(|()| out.flush()))
 }
