@@ -41,10 +41,10 @@ fn walk(path: &Path, depth: usize, fields: &Fields, out: &mut dyn Write, report:
         }
     };
     let named = depth > 0;
-    let mut waiting: Vec<(PathBuf, PathBuf, usize)> = vec![(path.to_owned(), root, 0)];
-    while let Some((shown, real, level)) = waiting.pop() {
-        let kind = match fs::symlink_metadata(&real) {
-            Ok(metadata) => metadata.file_type(),
+    let mut waiting = vec![Waiting { shown: path.to_owned(), real: root, level: 0, kind: None }];
+    while let Some(Waiting { shown, real, level, kind }) = waiting.pop() {
+        let kind = match kind.map_or_else(|| fs::symlink_metadata(&real).map(|m| m.file_type()), Ok) {
+            Ok(kind) => kind,
             Err(error) => {
                 report.failed(&format!("can't get layout of '{}'", shown.display()), &error);
                 continue;
@@ -76,11 +76,25 @@ fn walk(path: &Path, depth: usize, fields: &Fields, out: &mut dyn Write, report:
     Ok(())
 }
 
+/// A file that is to be looked at.
+struct Waiting {
+    /// As it was named.
+    shown: PathBuf,
+    /// Without symbolic links.
+    real: PathBuf,
+    level: usize,
+    /// As the listing told it, which saves a question.
+    kind: Option<fs::FileType>,
+}
+
 /// What is in a directory, last first.
-fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<(PathBuf, PathBuf, usize)>> {
-    let mut names = fs::read_dir(real)?.map(|e| e.map(|e| e.file_name())).collect::<io::Result<Vec<_>>>()?;
-    names.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(names.into_iter().map(|name| (shown.join(&name), real.join(&name), level)).collect())
+fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<Waiting>> {
+    let mut entries = fs::read_dir(real)?
+        .map(|entry| entry.map(|entry| (entry.file_name(), entry.file_type().ok())))
+        .collect::<io::Result<Vec<_>>>()?;
+    entries.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+    let waiting = |(name, kind)| Waiting { shown: shown.join(&name), real: real.join(&name), level, kind };
+    Ok(entries.into_iter().map(waiting).collect())
 }
 
 /// `None`: it has no layout. A directory without default layout shows the file system's.
