@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Files read again and again, and as many names that are not there.
 const FILES: usize = 10_000;
+/// The kernel trusts a name at least so long: two thirds of a lease, less the time between two pings.
+const TRUST_MIN: Duration = Duration::from_secs(13);
 /// After so long whoever still waits hangs.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
@@ -126,15 +128,20 @@ fn what_is_warm_costs_no_request() {
         visit(&dir, !told);
         std::thread::sleep(Duration::from_millis(500));
         let before = requests(&mount);
-        let mut rounds: Vec<Vec<(String, u64)>> = Vec::new();
+        let (mut rounds, began): (Vec<Vec<(String, u64)>>, _) = (Vec::new(), Instant::now());
         while rounds.len() < 12 && rounds.last().is_none_or(|asked| !asked.is_empty()) {
             rounds.push(asked_by(&mount, || visit(&dir, !told), told));
         }
+        let took = began.elapsed();
         assert_eq!(requests(&mount) - before, 0, "requests of {} for what is warm", mount.display());
-        // Now and then the kernel asks once more (its trust lasts for 14 to 20 s at a time, from when each name was told), and other
-        // programs of this machine may empty its caches meanwhile: one round without a question is enough.
+        // The kernel asks for a name once more when its trust is over. A round without any question shows that it asks for nothing
+        // else; where rounds take so long that there is none, no name may be asked for more often than that.
         let quiet = rounds.last().is_some_and(Vec::is_empty);
-        assert!(quiet, "what the kernel of {} asked for what is warm: {rounds:?}", mount.display());
+        let asked: u64 = rounds.iter().flatten().filter(|(what, _)| what == "lookup").map(|(_, times)| times).sum();
+        let others = rounds.iter().flatten().any(|(what, _)| !["lookup", "lookup_hit"].contains(&what.as_str()));
+        let renewed = (2 * FILES) as f64 * took.as_secs_f64() / TRUST_MIN.as_secs_f64();
+        let rare = !others && (asked as f64) < renewed;
+        assert!(quiet || rare, "what the kernel of {} asked in {took:?} for what is warm: {rounds:?}", mount.display());
     }
 }
 
