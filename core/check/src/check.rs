@@ -10,7 +10,7 @@ use crate::finding::{Finding, Stray};
 use crate::tree;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::key::{self, MDT_STATE, Tag};
-use disk::{destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use disk::{chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use namespace::inode::InodeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use types::attr::FileType;
@@ -27,7 +27,7 @@ const SEQUENCES_AHEAD: u64 = 1 << 16;
 /// What is read first.
 pub const FIRST: [Tag; 4] = [Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Writer];
 /// What is read then.
-pub const THEN: [Tag; 4] = [Tag::Entry, Tag::Xattr, Tag::Destroy, Tag::State];
+pub const THEN: [Tag; 5] = [Tag::Entry, Tag::Xattr, Tag::Chunk, Tag::Destroy, Tag::State];
 
 /// What was seen of one inode.
 pub(crate) struct Seen {
@@ -105,6 +105,7 @@ impl Check {
             Some(b'W') => self.mark(key, value, |seen| seen.writer = true),
             Some(b'E') => self.entry(key, value),
             Some(b'X') => self.xattr(key, value),
+            Some(b'B') => self.chunk(key, value),
             Some(b'D') => self.destroy(key, value),
             _ if key == MDT_STATE => self.state(mdt, value),
             _ => None,
@@ -304,6 +305,25 @@ impl Check {
             }
         }
         None
+    }
+
+    fn chunk(&mut self, key: &[u8], value: &[u8]) -> Option<String> {
+        let (Some(named), Some(n)) = (key::owner_of(key), key::chunk_of(key)) else {
+            return Some("its key is none".to_owned());
+        };
+        let file = self.objects_at.get(&named).copied().unwrap_or(named);
+        let bytes = value.len().saturating_sub(chunk::HEAD_BYTES);
+        match self.seen.get_mut(&file) {
+            // What it owns is not known.
+            Some(Seen { file_type: None, .. }) => {}
+            seen => {
+                let of_file = seen.and_then(|seen| seen.file.as_mut());
+                if !of_file.is_some_and(|seen| seen.found_chunk(named, n, bytes)) {
+                    self.find(Finding::StrayChunk { named, n, file });
+                }
+            }
+        }
+        chunk::decode(value).err().map(|error| error.to_string())
     }
 
     fn destroy(&mut self, key: &[u8], value: &[u8]) -> Option<String> {

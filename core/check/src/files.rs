@@ -2,10 +2,11 @@
 
 use crate::check::Seen;
 use crate::finding::Finding;
-use layout::layout::{Layout, Pattern};
+use layout::layout::Layout;
 use namespace::inode::InodeFlags;
 use types::attr::Attr;
 use types::fid::Fid;
+use types::limits::DOM_CHUNK_BYTES;
 use types::object::ObjectId;
 use types::target::TargetIndex;
 
@@ -14,6 +15,11 @@ use types::target::TargetIndex;
 const BLOCKS_SLACK: u64 = 256;
 /// Blocks of 512 bytes that the smallest piece of data takes.
 const BLOCKS_OF_DATA: u64 = 8;
+
+/// Does chunk `n` of the bytes named after `named` belong to a file with this layout, whose bytes are named after `own`?
+pub(crate) fn has_chunk(layout: &Layout, own: Fid, named: Fid, n: u32) -> bool {
+    named == own && u64::from(n) * (DOM_CHUNK_BYTES as u64) < layout.mdt_bytes()
+}
 
 /// A regular file and what was found of its objects.
 pub(crate) struct FileSeen {
@@ -24,13 +30,15 @@ pub(crate) struct FileSeen {
     blocks: u64,
     /// Size and blocks of each object that is there, in the order of `Layout::objects`.
     found: Vec<Option<(u64, u64)>>,
+    /// Blocks of its bytes on the MDT.
+    here: u64,
 }
 
 impl FileSeen {
     pub(crate) fn new(layout: Layout, attr: &Attr) -> FileSeen {
         let objects = layout.objects(attr.fid).count();
         let named = layout.names(attr.fid);
-        FileSeen { layout, named, size: attr.size, blocks: attr.blocks, found: vec![None; objects] }
+        FileSeen { layout, named, size: attr.size, blocks: attr.blocks, found: vec![None; objects], here: 0 }
     }
 
     fn place(&self, ost: TargetIndex, object: ObjectId) -> Option<usize> {
@@ -60,6 +68,15 @@ impl FileSeen {
         true
     }
 
+    /// Notes bytes on the MDT; `false`: they do not belong to the file.
+    pub(crate) fn found_chunk(&mut self, named: Fid, n: u32, bytes: usize) -> bool {
+        let belongs = has_chunk(&self.layout, self.named, named, n);
+        if belongs {
+            self.here += bytes.div_ceil(512) as u64;
+        }
+        belongs
+    }
+
     /// Judges size and space by the objects, if all of its OSTs were looked at.
     pub(crate) fn judge(
         &self,
@@ -68,13 +85,12 @@ impl FileSeen {
         complete: impl Fn(TargetIndex) -> bool,
         findings: &mut Vec<Finding>,
     ) {
-        // Bytes on the MDT are not looked at.
-        let elsewhere = self.layout.components.iter().any(|c| c.pattern == Pattern::Mdt);
-        if elsewhere || self.found.is_empty() || !self.layout.objects(fid).all(|(ost, _)| complete(ost)) {
+        let nowhere = self.found.is_empty() && self.layout.mdt_bytes() == 0;
+        if nowhere || !self.layout.objects(fid).all(|(ost, _)| complete(ost)) {
             return;
         }
         let version = seen.version;
-        let counted: u64 = self.found.iter().flatten().map(|(_, blocks)| blocks).sum();
+        let counted = self.here + self.found.iter().flatten().map(|(_, blocks)| blocks).sum::<u64>();
         let mut found = self.found.iter();
         let end = layout::size::file_size(&self.layout, fid, |_, _| {
             found.next().copied().flatten().map_or(0, |(size, _)| size)

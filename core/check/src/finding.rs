@@ -42,6 +42,8 @@ pub enum Finding {
     StrayMark { key: Vec<u8> },
     /// An extended attribute of an inode that is not there.
     StrayXattr { fid: Fid, name: Vec<u8> },
+    /// Bytes on the MDT that belong to no file; `file` would have them.
+    StrayChunk { named: Fid, n: u32, file: Fid },
     /// An inode has extended attributes and does not say so.
     HiddenXattrs { fid: Fid, version: u64 },
     /// The destroy log names objects of a living file.
@@ -74,6 +76,7 @@ impl Finding {
             Finding::Detached { .. } => "detached",
             Finding::StrayMark { .. } => "stray-mark",
             Finding::StrayXattr { .. } => "stray-xattr",
+            Finding::StrayChunk { .. } => "stray-chunk",
             Finding::HiddenXattrs { .. } => "hidden-xattrs",
             Finding::DestroysLiving { .. } => "destroys-living",
             Finding::Counter { .. } => "counter",
@@ -98,6 +101,7 @@ impl Finding {
             | Finding::Forgotten { fid, .. }
             | Finding::Detached { fid, .. }
             | Finding::StrayXattr { fid, .. }
+            | Finding::StrayChunk { named: fid, .. }
             | Finding::HiddenXattrs { fid, .. }
             | Finding::DestroysLiving { fid, .. }
             | Finding::LostObject { fid, .. }
@@ -123,8 +127,10 @@ impl Finding {
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self {
             Finding::Damaged { key, .. } => match key.first() {
-                // Without it nobody can tell whose the objects are: nothing is removed.
-                Some(tag) if [Tag::Inode, Tag::ObjectsAt].map(|tag| tag as u8).contains(tag) => return None,
+                // Without it nobody can tell whose the objects are, or it is data itself: nothing is removed.
+                Some(tag) if [Tag::Inode, Tag::ObjectsAt, Tag::Chunk].map(|tag| tag as u8).contains(tag) => {
+                    return None;
+                }
                 Some(tag) if *tag == Tag::Writer as u8 => "marked anew: its size is settled at the next start",
                 Some(tag) if *tag == Tag::State as u8 => "counted anew",
                 _ => "record removed",
@@ -138,6 +144,7 @@ impl Finding {
             Finding::Detached { .. } => "moved to /lost+found",
             Finding::StrayMark { .. } => "mark removed",
             Finding::StrayXattr { .. } => "attribute removed",
+            Finding::StrayChunk { .. } => "data removed",
             Finding::HiddenXattrs { .. } => "flag set",
             Finding::DestroysLiving { .. } => "log record removed",
             Finding::Counter { .. } => "counter raised",
@@ -151,6 +158,9 @@ impl Finding {
     /// What people may do where there is no repair.
     pub fn advice(&self) -> &'static str {
         match self {
+            Finding::Damaged { key, .. } if key.first() == Some(&(Tag::Chunk as u8)) => {
+                "reading it fails; to have zeros there: --repair --clear"
+            }
             Finding::Damaged { .. } => "remove it with its names and objects: --repair --clear",
             _ => "run it again with --repair",
         }
@@ -163,6 +173,7 @@ fn shown(name: &[u8]) -> impl fmt::Display {
 
 fn word(tag: u8) -> &'static str {
     match tag {
+        b'B' => "data on the MDT",
         b'D' => "destroy log",
         b'E' => "directory entry",
         b'I' => "inode",
@@ -181,6 +192,9 @@ impl fmt::Display for Finding {
             Finding::Damaged { key, reason } => {
                 let (tag, rest) = key.split_first().map_or((0, &[][..]), |(tag, rest)| (*tag, rest));
                 match key::owner_of(key) {
+                    Some(fid) if tag == b'B' => {
+                        write!(f, "{} {fid}, chunk {}: {reason}", word(tag), key::chunk_of(key).unwrap_or(0))
+                    }
                     Some(fid) if tag != b'D' && rest.len() > 16 => {
                         write!(f, "{} {fid}/{}: {reason}", word(tag), shown(&rest[16..]))
                     }
@@ -215,6 +229,9 @@ impl fmt::Display for Finding {
             }
             Finding::StrayXattr { fid, name } => {
                 write!(f, "extended attribute {} of {fid}, which is not there", shown(name))
+            }
+            Finding::StrayChunk { named, n, .. } => {
+                write!(f, "chunk {n} of data on the MDT, named after {named}, belongs to no file")
             }
             Finding::HiddenXattrs { fid, .. } => write!(f, "{fid} has extended attributes and does not say so"),
             Finding::DestroysLiving { fid, .. } => write!(f, "the destroy log names objects of {fid}, which lives"),

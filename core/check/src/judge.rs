@@ -4,13 +4,14 @@
 //! order matters where two records decide: an inode that is not there never comes back, so it is read before the name
 //! that leads to it.
 
+use crate::files::has_chunk;
 use crate::finding::{Finding, Stray};
 use crate::lost_found;
 use disk::inode::InodeRecord;
 use disk::key::{self, MDT_STATE, Tag};
 use disk::mark::Mark;
 use disk::mdt_state::MdtState;
-use disk::{destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use disk::{chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use namespace::inode::InodeFlags;
 use std::collections::BTreeMap;
 use types::fid::Fid;
@@ -105,6 +106,9 @@ impl Finding {
                 vec![key::inode(key::fid_of(key).unwrap_or_default()).to_vec(), key.clone()]
             }
             Finding::StrayXattr { fid, name } => vec![key::inode(*fid).to_vec(), key::xattr(*fid, name).to_vec()],
+            Finding::StrayChunk { named, n, file } => {
+                vec![key::inode(*file).to_vec(), key::objects_at(*named).to_vec(), key::chunk(*named, *n).to_vec()]
+            }
             Finding::DestroysLiving { key, fid } => vec![key::inode(*fid).to_vec(), key.clone()],
             Finding::Counter { .. } => vec![MDT_STATE.to_vec()],
         }
@@ -176,6 +180,7 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
                 _ => Verdict::Gone,
             }
         }
+        Finding::StrayChunk { named, n, file } => stray_chunk(*named, *n, *file, records),
         Finding::DestroysLiving { key, fid } => {
             let owner = key::inode(*fid);
             match (records.get(&owner), records.get(key)) {
@@ -219,6 +224,30 @@ fn orphan_object(ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, reco
             }
         }
     }
+}
+
+fn stray_chunk(named: Fid, n: u32, file: Fid, records: &Records) -> Verdict {
+    let (owner, at, key) = (key::inode(file), key::objects_at(named), key::chunk(named, n));
+    let Some(value) = records.get(&key) else { return Verdict::Gone };
+    if records.get(&at).map_or(Ok(named), objects_at::decode) != Ok(file) {
+        // It went to another file meanwhile.
+        return Verdict::Changed;
+    }
+    let inode = records.get(&owner);
+    if let Some(bytes) = inode {
+        let layout = inode::decode(file, bytes).ok().map(|record| crate::check::read_layout(&record));
+        match layout {
+            Some(Ok(layout)) if layout.as_ref().is_some_and(|l| has_chunk(l, l.names(file), named, n)) => {
+                return Verdict::Gone;
+            }
+            Some(Ok(_)) => {}
+            // What it owns is not known.
+            _ => return Verdict::Gone,
+        }
+    }
+    let mut mend = remove(&key, value, &owner, inode);
+    mend.expect(&at, records.get(&at));
+    Verdict::Confirmed(Some(mend))
 }
 
 fn unless_written(records: &Records, fid: Fid, f: impl FnOnce(&Records) -> Verdict) -> Verdict {
@@ -330,6 +359,7 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
         Some(b'E') => dirent::decode(value).is_ok(),
         Some(b'O') => objects_at::decode(value).is_ok(),
         Some(b'P' | b'W') => mark::decode(value).is_ok(),
+        Some(b'B') => chunk::decode(value).is_ok(),
         Some(b'X') => xattr::decode(value).is_ok(),
         Some(b'D') => destroy_log::decode(value).is_ok(),
         _ => mdt_state::decode(value).is_ok(),
@@ -338,7 +368,7 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     mend.expect(key, Some(value));
     match key.first() {
         _ if good => return Verdict::Gone,
-        Some(b'I' | b'O') => return Verdict::Confirmed(None),
+        Some(b'B' | b'I' | b'O') => return Verdict::Confirmed(None),
         Some(b'S') => return counter(records, None),
         Some(b'W') => mend.put(key, Some(&mark::encode(Mark::default()))),
         _ => mend.put(key, None),
@@ -346,9 +376,11 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     Verdict::Confirmed(Some(mend))
 }
 
-/// Removes a damaged inode record and the names that lead to it, for `--clear`. Its names follow as dangling ones.
+/// Removes a damaged inode record and the names that lead to it, or damaged data, for `--clear`. Names follow as dangling ones;
+/// where data was the file reads as zeros.
 pub fn clear(key: &[u8], records: &Records) -> Option<Mend> {
-    let value = records.get(key).filter(|_| key.first() == Some(&(Tag::Inode as u8)))?;
+    let may_go = |key: &[u8]| [Tag::Inode, Tag::Chunk].iter().any(|tag| key.first() == Some(&(*tag as u8)));
+    let value = records.get(key).filter(|_| may_go(key))?;
     let mut mend = Mend::default();
     mend.expect(key, Some(value));
     mend.put(key, None);

@@ -7,7 +7,7 @@ use disk::inode::{InodeRecord, ItemTag, item_head};
 use disk::key::{self, MDT_STATE};
 use disk::mark::Mark;
 use disk::mdt_state::MdtState;
-use disk::{destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
+use disk::{chunk, destroy_log, dirent, inode, mark, mdt_state, objects_at, xattr};
 use layout::layout::{Component, EOF, Layout, Pattern};
 use std::collections::BTreeMap;
 use types::attr::{Attr, FileType};
@@ -322,6 +322,64 @@ fn objects_named_after_another_file() {
     assert_eq!(found[0].kind(), "damaged");
     let sure = found[1..].iter().filter(|f| judge(f, &look(&store, f)) == Verdict::Confirmed(None)).count();
     assert_eq!(sure, 0);
+}
+
+/// Gives the file a first component on the MDT, with so many bytes there.
+fn with_data_here(store: &mut Store, named: Fid, bytes: &[usize]) {
+    let record = inode::decode(FILE, &store[&key::inode(FILE)[..]]).unwrap();
+    let mut layout = layout::codec::decode(inode::item(record.tail, ItemTag::Layout).unwrap().unwrap()).unwrap();
+    let mut dom = layout.components[0].clone();
+    (dom.id, dom.end, dom.pattern, dom.stripe_count) = (9, 65536, Pattern::Mdt, 0);
+    dom.stripes.clear();
+    layout.components[0].start = dom.end;
+    layout.components.insert(0, dom);
+    layout.owner = if named == FILE { Fid::NONE } else { named };
+    let mut encoded = Vec::new();
+    layout::codec::encode(&layout, &mut encoded);
+    let mut tail = item_head(ItemTag::Layout, encoded.len()).to_vec();
+    tail.extend_from_slice(&encoded);
+    put_inode(store, FILE, FileType::Regular, 2, Fid::NONE, &tail);
+    for (n, len) in (0..).zip(bytes) {
+        let mut record = Vec::new();
+        chunk::encode(&vec![7; *len], &mut record);
+        store.insert(key::chunk(named, n).to_vec(), record);
+    }
+    if named != FILE {
+        store.insert(key::objects_at(named).to_vec(), objects_at::encode(FILE).to_vec());
+    }
+}
+
+#[test]
+fn data_on_the_mdt() {
+    let (mut store, objects) = whole();
+    with_data_here(&mut store, FILE, &[16384, 100]);
+    assert_eq!(check(&store, &objects).0, [], "its space is within the slack");
+    // Named after another file, by an exchange of layouts.
+    let (mut store, mut objects) = whole();
+    objects.clear();
+    with_data_here(&mut store, LINK, &[16384, 100]);
+    assert_eq!(kinds(&store, &objects), ["lost-object"], "only the objects under the other name are missed");
+    // Of nobody: no such file, behind the end of the component, of a file without such a component.
+    let stray = |key: [u8; 21]| {
+        move |store: &mut Store, _: &mut Objects| {
+            with_data_here(store, FILE, &[16384]);
+            let record = store[&key::chunk(FILE, 0)[..]].clone();
+            store.insert(key.to_vec(), record);
+        }
+    };
+    for key in [key::chunk(fid(77), 0), key::chunk(FILE, 4), key::chunk(LINK, 0)] {
+        let (store, _) = found_and_mended(stray(key), &["stray-chunk"]);
+        assert!(store.contains_key(&key::chunk(FILE, 0)[..]) && !store.contains_key(&key[..]));
+    }
+    // Damaged: told and left alone, until somebody says so.
+    let (mut store, objects) = whole();
+    with_data_here(&mut store, FILE, &[16384]);
+    store.get_mut(&key::chunk(FILE, 0)[..]).unwrap()[9] ^= 1;
+    let (findings, _) = check(&store, &objects);
+    assert_eq!(findings.iter().map(Finding::kind).collect::<Vec<_>>(), ["damaged"]);
+    let records = look(&store, &findings[0]);
+    assert_eq!(judge(&findings[0], &records), Verdict::Confirmed(None));
+    assert_eq!(clear(&key::chunk(FILE, 0), &records).unwrap().put[0].value, None);
 }
 
 #[test]

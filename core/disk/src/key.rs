@@ -2,6 +2,7 @@
 //!
 //! | tag | rest                         | record                                             |
 //! |-----|------------------------------|----------------------------------------------------|
+//! | `B` | FID 16, number 4              | bytes of a file on its MDT (`chunk`)               |
 //! | `C` | client UUID 16               | client with a session (docs/recovery.md)           |
 //! | `D` | transno 8, FID 16            | objects of a removed file, to be destroyed         |
 //! | `E` | directory FID 16, name       | directory entry                                    |
@@ -74,6 +75,24 @@ pub fn orphan(fid: Fid) -> [u8; 17] {
 /// Writer mark.
 pub fn writer(fid: Fid) -> [u8; 17] {
     tagged(b'W', fid)
+}
+
+/// Chunk `n` of the bytes on the MDT that are named after `fid`.
+pub fn chunk(fid: Fid, n: u32) -> [u8; 21] {
+    let mut key = [b'B'; 21];
+    key[1..17].copy_from_slice(&fid.to_be_bytes());
+    key[17..].copy_from_slice(&n.to_be_bytes());
+    key
+}
+
+/// First key that does not belong to the chunks named after `fid` any more.
+pub fn chunks_end(fid: Fid) -> [u8; 17] {
+    tagged(b'B', after(fid))
+}
+
+/// The number of a chunk key.
+pub fn chunk_of(key: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(key.get(17..)?.try_into().ok()?))
 }
 
 /// Client with a session.
@@ -151,6 +170,8 @@ pub fn all(tag: Tag) -> ([u8; 1], [u8; 1]) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Tag {
+    /// Bytes of files.
+    Chunk = b'B',
     /// Clients with a session.
     Client = b'C',
     /// Destroy log.
@@ -178,7 +199,7 @@ pub fn fid_of(key: &[u8]) -> Option<Fid> {
     Some(Fid::from_be_bytes(key.get(1..)?.try_into().ok()?))
 }
 
-/// The FID that an inode, mark, entry or xattr key begins with: of an entry, its directory.
+/// The FID that an inode, mark, entry, chunk or xattr key begins with: of an entry, its directory.
 pub fn owner_of(key: &[u8]) -> Option<Fid> {
     Some(Fid::from_be_bytes(key.get(1..1 + FID_BYTES)?.try_into().ok()?))
 }
@@ -231,6 +252,8 @@ mod tests {
         let (start, end) = replies(who);
         assert!(start[..] <= reply(who, 0)[..] && reply(who, u16::MAX)[..] < end[..]);
         assert!(end[..] < reply(ClientUuid(8), 0)[..]);
+        assert_eq!((owner_of(&chunk(A, 7)), chunk_of(&chunk(A, 7)), chunk_of(&inode(A))), (Some(A), Some(7), None));
+        assert!(chunk(A, 0) < chunk(A, 256) && chunk(A, u32::MAX)[..] < chunks_end(A)[..]);
     }
 
     #[test]
@@ -241,6 +264,7 @@ mod tests {
         all.extend_from_slice(&destroy(Transno(7), A));
         all.extend_from_slice(&client(ClientUuid(7)));
         all.extend_from_slice(&reply(ClientUuid(7), 3));
+        all.extend_from_slice(&chunk(A, 7));
         crate::golden::check("key", &all);
     }
 }

@@ -4,6 +4,7 @@
 //! the order of writes and the argument per crash point; `docs/formats.md` the records of a metadata target.
 
 pub mod checksum;
+pub mod chunk;
 pub mod config;
 pub mod damaged;
 pub mod destroy_log;

@@ -96,6 +96,11 @@ impl Layout {
             .flat_map(move |c| (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe))))
     }
 
+    /// Bytes from the start on that live on the MDT, with the inode; 0 = none do.
+    pub fn mdt_bytes(&self) -> u64 {
+        self.components.first().filter(|c| c.pattern == Pattern::Mdt).map_or(0, |c| c.end)
+    }
+
     /// Is it one striped component over the whole file?
     pub fn is_plain(&self) -> bool {
         matches!(&self.components[..], [c] if c.start == 0 && c.end == EOF && c.pattern == Pattern::Raid0)

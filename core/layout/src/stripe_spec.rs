@@ -6,7 +6,7 @@
 use crate::check::{BadLayout, verify};
 use crate::codec::encoded_len;
 use crate::layout::{ALL_OSTS, Component, EOF, Layout, Pattern, PoolName};
-use types::limits;
+use types::limits::{self, DOM_BYTES_MAX};
 use types::target::TargetIndex;
 
 /// Default stripe size, bytes (LOV_DESC_STRIPE_SIZE_DEFAULT).
@@ -15,8 +15,6 @@ pub const STRIPE_BYTES_DEFAULT: u32 = 4 << 20;
 pub const STRIPE_COUNT_DEFAULT: u16 = 1;
 /// Default size of the part of a file that lives on the MDT, bytes.
 pub const DOM_BYTES_DEFAULT: u64 = 64 << 10;
-/// Largest part of a file on the MDT, bytes (`dom_stripesize_max_kb` = 1024).
-pub const DOM_BYTES_MAX: u64 = 1 << 20;
 /// From here on the default layout has 4 stripes.
 pub const WIDE_START: u64 = 1 << 30;
 /// Stripes beyond [`WIDE_START`].
@@ -116,6 +114,27 @@ fn complete_component(c: &mut Component, defaults: &Defaults) -> Result<(), BadS
     Ok(())
 }
 
+/// The layout with at most `bytes` of the file on the MDT; the next component takes what that leaves over. With 0 no component is
+/// on the MDT; a layout that had no other becomes a plain one.
+pub fn with_dom_at_most(mut layout: Layout, bytes: u64, defaults: &Defaults) -> Layout {
+    if layout.mdt_bytes() <= bytes {
+        return layout;
+    }
+    if bytes > 0 {
+        let dom = &mut layout.components[0];
+        (dom.end, dom.stripe_size) = (bytes, bytes as u32);
+    } else {
+        layout.components.remove(0);
+    }
+    match layout.components.get_mut(usize::from(bytes > 0)) {
+        Some(next) => next.start = bytes,
+        // Nothing may lie beyond the part on the MDT; without it there is no reason for an end.
+        None if bytes == 0 => layout.components = plain(defaults.stripe_count, defaults.stripe_size, None).components,
+        None => {}
+    }
+    layout
+}
+
 /// One striped component over the whole file, OSTs open.
 pub fn plain(stripe_count: u16, stripe_size: u32, pool: Option<PoolName>) -> Layout {
     let mut c = striped(1, 0, EOF, stripe_count);
@@ -181,6 +200,26 @@ mod tests {
     }
 
     #[test]
+    fn what_the_mdt_may_not_have_the_next_component_takes() {
+        let defaults = Defaults::default();
+        let shape = |layout: &Layout| layout.components.iter().map(|c| (c.pattern, c.start, c.end)).collect::<Vec<_>>();
+        let whole = default_layout(512 << 10);
+        assert_eq!(with_dom_at_most(whole.clone(), 512 << 10, &defaults), whole);
+        let less = with_dom_at_most(whole.clone(), 64 << 10, &defaults);
+        let expected =
+            [(Pattern::Mdt, 0, 64 << 10), (Pattern::Raid0, 64 << 10, WIDE_START), (Pattern::Raid0, WIDE_START, EOF)];
+        assert_eq!(shape(&less), expected);
+        let none = with_dom_at_most(whole.clone(), 0, &defaults);
+        assert_eq!(shape(&none), [(Pattern::Raid0, 0, WIDE_START), (Pattern::Raid0, WIDE_START, EOF)]);
+        let mut only = whole;
+        only.components.truncate(1);
+        let less = with_dom_at_most(only.clone(), 64 << 10, &defaults);
+        assert_eq!(shape(&less), [(Pattern::Mdt, 0, 64 << 10)]);
+        assert_eq!(shape(&with_dom_at_most(only, 0, &defaults)), [(Pattern::Raid0, 0, EOF)]);
+        assert_eq!(with_dom_at_most(Layout::default(), 0, &defaults), Layout::default());
+    }
+
+    #[test]
     fn each_fault_is_named() {
         assert_eq!(complete(Layout::default(), &Defaults::default()), Err(BadSpec::Nothing));
         assert_eq!(refused(|l| l.components[1].end += 1), BadSpec::End { id: 2, end: (1 << 20) + 1 });
@@ -203,9 +242,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_completed_is_good(layout in any_layout()) {
+        fn what_is_completed_is_good(layout in any_layout(), dom in (0u64..=16).prop_map(|n| n << 16)) {
             if let Ok(layout) = complete(layout, &Defaults::default()) {
                 prop_assert_eq!(verify(&layout), Ok(()));
+                prop_assert_eq!(verify(&with_dom_at_most(layout, dom, &Defaults::default())), Ok(()));
             }
         }
     }

@@ -9,6 +9,7 @@ pub mod access;
 pub mod acl;
 pub mod context;
 pub mod create;
+pub mod dom;
 pub mod inode;
 pub mod link;
 pub mod lookup;

@@ -29,6 +29,37 @@ pub fn wrote(
     at: WrittenAt,
     kill_suidgid: bool,
 ) -> Result<Inode, Errno> {
+    let reserve = end == 0 && blocks_delta > 0;
+    changed(view, ctx, fid, end, blocks_delta, reserve, at, kill_suidgid)
+}
+
+/// As [`wrote`], of bytes that live on the MDT: what they are is known at any time, so nothing is ever settled by them.
+///
+/// # Errors
+/// As [`wrote`].
+pub fn stored(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    end: u64,
+    blocks_delta: i64,
+    at: WrittenAt,
+    kill_suidgid: bool,
+) -> Result<Inode, Errno> {
+    changed(view, ctx, fid, end, blocks_delta, false, at, kill_suidgid)
+}
+
+#[allow(clippy::too_many_arguments, reason = "what both callers are told, and one word more")]
+fn changed(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    fid: Fid,
+    end: u64,
+    blocks_delta: i64,
+    reserve: bool,
+    at: WrittenAt,
+    kill_suidgid: bool,
+) -> Result<Inode, Errno> {
     let mut inode = regular(view, fid)?;
     if end > FILE_BYTES_MAX {
         return Err(Errno::EFBIG);
@@ -37,7 +68,7 @@ pub fn wrote(
 
     inode.attr.size = inode.attr.size.max(end);
     inode.attr.blocks = inode.attr.blocks.saturating_add_signed(blocks_delta);
-    if end == 0 && blocks_delta > 0 {
+    if reserve {
         inode.flags = inode.flags.with(InodeFlags::HAS_RESERVE, true);
     }
     finish(view, ctx, &mut inode, at, kill_suidgid);
@@ -72,6 +103,16 @@ pub enum Settled {
     Grown { size: u64, blocks: u64 },
     /// Its objects were cut to its size.
     Cut { blocks: u64 },
+}
+
+impl Settled {
+    /// The file has so many blocks beside those of its objects: on the MDT.
+    pub fn with_blocks(self, more: u64) -> Settled {
+        match self {
+            Settled::Grown { size, blocks } => Settled::Grown { size, blocks: blocks + more },
+            Settled::Cut { blocks } => Settled::Cut { blocks: blocks + more },
+        }
+    }
 }
 
 /// Brings size and blocks in line with the objects. A size only grows, and only where the length of objects speaks of

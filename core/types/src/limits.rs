@@ -32,6 +32,10 @@ pub const LAYOUT_BYTES_MAX: usize = 65536;
 pub const STRIPE_BYTES_MIN: u64 = 64 << 10;
 /// Largest stripe, bytes (fits u32 of Lustre's binary form).
 pub const STRIPE_BYTES_MAX: u64 = 0xffff_0000;
+/// Largest part of a file on its MDT, bytes (`dom_stripesize_max_kb` = 1024).
+pub const DOM_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a file on its MDT that one record has: few, so that a small write costs little; many, so that a file costs few.
+pub const DOM_CHUNK_BYTES: usize = 16 << 10;
 /// Largest file, bytes: i64::MAX, what the kernel's `loff_t` can say.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// TCP connections per peer: one for control, the rest for bulk.

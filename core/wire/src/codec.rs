@@ -149,7 +149,7 @@ fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op
             number => return Err(DecodeError::UnknownOp { number }),
         },
         1 => Op::Mgs(mgs::decode(number, flags, r)?),
-        2 => Op::Mds(mds::decode(number, flags, r)?),
+        2 => Op::Mds(mds::decode(number, flags, r, bulk)?),
         3 => Op::Ost(ost::decode(number, flags, r, bulk)?),
         _ => Op::Client(client::decode(number, flags, r)?),
     })
@@ -245,7 +245,7 @@ fn decode_result(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Resul
         0 if number == answer::DONE => plain(OpReply::Done)?,
         0 if number == answer::CONNECT => OpReply::Connect(session::decode_connected(flags, r)?),
         1 => OpReply::Mgs(mgs::decode_reply(number, flags, r)?),
-        2 => OpReply::Mds(mds_reply::decode(number, flags, r)?),
+        2 => OpReply::Mds(mds_reply::decode(number, flags, r, bulk)?),
         3 => OpReply::Ost(ost::decode_reply(number, flags, r, bulk)?),
         4 => OpReply::Client(client::decode_reply(number, flags, r)?),
         _ => return Err(DecodeError::UnknownReply { number }),

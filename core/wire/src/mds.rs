@@ -1,5 +1,6 @@
 //! Operations of a metadata target.
 
+use crate::ost::PunchKind;
 use bytes::Bytes;
 use layout::layout::Layout;
 use std::sync::Arc;
@@ -104,6 +105,16 @@ pub enum MdsOp {
     Wrote { fid: Fid, end: u64, blocks_delta: i64, at: WrittenAt, kill_suidgid: bool },
     /// Reserve `len` bytes at the end of the file (O_APPEND); answers `Appended`. The size grows at once.
     Append { fid: Fid, len: u64, kill_suidgid: bool },
+    /// Bytes of a file that live on the MDT (docs/dom.md), at most DOM_BYTES_MAX; answers `Data`. EREMCHG: by the layout of now
+    /// some of them live elsewhere.
+    Read { fid: Fid, offset: u64, len: u32 },
+    /// Store such bytes, with all that `Wrote` says, in one change; answers `Entry`. EREMCHG as above.
+    Write { fid: Fid, offset: u64, data: Bytes, at: WrittenAt, kill_suidgid: bool },
+    /// Change the allocation of such bytes (`Truncate` is EINVAL: that is `Setattr`); `grows`: the file is at least `end` long then.
+    /// Answers `Entry`. EREMCHG as above.
+    Punch { fid: Fid, start: u64, end: u64, kind: PunchKind, grows: bool, kill_suidgid: bool },
+    /// Next data or hole at or after `offset` among such bytes; answers `Offset`, None behind the last of them.
+    Seek { fid: Fid, offset: u64, hole: bool },
     /// Totals.
     Statfs,
     /// All changes so far are durable when this answers (fsync, sync).
@@ -184,6 +195,10 @@ pub enum MdsReply {
     Layout(Arc<Layout>),
     /// Where the appended data goes.
     Appended { offset: u64 },
+    /// Bytes that live on the MDT, cut at the end of the file, and the inode as it was with them.
+    Data { entry: Box<Entry>, data: Bytes },
+    /// Position found.
+    Offset(Option<u64>),
     /// A name went.
     Removed(Removed),
     /// Totals.

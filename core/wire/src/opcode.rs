@@ -106,7 +106,11 @@ operations! {
     0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client changes once     Op::Mds(MdsOp::FlockCancel { .. }),
     0x021b MDS_LOCK "mds_lock" Client changes once     Op::Mds(MdsOp::Lock { .. }),
     0x021c MDS_UNLOCK "mds_unlock" Client changes once     Op::Mds(MdsOp::Unlock { .. }),
+    0x021d MDS_READ "mds_read" Client reads   once     Op::Mds(MdsOp::Read { .. }),
+    0x021e MDS_WRITE "mds_write" Client changes replayed Op::Mds(MdsOp::Write { .. }),
+    0x021f MDS_PUNCH "mds_punch" Client changes replayed Op::Mds(MdsOp::Punch { .. }),
     0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client changes once     Op::Mds(MdsOp::SwapLayouts { .. }),
+    0x0221 MDS_SEEK "mds_seek" Client reads   once     Op::Mds(MdsOp::Seek { .. }),
     0x0280 MDS_SCAN "mds_scan" Client reads   once     Op::Mds(MdsOp::Scan { .. }),
     0x0281 MDS_MEND "mds_mend" Client changes once     Op::Mds(MdsOp::Mend { .. }),
 
@@ -176,6 +180,8 @@ replies! {
     0x0209 MDS_REMOVED "mds_removed" OpReply::Mds(MdsReply::Removed(_)),
     0x020a MDS_STATFS "mds_statfs" OpReply::Mds(MdsReply::Statfs(_)),
     0x020b MDS_FLOCK "mds_flock" OpReply::Mds(MdsReply::Flock(_)),
+    0x020c MDS_DATA "mds_data" OpReply::Mds(MdsReply::Data { .. }),
+    0x020d MDS_OFFSET "mds_offset" OpReply::Mds(MdsReply::Offset(_)),
     0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),

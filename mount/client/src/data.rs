@@ -1,14 +1,17 @@
 //! Bytes of a file to and from its objects: ranges are split by the layout, and all parts travel at once.
 
 use crate::client::Client;
+use crate::dom::{is_elsewhere, store_on_mdt};
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
+use crate::ops::write::WriteFlags;
 use bytes::Bytes;
 use env::BoxFuture;
 use layout::layout::Layout;
 use layout::map::{Place, pieces};
 use std::sync::Arc;
+use types::attr::Attr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -19,41 +22,45 @@ use types::target::TargetIndex;
 /// Zeros to answer holes with, without copying.
 static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
 
-/// A part of a file range that one request to one OST can carry, or that lives nowhere yet.
+/// Where a part of a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Where {
+    /// In an object.
+    Object(TargetIndex, ObjectId, ObjectOffset),
+    /// On the MDT.
+    Mdt,
+    /// Nowhere yet: zeros.
+    Nowhere,
+}
+
+/// A part of a file range that one request to one target can carry, or that lives nowhere yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     /// First byte in the file.
     pub file: u64,
     /// Bytes; 1..=BULK_BYTES_MAX.
     pub len: usize,
-    /// Where they are; `None`: zeros.
-    pub place: Option<(TargetIndex, ObjectId, ObjectOffset)>,
+    /// Where they are.
+    pub place: Where,
 }
 
 /// Splits `[start, end)` into parts, in file order without gaps.
-///
-/// # Errors
-/// A component lives on the MDT, which this version cannot read or write.
-pub(crate) fn parts(layout: &Layout, fid: Fid, start: u64, end: u64) -> Result<Vec<Part>, ClientError> {
+pub(crate) fn parts(layout: &Layout, fid: Fid, start: u64, end: u64) -> Vec<Part> {
     let mut parts = Vec::new();
     for piece in pieces(layout, fid, FileOffset(start), FileOffset(end)) {
         let mut done = 0;
         while done < piece.len {
             let len = (piece.len - done).min(BULK_BYTES_MAX as u64);
             let place = match piece.place {
-                Place::Object { ost, object, offset, .. } => Some((ost, object, ObjectOffset(offset.0 + done))),
-                Place::Absent { .. } => None,
-                Place::Mdt { .. } => {
-                    let reason = "data on the MDT is not known to this version";
-                    tracing::error!(%fid, reason);
-                    return Err(ClientError::Layout { fid, reason });
-                }
+                Place::Object { ost, object, offset, .. } => Where::Object(ost, object, ObjectOffset(offset.0 + done)),
+                Place::Absent { .. } => Where::Nowhere,
+                Place::Mdt { .. } => Where::Mdt,
             };
             parts.push(Part { file: piece.file.0 + done, len: len as usize, place });
             done += len;
         }
     }
-    Ok(parts)
+    parts
 }
 
 /// What became of the parts of a write.
@@ -65,6 +72,8 @@ pub(crate) struct Stored {
     pub blocks_delta: i64,
     /// Why not all: the error of the first part that failed.
     pub error: Option<ClientError>,
+    /// All of it lives on the MDT, which knows all that `Wrote` would tell it, and answered with this.
+    pub told: Option<Attr>,
 }
 
 impl Client {
@@ -76,19 +85,38 @@ impl Client {
         start: u64,
         end: u64,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let parts = parts(layout, fid, start, end)?;
+        match self.fetch_by(layout, fid, start, end).await {
+            Err(error) if is_elsewhere(&error) => {
+                let layout = self.mdc(fid)?.get_layout(&Credentials::root(), fid, false, start, end).await?;
+                self.fetch_by(&layout, fid, start, end).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn fetch_by(&self, layout: &Layout, fid: Fid, start: u64, end: u64) -> Result<Vec<Bytes>, ClientError> {
+        let parts = parts(layout, fid, start, end);
         let mut work: Vec<BoxFuture<'static, Result<Bytes, ClientError>>> = Vec::with_capacity(parts.len());
         for part in &parts {
-            let Some((ost, object, offset)) = part.place else { continue };
-            let (osc, len) = (self.targets.osc(ost)?, part.len as u32);
-            work.push(Box::pin(async move { Ok(osc.read(object, offset, len).await?) }));
+            let len = part.len as u32;
+            match part.place {
+                Where::Object(ost, object, offset) => {
+                    let osc = self.targets.osc(ost)?;
+                    work.push(Box::pin(async move { Ok(osc.read(object, offset, len).await?) }));
+                }
+                Where::Mdt => {
+                    let (mdc, offset) = (self.mdc(fid)?, part.file);
+                    work.push(Box::pin(async move { Ok(mdc.read(&Credentials::root(), fid, offset, len).await?.1) }));
+                }
+                Where::Nowhere => {}
+            }
         }
         let mut answers = fan_out(work).await.into_iter();
         let mut data = Vec::with_capacity(parts.len());
         for part in &parts {
             let mut bytes = match part.place {
-                None => Bytes::new(),
-                Some(_) => answers.next().expect("one answer per question")?,
+                Where::Nowhere => Bytes::new(),
+                Where::Object(..) | Where::Mdt => answers.next().expect("one answer per question")?,
             };
             bytes.truncate(part.len);
             let missing = part.len - bytes.len();
@@ -107,21 +135,36 @@ impl Client {
         fid: Fid,
         start: u64,
         data: Bytes,
-        sync: bool,
+        flags: WriteFlags,
     ) -> Result<Stored, ClientError> {
-        let parts = parts(layout, fid, start, start + data.len() as u64)?;
+        let end = start + data.len() as u64;
+        if end <= layout.mdt_bytes() {
+            let attr = store_on_mdt(self.mdc(fid)?, fid, start, data, flags).await?;
+            return Ok(Stored { bytes: end - start, blocks_delta: 0, error: None, told: Some(attr) });
+        }
+        let parts = parts(layout, fid, start, end);
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::with_capacity(parts.len());
         for part in &parts {
-            let Some((ost, object, offset)) = part.place else {
-                let reason = "the MDT did not instantiate what is to be written";
-                tracing::error!(%fid, offset = part.file, reason);
-                return Err(ClientError::Layout { fid, reason });
-            };
             let from = (part.file - start) as usize;
-            let (osc, slice) = (self.targets.osc(ost)?, data.slice(from..from + part.len));
-            work.push(Box::pin(async move { Ok(osc.write(object, offset, slice, sync).await?) }));
+            let slice = data.slice(from..from + part.len);
+            match part.place {
+                Where::Object(ost, object, offset) => {
+                    let osc = self.targets.osc(ost)?;
+                    work.push(Box::pin(async move { Ok(osc.write(object, offset, slice, flags.sync).await?) }));
+                }
+                Where::Mdt => {
+                    let store = store_on_mdt(self.mdc(fid)?, fid, part.file, slice, flags);
+                    // It counts its own blocks.
+                    work.push(Box::pin(async move { store.await.map(|_| 0) }));
+                }
+                Where::Nowhere => {
+                    let reason = "the MDT did not instantiate what is to be written";
+                    tracing::error!(%fid, offset = part.file, reason);
+                    return Err(ClientError::Layout { fid, reason });
+                }
+            }
         }
-        let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None };
+        let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, told: None };
         for (part, answer) in parts.iter().zip(fan_out(work).await) {
             match answer {
                 Ok(delta) => {
@@ -236,35 +279,45 @@ mod tests {
         Layout { generation: 1, components, ..Layout::default() }
     }
 
+    /// OST and offset.
+    fn object(part: &Part) -> (u16, u64) {
+        match part.place {
+            Where::Object(ost, _, offset) => (ost.0, offset.0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_lives_on_the_mdt_comes_first() {
+        let mut dom = component(1, 0, STRIPE, &[]);
+        dom.pattern = Pattern::Mdt;
+        let split = parts(&layout(vec![dom, component(2, STRIPE, EOF, &[3])]), FID, STRIPE - 7, STRIPE + 9);
+        assert_eq!((split[0].file, split[0].len, split[0].place), (STRIPE - 7, 7, Where::Mdt));
+        assert_eq!((split[1].file, split[1].len, object(&split[1])), (STRIPE, 9, (3, STRIPE)));
+    }
+
     #[test]
     fn a_long_range_is_split_at_stripes_and_at_the_bulk_limit() {
         let two = layout(vec![component(1, 0, EOF, &[0, 1])]);
-        let split: Vec<_> = parts(&two, FID, STRIPE - 10, 2 * STRIPE + 5).unwrap();
+        let split: Vec<_> = parts(&two, FID, STRIPE - 10, 2 * STRIPE + 5);
         assert_eq!(split.iter().map(|p| p.len).collect::<Vec<_>>(), [10, STRIPE as usize, 5]);
-        assert_eq!(split.iter().map(|p| p.place.unwrap().0.0).collect::<Vec<_>>(), [0, 1, 0]);
+        assert_eq!(split.iter().map(|p| object(p).0).collect::<Vec<_>>(), [0, 1, 0]);
         let one = layout(vec![component(1, 0, EOF, &[0])]);
         let bulk = BULK_BYTES_MAX as u64;
-        let split = parts(&one, FID, 7, 7 + 2 * bulk + 1).unwrap();
-        let offsets: Vec<_> = split.iter().map(|p| (p.file, p.len as u64, p.place.unwrap().2.0)).collect();
+        let split = parts(&one, FID, 7, 7 + 2 * bulk + 1);
+        let offsets: Vec<_> = split.iter().map(|p| (p.file, p.len as u64, object(p).1)).collect();
         assert_eq!(offsets, [(7, bulk, 7), (7 + bulk, bulk, 7 + bulk), (7 + 2 * bulk, 1, 7 + 2 * bulk)]);
     }
 
     #[test]
     fn what_is_not_instantiated_has_no_place() {
         let half = layout(vec![component(1, 0, STRIPE, &[0]), component(2, STRIPE, EOF, &[])]);
-        let split = parts(&half, FID, STRIPE - 1, STRIPE + 1).unwrap();
-        assert!(split[0].place.is_some() && split[1].place.is_none());
+        let split = parts(&half, FID, STRIPE - 1, STRIPE + 1);
+        assert!(matches!(split[0].place, Where::Object(..)) && split[1].place == Where::Nowhere);
         assert!(is_instantiated(&half, 0, STRIPE));
         assert!(!is_instantiated(&half, 0, STRIPE + 1));
         assert!(!is_instantiated(&layout(Vec::new()), 0, 1));
         assert!(!is_instantiated(&layout(vec![component(1, 0, STRIPE, &[0])]), 0, STRIPE + 1), "beyond the last");
-    }
-
-    #[test]
-    fn data_on_the_mdt_is_refused() {
-        let mut dom = component(1, 0, EOF, &[]);
-        dom.pattern = Pattern::Mdt;
-        assert!(matches!(parts(&layout(vec![dom]), FID, 0, 1), Err(ClientError::Layout { .. })));
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod client;
 mod config;
 pub mod counters;
 mod data;
+mod dom;
 pub mod error;
 mod fan_out;
 mod file;

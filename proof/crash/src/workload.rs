@@ -1,11 +1,14 @@
 //! Operations on one MDT with one OST's object files, and what is expected of each crash behind them.
 
 use crate::recorded::{RecordedDisk, Step, Steps};
+use bytes::Bytes;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use env::{BoxFuture, Env};
 use layout::layout::Layout;
+use layout::lov_ea;
 use layout::map::{Place, pieces};
 use layout::size::cuts;
+use layout::stripe_spec::{DOM_BYTES_DEFAULT, default_layout};
 use mds::mds::{Mds, Parts};
 use mds::object_targets::ObjectTargets;
 use mds::settings::MdsSettings;
@@ -29,7 +32,7 @@ use types::name::Name;
 use types::object::{FileOffset, ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{TargetIndex, TargetName};
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, RenameFlags};
+use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, RenameFlags, SetxattrFlags};
 use wire::message::{Op, OpReply, Request};
 
 /// Identity of the store.
@@ -54,7 +57,9 @@ const META_PAGES: usize = 2;
 pub enum Operation {
     /// A new file; it is the one from now on.
     Create,
-    /// Bytes at its end, in its objects, then the new size.
+    /// As that, but its first 64 KiB live on the MDT.
+    Small,
+    /// Bytes at its end: in its objects, then the new size; or on the MDT.
     Write,
     /// Into the folder that is there from the start.
     Rename,
@@ -71,8 +76,9 @@ pub enum Operation {
 }
 
 /// All of them.
-pub const OPERATIONS: [Operation; 8] = [
+pub const OPERATIONS: [Operation; 9] = [
     Operation::Create,
+    Operation::Small,
     Operation::Write,
     Operation::Rename,
     Operation::Link,
@@ -311,9 +317,19 @@ impl Live {
         self.files.push(File { fid, names: vec![(Fid::ROOT, name)], size: 0 });
     }
 
+    fn create_small(&mut self, name: &str) {
+        self.create(name);
+        let fid = self.file().fid;
+        let value = lov_ea::encode(&default_layout(DOM_BYTES_DEFAULT), Fid::NONE).into();
+        let name = Bytes::from_static(b"lustre.lov");
+        self.ask(MdsOp::Setxattr { fid, name, value, flags: SetxattrFlags::default() })
+            .expect("a layout for a new file");
+    }
+
     fn run(&mut self, operation: Operation, n: usize) {
         match operation {
             Operation::Create => self.create(&format!("n{n}")),
+            Operation::Small => self.create_small(&format!("s{n}")),
             Operation::Mkdir => drop(self.make(&format!("m{n}"), CreateKind::Directory).expect("a new name")),
             Operation::Fsync => self.sync_objects(),
             // What works on a file does nothing once the last one has gone.
@@ -374,8 +390,17 @@ impl Live {
         let data: Vec<u8> = (start..end).map(|at| (at / 7) as u8).collect();
         let mut blocks_delta = 0;
         for piece in pieces(&layout, fid, FileOffset(start), FileOffset(end)) {
-            let Place::Object { object, offset, .. } = piece.place else { panic!("{:?}", piece.place) };
             let from = (piece.file.0 - start) as usize;
+            let (object, offset) = match piece.place {
+                Place::Object { object, offset, .. } => (object, offset),
+                Place::Mdt { .. } => {
+                    let data = Bytes::copy_from_slice(&data[from..from + piece.len as usize]);
+                    let (offset, at) = (piece.file.0, WrittenAt::Now);
+                    self.ask(MdsOp::Write { fid, offset, data, at, kill_suidgid: false }).expect("write on the MDT");
+                    continue;
+                }
+                Place::Absent { .. } => panic!("{:?}", piece.place),
+            };
             let blocks =
                 |objects: &Objects| objects.size_and_blocks(object).ok().flatten().map_or(0, |(_, b)| b as i64);
             let before = blocks(&self.objects);

@@ -4,13 +4,15 @@ use crash::judge::{Tally, judge, sequences};
 use crash::workload::Operation::*;
 
 /// Sequences of three where operations lean on each other.
-const LONGER: [[crash::workload::Operation; 3]; 6] = [
+const LONGER: [[crash::workload::Operation; 3]; 8] = [
     [Create, Write, Fsync],
     [Write, Fsync, Truncate],
     [Fsync, Write, Rename],
     [Link, Unlink, Unlink],
     [Create, Rename, Unlink],
     [Mkdir, Truncate, Fsync],
+    [Small, Write, Truncate],
+    [Small, Write, Unlink],
 ];
 
 #[test]

@@ -14,7 +14,7 @@ fn shape(mnt: &Path, file: &str) -> Vec<String> {
     text.lines().filter(|line| kept.iter().any(|k| line.contains(k))).map(str::to_owned).collect()
 }
 
-const FILES: [&str; 4] = ["plain", "two", "pfl", "d/inherits"];
+const FILES: [&str; 5] = ["plain", "two", "pfl", "dom", "d/inherits"];
 
 #[test]
 fn tar_cp_and_rsync_carry_layouts() {
@@ -28,6 +28,7 @@ fn tar_cp_and_rsync_carry_layouts() {
     lfs(&mnt, &["setstripe", "-c", "3", "-S", "256K", "src/d"]);
     lfs(&mnt, &["setstripe", "-c", "2", "-S", "1M", "src/two"]);
     lfs(&mnt, &["setstripe", "-E", "1M", "-S", "64K", "-c", "1", "-E", "-1", "-C", "6", "-S", "1M", "src/pfl"]);
+    lfs(&mnt, &["setstripe", "-E", "128K", "-L", "mdt", "-E", "-1", "-c", "2", "src/dom"]);
     for (n, file) in (1u8..).zip(FILES) {
         fs::write(mnt.join("src").join(file), vec![n; 3 << 20]).expect("write");
     }
@@ -60,7 +61,7 @@ fn tar_cp_and_rsync_carry_layouts() {
         sh(&out, &format!("cp -a {at}/src copied; rsync -aX {at}/src/ synced/"));
         for tree in ["copied", "synced"] {
             let value = |dir: &Path, tree: &str| {
-                sh(dir, &format!("cd {tree}; getfattr -e hex -n trusted.lov two pfl d d/inherits"))
+                sh(dir, &format!("cd {tree}; getfattr -e hex -n trusted.lov two pfl dom d d/inherits"))
             };
             assert_eq!(value(&out, tree), value(&mnt, "src"));
             sh(&out, &format!("cp -a {tree} {at}/{tree}-cp; rsync -aX {tree}/ {at}/{tree}-rsync/"));

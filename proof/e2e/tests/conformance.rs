@@ -1,6 +1,7 @@
 //! POSIX conformance suites of others, on the mount and on the ordinary file system beside it.
 
 use e2e::cluster::{everywhere, everywhere_striped};
+use e2e::lustre::lfs;
 use e2e::need_program;
 use e2e::programs::try_sh;
 use std::collections::BTreeMap;
@@ -87,6 +88,11 @@ copy_file_range = 1.0
 
 /// Runs fsx on a file of up to `file_bytes` bytes in operations of up to `operation_bytes`.
 fn fsx(stripes: &str, file_bytes: u32, operation_bytes: u32) {
+    fsx_on(stripes, &[], file_bytes, operation_bytes);
+}
+
+/// As [`fsx`], where new files get the layout that these options of `lfs setstripe` describe.
+fn fsx_on(stripes: &str, layout: &[&str], file_bytes: u32, operation_bytes: u32) {
     let Some(program) = need_program("fsx") else { return };
     everywhere_striped(stripes, |cluster| {
         let operations = std::env::var("FSX_OPERATIONS").unwrap_or_else(|_| "20000".to_owned());
@@ -95,6 +101,9 @@ fn fsx(stripes: &str, file_bytes: u32, operation_bytes: u32) {
         std::fs::write(&config, sizes + FSX).expect("write");
         let (program, config, artifacts) = (program.display(), config.display(), cluster.outside());
         let script = format!("{program} -f {config} -N {operations} -S 7 -P {} file", artifacts.display());
+        if !layout.is_empty() {
+            lfs(&cluster.mount(), &[&["setstripe"], layout, &["."]].concat());
+        }
         let output = try_sh(&cluster.mount(), &script);
         let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         let end: Vec<&str> = text.lines().rev().take(40).collect();
@@ -106,6 +115,12 @@ fn fsx(stripes: &str, file_bytes: u32, operation_bytes: u32) {
 #[test]
 fn fsx_on_one_stripe() {
     fsx("1", 1_500_000, 65_536);
+}
+
+/// Small operations, half of them on the MDT, some across the end of what is there.
+#[test]
+fn fsx_on_the_mdt() {
+    fsx_on("1", &["-E", "64K", "-L", "mdt", "-E", "-1", "-S", "64K", "-c", "2"], 131_072, 20_000);
 }
 
 /// Stripes are of 4 MiB: the file is long enough to reach every object twice.

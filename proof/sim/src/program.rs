@@ -13,6 +13,8 @@ use client::open::{FileHandle, OpenMode};
 use client::ops::directory::Budget;
 use client::ops::write::WriteFlags;
 use env::Env;
+use layout::lov_ea;
+use layout::stripe_spec::default_layout;
 use parking_lot::Mutex;
 use simenv::rng::Rng;
 use std::collections::BTreeMap;
@@ -23,12 +25,16 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::name::Name;
-use wire::mds::RenameFlags;
+use wire::mds::{RenameFlags, SetxattrFlags};
 
 /// Names of files in each directory.
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
 /// Names of directories in the root.
 const DIRS: [&str; 2] = ["x", "y"];
+/// The one of them whose files have their first bytes on the MDT.
+const SMALL: &str = DIRS[1];
+/// So many bytes: the first of the ends that writes go across.
+const DOM_BYTES: u64 = 64 << 10;
 /// First blocks of what is written: at the beginning, and across the ends of the first two stripes.
 const BLOCKS: [u64; 6] = [0, 1, 62, 63, 64, 127];
 /// Blocks of one write at most.
@@ -199,7 +205,20 @@ impl Program {
         let call = Call::Make { parent: dir.ino, name: text.to_owned(), kind, exclusive: true };
         let client = self.client.clone();
         let found = match kind {
-            Kind::Dir => self.ask(call, client.mkdir(Caller::root(), dir.node, name(text), 0o755), inode).await?,
+            Kind::Dir => {
+                let made = client.clone().mkdir(Caller::root(), dir.node, name(text), 0o755);
+                let found = self.ask(call, made, inode).await?;
+                if text == SMALL {
+                    // Files that are made in it before this is done are as all others.
+                    let value = lov_ea::encode(&default_layout(DOM_BYTES), Fid::NONE).into();
+                    let (lov, flags) = (Bytes::from_static(b"lustre.lov"), SetxattrFlags::default());
+                    let set = client.setxattr(Caller::root(), found.node, lov, value, flags).await;
+                    if let Err(error) = set {
+                        self.unexpected("default layout of", found.ino, &error);
+                    }
+                }
+                found
+            }
             Kind::Symlink => {
                 let target = Bytes::from_static(b"target");
                 self.ask(call, client.symlink(Caller::root(), dir.node, name(text), target), inode).await?

@@ -12,6 +12,8 @@
 mod authors;
 mod deal;
 pub mod destroyer;
+mod dom;
+mod dom_limits;
 mod doubts;
 pub mod fids;
 pub mod flocks;

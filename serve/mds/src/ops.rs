@@ -4,6 +4,7 @@ mod attr;
 mod check;
 mod create;
 mod data;
+mod dom;
 mod flock;
 mod glimpse;
 mod layout;
@@ -23,6 +24,7 @@ mod xattr;
 use crate::mds::{Call, Mds};
 use types::errno::Errno;
 use wire::mds::{MdsOp, MdsReply};
+use wire::ost::PunchKind;
 
 impl Mds {
     pub(crate) async fn run(&self, call: &mut Call<'_>, op: MdsOp) -> Result<MdsReply, Errno> {
@@ -66,6 +68,14 @@ impl Mds {
             MdsOp::Append { fid, len, kill_suidgid } => {
                 self.in_turn(call, |call| self.append(call, fid, len, kill_suidgid)).await
             }
+            MdsOp::Read { fid, offset, len } => self.read_data(call, fid, offset, len),
+            MdsOp::Write { fid, offset, data, at, kill_suidgid } => {
+                self.in_turn(call, |call| self.write_data(call, fid, offset, &data, at, kill_suidgid)).await
+            }
+            MdsOp::Punch { fid, start, end, kind, grows, kill_suidgid } => {
+                self.in_turn(call, |call| self.punch_data(call, fid, start, end, kind, grows, kill_suidgid)).await
+            }
+            MdsOp::Seek { fid, offset, hole } => self.seek_data(call, fid, offset, hole),
             MdsOp::Statfs => self.statfs(),
             MdsOp::Sync => self.sync().await,
             MdsOp::FlockTest { fid, lock } => self.flock_test(call.client(), fid, &lock),
@@ -82,9 +92,12 @@ impl Mds {
     /// store is nearly full.
     async fn admit(&self, op: &MdsOp) -> Result<(), Errno> {
         match op {
-            MdsOp::Create { .. } | MdsOp::Rename { .. } | MdsOp::Link { .. } | MdsOp::Setxattr { .. } => {
-                self.store.admit().await?
-            }
+            MdsOp::Create { .. }
+            | MdsOp::Rename { .. }
+            | MdsOp::Link { .. }
+            | MdsOp::Setxattr { .. }
+            | MdsOp::Write { .. }
+            | MdsOp::Punch { kind: PunchKind::Zero | PunchKind::Allocate, .. } => self.store.admit().await?,
             MdsOp::Setattr { .. }
             | MdsOp::Open { .. }
             | MdsOp::Close { .. }
@@ -95,6 +108,7 @@ impl Mds {
             | MdsOp::SwapLayouts { .. }
             | MdsOp::Wrote { .. }
             | MdsOp::Append { .. }
+            | MdsOp::Punch { kind: PunchKind::Hole | PunchKind::Truncate, .. }
             | MdsOp::Mend { .. } => self.store.admit_release().await?,
             MdsOp::Lookup { .. }
             | MdsOp::GetParent { .. }
@@ -104,6 +118,8 @@ impl Mds {
             | MdsOp::Readlink { .. }
             | MdsOp::Getxattr { .. }
             | MdsOp::Listxattr { .. }
+            | MdsOp::Read { .. }
+            | MdsOp::Seek { .. }
             | MdsOp::Statfs
             | MdsOp::Sync
             | MdsOp::FlockTest { .. }

@@ -6,6 +6,7 @@
 
 use crate::authors::Look;
 use crate::deal::{Deal, Obstacle, owned};
+use crate::dom::Part;
 use crate::locks::Locks;
 use crate::mds::State;
 use crate::tail::{self, damaged};
@@ -235,6 +236,7 @@ impl<'a> Records<'a> {
         let fid = inode.fid();
         match tail::layout(fid, &inode.tail, ItemTag::Layout) {
             Ok(Some(layout)) => {
+                self.delete_chunks(Part::of(&layout, fid));
                 let mut objects = layout.objects(fid).peekable();
                 if objects.peek().is_some() {
                     let mut log = Vec::new();

@@ -124,9 +124,19 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
 
 /// Records that operations of clients change. The state of the MDT is its own: FIDs are never taken back.
 fn is_of_operations(key: &[u8]) -> bool {
-    let tags = [Tag::Destroy, Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Reply, Tag::Writer].map(|tag| tag as u8);
+    let tags = [
+        Tag::Chunk,
+        Tag::Destroy,
+        Tag::Entry,
+        Tag::Inode,
+        Tag::ObjectsAt,
+        Tag::Orphan,
+        Tag::Reply,
+        Tag::Writer,
+        Tag::Xattr,
+    ];
     let short = key.len() <= store::engine::KEY_BYTES_MAX;
-    short && key.first().is_some_and(|tag| tags.contains(tag) || matches!(tag, b'E' | b'X'))
+    short && key.first().is_some_and(|first| tags.iter().any(|tag| *tag as u8 == *first))
 }
 
 fn marked(tx: &store::tx::Tx<'_>, tag: Tag) -> Result<Vec<Fid>, StartError> {

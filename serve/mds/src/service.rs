@@ -307,6 +307,8 @@ fn changes(request: &Request) -> bool {
             | MdsOp::GetLayout { write: true, .. }
             | MdsOp::Wrote { .. }
             | MdsOp::Append { .. }
+            | MdsOp::Write { .. }
+            | MdsOp::Punch { .. }
             | MdsOp::SwapLayouts { .. }
             | MdsOp::Mend { .. } => true,
             MdsOp::Lookup { .. }
@@ -318,6 +320,8 @@ fn changes(request: &Request) -> bool {
             | MdsOp::Getxattr { .. }
             | MdsOp::Listxattr { .. }
             | MdsOp::GetLayout { write: false, .. }
+            | MdsOp::Read { .. }
+            | MdsOp::Seek { .. }
             | MdsOp::Statfs
             | MdsOp::Sync
             | MdsOp::FlockTest { .. }
@@ -334,7 +338,9 @@ fn changes(request: &Request) -> bool {
 /// The inode that an operation found or made.
 fn result_fid(reply: &OpReply) -> Fid {
     match reply {
-        OpReply::Mds(MdsReply::Entry(entry) | MdsReply::Opened { entry, .. }) => entry.attr.fid,
+        OpReply::Mds(MdsReply::Entry(entry) | MdsReply::Opened { entry, .. } | MdsReply::Data { entry, .. }) => {
+            entry.attr.fid
+        }
         OpReply::Mds(MdsReply::Removed(removed)) => removed.fid,
         _ => Fid::NONE,
     }
@@ -371,6 +377,10 @@ fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
         | MdsOp::GetLayout { fid, .. }
         | MdsOp::Wrote { fid, .. }
         | MdsOp::Append { fid, .. }
+        | MdsOp::Read { fid, .. }
+        | MdsOp::Write { fid, .. }
+        | MdsOp::Punch { fid, .. }
+        | MdsOp::Seek { fid, .. }
         | MdsOp::FlockTest { fid, .. }
         | MdsOp::FlockSet { fid, .. }
         | MdsOp::FlockCancel { fid, .. }

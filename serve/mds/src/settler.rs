@@ -10,6 +10,7 @@
 //! is cut while somebody has it open for writing: then its last close comes back to it.
 
 use crate::deal::Deal;
+use crate::dom::Part;
 use crate::mds::Mds;
 use crate::records::Records;
 use crate::tail;
@@ -21,6 +22,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use layout::layout::Layout;
 use layout::size::{cuts, file_size};
+use namespace::dom;
 use namespace::inode::Inode;
 use namespace::view::View;
 use namespace::written::{self, Settled};
@@ -197,7 +199,10 @@ impl Mds {
                 {
                     return Err(Errno::EAGAIN);
                 }
-                if let (Some(settled), Some(_)) = (settled, now) {
+                if let (Some(settled), Some(now)) = (settled, now) {
+                    let part = Part::of_inode(&now)?;
+                    let here = if part.end > 0 { dom::blocks(&part.chunks(&records.tx))? } else { 0 };
+                    let settled = settled.with_blocks(here);
                     written::settle(records, ctx, fid, settled)?;
                 }
                 records.unmark_writer(fid);

@@ -91,6 +91,7 @@ impl Mds {
         let interval = self.settings.space_interval;
         let mut backoff = Backoff::new(ASK_AGAIN.min(interval), interval);
         loop {
+            self.look_at_own_space();
             tokio::select! {
                 // An OST that is away is waited for, a hundred seconds and more: the end must not wait with it.
                 biased;

@@ -3,6 +3,7 @@
 use crate::mds::Mds;
 use layout::layout::{Layout, Pattern, PoolName};
 use layout::placement::{NoSpace, Want, choose};
+use layout::stripe_spec::with_dom_at_most;
 use types::target::TargetIndex;
 
 impl Mds {
@@ -44,10 +45,16 @@ impl Mds {
         Ok(changed)
     }
 
+    /// A layout with no more on the MDT than new files get now.
+    pub(crate) fn with_dom_of_now(&self, layout: Layout) -> Layout {
+        with_dom_at_most(layout, self.tunables.dom.now(), &self.tunables.defaults())
+    }
+
     /// Layout of a new file: that of its directory, else the file system's, with OSTs for its first byte. Without any
     /// OST in sight it gets them when it is first written.
     pub(crate) fn new_layout(&self, default: Option<Layout>) -> Layout {
-        let mut layout = default.unwrap_or_else(|| self.tunables.layout());
+        let layout = default.unwrap_or_else(|| self.tunables.layout());
+        let mut layout = self.with_dom_of_now(layout);
         layout.generation = 0;
         if let Err(reason) = self.instantiate(&mut layout, 0, 1, &[]) {
             tracing::debug!(%reason, "new file gets its OSTs later");

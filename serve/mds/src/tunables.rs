@@ -2,6 +2,7 @@
 //!
 //! Lost at a restart; what is to stay is kept by the MGS and applied again by whoever assembled the MDT.
 
+use crate::dom_limits::DomLimits;
 use crate::mds::Mds;
 use crate::object_targets::Pools;
 use crate::settings::MdsSettings;
@@ -20,6 +21,8 @@ use types::target::TargetIndex;
 pub(crate) struct Tunables {
     stripe_count: AtomicU16,
     stripe_size: AtomicU32,
+    /// See `dom_limits`.
+    pub(crate) dom: DomLimits,
     /// OSTs that get no new objects. Bound: TARGETS_MAX, as only known OSTs can be set aside.
     aside: RwLock<BTreeSet<TargetIndex>>,
 }
@@ -29,14 +32,15 @@ impl Tunables {
         Tunables {
             stripe_count: AtomicU16::new(settings.stripe_count),
             stripe_size: AtomicU32::new(settings.stripe_size),
+            dom: DomLimits::default(),
             aside: RwLock::default(),
         }
     }
 
-    /// What a person may leave open in a layout. Data on the MDT is not offered yet.
+    /// What a person may leave open in a layout, and how much of a file may be on the MDT.
     pub(crate) fn defaults(&self) -> Defaults {
         let (stripe_size, stripe_count) = (self.stripe_size.load(Relaxed), self.stripe_count.load(Relaxed));
-        Defaults { stripe_size, stripe_count, dom_bytes_max: 0 }
+        Defaults { stripe_size, stripe_count, dom_bytes_max: self.dom.most() }
     }
 
     /// Layout of a new file whose directory says nothing; OSTs open.

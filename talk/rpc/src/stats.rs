@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use types::job::JobId;
 use types::session::ClientUuid;
 use types::target::{TargetKind, TargetName};
-use wire::mds::{CreateKind, MdsOp};
+use wire::mds::{CreateKind, MdsOp, MdsReply};
 use wire::message::{Op, OpReply, Reply};
 use wire::opcode::{self, ROWS};
 use wire::ost::{OstOp, OstReply};
@@ -70,9 +70,9 @@ const SERVED: &[Metric] = &[
     time("flock", "File locks tested, taken and released."),
     time("ldlm_enqueue", "Locks waited for."),
     time("ldlm_cancel", "Locks given up."),
-    time("read", "Reads of object data."),
-    time("write", "Writes of object data."),
-    time("punch", "Cuts and allocations of objects."),
+    time("read", "Reads of data."),
+    time("write", "Writes of data."),
+    time("punch", "Cuts and allocations of data."),
     time("seek", "Searches for data and holes."),
     time("destroy", "Removals of objects."),
     time("grant", "Space promised and given back."),
@@ -123,6 +123,10 @@ fn served_place(op: &Op) -> usize {
             MdsOp::FlockTest { .. } | MdsOp::FlockSet { .. } | MdsOp::FlockCancel { .. } => const { place("flock") },
             MdsOp::Lock { .. } => const { place("ldlm_enqueue") },
             MdsOp::Unlock { .. } => const { place("ldlm_cancel") },
+            MdsOp::Read { .. } => const { place("read") },
+            MdsOp::Write { .. } => const { place("write") },
+            MdsOp::Punch { .. } => const { place("punch") },
+            MdsOp::Seek { .. } => const { place("seek") },
             MdsOp::SwapLayouts { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => const { place("other") },
         },
         Op::Ost(op) => match op {
@@ -277,8 +281,8 @@ impl CallStats {
         for op in ops {
             started.places.push(if self.served { served_place(op) } else { called_place(op) } as u8);
             match op {
-                Op::Ost(OstOp::Read { .. }) => started.reads = true,
-                Op::Ost(OstOp::Write { data, .. }) => {
+                Op::Ost(OstOp::Read { .. }) | Op::Mds(MdsOp::Read { .. }) => started.reads = true,
+                Op::Ost(OstOp::Write { data, .. }) | Op::Mds(MdsOp::Write { data, .. }) => {
                     started.writes = true;
                     started.written += data.len() as u64;
                 }
@@ -338,7 +342,7 @@ impl Started<'_> {
         }
         if self.reads {
             let bytes = |result: &Result<OpReply, _>| match result {
-                Ok(OpReply::Ost(OstReply::Data(data))) => data.len() as u64,
+                Ok(OpReply::Ost(OstReply::Data(data)) | OpReply::Mds(MdsReply::Data { data, .. })) => data.len() as u64,
                 _ => 0,
             };
             read = reply.results.iter().map(bytes).sum();

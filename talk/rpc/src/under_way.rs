@@ -138,6 +138,10 @@ fn fid(op: &Op) -> Fid {
             | MdsOp::GetLayout { fid, .. }
             | MdsOp::Wrote { fid, .. }
             | MdsOp::Append { fid, .. }
+            | MdsOp::Read { fid, .. }
+            | MdsOp::Write { fid, .. }
+            | MdsOp::Punch { fid, .. }
+            | MdsOp::Seek { fid, .. }
             | MdsOp::FlockTest { fid, .. }
             | MdsOp::FlockSet { fid, .. }
             | MdsOp::FlockCancel { fid, .. }

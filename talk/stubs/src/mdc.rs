@@ -15,6 +15,7 @@ use types::name::Name;
 use types::session::OpenHandle;
 use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags};
 use wire::message::{Op, OpReply, Reply};
+use wire::ost::PunchKind;
 
 /// An inode that was opened or made.
 #[derive(Clone, Debug, PartialEq)]
@@ -334,6 +335,49 @@ impl Mdc {
     ) -> Result<u64, RpcError> {
         match self.call(credentials, MdsOp::Append { fid, len, kill_suidgid }).await? {
             MdsReply::Appended { offset } => Ok(offset),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Bytes that live on the MDT, cut at the end of the file, and the inode as it was with them.
+    pub async fn read(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        offset: u64,
+        len: u32,
+    ) -> Result<(Entry, Bytes), RpcError> {
+        match self.call(credentials, MdsOp::Read { fid, offset, len }).await? {
+            MdsReply::Data { entry, data } => Ok((*entry, data)),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Changes the allocation of bytes that live on the MDT.
+    pub async fn punch(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        (start, end): (u64, u64),
+        kind: PunchKind,
+    ) -> Result<Entry, RpcError> {
+        let op = MdsOp::Punch { fid, start, end, kind, grows: false, kill_suidgid: false };
+        match self.call(credentials, op).await? {
+            MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Next data or hole among bytes that live on the MDT.
+    pub async fn seek(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        offset: u64,
+        hole: bool,
+    ) -> Result<Option<u64>, RpcError> {
+        match self.call(credentials, MdsOp::Seek { fid, offset, hole }).await? {
+            MdsReply::Offset(found) => Ok(found),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -140,7 +140,7 @@ impl Round<'_> {
             Verdict::Confirmed(mend) => mend,
         };
         let (mend, what) = match (&finding, mend, finding.remedy()) {
-            (Finding::Damaged { key, .. }, None, _) if self.options.clear => (clear(key, &records), "inode removed"),
+            (Finding::Damaged { key, .. }, None, _) if self.options.clear => (clear(key, &records), "record removed"),
             (_, mend, remedy) => (mend, remedy.unwrap_or("")),
         };
         let Some(mend) = mend.filter(|_| self.options.repair) else {

@@ -130,7 +130,9 @@ pub(crate) fn osts_exist(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> 
 fn refused(what: &str, wish: &LovEa, error: &io::Error, report: &mut Report<'_>) {
     let errno = Errno::from(error);
     let hint = match errno {
-        Errno::EINVAL if spec::is_on_mdt(wish) => "no MDT offers space for data yet (-L mdt)",
+        Errno::EINVAL if spec::is_on_mdt(wish) => {
+            "the MDT takes less of a file than that; lctl get_param lod.*.dom_stripesize"
+        }
         Errno::ENOSPC => "no OST that it may be on has space and is active; lfs df shows them",
         Errno::E2BIG => "it would take more than 65536 bytes as an attribute; use fewer stripes or components",
         _ => return report.failed(what, error),

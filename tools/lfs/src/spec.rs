@@ -3,9 +3,9 @@
 use crate::cli::Step;
 use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern, PoolName};
 use layout::lov_ea::LovEa;
-use layout::stripe_spec::{BadSpec, DOM_BYTES_MAX, Defaults, complete};
+use layout::stripe_spec::{BadSpec, Defaults, complete};
 use std::str::FromStr;
-use types::limits::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
+use types::limits::{DOM_BYTES_MAX, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
 use types::target::TargetIndex;
 
 /// Number of stripes: 0 for the default, `ALL_OSTS` for -1.

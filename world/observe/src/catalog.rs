@@ -132,6 +132,10 @@ catalog! {
     MDT_ABORT_RECOVERY = Param::command("mdt.*.abort_recovery", "1", "Waits no longer for clients of the life before: who has not come is evicted. What `lctl --device MDT abort_recovery` sets.");
     LOD_STRIPECOUNT = Param::setting("lod.*.stripecount", "stripes", "1 (`stripe_count` of node.toml)", "1 to 2000, -1: one on each OST", "Stripes of a new file whose directory says nothing.");
     LOD_STRIPESIZE = Param::setting("lod.*.stripesize", "bytes", "4194304", "65536 to 4294901760, a multiple of 65536", "Stripe size of such a file.");
+    LOD_DOM_STRIPESIZE = Param::setting("lod.*.dom_stripesize", "bytes", "1048576", "0 to 1048576, a multiple of 65536", "Most of a file that may live on the MDT; layouts that ask for more are refused, and 0 lets none (docs/dom.md).");
+    LOD_DOM_STRIPESIZE_MAX_KB = Param::setting("lod.*.dom_stripesize_max_kb", "KiB", "1024", "0 to 1024, a multiple of 64", "The same in KiB.");
+    LOD_DOM_STRIPESIZE_CUR_KB = Param::shown("lod.*.dom_stripesize_cur_kb", "KiB", "What new files get at most: 0 while the MDT has less free space than `dom_threshold_free_mb`.");
+    LOD_DOM_THRESHOLD = Param::setting("lod.*.dom_threshold_free_mb", "MiB", "half of the MDT", "0 to 2^44 - 1", "With less free space on the MDT new files get no part there; it is looked at every 5 s.");
     LOD_NUMOBD = Param::shown("lod.*.numobd", "targets", "OSTs that the MDT knows.");
     LOD_ACTIVEOBD = Param::gauge("lod.*.activeobd", "targets", "OSTs that get new objects.");
     LOD_TARGET_OBD = Param::shown("lod.*.target_obd", "", "OSTs by index, INACTIVE where an OST does not answer or was set aside.");

@@ -1,10 +1,12 @@
 //! Operations of a metadata target.
 
 use super::client::{locks, put_locks};
-use super::cursor::{Reader, Writer, bits, count, len32, unpack};
+use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
+use super::ost::punch_kind;
 use super::raw::{
-    self, RawCreate, RawFid, RawFlock, RawGetLayout, RawLock, RawReaddir, RawSetAttr, RawSwap, RawWrote, set_attr_flags,
+    self, RawCreate, RawFid, RawFlock, RawGetLayout, RawLock, RawPunchFile, RawReaddir, RawSetAttr, RawStore, RawSwap,
+    RawWrote, set_attr_flags,
 };
 use super::records::{KEY_BYTES, put_records, records};
 use crate::mds::{CreateKind, MdsOp, OpenFlags, RenameFlags, SetxattrFlags};
@@ -19,7 +21,7 @@ use types::limits::{
 use types::name::Name;
 use types::session::OpenHandle;
 use types::time::Timestamp;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::{I64, U32, U64};
 
 fn put_fid(fid: Fid, w: &mut Writer) {
     w.put(&RawFid::from(fid));
@@ -102,10 +104,9 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
             });
         }
         MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid } => {
-            let time = if let WrittenAt::At(time) = at { Some(*time) } else { None };
-            w.op(opcode::MDS_WROTE, bits([*kill_suidgid, time.is_some(), *at == WrittenAt::Told]), |w| {
+            w.op(opcode::MDS_WROTE, written_flags(*kill_suidgid, *at), |w| {
                 let (end, blocks_delta) = ((*end).into(), (*blocks_delta).into());
-                let Timestamp { sec, nsec } = time.unwrap_or_default();
+                let Timestamp { sec, nsec } = time_of(*at);
                 let (time, nsec, zero) = (sec.into(), nsec.into(), 0.into());
                 w.put(&RawWrote { fid: (*fid).into(), end, blocks_delta, time, nsec, zero });
             });
@@ -113,6 +114,29 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
         MdsOp::Append { fid, len, kill_suidgid } => w.op(opcode::MDS_APPEND, bits([*kill_suidgid]), |w| {
             put_fid(*fid, w);
             w.put(&U64::new(*len));
+        }),
+        MdsOp::Read { fid, offset, len } => w.op(opcode::MDS_READ, 0, |w| {
+            put_fid(*fid, w);
+            w.put(&U64::new(*offset));
+            w.put(&U32::new(*len));
+        }),
+        MdsOp::Write { fid, offset, data, at, kill_suidgid } => {
+            w.op(opcode::MDS_WRITE, written_flags(*kill_suidgid, *at), |w| {
+                let Timestamp { sec, nsec } = time_of(*at);
+                let (time, nsec, zero) = (sec.into(), nsec.into(), 0.into());
+                w.put(&RawStore { fid: (*fid).into(), offset: (*offset).into(), time, nsec, zero });
+                w.bulk(data);
+            });
+        }
+        MdsOp::Punch { fid, start, end, kind, grows, kill_suidgid } => {
+            w.op(opcode::MDS_PUNCH, bits([*kill_suidgid, *grows]), |w| {
+                let (start, end) = ((*start).into(), (*end).into());
+                w.put(&RawPunchFile { fid: (*fid).into(), start, end, kind: *kind as u8, zero: [0; 7] });
+            });
+        }
+        MdsOp::Seek { fid, offset, hole } => w.op(opcode::MDS_SEEK, bits([*hole]), |w| {
+            put_fid(*fid, w);
+            w.put(&U64::new(*offset));
         }),
         MdsOp::Statfs => w.op(opcode::MDS_STATFS, 0, |_| ()),
         MdsOp::Sync => w.op(opcode::MDS_SYNC, 0, |_| ()),
@@ -141,6 +165,28 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
         }),
     }
 }
+
+fn written_flags(kill_suidgid: bool, at: WrittenAt) -> u16 {
+    bits([kill_suidgid, matches!(at, WrittenAt::At(_)), at == WrittenAt::Told])
+}
+
+fn time_of(at: WrittenAt) -> Timestamp {
+    if let WrittenAt::At(time) = at { time } else { Timestamp::default() }
+}
+
+/// Whether set-id bits go, and when it was written.
+fn written(flags: u16, time: I64, nsec: U32) -> Result<(bool, WrittenAt), DecodeError> {
+    let [kill_suidgid, timed, told] = unpack(FLAGS, flags)?;
+    let at = match (timed, told) {
+        (false, false) => WrittenAt::Now,
+        (false, true) => WrittenAt::Told,
+        (true, false) => WrittenAt::At(raw::time(time, nsec)?),
+        (true, true) => return Err(DecodeError::Field { field: FLAGS, value: flags.into() }),
+    };
+    Ok((kill_suidgid, at))
+}
+
+const FLAGS: &str = "MDS operation flags";
 
 const KIND_REGULAR: u8 = 1;
 const KIND_DIRECTORY: u8 = 2;
@@ -197,7 +243,7 @@ fn decode_create(flags: u16, r: &mut Reader<'_>) -> Result<MdsOp, DecodeError> {
     Ok(MdsOp::Create { parent: (&raw.parent).into(), name, kind, mode, umask, exclusive })
 }
 
-const HAVE_FLAGS: [u16; 11] = [
+const HAVE_FLAGS: [u16; 14] = [
     opcode::MDS_SETATTR,
     opcode::MDS_CREATE,
     opcode::MDS_OPEN,
@@ -208,11 +254,13 @@ const HAVE_FLAGS: [u16; 11] = [
     opcode::MDS_WROTE,
     opcode::MDS_SWAP_LAYOUTS,
     opcode::MDS_APPEND,
+    opcode::MDS_WRITE,
+    opcode::MDS_PUNCH,
+    opcode::MDS_SEEK,
     opcode::MDS_FLOCK_SET,
 ];
 
-pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsOp, DecodeError> {
-    const FLAGS: &str = "MDS operation flags";
+pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<MdsOp, DecodeError> {
     if !HAVE_FLAGS.contains(&number) {
         let [] = unpack(FLAGS, flags)?;
     }
@@ -274,20 +322,30 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsO
             MdsOp::SwapLayouts { fid: (&raw.fid).into(), other: (&raw.other).into(), versions, same }
         }
         opcode::MDS_WROTE => {
-            let [kill_suidgid, timed, told] = unpack(FLAGS, flags)?;
             let raw: &RawWrote = r.get()?;
             let (end, blocks_delta) = (raw.end.get(), raw.blocks_delta.get());
-            let at = match (timed, told) {
-                (false, false) => WrittenAt::Now,
-                (false, true) => WrittenAt::Told,
-                (true, false) => WrittenAt::At(raw::time(raw.time, raw.nsec)?),
-                (true, true) => return Err(DecodeError::Field { field: FLAGS, value: flags.into() }),
-            };
+            let (kill_suidgid, at) = written(flags, raw.time, raw.nsec)?;
             MdsOp::Wrote { fid: (&raw.fid).into(), end, blocks_delta, at, kill_suidgid }
         }
         opcode::MDS_APPEND => {
             let [kill_suidgid] = unpack(FLAGS, flags)?;
             MdsOp::Append { fid: fid(r)?, len: number64(r)?, kill_suidgid }
+        }
+        opcode::MDS_READ => MdsOp::Read { fid: fid(r)?, offset: number64(r)?, len: r.get::<U32>()?.get() },
+        opcode::MDS_WRITE => {
+            let raw: &RawStore = r.get()?;
+            let (kill_suidgid, at) = written(flags, raw.time, raw.nsec)?;
+            MdsOp::Write { fid: (&raw.fid).into(), offset: raw.offset.get(), data: r.bulk(bulk)?, at, kill_suidgid }
+        }
+        opcode::MDS_PUNCH => {
+            let [kill_suidgid, grows] = unpack(FLAGS, flags)?;
+            let raw: &RawPunchFile = r.get()?;
+            let (start, end, kind) = (raw.start.get(), raw.end.get(), punch_kind(raw.kind)?);
+            MdsOp::Punch { fid: (&raw.fid).into(), start, end, kind, grows, kill_suidgid }
+        }
+        opcode::MDS_SEEK => {
+            let [hole] = unpack(FLAGS, flags)?;
+            MdsOp::Seek { fid: fid(r)?, offset: number64(r)?, hole }
         }
         opcode::MDS_STATFS => MdsOp::Statfs,
         opcode::MDS_SYNC => MdsOp::Sync,

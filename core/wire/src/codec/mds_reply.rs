@@ -1,6 +1,6 @@
 //! Answers of a metadata target.
 
-use super::cursor::{Reader, Writer, bits, count, len32, unpack};
+use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
 use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawStatfs};
 use super::records::{put_records, records};
@@ -47,6 +47,13 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::Bytes(bytes) => w.op(answer::MDS_BYTES, 0, |w| w.bytes(bytes)),
         MdsReply::Layout(layout) => w.op(answer::MDS_LAYOUT, 0, |w| put_layout(layout, w)),
         MdsReply::Appended { offset } => w.op(answer::MDS_APPENDED, 0, |w| w.put(&U64::new(*offset))),
+        MdsReply::Data { entry, data } => w.op(answer::MDS_DATA, 0, |w| {
+            w.put(&RawEntry::from(&**entry));
+            w.bulk(data);
+        }),
+        MdsReply::Offset(offset) => w.op(answer::MDS_OFFSET, bits([offset.is_some()]), |w| {
+            w.put(&U64::new(offset.unwrap_or(0)));
+        }),
         MdsReply::Removed(removed) => w.op(answer::MDS_REMOVED, 0, |w| {
             w.put(&RawFid::from(removed.fid));
             w.put(&U32::new(removed.nlink));
@@ -88,9 +95,11 @@ fn maybe_entry(r: &mut Reader<'_>) -> Result<Option<Entry>, DecodeError> {
     }
 }
 
-pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsReply, DecodeError> {
+pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<MdsReply, DecodeError> {
     const FLAGS: &str = "MDS answer flags";
-    if !matches!(number, answer::MDS_OPENED | answer::MDS_ENTRIES | answer::MDS_FLOCK | answer::MDS_RECORDS) {
+    let have_flags =
+        [answer::MDS_OPENED, answer::MDS_ENTRIES, answer::MDS_FLOCK, answer::MDS_RECORDS, answer::MDS_OFFSET];
+    if !have_flags.contains(&number) {
         let [] = unpack(FLAGS, flags)?;
     }
     Ok(match number {
@@ -125,6 +134,15 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MdsR
         answer::MDS_BYTES => MdsReply::Bytes(r.copied("bytes of value", XATTR_VALUE_BYTES_MAX)?),
         answer::MDS_LAYOUT => MdsReply::Layout(layout(r)?),
         answer::MDS_APPENDED => MdsReply::Appended { offset: r.get::<U64>()?.get() },
+        answer::MDS_DATA => {
+            let entry = Box::new(r.get::<RawEntry>()?.decode()?);
+            MdsReply::Data { entry, data: r.bulk(bulk)? }
+        }
+        answer::MDS_OFFSET => {
+            let [found] = unpack(FLAGS, flags)?;
+            let offset = r.get::<U64>()?.get();
+            MdsReply::Offset(found.then_some(offset))
+        }
         answer::MDS_REMOVED => {
             MdsReply::Removed(Removed { fid: r.get::<RawFid>()?.into(), nlink: r.get::<U32>()?.get() })
         }

@@ -19,6 +19,17 @@ fn objects(r: &mut Reader<'_>) -> Result<Vec<ObjectId>, DecodeError> {
     Ok(r.slice_of::<RawObject>(n)?.iter().map(ObjectId::from).collect())
 }
 
+/// What to do to a range.
+pub(super) fn punch_kind(kind: u8) -> Result<PunchKind, DecodeError> {
+    Ok(match kind {
+        0 => PunchKind::Truncate,
+        1 => PunchKind::Hole,
+        2 => PunchKind::Zero,
+        3 => PunchKind::Allocate,
+        other => return Err(DecodeError::Field { field: "punch kind", value: other.into() }),
+    })
+}
+
 pub(super) fn encode(op: &OstOp, w: &mut Writer) {
     match op {
         OstOp::Read { object, offset, len } => w.op(opcode::OST_READ, 0, |w| {
@@ -68,13 +79,7 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         }
         opcode::OST_PUNCH => {
             let raw: &RawPunch = r.get()?;
-            let kind = match raw.kind {
-                0 => PunchKind::Truncate,
-                1 => PunchKind::Hole,
-                2 => PunchKind::Zero,
-                3 => PunchKind::Allocate,
-                other => return Err(DecodeError::Field { field: "punch kind", value: other.into() }),
-            };
+            let kind = punch_kind(raw.kind)?;
             let (start, end) = (ObjectOffset(raw.start.get()), ObjectOffset(raw.end.get()));
             OstOp::Punch { object: (&raw.object).into(), start, end, kind }
         }

@@ -98,6 +98,12 @@ raw! {
     /// Wrote; flag 1: at `time`, flag 2: the times were told before.
     RawWrote 48 { fid: RawFid, end: U64, blocks_delta: I64, time: I64, nsec: U32, zero: U32 }
 
+    /// Write of bytes on the MDT, whose length follows; flags as of Wrote.
+    RawStore 40 { fid: RawFid, offset: U64, time: I64, nsec: U32, zero: U32 }
+
+    /// Punch of bytes on the MDT; flag 0: set-id bits go, flag 1: the file grows.
+    RawPunchFile 40 { fid: RawFid, start: U64, end: U64, kind: u8, zero: [u8; 7] }
+
     RawPunch 48 { object: RawObject, start: U64, end: U64, kind: u8, zero: [u8; 7] }
 }
 

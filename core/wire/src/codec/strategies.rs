@@ -188,7 +188,17 @@ pub fn sample_ops() -> Vec<Op> {
         MdsOp::FlockCancel { fid, lock },
         MdsOp::Lock { fid, bits: InodeBits::DATA },
         MdsOp::Unlock { locks: vec![(fid, InodeBits::ALL), (parent, InodeBits::UPDATE)] },
+        MdsOp::Read { fid, offset: 4096, len: 65536 },
+        MdsOp::Write {
+            fid,
+            offset: 4096,
+            data: Bytes::from_static(b"the data itself"),
+            at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
+            kill_suidgid: true,
+        },
+        MdsOp::Punch { fid, start: 4096, end: 8192, kind: PunchKind::Hole, grows: false, kill_suidgid: true },
         MdsOp::SwapLayouts { fid, other: Fid::ROOT, versions: (7, 0), same: true },
+        MdsOp::Seek { fid, offset: 4096, hole: true },
         MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
         MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
     ];
@@ -244,6 +254,8 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Removed(Removed { fid: FID, nlink: 1 }),
         MdsReply::Statfs(statfs()),
         MdsReply::Flock(Some(flock())),
+        MdsReply::Data { entry: Box::new(entry()), data: Bytes::from_static(b"bytes that were read") },
+        MdsReply::Offset(Some(65536)),
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [
@@ -446,6 +458,20 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
         (any_fid(), any::<(u64, i64, bool)>(), any_written_at()).prop_map(
             |(fid, (end, blocks_delta, kill_suidgid), at)| MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid }
         ),
+        (any_fid(), any::<(u64, u32)>()).prop_map(|(fid, (offset, len))| MdsOp::Read { fid, offset, len }),
+        (any_fid(), any::<(u64, bool)>(), any_bytes(300), any_written_at())
+            .prop_map(|(fid, (offset, kill_suidgid), data, at)| MdsOp::Write { fid, offset, data, at, kill_suidgid }),
+        (any_fid(), any::<((u64, u64), (bool, bool))>(), any_punch_kind()).prop_map(
+            |(fid, ((start, end), (grows, kill_suidgid)), kind)| MdsOp::Punch {
+                fid,
+                start,
+                end,
+                kind,
+                grows,
+                kill_suidgid
+            }
+        ),
+        (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (offset, hole))| MdsOp::Seek { fid, offset, hole }),
         (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (len, kill_suidgid))| MdsOp::Append {
             fid,
             len,
@@ -482,9 +508,13 @@ fn any_records() -> impl Strategy<Value = Vec<Record>> {
     vec((any_bytes(30), of(any_bytes(200))).prop_map(|(key, value)| Record { key, value }), 0..5)
 }
 
+fn any_punch_kind() -> impl Strategy<Value = PunchKind> {
+    prop::sample::select(vec![PunchKind::Truncate, PunchKind::Hole, PunchKind::Zero, PunchKind::Allocate])
+}
+
 fn any_ost_op() -> impl Strategy<Value = OstOp> {
     let at = || (any_object(), any_offset());
-    let kind = prop::sample::select(vec![PunchKind::Truncate, PunchKind::Hole, PunchKind::Zero, PunchKind::Allocate]);
+    let kind = any_punch_kind();
     prop_oneof![
         (at(), any::<u32>()).prop_map(|((object, offset), len)| OstOp::Read { object, offset, len }),
         (at(), any_bytes(300), any::<bool>()).prop_map(|((object, offset), data, sync)| OstOp::Write {
@@ -678,6 +708,8 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         any_bytes(2000).prop_map(MdsReply::Bytes),
         any_layout().prop_map(MdsReply::Layout),
         any::<u64>().prop_map(|offset| MdsReply::Appended { offset }),
+        (any_entry(), any_bytes(300)).prop_map(|(entry, data)| MdsReply::Data { entry: Box::new(entry), data }),
+        of(any::<u64>()).prop_map(MdsReply::Offset),
         (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),

@@ -4,7 +4,7 @@
 //! a file become few requests. A block is never spread over two requests, so its space is paid for once.
 
 use crate::cache::dirty::block_start;
-use crate::data::parts;
+use crate::data::{Where, parts};
 use crate::error::ClientError;
 use layout::layout::Layout;
 use types::fid::Fid;
@@ -72,8 +72,8 @@ impl Batch {
 pub fn plan(layout: &Layout, fid: Fid, ranges: &[(u64, u64)]) -> Result<Vec<Batch>, ClientError> {
     let (mut done, mut open): (Vec<Batch>, Vec<Batch>) = (Vec::new(), Vec::new());
     for (start, end) in ranges {
-        for part in parts(layout, fid, *start, *end)? {
-            let Some((ost, object, offset)) = part.place else {
+        for part in parts(layout, fid, *start, *end) {
+            let Where::Object(ost, object, offset) = part.place else {
                 let reason = "dirty bytes where the layout has no object";
                 tracing::error!(%fid, offset = part.file, reason);
                 return Err(ClientError::Layout { fid, reason });

@@ -27,6 +27,7 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
         (MdsOp::GetParent { .. } | MdsOp::Getattr { .. } | MdsOp::Lock { .. }, Ok(MdsReply::Entry(entry))) => {
             table.learn_entry(entry, bits(entry.attr.fid));
         }
+        (MdsOp::Read { .. }, Ok(MdsReply::Data { entry, .. })) => table.learn_entry(entry, bits(entry.attr.fid)),
         (MdsOp::GetattrMany { .. }, Ok(MdsReply::Attrs(entries))) => {
             entries.iter().flatten().for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
         }
@@ -102,7 +103,10 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             table.changed_inode(*new_parent, of(touched, *new_parent), held);
             table.changed_inode(*fid, Some(entry), held);
         }
-        (MdsOp::Setattr { fid, .. } | MdsOp::Wrote { fid, .. }, Ok(MdsReply::Entry(entry))) => {
+        (
+            MdsOp::Setattr { fid, .. } | MdsOp::Wrote { fid, .. } | MdsOp::Write { fid, .. } | MdsOp::Punch { fid, .. },
+            Ok(MdsReply::Entry(entry)),
+        ) => {
             table.changed_inode(*fid, Some(entry), held);
         }
         (MdsOp::Append { fid, .. }, Ok(_)) => table.changed_inode(*fid, of(touched, *fid), held),
@@ -160,7 +164,11 @@ pub fn unsure(table: &mut Table, op: &MdsOp) {
             name_and_all(*new_parent, new_name);
             table.unsure_inode(*fid);
         }
-        MdsOp::Setattr { fid, .. } | MdsOp::Wrote { fid, .. } | MdsOp::Append { fid, .. } => table.unsure_inode(*fid),
+        MdsOp::Setattr { fid, .. }
+        | MdsOp::Wrote { fid, .. }
+        | MdsOp::Append { fid, .. }
+        | MdsOp::Write { fid, .. }
+        | MdsOp::Punch { fid, .. } => table.unsure_inode(*fid),
         MdsOp::Setxattr { fid, .. } | MdsOp::Removexattr { fid, .. } => {
             table.changed_xattrs(*fid);
             table.unsure_inode(*fid);

@@ -46,6 +46,11 @@ impl Client {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
+        if offset < end
+            && let Some(data) = self.read_small(credentials, file, offset, end).await?
+        {
+            return Ok(data);
+        }
         let known_before = file.size().unwrap_or(0);
         let first_end = end.min(known_before);
         if validity::size_covered(file.fid) && file.size().is_some() {

@@ -94,6 +94,11 @@ impl Client {
             work.push(Box::pin(async move { Ok(osc.punch(range.object, range.start, range.end, kind).await?) }));
         }
         let (mut blocks_delta, mut failed) = (0, None);
+        let on_mdt = end.min(layout.mdt_bytes());
+        if start < on_mdt {
+            // It counts its own blocks; it comes first in the file, and the size follows below.
+            self.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
+        }
         for answer in fan_out(work).await {
             match answer {
                 Ok(delta) => blocks_delta += delta,
@@ -150,6 +155,13 @@ impl Client {
             let osc = self.targets.osc(range.ost)?;
             ranges.push(range);
             work.push(Box::pin(async move { osc.seek(range.object, range.start, hole).await }));
+        }
+        let on_mdt = end.min(layout.mdt_bytes());
+        if start < on_mdt {
+            let found = self.mdc(fid)?.seek(&Credentials::root(), fid, start, hole).await?;
+            if let Some(at) = found.filter(|at| *at < on_mdt) {
+                return Ok(Some(at));
+            }
         }
         let mut nearest = if hole { first_gap(layout, start, end) } else { None };
         for (range, answer) in ranges.iter().zip(fan_out(work).await) {

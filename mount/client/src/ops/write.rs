@@ -42,7 +42,7 @@ pub struct Written {
 }
 
 impl Client {
-    /// Stores `data` (at most BULK_BYTES_MAX) at `offset`. 2 round trips, one more to append, one more if a component
+    /// Stores `data` (at most BULK_BYTES_MAX) at `offset`. 2 round trips (1 where it all lives on the MDT), one more to append, one more if a component
     /// of the layout is written for the first time.
     pub async fn write(
         self: Arc<Self>,
@@ -108,7 +108,7 @@ impl Client {
         };
         let end = offset.checked_add(len).ok_or(ClientError::TooFar(offset))?;
         let layout = self.layout_for(credentials, file, true, offset, end).await?;
-        let stored = self.store(&layout, fid, offset, data, flags.sync).await?;
+        let stored = self.store(&layout, fid, offset, data, flags).await?;
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");
             // Parts behind the failed one may be stored, beyond what will be the end of the file.
@@ -116,6 +116,10 @@ impl Client {
             if stored.bytes == 0 && stored.blocks_delta == 0 {
                 return Err(error.clone());
             }
+        }
+        if let Some(attr) = stored.told {
+            file.learn(&attr);
+            return Ok(Written { offset, bytes: stored.bytes as u32 });
         }
         let stored_end = if stored.bytes == 0 { 0 } else { offset + stored.bytes };
         let kill_suidgid = flags.kill_suidgid && !flags.append;

@@ -2,12 +2,15 @@
 
 use super::lookup::{SHOWN, entry};
 use super::readdir::INODES_PER_TURN;
+use crate::dom::Part;
 use crate::mds::{Call, Mds};
 use crate::tail;
 use bytes::Bytes;
 use disk::inode::ItemTag;
+use namespace::dom;
 use namespace::inode::InodeFlags;
 use namespace::setattr;
+use namespace::view::View;
 use types::attr::{FileType, SetAttr};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -47,8 +50,21 @@ impl Mds {
                 Some(size) => {
                     records.may_write(fid)?;
                     let before = records.existing(fid)?;
-                    let inode = setattr::setattr(records, ctx, fid, set)?;
-                    if size < before.attr.size && before.flags.has(InodeFlags::HAS_DATA) {
+                    let layout = match before.flags.has(InodeFlags::HAS_DATA) {
+                        true => tail::layout(fid, &before.tail, ItemTag::Layout)?,
+                        false => None,
+                    };
+                    let cut = match layout.as_ref().map(|layout| Part::of(layout, fid)) {
+                        Some(part) if part.end > 0 => Some((part, dom::cut(&part.chunks(&records.tx), size)?)),
+                        _ => None,
+                    };
+                    let mut inode = setattr::setattr(records, ctx, fid, set)?;
+                    if let Some((part, plan)) = cut.filter(|(_, plan)| !plan.chunks.is_empty()) {
+                        records.put_chunks(part, &plan);
+                        inode.attr.blocks = inode.attr.blocks.saturating_add_signed(plan.blocks_delta);
+                        records.put_inode(&inode);
+                    }
+                    if size < before.attr.size && layout.is_some_and(|layout| layout.objects(fid).next().is_some()) {
                         // The client cuts the objects now; whether it can do that is not certain.
                         self.doubt_tail(records, fid);
                     }

@@ -86,6 +86,7 @@ fn concerned(key: &[u8]) -> Result<Option<Change<'_>>, Errno> {
     let tag = key.first().copied().unwrap_or(0);
     Ok(match tag {
         _ if tag == Tag::Inode as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
+        _ if tag == Tag::Chunk as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
         _ if tag == Tag::Xattr as u8 => Some(Change::of(fid()?, InodeBits::ALL)),
         _ if tag == Tag::Entry as u8 => Some(Change::name(fid()?, key::name_of(key).ok_or(Errno::EINVAL)?)),
         _ if [Tag::Orphan, Tag::Writer, Tag::Destroy, Tag::State].iter().any(|known| tag == *known as u8) => None,

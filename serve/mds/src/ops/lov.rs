@@ -14,7 +14,7 @@ use crate::mds::{Call, Mds};
 use crate::tail;
 use ::layout::layout::{Layout, Pattern, PoolName};
 use ::layout::lov_ea;
-use ::layout::stripe_spec::complete;
+use ::layout::stripe_spec::{complete, with_dom_at_most};
 use disk::inode::ItemTag;
 use namespace::inode::{Inode, InodeFlags};
 use namespace::view::{Change, View};
@@ -114,6 +114,9 @@ impl Mds {
         let mut ea = lov_ea::decode(value).map_err(|e| refused(&e))?;
         if name == LovName::Trusted {
             ea = ea.shape();
+            // What another MDT allowed this one may not.
+            let defaults = self.tunables.defaults();
+            ea.layout = with_dom_at_most(ea.layout, defaults.dom_bytes_max, &defaults);
         }
         let layout = complete(ea.layout, &self.tunables.defaults()).map_err(|e| refused(&e))?;
         // Nobody could be shown it.
@@ -129,7 +132,7 @@ impl Mds {
         }
         let fid = inode.fid();
         let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
-        let mut layout = wanted.clone();
+        let mut layout = self.with_dom_of_now(wanted.clone());
         (layout.generation, layout.owner) = (old.generation + 1, old.owner);
         self.inherit_pool(&old, &mut layout);
         // Instance numbers are never used twice, even where nothing was written.

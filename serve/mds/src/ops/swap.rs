@@ -1,6 +1,6 @@
 //! SwapLayouts: two files exchange their data, by exchanging layouts. `lfs swap_layouts` and `lfs migrate`.
 //!
-//! The objects keep their names; each layout says after which file its objects are named (`Layout::owner`), and a record
+//! The objects (and the bytes on the MDT) keep their names; each layout says after which file its objects are named (`Layout::owner`), and a record
 //! says so of that file (`disk::objects_at`), for checkers. Size and space go along, for the MDT keeps them.
 //!
 //! Nobody may have one of the files open to write, and all locks on data and layout are called back, also those of
@@ -11,7 +11,7 @@ use crate::deal::Deal;
 use crate::mds::Mds;
 use crate::records::Records;
 use crate::tail;
-use ::layout::layout::{Layout, Pattern};
+use ::layout::layout::Layout;
 use disk::inode::ItemTag;
 use disk::{key, objects_at};
 use namespace::context::Context;
@@ -83,9 +83,7 @@ impl Mds {
 }
 
 fn layout_of(inode: &Inode) -> Result<Layout, Errno> {
-    let layout = tail::layout(inode.fid(), &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
-    // Data on the MDT is not in objects that could change hands.
-    if layout.components.iter().any(|c| c.pattern == Pattern::Mdt) { Err(Errno::EOPNOTSUPP) } else { Ok(layout) }
+    tail::layout(inode.fid(), &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)
 }
 
 /// All is checked; what remains is an exchange of records.

@@ -102,6 +102,7 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     tree.shows(&LOD_STRIPESIZE, &lod, move || Ok(shown.stripe_size().to_string()));
     let set = mdt.clone();
     tree.takes(&LOD_STRIPESIZE, &lod, move |value| set.set_stripe_size(bytes(value)?));
+    add_dom(tree, mdt, lod);
     for (pool, osts) in mdt.pools().iter() {
         let text = pool_text(name.fsname, osts.iter().map(|ost| ost.0));
         tree.shows(&LOD_POOLS, &[lod[0], pool], move || Ok(text.clone()));
@@ -119,6 +120,26 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
         }
         Ok(text)
     });
+}
+
+/// How much of a file may live on the MDT.
+fn add_dom(tree: &mut Tree, mdt: &Arc<Mds>, lod: [&str; 1]) {
+    let shown = mdt.clone();
+    tree.shows(&LOD_DOM_STRIPESIZE, &lod, move || Ok(shown.dom_bytes().0.to_string()));
+    let set = mdt.clone();
+    tree.takes(&LOD_DOM_STRIPESIZE, &lod, move |value| set.set_dom_bytes(bytes(value)?));
+    let shown = mdt.clone();
+    tree.shows(&LOD_DOM_STRIPESIZE_MAX_KB, &lod, move || Ok((shown.dom_bytes().0 >> 10).to_string()));
+    let set = mdt.clone();
+    tree.takes(&LOD_DOM_STRIPESIZE_MAX_KB, &lod, move |value| {
+        set.set_dom_bytes(number::<u64>(value.trim())?.checked_mul(1 << 10).ok_or(Errno(libc::ERANGE))?)
+    });
+    let shown = mdt.clone();
+    tree.shows(&LOD_DOM_STRIPESIZE_CUR_KB, &lod, move || Ok((shown.dom_bytes().1 >> 10).to_string()));
+    let shown = mdt.clone();
+    tree.shows(&LOD_DOM_THRESHOLD, &lod, move || Ok(shown.dom_threshold()?.to_string()));
+    let set = mdt.clone();
+    tree.takes(&LOD_DOM_THRESHOLD, &lod, move |value| set.set_dom_threshold(number(value.trim())?));
 }
 
 /// Bytes, with a unit if there is one: `4M`.

@@ -1,0 +1,115 @@
+//! Bytes of files that live on this MDT, as records (docs/dom.md). They are named as the objects of the file are, so an exchange
+//! of layouts moves none of them.
+
+use crate::records::Records;
+use crate::tail::{self, damaged};
+use disk::inode::ItemTag;
+use disk::{chunk, key};
+use layout::layout::Layout;
+use namespace::dom::{Chunks, EachChunk, Plan};
+use namespace::inode::Inode;
+use std::ops::{ControlFlow, Range};
+use store::tx::Tx;
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+
+/// Some of the bytes are not on the MDT, by the layout of now.
+pub(crate) const ELSEWHERE: Errno = Errno(libc::EREMCHG);
+
+/// The part of a file that lives here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The file after which its bytes are named.
+    named: Fid,
+    /// End, exclusive; 0 = there is none.
+    pub(crate) end: u64,
+}
+
+/// The chunks of one file inside a transaction.
+pub(crate) struct Here<'a, 'tx> {
+    tx: &'a Tx<'tx>,
+    named: Fid,
+}
+
+impl Part {
+    /// Of a file with this layout.
+    pub(crate) fn of(layout: &Layout, fid: Fid) -> Part {
+        Part { named: layout.names(fid), end: layout.mdt_bytes() }
+    }
+
+    /// Of an inode; what is no file has no part here.
+    ///
+    /// # Errors
+    /// EIO: the record is damaged.
+    pub(crate) fn of_inode(inode: &Inode) -> Result<Part, Errno> {
+        let fid = inode.fid();
+        let layout = match inode.file_type() {
+            FileType::Regular => tail::layout(fid, &inode.tail, ItemTag::Layout)?,
+            _ => None,
+        };
+        Ok(layout.map_or(Part { named: fid, end: 0 }, |layout| Part::of(&layout, fid)))
+    }
+
+    /// Its chunks.
+    pub(crate) fn chunks<'a, 'tx>(&self, tx: &'a Tx<'tx>) -> Here<'a, 'tx> {
+        Here { tx, named: self.named }
+    }
+
+    /// Is all up to `end` (exclusive) here?
+    ///
+    /// # Errors
+    /// [`ELSEWHERE`].
+    pub(crate) fn has(&self, end: u64) -> Result<(), Errno> {
+        if end <= self.end { Ok(()) } else { Err(ELSEWHERE) }
+    }
+}
+
+impl Chunks for Here<'_, '_> {
+    fn chunks(&self, numbers: Range<u32>, each: &mut EachChunk<'_>) -> Result<(), Errno> {
+        let mut damage = None;
+        let keys = [numbers.start, numbers.end].map(|n| key::chunk(self.named, n));
+        self.tx.scan(&keys[0], &keys[1], |key, record| match (key::chunk_of(key), chunk::decode(record)) {
+            (Some(n), Ok(bytes)) => each(n, bytes),
+            (_, Err(error)) => {
+                damage = Some(damaged(self.named, &error));
+                ControlFlow::Break(())
+            }
+            (None, _) => unreachable!("keys between two chunk keys have numbers"),
+        })?;
+        damage.map_or(Ok(()), Err)
+    }
+}
+
+impl Records<'_> {
+    /// Carries out what was planned for the bytes of a file.
+    pub(crate) fn put_chunks(&mut self, part: Part, plan: &Plan) {
+        for (n, bytes) in &plan.chunks {
+            let key = key::chunk(part.named, *n);
+            if bytes.is_empty() {
+                self.tx.delete(&key);
+            } else {
+                let record = &mut self.state.scratch;
+                chunk::encode(bytes, record);
+                self.tx.put(&key, record);
+            }
+        }
+    }
+
+    /// Removes all bytes of a file, readable or not.
+    pub(crate) fn delete_chunks(&mut self, part: Part) {
+        if part.end == 0 {
+            return;
+        }
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let scanned = self.tx.scan(&key::chunk(part.named, 0), &key::chunks_end(part.named), |key, _| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = scanned {
+            // They stay behind unreachable; the removal itself must not fail half-way.
+            tracing::error!(fid = %part.named, %error, "data of a removed file stays behind on the MDT");
+        }
+        keys.iter().for_each(|key| self.tx.delete(key));
+    }
+}

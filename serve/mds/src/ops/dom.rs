@@ -1,0 +1,112 @@
+//! Read, Write, Punch, Seek: bytes of files that live on the MDT, together with what the inode says of them.
+
+use super::lookup::{SHOWN, entry};
+use crate::dom::{ELSEWHERE, Part};
+use crate::mds::{Call, Mds};
+use crate::records::entry_of;
+use namespace::dom;
+use namespace::inode::Inode;
+use namespace::written;
+use types::attr::{FileType, WrittenAt};
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::DOM_BYTES_MAX;
+use types::lock::InodeBits;
+use wire::mds::MdsReply;
+use wire::ost::PunchKind;
+
+/// The end of a range that one operation can mean.
+///
+/// # Errors
+/// [`ELSEWHERE`]: it reaches further than any file has bytes here.
+fn end_of(start: u64, len: u64) -> Result<u64, Errno> {
+    start.checked_add(len).filter(|end| *end <= DOM_BYTES_MAX).ok_or(ELSEWHERE)
+}
+
+fn file(inode: &Inode) -> Result<Part, Errno> {
+    if inode.file_type() == FileType::Regular { Part::of_inode(inode) } else { Err(Errno::EINVAL) }
+}
+
+impl Mds {
+    pub(super) fn read_data(&self, call: &mut Call<'_>, fid: Fid, offset: u64, len: u32) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let end = end_of(offset, len.into())?;
+        self.show(call, |records| {
+            let inode = records.there(fid)?;
+            let part = file(&inode)?;
+            part.has(end)?;
+            let data = dom::read(&part.chunks(&records.tx), offset, end.min(inode.attr.size))?;
+            records.shown(fid, SHOWN);
+            Ok(MdsReply::Data { entry: Box::new(entry_of(&inode)), data: data.into() })
+        })
+    }
+
+    pub(super) fn write_data(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        offset: u64,
+        data: &[u8],
+        at: WrittenAt,
+        kill_suidgid: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let end = end_of(offset, data.len() as u64)?;
+        self.change(call, |records, ctx| {
+            let part = file(&records.there(fid)?)?;
+            part.has(end)?;
+            let plan = dom::write(&part.chunks(&records.tx), offset, data)?;
+            // As `Mds::wrote`: it may store what others ask for.
+            let of_data = InodeBits::DATA.union(InodeBits::WRITE);
+            records.deal.urgent = records.state.locks.table.is_asked(fid, records.deal.client, of_data);
+            let end = if data.is_empty() { 0 } else { end };
+            let mut inode = written::stored(records, ctx, fid, end, plan.blocks_delta, at, kill_suidgid)?;
+            records.put_chunks(part, &plan);
+            records.note_data(&mut inode);
+            records.deal.urgent = false;
+            Ok(MdsReply::Entry(entry(&inode)))
+        })
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one argument per field of the operation")]
+    pub(super) fn punch_data(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        start: u64,
+        end: u64,
+        kind: PunchKind,
+        grows: bool,
+        kill_suidgid: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let kind = match kind {
+            PunchKind::Truncate => return Err(Errno::EINVAL),
+            PunchKind::Hole => dom::Punch::Hole,
+            PunchKind::Zero => dom::Punch::Zero,
+            PunchKind::Allocate => dom::Punch::Allocate,
+        };
+        if start >= end {
+            return Err(Errno::EINVAL);
+        }
+        self.change(call, |records, ctx| {
+            records.may_write(fid)?;
+            let part = file(&records.there(fid)?)?;
+            part.has(end)?;
+            let plan = dom::punch(&part.chunks(&records.tx), start, end, kind)?;
+            let (size, at) = (if grows { end } else { 0 }, WrittenAt::Now);
+            let mut inode = written::stored(records, ctx, fid, size, plan.blocks_delta, at, kill_suidgid)?;
+            records.put_chunks(part, &plan);
+            records.note_data(&mut inode);
+            Ok(MdsReply::Entry(entry(&inode)))
+        })
+    }
+
+    pub(super) fn seek_data(&self, call: &mut Call<'_>, fid: Fid, offset: u64, hole: bool) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        self.show(call, |records| {
+            let part = file(&records.there(fid)?)?;
+            Ok(MdsReply::Offset(dom::seek(&part.chunks(&records.tx), offset, hole)?))
+        })
+    }
+}
