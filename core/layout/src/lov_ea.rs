@@ -80,6 +80,39 @@ impl LovEa {
         self.first = vec![None; self.layout.components.len()];
         self
     }
+
+    /// Does it leave everything open?
+    pub fn is_default(&self) -> bool {
+        let open = |c: &Component| {
+            c.stripe_count == 0
+                && c.stripe_size == 0
+                && c.stripes.is_empty()
+                && !c.overstriped
+                && c.pool.is_none()
+                && c.pattern == Pattern::Raid0
+        };
+        let whole = matches!(&self.layout.components[..], [c] if c.end == EOF && open(c));
+        whole && self.first.iter().all(Option::is_none)
+    }
+
+    /// Is a part of it to be on the MDT?
+    pub fn is_on_mdt(&self) -> bool {
+        self.layout.components.iter().any(|c| c.pattern == Pattern::Mdt)
+    }
+
+    /// The pools that it names, each once.
+    pub fn pools(&self) -> Vec<&PoolName> {
+        let mut pools: Vec<&PoolName> = self.layout.components.iter().filter_map(|c| c.pool.as_ref()).collect();
+        pools.retain(|pool| !pool.is_ignored());
+        pools.sort_unstable_by_key(|pool| &pool.0);
+        pools.dedup();
+        pools
+    }
+
+    /// Does it name OSTs?
+    pub fn names_osts(&self) -> bool {
+        self.first.iter().any(Option::is_some) || self.layout.components.iter().any(|c| !c.stripes.is_empty())
+    }
 }
 
 /// The bytes are no Lustre layout that we can keep.

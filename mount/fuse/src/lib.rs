@@ -20,7 +20,6 @@ pub mod interrupt;
 pub mod jobs;
 pub mod limits;
 pub mod mount;
-pub mod mountinfo;
 pub mod notify;
 pub mod null;
 pub mod ops;

@@ -3,7 +3,6 @@
 //! Everything here works from outside the mount: the kernel is asked through /proc and /sys, never through the mount point.
 
 use crate::device::Device;
-use crate::mountinfo;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags};

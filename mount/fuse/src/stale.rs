@@ -2,7 +2,6 @@
 
 use crate::limits::PROBE_TIMEOUT;
 use crate::mount::{self, MountError};
-use crate::mountinfo;
 use env::tasks::Tasks;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;

@@ -226,7 +226,7 @@ fn read_ahead_is_raised() {
         return;
     }
     let mounted = Mounted::new(KEEPING);
-    let (major, minor) = fuse::mountinfo::ours_at(&mounted.path.canonicalize().unwrap()).unwrap()[0].device;
+    let (major, minor) = mountinfo::ours_at(&mounted.path.canonicalize().unwrap()).unwrap()[0].device;
     let window = fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")).unwrap();
     assert_eq!(window.trim(), "4096");
 }

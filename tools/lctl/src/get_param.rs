@@ -2,8 +2,7 @@
 
 use crate::cli::GetParamArgs;
 use crate::daemons;
-use node::control::Request;
-use node::params::ParamAnswer;
+use ask::params::{ParamAnswer, ParamRequest};
 use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
@@ -15,7 +14,7 @@ use types::errno::Errno;
 pub fn run(args: &GetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for pattern in &args.patterns {
         let values = !args.only_name;
-        let request = Request::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values };
+        let request = ParamRequest::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values };
         let mut found: Vec<ParamAnswer> = daemons::params(&request, report).into_values().collect();
         found.retain(|p| p.level || ((p.readable || !args.readable) && (p.writable || !args.writable)));
         if !args.only_name {

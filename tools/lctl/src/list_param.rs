@@ -3,7 +3,7 @@
 use crate::cli::ListParamArgs;
 use crate::daemons;
 use crate::get_param::classified;
-use node::control::Request;
+use ask::params::ParamRequest;
 use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
@@ -14,7 +14,7 @@ use types::errno::Errno;
 /// `out` cannot be written.
 pub fn run(args: &ListParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for pattern in &args.patterns {
-        let request = Request::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values: false };
+        let request = ParamRequest::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values: false };
         let found = daemons::params(&request, report);
         if found.is_empty() {
             report.errno(&format!("param_path '{}'", pattern.replace('.', "/")), Errno::ENOENT);

@@ -2,7 +2,7 @@
 //!
 //! Any daemon of the file system can pass a change on; the first whose MGS knows the file system does.
 
-use crate::daemons;
+use crate::daemons::{self, Answered};
 use crate::pool_osts;
 use node::control::{self, Answer, Request};
 use node::home::Home;
@@ -123,7 +123,7 @@ pub fn list(name: &str, out: &mut dyn Write, report: &mut Report<'_>) -> io::Res
 /// A daemon whose MGS knows the file system, and its pools.
 fn find(fsname: &str, report: &mut Report<'_>) -> Option<(Home, Vec<PoolAnswer>)> {
     let mut failed = None;
-    for daemons::Answered { home, answer } in daemons::ask_all(&Request::Pools { fsname: fsname.to_owned() }, report) {
+    for Answered { home, answer } in daemons::ask_all(&Request::Pools { fsname: fsname.to_owned() }, report) {
         match answer {
             Answer::Pools { pools } => return Some((home, pools)),
             Answer::Failed { errno, .. } => failed = failed.or(Some(Errno(errno))),

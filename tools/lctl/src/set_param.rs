@@ -2,7 +2,7 @@
 
 use crate::cli::SetParamArgs;
 use crate::{daemons, permanent};
-use node::control::Request;
+use ask::params::ParamRequest;
 use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
@@ -27,7 +27,7 @@ pub fn run(args: &SetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) ->
 /// # Errors
 /// `out` cannot be written.
 pub fn set(pattern: &str, value: &str, quiet: bool, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let request = Request::Set { pattern: pattern.to_owned(), value: value.to_owned() };
+    let request = ParamRequest::Set { pattern: pattern.to_owned(), value: value.to_owned() };
     let found = daemons::params(&request, report);
     if found.is_empty() {
         report.errno(&format!("param_path '{}'", pattern.replace('.', "/")), Errno::ENOENT);

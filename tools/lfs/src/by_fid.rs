@@ -1,10 +1,9 @@
 //! `lfs fid2path` and `lfs rmfid`: files that are known by their FIDs.
 
-use crate::about::{self, Mount};
 use crate::cli::{Fid2pathArgs, RmfidArgs};
-use crate::{links, xattr};
+use ask::links;
+use ask::mounts::{self, Mount};
 use report::Report;
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,8 +13,8 @@ use types::fid::Fid;
 /// The mount that a file system's name or a path means; whether it was a path.
 fn meant(word: &str) -> io::Result<(Mount, bool)> {
     match word.contains('/') || Path::new(word).exists() {
-        true => Ok((about::mount_of(Path::new(word))?, true)),
-        false => Ok((about::named(word)?, false)),
+        true => Ok((mounts::mount_of(Path::new(word))?, true)),
+        false => Ok((mounts::named(word)?, false)),
     }
 }
 
@@ -81,30 +80,8 @@ pub fn rmfid(args: &RmfidArgs, report: &mut Report<'_>) {
     let Some((mount, _)) = found(&args.root, report) else { return };
     for word in &args.fids {
         let Some(fid) = parsed(word, report) else { continue };
-        if let Err(error) = remove(&mount, fid) {
+        if let Err(error) = links::remove(&mount, fid) {
             report.failed(&format!("can't remove {fid}"), &error);
-        }
-    }
-}
-
-fn remove(mount: &Mount, fid: Fid) -> io::Result<()> {
-    let mut removed = false;
-    loop {
-        let paths = match links::paths(mount, fid) {
-            // The last name went.
-            Err(error) if removed && error.raw_os_error() == Some(Errno::ENOENT.0) => return Ok(()),
-            paths => paths?,
-        };
-        for path in paths {
-            let path = mount.dir.join(OsStr::from_bytes(&path));
-            // Somebody may have given the name to another file meanwhile.
-            if xattr::get_text(&path, types::about::FID)?.parse() == Ok(fid) {
-                match std::fs::remove_file(&path) {
-                    Ok(()) => removed = true,
-                    Err(error) if error.raw_os_error() == Some(Errno::ENOENT.0) => {}
-                    Err(error) => return Err(error),
-                }
-            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `lfs check`: does each target answer?
 
-use crate::about::{self, Mount};
+use crate::chosen;
 use crate::cli::{CheckArgs, Kinds};
+use ask::mounts::Mount;
 use report::{Report, strerror};
 use std::io::{self, Write};
 use types::about::SpaceLine;
@@ -18,7 +19,7 @@ pub fn run(args: &CheckArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io
         Kinds::Mdts => &[TargetKind::Mdt],
         Kinds::All => &[TargetKind::Mdt, TargetKind::Ost],
     };
-    for mount in about::chosen(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
+    for mount in chosen::mounts(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
         for kind in kinds {
             // Space is what every target answers.
             match mount.space(*kind) {

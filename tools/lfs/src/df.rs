@@ -1,7 +1,8 @@
 //! `lfs df`: space or inodes of each target.
 
-use crate::about::{self, Mount};
+use crate::chosen;
 use crate::cli::DfArgs;
+use ask::mounts::Mount;
 use report::{Report, strerror};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use types::target::{FsName, TargetKind, TargetName};
 /// # Errors
 /// `out` cannot be written.
 pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    for mount in about::chosen(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
+    for mount in chosen::mounts(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
         match asked(&mount, args.pool.as_deref()) {
             Ok(None) => report.errno(&format!("pool '{}'", args.pool.as_deref().unwrap_or_default()), Errno::ENOENT),
             Ok(Some((mdts, osts))) => {

@@ -4,7 +4,7 @@
 //! is done.
 
 use crate::cli::{GetdirstripeArgs, MkdirArgs};
-use crate::{about, xattr};
+use ask::{mounts, xattr};
 use report::Report;
 use rustix::fs::Mode;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ pub fn make(args: &MkdirArgs, report: &mut Report<'_>) {
     };
     for path in &args.paths {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let made = about::mount_of(parent).and_then(|_| Ok(rustix::fs::mkdir(path, mode)?));
+        let made = mounts::mount_of(parent).and_then(|_| Ok(rustix::fs::mkdir(path, mode)?));
         if let Err(error) = made {
             report.failed(&format!("can't create directory '{}'", path.display()), &error);
         }

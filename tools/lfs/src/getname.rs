@@ -1,7 +1,8 @@
 //! `lfs getname`: what mounts call themselves.
 
-use crate::about::{self, Mount};
+use crate::chosen;
 use crate::cli::GetnameArgs;
+use ask::mounts::{self, Mount};
 use report::Report;
 use std::io::{self, Write};
 
@@ -11,7 +12,7 @@ use std::io::{self, Write};
 /// `out` cannot be written.
 pub fn run(args: &GetnameArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     if let [path] = &args.paths[..] {
-        return match about::mount_of(path) {
+        return match mounts::mount_of(path) {
             Ok(mount) => writeln!(out, "{}", name(args, &mount)),
             Err(error) => {
                 report.failed(&format!("can't get name of '{}'", path.display()), &error);
@@ -19,7 +20,7 @@ pub fn run(args: &GetnameArgs, out: &mut dyn Write, report: &mut Report<'_>) -> 
             }
         };
     }
-    for found in about::chosen(&args.paths, report) {
+    for found in chosen::mounts(&args.paths, report) {
         writeln!(out, "{} {}", name(args, &found), found.dir.display())?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::cli::GetstripeArgs;
 use crate::lov_fields::Fields;
 use crate::lov_text::Subject;
-use crate::{about, xattr};
+use ask::{mounts, xattr};
 use report::Report;
 use std::fs;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ pub fn run(args: &GetstripeArgs, out: &mut dyn Write, report: &mut Report<'_>) -
         (false, false) => 1,
     };
     for path in &args.paths {
-        match about::mount_of(path) {
+        match mounts::mount_of(path) {
             Ok(_) => walk(path, depth, &fields, out, report)?,
             Err(error) => report.failed(&format!("can't get layout of '{}'", path.display()), &error),
         }

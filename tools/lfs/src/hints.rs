@@ -1,7 +1,8 @@
 //! `lfs ladvise`, `flushctx`, `getsom`: hints, and what servers know of sizes.
 
-use crate::about;
+use crate::chosen;
 use crate::cli::{Advice, FlushctxArgs, GetsomArgs, LadviseArgs};
+use ask::mounts;
 use report::Report;
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,7 +31,7 @@ pub fn ladvise(args: &LadviseArgs, report: &mut Report<'_>) {
         return report.sentence("the range is empty: the end must be behind the start", Errno::EINVAL);
     }
     for path in &args.paths {
-        let done = about::mount_of(path).and_then(|_| {
+        let done = mounts::mount_of(path).and_then(|_| {
             let file = File::open(path)?;
             Ok(rustix::fs::fadvise(&file, start, end.and_then(|end| NonZeroU64::new(end - start)), advice)?)
         });
@@ -42,7 +43,7 @@ pub fn ladvise(args: &LadviseArgs, report: &mut Report<'_>) {
 
 /// Forgets keys of the user: there are none, so only the mounts are looked at.
 pub fn flushctx(args: &FlushctxArgs, report: &mut Report<'_>) {
-    about::chosen(&args.paths, report);
+    chosen::mounts(&args.paths, report);
 }
 
 /// Prints the size that the MDT keeps. It is always exact: flag 1.
@@ -51,7 +52,7 @@ pub fn flushctx(args: &FlushctxArgs, report: &mut Report<'_>) {
 /// `out` cannot be written.
 pub fn getsom(args: &GetsomArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for path in &args.paths {
-        let found = about::mount_of(path).and_then(|_| std::fs::symlink_metadata(path));
+        let found = mounts::mount_of(path).and_then(|_| std::fs::symlink_metadata(path));
         match found {
             Ok(m) if !m.is_file() => report.errno(&format!("'{}' is no regular file", path.display()), Errno::EINVAL),
             Ok(m) if args.size => writeln!(out, "{}", m.size())?,

@@ -5,10 +5,10 @@
 //! lists. `docs/lfs.md` says which commands there are and where they differ. A failure is one line on standard error,
 //! `error: COMMAND: what: why (errno)`, and the errno is the exit status; what can be done in spite of it is done.
 
-pub mod about;
 pub mod absent;
 pub mod by_fid;
 pub mod check;
+pub mod chosen;
 pub mod cli;
 pub mod data;
 pub mod df;
@@ -17,7 +17,6 @@ pub mod find;
 pub mod getname;
 pub mod getstripe;
 pub mod hints;
-pub mod links;
 pub mod lov_fields;
 pub mod lov_text;
 pub mod migrate;
@@ -26,7 +25,6 @@ pub mod pool_list;
 pub mod setstripe;
 pub mod spec;
 pub mod targets;
-pub mod xattr;
 pub mod yaml;
 
 use cli::{Lfs, LfsCommand};

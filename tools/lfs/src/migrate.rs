@@ -6,7 +6,8 @@
 //! what it leaves behind, under a name that begins with `.lfs-migrate.`.
 
 use crate::cli::MigrateArgs;
-use crate::{about, data, setstripe, spec, xattr};
+use crate::setstripe;
+use ask::{mounts, versions, xattr};
 use layout::lov_ea::{LovEa, encode_spec};
 use report::{Report, strerror};
 use rustix::fs::{CWD, FileType, Mode, SeekFrom, mknodat, seek};
@@ -56,7 +57,7 @@ pub fn run(args: &MigrateArgs, report: &mut Report<'_>) {
 }
 
 fn migrate(path: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {
-    about::mount_of(path)?;
+    mounts::mount_of(path)?;
     // Through a symbolic link, as open(2) goes: the neighbour must be on the same MDT.
     let path = path.canonicalize()?;
     if !fs::metadata(&path)?.is_file() {
@@ -87,7 +88,7 @@ fn neighbour(path: &Path, wish: &LovEa) -> io::Result<Neighbour> {
     let name = dir.join(format!(".lfs-migrate.{}.{}", fid.trim_matches(['[', ']']), std::process::id()));
     mknodat(CWD, &name, FileType::RegularFile, Mode::from_raw_mode(0o600), 0)?;
     let made = Neighbour(name);
-    if !spec::is_default(wish) {
+    if !wish.is_default() {
         xattr::set(&made.0, xattr::LOV, &encode_spec(wish))?;
     }
     Ok(made)
@@ -95,7 +96,7 @@ fn neighbour(path: &Path, wish: &LovEa) -> io::Result<Neighbour> {
 
 fn once(path: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {
     let made = neighbour(path, wish)?;
-    let version = data::stored_version(path)?;
+    let version = versions::stored_version(path)?;
     let mut from = File::open(path)?;
     let mut to = OpenOptions::new().write(true).open(&made.0)?;
     copy(&mut from, &mut to, args.bandwidth.map(|rate| rate.0))?;
@@ -104,7 +105,7 @@ fn once(path: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {
     let until = Instant::now() + if args.non_block { CLOSE_WAIT } else { WAIT };
     let mut pause = PAUSE;
     loop {
-        match data::exchange(path, &made.0, (version, 0), true) {
+        match versions::exchange(path, &made.0, (version, 0), true) {
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY.0) && Instant::now() < until => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(PAUSE_MAX);

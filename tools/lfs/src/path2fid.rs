@@ -1,8 +1,7 @@
 //! `lfs path2fid`: identities of files, or the names that lead to them.
 
 use crate::cli::Path2fidArgs;
-use crate::links;
-use crate::xattr;
+use ask::{links, xattr};
 use report::Report;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;

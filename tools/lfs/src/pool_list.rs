@@ -1,7 +1,7 @@
 //! `lfs pool_list`: pools of OSTs.
 
-use crate::about::{self, Mount};
 use crate::cli::PoolListArgs;
+use ask::mounts::{self, Mount};
 use report::Report;
 use std::io::{self, Write};
 use std::path::Path;
@@ -47,10 +47,10 @@ fn find(name: &str) -> io::Result<(Mount, Option<String>)> {
     let split = name.rsplit_once('.').filter(|(_, pool)| !pool.contains('/'));
     if name.starts_with('/') {
         return match (Path::new(name).exists(), split) {
-            (false, Some((path, pool))) => Ok((about::mount_of(Path::new(path))?, Some(pool.to_owned()))),
-            _ => Ok((about::mount_of(Path::new(name))?, None)),
+            (false, Some((path, pool))) => Ok((mounts::mount_of(Path::new(path))?, Some(pool.to_owned()))),
+            _ => Ok((mounts::mount_of(Path::new(name))?, None)),
         };
     }
     let (fsname, pool) = split.map_or((name, None), |(fsname, pool)| (fsname, Some(pool.to_owned())));
-    Ok((about::named(fsname)?, pool))
+    Ok((mounts::named(fsname)?, pool))
 }

@@ -1,8 +1,10 @@
 //! `lfs setstripe`: files with a layout, default layouts of directories.
 
 use crate::cli::SetstripeArgs;
-use crate::{about, spec, xattr, yaml};
-use layout::layout::PoolName;
+use crate::{spec, yaml};
+use ask::fit::{self, Unfit};
+use ask::mounts::{self, Mount};
+use ask::xattr;
 use layout::lov_ea::{LovEa, decode, encode_spec};
 use report::{Report, strerror};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -10,7 +12,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use types::errno::Errno;
-use types::target::TargetKind;
 
 /// Does it for each path, and goes on where one fails.
 pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
@@ -42,7 +43,7 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
 pub(crate) fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<LovEa> {
     if let Some(file) = &args.copy {
         let shown = file.display();
-        let found = about::mount_of(file).and_then(|_| {
+        let found = mounts::mount_of(file).and_then(|_| {
             let bytes = match xattr::get(file, xattr::LOV) {
                 // A directory without a default of its own has the file system's.
                 Err(e) if e.raw_os_error() == Some(Errno::ENODATA.0) => xattr::get(file, xattr::LOV_DEFAULT)?,
@@ -75,62 +76,40 @@ pub(crate) fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<Lo
 
 /// Are the pools that are wished there, and not empty? Says what is wrong. Where nobody can be asked, the rest says why.
 pub(crate) fn pools_serve(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
-    let pools = spec::pools(wish);
-    if pools.is_empty() {
-        return true;
-    }
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(mount) = about::mount_of(path).or_else(|_| about::mount_of(parent)) else { return true };
-    for PoolName(pool) in pools {
-        let fsname = mount.names.fsname;
-        match mount.pool(pool) {
-            Ok(Some(osts)) if !osts.is_empty() => {}
-            Ok(Some(_)) => {
-                report.sentence(
-                    &format!("pool '{fsname}.{pool}' has no OSTs; lctl pool_add {fsname}.{pool} OST"),
-                    Errno::EINVAL,
-                );
-                return false;
-            }
-            Ok(None) => {
-                let words =
-                    format!("pool '{fsname}.{pool}' does not exist; lfs pool_list {fsname} shows those that do");
-                report.sentence(&words, Errno::ENOENT);
-                return false;
-            }
-            Err(error) => {
-                report.failed(&format!("can't ask for pool '{pool}'"), &error);
-                return false;
-            }
-        }
-    }
-    true
+    fits(path, wish, fit::pools, report)
 }
 
 /// Are the OSTs that are named there? Says what is wrong. Where nobody can be asked, the rest says why.
 pub(crate) fn osts_exist(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
-    if !spec::names_osts(wish) {
-        return true;
-    }
+    fits(path, wish, fit::osts, report)
+}
+
+fn fits(path: &Path, wish: &LovEa, look: fn(&Mount, &LovEa) -> Option<Unfit>, report: &mut Report<'_>) -> bool {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(mount) = about::mount_of(path).or_else(|_| about::mount_of(parent)) else { return true };
-    let Ok(known) = mount.targets(TargetKind::Ost) else { return true };
-    let named = wish.layout.components.iter().flat_map(|c| &c.stripes).chain(wish.first.iter().flatten());
-    match named.into_iter().find(|ost| !known.iter().any(|(index, _)| index == *ost)) {
-        None => true,
-        Some(ost) => {
-            let words = format!("OST {} of '{}' does not exist; lfs osts shows those that do", ost.0, path.display());
-            report.sentence(&words, Errno::EINVAL);
-            false
-        }
+    let Ok(mount) = mounts::mount_of(path).or_else(|_| mounts::mount_of(parent)) else { return true };
+    let fsname = mount.names.fsname;
+    match look(&mount, wish) {
+        None => return true,
+        Some(Unfit::EmptyPool(pool)) => report
+            .sentence(&format!("pool '{fsname}.{pool}' has no OSTs; lctl pool_add {fsname}.{pool} OST"), Errno::EINVAL),
+        Some(Unfit::NoPool(pool)) => report.sentence(
+            &format!("pool '{fsname}.{pool}' does not exist; lfs pool_list {fsname} shows those that do"),
+            Errno::ENOENT,
+        ),
+        Some(Unfit::NoOst(ost)) => report.sentence(
+            &format!("OST {} of '{}' does not exist; lfs osts shows those that do", ost.0, path.display()),
+            Errno::EINVAL,
+        ),
+        Some(Unfit::Silent(pool, error)) => report.failed(&format!("can't ask for pool '{pool}'"), &error),
     }
+    false
 }
 
 /// A layout was refused; where the number alone would not tell why, says more.
 fn refused(what: &str, wish: &LovEa, error: &io::Error, report: &mut Report<'_>) {
     let errno = Errno::from(error);
     let hint = match errno {
-        Errno::EINVAL if spec::is_on_mdt(wish) => {
+        Errno::EINVAL if wish.is_on_mdt() => {
             "the MDT takes less of a file than that; lctl get_param lod.*.dom_stripesize"
         }
         Errno::ENOSPC => "no OST that it may be on has space and is active; lfs df shows them",
@@ -142,17 +121,17 @@ fn refused(what: &str, wish: &LovEa, error: &io::Error, report: &mut Report<'_>)
 
 /// The directory itself, should the path be a symbolic link.
 fn real(path: &Path) -> io::Result<std::path::PathBuf> {
-    about::mount_of(path)?;
+    mounts::mount_of(path)?;
     path.canonicalize()
 }
 
 fn set_default(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     let shown = path.display();
-    if spec::names_osts(wish) {
+    if wish.names_osts() {
         // The server would forget them, so nobody may believe that they are kept.
         return report.errno(&format!("a default layout can't name OSTs (-i, -o): '{shown}'"), Errno::EOPNOTSUPP);
     }
-    let done = real(path).and_then(|dir| match spec::is_default(wish) {
+    let done = real(path).and_then(|dir| match wish.is_default() {
         true => xattr::remove(&dir, xattr::LOV),
         false => xattr::set(&dir, xattr::LOV, &encode_spec(wish)),
     });
@@ -166,12 +145,12 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // A file that was made but not opened to be written takes a layout; mknod(2) makes such a one.
     let mode = Mode::from_raw_mode(0o644);
-    let made = about::mount_of(parent)
+    let made = mounts::mount_of(parent)
         .and_then(|_| mknodat(CWD, path, FileType::RegularFile, mode, 0).map_err(io::Error::from));
     if let Err(error) = made {
         return report.failed(&format!("can't create '{shown}'"), &error);
     }
-    if spec::is_default(wish) {
+    if wish.is_default() {
         return;
     }
     if let Err(error) = xattr::set(path, xattr::LOV, &encode_spec(wish)) {

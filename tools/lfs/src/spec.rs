@@ -267,37 +267,6 @@ pub fn judged(ea: LovEa) -> Result<LovEa, String> {
     Ok(ea)
 }
 
-/// Does it leave everything open?
-pub fn is_default(ea: &LovEa) -> bool {
-    let open = |c: &Component| {
-        c.stripe_count == 0
-            && c.stripe_size == 0
-            && c.stripes.is_empty()
-            && !c.overstriped
-            && c.pool.is_none()
-            && c.pattern == Pattern::Raid0
-    };
-    ea.first.iter().all(Option::is_none) && matches!(&ea.layout.components[..], [c] if c.end == EOF && open(c))
-}
-
-/// Is a part of it to be on the MDT?
-pub fn is_on_mdt(ea: &LovEa) -> bool {
-    ea.layout.components.iter().any(|c| c.pattern == Pattern::Mdt)
-}
-
-/// The pools that it names, each once.
-pub fn pools(ea: &LovEa) -> Vec<&PoolName> {
-    let mut pools: Vec<&PoolName> = ea.layout.components.iter().filter_map(|c| c.pool.as_ref()).collect();
-    pools.retain(|pool| !pool.is_ignored());
-    pools.dedup();
-    pools
-}
-
-/// Does it name OSTs?
-pub fn names_osts(ea: &LovEa) -> bool {
-    ea.first.iter().any(Option::is_some) || ea.layout.components.iter().any(|c| !c.stripes.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,9 +296,9 @@ mod tests {
         assert_eq!(components("-c 4 -S 64K -i 2"), [(EOF, 4, 65536, Some(2))]);
         assert_eq!(components("--stripe-count=-1 --stripe-size 1m -i -1"), [(EOF, ALL_OSTS, 1 << 20, None)]);
         assert_eq!(components("-c -1"), [(EOF, ALL_OSTS, 0, None)]);
-        assert!(is_default(&wished("").unwrap()));
-        assert!(is_default(&wished("-c 0 -S 0 -i -1").unwrap()));
-        assert!(!is_default(&wished("-i 0").unwrap()) && names_osts(&wished("-i 0").unwrap()));
+        assert!(wished("").unwrap().is_default());
+        assert!(wished("-c 0 -S 0 -i -1").unwrap().is_default());
+        assert!(!wished("-i 0").unwrap().is_default() && wished("-i 0").unwrap().names_osts());
         assert!(wished("-C 5").unwrap().layout.components[0].overstriped);
     }
 
@@ -339,7 +308,7 @@ mod tests {
         let c = &ea.layout.components[0];
         assert_eq!(c.stripes.iter().map(|o| o.0).collect::<Vec<_>>(), [0, 3, 5, 6, 7]);
         assert_eq!((c.stripe_count, ea.first.as_slice()), (5, &[None][..]));
-        assert!(names_osts(&ea));
+        assert!(ea.names_osts());
         assert_eq!(wished("-o 1,1 -C 2").unwrap().layout.components[0].stripes.len(), 2);
         for (options, words) in [
             ("-o 1,1", "twice"),
@@ -360,8 +329,8 @@ mod tests {
         let ea = wished("-E 1M -p sheen.flash -E 1G -E -1 -p none").unwrap();
         let names: Vec<_> = ea.layout.components.iter().map(|c| c.pool.as_ref().map(|p| &*p.0)).collect();
         assert_eq!(names, [Some("flash"), Some("flash"), Some("none")]);
-        assert_eq!(pools(&ea).len(), 1);
-        assert!(!is_default(&wished("-p flash").unwrap()));
+        assert_eq!(ea.pools().len(), 1);
+        assert!(!wished("-p flash").unwrap().is_default());
         assert!(wished("-p much-too-long-for-it").unwrap_err().contains("no pool name"));
         assert!(wished("-p a/b").unwrap_err().contains("no pool name"));
     }

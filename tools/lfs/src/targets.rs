@@ -1,6 +1,6 @@
 //! `lfs osts`, `lfs mdts`: the targets of a mount.
 
-use crate::about;
+use crate::chosen;
 use crate::cli::MountsArgs;
 use report::Report;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ fn list(
     out: &mut dyn Write,
     report: &mut Report<'_>,
 ) -> io::Result<()> {
-    for mount in about::chosen(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
+    for mount in chosen::mounts(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
         match mount.targets(kind) {
             Ok(indexes) => {
                 writeln!(out, "{title}")?;

@@ -3,6 +3,7 @@
 use crate::control::{Answer, Request};
 use crate::view::View;
 use crate::{devices, faults, kept, params, reporter};
+use ask::params::ParamAnswer;
 use observe::tree::BadPattern;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
     }
 }
 
-fn params_answer(params: Result<Vec<params::ParamAnswer>, BadPattern>) -> Answer {
+fn params_answer(params: Result<Vec<ParamAnswer>, BadPattern>) -> Answer {
     match params {
         Ok(params) => Answer::Params { params },
         Err(bad) => failed(Errno::EINVAL, &bad),

@@ -7,33 +7,27 @@ use crate::devices::Device;
 use crate::faults::{FaultAnswer, FaultAsked};
 use crate::home::Home;
 use crate::kept::{PoolAnswer, PoolAsked};
-use crate::params::ParamAnswer;
 use crate::settings::Settings;
 use crate::status::NodeStatus;
+use ::ask::params::ParamAnswer;
+use ::ask::socket::{ANSWER_BYTES_MAX, TIMEOUT, open_run_dir, short_path};
 use dash::accept::serve_each;
-use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Context;
-use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use wire::report::KeptReport;
 
 /// Longest request, bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Longest answer, bytes.
-pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Connections served at once; others wait in the kernel's queue.
 pub const CONNECTIONS_MAX: usize = 8;
-/// Time for one request and its answer.
-pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+pub use ::ask::socket::ControlError;
 
 /// What can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,55 +89,12 @@ pub enum Answer {
     Error { reason: String },
 }
 
-/// The node cannot be asked.
-#[derive(Debug, thiserror::Error)]
-pub enum ControlError {
-    /// No process listens.
-    #[error("no node runs in {}", .0.display())]
-    NotUp(PathBuf),
-    /// The socket cannot be used.
-    #[error("cannot talk to the node in {}: {source}", .home.display())]
-    Socket { home: PathBuf, source: io::Error },
-    /// It answered what this program does not understand.
-    #[error("the node in {} answers what this program does not understand ({reason}); is it of another version?", .home.display())]
-    Answer { home: PathBuf, reason: String },
-}
-
-/// Path of the socket that is short however long the home's path is: socket addresses end at 107 bytes.
-fn short_path(dir: &impl AsRawFd) -> PathBuf {
-    format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), Home::CONTROL_NAME).into()
-}
-
-fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(home.run_dir(), flags, Mode::empty())?)
-}
-
 /// Asks the node of a home. Also tells the process id of who answered, from the kernel.
 ///
 /// # Errors
 /// Nobody listens; no or a bad answer within ten seconds.
 pub fn ask(home: &Home, request: &Request) -> Result<(Answer, i32), ControlError> {
-    let socket = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotUp(home.dir().to_owned()),
-        _ => ControlError::Socket { home: home.dir().to_owned(), source },
-    };
-    let dir = open_run_dir(home).map_err(socket)?;
-    let mut stream = UnixStream::connect(short_path(&dir)).map_err(socket)?;
-    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|e| socket(e.into()))?;
-    stream.set_read_timeout(Some(TIMEOUT)).map_err(socket)?;
-    stream.set_write_timeout(Some(TIMEOUT)).map_err(socket)?;
-    let mut line = serde_json::to_vec(request).expect("plain values");
-    line.push(b'\n');
-    stream.write_all(&line).map_err(socket)?;
-    let mut answer = Vec::new();
-    BufReader::new(stream.take(ANSWER_BYTES_MAX as u64)).read_until(b'\n', &mut answer).map_err(socket)?;
-    let bad = |reason: String| ControlError::Answer { home: home.dir().to_owned(), reason };
-    if answer.is_empty() {
-        return Err(bad("it closed the connection".to_owned()));
-    }
-    let answer = serde_json::from_slice(&answer).map_err(|e| bad(e.to_string()))?;
-    Ok((answer, peer.pid.as_raw_nonzero().get()))
+    ::ask::socket::ask(home, request)
 }
 
 /// Listens on the control socket of a home that this process has taken. A socket left by a dead process is replaced.
@@ -214,6 +165,28 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::ask::params::{ParamReply, ParamRequest};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn those_who_ask_for_parameters_speak_the_same_language() {
+        let (patterns, value) = (vec!["osc.*.active".to_owned()], "1".to_owned());
+        let get = ParamRequest::Get { patterns: patterns.clone(), recursive: true, values: false };
+        let set = ParamRequest::Set { pattern: patterns[0].clone(), value: value.clone() };
+        let heard = |asked| serde_json::from_slice::<Request>(&serde_json::to_vec(&asked).unwrap()).unwrap();
+        assert_eq!(heard(get), Request::Get { patterns: patterns.clone(), recursive: true, values: false });
+        assert_eq!(heard(set), Request::Set { pattern: patterns[0].clone(), value: value.clone() });
+        let heard = |answer| serde_json::from_slice::<ParamReply>(&serde_json::to_vec(&answer).unwrap()).ok();
+        let (name, value) = (patterns[0].clone(), Some(value));
+        let params = vec![ParamAnswer { name, level: false, readable: true, writable: true, value, errno: None }];
+        assert_eq!(heard(Answer::Params { params: params.clone() }), Some(ParamReply::Params { params }));
+        let reason = || "so it is".to_owned();
+        let failed = ParamReply::Failed { errno: 7, reason: reason() };
+        assert_eq!(heard(Answer::Failed { errno: 7, reason: reason() }), Some(failed));
+        assert_eq!(heard(Answer::Error { reason: reason() }), Some(ParamReply::Error { reason: reason() }));
+        assert_eq!(heard(Answer::Done), None);
+    }
 
     fn raw(home: &Home, request: &[u8]) -> String {
         let dir = open_run_dir(home).unwrap();

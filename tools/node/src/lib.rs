@@ -13,11 +13,9 @@ pub mod devices;
 pub mod error;
 pub mod faults;
 pub mod format;
-pub mod home;
 pub mod http_settings;
 pub mod kept;
 pub mod lifecycle;
-pub mod local;
 pub mod mount_options;
 pub mod mount_point;
 pub mod mount_source;
@@ -39,3 +37,6 @@ pub mod units;
 pub mod view;
 mod waits;
 pub mod web;
+
+/// Where daemons are found: whoever asks them needs only this.
+pub use ask::{home, local};

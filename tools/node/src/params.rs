@@ -13,34 +13,17 @@ mod session;
 pub(crate) use session::state_word;
 
 use crate::view::View;
+use ask::params::ParamAnswer;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use observe::openmetrics::{self, Gauge};
 use observe::tree::{BadPattern, Found, Tree, dotted};
 use rpc::stats::source_of_target;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use types::errno::Errno;
 
 /// Values that are fetched at once: some ask a target.
 const AT_ONCE: usize = 64;
-
-/// A parameter, or a level of the tree, as the control socket tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ParamAnswer {
-    /// Levels separated by dots.
-    pub name: String,
-    /// Not a parameter, but a level above some.
-    pub level: bool,
-    /// May it be read?
-    pub readable: bool,
-    /// May it be set?
-    pub writable: bool,
-    /// Its value, if it was asked for and could be read.
-    pub value: Option<String>,
-    /// Why it could not be read or set, errno.
-    pub errno: Option<i32>,
-}
 
 /// The tree as of now.
 pub fn tree(view: &Arc<View>) -> Tree {

@@ -172,7 +172,7 @@ impl Drop for Mounted {
 }
 
 pub fn is_mounted(path: &Path) -> bool {
-    !fuse::mountinfo::ours_at(&fuse::mount::resolve(path).unwrap()).unwrap().is_empty()
+    !mountinfo::ours_at(&fuse::mount::resolve(path).unwrap()).unwrap().is_empty()
 }
 
 /// For what a failed test leaves.

@@ -1,7 +1,7 @@
 //! What is known of a file, fetched when it is first asked for.
 
 use super::when::When;
-use crate::xattr;
+use ask::xattr;
 use layout::layout::{Component, Pattern};
 use layout::lov_ea::{LovEa, decode_of_file};
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};

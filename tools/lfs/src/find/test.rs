@@ -3,7 +3,7 @@
 use super::compare::Compare;
 use super::facts::{Facts, when};
 use super::when::When;
-use crate::xattr;
+use ask::xattr;
 use globset::GlobMatcher;
 use layout::layout::{Component, EOF, Pattern};
 use rustix::fs::{FileType, Statx, StatxAttributes};

@@ -7,7 +7,7 @@
 use super::facts::Facts;
 use super::format::print;
 use super::words::Query;
-use crate::about;
+use ask::mounts;
 use report::Report;
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use std::ffi::OsStr;
@@ -57,7 +57,7 @@ pub fn run(query: &Query, out: &mut (dyn Write + Send), report: &mut Report<'_>)
         matched: AtomicU64::new(0),
     };
     for path in &query.paths {
-        let first = about::mount_of(path).map(|_| Facts::new(path.clone(), 0, None));
+        let first = mounts::mount_of(path).map(|_| Facts::new(path.clone(), 0, None));
         match first.and_then(|file| file.kind().map(|kind| (file, kind))) {
             Ok((file, kind)) => {
                 let mut text = Vec::new();

@@ -2,6 +2,7 @@
 
 use rustix::fs::XattrFlags;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use types::limits::XATTR_VALUE_BYTES_MAX;
 
@@ -27,6 +28,33 @@ pub fn get(path: &Path, name: &str) -> io::Result<Vec<u8>> {
 /// As [`get`]; InvalidData: not UTF-8.
 pub fn get_text(path: &Path, name: &str) -> io::Result<String> {
     String::from_utf8(get(path, name)?).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+/// As [`get`], of an open file.
+///
+/// # Errors
+/// Those of fgetxattr(2).
+pub fn get_of_open(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
+    let mut value = vec![0; XATTR_VALUE_BYTES_MAX];
+    let len = rustix::fs::fgetxattr(file, name, &mut value[..])?;
+    value.truncate(len);
+    Ok(value)
+}
+
+/// As [`get_of_open`], for text.
+///
+/// # Errors
+/// As [`get_of_open`]; InvalidData: not UTF-8.
+pub fn get_text_of_open(file: impl AsFd, name: &str) -> io::Result<String> {
+    String::from_utf8(get_of_open(file, name)?).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+/// Sets one of an open file.
+///
+/// # Errors
+/// Those of fsetxattr(2).
+pub fn set_of_open(file: impl AsFd, name: &str, value: &[u8]) -> io::Result<()> {
+    Ok(rustix::fs::fsetxattr(file, name, value, XattrFlags::empty())?)
 }
 
 /// Sets one; a symbolic link is not followed.

@@ -1,8 +1,10 @@
 //! Names of an inode that is known by its FID, and the paths that they make.
 
-use crate::about::Mount;
+use crate::mounts::Mount;
 use crate::xattr;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use types::about;
 use types::errno::Errno;
@@ -55,4 +57,30 @@ pub fn paths(mount: &Mount, fid: Fid) -> io::Result<Vec<Vec<u8>>> {
         paths.push(names.join(&b'/'));
     }
     Ok(paths)
+}
+
+/// Removes all names of a file.
+///
+/// # Errors
+/// As [`known`]; those of unlink(2). Names that were removed before stay so.
+pub fn remove(mount: &Mount, fid: Fid) -> io::Result<()> {
+    let mut removed = false;
+    loop {
+        let paths = match paths(mount, fid) {
+            // The last name went.
+            Err(error) if removed && error.raw_os_error() == Some(Errno::ENOENT.0) => return Ok(()),
+            paths => paths?,
+        };
+        for path in paths {
+            let path = mount.dir.join(OsStr::from_bytes(&path));
+            // Somebody may have given the name to another file meanwhile.
+            if xattr::get_text(&path, about::FID)?.parse() == Ok(fid) {
+                match std::fs::remove_file(&path) {
+                    Ok(()) => removed = true,
+                    Err(error) if error.raw_os_error() == Some(Errno::ENOENT.0) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
 }

@@ -1,9 +1,8 @@
 //! What a mount tells about itself, and which mounts there are.
 
 use crate::xattr;
-use fuse::mountinfo;
-use report::Report;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use types::about::{self, MountLine, SpaceLine};
@@ -41,6 +40,22 @@ pub fn mount_of(path: &Path) -> io::Result<Mount> {
     Err(rustix::io::Errno::OPNOTSUPP.into())
 }
 
+/// The mount that an open file is on.
+///
+/// # Errors
+/// EOPNOTSUPP: on no mount of ours; EBADF.
+pub fn mount_of_open(file: impl AsFd) -> io::Result<Mount> {
+    let device = rustix::fs::fstat(file)?.st_dev;
+    let device = (rustix::fs::major(device), rustix::fs::minor(device));
+    for _ in 0..READS {
+        let here = |m: &mountinfo::MountInfo| m.fs_type == mountinfo::TYPE && m.device == device;
+        if let Some(m) = mountinfo::read()?.into_iter().rfind(here) {
+            return at(m.mount_point);
+        }
+    }
+    Err(rustix::io::Errno::OPNOTSUPP.into())
+}
+
 /// All places where ours are mounted.
 ///
 /// # Errors
@@ -53,6 +68,23 @@ pub fn mount_points() -> io::Result<Vec<PathBuf>> {
         }
     }
     Ok(dirs)
+}
+
+/// All places where ours are mounted, and the name of each file system, as the table of mounts tells them: nobody is
+/// asked, so one that does not answer holds up nothing.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn listed() -> io::Result<Vec<(PathBuf, String)>> {
+    let named = |m: mountinfo::MountInfo| Some((fsname(&m)?.to_owned(), m.mount_point));
+    let all = mountinfo::read()?.into_iter().filter_map(named);
+    Ok(all.map(|(fsname, dir)| (dir, fsname)).collect())
+}
+
+/// The file system of a mount of ours: what stands behind `:/` in its source.
+fn fsname(mount: &mountinfo::MountInfo) -> Option<&str> {
+    let source = mount.source.to_str().filter(|_| mount.fs_type == mountinfo::TYPE)?;
+    source.rsplit(":/").next()
 }
 
 /// The mount at this place.
@@ -74,10 +106,7 @@ pub fn named(fsname: &str) -> io::Result<Mount> {
         return Ok(here);
     }
     // The table of mounts names them: one of another file system may be slow to answer, or dead.
-    let named = |m: &mountinfo::MountInfo| {
-        m.fs_type == mountinfo::TYPE && m.source.to_str().is_some_and(|s| s.rsplit(":/").next() == Some(fsname))
-    };
-    let all = mountinfo::read()?.into_iter().filter(named).filter_map(|m| at(m.mount_point).ok());
+    let all = listed()?.into_iter().filter(|(_, named)| named == fsname).filter_map(|(dir, _)| at(dir).ok());
     all.into_iter().find(right).ok_or_else(|| rustix::io::Errno::NODEV.into())
 }
 
@@ -134,6 +163,16 @@ impl Mount {
         }
         Ok(lines)
     }
+
+    /// Space of one target. It is asked beside up to 255 next ones, as the mount does no less.
+    ///
+    /// # Errors
+    /// ENODEV: there is no such target; the mount does not answer.
+    pub fn space_of(&self, kind: TargetKind, index: TargetIndex) -> io::Result<SpaceLine> {
+        let text = xattr::get_text(&self.dir, &about::space(kind, index))?;
+        let first = text.lines().next().map(parsed::<SpaceLine>).transpose()?;
+        first.filter(|line| line.index == index).ok_or_else(|| rustix::io::Errno::NODEV.into())
+    }
 }
 
 fn parsed<T: FromStr>(text: &str) -> io::Result<T>
@@ -141,30 +180,4 @@ where
     T::Err: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     text.trim_end().parse().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
-}
-
-/// The mounts of these paths, or all if there is none. Those that do not answer are reported.
-pub fn chosen(paths: &[PathBuf], report: &mut Report<'_>) -> Vec<Mount> {
-    if !paths.is_empty() {
-        let found = |path: &PathBuf| mount_of(path).map_err(|e| (path.clone(), e));
-        return known(paths.iter().map(found), report);
-    }
-    match mount_points() {
-        Ok(dirs) => known(dirs.into_iter().map(|dir| at(dir.clone()).map_err(|e| (dir, e))), report),
-        Err(error) => {
-            report.failed("can't read /proc/self/mountinfo", &error);
-            Vec::new()
-        }
-    }
-}
-
-fn known(mounts: impl Iterator<Item = Result<Mount, (PathBuf, io::Error)>>, report: &mut Report<'_>) -> Vec<Mount> {
-    let mut good = Vec::new();
-    for mount in mounts {
-        match mount {
-            Ok(mount) => good.push(mount),
-            Err((path, error)) => report.failed(&format!("can't ask the mount of '{}'", path.display()), &error),
-        }
-    }
-    good
 }

@@ -1,0 +1,107 @@
+//! Parameters, as all daemons of the host tell them: one tree.
+//!
+//! Requests and answers are those of `node::control` that are about parameters; it has all of them, and a test that holds
+//! the two together.
+
+use crate::local;
+use crate::socket::{self, ControlError};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use types::errno::Errno;
+
+/// A parameter, or a level of the tree, as the control socket tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParamAnswer {
+    /// Levels separated by dots.
+    pub name: String,
+    /// Not a parameter, but a level above some.
+    pub level: bool,
+    /// May it be read?
+    pub readable: bool,
+    /// May it be set?
+    pub writable: bool,
+    /// Its value, if it was asked for and could be read.
+    pub value: Option<String>,
+    /// Why it could not be read or set, errno.
+    pub errno: Option<i32>,
+}
+
+/// What can be asked about parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "ask")]
+pub enum ParamRequest {
+    /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is below.
+    Get { patterns: Vec<String>, recursive: bool, values: bool },
+    /// Set every parameter that the pattern means.
+    Set { pattern: String, value: String },
+}
+
+/// What is answered to it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "answer")]
+pub enum ParamReply {
+    /// What was found.
+    Params { params: Vec<ParamAnswer> },
+    /// It was understood, but cannot be done.
+    Failed { errno: i32, reason: String },
+    /// The request was not understood.
+    Error { reason: String },
+}
+
+/// A daemon that could not be asked, or that answers something else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// One sentence.
+    pub sentence: String,
+    /// Its number.
+    pub errno: Errno,
+}
+
+impl Refused {
+    /// It was understood, but cannot be done.
+    pub fn failed(errno: i32, reason: &str) -> Refused {
+        Refused { sentence: reason.to_owned(), errno: Errno(errno) }
+    }
+
+    /// The request was not understood.
+    pub fn stranger(reason: &str) -> Refused {
+        Refused { sentence: format!("a daemon of another version: {reason}"), errno: Errno::EPROTO }
+    }
+}
+
+impl From<&ControlError> for Refused {
+    fn from(error: &ControlError) -> Refused {
+        let errno = match error {
+            ControlError::Socket { source, .. } => Errno::from(source),
+            ControlError::NotUp(_) => Errno(rustix::io::Errno::SRCH.raw_os_error()),
+            ControlError::Answer { .. } => Errno::EPROTO,
+        };
+        Refused { sentence: error.to_string(), errno }
+    }
+}
+
+/// Parameters of all daemons by name. A name that several have (`version`) is told by the first that could.
+pub fn ask(request: &ParamRequest) -> (BTreeMap<String, ParamAnswer>, Vec<Refused>) {
+    let (mut all, mut refused) = (BTreeMap::<String, ParamAnswer>::new(), Vec::new());
+    for home in local::daemons() {
+        match socket::ask(&home, request).map(|(reply, _)| reply) {
+            Ok(ParamReply::Params { params }) => {
+                for param in params {
+                    match all.get_mut(&param.name) {
+                        Some(known) if known.errno.is_some() && param.errno.is_none() => *known = param,
+                        Some(_) => {}
+                        None => {
+                            all.insert(param.name.clone(), param);
+                        }
+                    }
+                }
+            }
+            Ok(ParamReply::Failed { errno, reason }) => refused.push(Refused::failed(errno, &reason)),
+            Ok(ParamReply::Error { reason }) => refused.push(Refused::stranger(&reason)),
+            // It ended, or ends now.
+            Err(ControlError::NotUp(_)) => {}
+            Err(error) => refused.push(Refused::from(&error)),
+        }
+    }
+    (all, refused)
+}

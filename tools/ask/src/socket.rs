@@ -1,0 +1,71 @@
+//! Control socket of a daemon, the end that asks: one line of JSON, one line back.
+
+use crate::home::Home;
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest answer, bytes.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Time for one request and its answer.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The node cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// No process listens.
+    #[error("no node runs in {}", .0.display())]
+    NotUp(PathBuf),
+    /// The socket cannot be used.
+    #[error("cannot talk to the node in {}: {source}", .home.display())]
+    Socket { home: PathBuf, source: io::Error },
+    /// It answered what this program does not understand.
+    #[error("the node in {} answers what this program does not understand ({reason}); is it of another version?", .home.display())]
+    Answer { home: PathBuf, reason: String },
+}
+
+/// Path of the socket that is short however long the home's path is: socket addresses end at 107 bytes.
+pub fn short_path(dir: &impl AsRawFd) -> PathBuf {
+    format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), Home::CONTROL_NAME).into()
+}
+
+/// The folder with the socket.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(home.run_dir(), flags, Mode::empty())?)
+}
+
+/// Asks the node of a home. Also tells the process id of who answered, from the kernel.
+///
+/// # Errors
+/// Nobody listens; no or a bad answer within ten seconds.
+pub fn ask<Q: Serialize, A: DeserializeOwned>(home: &Home, request: &Q) -> Result<(A, i32), ControlError> {
+    let socket = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotUp(home.dir().to_owned()),
+        _ => ControlError::Socket { home: home.dir().to_owned(), source },
+    };
+    let dir = open_run_dir(home).map_err(socket)?;
+    let mut stream = UnixStream::connect(short_path(&dir)).map_err(socket)?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|e| socket(e.into()))?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(socket)?;
+    stream.set_write_timeout(Some(TIMEOUT)).map_err(socket)?;
+    let mut line = serde_json::to_vec(request).expect("plain values");
+    line.push(b'\n');
+    stream.write_all(&line).map_err(socket)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(ANSWER_BYTES_MAX as u64)).read_until(b'\n', &mut answer).map_err(socket)?;
+    let bad = |reason: String| ControlError::Answer { home: home.dir().to_owned(), reason };
+    if answer.is_empty() {
+        return Err(bad("it closed the connection".to_owned()));
+    }
+    let answer = serde_json::from_slice(&answer).map_err(|e| bad(e.to_string()))?;
+    Ok((answer, peer.pid.as_raw_nonzero().get()))
+}
