@@ -5,6 +5,7 @@
 //! and pass over (see [`can_mount`]); nothing else is skipped silently.
 
 pub mod browser;
+pub mod c;
 pub mod cluster;
 pub mod hosts;
 pub mod http;

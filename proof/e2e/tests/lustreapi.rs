@@ -1,0 +1,169 @@
+//! The C library on a real mount: programs in the manner of those written for Lustre, compiled against its headers; what
+//! they read is what `lfs` and `lctl` show, and what they make is what `lfs` finds.
+
+use e2e::c::{prints, run};
+use e2e::cluster::Cluster;
+use e2e::lustre::{lctl, lctl_says, lfs, soon};
+use e2e::process::text;
+use e2e::programs::sh;
+
+/// Four OSTs, two of them in the pool `two`.
+fn cluster() -> Cluster {
+    let cluster = Cluster::up(&["--osts", "4"]);
+    lctl_says(&cluster, &["pool_new", "sheen.two"]);
+    lctl_says(&cluster, &["pool_add", "sheen.two", "OST[1-2]"]);
+    let members = "Pool: sheen.two\nsheen-OST0001_UUID\nsheen-OST0002_UUID\n".to_owned();
+    soon(&members, || lfs(&cluster.mount(), &["pool_list", "sheen.two"]));
+    cluster
+}
+
+#[test]
+fn c_programs_find_and_make_what_lfs_does() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = cluster();
+    striped(&cluster);
+    composite(&cluster);
+    fids(&cluster);
+    targets(&cluster);
+    data(&cluster);
+    let mnt = cluster.mount();
+    assert_eq!(prints(&cluster, "plus.cc"), format!("3 {}", lfs(&mnt, &["path2fid", "plus"])));
+    assert_eq!(lfs(&mnt, &["getstripe", "-c", "plus"]), "3\n");
+}
+
+/// What `lfs getstripe` shows of a file, without its name.
+fn shown(cluster: &Cluster, file: &str) -> String {
+    let all = lfs(&cluster.mount(), &["getstripe", file]);
+    all.strip_prefix(&format!("{file}\n")).expect("the name first").to_owned()
+}
+
+fn striped(cluster: &Cluster) {
+    let printed = prints(cluster, "striped.c");
+    let expected: Vec<String> = ["plain", "specific", "pooled"].iter().map(|file| shown(cluster, file)).collect();
+    assert_eq!(printed, expected.concat());
+    let mnt = cluster.mount();
+    let get = |letter: &str, file: &str| lfs(&mnt, &["getstripe", letter, file]);
+    assert_eq!(
+        (get("-c", "plain"), get("-S", "plain"), get("-i", "plain")),
+        ("3\n".into(), "131072\n".into(), "2\n".into())
+    );
+    assert_eq!((get("-c", "mode"), get("-S", "mode")), ("4\n".into(), "1048576\n".into()));
+    assert_eq!((get("-i", "specific"), get("-c", "specific")), ("3\n".into(), "2\n".into()));
+    assert_eq!(get("-p", "pooled"), "two\n");
+    let default = "stripe_count:  2 stripe_size:   1048576 pattern:       raid0 stripe_offset: -1\n\n";
+    assert_eq!(lfs(&mnt, &["getstripe", "-d", "dir"]), default);
+    assert_eq!(sh(&mnt, "stat -c '%a %s' mode plain; ls"), "440 1\n644 300000\ndir\nmode\nplain\npooled\nspecific\n");
+    // The bytes are where the layout says: as another program reads them.
+    let bytes: Vec<u8> = (0..300_000u32).map(|i| (i * 7) as u8).collect();
+    assert!(std::fs::read(mnt.join("plain")).expect("read") == bytes, "bytes differ");
+}
+
+/// Each component that `lfs getstripe` shows of a file, as `composite.c` prints them.
+fn components(cluster: &Cluster, file: &str) -> Vec<String> {
+    let all = lfs(&cluster.mount(), &["getstripe", file]);
+    let component = |text: &str| {
+        let value = |label: &str| {
+            let after = text.split_once(label).map(|(_, after)| after.lines().next().unwrap_or_default().trim());
+            after.unwrap_or_default().to_owned()
+        };
+        assert_eq!(value("lmm_pattern:"), "raid0");
+        let id = text.lines().next().unwrap_or_default().trim();
+        let (flags, start, end) = (value("lcme_flags:"), value("e_start:"), value("e_end:"));
+        let (count, size, offset) = (value("stripe_count:"), value("stripe_size:"), value("stripe_offset:"));
+        let pool = value("lmm_pool:");
+        format!(
+            "id {id} flags {flags} start {start} end {end} count {count} size {size} pattern 0 offset {offset} pool '{pool}'\n"
+        )
+    };
+    all.split("lcme_id:").skip(1).map(component).collect()
+}
+
+fn composite(cluster: &Cluster) {
+    let mnt = cluster.mount();
+    let printed = prints(cluster, "composite.c");
+    let shown = components(cluster, "pfl");
+    let parts = [
+        "start 0 end 1048576 count 1 size 4194304 pattern 0 offset 2 pool ''",
+        "start 1048576 end 67108864 count 4 size 1048576 pattern 0 offset ",
+        "start 67108864 end EOF count 2 size 4194304 pattern 0 offset -1 pool 'two'",
+    ];
+    assert!(shown.len() == 3 && shown.iter().zip(parts).all(|(line, part)| line.contains(part)), "{shown:?}");
+    assert_eq!(printed, shown.concat().repeat(3));
+
+    // The same by lfs, and the copy has the shape.
+    let yaml = |file: &str| {
+        let text = lfs(&mnt, &["getstripe", file]);
+        let shape = |line: &&str| {
+            ["lcme_id:", "e_start:", "e_end:", "stripe_count:", "stripe_size:", "lmm_pool:"]
+                .iter()
+                .any(|w| line.contains(w))
+        };
+        text.lines().filter(shape).map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    let pfl = yaml("pfl");
+    for words in ["lcme_extent.e_end:   1048576", "lcme_extent.e_end:   67108864", "lcme_extent.e_end:   EOF", "two"] {
+        assert!(pfl.contains(words), "{pfl}");
+    }
+    let without_ids = |text: &str| text.lines().filter(|l| !l.contains("_id:")).map(str::to_owned).collect::<Vec<_>>();
+    let counts = |text: &str| text.replace("stripe_count:  -1", "stripe_count:  4");
+    assert_eq!(without_ids(&counts(&yaml("copy"))), without_ids(&counts(&pfl)));
+    assert_eq!(lfs(&mnt, &["getstripe", "-d", "--component-count", "made"]), "3\n");
+    let small = lfs(&mnt, &["getstripe", "small"]);
+    assert!(small.contains("lmm_pattern:       mdt\n") && small.contains("lcm_entry_count:   2\n"), "{small}");
+    assert_eq!(lfs(&mnt, &["getstripe", "-L", "over"]), "raid0,overstriped\n");
+    let over = lfs(&mnt, &["getstripe", "-q", "over"]);
+    let osts: Vec<&str> = over.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(osts, ["1", "1", "0"], "{over}");
+}
+
+fn fids(cluster: &Cluster) {
+    let mnt = cluster.mount();
+    sh(&mnt, "mkdir d; echo data > d/one; ln d/one d/two");
+    let fid = lfs(&mnt, &["path2fid", "d/one"]);
+    let paths = lfs(&mnt, &["fid2path", "sheen", fid.trim_end()]);
+    assert_eq!(paths, "d/one\nd/two\n");
+    assert_eq!(prints(cluster, "fids.c"), format!("{fid}{paths}"));
+}
+
+fn targets(cluster: &Cluster) {
+    let mnt = cluster.mount();
+    let printed = prints(cluster, "targets.c");
+    let df = lfs(&mnt, &["df", "."]);
+    let rows: Vec<Vec<&str>> =
+        df.lines().filter(|line| line.contains("_UUID ")).map(|line| line.split_whitespace().collect()).collect();
+    let mut lines = printed.lines();
+    assert_eq!(lines.next(), Some(lfs(&mnt, &["getname", mnt.to_str().expect("text")]).trim_end()));
+    assert_eq!(rows.len(), 5, "{df}");
+    for row in rows {
+        let words: Vec<&str> = lines.next().expect("a row").split_whitespace().collect();
+        assert_eq!((words[0], words[2]), (row[0], row[5]), "{printed}{df}");
+        // Others use the volume, too.
+        let [kib, by_lfs] = [words[1], row[1]].map(|n| n.parse::<f64>().expect("a number"));
+        assert!((kib / by_lfs - 1.0).abs() < 0.05, "{kib} {by_lfs}");
+    }
+    let rest: Vec<&str> = lines.collect();
+    assert_eq!(rest.join("\n") + "\n", lctl(cluster, &["get_param", "osc.*.active"]));
+}
+
+fn data(cluster: &Cluster) {
+    let output = run(cluster, "data.c");
+    assert!(output.status.success(), "{}", text(&output));
+    let said = "error: cannot find 'x' in 3 places: No such file or directory (2)\nerror: demo: no number\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), said);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1 of these\n");
+    // The file without a name left nothing behind.
+    assert_eq!(sh(&cluster.mount(), "ls -A | grep -c volatile || true"), "0\n");
+}
+
+#[test]
+fn where_nothing_is_mounted_programs_are_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let program = e2e::c::compiled(dir.path(), "striped.c");
+    let output = std::process::Command::new(program).arg(dir.path()).output().expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("create: -25 (errno 25)"), "{said}");
+    assert!(!dir.path().join("plain").exists());
+}

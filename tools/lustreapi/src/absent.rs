@@ -1,0 +1,190 @@
+//! What SheenFS does not have: programs link, ask, and hear EOPNOTSUPP; nothing is pretended.
+
+use crate::door::{Answer, EOPNOTSUPP, Owned, Place, Text, minus_one, negative};
+use crate::layout_value::Layout;
+use crate::whereabouts;
+use std::ffi::{c_int, c_uint, c_void};
+
+/// Of a descriptor: EBADF and ENOTTY come first.
+fn of_descriptor(fd: c_int) -> Answer<c_int> {
+    whereabouts::of_descriptor(fd)?;
+    Err(EOPNOTSUPP)
+}
+
+fn of_path(path: Text) -> Answer<c_int> {
+    whereabouts::of_path(path.path()?)?;
+    Err(EOPNOTSUPP)
+}
+
+/// Group locks.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_group_lock(fd: c_int, _gid: c_int) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Group locks.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_group_unlock(fd: c_int, _gid: c_int) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Group locks.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_group_lock64(fd: c_int, _gid: u64) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Group locks.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_group_unlock64(fd: c_int, _gid: u64) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Group locks.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_fswap_layouts_grouplock(
+    fd1: c_int,
+    _fd2: c_int,
+    _dv1: u64,
+    _dv2: u64,
+    _gid: c_int,
+    _flags: u64,
+) -> c_int {
+    negative(|| of_descriptor(fd1))
+}
+
+/// Leases.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_lease_acquire(fd: c_int, _mode: c_uint) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Leases.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_lease_release(fd: c_int) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Leases.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_lease_check(fd: c_int) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Leases.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_lease_set(fd: c_int, _data: *const c_void) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Leases.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_lease_get(fd: c_int, _mode: c_int) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Leases.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_lease_put(fd: c_int) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Components of files that exist.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_file_comp_add(path: Text, layout: Owned<Layout>) -> c_int {
+    minus_one(|| layout.get().and_then(|_| of_path(path)))
+}
+
+/// Components of files that exist.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_file_comp_del(path: Text, _id: u32, _flags: u32) -> c_int {
+    minus_one(|| of_path(path))
+}
+
+/// Components of files that exist.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_file_comp_set(path: Text, _ids: Place<u32>, _flags: Place<u32>, _count: usize) -> c_int {
+    minus_one(|| of_path(path))
+}
+
+/// Mirrors.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_merge(_dst: Place<*mut c_void>, _src: Owned<Layout>) -> c_int {
+    minus_one(|| Err(EOPNOTSUPP))
+}
+
+/// Mirrors.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_mirror_set(fd: c_int, _id: c_uint) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Mirrors.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_mirror_clear(fd: c_int) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Components that extend themselves.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_extension_size_get(_layout: Owned<Layout>, _size: Place<u64>) -> c_int {
+    minus_one(|| Err(EOPNOTSUPP))
+}
+
+/// Components that extend themselves.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_extension_size_set(_layout: Owned<Layout>, _size: u64) -> c_int {
+    minus_one(|| Err(EOPNOTSUPP))
+}
+
+/// Archives.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_hsm_state_get_fd(fd: c_int, _hus: *mut c_void) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Archives.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_hsm_state_get(path: Text, _hus: *mut c_void) -> c_int {
+    negative(|| of_path(path))
+}
+
+/// Archives.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_hsm_state_set_fd(fd: c_int, _setmask: u64, _clearmask: u64, _archive_id: u32) -> c_int {
+    negative(|| of_descriptor(fd))
+}
+
+/// Archives.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_hsm_state_set(path: Text, _setmask: u64, _clearmask: u64, _archive_id: u32) -> c_int {
+    negative(|| of_path(path))
+}
+
+/// Foreign files.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_unlink_foreign(pathname: Text) -> c_int {
+    negative(|| of_path(pathname))
+}
+
+/// Quotas.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_quotactl(mnt: Text, _qctl: *mut c_void) -> c_int {
+    negative(|| of_path(mnt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::door::testing::{errno, nothing, null_text, text};
+
+    #[test]
+    fn what_is_asked_of_is_looked_at_first() {
+        assert_eq!(llapi_group_lock(-1, 1), -libc::EBADF);
+        assert_eq!(llapi_lease_acquire(9999, 1), -libc::EBADF);
+        assert_eq!(llapi_quotactl(text(c"/"), std::ptr::null_mut()), -libc::ENOTTY);
+        assert_eq!(llapi_unlink_foreign(null_text()), -libc::EINVAL);
+        assert_eq!((llapi_layout_extension_size_set(nothing(), 1), errno()), (-1, libc::EOPNOTSUPP));
+        assert_eq!((llapi_layout_file_comp_add(text(c"/"), nothing()), errno()), (-1, libc::EINVAL));
+    }
+}

@@ -1,0 +1,65 @@
+//! Directories on MDTs: all are on MDT 0 and have one stripe for now; what asks for that is done.
+
+use crate::abi::StripeParam;
+use crate::door::{Answer, EOPNOTSUPP, Place, Text, negative};
+use crate::whereabouts;
+use rustix::fs::Mode;
+use std::ffi::c_int;
+
+/// Makes a directory.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_dir_create(name: Text, mode: libc::mode_t, param: Place<StripeParam>) -> c_int {
+    negative(|| {
+        let param = param.get()?;
+        // A list of MDTs with one entry is its first.
+        let specific = param.is_specific != 0 && param.stripe_count > 1;
+        if specific || param.max_inherit != 0 || param.max_inherit_rr != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        make(name, mode, param.stripe_offset, param.stripe_count)
+    })
+}
+
+/// As [`llapi_dir_create`]; a pool of MDTs cannot be.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_dir_create_pool(
+    name: Text,
+    mode: c_int,
+    stripe_offset: c_int,
+    stripe_count: c_int,
+    _stripe_pattern: c_int,
+    poolname: Text,
+) -> c_int {
+    negative(|| {
+        if poolname.bytes().is_some_and(|pool| !pool.is_empty()) {
+            return Err(EOPNOTSUPP);
+        }
+        make(name, mode as u32, stripe_offset, stripe_count)
+    })
+}
+
+fn make(name: Text, mode: u32, offset: c_int, count: c_int) -> Answer<c_int> {
+    let path = name.path()?;
+    if !matches!(offset, -1 | 0) || !matches!(count, -1..=1) {
+        return Err(EOPNOTSUPP);
+    }
+    whereabouts::of_path(whereabouts::parent(path))?;
+    rustix::fs::mkdir(path, Mode::from_raw_mode(mode & 0o7777))?;
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::door::testing::{null, null_text, text};
+
+    #[test]
+    fn other_mdts_are_refused() {
+        let make = |offset, count, pool| llapi_dir_create_pool(text(c"/x"), 0o755, offset, count, 0, pool);
+        assert_eq!(make(1, 1, null_text()), -libc::EOPNOTSUPP);
+        assert_eq!(make(-1, 2, null_text()), -libc::EOPNOTSUPP);
+        assert_eq!(make(0, 1, text(c"pool")), -libc::EOPNOTSUPP);
+        assert_eq!(make(0, 1, text(c"")), -libc::ENOTTY);
+        assert_eq!(llapi_dir_create(text(c"/x"), 0o755, null()), -libc::EINVAL);
+    }
+}

@@ -1,0 +1,27 @@
+//! The C library: what `include/lustre/lustreapi.h` declares, and nothing else, under the names of Lustre's user
+//! interface, so that C programs written for Lustre compile and link unchanged.
+//!
+//! Nothing is kept but the levels and receivers of messages: each function asks the mount (extended attributes, as
+//! `lfs`) or the daemons of the host (control sockets, as `lctl`) through the crate `ask`. [`door`] is where C comes in:
+//! it checks what can be checked of pointers, catches panics and sets errno; behind it everything is ordinary Rust.
+//! `docs/lustreapi.md` says which functions there are and what they do differently.
+
+pub mod abi;
+pub mod absent;
+pub mod advice;
+pub mod by_fid;
+pub mod components;
+pub mod directories;
+pub mod door;
+pub mod fids;
+pub mod files;
+pub mod layout_attributes;
+pub mod layout_files;
+pub mod layout_value;
+pub mod messages;
+pub mod params;
+pub mod pools;
+pub mod sizes;
+pub mod targets;
+pub mod versions;
+pub mod whereabouts;
