@@ -3,6 +3,9 @@
 mod rig;
 
 use bytes::Bytes;
+use check::check::{Check, FIRST, THEN};
+use check::finding::Finding;
+use check::judge::{Change, Records, Verdict, clear, judge};
 use layout::layout::{Component, EOF, Layout, Pattern};
 use layout::lov_ea;
 use rig::{Rig, b, entry, opened, until, wait};
@@ -10,7 +13,7 @@ use types::attr::{SetAttr, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{DOM_BYTES_MAX, DOM_CHUNK_BYTES};
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, SetxattrFlags};
+use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, Record, SetxattrFlags};
 use wire::ost::PunchKind;
 
 const CHUNK: u64 = DOM_CHUNK_BYTES as u64;
@@ -201,6 +204,60 @@ fn damaged_bytes_are_told() {
     assert_eq!(read(&rig, fid, 0, 16_384).0.len(), 16_384, "what is whole can be read");
     rig.unlink("f").unwrap();
     rig.assert_empty();
+}
+
+/// What a checker finds that asks the MDT for all records, as `sheen fsck` does of a cluster at work.
+fn checked(rig: &Rig) -> Vec<Finding> {
+    let mut check = Check::default();
+    for tag in FIRST.into_iter().chain(THEN) {
+        let (start, end) = disk::key::all(tag);
+        let [start, end] = [start, end].map(|key| Bytes::copy_from_slice(&key));
+        match rig.one(MdsOp::Scan { start, end, bytes_max: u32::MAX }).unwrap() {
+            MdsReply::Records { records, more: false } => {
+                records.iter().for_each(|r| check.record(0, &r.key, r.value.as_ref().unwrap()).unwrap());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    check.finish().0
+}
+
+fn records(changes: Vec<Change>) -> Vec<Record> {
+    changes.into_iter().map(|c| Record { key: c.key.into(), value: c.value.map(Bytes::from) }).collect()
+}
+
+#[test]
+fn a_checker_finds_damaged_bytes_and_bytes_of_nobody() {
+    let rig = Rig::new();
+    let fid = file(&rig, "f");
+    write(&rig, fid, 0, &[7; 40_000]).unwrap();
+    assert_eq!(checked(&rig), []);
+    let good = rig.value(&disk::key::chunk(fid, 1)).unwrap();
+    let mut spoilt = good.clone();
+    spoilt[100] ^= 1;
+    let stray = Fid { oid: 77, ..fid };
+    let mut tx = rig.store.begin();
+    tx.put(&disk::key::chunk(fid, 1), &spoilt);
+    tx.put(&disk::key::chunk(stray, 0), &good);
+    tx.finish();
+    let findings = checked(&rig);
+    assert_eq!(findings.iter().map(Finding::kind).collect::<Vec<_>>(), ["damaged", "stray-chunk"]);
+    for finding in findings {
+        let mut seen = Records::default();
+        for key in finding.keys() {
+            if let Some(value) = rig.value(&key) {
+                seen.insert(key, value);
+            }
+        }
+        let Verdict::Confirmed(mend) = judge(&finding, &seen) else { panic!("{finding} is not confirmed") };
+        // Data that is damaged goes only if somebody says so.
+        let mend = mend.or_else(|| clear(&disk::key::chunk(fid, 1), &seen)).unwrap();
+        rig.one(MdsOp::Mend { expect: records(mend.expect), put: records(mend.put) }).unwrap();
+    }
+    assert_eq!(checked(&rig), []);
+    let (data, ..) = read(&rig, fid, 0, 40_000);
+    assert!(data[..16_384].iter().chain(&data[32_768..]).all(|byte| *byte == 7), "the rest stays");
+    assert!(data[16_384..32_768].iter().all(|byte| *byte == 0));
 }
 
 #[test]

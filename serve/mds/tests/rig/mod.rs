@@ -282,6 +282,11 @@ impl Rig {
         self.osts.list()
     }
 
+    /// The value of a record, as it is now.
+    pub fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.store.begin().get(key, <[u8]>::to_vec).unwrap()
+    }
+
     /// All records are gone but those of a new MDT.
     pub fn assert_empty(&self) {
         wait(self.store.commit()).unwrap();
