@@ -44,6 +44,14 @@ fn one_tree_over_all_daemons() {
         fs::create_dir(mnt.join("d")).expect("a folder");
         sh(&mnt, "sync; echo 3 > /proc/sys/vm/drop_caches; cat f* > /dev/null; ls -l > /dev/null");
 
+        // lfs asks the same daemons for their sessions with the MGS.
+        let mut check = std::process::Command::new(e2e::sheen());
+        let output = check.args(["lfs", "check", "mgts"]).env(e2e::cluster::RUN_DIR, cluster.run_dir()).output();
+        let output = output.expect("lfs runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let session = |line: &str| line.starts_with("MGS-") && line.ends_with(" active.");
+        assert!(output.status.success() && !said.is_empty() && said.lines().all(session), "{output:?}");
+
         // Everything in its place, seen as one tree whichever process has it.
         let levels = lctl(cluster, &["list_param", "-F", "*"]);
         for level in [

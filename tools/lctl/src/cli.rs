@@ -134,6 +134,9 @@ pub struct GetParamArgs {
     /// As YAML
     #[arg(short = 'y', long = "yaml", conflicts_with_all = ["no_name", "only_name", "header"])]
     pub yaml: bool,
+    /// Links are not followed (there are none)
+    #[arg(short = 'l', long = "no-links", short_alias = 'L')]
+    pub no_links: bool,
     /// Only what can be read
     #[arg(short = 'r', long = "readable")]
     pub readable: bool,
@@ -180,6 +183,9 @@ pub struct ListParamArgs {
     /// Only levels
     #[arg(short = 'D', long = "dir-only")]
     pub levels: bool,
+    /// Links are not followed (there are none)
+    #[arg(short = 'l', long = "no-links", short_alias = 'L')]
+    pub no_links: bool,
     /// Only what can be read
     #[arg(short = 'r', long = "readable")]
     pub readable: bool,

@@ -55,7 +55,7 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::Ping(args) => network::ping(args, out, &mut report),
         LctlCommand::WhichNid(args) => network::which_nid(args, out, &mut report),
         LctlCommand::Other(words) => {
-            absent::say(words, &mut report);
+            absent::ABSENT.say(words, &mut report);
             Ok(())
         }
     };

@@ -3,6 +3,7 @@
 use crate::chosen;
 use crate::cli::{CheckArgs, Kinds};
 use ask::mounts::Mount;
+use ask::params::{self, ParamRequest};
 use report::{Report, strerror};
 use std::io::{self, Write};
 use types::about::SpaceLine;
@@ -15,6 +16,7 @@ use types::target::{TargetKind, TargetName};
 /// `out` cannot be written.
 pub fn run(args: &CheckArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let kinds: &[TargetKind] = match args.kinds {
+        Kinds::Mgts => return sessions(out, report),
         Kinds::Osts => &[TargetKind::Ost],
         Kinds::Mdts => &[TargetKind::Mdt],
         Kinds::All => &[TargetKind::Mdt, TargetKind::Ost],
@@ -29,6 +31,28 @@ pub fn run(args: &CheckArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io
         }
     }
     Ok(())
+}
+
+/// The session of each daemon of this host with its MGS.
+fn sessions(out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let patterns = vec!["mgc.*.import".to_owned()];
+    let (found, refused) = params::ask(&ParamRequest::Get { patterns, recursive: false, values: true });
+    refused.iter().for_each(|refused| report.sentence(&refused.sentence, refused.errno));
+    if found.is_empty() && refused.is_empty() {
+        report.sentence("no daemon of this host can be asked for its session with the MGS", Errno::ENOENT);
+    }
+    for param in found.values() {
+        let name = param.name.trim_start_matches("mgc.").trim_end_matches(".import");
+        let active = param.value.as_deref().is_some_and(is_in_session);
+        writeln!(out, "{name} {}.", if active { "active" } else { "inactive" })?;
+    }
+    Ok(())
+}
+
+/// Says this value of `import` that there is a session?
+fn is_in_session(import: &str) -> bool {
+    let state = import.lines().find_map(|line| line.trim().strip_prefix("state: "));
+    matches!(state, Some("FULL" | "IDLE"))
 }
 
 fn told(
@@ -49,5 +73,16 @@ fn told(
             report.count(errno);
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_stand_or_do_not() {
+        assert!(is_in_session("import:\n    name: MGC\n    state: FULL\n"));
+        assert!(!is_in_session("import:\n    state: DISCONN\n") && !is_in_session(""));
     }
 }

@@ -1,6 +1,5 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
 
-use crate::absent;
 use crate::spec::{Bandwidth, Count, End, First, OstList, PatternWord, PoolWord, StripeSize};
 use clap::{ArgAction, Args, FromArgMatches, Subcommand};
 use std::ffi::OsString;
@@ -74,7 +73,7 @@ impl LfsCommand {
             LfsCommand::Ladvise(_) => "ladvise",
             LfsCommand::Flushctx(_) => "flushctx",
             LfsCommand::Getsom(_) => "getsom",
-            LfsCommand::Other(words) => absent::known(words).unwrap_or("lfs"),
+            LfsCommand::Other(_) => "lfs",
             LfsCommand::Find(_) => "find",
             LfsCommand::Check(_) => "check",
             LfsCommand::Getname(_) => "getname",
@@ -257,6 +256,18 @@ pub struct GetstripeArgs {
     /// Flags of the component
     #[arg(long)]
     pub component_flags: bool,
+    /// Only files with an object on this OST: 0, OST0000, sheen-OST0000_UUID
+    #[arg(short = 'O', long, value_name = "OST")]
+    pub obd: Option<String>,
+    /// What is set, not what it means: a directory without a default layout has zeros
+    #[arg(short = 'R', long)]
+    pub raw: bool,
+    /// A symbolic link is not followed
+    #[arg(long)]
+    pub no_follow: bool,
+    /// Indexes of OSTs as hexadecimal numbers
+    #[arg(long)]
+    pub hex_idx: bool,
     /// Only the rows of objects
     #[arg(short = 'q', long, conflicts_with_all = ["verbose", "yaml"])]
     pub quiet: bool,
@@ -288,15 +299,30 @@ pub struct MountsArgs {
 /// Show the space of each target
 ///
 /// In KiB. A target that does not answer within 5 seconds is shown with its error and not counted.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Default)]
 #[command(disable_help_flag = true)]
 pub struct DfArgs {
     /// Show sizes with units of 1024
     #[arg(short = 'h', long = "human-readable")]
     pub human: bool,
+    /// Show sizes with units of 1000
+    #[arg(short = 'H', long = "si", conflicts_with = "human")]
+    pub si: bool,
     /// Show inodes instead of space
     #[arg(short = 'i', long)]
     pub inodes: bool,
+    /// Do not wait for what is away (nothing is waited for longer than 5 seconds)
+    #[arg(short = 'l', long)]
+    pub lazy: bool,
+    /// Also what is out of use (which is always shown)
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+    /// Only MDTs, or the one with this index
+    #[arg(short = 'm', long = "mdt", value_name = "INDEX", num_args = 0..=1, require_equals = true)]
+    pub mdt: Option<Option<u16>>,
+    /// Only OSTs, or the one with this index
+    #[arg(short = 'o', long = "ost", value_name = "INDEX", num_args = 0..=1, require_equals = true)]
+    pub ost: Option<Option<u16>>,
     /// Only the OSTs of this pool, and the MDTs
     #[arg(short = 'p', long, value_name = "[FSNAME.]POOL")]
     pub pool: Option<String>,
@@ -482,7 +508,9 @@ pub enum Kinds {
     Osts,
     /// Metadata targets.
     Mdts,
-    /// Both.
+    /// The session with the management server, as the daemons of this host tell it.
+    Mgts,
+    /// OSTs and MDTs.
     All,
 }
 

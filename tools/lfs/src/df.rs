@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use types::about::SpaceLine;
 use types::attr::Statfs;
 use types::errno::Errno;
-use types::target::{FsName, TargetKind, TargetName};
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 
 /// Prints a table for each mount.
 ///
@@ -17,7 +17,7 @@ use types::target::{FsName, TargetKind, TargetName};
 /// `out` cannot be written.
 pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for mount in chosen::mounts(&args.path.iter().cloned().collect::<Vec<_>>(), report) {
-        match asked(&mount, args.pool.as_deref()) {
+        match asked(&mount, args) {
             Ok(None) => report.errno(&format!("pool '{}'", args.pool.as_deref().unwrap_or_default()), Errno::ENOENT),
             Ok(Some((mdts, osts))) => {
                 let table = Table { fsname: mount.names.fsname, dir: &mount.dir.display().to_string(), args };
@@ -30,18 +30,27 @@ pub fn run(args: &DfArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::R
 }
 
 /// Space of MDTs and OSTs; of a pool, its OSTs only. `None`: there is no such pool.
-fn asked(mount: &Mount, pool: Option<&str>) -> io::Result<Option<(Vec<SpaceLine>, Vec<SpaceLine>)>> {
-    let members = match pool.map(|word| word.split_once('.').unwrap_or((mount.names.fsname.as_str(), word))) {
-        None => None,
-        Some((fsname, pool)) if fsname == mount.names.fsname.as_str() => match mount.pool(pool)? {
-            None => return Ok(None),
-            members => members,
-        },
-        Some(_) => return Ok(None),
+fn asked(mount: &Mount, args: &DfArgs) -> io::Result<Option<(Vec<SpaceLine>, Vec<SpaceLine>)>> {
+    let members =
+        match args.pool.as_deref().map(|word| word.split_once('.').unwrap_or((mount.names.fsname.as_str(), word))) {
+            None => None,
+            Some((fsname, pool)) if fsname == mount.names.fsname.as_str() => match mount.pool(pool)? {
+                None => return Ok(None),
+                members => members,
+            },
+            Some(_) => return Ok(None),
+        };
+    let only = |kind: TargetKind, index: Option<u16>| -> io::Result<Vec<SpaceLine>> {
+        match index {
+            None => mount.space(kind),
+            Some(index) => mount.space_of(kind, TargetIndex(index)).map(|line| vec![line]),
+        }
     };
-    let mut osts = mount.space(TargetKind::Ost)?;
+    let (with_mdts, with_osts) = (args.mdt.is_some() || args.ost.is_none(), args.ost.is_some() || args.mdt.is_none());
+    let mut osts = if with_osts { only(TargetKind::Ost, args.ost.flatten())? } else { Vec::new() };
     osts.retain(|line| members.as_ref().is_none_or(|members| members.contains(&line.index)));
-    Ok(Some((mount.space(TargetKind::Mdt)?, osts)))
+    let mdts = if with_mdts { only(TargetKind::Mdt, args.mdt.flatten())? } else { Vec::new() };
+    Ok(Some((mdts, osts)))
 }
 
 /// One row: all, free, and what a user can have; in KiB or inodes.
@@ -60,7 +69,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn text(&self, mdts: &[SpaceLine], osts: &[SpaceLine]) -> String {
-        let (total, used, free, ratio) = match (self.args.inodes, self.args.human) {
+        let (total, used, free, ratio) = match (self.args.inodes, self.args.human || self.args.si) {
             (true, _) => ("Inodes", "IUsed", "IFree", "IUse%"),
             (false, true) => ("bytes", "Used", "Available", "Use%"),
             (false, false) => ("1K-blocks", "Used", "Available", "Use%"),
@@ -76,16 +85,22 @@ impl Table<'_> {
             text.push_str(&rows);
             text.push('\n');
         }
-        self.row(&mut text, "filesystem_summary:", self.summary(mdt_sum, ost_sum, osts.is_empty()), self.dir);
+        self.row(
+            &mut text,
+            "filesystem_summary:",
+            self.summary(mdt_sum, ost_sum, mdts.is_empty(), osts.is_empty()),
+            self.dir,
+        );
         text.push('\n');
         text
     }
 
     /// Space is that of the OSTs. Inodes are those of the MDTs, unless the OSTs have fewer objects left.
-    fn summary(&self, mdts: Row, osts: Row, no_osts: bool) -> Row {
+    fn summary(&self, mdts: Row, osts: Row, no_mdts: bool, no_osts: bool) -> Row {
         match (self.args.inodes, no_osts) {
             (_, true) => mdts,
             (false, false) => osts,
+            (true, false) if no_mdts => osts,
             (true, false) if osts.free < mdts.free => {
                 let used = mdts.total.saturating_sub(mdts.free);
                 Row { total: used.saturating_add(osts.free), free: osts.free, available: osts.free }
@@ -130,14 +145,19 @@ impl Table<'_> {
 
     /// A number, or with -h one with a decimal and its unit.
     fn cell(&self, n: u64) -> String {
-        if !self.args.human {
+        if !self.args.human && !self.args.si {
             return n.to_string();
         }
         // Inodes count ones, space counts KiB.
         let units: &[u8] = if self.args.inodes { b" KMGTPE" } else { b"KMGTPEZ" };
-        let (mut value, mut unit) = (n as f64, 0);
-        while value >= 1024.0 && unit + 1 < units.len() {
-            value /= 1024.0;
+        let (step, to_step) = match (self.args.si, self.args.inodes) {
+            (false, _) => (1024.0, 1.0),
+            (true, true) => (1000.0, 1.0),
+            (true, false) => (1000.0, 1.024),
+        };
+        let (mut value, mut unit) = (n as f64 * to_step, 0);
+        while value >= step && unit + 1 < units.len() {
+            value /= step;
             unit += 1;
         }
         match units[unit] {
@@ -160,7 +180,6 @@ fn percent(used: u64, available: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::target::TargetIndex;
 
     fn space(index: u16, kib: [u64; 3], files: [u64; 2]) -> SpaceLine {
         let [bytes_total, bytes_free, bytes_available] = kib.map(|n| n << 10);
@@ -169,7 +188,7 @@ mod tests {
     }
 
     fn text(inodes: bool, human: bool, mdts: &[SpaceLine], osts: &[SpaceLine]) -> String {
-        let args = DfArgs { inodes, human, pool: None, summary: false, no_header: false, path: None, help: None };
+        let args = DfArgs { inodes, human, ..DfArgs::default() };
         Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args }.text(mdts, osts)
     }
 
@@ -209,8 +228,7 @@ filesystem_summary:       626208        3016      568872   1% /mnt/lustre
     #[test]
     fn lines_may_be_left_out() {
         let (mdts, osts) = example();
-        let args =
-            DfArgs { inodes: false, human: false, pool: None, summary: true, no_header: true, path: None, help: None };
+        let args = DfArgs { summary: true, no_header: true, ..DfArgs::default() };
         let table = Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args };
         let only = "filesystem_summary:       626208        3016      568872   1% /mnt/lustre\n\n";
         assert_eq!(table.text(&mdts, &osts), only);
@@ -227,6 +245,31 @@ filesystem_summary:       626208        3016      568872   1% /mnt/lustre
         assert!(human.contains(expected), "{human}");
         let inodes = text(true, true, &[space(0, [0, 0, 0], [2048, 1000])], &[]);
         assert!(inodes.contains("lustre-MDT0000_UUID         2.0K        1.0K        1000  52% "), "{inodes}");
+    }
+
+    #[test]
+    fn units_may_be_those_of_ten() {
+        let args = DfArgs { si: true, ..DfArgs::default() };
+        let table = Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args };
+        let cell = [1, 1_000_000, 976_562_500].map(|kib| table.cell(kib));
+        assert_eq!(cell, ["     1.0K", "     1.0G", "     1.0T"]);
+        let args = DfArgs { si: true, inodes: true, ..DfArgs::default() };
+        assert_eq!(Table { args: &args, ..table }.cell(1_500_000), "     1.5M");
+    }
+
+    #[test]
+    fn a_lone_kind_sums_up_its_own() {
+        let (mdts, osts) = example();
+        let only = text(true, false, &[], &osts);
+        assert!(
+            only.contains("\nfilesystem_summary:       180000        2000      178000   2% /mnt/lustre\n"),
+            "{only}"
+        );
+        let only = text(false, false, &mdts, &[]);
+        assert!(
+            only.contains("\nfilesystem_summary:       125056        2260      111560   2% /mnt/lustre\n"),
+            "{only}"
+        );
     }
 
     #[test]

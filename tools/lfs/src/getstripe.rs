@@ -1,14 +1,18 @@
 //! `lfs getstripe`: layouts of files and directories.
 
 use crate::cli::GetstripeArgs;
+use crate::find::words::targets;
 use crate::lov_fields::Fields;
 use crate::lov_text::Subject;
 use ask::{mounts, xattr};
+use layout::lov_ea::encode;
+use layout::stripe_spec::plain;
 use report::Report;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use types::errno::Errno;
+use types::fid::Fid;
 
 /// Prints the layouts that were asked for. What cannot be read is reported and passed over.
 ///
@@ -22,17 +26,42 @@ pub fn run(args: &GetstripeArgs, out: &mut dyn Write, report: &mut Report<'_>) -
         (false, true) => 0,
         (false, false) => 1,
     };
+    let on = match args.obd.as_deref().map(|words| targets(words, "OST")).transpose() {
+        Ok(on) => on,
+        Err(sentence) => {
+            report.sentence(&sentence, Errno::EINVAL);
+            return Ok(());
+        }
+    };
+    let wanted = Wanted { fields, depth, raw: args.raw, on };
     for path in &args.paths {
+        if args.no_follow && fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) {
+            writeln!(out, "{} has no stripe info", path.display())?;
+            continue;
+        }
         match mounts::mount_of(path) {
-            Ok(_) => walk(path, depth, &fields, out, report)?,
+            Ok(_) => walk(path, &wanted, out, report)?,
             Err(error) => report.failed(&format!("can't get layout of '{}'", path.display()), &error),
         }
     }
     Ok(())
 }
 
+/// What is to be shown, and of which files.
+struct Wanted {
+    fields: Fields,
+    /// Levels below the path.
+    depth: usize,
+    /// -R
+    raw: bool,
+    /// -O: only files with an object on one of these.
+    on: Option<Vec<u16>>,
+}
+
 /// `path`, then what is in it, down to `depth` levels. Symbolic links in directories are passed over.
-fn walk(path: &Path, depth: usize, fields: &Fields, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let Wanted { fields, depth, raw, on } = wanted;
+    let depth = *depth;
     let root = match path.canonicalize() {
         Ok(root) => root,
         Err(error) => {
@@ -56,7 +85,9 @@ fn walk(path: &Path, depth: usize, fields: &Fields, out: &mut dyn Write, report:
             }
             continue;
         }
-        match subject(&real, kind.is_dir()) {
+        match subject(&real, kind.is_dir(), *raw) {
+            Ok(Some(subject)) if on.as_ref().is_some_and(|osts| !subject.is_on(osts)) => {}
+            Ok(None) if on.is_some() => {}
             Ok(Some(subject)) => {
                 if named && !fields.quiet {
                     writeln!(out, "{}", shown.display())?;
@@ -98,9 +129,11 @@ fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<Waiting>>
 }
 
 /// `None`: it has no layout. A directory without default layout shows the file system's.
-fn subject(path: &Path, directory: bool) -> io::Result<Option<Subject>> {
+/// `raw`: nothing instead.
+fn subject(path: &Path, directory: bool, raw: bool) -> io::Result<Option<Subject>> {
     let bytes = match xattr::get(path, xattr::LOV) {
         Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => match directory {
+            true if raw => encode(&plain(0, 0, None), Fid::NONE),
             true => xattr::get(path, xattr::LOV_DEFAULT)?,
             false => return Ok(None),
         },

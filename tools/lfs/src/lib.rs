@@ -76,7 +76,7 @@ pub fn run(lfs: &Lfs, out: &mut (dyn Write + Send), err: &mut dyn Write) -> u8 {
         }
         LfsCommand::Getsom(args) => hints::getsom(args, out, &mut report),
         LfsCommand::Other(words) => {
-            absent::say(words, &mut report);
+            absent::ABSENT.say(words, &mut report);
             Ok(())
         }
         LfsCommand::Check(args) => check::run(args, out, &mut report),

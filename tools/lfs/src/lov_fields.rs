@@ -1,6 +1,7 @@
 //! What `lfs getstripe` is asked to print.
 
 use crate::cli::GetstripeArgs;
+use types::target::TargetIndex;
 
 /// A value that is printed only if its letter asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Fields {
     pub(crate) verbose: bool,
     /// -y
     pub(crate) yaml: bool,
+    /// --hex-idx
+    pub(crate) hex: bool,
     /// -q: only rows of objects.
     pub quiet: bool,
     /// The values with letters of their own.
@@ -64,7 +67,17 @@ impl Fields {
         let chosen = !args.verbose && (letters.contains(&true) || !values.is_empty());
         let [count, size, pattern, generation, offset, pool] = letters.map(|letter| letter || !chosen);
         let (verbose, yaml, quiet, component) = (args.verbose, args.yaml, args.quiet, args.component_id.flatten());
-        Fields { chosen, count, size, pattern, generation, offset, pool, verbose, yaml, quiet, values, component }
+        let hex = args.hex_idx;
+        Fields { hex, chosen, count, size, pattern, generation, offset, pool, verbose, yaml, quiet, values, component }
+    }
+
+    /// Index of an OST, or -1.
+    pub(crate) fn index(&self, ost: Option<TargetIndex>) -> String {
+        match ost {
+            None => "-1".to_owned(),
+            Some(ost) if self.hex => format!("{:#x}", ost.0),
+            Some(ost) => ost.0.to_string(),
+        }
     }
 
     /// A value alone needs no label.

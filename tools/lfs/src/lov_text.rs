@@ -38,6 +38,11 @@ impl Subject {
         Subject { fid, ..self }
     }
 
+    /// Has it an object on one of these OSTs?
+    pub fn is_on(&self, osts: &[u16]) -> bool {
+        self.ea.layout.components.iter().flat_map(|c| &c.stripes).any(|ost| osts.contains(&ost.0))
+    }
+
     /// All lines.
     pub fn text(&self, fields: &Fields) -> String {
         let mut text = String::new();
@@ -45,7 +50,7 @@ impl Subject {
         match &layout.components[..] {
             [] => {}
             _ if fields.yaml && !fields.chosen => text.push_str(&yaml::text(&self.ea, self.fid)),
-            components if fields.quiet => components.iter().for_each(|c| self.objects_only(&mut text, c)),
+            components if fields.quiet => components.iter().for_each(|c| self.objects_only(&mut text, fields, c)),
             components if fields.chosen => self.values(&mut text, fields, components),
             [one] if layout.is_plain() => {
                 let place = Place { indent: "", generation: layout.generation };
@@ -54,7 +59,7 @@ impl Subject {
                 }
                 self.header(&mut text, fields, one, &place);
                 if !self.directory {
-                    self.rows(&mut text, one);
+                    self.rows(&mut text, fields, one);
                 }
                 text.push('\n');
             }
@@ -82,7 +87,7 @@ impl Subject {
         if fields.offset {
             match on_mdt && !self.directory {
                 true => items.push(("mdt_index:     ", self.fid.mdt().to_string())),
-                false => items.push(("stripe_offset: ", offset(c))),
+                false => items.push(("stripe_offset: ", fields.index(c.stripes.first().copied()))),
             }
         }
         if let (true, Some(PoolName(pool))) = (fields.pool, &c.pool) {
@@ -101,10 +106,10 @@ impl Subject {
     }
 
     /// Only rows of objects, as -q wants them.
-    fn objects_only(&self, text: &mut String, c: &Component) {
+    fn objects_only(&self, text: &mut String, fields: &Fields, c: &Component) {
         match self.ea.layout.is_plain() {
-            true => self.plain_rows(text, c),
-            false => self.component_rows(text, c),
+            true => self.plain_rows(text, fields, c),
+            false => self.component_rows(text, fields, c),
         }
     }
 
@@ -155,19 +160,19 @@ impl Subject {
     }
 
     /// Objects of a plain file.
-    fn rows(&self, text: &mut String, c: &Component) {
+    fn rows(&self, text: &mut String, fields: &Fields, c: &Component) {
         if c.stripes.is_empty() {
             return;
         }
         line(text, format_args!("\tobdidx\t\t objid\t\t objid\t\t group"));
-        self.plain_rows(text, c);
+        self.plain_rows(text, fields, c);
     }
 
-    fn plain_rows(&self, text: &mut String, c: &Component) {
+    fn plain_rows(&self, text: &mut String, fields: &Fields, c: &Component) {
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
             let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
             let (id, hex, group) = (object.oid, format!("{:#x}", object.oid), format!("{:#x}", object.seq));
-            line(text, format_args!("\t{:6}\t{id:14}\t{hex:>13}\t{group:>14}", ost.0));
+            line(text, format_args!("\t{:>6}\t{id:14}\t{hex:>13}\t{group:>14}", fields.index(Some(*ost))));
         }
     }
 
@@ -213,13 +218,16 @@ impl Subject {
             return;
         }
         line(text, format_args!("      lmm_objects:"));
-        self.component_rows(text, c);
+        self.component_rows(text, fields, c);
     }
 
-    fn component_rows(&self, text: &mut String, c: &Component) {
+    fn component_rows(&self, text: &mut String, fields: &Fields, c: &Component) {
         for (stripe, ost) in (0u32..).zip(&c.stripes) {
             let object = object_fid(self.ea.layout.names(self.fid), c.id, stripe);
-            line(text, format_args!("      - {stripe:3}: {{ l_ost_idx: {:3}, l_fid: {object} }}", ost.0));
+            line(
+                text,
+                format_args!("      - {stripe:3}: {{ l_ost_idx: {:>3}, l_fid: {object} }}", fields.index(Some(*ost))),
+            );
         }
     }
 }
@@ -248,10 +256,6 @@ fn pattern(c: &Component) -> &'static str {
 
 fn end(c: &Component) -> String {
     if c.end == EOF { "EOF".to_owned() } else { c.end.to_string() }
-}
-
-fn offset(c: &Component) -> String {
-    c.stripes.first().map_or_else(|| "-1".to_owned(), |ost| ost.0.to_string())
 }
 
 #[cfg(test)]
@@ -389,6 +393,21 @@ lmm_fid:           [0x280000401:0x2:0x0]
         let text = |id| Subject::read(encode(&pfl(), FID), false).unwrap().text(&of(id));
         assert!(text(2).contains("lcme_id:             2\n") && !text(2).contains("lcme_id:             1\n"));
         assert!(!text(7).contains("lcme_id"));
+    }
+
+    #[test]
+    fn indexes_may_be_hexadecimal_and_files_are_known_by_their_osts() {
+        let text = |layout: &Layout| {
+            let args = GetstripeArgs { hex_idx: true, ..args("") };
+            Subject::read(encode(layout, FID), false).unwrap().text(&Fields::of(&args))
+        };
+        let plain = text(&striped(&[26, 0]));
+        assert!(
+            plain.contains("lmm_stripe_offset: 0x1a\n") && plain.contains("\t  0x1a\t") && plain.contains("\t   0x0\t")
+        );
+        assert!(text(&pfl()).contains("l_ost_idx: 0x1,"));
+        let subject = Subject::read(encode(&striped(&[26, 0]), FID), false).unwrap();
+        assert!(subject.is_on(&[7, 26]) && !subject.is_on(&[7]) && !subject.is_on(&[]));
     }
 
     #[test]

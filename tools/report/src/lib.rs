@@ -3,6 +3,8 @@
 //! A failure does not end a command: it goes on with the rest, and the first failure is the exit status. `lfs` puts the
 //! number behind the reason, `lctl` does not.
 
+pub mod absent;
+
 use std::io::{self, Write};
 use types::errno::Errno;
 

@@ -10,7 +10,7 @@ mod people;
 mod test;
 mod walk;
 mod when;
-mod words;
+pub(crate) mod words;
 
 use crate::cli::FindArgs;
 use report::Report;

@@ -295,7 +295,7 @@ fn layouts(text: &str) -> Result<Test, String> {
 }
 
 /// `0,3`, `sheen-OST0003_UUID`, `OST0003`.
-fn targets(text: &str, kind: &str) -> Result<Vec<u16>, String> {
+pub(crate) fn targets(text: &str, kind: &str) -> Result<Vec<u16>, String> {
     text.split(',')
         .map(|word| {
             let short = word.strip_suffix("_UUID").unwrap_or(word);
