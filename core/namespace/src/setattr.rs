@@ -117,7 +117,7 @@ fn new_mode(ctx: &Context<'_>, inode: &Inode, set: &SetAttr) -> u32 {
 
 /// The mode after a write by somebody unprivileged. Set-group-id without group-execute once meant mandatory locking,
 /// and stays.
-pub(crate) fn without_setid(mode: u32) -> u32 {
+pub fn without_setid(mode: u32) -> u32 {
     let mode = mode & !S_ISUID;
     if mode & S_IXGRP != 0 { mode & !S_ISGID } else { mode }
 }

@@ -23,17 +23,19 @@ pub struct Change<'a> {
     pub bits: InodeBits,
     /// Of a directory: these names, and so its attributes.
     pub names: [Option<&'a [u8]>; 2],
+    /// Who makes it shows it already: it wrote the data.
+    pub shown: bool,
 }
 
 impl<'a> Change<'a> {
     /// Of an inode as a whole.
     pub const fn of(fid: Fid, bits: InodeBits) -> Change<'a> {
-        Change { fid, bits, names: [None, None] }
+        Change { fid, bits, names: [None, None], shown: false }
     }
 
     /// One name of a directory.
     pub const fn name(dir: Fid, name: &'a [u8]) -> Change<'a> {
-        Change { fid: dir, bits: InodeBits::UPDATE, names: [Some(name), None] }
+        Change { fid: dir, bits: InodeBits::UPDATE, names: [Some(name), None], shown: false }
     }
 
     /// An inode loses, gets or moves a name; `last`: it loses its last one.

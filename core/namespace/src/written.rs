@@ -64,7 +64,7 @@ fn changed(
     if end > FILE_BYTES_MAX {
         return Err(Errno::EFBIG);
     }
-    view.before(&[Change::of(fid, WRITTEN)])?;
+    view.before(&[Change { shown: true, ..Change::of(fid, WRITTEN) }])?;
 
     inode.attr.size = inode.attr.size.max(end);
     inode.attr.blocks = inode.attr.blocks.saturating_add_signed(blocks_delta);
@@ -89,7 +89,7 @@ pub fn append(
     let mut inode = regular(view, fid)?;
     let offset = inode.attr.size;
     let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::EFBIG)?;
-    view.before(&[Change::of(fid, WRITTEN)])?;
+    view.before(&[Change { shown: true, ..Change::of(fid, WRITTEN) }])?;
 
     inode.attr.size = end;
     finish(view, ctx, &mut inode, WrittenAt::Now, kill_suidgid);

@@ -93,10 +93,15 @@ impl Authors {
         self.last += 1;
         // Handles of removed files are another matter, and data has its own ways.
         let mask = InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::XATTR).union(InodeBits::LAYOUT);
-        let changed: Changed = changes.iter().map(|change| (change.fid, change.bits.intersection(mask))).collect();
+        // What it wrote its mount shows already; anything else it may hide also under WRITE.
+        let bits_of = |change: &Change<'_>| match change.bits.intersection(mask) {
+            bits if !change.shown && bits.contains(InodeBits::UPDATE) => bits.union(InodeBits::WRITE),
+            bits => bits,
+        };
+        let changed: Changed = changes.iter().map(|change| (change.fid, bits_of(change))).collect();
         for change in changes {
             let names = change.names.iter().flatten().map(|name| Box::from(*name)).collect();
-            let bits = change.bits.intersection(mask);
+            let bits = bits_of(change);
             let part = Part { number: self.last, client, bits, names, changed: changed.clone() };
             self.parts.entry(change.fid).or_default().push(part);
         }
@@ -210,7 +215,8 @@ mod tests {
     fn sees(authors: &mut Authors, who: ClientUuid, fid: Fid, look: Look<'_>) -> bool {
         authors.look(who, fid, look);
         let seen = authors.take_seen();
-        let all = [(DIR, InodeBits::UPDATE), (FILE, InodeBits::LOOKUP.union(InodeBits::UPDATE))];
+        let update = InodeBits::UPDATE.union(InodeBits::WRITE);
+        let all = [(DIR, update), (FILE, InodeBits::LOOKUP.union(update))];
         assert!(seen.iter().all(|(client, changed)| *client == AUTHOR && **changed == all));
         !seen.is_empty()
     }

@@ -148,7 +148,7 @@ impl IbitsTable {
     }
 
     /// What a client changed a moment ago is looked at by another one: it is asked to drop what it holds of these bits. What it
-    /// has WRITE of it keeps, for it is asked for its size and times. `false`: it holds nothing of them, and nothing has
+    /// has WRITE of it keeps unless `bits` has WRITE, for it is asked for its size and times. `false`: it holds nothing of them, and nothing has
     /// entered. When it has answered, the operation is [`Action::Ready`], and leaves as any other.
     ///
     /// # Panics
@@ -166,7 +166,8 @@ impl IbitsTable {
             let Some(resource) = self.resources.get_mut(fid) else { continue };
             let Some(slot) = resource.slot(number) else { continue };
             let lock = self.locks.get_mut(slot);
-            let kept = if lock.bits.contains(InodeBits::WRITE) { EXCLUSIVE } else { InodeBits::NONE };
+            let keeps = lock.bits.contains(InodeBits::WRITE) && !bits.contains(InodeBits::WRITE);
+            let kept = if keeps { EXCLUSIVE } else { InodeBits::NONE };
             let asked = lock.bits.intersection(*bits).without(kept);
             if asked.is_empty() {
                 continue;

@@ -2,11 +2,13 @@
 //!
 //! One callback per writer for all inodes of a reply. Afterwards the records are read again: an answer counts only if
 //! its writer has held WRITE all the time and told the MDT nothing meanwhile; else everything is asked once more. Size and
-//! times of such an answer belong to the moment at which the writer answered, the rest has not changed since.
+//! times of such an answer belong to the moment at which the writer answered; everything else to that at which the operation
+//! was done, as the names in the same answer do.
 
 use crate::mds::{Call, Mds};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
+use types::attr::Attr;
 use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
 use types::session::ClientUuid;
@@ -47,7 +49,7 @@ impl Mds {
                         }
                         (Some(_), _) => true,
                     };
-                    shown.iter_mut().for_each(|entry| **entry = fresh.clone());
+                    shown.iter_mut().for_each(|entry| follow(&mut entry.attr, &fresh.attr));
                     again && round < ROUNDS
                 });
                 Ok(())
@@ -79,6 +81,12 @@ impl Mds {
         });
         join_all(questions).await.into_iter().flatten().collect()
     }
+}
+
+/// Takes over what data decides.
+fn follow(shown: &mut Attr, newer: &Attr) {
+    (shown.size, shown.blocks) = (newer.size, newer.blocks);
+    (shown.mtime, shown.ctime) = (newer.mtime, newer.ctime);
 }
 
 /// What the writer knows that the record does not.
