@@ -4,7 +4,9 @@
 //! or that lies beyond the end counts as 0. For each block a read may return a value if its write began before the read
 //! ended, and no other change of the block lies wholly between the two.
 //!
-//! After a power cut of everything only changes count as made that a sync of their own mount answered for.
+//! After a power cut of everything only changes count as made that a sync of their own mount answered for. Likewise when
+//! one mount dies or is evicted: what it wrote and did not sync may be lost (docs/client.md), but not to its own eyes before it
+//! knows.
 
 use crate::history::{Ino, Moment};
 use parking_lot::Mutex;
@@ -29,6 +31,7 @@ struct Change {
 #[derive(Clone, Copy, Debug)]
 struct Read {
     program: usize,
+    mount: usize,
     began: Moment,
     ended: Moment,
     value: u64,
@@ -40,6 +43,25 @@ struct File {
     /// From a block on all are 0.
     cuts: Vec<(u64, Change)>,
     reads: BTreeMap<u64, Vec<Read>>,
+}
+
+/// A mount died, or was evicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// Which.
+    pub mount: usize,
+    /// Its servers may have given it up from here on.
+    pub from: Moment,
+    /// It is dead, or knows, from here on.
+    pub until: Moment,
+}
+
+impl Loss {
+    /// May this change be missing in the eyes of this read?
+    fn excuses(&self, change: &Change, read: &Read) -> bool {
+        let seen = if read.mount == self.mount { self.until } else { self.from };
+        change.mount == self.mount && change.began < self.until && read.ended > seen
+    }
 }
 
 /// All data of a run.
@@ -96,13 +118,22 @@ impl BytesSeen {
     }
 
     /// A block was read.
-    pub fn read(&self, program: usize, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment) {
-        let read = Read { program, began, ended, value };
+    #[allow(clippy::too_many_arguments)] // each is a fact about one read
+    pub fn read(
+        &self,
+        (program, mount): (usize, usize),
+        ino: Ino,
+        block: u64,
+        value: u64,
+        began: Moment,
+        ended: Moment,
+    ) {
+        let read = Read { program, mount, began, ended, value };
         self.0.lock().entry(ino).or_default().reads.entry(block).or_default().push(read);
     }
 
     /// Every read that nothing explains. `blackout`: when everything lost its power.
-    pub fn check(&self, blackout: Option<Moment>) -> Vec<String> {
+    pub fn check(&self, blackout: Option<Moment>, losses: &[Loss]) -> Vec<String> {
         let files = self.0.lock();
         let mut found = Vec::new();
         for (ino, file) in files.iter() {
@@ -111,7 +142,7 @@ impl BytesSeen {
                 let cuts = file.cuts.iter().filter(|(from, ..)| from <= block);
                 changes.extend(cuts.map(|(_, change)| *change));
                 changes.push(Change { began: 0, ended: 0, value: 0, mount: 0, durable: true });
-                for read in reads.iter().filter(|read| !explained(read, &changes, blackout)) {
+                for read in reads.iter().filter(|read| !explained(read, &changes, blackout, losses)) {
                     found.push(format!(
                         "program {} read {:x} from block {block} of inode {ino:x} at {}..{}; it was changed: {changes:x?}",
                         read.program, read.value, read.began, read.ended
@@ -123,8 +154,11 @@ impl BytesSeen {
     }
 }
 
-fn explained(read: &Read, changes: &[Change], blackout: Option<Moment>) -> bool {
-    let survives = |change: &Change| change.durable || blackout.is_none_or(|at| read.began < at || change.began > at);
+fn explained(read: &Read, changes: &[Change], blackout: Option<Moment>, losses: &[Loss]) -> bool {
+    let survives = |change: &Change| {
+        let excused = losses.iter().any(|loss| loss.excuses(change, read));
+        change.durable || (!excused && blackout.is_none_or(|at| read.began < at || change.began > at))
+    };
     changes.iter().filter(|change| change.value == read.value && change.began < read.ended).any(|change| {
         let between = |other: &Change| survives(other) && change.ended < other.began && other.ended < read.began;
         !changes.iter().any(between)
@@ -141,13 +175,13 @@ mod tests {
         seen.wrote(0, 1, 0, 0xa, 1, 2, false);
         seen.wrote(0, 1, 0, 0xb, 3, 6, false);
         for (value, began, ended) in [(0xa, 4, 5), (0xb, 4, 5), (0xb, 7, 8)] {
-            seen.read(0, 1, 0, value, began, ended);
+            seen.read((0, 0), 1, 0, value, began, ended);
         }
-        assert_eq!(seen.check(None), Vec::<String>::new());
-        seen.read(0, 1, 0, 0xa, 7, 8);
-        seen.read(0, 1, 0, 0, 4, 5);
-        seen.read(0, 1, 0, 0xc, 7, 8);
-        assert_eq!(seen.check(None).len(), 3);
+        assert_eq!(seen.check(None, &[]), Vec::<String>::new());
+        seen.read((0, 0), 1, 0, 0xa, 7, 8);
+        seen.read((0, 0), 1, 0, 0, 4, 5);
+        seen.read((0, 0), 1, 0, 0xc, 7, 8);
+        assert_eq!(seen.check(None, &[]).len(), 3);
     }
 
     #[test]
@@ -155,13 +189,13 @@ mod tests {
         let seen = BytesSeen::default();
         seen.wrote(0, 1, 5, 0xa, 1, 2, false);
         seen.cut(0, 1, 3, 3, 4);
-        seen.read(0, 1, 5, 0, 5, 6);
+        seen.read((0, 0), 1, 5, 0, 5, 6);
         seen.wrote(0, 1, 5, 0xb, 7, u64::MAX, false);
-        seen.read(0, 1, 5, 0, 8, 9);
-        seen.read(0, 1, 5, 0xb, 10, 11);
-        assert_eq!(seen.check(None), Vec::<String>::new());
-        seen.read(0, 1, 5, 0xa, 8, 9);
-        assert_eq!(seen.check(None).len(), 1);
+        seen.read((0, 0), 1, 5, 0, 8, 9);
+        seen.read((0, 0), 1, 5, 0xb, 10, 11);
+        assert_eq!(seen.check(None, &[]), Vec::<String>::new());
+        seen.read((0, 0), 1, 5, 0xa, 8, 9);
+        assert_eq!(seen.check(None, &[]).len(), 1);
     }
 
     #[test]
@@ -170,20 +204,39 @@ mod tests {
         seen.wrote(0, 1, 0, 0xa, 1, 2, false);
         seen.wrote(7, 1, 0, 0xb, 3, 4, false);
         seen.synced(0, 1, 5);
-        let read = |seen: &BytesSeen, value| seen.read(0, 1, 0, value, 11, 12);
+        let read = |seen: &BytesSeen, value| seen.read((0, 0), 1, 0, value, 11, 12);
         read(&seen, 0xb);
         read(&seen, 0xa);
-        assert_eq!(seen.check(Some(10)), Vec::<String>::new(), "the other mount's write may be lost");
-        assert_eq!(seen.check(None).len(), 1);
+        assert_eq!(seen.check(Some(10), &[]), Vec::<String>::new(), "the other mount's write may be lost");
+        assert_eq!(seen.check(None, &[]).len(), 1);
         read(&seen, 0);
-        assert_eq!(seen.check(Some(10)).len(), 1, "the first one may not");
+        assert_eq!(seen.check(Some(10), &[]).len(), 1, "the first one may not");
         for (value, good) in [(0xc, true), (0xd, true), (0, false)] {
             let one = BytesSeen::default();
             one.wrote(0, 2, 0, 0xc, 6, 7, true);
             one.wrote(0, 2, 0, 0xd, 8, Moment::MAX, true);
-            one.read(0, 2, 0, value, 11, 12);
-            assert_eq!(one.check(Some(10)).is_empty(), good, "{value:x}");
+            one.read((0, 0), 2, 0, value, 11, 12);
+            assert_eq!(one.check(Some(10), &[]).is_empty(), good, "{value:x}");
         }
+    }
+
+    #[test]
+    fn a_mount_that_is_lost_takes_what_it_did_not_sync_along_but_not_before_its_own_eyes() {
+        let seen = BytesSeen::default();
+        seen.wrote(0, 1, 0, 0xa, 1, 2, false);
+        seen.wrote(3, 1, 0, 0xb, 3, 4, false);
+        let loss = [Loss { mount: 3, from: 10, until: 20 }];
+        seen.read((0, 0), 1, 0, 0xa, 11, 12);
+        seen.read((1, 3), 1, 0, 0xb, 13, 14);
+        seen.read((1, 3), 1, 0, 0xa, 21, 22);
+        assert_eq!(seen.check(None, &loss), Vec::<String>::new());
+        assert_eq!(seen.check(None, &[]).len(), 2);
+        seen.read((0, 0), 1, 0, 0xa, 8, 9);
+        seen.read((1, 3), 1, 0, 0xa, 15, 16);
+        seen.read((0, 0), 1, 0, 0, 30, 31);
+        assert_eq!(seen.check(None, &loss).len(), 3);
+        seen.synced(3, 1, 5);
+        assert_eq!(seen.check(None, &loss).len(), 5);
     }
 
     #[test]

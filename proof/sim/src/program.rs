@@ -316,7 +316,9 @@ impl Program {
             let from = data.len().min((block * BLOCK) as usize);
             let to = data.len().min(((block + 1) * BLOCK) as usize);
             match value_of(&data[from..to]) {
-                Ok(value) => self.witness.bytes.read(self.number, file.ino, first + block, value, began, ended),
+                Ok(value) => {
+                    self.witness.bytes.read((self.number, self.mount), file.ino, first + block, value, began, ended)
+                }
                 Err(what) => {
                     let text = format!("block {} of inode {:x}: {what}", first + block, file.ino);
                     self.witness.found.lock().push(text);

@@ -1,5 +1,6 @@
 //! One seed: a cluster, programs, faults, and what the oracles say.
 
+use crate::bytes_seen::Loss;
 use crate::cluster::{Cluster, Mount, Server};
 use crate::history::{Kind, Moment};
 use crate::linear::{self, Blackout, Verdict};
@@ -91,6 +92,11 @@ struct Run {
     weather: Weather,
     /// When everything lost its power.
     blackout: Option<Moment>,
+    /// Mounts that died or were evicted.
+    losses: Vec<Loss>,
+    /// When a mount last lost contact, by machine; and how often a mount was evicted.
+    silent_since: BTreeMap<usize, Moment>,
+    evictions: BTreeMap<usize, u64>,
 }
 
 /// Runs a seed.
@@ -110,6 +116,9 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         last_death: Duration::ZERO,
         weather,
         blackout: None,
+        losses: Vec::new(),
+        silent_since: BTreeMap::new(),
+        evictions: BTreeMap::new(),
         rng: rng.clone(),
     };
     if faults.network {
@@ -183,6 +192,7 @@ impl Run {
 
     /// Lets the world go on until something is so; `false`: it is not within `time`, or something failed.
     fn wait(&mut self, time: Duration, is_so: impl Fn(&Run) -> bool) -> bool {
+        self.note_evictions();
         let limit = self.cluster.world.now() + time;
         while !is_so(self) {
             let now = self.cluster.world.now();
@@ -190,8 +200,30 @@ impl Run {
                 return false;
             }
             self.cluster.world.run_until(now + Duration::from_millis(5));
+            self.note_evictions();
         }
         true
+    }
+
+    /// What an evicted mount had not stored is lost.
+    fn note_evictions(&mut self) {
+        for (number, mount) in self.mounts.iter().enumerate() {
+            let Some(client) = mount.client.lock().clone() else { continue };
+            let count = client.mdts().iter().map(|mdc| mdc.import().evictions()).sum();
+            if self.evictions.insert(number, count).unwrap_or(0) < count {
+                let until = self.witness.history.moment();
+                let from = self.silent_since.get(&usize::from(mount.machine.0)).copied().unwrap_or(0);
+                self.losses.push(Loss { mount: number, from, until });
+            }
+        }
+    }
+
+    /// A mount may be given up from now on.
+    fn lost_contact(&mut self, machine: usize) -> Moment {
+        let at = self.witness.history.moment();
+        self.witness.locks.lost_contact(machine, at);
+        self.silent_since.insert(machine, at);
+        at
     }
 
     fn add_client(&mut self, instead_of: Option<usize>) -> usize {
@@ -362,9 +394,8 @@ impl Run {
     fn cut_something(&mut self) {
         let (mount, server) = self.pair();
         let (a, b) = (self.mounts[mount].machine, self.cluster.servers[server].machine);
-        let at = self.witness.history.moment();
         // Until it is healed the client may lose its lease, and with it its locks.
-        self.witness.locks.lost_contact(usize::from(a.0), at);
+        self.lost_contact(usize::from(a.0));
         match self.rng.below(3) {
             0 => self.cluster.world.network().cut(a, b),
             1 => self.cluster.world.network().cut(b, a),
@@ -382,8 +413,8 @@ impl Run {
             return None;
         }
         let victim = *self.rng.pick(&living);
-        let at = self.witness.history.moment();
-        self.witness.locks.lost_contact(usize::from(self.mounts[victim].machine.0), at);
+        let at = self.lost_contact(usize::from(self.mounts[victim].machine.0));
+        self.losses.push(Loss { mount: victim, from: at, until: at });
         self.last_death = self.cluster.world.now();
         let how = if self.rng.chance(500) { Kill::Process } else { Kill::Power };
         self.cluster.world.kill(&self.mounts[victim].process, how);
@@ -434,7 +465,7 @@ impl Run {
     }
 
     fn judge(&mut self, ended: bool) -> bool {
-        self.wrong.extend(self.witness.bytes.check(self.blackout));
+        self.wrong.extend(self.witness.bytes.check(self.blackout, &self.losses));
         self.wrong.extend(self.witness.locks.check());
         let records = self.witness.history.records();
         let durable = *self.witness.durable.lock();
