@@ -1,5 +1,6 @@
 //! One mount: its sessions, its tables, its beginning and its end.
 
+use crate::cache::promise::Promises;
 use crate::caller::{Found, Stat};
 use crate::config;
 use crate::counters::Counters;
@@ -20,6 +21,8 @@ use crate::ops::untold::Untold;
 use crate::reopen::{Restorer, reopen_all};
 use crate::targets::{Identity, Targets};
 use crate::validity;
+use crate::writeback::background::keep_storing;
+use crate::writeback::{self, Writeback};
 use env::watch;
 use env::{BoxFuture, Env};
 use rpc::Rpc;
@@ -34,6 +37,7 @@ use types::attr::Attr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::REQUEST_TIMEOUT;
 use types::name::Name;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
@@ -42,6 +46,8 @@ use wire::mgs::FsConfig;
 
 /// Closes under way in the background; beyond it, release waits.
 const CLOSES_MAX: usize = 1024;
+/// How long unmount waits for targets to take what was written.
+const UNMOUNT_STORE_WAIT: Duration = REQUEST_TIMEOUT;
 /// How long unmount waits for closes under way.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
@@ -70,6 +76,7 @@ pub struct Client {
     pub(crate) files_open: Handles<FileHandle, OpenFile>,
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) untold: Untold,
+    pub(crate) writeback: Writeback,
     pub(crate) closes: Arc<Semaphore>,
     pub(crate) counters: Counters,
     options: ClientOptions,
@@ -106,15 +113,17 @@ impl Client {
         let answers = rpc.metrics().histogram(CALLBACK_ANSWER, &lock_source(options.fsname, uuid));
         let locks = Locks::new(env.clone(), nodes.clone(), validity::KEEPS, !options.opens, answers);
         let holder = Arc::new(Holder { locks: locks.clone(), files: Arc::clone(&files) });
+        let promises = Arc::<Promises>::default();
         let client = Arc::new_cyclic(|me| Client {
             mgc,
-            targets: Targets::new(rpc, identity, holder, locks.clone()),
+            targets: Targets::new(rpc, identity, holder, locks.clone(), promises.clone()),
             nodes,
             locks,
             files,
             files_open: Handles::new(),
             dirs_open: Handles::new(),
             untold: Untold::default(),
+            writeback: Writeback::new(promises),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),
             options,
@@ -122,6 +131,10 @@ impl Client {
             me: me.clone(),
             env,
         });
+        let data = Arc::new(writeback::holder::Holder(Arc::downgrade(&client)));
+        if client.locks.data.set(data).is_err() {
+            tracing::error!("somebody holds data already");
+        }
         if let Err(error) = client.reach_root(&config).await {
             client.unmount().await;
             return Err(error);
@@ -129,6 +142,8 @@ impl Client {
         client.targets.mounted();
         let upkeep = keep_up(Arc::downgrade(&client), stopped.clone());
         client.env.tasks.spawn("look after the locks", Box::pin(upkeep));
+        let storing = keep_storing(Arc::downgrade(&client), stopped.clone());
+        client.env.tasks.spawn("store what waits", Box::pin(storing));
         let follow = config::follow(Arc::downgrade(&client), config.version, stopped);
         client.env.tasks.spawn("follow the configuration", Box::pin(follow));
         Ok(client)
@@ -140,8 +155,18 @@ impl Client {
         Ok(())
     }
 
-    /// Ends all sessions in order: open files are closed, locks dropped. The client is not to be used any more.
-    pub async fn unmount(&self) {
+    /// Ends all sessions in order: what was written is stored, open files are closed, locks dropped. The client is not to be
+    /// used any more.
+    pub async fn unmount(self: &Arc<Self>) {
+        tokio::select! {
+            biased;
+            stored = self.store_everything() => if let Err(error) = stored {
+                tracing::error!(%error, bytes = self.writeback.bytes(), "unmounting: what was written and not stored is lost");
+            },
+            () = self.env.clock.sleep(UNMOUNT_STORE_WAIT) => {
+                tracing::error!(bytes = self.writeback.bytes(), "unmounting: what was written and not stored is lost");
+            }
+        }
         self.stop.send_replace(true);
         let closes = self.closes.acquire_many(CLOSES_MAX as u32);
         tokio::select! {

@@ -165,7 +165,7 @@ impl Client {
             }
         }
         let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, told: None };
-        for (part, answer) in parts.iter().zip(fan_out(work).await) {
+        for (part, answer) in parts.iter().zip(self.while_trusted(fid, fan_out(work)).await?) {
             match answer {
                 Ok(delta) => {
                     stored.blocks_delta += delta;

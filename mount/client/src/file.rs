@@ -1,12 +1,13 @@
 //! What the client knows of an inode while something uses it: a handle, or an operation under way.
 //!
 //! The *gate* orders what moves the end of a file or takes bytes away (truncate, fallocate) against writes of this
-//! client: writes pass it shared, those exclusively. Between clients that order will come from locks.
+//! client: reads and writes pass it shared, those exclusively. Between clients that order comes from locks.
 //!
 //! A *suspect tail*: an operation of this client ended between the MDT and the OSTs, so that objects may hold bytes
 //! beyond the end of the file. Growing the file would show them; so they are cut before the next change. The mark
 //! outlives the `File` (in the table), for an inode may be closed and opened again.
 
+use crate::writeback::unstored::Unstored;
 use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
 use parking_lot::Mutex;
@@ -27,6 +28,14 @@ pub struct File {
     pub fid: Fid,
     /// See the module's story.
     pub gate: RwLock<()>,
+    /// What was written and is not stored, or not told.
+    pub(crate) unstored: Mutex<Unstored>,
+    /// Whose turn it is to store.
+    pub(crate) storing: tokio::sync::Mutex<()>,
+    /// Whose turn it is to tell the MDT.
+    pub(crate) telling: tokio::sync::Mutex<()>,
+    /// A task will store.
+    pub(crate) storing_later: AtomicBool,
     known: Mutex<Known>,
     lockers: Mutex<HashSet<(FlockFlavor, u64)>>,
     suspect: AtomicBool,
@@ -127,6 +136,10 @@ impl FileTable {
         let file = Arc::new(File {
             fid,
             gate: RwLock::new(()),
+            unstored: Mutex::default(),
+            storing: tokio::sync::Mutex::default(),
+            telling: tokio::sync::Mutex::default(),
+            storing_later: AtomicBool::new(false),
             known: Mutex::default(),
             lockers: Mutex::default(),
             suspect: AtomicBool::new(inner.suspects.remove(&fid)),

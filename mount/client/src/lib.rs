@@ -26,3 +26,4 @@ pub mod ops;
 mod reopen;
 mod targets;
 mod validity;
+pub mod writeback;

@@ -4,6 +4,7 @@ use crate::error::ClientError;
 use crate::file::File;
 use crate::listing::Listing;
 use crate::locks::opens::LocalOpen;
+use crate::writeback::failures::SeenFailures;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use std::hash::Hash;
@@ -60,6 +61,7 @@ pub struct OpenFile {
     handle: AtomicU64,
     /// Counted as open here, without the MDT.
     local: Option<LocalOpen>,
+    pub(crate) seen_failures: SeenFailures,
     stale: AtomicBool,
     closed: AtomicBool,
 }
@@ -69,7 +71,8 @@ impl OpenFile {
     pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        OpenFile { file, mode, credentials, handle, local: None, stale, closed }
+        let seen_failures = SeenFailures::new(&file);
+        OpenFile { file, mode, credentials, handle, local: None, seen_failures, stale, closed }
     }
 
     /// A file that is open here only, under OPEN.
@@ -155,6 +158,11 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
         let mut all: Vec<_> = self.open.lock().iter().map(|(handle, open)| (*handle, open.clone())).collect();
         all.sort_unstable_by_key(|(handle, _)| *handle);
         all.into_iter().map(|(_, open)| open).collect()
+    }
+
+    /// Is any so?
+    pub fn any(&self, so: impl Fn(&T) -> bool) -> bool {
+        self.open.lock().values().any(|open| so(open))
     }
 
     /// How many.

@@ -7,7 +7,7 @@
 use crate::client::Client;
 use crate::fan_out::fan_out;
 use crate::locks::Road;
-use crate::locks::uses::Loss;
+use crate::locks::uses::{Loss, TO_WRITE};
 use crate::open::OpenFile;
 use env::BoxFuture;
 use layout::layout::Layout;
@@ -23,9 +23,6 @@ use types::lock::InodeBits;
 use types::session::OpenHandle;
 use wire::mds::{MdsOp, MdsReply};
 use wire::message::{Op, OpReply, Reply};
-
-/// What asking for a data lock means.
-const TO_WRITE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
 
 /// Brings back opens and locks at one MDT.
 pub(crate) struct Restorer {

@@ -1,5 +1,6 @@
 //! Sessions with the targets of the file system, by index.
 
+use crate::cache::promise::Promises;
 use crate::error::ClientError;
 use crate::locks::{Locks, Road};
 use crate::validity;
@@ -42,6 +43,7 @@ pub struct Targets {
     identity: Identity,
     callbacks: Arc<dyn Callbacks>,
     locks: Arc<Locks>,
+    promises: Arc<Promises>,
     known: RwLock<Known>,
     /// The mount is made: targets of the configuration are waited for.
     mounted: AtomicBool,
@@ -56,8 +58,14 @@ struct Known {
 
 impl Targets {
     /// No target yet.
-    pub fn new(rpc: Arc<Rpc>, identity: Identity, callbacks: Arc<dyn Callbacks>, locks: Arc<Locks>) -> Targets {
-        Targets { rpc, identity, callbacks, locks, known: RwLock::default(), mounted: AtomicBool::new(false) }
+    pub fn new(
+        rpc: Arc<Rpc>,
+        identity: Identity,
+        callbacks: Arc<dyn Callbacks>,
+        locks: Arc<Locks>,
+        promises: Arc<Promises>,
+    ) -> Targets {
+        Targets { rpc, identity, callbacks, locks, promises, known: RwLock::default(), mounted: AtomicBool::new(false) }
     }
 
     /// How this mount calls itself.
@@ -98,6 +106,8 @@ impl Targets {
                     Some((osc, old)) => moved(osc.import(), old, nids),
                     None => {
                         let osc = Osc::new(self.import(name, nids.clone()));
+                        let promises = self.promises.clone();
+                        osc.import().on_restart(Arc::new(move |_boot| promises.lost(name.index)));
                         known.osts.insert(name.index, (osc, nids));
                     }
                 },

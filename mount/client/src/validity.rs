@@ -7,7 +7,6 @@
 //! what it knows in time. An MDT in our own process keeps no lease.
 
 use std::time::Duration;
-use types::fid::Fid;
 use types::limits::LEASE;
 use types::lock::InodeBits;
 
@@ -15,15 +14,15 @@ use types::lock::InodeBits;
 pub const WITHOUT_END: Duration = Duration::from_secs(1 << 40);
 
 /// Bits that this mount can keep, and so asks for.
-pub const KEEPS: InodeBits =
-    InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::XATTR).union(InodeBits::LAYOUT).union(InodeBits::OPEN);
+pub const KEEPS: InodeBits = InodeBits::LOOKUP
+    .union(InodeBits::UPDATE)
+    .union(InodeBits::XATTR)
+    .union(InodeBits::LAYOUT)
+    .union(InodeBits::OPEN)
+    .union(InodeBits::DATA)
+    .union(InodeBits::WRITE);
 
 /// Time from the sending of a request that an MDT answered, for which what it granted may be trusted.
 pub fn trust() -> Duration {
     LEASE * 2 / 3
-}
-
-/// May this client use the size it knows without asking the MDT?
-pub fn size_covered(_fid: Fid) -> bool {
-    false
 }

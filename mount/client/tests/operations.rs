@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::attr::SetAttr;
 use types::errno::Errno;
-use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 use types::name::Name;
+use wire::client::{ClientOp, ClientReply};
 use wire::mds::OpenFlags;
 
 const RDWR: OpenMode =
@@ -62,17 +63,65 @@ async fn until(mut so: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn a_write_reaches_the_objects_before_the_mdt_hears_of_it() {
+async fn a_write_is_kept_and_reaches_the_objects_before_the_mdt_hears_of_it() {
     let cluster = Cluster::mounted().await;
     let (_, file) = create(&cluster, "f").await;
     let data = vec![7; STRIPE as usize + 10];
     let written = write(&cluster.client, file, STRIPE - 5, &data).await.unwrap();
     assert_eq!(written, Written { offset: STRIPE - 5, bytes: data.len() as u32 });
     let asked = cluster.asked();
-    assert_eq!(asked.len(), 4, "{asked:?}");
-    assert_eq!(asked[3], "Wrote");
+    assert_eq!(asked, ["Lock", "0 Grant", "1 Grant"], "once");
     assert_eq!(read(&cluster.client, file, STRIPE - 5, 10 + STRIPE as u32 + 100).await, data);
+    assert_eq!(cluster.asked(), [""; 0], "what is kept is read from here");
     assert_eq!(read(&cluster.client, file, 0, 10).await, [0; 10], "before it there are zeros");
+    cluster.asked();
+    cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
+    let asked = cluster.asked();
+    let place = |what: &str| asked.iter().position(|a| a == what).unwrap_or_else(|| panic!("{what} in {asked:?}"));
+    assert!(place("0 Write").max(place("1 Write")) < place("Wrote"), "{asked:?}");
+    assert!(place("Wrote") < place("Sync").min(place("0 Sync")), "{asked:?}");
+    assert_eq!(asked.iter().filter(|a| a.ends_with("Write")).count(), 3, "one per piece of an object: {asked:?}");
+    assert_eq!(read(&cluster.client, file, STRIPE - 5, 10 + STRIPE as u32 + 100).await, data);
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_is_read_and_told_of() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"old").await.unwrap();
+    cluster.world.hold_writes.send_replace(true);
+    let client = cluster.client.clone();
+    let syncing = tokio::spawn(async move { client.fsync(Caller::root(), file, false).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    write(&cluster.client, file, 2, b"der").await.unwrap();
+    assert_eq!(read(&cluster.client, file, 0, 100).await, b"older");
+    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    let ClientReply::Glimpses(sizes) = glimpse else { panic!("{glimpse:?}") };
+    assert_eq!(sizes[0].map(|glimpse| glimpse.size), Some(5));
+    cluster.world.hold_writes.send_replace(false);
+    syncing.await.unwrap().unwrap();
+    let all = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+    cluster.callback(ClientOp::Revoke { locks: vec![(found.attr.fid, all)] }).await;
+    assert_eq!(cluster.world.state.lock().inodes[&found.attr.fid].attr.size, 5, "told before the lock is given");
+    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    assert_eq!(glimpse, ClientReply::Glimpses(vec![None]));
+}
+
+#[tokio::test]
+async fn what_is_lost_is_told_once_to_each_open_file() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    let other = cluster.client.clone().open(Caller::root(), found.node, RDWR).await.unwrap();
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    cluster.world.state.lock().broken_ost = Some(0);
+    let sync = |handle| cluster.client.clone().fsync(Caller::root(), handle, false);
+    assert_eq!(sync(file).await.unwrap_err().errno(), Errno::EIO);
+    cluster.world.state.lock().broken_ost = None;
+    sync(file).await.unwrap();
+    assert_eq!(write(&cluster.client, other, 0, b"x").await.unwrap_err().errno(), Errno::EIO);
+    write(&cluster.client, other, 0, b"x").await.unwrap();
+    let later = cluster.client.clone().open(Caller::root(), found.node, RDWR).await.unwrap();
+    sync(later).await.unwrap();
 }
 
 #[tokio::test]
@@ -80,11 +129,16 @@ async fn a_reader_sees_no_zeros_where_a_writer_is_still_storing() {
     let cluster = Cluster::mounted().await;
     let (_, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, b"old").await.unwrap();
+    cluster.world.state.lock().stingy = true;
+    cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
+    let sync = WriteFlags { sync: true, ..WriteFlags::default() };
     cluster.world.hold_writes.send_replace(true);
     let client = cluster.client.clone();
-    let writing = tokio::spawn(async move { write(&client, file, 3, b"new").await });
+    let writing =
+        tokio::spawn(async move { client.write(Caller::root(), file, 3, Bytes::from_static(b"new"), sync).await });
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(read(&cluster.client, file, 0, 100).await, b"old");
+    let reading = Box::pin(read(&cluster.client, file, 0, 100));
+    assert!(reading.now_or_never().is_none(), "it waits for what is stored");
     cluster.world.hold_writes.send_replace(false);
     writing.await.unwrap().unwrap();
     assert_eq!(read(&cluster.client, file, 0, 100).await, b"oldnew");
@@ -95,28 +149,25 @@ async fn what_another_client_did_to_the_size_is_seen_by_the_next_read() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, b"0123456789").await.unwrap();
-    let set = |size| cluster.world.state.lock().inodes.get_mut(&found.attr.fid).unwrap().attr.size = size;
-    set(4);
+    cluster.resize_elsewhere(found.attr.fid, 4).await;
     assert_eq!(read(&cluster.client, file, 0, 100).await, b"0123");
-    set(10);
+    cluster.resize_elsewhere(found.attr.fid, 10).await;
     assert_eq!(read(&cluster.client, file, 2, 100).await, b"23456789", "grown again");
     assert_eq!(read(&cluster.client, file, 10, 100).await, b"");
 }
 
 #[tokio::test]
-async fn an_append_goes_where_the_mdt_says() {
+async fn an_append_goes_behind_what_others_appended() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, b"abc").await.unwrap();
     // Another client has appended meanwhile; the kernel here believes in 3.
-    cluster.world.state.lock().inodes.get_mut(&found.attr.fid).unwrap().attr.size = 5;
-    cluster.asked();
+    cluster.resize_elsewhere(found.attr.fid, 5).await;
     let flags = WriteFlags { append: true, ..WriteFlags::default() };
     let append = |data| cluster.client.clone().write(Caller::root(), file, 3, Bytes::from_static(data), flags);
     let (one, two) = futures_util::join!(append(b"xy"), append(b"z"));
     assert_eq!(one.unwrap(), Written { offset: 5, bytes: 2 });
     assert_eq!(two.unwrap(), Written { offset: 7, bytes: 1 });
-    assert_eq!(cluster.asked().iter().filter(|a| *a == "Append").count(), 2);
     assert_eq!(read(&cluster.client, file, 0, 100).await, b"abc\0\0xyz");
 }
 
@@ -126,9 +177,9 @@ async fn a_component_is_instantiated_by_its_first_write() {
     cluster.world.state.lock().lazy_layout = true;
     let (_, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, b"abc").await.unwrap();
-    assert_eq!(cluster.asked(), ["GetLayout", "0 Write", "Wrote"]);
+    assert_eq!(cluster.asked(), ["Lock", "GetLayout", "0 Grant"]);
     write(&cluster.client, file, 3, b"def").await.unwrap();
-    assert_eq!(cluster.asked(), ["0 Write", "Wrote"], "once");
+    assert_eq!(cluster.asked(), [""; 0], "once");
     assert_eq!(read(&cluster.client, file, 0, 9).await, b"abcdef");
 }
 
@@ -137,6 +188,7 @@ async fn a_cut_file_shows_zeros_when_it_grows_again() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, &vec![1; 3 * STRIPE as usize]).await.unwrap();
+    cluster.client.clone().fsync(Caller::root(), file, false).await.unwrap();
     cluster.asked();
     assert_eq!(truncate(&cluster, &found, 10).await.unwrap(), 10);
     assert_eq!(cluster.asked(), ["Setattr", "GetLayout", "0 Punch", "1 Punch", "Wrote"]);
@@ -168,7 +220,7 @@ async fn a_refused_truncate_changes_nothing_and_doubts_nothing() {
     let made = cluster.client.clone().mkdir(Caller::root(), NodeId::ROOT, name("d"), 0o755).await.unwrap();
     cluster.asked();
     assert_eq!(truncate(&cluster, &made, 0).await.unwrap_err().errno(), Errno::EISDIR);
-    assert_eq!(cluster.asked(), ["Setattr"], "and nothing after it");
+    assert_eq!(cluster.asked(), ["Lock", "Setattr"], "and nothing after it");
 }
 
 #[tokio::test]
@@ -176,6 +228,7 @@ async fn a_write_that_fails_in_the_middle_is_short() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
     cluster.world.state.lock().broken_ost = Some(1);
+    cluster.world.state.lock().stingy = true;
     let written = write(&cluster.client, file, 0, &vec![5; 3 * STRIPE as usize]).await.unwrap();
     assert_eq!(u64::from(written.bytes), STRIPE, "up to the stripe that failed");
     assert_eq!(cluster.world.state.lock().inodes[&found.attr.fid].attr.size, STRIPE);
@@ -186,6 +239,7 @@ async fn a_write_that_fails_in_the_middle_is_short() {
 async fn a_dropped_write_is_finished() {
     let cluster = Cluster::mounted().await;
     let (found, file) = create(&cluster, "f").await;
+    cluster.world.state.lock().stingy = true;
     cluster.world.hold_writes.send_replace(true);
     let client = cluster.client.clone();
     let mut writing = Box::pin(async move { write(&client, file, 0, b"abc").await });
@@ -225,6 +279,7 @@ fn moves<T: Send + 'static>(future: T) -> T {
 async fn calls_move_between_threads_and_may_be_polled_anywhere_first() {
     let cluster = Cluster::mounted().await;
     let (_, file) = create(&cluster, "f").await;
+    cluster.world.state.lock().stingy = true;
     cluster.world.hold_writes.send_replace(true);
     let client = cluster.client.clone();
     let mut writing = Box::pin(moves(async move { write(&client, file, 0, b"abc").await }));

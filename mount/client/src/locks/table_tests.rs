@@ -397,3 +397,22 @@ fn what_the_kernel_asked_again_long_ago_is_settled() {
         assert_eq!(rig.revoke(DIR, UPDATE).names, [OwedName { settling: ticks == 0, ..owed(DIR, "a") }]);
     }
 }
+
+#[test]
+fn a_name_that_led_elsewhere_takes_the_kernels_trust_in_what_it_was_taken_from() {
+    let mut table = Table::default();
+    let ticket = table.gate(0).send();
+    let grants = [Grant { fid: DIR, bits: UPDATE }, Grant { fid: FILE, bits: BOTH }];
+    let held = table.arrived(0, ticket, &grants);
+    table.learn_entry(&entry(FILE, 1), BOTH);
+    assert!(table.tell_attr(&entry(FILE, 1).attr).1);
+    let unlink = MdsOp::Unlink { parent: DIR, name: name("a") };
+    let removed = MdsReply::Removed(Removed { fid: FILE, nlink: 0 });
+    learn(&mut table, &unlink, Ok(&removed), &[], &held);
+    assert_eq!(table.owed().attrs, [FILE], "nobody knew that it was this one");
+    table.learn_entry(&entry(FILE, 2), BOTH);
+    assert!(table.tell_attr(&entry(FILE, 2).attr).1);
+    table.learn_name(DIR, &name("a"), Some(FILE), &held);
+    learn(&mut table, &unlink, Ok(&removed), &[], &held);
+    assert!(table.owed().attrs.is_empty(), "the kernel itself counts its links down");
+}

@@ -9,23 +9,33 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::Locks;
+use crate::validity;
 use env::BoxFuture;
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use rpc::error::RpcError;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use types::attr::Attr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use wire::client::Glimpse;
 
+/// How often it is looked whether a lock is still ours, at least.
+const TRUST_LOOK: Duration = Duration::from_secs(60);
 /// How often a lock is asked for that each time is gone again before it can be used.
 const ASKS_MAX: u32 = 100;
 /// Pause before the second time, and so much more before each further one.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// To read.
+pub(crate) const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
+/// To write.
+pub(crate) const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 /// What the data path does for callbacks.
 pub trait DataHolder: Send + Sync + 'static {
@@ -35,6 +45,10 @@ pub trait DataHolder: Send + Sync + 'static {
     fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()>;
     /// Size and times, if something was written that the MDT does not know.
     fn glimpse(&self, fid: Fid) -> Option<Glimpse>;
+    /// Attributes that an MDT showed, with what this mount wrote and it did not know at that time.
+    fn newest(&self, attr: Attr) -> Attr {
+        attr
+    }
     /// Files of an MDT with data that is not stored: the MDT restarted, and WRITE of these is asked for again before
     /// anybody else may have it.
     fn unstored(&self, mdt: u16) -> Vec<Fid> {
@@ -103,6 +117,16 @@ enum Admission {
     Ask,
     /// It is being called back.
     Wait,
+    /// It is being called back, the kernel drops its pages and may wait for this, and what is held is not enough.
+    Aside,
+}
+
+/// How data is worked with.
+pub enum Turn {
+    /// Under its lock.
+    Under(DataUse),
+    /// At once, under whatever lock there is, for a callback waits for it: nothing may be kept, everything goes through.
+    Aside,
 }
 
 impl Client {
@@ -111,37 +135,87 @@ impl Client {
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub async fn data_use(&self, file: &Arc<File>, bits: InodeBits) -> Result<DataUse, ClientError> {
+    pub(crate) async fn data_use(&self, file: &Arc<File>, bits: InodeBits) -> Result<DataUse, ClientError> {
+        loop {
+            match self.data_turn(file, bits).await? {
+                Turn::Under(used) => return Ok(used),
+                // Nobody in the kernel waits for this one.
+                Turn::Aside => self.locks.data_unadmitted(file.fid).await,
+            }
+        }
+    }
+
+    /// As [`Client::data_use`], for what the kernel may hold pages of meanwhile.
+    ///
+    /// # Errors
+    /// The MDT does not answer, or the file is gone.
+    pub(crate) async fn data_turn(&self, file: &Arc<File>, bits: InodeBits) -> Result<Turn, ClientError> {
         let fid = file.fid;
         let mut asked = 0;
         loop {
             let mut changed = pin!(self.locks.uses.changed.notified());
             changed.as_mut().enable();
-            match self.locks.begin_use(fid, bits) {
-                Admission::Begun(used) => return Ok(used),
+            match self.locks.begin_use(fid, bits, self.has_lease(fid)) {
+                Admission::Begun(used) => return Ok(Turn::Under(used)),
+                Admission::Aside => return Ok(Turn::Aside),
                 Admission::Wait => changed.await,
                 Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
                 Admission::Ask => {
                     // Called back at the moment it came, or lost with a session: rare, and rarer still in a row.
                     self.env.clock.sleep(PAUSE * asked).await;
                     asked += 1;
-                    let entry = self.mdc(fid)?.lock(&Credentials::root(), fid, bits).await?;
-                    file.learn(&entry.attr);
+                    let (mdc, me) = (self.mdc(fid)?, Credentials::root());
+                    tokio::select! {
+                        biased;
+                        locked = mdc.lock(&me, fid, bits) => file.learn(&locked?.attr),
+                        // Others asked before, and wait for the kernel, which may wait for this.
+                        () = self.locks.data_admitted(fid) => {}
+                    }
                 }
             }
+        }
+    }
+
+    /// Does something to objects under a lock of this inode. What could come later than the MDT surely keeps the lock for us is
+    /// given up: the bytes may be somebody else's then.
+    ///
+    /// # Errors
+    /// Timeout, of the MDT.
+    pub(crate) async fn while_trusted<T>(&self, fid: Fid, work: impl Future<Output = T>) -> Result<T, RpcError> {
+        let mut work = pin!(work);
+        loop {
+            let trusted = self.valid(fid, true).min(TRUST_LOOK);
+            if trusted.is_zero() {
+                let target = self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().target();
+                return Err(RpcError::Timeout { target, seconds: validity::trust().as_secs() });
+            }
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                () = self.env.clock.sleep(trusted) => {}
+            }
+        }
+    }
+
+    /// A use, if it may begin at once.
+    pub(crate) fn data_use_now(&self, fid: Fid, bits: InodeBits) -> Option<DataUse> {
+        match self.locks.begin_use(fid, bits, self.has_lease(fid)) {
+            Admission::Begun(used) => Some(used),
+            _ => None,
         }
     }
 }
 
 impl Locks {
-    fn begin_use(self: &Arc<Self>, fid: Fid, bits: InodeBits) -> Admission {
+    fn begin_use(self: &Arc<Self>, fid: Fid, bits: InodeBits, has_lease: bool) -> Admission {
         let table = self.table.lock();
         let mut files = self.uses.files.lock();
-        if files.get(&fid).is_some_and(|using| using.stops > 0 && !using.admitted) {
-            return Admission::Wait;
-        }
-        if !table.bits(fid).contains(bits) {
-            return Admission::Ask;
+        let stopped = files.get(&fid).filter(|using| using.stops > 0).map(|using| using.admitted);
+        match (stopped, has_lease && table.bits(fid).contains(bits)) {
+            (None | Some(true), true) => {}
+            (None, false) => return Admission::Ask,
+            (Some(false), _) => return Admission::Wait,
+            (Some(true), false) => return Admission::Aside,
         }
         let using = files.entry(fid).or_default();
         using.now += 1;
@@ -149,18 +223,37 @@ impl Locks {
         Admission::Begun(DataUse { locks: self.clone(), fid })
     }
 
+    /// Ready when the kernel is dropping pages of this file, and may wait for uses of it.
+    async fn data_admitted(&self, fid: Fid) {
+        self.uses_are(|files| files.get(&fid).is_some_and(|using| using.stops > 0 && using.admitted)).await;
+    }
+
+    /// Ready when it is not, or no more.
+    async fn data_unadmitted(&self, fid: Fid) {
+        self.uses_are(|files| files.get(&fid).is_none_or(|using| !using.admitted)).await;
+    }
+
+    /// Ready when no use of this file is under way.
+    pub(crate) async fn data_quiet(&self, fid: Fid) {
+        self.uses_are(|files| files.get(&fid).is_none_or(|using| using.now == 0)).await;
+    }
+
+    async fn uses_are(&self, so: impl Fn(&HashMap<Fid, Using>) -> bool) {
+        loop {
+            let mut changed = pin!(self.uses.changed.notified());
+            changed.as_mut().enable();
+            if so(&self.uses.files.lock()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// DATA or WRITE goes, in the order of the module's story.
     pub(crate) async fn revoke_data(&self, fid: Fid, bits: InodeBits) {
         self.uses.files.lock().entry(fid).or_default().stops += 1;
         let stopped = Stopped { locks: self, fid };
-        loop {
-            let mut changed = pin!(self.uses.changed.notified());
-            changed.as_mut().enable();
-            if self.uses.files.lock().get(&fid).is_none_or(|using| using.now == 0) {
-                break;
-            }
-            changed.await;
-        }
+        self.data_quiet(fid).await;
         if let Some(data) = self.data.get() {
             data.revoke(fid, bits).await;
         }

@@ -8,6 +8,7 @@ use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::FileHandle;
 use crate::ops::by_fid::shown_stat;
+use crate::targets::misfit;
 use bytes::Bytes;
 use namespace::acl::{ACL_ACCESS, Acl};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
-use wire::mds::Entry;
+use wire::mds::{Entry, MdsOp, MdsReply};
 
 /// What access(2) asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,10 +81,12 @@ impl Client {
             return self.truncate(caller.credentials, fid, set).await;
         }
         self.counters.count(Operation::Setattr);
-        let mdc = self.mdc(fid)?;
-        let work = async move { mdc.setattr(&caller.credentials, fid, set).await };
-        let entry = Finish::new("setattr", &self.env.tasks, work).await?;
-        Ok(self.changed_stat(&entry.attr))
+        let me = self.clone();
+        let work = async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr { fid, set }).await };
+        match Finish::new("setattr", &self.env.tasks, work).await? {
+            MdsReply::Entry(entry) => Ok(self.changed_stat(&entry.attr)),
+            other => Err(misfit(self.mdc(fid)?.import(), &other)),
+        }
     }
 
     /// access(2) by mode bits and access ACL. The kernel asks only without `default_permissions`.

@@ -100,6 +100,7 @@ impl Client {
     pub fn forget(&self, node: NodeId, count: u64) {
         let Some(fid) = self.nodes.forget(node, count) else { return };
         self.locks.table.lock().kernel_forgot(fid);
+        self.writeback.forget_pages(fid);
         if self.locks.untold_opens() {
             self.forgotten(fid);
         }

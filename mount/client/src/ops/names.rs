@@ -22,7 +22,9 @@ impl Client {
         let (me, mdc, in_dir) = (self.clone(), self.mdc(parent)?, self.locks.enter_dir(parent));
         let work = async move {
             let _in_dir = in_dir;
+            me.store_before_removal(parent, &name).await;
             let removed = mdc.unlink(&caller.credentials, parent, name).await?;
+            me.locks.pay_owed().await;
             me.let_go(removed);
             Ok::<(), ClientError>(())
         };
@@ -60,6 +62,7 @@ impl Client {
         let unseen = self.unseen(new_parent, &new_name);
         let work = async move {
             let _in_dirs = in_dirs;
+            me.store_before_removal(new_parent, &new_name).await;
             let renamed = mdc.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await;
             // The kernel moves its name with all the trust it had.
             locks.pay_owed().await;

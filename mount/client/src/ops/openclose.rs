@@ -93,9 +93,13 @@ impl Client {
     ) -> Result<(), ClientError> {
         self.counters.count(Operation::Flush);
         let open = self.files_open.get(handle)?;
+        if open.mode.flags.write {
+            self.store_later(&open.file);
+        }
+        let lost = open.check_failures();
         let me = self.clone();
         let unlock = async move { me.drop_locks(&caller, &open, FlockFlavor::Posix, lock_owner).await };
-        Finish::new("drop locks", &self.env.tasks, unlock).await
+        Finish::new("drop locks", &self.env.tasks, unlock).await.and(lost)
     }
 
     /// The last descriptor is gone. `flock_owner`: drop the flock(2) lock of this owner. Returns at once; the MDT is
@@ -128,6 +132,13 @@ impl Client {
             return;
         };
         let fid = open.file.fid;
+        // Once the MDT knows, the objects of a file without a name are destroyed: nothing may be stored in them any more.
+        if open.mode.flags.write
+            && !open.file.unstored.lock().is_clean()
+            && let Err(error) = self.store_kept(&open.file).await
+        {
+            tracing::warn!(%fid, %error, "store what was written before a close");
+        }
         if let Some(owner) = flock_owner {
             let caller = Caller { credentials: open.credentials.clone(), ..Caller::root() };
             if let Err(error) = self.drop_locks(&caller, &open, FlockFlavor::Bsd, owner).await {

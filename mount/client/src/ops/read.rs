@@ -1,9 +1,8 @@
-//! Reading: the objects and the size are asked for at once.
+//! Reading: under DATA size and layout are known, so only the objects are asked, and what is kept here lies over it.
 //!
-//! The MDT has the size. A reader must not take bytes beyond the size that it knew *before* it asked the objects: a
-//! writer stores its bytes first and tells the MDT then, so a size that came later may cover bytes that the objects
-//! did not have yet when they were read. So: read up to the size known before; ask for the size meanwhile; if the file
-//! turned out shorter, clip; if longer, read the rest in a second round.
+//! Without the lock (a callback is under way, and the kernel waits for this read before it drops its pages) the MDT is asked
+//! for the size. A reader must not take bytes beyond the size that it knew *before* it asked the objects: a writer stores its
+//! bytes first and tells the MDT then, so a size that came later may cover bytes that the objects did not have yet.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -11,8 +10,9 @@ use crate::counters::Operation;
 use crate::data::clip;
 use crate::error::ClientError;
 use crate::file::File;
+use crate::locks::uses::{TO_READ, Turn};
 use crate::open::FileHandle;
-use crate::validity;
+use crate::writeback::keep::{covers, lay_over};
 use bytes::Bytes;
 use std::sync::Arc;
 use types::credentials::Credentials;
@@ -21,7 +21,7 @@ use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 
 impl Client {
     /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of the file.
-    /// 1 round trip, 2 if the file has grown.
+    /// 1 round trip; none for what this mount wrote a moment ago; one more if DATA is not held.
     pub async fn read(
         self: Arc<Self>,
         caller: Caller,
@@ -38,7 +38,7 @@ impl Client {
     pub(crate) async fn read_file(
         &self,
         credentials: &Credentials,
-        file: &File,
+        file: &Arc<File>,
         offset: u64,
         len: u32,
     ) -> Result<Vec<Bytes>, ClientError> {
@@ -46,6 +46,54 @@ impl Client {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
+        let turn = self.data_turn(file, TO_READ).await?;
+        // What the kernel reads it may keep; it is told when that is old.
+        self.writeback.note_pages(file.fid);
+        // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
+        let _shared = file.gate.read().await;
+        match turn {
+            Turn::Under(_) => self.read_held(credentials, file, offset, end).await,
+            Turn::Aside => self.read_aside(credentials, file, offset, end).await,
+        }
+    }
+
+    async fn read_held(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        offset: u64,
+        end: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
+        let end = end.min(self.size_held(credentials, file).await?);
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        // First what is kept, then the objects: what is stored in between is seen there.
+        let kept = file.unstored.lock().dirty.overlay(offset, end);
+        if covers(&kept, offset, end) {
+            return Ok(kept.into_iter().map(|(_, bytes)| bytes).collect());
+        }
+        Ok(lay_over(self.read_known(credentials, file, offset, end).await?, offset, kept))
+    }
+
+    /// The size, as it is under DATA and UPDATE.
+    pub(crate) async fn size_held(&self, credentials: &Credentials, file: &Arc<File>) -> Result<u64, ClientError> {
+        match self.locks.attr(file.fid) {
+            Some(entry) => Ok(entry.attr.size),
+            None => {
+                let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+                Ok(self.locks.with_unstored(entry.attr).size)
+            }
+        }
+    }
+
+    async fn read_aside(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        offset: u64,
+        end: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
         if offset < end
             && let Some(data) = self.read_small(credentials, file, offset, end).await?
         {
@@ -53,9 +101,6 @@ impl Client {
         }
         let known_before = file.size().unwrap_or(0);
         let first_end = end.min(known_before);
-        if validity::size_covered(file.fid) && file.size().is_some() {
-            return self.read_known(credentials, file, offset, first_end).await;
-        }
         let (data, size) = futures_util::join!(
             self.read_known(credentials, file, offset, first_end),
             self.ask_size(credentials, file)

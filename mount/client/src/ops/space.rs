@@ -7,6 +7,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
+use crate::locks::uses::{TO_READ, TO_WRITE};
 use crate::open::FileHandle;
 use crate::targets::getattr_and_layout;
 use env::BoxFuture;
@@ -69,7 +70,9 @@ impl Client {
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(offset))?;
         let (tasks, file) = (self.env.tasks.clone(), open.file.clone());
         let work = async move {
+            let _used = self.data_use(&file, TO_WRITE).await?;
             let _alone = file.gate.write().await;
+            self.store_held(&file).await?;
             self.change_space(&caller.credentials, &file, offset, end, change).await
         };
         Finish::new("fallocate", &tasks, work).await
@@ -99,7 +102,7 @@ impl Client {
             // It counts its own blocks; it comes first in the file, and the size follows below.
             self.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
         }
-        for answer in fan_out(work).await {
+        for answer in self.while_trusted(fid, fan_out(work)).await? {
             match answer {
                 Ok(delta) => blocks_delta += delta,
                 Err(error) => failed = failed.or(Some(error)),
@@ -125,6 +128,10 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let file = &open.file;
+        let _used = self.data_use(file, TO_READ).await?;
+        if !file.unstored.lock().is_clean() {
+            self.store_held(file).await?;
+        }
         let mdc = self.mdc(file.fid)?;
         let (attr, layout) = getattr_and_layout(&mdc, &caller.credentials, file.fid).await?;
         file.learn(&attr);

@@ -15,8 +15,8 @@ use types::target::TargetIndex;
 type Sync = BoxFuture<'static, Result<(), ClientError>>;
 
 impl Client {
-    /// Data and attributes of a file are durable when this returns. 1 round trip. Everything of a file that is needed
-    /// to read its data back is in the MDT's records (size, layout), so `datasync` makes no difference.
+    /// Data and attributes of a file are durable when this returns. 1 round trip, 2 more if something was kept. Everything of
+    /// a file that is needed to read its data back is in the MDT's records (size, layout), so `datasync` makes no difference.
     pub async fn fsync(
         self: Arc<Self>,
         caller: Caller,
@@ -27,6 +27,8 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let fid = open.file.fid;
+        self.store_kept(&open.file).await?;
+        open.check_failures()?;
         let mut work: Vec<Sync> = Vec::new();
         let mdc = self.mdc(fid)?;
         work.push(Box::pin(async move { Ok(mdc.sync(&caller.credentials).await?) }));
@@ -52,6 +54,7 @@ impl Client {
     /// Everything of this file system is durable when this returns.
     pub async fn syncfs(self: Arc<Self>, caller: Caller) -> Result<(), ClientError> {
         self.counters.count(Operation::Syncfs);
+        self.store_everything().await?;
         let mut work: Vec<Sync> = Vec::new();
         for mdc in self.targets.mdcs() {
             let credentials = caller.credentials.clone();

@@ -10,6 +10,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
+use crate::locks::uses::TO_WRITE;
 use crate::targets::{getattr_and_layout, misfit, two};
 use env::BoxFuture;
 use layout::layout::{EOF, Layout};
@@ -26,7 +27,7 @@ use wire::mds::{MdsOp, MdsReply};
 use wire::ost::PunchKind;
 
 impl Client {
-    /// Changes attributes of which the size is one. 2 round trips, 3 if space was freed.
+    /// Changes attributes of which the size is one. 2 round trips, 3 if space was freed, one more if WRITE is not held.
     pub(crate) async fn truncate(
         self: Arc<Self>,
         credentials: Credentials,
@@ -41,7 +42,10 @@ impl Client {
         let file = self.files.get(fid);
         let tasks = self.env.tasks.clone();
         let work = async move {
+            let _used = self.data_use(&file, TO_WRITE).await?;
             let _alone = file.gate.write().await;
+            // Also what will be cut: so nothing that was kept before has to be thought of any more.
+            self.store_held(&file).await?;
             self.truncate_alone(&credentials, &file, set, size).await
         };
         Finish::new("truncate", &tasks, work).await
@@ -58,6 +62,8 @@ impl Client {
         // Growing must not show what lies beyond the old end, so that is cut first.
         self.repair_tail(credentials, file).await?;
         let mdc = self.mdc(fid)?;
+        // Until the kernel has the answer it believes nobody else about the size; what it knows others may see changed by then.
+        self.locks.hide_attr(fid).await;
         file.mark_tail(true);
         let setattr = MdsOp::Setattr { fid, set };
         let get_layout = MdsOp::GetLayout { fid, write: false, start: 0, end: EOF };
@@ -107,6 +113,6 @@ impl Client {
             let osc = self.targets.osc(cut.ost)?;
             work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
         }
-        fan_out(work).await.into_iter().sum()
+        self.while_trusted(fid, fan_out(work)).await?.into_iter().sum()
     }
 }

@@ -10,6 +10,7 @@ use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
+use crate::locks::uses::{TO_WRITE, Turn};
 use crate::open::FileHandle;
 use crate::targets::{misfit, two};
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub struct WriteFlags {
     pub kill_suidgid: bool,
     /// O_SYNC, O_DSYNC: durable before the answer.
     pub sync: bool,
+    /// Pages of the kernel that a mapping made dirty: nothing may be waited for but targets, for a callback may wait for this.
+    pub from_page_cache: bool,
 }
 
 /// What was written.
@@ -42,8 +45,9 @@ pub struct Written {
 }
 
 impl Client {
-    /// Stores `data` (at most BULK_BYTES_MAX) at `offset`. 2 round trips (1 where it all lives on the MDT), one more to append, one more if a component
-    /// of the layout is written for the first time.
+    /// Writes `data` (at most BULK_BYTES_MAX) at `offset`: under WRITE into the cache, without a round trip; one more to get
+    /// WRITE, one more if a component of the layout is written for the first time. What does not fit the cache goes
+    /// through: 2 round trips, 1 where it all lives on the MDT. Tells also what was lost of earlier writes, once.
     pub async fn write(
         self: Arc<Self>,
         caller: Caller,
@@ -58,6 +62,7 @@ impl Client {
         if !open.mode.flags.write {
             return Err(Errno::EBADF.into());
         }
+        open.check_failures()?;
         self.write_file(caller.credentials, open.file.clone(), offset, data, flags).await
     }
 
@@ -79,16 +84,61 @@ impl Client {
         if !flags.append && offset.checked_add(len).is_none_or(|end| end > FILE_BYTES_MAX) {
             return Err(ClientError::TooFar(offset));
         }
+        if let Some(written) = self.keep_at_once(&credentials, &file, offset, &data, flags)? {
+            return Ok(written);
+        }
         let tasks = self.env.tasks.clone();
-        let work = async move {
-            if file.tail_is_suspect() {
-                let _alone = file.gate.write().await;
-                self.repair_tail(&credentials, &file).await?;
-            }
-            let _shared = file.gate.read().await;
-            self.write_through(&credentials, &file, offset, data, flags).await
-        };
+        let work = async move { self.write_in_turn(&credentials, &file, offset, data, flags).await };
         Finish::new("write", &tasks, work).await
+    }
+
+    /// The short road: the lock is held, there is room, and nobody is in the way.
+    fn keep_at_once(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        offset: u64,
+        data: &Bytes,
+        flags: WriteFlags,
+    ) -> Result<Option<Written>, ClientError> {
+        if flags.sync || flags.from_page_cache || file.tail_is_suspect() {
+            return Ok(None);
+        }
+        let Some(_used) = self.data_use_now(file.fid, TO_WRITE) else { return Ok(None) };
+        let Ok(_shared) = file.gate.try_read() else { return Ok(None) };
+        self.keep_now(credentials, file, offset, data, flags)
+    }
+
+    async fn write_in_turn(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        offset: u64,
+        data: Bytes,
+        flags: WriteFlags,
+    ) -> Result<Written, ClientError> {
+        let turn = match flags.from_page_cache {
+            true => self.data_use_now(file.fid, TO_WRITE).map_or(Turn::Aside, Turn::Under),
+            // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
+            false if self.locks.untold_opens() => self.data_turn(file, TO_WRITE).await?,
+            false => Turn::Under(self.data_use(file, TO_WRITE).await?),
+        };
+        if file.tail_is_suspect() {
+            let _alone = file.gate.write().await;
+            self.repair_tail(credentials, file).await?;
+        }
+        if matches!(turn, Turn::Under(_)) {
+            let _shared = file.gate.read().await;
+            if let Some(written) = self.keep(credentials, file, offset, &data, flags).await? {
+                return Ok(written);
+            }
+        }
+        // Behind what is kept, and without anything new beside it.
+        let _alone = file.gate.write().await;
+        if !file.unstored.lock().is_clean() {
+            self.store_held(file).await?;
+        }
+        self.write_through(credentials, file, offset, data, flags).await
     }
 
     async fn write_through(

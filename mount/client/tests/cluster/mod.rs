@@ -65,6 +65,8 @@ pub struct State {
     pub stripes: u16,
     /// New components wait for the first write.
     pub lazy_layout: bool,
+    /// OSTs promise no space: every write goes through.
+    pub stingy: bool,
 }
 
 pub struct Inode {
@@ -133,13 +135,14 @@ impl State {
                 MdsReply::Entry(self.entry(fid)?)
             }
             MdsOp::GetParent { .. } => MdsReply::Entry(self.entry(Fid::ROOT)?),
-            MdsOp::Getattr { fid } => MdsReply::Entry(self.entry(fid)?),
+            MdsOp::Getattr { fid } | MdsOp::Lock { fid, .. } => MdsReply::Entry(self.entry(fid)?),
             MdsOp::Setattr { fid, set } => {
                 let inode = self.inode(fid)?;
                 if inode.attr.is_dir() && set.size.is_some() {
                     return Err(Errno::EISDIR);
                 }
                 inode.attr.size = set.size.unwrap_or(inode.attr.size);
+                inode.attr.version += 1;
                 MdsReply::Entry(self.entry(fid)?)
             }
             MdsOp::Create { parent, name, kind, mode, exclusive, .. } => {
@@ -197,6 +200,7 @@ impl State {
             MdsOp::Wrote { fid, end, blocks_delta, .. } => {
                 let attr = &mut self.inode(fid)?.attr;
                 attr.size = attr.size.max(end);
+                attr.version += 1;
                 attr.blocks = attr.blocks.checked_add_signed(blocks_delta).ok_or(Errno::EINVAL)?;
                 MdsReply::Entry(self.entry(fid)?)
             }
@@ -204,6 +208,7 @@ impl State {
                 let attr = &mut self.inode(fid)?.attr;
                 let offset = attr.size;
                 attr.size += len;
+                attr.version += 1;
                 MdsReply::Appended { offset }
             }
             MdsOp::Getxattr { .. } => return Err(Errno::ENODATA),
@@ -309,6 +314,9 @@ impl State {
                 OstReply::Offset((offset.0 < len).then_some(types::object::ObjectOffset(found)))
             }
             OstOp::Sync { .. } => OstReply::Done,
+            OstOp::Grant { spend, want, .. } => {
+                OstReply::Granted { more: if self.stingy { 0 } else { want }, paid: spend }
+            }
             OstOp::Statfs => OstReply::Statfs(Statfs { bytes_total: 1000, bytes_free: 500, ..Statfs::default() }),
             other => panic!("the fake OST does not know {other:?}"),
         })
@@ -357,7 +365,9 @@ impl Service for Target {
                 let failed = results.last().is_some_and(Result::is_err);
                 let asked = op.clone();
                 let result = if failed { Err(Errno::ECANCELED) } else { self.one(op).await };
-                if self.world.grants.load(Ordering::Relaxed) {
+                // A lock that is asked for is always granted.
+                let asks = matches!(asked, Op::Mds(MdsOp::Lock { .. }));
+                if asks || self.world.grants.load(Ordering::Relaxed) {
                     self.grant(&asked, &result, request.locks, &mut reply);
                 }
                 let held = matches!(asked, Op::Mds(MdsOp::Lookup { .. }));
@@ -387,6 +397,9 @@ impl Target {
         };
         let state = self.world.state.lock();
         match (op, result) {
+            (MdsOp::Lock { fid, bits }, Ok(_)) => {
+                return give(*fid, bits.union(InodeBits::DATA).union(InodeBits::UPDATE));
+            }
             (MdsOp::Getxattr { fid, .. } | MdsOp::Listxattr { fid }, Ok(_) | Err(Errno::ENODATA)) => {
                 return give(*fid, InodeBits::XATTR);
             }
@@ -530,6 +543,16 @@ impl Cluster {
     pub async fn callback(&self, op: ClientOp) -> ClientReply {
         let export = self.world.export.lock().clone().expect("mounted");
         export.callback(op).await.expect("the mount answers")
+    }
+
+    /// Another client takes the file's data and changes its size.
+    pub async fn resize_elsewhere(&self, fid: Fid, size: u64) {
+        let all = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+        self.callback(ClientOp::Revoke { locks: vec![(fid, all)] }).await;
+        let mut state = self.world.state.lock();
+        let attr = &mut state.inodes.get_mut(&fid).expect("a file").attr;
+        attr.size = size;
+        attr.version += 1;
     }
 
     /// What was asked since the last time.

@@ -28,6 +28,7 @@ impl ClientFs {
             kill_suidgid: how.kill_suidgid,
             // After a write with O_SYNC or O_DSYNC the kernel sends FSYNC by itself.
             sync: false,
+            from_page_cache: how.from_page_cache,
         };
         let (node, data) = (node(request), request.to_bytes(data));
         let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));

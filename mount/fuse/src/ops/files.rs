@@ -2,11 +2,14 @@
 
 use super::inodes::name;
 use super::{ClientFs, answer, done, entry, node};
+use crate::abi::flags::open;
 use crate::decode::Request;
 use crate::filesystem::Answer;
 use crate::reply::{Opened, Reply};
 use client::caller::Found;
+use client::client::Client;
 use client::open::{FileHandle, OpenMode};
+use client::writeback::pages::PageCache;
 use types::name::Name;
 
 /// The kernel's flag for an open that will execute the file (`__FMODE_EXEC`).
@@ -16,33 +19,40 @@ fn mode_of(flags: u32) -> OpenMode {
     OpenMode::from_libc(flags as i32, flags & FMODE_EXEC != 0)
 }
 
-/// No KEEP_CACHE: without a lock on the data, pages from before this open may be old.
-fn opened(handle: FileHandle) -> Opened {
-    Opened { handle: handle.0, flags: 0 }
+fn opened(client: &Client, handle: FileHandle) -> Opened {
+    let flags = match client.page_cache(handle) {
+        PageCache::Bypassed => open::DIRECT_IO,
+        PageCache::Fresh => 0,
+        PageCache::Kept => open::KEEP_CACHE,
+    };
+    Opened { handle: handle.0, flags }
 }
 
-fn created((found, handle): (Found, FileHandle)) -> Reply {
-    Reply::Created(entry(found), opened(handle))
+fn created(client: &Client, (found, handle): (Found, FileHandle)) -> Reply {
+    Reply::Created(entry(found), opened(client, handle))
 }
 
 impl ClientFs {
     pub(super) fn open(&self, request: &Request<'_>, flags: u32) -> Answer {
         let (node, mode) = (node(request), mode_of(flags));
         if let Some(handle) = self.client.open_known(&self.holder(request).credentials, node, mode) {
-            return Ok(Reply::Opened(opened(handle))).into();
+            return Ok(Reply::Opened(opened(&self.client, handle))).into();
         }
-        let call = self.client().open(self.caller(request, 0), node, mode);
-        answer(call, |handle| Reply::Opened(opened(handle)))
+        let (client, call) = (self.client(), self.client().open(self.caller(request, 0), node, mode));
+        answer(call, move |handle| Reply::Opened(opened(&client, handle)))
     }
 
     pub(super) fn create(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
-        self.told(self.client().create(caller, node(request), name!(name), mode, mode_of(flags)), created)
+        let client = self.client();
+        let call = self.client().create(caller, node(request), name!(name), mode, mode_of(flags));
+        self.told(call, move |made| created(&client, made))
     }
 
     pub(super) fn tmpfile(&self, request: &Request<'_>, flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
-        answer(self.client().tmpfile(caller, node(request), mode, mode_of(flags)), created)
+        let client = self.client();
+        answer(self.client().tmpfile(caller, node(request), mode, mode_of(flags)), move |made| created(&client, made))
     }
 
     pub(super) fn flush(&self, request: &Request<'_>, handle: u64, lock_owner: u64) -> Answer {

@@ -1,0 +1,69 @@
+//! Storing while nobody waits: what is old, what is enough for a request, what is closed. And giving back promises that lie
+//! idle.
+
+use super::DIRTY_AGE;
+use crate::client::Client;
+use crate::file::File;
+use env::watch;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How often the task looks.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+impl Client {
+    /// Begins to store a file, unless somebody does; beyond a number of files it is left to the next look.
+    pub(crate) fn store_later(&self, file: &Arc<File>) {
+        if file.storing_later.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (Some(me), Ok(permit)) = (self.strong(), self.writeback.stores.clone().try_acquire_owned()) else {
+            file.storing_later.store(false, Ordering::Release);
+            return;
+        };
+        let file = file.clone();
+        let store = async move {
+            // From here on a new write is not covered by this attempt.
+            file.storing_later.store(false, Ordering::Release);
+            if let Err(error) = me.store_kept(&file).await {
+                tracing::debug!(fid = %file.fid, %error, "store what was written");
+            }
+            drop(permit);
+        };
+        self.env.tasks.spawn("store what was written", Box::pin(store));
+    }
+
+    async fn give_back_promises(&self) {
+        for (ost, bytes) in self.writeback.promises.take_idle(self.env.clock.now()) {
+            let Ok(osc) = self.targets.osc(ost) else { continue };
+            if let Err(error) = osc.grant(bytes, 0).await {
+                // Its session is lost, and the promise with it.
+                tracing::debug!(target = %osc.import().target(), %error, "give back a promise of space");
+            }
+        }
+    }
+}
+
+/// Stores what waits for long, until `stop` changes or the client is gone.
+pub(crate) async fn keep_storing(client: Weak<Client>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let Some(strong) = client.upgrade() else { return };
+        let clock = strong.env.clock.clone();
+        let now = clock.now();
+        for file in strong.writeback.all_kept() {
+            let since = file.unstored.lock().since;
+            // What is stored and not told has no age: it is told now.
+            if since.is_none_or(|since| since + DIRTY_AGE <= now) {
+                strong.store_later(&file);
+            }
+        }
+        strong.give_back_promises().await;
+        drop(strong);
+        tokio::select! {
+            biased;
+            () = clock.sleep(INTERVAL) => {}
+            _ = stop.changed() => return,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What callbacks ask of data: store, tell, let the kernel drop its pages.
+
+use crate::client::Client;
+use crate::file::File;
+use crate::locks::uses::{DataHolder, Loss};
+use env::BoxFuture;
+use std::sync::{Arc, Weak};
+use types::attr::Attr;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::time::Timestamp;
+use wire::client::Glimpse;
+
+/// How often the kernel is told to drop its pages, because it read some meanwhile.
+const ROUNDS_MAX: usize = 16;
+
+/// A time that is never the newest.
+const NO_TIME: Timestamp = Timestamp { sec: i64::MIN, nsec: 0 };
+
+/// The client, as its locks see it.
+pub(crate) struct Holder(pub Weak<Client>);
+
+impl DataHolder for Holder {
+    fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()> {
+        let client = self.0.upgrade();
+        Box::pin(async move {
+            if let Some(client) = client {
+                client.give_data(fid, bits).await;
+            }
+        })
+    }
+
+    fn glimpse(&self, fid: Fid) -> Option<Glimpse> {
+        let file = self.0.upgrade()?.writeback.kept(fid)?;
+        let unstored = file.unstored.lock();
+        let size = unstored.size()?;
+        Some(Glimpse { size, mtime: unstored.mtime().unwrap_or(NO_TIME) })
+    }
+
+    fn newest(&self, mut attr: Attr) -> Attr {
+        let Some(client) = self.0.upgrade() else { return attr };
+        // First what is untold: what is told in between is noted as told before.
+        let kept = client.writeback.kept(attr.fid);
+        let (size, mtime) = kept.map_or((None, None), |file| {
+            let unstored = file.unstored.lock();
+            (unstored.size(), unstored.mtime())
+        });
+        if let Some(told) = client.writeback.told_since(&attr) {
+            (attr.size, attr.blocks, attr.mtime) = (told.size, told.blocks, told.mtime);
+            attr.ctime = attr.ctime.max(told.ctime);
+        }
+        attr.size = size.unwrap_or(attr.size);
+        if let Some(mtime) = mtime {
+            (attr.mtime, attr.ctime) = (mtime, attr.ctime.max(mtime));
+        }
+        attr
+    }
+
+    fn unstored(&self, mdt: u16) -> Vec<Fid> {
+        let Some(client) = self.0.upgrade() else { return Vec::new() };
+        client.kept_of(mdt).iter().map(|file| file.fid).collect()
+    }
+
+    fn lost(&self, mdt: u16, how: Loss) {
+        if let Some(client) = self.0.upgrade() {
+            client.lose_data(mdt, how);
+        }
+    }
+}
+
+impl Client {
+    fn kept_of(&self, mdt: u16) -> Vec<Arc<File>> {
+        let mut kept = self.writeback.all_kept();
+        kept.retain(|file| file.fid.mdt() == mdt);
+        kept
+    }
+
+    /// No use of the file's data is under way.
+    async fn give_data(&self, fid: Fid, bits: InodeBits) {
+        self.writeback.note_contended(fid, self.env.clock.now());
+        if let Some(file) = self.writeback.kept(fid) {
+            self.store_all(&file).await;
+        }
+        if !bits.contains(InodeBits::DATA) || !self.writeback.has_pages(fid) {
+            return;
+        }
+        if let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) {
+            // It waits for pages that are being read: so these reads are answered, under the lock that is still held.
+            self.locks.data_admit(fid, true);
+            for _ in 0..ROUNDS_MAX {
+                let before = self.locks.data_seen(fid).0;
+                kernel.inval_data(node, 0, 0).await;
+                if self.locks.data_seen(fid) == (before, 0) {
+                    break;
+                }
+            }
+            self.locks.data_admit(fid, false);
+            self.locks.data_quiet(fid).await;
+        }
+        self.writeback.forget_pages(fid);
+        // Pages that programs changed through mappings came to light.
+        if let Some(file) = self.writeback.kept(fid) {
+            self.store_all(&file).await;
+        }
+    }
+
+    /// All locks of an MDT are lost.
+    fn lose_data(&self, mdt: u16, how: Loss) {
+        let pages = self.writeback.take_pages(mdt);
+        if let Some(me) = self.strong().filter(|_| !pages.is_empty()) {
+            let forget = async move {
+                let Some(kernel) = me.locks.kernel.get() else { return };
+                for fid in pages {
+                    if let Some(node) = me.nodes.node(fid) {
+                        kernel.inval_data(node, 0, 0).await;
+                    }
+                }
+            };
+            self.env.tasks.spawn("let the kernel forget", Box::pin(forget));
+        }
+        if how == Loss::Eviction {
+            for file in self.kept_of(mdt) {
+                tracing::error!(fid = %file.fid, "evicted: what was written and not stored is lost");
+                file.unstored.lock().fail(Errno::EIO);
+                self.discard(&file);
+            }
+        }
+    }
+}

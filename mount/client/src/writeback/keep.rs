@@ -1,0 +1,259 @@
+//! Taking a write in: it is laid into the cache if there is room for it, on this mount and on its OSTs.
+
+use super::{DIRTY_BYTES_MAX, Writeback};
+use crate::cache::batch::BATCH_BYTES;
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::file::File;
+use crate::ops::write::{WriteFlags, Written};
+use bytes::Bytes;
+use layout::layout::Layout;
+use layout::map::{Place, pieces};
+use namespace::setattr::without_setid;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::limits::{FILE_BYTES_MAX, GRANT_UNIT};
+use types::object::FileOffset;
+use types::target::TargetIndex;
+
+/// How often something that is missing is fetched before a write goes through.
+const TRIES: usize = 8;
+
+/// What became of one attempt.
+enum Kept {
+    Done(Written),
+    /// The layout is not known there, or has no objects.
+    NoLayout(u64, u64),
+    /// Attributes are not known.
+    NoAttr,
+    /// This OST promised too little.
+    NoRoom(TargetIndex),
+    /// This write is not for the cache.
+    Through,
+}
+
+impl Client {
+    /// Takes a write into the cache. The caller holds a use of WRITE and shares the gate. `None`: it must go through.
+    ///
+    /// # Errors
+    /// The layout cannot be had; the file is gone; TooFar.
+    pub(crate) async fn keep(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        offset: u64,
+        data: &Bytes,
+        flags: WriteFlags,
+    ) -> Result<Option<Written>, ClientError> {
+        if flags.sync {
+            return Ok(None);
+        }
+        for _ in 0..TRIES {
+            if self.writeback.bytes() + data.len() as u64 > DIRTY_BYTES_MAX {
+                self.store_oldest().await?;
+            }
+            match self.try_keep(credentials, file, offset, data, flags)? {
+                Kept::Done(written) => return Ok(Some(written)),
+                Kept::NoLayout(start, end) => {
+                    self.layout_for(credentials, file, true, start, end).await?;
+                }
+                Kept::NoAttr => {
+                    self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+                }
+                Kept::NoRoom(ost) => {
+                    if !self.make_room(ost, file).await? {
+                        return Ok(None);
+                    }
+                }
+                Kept::Through => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// As [`Client::keep`], if nothing is missing.
+    ///
+    /// # Errors
+    /// TooFar.
+    pub(crate) fn keep_now(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        offset: u64,
+        data: &Bytes,
+        flags: WriteFlags,
+    ) -> Result<Option<Written>, ClientError> {
+        if self.writeback.bytes() + data.len() as u64 > DIRTY_BYTES_MAX {
+            return Ok(None);
+        }
+        match self.try_keep(credentials, file, offset, data, flags)? {
+            Kept::Done(written) => Ok(Some(written)),
+            _ => Ok(None),
+        }
+    }
+
+    fn try_keep(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        offset: u64,
+        data: &Bytes,
+        flags: WriteFlags,
+    ) -> Result<Kept, ClientError> {
+        let clock = &self.env.clock;
+        let Writeback { promises, blocks: all_blocks, .. } = &self.writeback;
+        let mut unstored = file.unstored.lock();
+        // Under the lock of what is unstored: what is told meanwhile is known to the table before it is forgotten here.
+        let Some(base) = self.locks.table.lock().attr(file.fid).map(|entry| entry.attr) else {
+            return Ok(Kept::NoAttr);
+        };
+        if flags.kill_suidgid && without_setid(base.mode) != base.mode {
+            return Ok(Kept::Through);
+        }
+        let start = if flags.append { unstored.size().unwrap_or(base.size) } else { offset };
+        let len = data.len() as u64;
+        let end = start.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(start))?;
+        let Some(layout) = file.layout() else { return Ok(Kept::NoLayout(start, end)) };
+        let needs = match needs(&layout, file.fid, start, end, |from, to| unstored.dirty.new_blocks(from, to)) {
+            Ok(needs) => needs,
+            Err(refused) => return Ok(refused),
+        };
+        if let Err(ost) = promises.reserve(clock.now(), &needs) {
+            return Ok(Kept::NoRoom(ost));
+        }
+        let blocks = needs.iter().map(|(_, blocks)| blocks).sum();
+        all_blocks.fetch_add(blocks, Ordering::Relaxed);
+        unstored.wrote(start, data, blocks, &base, (clock.now(), clock.wall()));
+        unstored.writer = (credentials.clone(), observe::cause::job());
+        let much = unstored.blocks * GRANT_UNIT >= BATCH_BYTES;
+        drop(unstored);
+        self.writeback.note(file);
+        if much {
+            self.store_later(file);
+        }
+        Ok(Kept::Done(Written { offset: start, bytes: data.len() as u32 }))
+    }
+
+    /// An OST promised too little: it is asked for more; if that was done already, something is stored, for that brings new
+    /// promises. `false`: there is nothing to be had.
+    async fn make_room(&self, ost: TargetIndex, file: &Arc<File>) -> Result<bool, ClientError> {
+        let promises = &self.writeback.promises;
+        let asked = promises.ask(ost);
+        if asked.want > 0 {
+            let more = match self.targets.osc(ost) {
+                Ok(osc) => osc.grant(0, asked.want).await,
+                Err(error) => {
+                    promises.answered(ost, asked, 0);
+                    return Err(error);
+                }
+            };
+            // It does not answer: then the write goes through, and tells.
+            promises.answered(ost, asked, *more.as_ref().unwrap_or(&0));
+            if more.is_ok_and(|more| more > 0) {
+                return Ok(true);
+            }
+        }
+        let before = self.writeback.bytes();
+        let dirty = file.unstored.lock().dirty.has_fresh();
+        match dirty {
+            true => self.store_held(file).await?,
+            false => self.store_oldest().await?,
+        }
+        Ok(before > 0)
+    }
+}
+
+/// Blocks that a write needs of each OST.
+fn needs(
+    layout: &Layout,
+    fid: Fid,
+    start: u64,
+    end: u64,
+    new_blocks: impl Fn(u64, u64) -> u64,
+) -> Result<Vec<(TargetIndex, u64)>, Kept> {
+    let mut needs: Vec<(TargetIndex, u64)> = Vec::new();
+    let mut at = start;
+    for piece in pieces(layout, fid, FileOffset(start), FileOffset(end)) {
+        let ost = match piece.place {
+            Place::Object { ost, .. } => ost,
+            Place::Absent { .. } => return Err(Kept::NoLayout(start, end)),
+            Place::Mdt { .. } => return Err(Kept::Through),
+        };
+        at = piece.file.0 + piece.len;
+        let blocks = new_blocks(piece.file.0, at);
+        match needs.iter_mut().find(|(known, _)| *known == ost) {
+            Some((_, sum)) => *sum += blocks,
+            None => needs.push((ost, blocks)),
+        }
+    }
+    if at < end { Err(Kept::NoLayout(start, end)) } else { Ok(needs) }
+}
+
+/// Lays what is kept over what was read: `[start, end)` of the file, `kept` in order.
+pub(crate) fn lay_over(read: Vec<Bytes>, start: u64, kept: Vec<(u64, Bytes)>) -> Vec<Bytes> {
+    if kept.is_empty() {
+        return read;
+    }
+    let mut out = Vec::with_capacity(read.len() + 2 * kept.len());
+    let mut kept = kept.into_iter().peekable();
+    let mut at = start;
+    for piece in read {
+        let (from, to) = (at, at + piece.len() as u64);
+        while at < to {
+            match kept.peek() {
+                Some((over, bytes)) if *over <= at => {
+                    let (over, bytes) = (*over, bytes.clone());
+                    let last = over + bytes.len() as u64;
+                    let until = last.min(to);
+                    if until > at {
+                        out.push(bytes.slice((at - over) as usize..(until - over) as usize));
+                        at = until;
+                    }
+                    if last <= to {
+                        kept.next();
+                    }
+                }
+                next => {
+                    let until = next.map_or(to, |(over, _)| to.min(*over));
+                    out.push(piece.slice((at - from) as usize..(until - from) as usize));
+                    at = until;
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Is all of `[start, end)` kept?
+pub(crate) fn covers(kept: &[(u64, Bytes)], start: u64, end: u64) -> bool {
+    let reached = kept.iter().try_fold(start, |at, (over, bytes)| (*over <= at).then_some(over + bytes.len() as u64));
+    reached.is_some_and(|at| at >= end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(pieces: Vec<Bytes>) -> Vec<u8> {
+        pieces.concat()
+    }
+
+    #[test]
+    fn what_is_kept_lies_over_what_was_read() {
+        let read = vec![Bytes::from_static(b"0123"), Bytes::from_static(b"456789")];
+        let kept =
+            vec![(101, Bytes::from_static(b"ab")), (103, Bytes::from_static(b"cd")), (109, Bytes::from_static(b"z"))];
+        assert_eq!(joined(lay_over(read.clone(), 100, kept)), b"0abcd5678z");
+        assert_eq!(joined(lay_over(read, 100, Vec::new())), b"0123456789");
+    }
+
+    #[test]
+    fn a_gap_is_not_covered() {
+        let kept = vec![(10, Bytes::from_static(b"ab")), (12, Bytes::from_static(b"cd"))];
+        assert!(covers(&kept, 10, 14) && covers(&kept, 10, 13));
+        assert!(!covers(&kept, 9, 14) && !covers(&kept, 10, 15) && !covers(&kept[..1], 10, 13));
+        assert!(!covers(&[(10, Bytes::from_static(b"a")), (12, Bytes::from_static(b"b"))], 10, 13));
+    }
+}

@@ -1,0 +1,161 @@
+//! Write-back: under WRITE a write is answered when it is in this cache (docs/locks.md, section 6).
+//!
+//! [`unstored`] is what is kept of one file. [`keep`] takes a write in, [`store`] brings it to the objects and tells the
+//! MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
+//! was lost, [`pages`] what the kernel may keep. Locks are taken in this order: a use of the lock (`locks::uses`), the file's gate, its turn to store, its turn to
+//! tell; the small locks inside are never held across a wait.
+
+pub(crate) mod background;
+pub(crate) mod failures;
+pub(crate) mod holder;
+pub(crate) mod keep;
+pub mod pages;
+pub(crate) mod store;
+pub(crate) mod unstored;
+
+use crate::cache::promise::Promises;
+use crate::file::File;
+use env::clock::Monotonic;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use types::attr::Attr;
+use types::fid::Fid;
+use types::limits::GRANT_UNIT;
+
+/// A write waits at most about so long before it is sent by itself.
+pub const DIRTY_AGE: Duration = Duration::from_secs(1);
+/// Bytes of one mount that are not stored yet; beyond it writers store first.
+pub const DIRTY_BYTES_MAX: u64 = 256 << 20;
+/// Files that are stored at the same time in the background.
+const STORES_MAX: usize = 64;
+/// For so long after its data was called back a file is opened without the kernel's page cache.
+const CONTENDED: Duration = Duration::from_secs(2);
+/// Files of which that is remembered. Beyond it all is forgotten: that costs callbacks, nothing else.
+const CONTENDED_MAX: usize = 4096;
+
+/// Answers of MDTs to what they were told that are remembered: a question that was on its way at that time shows the state before.
+const TOLD_MAX: usize = 16_384;
+
+#[derive(Default)]
+struct Told {
+    attrs: HashMap<Fid, Attr>,
+    order: VecDeque<Fid>,
+}
+
+/// What a mount keeps of writes.
+pub(crate) struct Writeback {
+    /// Space that OSTs promised.
+    pub promises: Arc<Promises>,
+    /// Files with something that is not stored or not told.
+    files: Mutex<BTreeMap<Fid, Arc<File>>>,
+    /// Blocks in all of them.
+    blocks: AtomicU64,
+    /// Inodes of which the kernel may have pages, read under DATA that is held since.
+    pages: Mutex<BTreeSet<Fid>>,
+    /// What MDTs answered when they were told; the newest.
+    told: Mutex<Told>,
+    /// When data was last called back.
+    contended: Mutex<HashMap<Fid, Monotonic>>,
+    stores: Arc<Semaphore>,
+}
+
+impl Writeback {
+    /// Nothing kept.
+    pub fn new(promises: Arc<Promises>) -> Writeback {
+        Writeback {
+            promises,
+            files: Mutex::default(),
+            blocks: AtomicU64::new(0),
+            pages: Mutex::default(),
+            told: Mutex::default(),
+            contended: Mutex::default(),
+            stores: Arc::new(Semaphore::new(STORES_MAX)),
+        }
+    }
+
+    /// Bytes that are not stored, in whole blocks.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed) * GRANT_UNIT
+    }
+
+    /// Something of this file is unstored or untold from now on.
+    fn note(&self, file: &Arc<File>) {
+        self.files.lock().entry(file.fid).or_insert_with(|| file.clone());
+    }
+
+    /// Forgets the file if there is nothing of it any more.
+    fn settle(&self, file: &File) {
+        let mut files = self.files.lock();
+        if file.unstored.lock().is_clean() {
+            files.remove(&file.fid);
+        }
+    }
+
+    /// The file, if something of it is kept.
+    fn kept(&self, fid: Fid) -> Option<Arc<File>> {
+        self.files.lock().get(&fid).cloned()
+    }
+
+    /// All files of which something is kept.
+    fn all_kept(&self) -> Vec<Arc<File>> {
+        self.files.lock().values().cloned().collect()
+    }
+
+    /// An MDT knows what was written now.
+    fn note_told(&self, attr: &Attr) {
+        let Told { attrs, order } = &mut *self.told.lock();
+        if attrs.insert(attr.fid, *attr).is_none() {
+            order.push_back(attr.fid);
+        }
+        if order.len() > TOLD_MAX
+            && let Some(oldest) = order.pop_front()
+        {
+            attrs.remove(&oldest);
+        }
+    }
+
+    /// What the MDT was told since it showed this.
+    fn told_since(&self, attr: &Attr) -> Option<Attr> {
+        self.told.lock().attrs.get(&attr.fid).filter(|told| told.version > attr.version).copied()
+    }
+
+    /// The kernel gets pages of this inode.
+    pub fn note_pages(&self, fid: Fid) {
+        self.pages.lock().insert(fid);
+    }
+
+    /// The kernel forgot the inode, and its pages.
+    pub fn forget_pages(&self, fid: Fid) {
+        self.pages.lock().remove(&fid);
+    }
+
+    fn has_pages(&self, fid: Fid) -> bool {
+        self.pages.lock().contains(&fid)
+    }
+
+    /// Those of one MDT.
+    fn take_pages(&self, mdt: u16) -> Vec<Fid> {
+        let mut pages = self.pages.lock();
+        let (gone, kept) = std::mem::take(&mut *pages).into_iter().partition(|fid: &Fid| fid.mdt() == mdt);
+        *pages = kept;
+        let gone: BTreeSet<Fid> = gone;
+        gone.into_iter().collect()
+    }
+
+    fn note_contended(&self, fid: Fid, now: Monotonic) {
+        let mut contended = self.contended.lock();
+        if contended.len() >= CONTENDED_MAX {
+            contended.clear();
+        }
+        contended.insert(fid, now);
+    }
+
+    fn is_contended(&self, fid: Fid, now: Monotonic) -> bool {
+        self.contended.lock().get(&fid).is_some_and(|at| now.saturating_sub(*at) < CONTENDED)
+    }
+}

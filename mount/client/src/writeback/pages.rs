@@ -1,0 +1,37 @@
+//! Which open files the kernel may keep pages of.
+//!
+//! Who writes does so without the page cache: the kernel holds no page that a callback would wait for while the write waits for
+//! its lock. Who only reads has it, unless others work with the file too: pages that go again and again are of no use, and
+//! the kernel does not keep the end of a growing file right (docs/locks.md, section 4).
+
+use crate::client::Client;
+use crate::open::FileHandle;
+use types::lock::InodeBits;
+
+/// How the kernel is to treat a file that was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageCache {
+    /// Each read and write comes here.
+    Bypassed,
+    /// Pages are kept from now on; those from before go.
+    Fresh,
+    /// Pages from before are good: the lock on the data was held all the time.
+    Kept,
+}
+
+impl Client {
+    /// For a handle that was just opened.
+    pub fn page_cache(&self, handle: FileHandle) -> PageCache {
+        let Ok(open) = self.files_open.get(handle) else { return PageCache::Bypassed };
+        let fid = open.file.fid;
+        if self.locks.kernel.get().is_none() {
+            // It trusts nothing for longer than an answer, and compares times.
+            return PageCache::Fresh;
+        }
+        let held = self.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA);
+        if open.mode.flags.write || !held || self.writeback.is_contended(fid, self.env.clock.now()) {
+            return PageCache::Bypassed;
+        }
+        if self.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
+    }
+}

@@ -1,0 +1,342 @@
+//! Bringing what is kept to the objects, and telling the MDT.
+//!
+//! One after the other per file, each round with all that waits: so no two requests for the same bytes are under way. What is
+//! stored is told in one `Wrote`. An error of an OST or MDT means that the bytes are lost, and is told to programs
+//! ([`super::failures`]); no answer means that they wait for the next attempt.
+//!
+//! Nothing is sent unless the MDT surely keeps WRITE for us until it has arrived: a request that could come later than
+//! that is given up, for the bytes may be somebody else's then.
+
+use super::unstored::{Telling, Unstored};
+use crate::cache::batch::{Batch, plan};
+use crate::cache::promise::Asked;
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::fan_out::fan_out;
+use crate::file::File;
+use crate::locks::table::Known;
+use crate::locks::uses::TO_WRITE;
+use crate::targets::misfit;
+use bytes::Bytes;
+use env::BoxFuture;
+use layout::layout::Layout;
+use rpc::error::RpcError;
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::job::JobId;
+use types::limits::GRANT_UNIT;
+use types::name::Name;
+use wire::mds::{MdsOp, MdsReply};
+
+/// Pause before what got no answer is tried again, while somebody waits.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// One request and its answer.
+type Answer = (Batch, Asked, Result<Vec<Result<i64, Errno>>, RpcError>, u64);
+
+/// One request before it is sent.
+type Sending = (Batch, Asked, Vec<Bytes>);
+
+/// What one round did.
+#[derive(PartialEq, Eq)]
+enum Round {
+    /// There was nothing.
+    Nothing,
+    /// Something was sent; all of it is stored, or lost.
+    Done,
+}
+
+impl Client {
+    /// Everything of this file that was kept before this call is stored and told when it returns, or lost, which
+    /// [`super::failures`] tells.
+    ///
+    /// # Errors
+    /// A target does not answer: everything is kept for the next time.
+    pub(crate) async fn store_kept(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        if file.unstored.lock().is_clean() {
+            self.writeback.settle(file);
+            return Ok(());
+        }
+        // The MDT was silent, or restarted: then the lock is asked for first, for others may have had it meanwhile.
+        let _used = match self.holds_write(file.fid) {
+            true => None,
+            false => Some(self.data_use(file, TO_WRITE).await?),
+        };
+        self.store_held(file).await
+    }
+
+    fn holds_write(&self, fid: Fid) -> bool {
+        self.has_lease(fid) && self.locks.bits(fid).contains(TO_WRITE)
+    }
+
+    /// As [`Client::store_kept`]; the caller has a use of WRITE, or the callback of it.
+    pub(crate) async fn store_held(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        let _turn = file.storing.lock().await;
+        if self.store_round(file).await? == Round::Done || file.unstored.lock().has_untold() {
+            self.tell(file).await?;
+        }
+        self.writeback.settle(file);
+        Ok(())
+    }
+
+    /// As [`Client::store_kept`], again and again until nothing is left, whatever a target does: for callbacks, when no new
+    /// write can come. Ends at the latest when this client is evicted.
+    pub(crate) async fn store_all(&self, file: &Arc<File>) {
+        while !file.unstored.lock().is_clean() {
+            // The lock is held: the MDT waits for this. That it does is proved by any answer.
+            let proved = match self.has_lease(file.fid) {
+                true => Ok(()),
+                false => self.prove(file.fid).await,
+            };
+            let stored = match proved {
+                Ok(()) => self.store_held(file).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = stored {
+                tracing::warn!(fid = %file.fid, %error, "store what was written");
+                self.env.clock.sleep(AGAIN).await;
+            }
+        }
+        self.writeback.settle(file);
+    }
+
+    async fn prove(&self, fid: Fid) -> Result<(), ClientError> {
+        self.mdc(fid)?.getattr(&Credentials::root(), fid).await?;
+        Ok(())
+    }
+
+    /// The file whose bytes wait longest is stored, if there is one whose lock need not be asked for: the caller may have
+    /// what others wait for.
+    pub(crate) async fn store_oldest(&self) -> Result<(), ClientError> {
+        let since = |file: &Arc<File>| file.unstored.lock().since.filter(|_| self.holds_write(file.fid));
+        let oldest = self.writeback.all_kept().into_iter().filter_map(|file| Some((since(&file)?, file)));
+        match oldest.min_by_key(|(since, _)| *since) {
+            Some((_, file)) => self.store_held(&file).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Everything of this mount is stored and told when this returns.
+    ///
+    /// # Errors
+    /// Of the first file whose target does not answer.
+    pub(crate) async fn store_everything(self: &Arc<Self>) -> Result<(), ClientError> {
+        let store = |file: Arc<File>| {
+            let me = self.clone();
+            Box::pin(async move { me.store_kept(&file).await }) as BoxFuture<'static, _>
+        };
+        fan_out(self.writeback.all_kept().into_iter().map(store).collect()).await.into_iter().collect()
+    }
+
+    /// This mount is about to remove a name. If it is a file's last one, whoever has the file open elsewhere will ask its
+    /// objects; and once they are destroyed, nothing may be stored in them any more.
+    pub(crate) async fn store_before_removal(&self, dir: Fid, name: &Name) {
+        let Known::To(fid) = self.locks.name(dir, name) else { return };
+        let Some(file) = self.writeback.kept(fid) else { return };
+        if let Err(error) = self.store_kept(&file).await {
+            tracing::warn!(%fid, %error, "store what was written before the file is removed");
+        }
+    }
+
+    async fn store_round(&self, file: &Arc<File>) -> Result<Round, ClientError> {
+        let ranges = file.unstored.lock().dirty.ready();
+        let (Some((start, _)), Some((_, end))) = (ranges.first(), ranges.last()) else { return Ok(Round::Nothing) };
+        let (credentials, job) = file.unstored.lock().writer.clone();
+        // Writes were kept only where it has objects; another one is known only since this mount gave WRITE back.
+        let layout = self.layout_for(&credentials, file, true, *start, *end).await?;
+        let (batches, tenure) = {
+            let mut unstored = file.unstored.lock();
+            // What was cut or lost meanwhile is not sent.
+            let ranges = unstored.dirty.ready();
+            let batches = self.send_of(&layout, file.fid, &ranges, &mut unstored)?;
+            (batches, unstored.tenure)
+        };
+        let sends = batches.into_iter().map(|(batch, asked, pieces)| self.send(file.fid, job, batch, asked, pieces));
+        let answers = fan_out(sends.collect()).await;
+        self.settle_round(file, tenure, answers)
+    }
+
+    /// Takes the bytes of all requests out of what waits.
+    fn send_of(
+        &self,
+        layout: &Layout,
+        fid: Fid,
+        ranges: &[(u64, u64)],
+        unstored: &mut Unstored,
+    ) -> Result<Vec<Sending>, ClientError> {
+        let batches = plan(layout, fid, ranges)?;
+        let sent = batches.into_iter().map(|batch| {
+            let pieces = unstored.send(&batch);
+            self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
+            let asked = self.writeback.promises.ask(batch.ost);
+            (batch, asked, pieces)
+        });
+        Ok(sent.collect())
+    }
+
+    fn send(&self, fid: Fid, job: JobId, batch: Batch, asked: Asked, pieces: Vec<Bytes>) -> BoxFuture<'static, Answer> {
+        let sender = match (self.targets.osc(batch.ost), self.strong()) {
+            (Ok(osc), Some(me)) => (osc, me),
+            (Err(error), _) => return Box::pin(ready((batch, asked, Err(RpcError::Errno(error.errno())), 0))),
+            (_, None) => return Box::pin(ready((batch, asked, Err(RpcError::Shutdown), 0))),
+        };
+        let writes = batch.pieces.iter().zip(pieces).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
+        let payment = (batch.blocks * GRANT_UNIT, asked.want);
+        Box::pin(async move {
+            let (osc, me) = sender;
+            let store = within_job(job, osc.store(payment, writes, false));
+            match me.while_trusted(fid, store).await.and_then(|stored| stored) {
+                Ok(stored) => (batch, asked, Ok(stored.pieces), stored.more),
+                Err(error) => (batch, asked, Err(error), 0),
+            }
+        })
+    }
+
+    fn settle_round(&self, file: &File, tenure: u64, answers: Vec<Answer>) -> Result<Round, ClientError> {
+        let mut unstored = file.unstored.lock();
+        let (mut end, mut grown, mut unanswered) = (0, 0, None);
+        for (batch, asked, answer, more) in answers {
+            self.writeback.promises.answered(batch.ost, asked, more);
+            match answer {
+                Ok(results) => {
+                    for (piece, result) in batch.pieces.iter().zip(results) {
+                        unstored.dirty.sent(piece.file);
+                        match result {
+                            Ok(delta) => {
+                                grown += delta;
+                                end = end.max(piece.file + piece.len);
+                            }
+                            // The one before it says why.
+                            Err(Errno::ECANCELED) => {}
+                            Err(errno) => self.lost(file, &mut unstored, errno),
+                        }
+                    }
+                }
+                Err(RpcError::Errno(errno)) => {
+                    batch.pieces.iter().for_each(|piece| unstored.dirty.sent(piece.file));
+                    self.lost(file, &mut unstored, errno);
+                }
+                Err(error) => {
+                    if unstored.tenure == tenure {
+                        self.wait_again(&mut unstored, &batch);
+                    } else {
+                        batch.pieces.iter().for_each(|piece| unstored.dirty.sent(piece.file));
+                    }
+                    unanswered = Some(error);
+                }
+            }
+        }
+        if unstored.tenure == tenure {
+            // If something waits again, the end of what is stored is not known: then it is told later.
+            unstored.stored(if unanswered.is_some() { 0 } else { end }, grown);
+        }
+        match unanswered {
+            Some(error) => Err(error.into()),
+            None => Ok(Round::Done),
+        }
+    }
+
+    fn wait_again(&self, unstored: &mut Unstored, batch: &Batch) {
+        let blocks = unstored.unsend(batch);
+        self.writeback.blocks.fetch_add(blocks, Ordering::Relaxed);
+        if self.writeback.promises.reserve(self.env.clock.now(), &[(batch.ost, blocks)]).is_err() {
+            tracing::debug!(ost = %batch.ost.0, "bytes wait without a promise: a full target may refuse them");
+        }
+    }
+
+    fn lost(&self, file: &File, unstored: &mut Unstored, errno: Errno) {
+        tracing::error!(fid = %file.fid, %errno, "what was written could not be stored; the next fsync, close or write says so");
+        unstored.fail(errno);
+    }
+
+    /// Tells the MDT what is stored.
+    async fn tell(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        let _turn = file.telling.lock().await;
+        let (telling, (credentials, job)) = {
+            let unstored = file.unstored.lock();
+            let Some(telling) = unstored.tell() else { return Ok(()) };
+            (telling, unstored.writer.clone())
+        };
+        let mdc = self.mdc(file.fid)?;
+        let ask = within_job(job, async { mdc.ask(&credentials, vec![wrote(file.fid, &telling)]).await });
+        match ask.await?.pop() {
+            Some(Ok(MdsReply::Entry(entry))) => {
+                file.learn(&entry.attr);
+                self.writeback.note_told(&entry.attr);
+                file.unstored.lock().told(&telling);
+                Ok(())
+            }
+            Some(Err(errno)) => {
+                // Gone with its last name: nobody can miss anything.
+                if !matches!(errno, Errno::ENOENT | Errno::ESTALE) {
+                    self.lost(file, &mut file.unstored.lock(), errno);
+                }
+                self.discard(file);
+                Ok(())
+            }
+            other => Err(misfit(mdc.import(), &other)),
+        }
+    }
+
+    /// A change of attributes: it goes behind what the MDT does not know of the time of the newest write, in one request.
+    pub(crate) async fn ask_behind_time(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        op: MdsOp,
+    ) -> Result<MdsReply, ClientError> {
+        let mdc = self.mdc(fid)?;
+        let kept = self.writeback.kept(fid);
+        let _turn = match &kept {
+            Some(file) => Some(file.telling.lock().await),
+            None => None,
+        };
+        let telling = kept.as_ref().and_then(|file| file.unstored.lock().tell_time());
+        let ops = telling.iter().map(|telling| wrote(fid, telling)).chain([op]).collect();
+        let mut results = mdc.ask(credentials, ops).await?;
+        let answer = results.pop();
+        if let (Some(file), Some(telling), Some(Ok(_))) = (&kept, &telling, results.pop()) {
+            file.unstored.lock().told(telling);
+            self.writeback.settle(file);
+        }
+        match answer {
+            Some(answer) => Ok(answer.map_err(RpcError::Errno)?),
+            None => Err(misfit(mdc.import(), &"no result")),
+        }
+    }
+
+    /// What is kept of a file is of no use any more, or lost.
+    pub(crate) fn discard(&self, file: &File) {
+        {
+            let mut unstored = file.unstored.lock();
+            self.writeback.blocks.fetch_sub(unstored.blocks, Ordering::Relaxed);
+            let fresh = unstored.dirty.fresh();
+            if let Some(layout) = file.layout().filter(|_| !fresh.is_empty()) {
+                match plan(&layout, file.fid, &fresh) {
+                    Ok(batches) => {
+                        batches.iter().for_each(|batch| self.writeback.promises.unreserve(batch.ost, batch.blocks));
+                    }
+                    // Only what is lost with its session: then promises are, too.
+                    Err(error) => tracing::warn!(fid = %file.fid, %error, "give back promises of space"),
+                }
+            }
+            unstored.drop_all();
+        }
+        self.writeback.settle(file);
+    }
+}
+
+fn wrote(fid: Fid, telling: &Telling) -> MdsOp {
+    MdsOp::Wrote { fid, end: telling.end, blocks_delta: telling.grown, at: telling.at, kill_suidgid: false }
+}
+
+/// Requests that a future sends are for this job.
+async fn within_job<F: Future>(job: JobId, future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| observe::cause::within_job(job, || future.as_mut().poll(context))).await
+}

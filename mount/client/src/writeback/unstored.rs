@@ -1,0 +1,303 @@
+//! What one file's writes left here: bytes that no object has, size and times that the MDT does not know. Pure.
+//!
+//! **Invariants:** every block with fresh bytes was reserved of a promise once. What the MDT was told is forgotten here only
+//! after it has answered, so at every moment either the table of locks (which reads answers first) or this has the newest
+//! size and times. The MDT is told of no byte that is not stored: who dies leaves a prefix of what it wrote one after the other.
+
+use crate::cache::batch::Batch;
+use crate::cache::dirty::Dirty;
+use bytes::Bytes;
+use env::clock::Monotonic;
+use types::attr::{Attr, WrittenAt};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::job::JobId;
+use types::time::Timestamp;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Unstored {
+    /// The bytes.
+    pub dirty: Dirty,
+    /// Blocks with fresh bytes: so many are reserved.
+    pub blocks: u64,
+    /// Since when something waits.
+    pub since: Option<Monotonic>,
+    /// Who wrote last, and for which job.
+    pub writer: (Credentials, JobId),
+    /// Grows when locks are lost for good: what was begun before means nothing then.
+    pub tenure: u64,
+    /// While anything below is untold: size of the file with what was written, bytes.
+    size: u64,
+    /// As `size`: of the newest write.
+    mtime: Timestamp,
+    size_untold: bool,
+    time_untold: bool,
+    /// The end of what is stored and not told.
+    stored_end: u64,
+    /// Growth of objects, 512-byte blocks.
+    grown: i64,
+    failures: u64,
+    failure: Option<Errno>,
+}
+
+/// What the MDT is being told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Telling {
+    /// Of `MdsOp::Wrote`.
+    pub end: u64,
+    /// Of `MdsOp::Wrote`.
+    pub grown: i64,
+    /// Of `MdsOp::Wrote`.
+    pub at: WrittenAt,
+    /// Up to where it is stored, if this is about what is stored.
+    stored_end: Option<u64>,
+    tenure: u64,
+}
+
+impl Unstored {
+    /// Size with what was written, if the MDT does not know all; else `None`.
+    pub fn size(&self) -> Option<u64> {
+        (self.size_untold || self.time_untold).then_some(self.size)
+    }
+
+    /// Time of the newest write, if the MDT does not know it.
+    pub fn mtime(&self) -> Option<Timestamp> {
+        self.time_untold.then_some(self.mtime)
+    }
+
+    /// Nothing to store and nothing to tell?
+    pub fn is_clean(&self) -> bool {
+        self.dirty.is_clean() && !self.has_untold()
+    }
+
+    /// Is there anything to tell?
+    pub fn has_untold(&self) -> bool {
+        self.size_untold || self.time_untold || self.grown != 0
+    }
+
+    /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes by the MDT; what
+    /// is untold counts more.
+    pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Attr, now: (Monotonic, Timestamp)) {
+        let (size, mtime) = match self.size() {
+            Some(size) => (size, if self.time_untold { self.mtime } else { base.mtime }),
+            None => (base.size, base.mtime),
+        };
+        let end = start + data.len() as u64;
+        self.dirty.insert(start, data);
+        self.blocks += blocks;
+        self.since.get_or_insert(now.0);
+        self.size = size.max(end);
+        self.size_untold |= end > size;
+        // Other kernels see by a new mtime that their pages are old.
+        self.mtime = now.1.max(Timestamp::from_nanos(mtime.as_nanos() + 1));
+        self.time_untold = true;
+    }
+
+    /// A request's bytes go on their way.
+    pub fn send(&mut self, batch: &Batch) -> Vec<Bytes> {
+        self.blocks = self.blocks.saturating_sub(batch.blocks);
+        batch.pieces.iter().map(|piece| self.dirty.send(piece.file, piece.file + piece.len)).collect()
+    }
+
+    /// A request's bytes are not stored and wait again; how many blocks more wait now.
+    pub fn unsend(&mut self, batch: &Batch) -> u64 {
+        batch.pieces.iter().for_each(|piece| self.dirty.unsend(piece.file));
+        let before = std::mem::replace(&mut self.blocks, self.dirty.fresh_blocks());
+        self.blocks.saturating_sub(before)
+    }
+
+    /// All that was on its way is stored, up to `end`, and objects grew.
+    pub fn stored(&mut self, end: u64, grown: i64) {
+        self.stored_end = self.stored_end.max(end);
+        self.grown += grown;
+        if !self.dirty.has_fresh() {
+            self.since = None;
+        }
+    }
+
+    /// What to tell the MDT now; `None`: nothing.
+    pub fn tell(&self) -> Option<Telling> {
+        let all_stored = self.dirty.is_clean();
+        let end = match self.size_untold {
+            true if all_stored => self.size,
+            true => self.stored_end,
+            false => 0,
+        };
+        let at = if self.time_untold { WrittenAt::At(self.mtime) } else { WrittenAt::Told };
+        let worth = end > 0 || self.grown != 0 || (self.time_untold && all_stored);
+        let stored_end = Some(self.stored_end);
+        worth.then_some(Telling { end, grown: self.grown, at, stored_end, tenure: self.tenure })
+    }
+
+    /// What to tell before a change of attributes, so that it comes behind the time of the newest write.
+    pub fn tell_time(&self) -> Option<Telling> {
+        let at = WrittenAt::At(self.mtime);
+        self.time_untold.then_some(Telling { end: 0, grown: 0, at, stored_end: None, tenure: self.tenure })
+    }
+
+    /// The MDT has answered.
+    pub fn told(&mut self, what: &Telling) {
+        if what.tenure != self.tenure {
+            return;
+        }
+        self.grown -= what.grown;
+        if what.end >= self.size {
+            self.size_untold = false;
+        }
+        // What it was not told of in so many words lies within the size that it knows.
+        if what.stored_end == Some(self.stored_end) {
+            self.stored_end = 0;
+        }
+        if what.at == WrittenAt::At(self.mtime) {
+            self.time_untold = false;
+        }
+    }
+
+    /// Everything is lost, or of no use any more.
+    pub fn drop_all(&mut self) {
+        self.dirty.forget();
+        self.tenure += 1;
+        (self.size_untold, self.time_untold, self.stored_end, self.grown) = (false, false, 0, 0);
+        (self.since, self.blocks) = (None, 0);
+    }
+
+    /// Something that was answered is lost: whoever has the file open now is told once.
+    pub fn fail(&mut self, errno: Errno) {
+        self.failures += 1;
+        self.failure = Some(errno);
+    }
+
+    /// How often something was lost so far.
+    pub fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// What the newest loss was.
+    pub fn failure(&self) -> Option<Errno> {
+        self.failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::batch::Piece;
+    use types::fid::Fid;
+    use types::object::{ObjectId, ObjectOffset};
+    use types::target::TargetIndex;
+
+    const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    fn time(nanos: i128) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    fn base(size: u64) -> Attr {
+        let at = time(1000);
+        Attr {
+            fid: FID,
+            mode: libc::S_IFREG,
+            uid: 0,
+            gid: 0,
+            nlink: 1,
+            rdev: 0,
+            size,
+            blocks: 0,
+            atime: at,
+            mtime: at,
+            ctime: at,
+            btime: at,
+            version: 1,
+        }
+    }
+
+    fn write(unstored: &mut Unstored, start: u64, len: usize, wall: i128) {
+        let blocks = unstored.dirty.new_blocks(start, start + len as u64);
+        unstored.wrote(start, &Bytes::from(vec![1; len]), blocks, &base(10), (Monotonic::ZERO, time(wall)));
+    }
+
+    fn send(unstored: &mut Unstored, start: u64, end: u64) {
+        let object = ObjectId { fid: FID, instance: 1, stripe: 0 };
+        let piece = Piece { file: start, len: end - start, object, offset: ObjectOffset(start) };
+        let batch = Batch { ost: TargetIndex(0), bytes: end - start, blocks: 1, pieces: vec![piece] };
+        unstored.send(&batch);
+    }
+
+    #[test]
+    fn time_goes_on_with_every_write_whatever_the_clock_says() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 0, 5, 7);
+        assert_eq!((unstored.size(), unstored.mtime()), (Some(10), Some(time(1001))), "the MDT's clock is ahead");
+        write(&mut unstored, 0, 5, 7);
+        assert_eq!(unstored.mtime(), Some(time(1002)));
+        write(&mut unstored, 5, 15, 5000);
+        assert_eq!((unstored.size(), unstored.mtime()), (Some(20), Some(time(5000))));
+        assert_eq!(unstored.blocks, 1);
+    }
+
+    #[test]
+    fn the_mdt_is_told_of_what_is_stored_and_no_more() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 10, 90, 2000);
+        assert_eq!(unstored.tell(), None, "nothing is stored");
+        send(&mut unstored, 10, 100);
+        write(&mut unstored, 100, 5000, 3000);
+        unstored.dirty.sent(10);
+        unstored.stored(100, 8);
+        let telling = unstored.tell().unwrap();
+        assert_eq!((telling.end, telling.grown), (100, 8));
+        unstored.told(&telling);
+        assert_eq!((unstored.size(), unstored.mtime()), (Some(5100), None), "the time was the newest");
+        assert!(!unstored.is_clean());
+        send(&mut unstored, 100, 5100);
+        unstored.dirty.sent(100);
+        unstored.stored(5100, 8);
+        let telling = unstored.tell().unwrap();
+        assert_eq!((telling.end, telling.at), (5100, WrittenAt::Told));
+        unstored.told(&telling);
+        assert!(unstored.is_clean() && unstored.size().is_none());
+    }
+
+    #[test]
+    fn a_write_while_the_mdt_is_being_told_stays_untold() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 10, 90, 2000);
+        send(&mut unstored, 10, 100);
+        unstored.dirty.sent(10);
+        unstored.stored(100, 8);
+        let telling = unstored.tell().unwrap();
+        write(&mut unstored, 0, 1, 3000);
+        unstored.told(&telling);
+        assert_eq!((unstored.size(), unstored.mtime()), (Some(100), Some(time(3000))));
+    }
+
+    #[test]
+    fn what_was_stored_within_the_file_says_nothing_of_its_end_later() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 0, 10, 2000);
+        send(&mut unstored, 0, 10);
+        unstored.dirty.sent(0);
+        unstored.stored(10, 0);
+        let telling = unstored.tell().unwrap();
+        assert_eq!(telling.end, 0);
+        unstored.told(&telling);
+        // The file was cut to 2 bytes since.
+        unstored.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
+        assert_eq!((unstored.tell(), unstored.size()), (None, Some(5)));
+    }
+
+    #[test]
+    fn what_was_begun_before_a_loss_means_nothing_after_it() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 10, 90, 2000);
+        send(&mut unstored, 10, 100);
+        unstored.dirty.sent(10);
+        unstored.stored(100, 8);
+        let telling = unstored.tell().unwrap();
+        unstored.drop_all();
+        write(&mut unstored, 0, 200, 1);
+        unstored.told(&telling);
+        assert_eq!((unstored.size(), unstored.mtime()), (Some(200), Some(time(1001))));
+    }
+}
