@@ -65,8 +65,10 @@ impl Many {
         let mgs = many.mgs_nid();
         many.mkfs(&["--mgs"], "mgt");
         many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
-        for ost in ["ost0", "ost1", "ost2", "ost3"] {
-            many.mkfs(&["--ost", "--fsname", "sheen", "--mgsnode", &mgs], ost);
+        // Their numbers are asked for: which server registers first is nobody's to say.
+        for index in ["0", "1", "2", "3"] {
+            let ost = format!("ost{index}");
+            many.mkfs(&["--ost", "--index", index, "--fsname", "sheen", "--mgsnode", &mgs], &ost);
         }
         many.start();
         Some(many)
