@@ -317,11 +317,11 @@ impl Client {
     }
 
     /// Requests to MDTs and OSTs so far: round trips, but those at the same time count each. What the sessions themselves
-    /// need (connect, ping) and `Unlock` do not.
+    /// need (connect, ping), promises of space that are given back, and `Unlock` do not.
     pub fn requests(&self) -> u64 {
         let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().requests());
         let osts = self.targets.oscs().into_iter().map(|osc| osc.import().requests());
-        mdts.chain(osts).sum()
+        mdts.chain(osts).sum::<u64>().saturating_sub(self.writeback.given_back())
     }
 
     /// Inodes with locks, and callbacks answered so far.

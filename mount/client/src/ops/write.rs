@@ -84,6 +84,10 @@ impl Client {
         if !flags.append && offset.checked_add(len).is_none_or(|end| end > FILE_BYTES_MAX) {
             return Err(ClientError::TooFar(offset));
         }
+        if self.locks.untold_opens() {
+            // The kernel was not told to bypass its pages.
+            self.writeback.note_pages(file.fid);
+        }
         if let Some(written) = self.keep_at_once(&credentials, &file, offset, &data, flags)? {
             return Ok(written);
         }

@@ -37,6 +37,7 @@ impl Client {
     async fn give_back_promises(&self) {
         for (ost, bytes) in self.writeback.promises.take_idle(self.env.clock.now()) {
             let Ok(osc) = self.targets.osc(ost) else { continue };
+            self.writeback.given_back.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = osc.grant(bytes, 0).await {
                 // Its session is lost, and the promise with it.
                 tracing::debug!(target = %osc.import().target(), %error, "give back a promise of space");

@@ -62,6 +62,8 @@ pub(crate) struct Writeback {
     /// When data was last called back.
     contended: Mutex<HashMap<Fid, Monotonic>>,
     stores: Arc<Semaphore>,
+    /// Requests that gave promises back.
+    given_back: AtomicU64,
 }
 
 impl Writeback {
@@ -75,12 +77,18 @@ impl Writeback {
             told: Mutex::default(),
             contended: Mutex::default(),
             stores: Arc::new(Semaphore::new(STORES_MAX)),
+            given_back: AtomicU64::new(0),
         }
     }
 
     /// Bytes that are not stored, in whole blocks.
     pub fn bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed) * GRANT_UNIT
+    }
+
+    /// Requests that gave promises back: when, no program decides.
+    pub fn given_back(&self) -> u64 {
+        self.given_back.load(Ordering::Relaxed)
     }
 
     /// Something of this file is unstored or untold from now on.
