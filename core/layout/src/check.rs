@@ -33,6 +33,9 @@ pub enum BadLayout {
     /// A component on the MDT has OSTs, or does not come first.
     #[error("component {id} on the MDT must come first, end somewhere and have no OSTs")]
     Mdt { id: u32 },
+    /// An extension has OSTs, a count or a pool, does not follow a striped component, or its size is not a multiple of 64 KiB.
+    #[error("component {id} is no extension of the one before it")]
+    Extension { id: u32 },
     /// Two components with one instance number, or number 0.
     #[error("component number {id} is zero or used twice")]
     Instance { id: u32 },
@@ -52,7 +55,9 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
         if id == 0 || layout.components[..index].iter().any(|other| other.id == id) {
             return Err(BadLayout::Instance { id });
         }
-        if c.start >= c.end {
+        let grows = layout.components.get(index + 1).is_some_and(|next| next.pattern == Pattern::Extension);
+        let may_be_empty = c.pattern == Pattern::Raid0 && grows && !c.is_instantiated();
+        if c.start > c.end || c.is_empty() && !may_be_empty {
             return Err(BadLayout::Empty { id, start: c.start, end: c.end });
         }
         if c.start != expected {
@@ -67,6 +72,14 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
         match c.pattern {
             Pattern::Mdt if index > 0 || !c.stripes.is_empty() || c.end == EOF => return Err(BadLayout::Mdt { id }),
             Pattern::Mdt => {}
+            Pattern::Extension => {
+                let follows = index > 0 && layout.components[index - 1].pattern == Pattern::Raid0;
+                let bare = c.stripes.is_empty() && c.stripe_count == 0 && !c.overstriped && c.pool.is_none();
+                let size = c.extension_size().unwrap_or(0);
+                if !follows || !bare || size == 0 || !size.is_multiple_of(limits::STRIPE_BYTES_MIN) {
+                    return Err(BadLayout::Extension { id });
+                }
+            }
             Pattern::Raid0 => {
                 let size = u64::from(c.stripe_size);
                 if !(limits::STRIPE_BYTES_MIN..=limits::STRIPE_BYTES_MAX).contains(&size)

@@ -14,9 +14,9 @@
 //! |    4 | id           | instance number                                                  |
 //! |    8 | start        | first byte                                                       |
 //! |    8 | end          | exclusive; all ones = end of file                                |
-//! |    1 | pattern      | 1 = RAID0, 2 = on the MDT                                        |
+//! |    1 | pattern      | 1 = RAID0, 2 = on the MDT, 3 = extension                         |
 //! |    1 | flags        | bit 0: overstriped; others 0                                     |
-//! |    4 | stripe_size  | bytes                                                            |
+//! |    4 | stripe_size  | bytes; of an extension: units of 1 KiB                           |
 //! |    2 | stripe_count | wanted                                                           |
 //! |    2 | stripes      | how many OSTs follow; 0 = not instantiated                       |
 //! |    1 | pool_len     | length of the pool name; 0 = none                                |
@@ -139,6 +139,7 @@ fn component(r: &mut Reader<'_>) -> Result<Component, DecodeError> {
     let pattern = match r.take()? {
         [1] => Pattern::Raid0,
         [2] => Pattern::Mdt,
+        [3] => Pattern::Extension,
         [other] => return Err(DecodeError::Field { field: "pattern", value: other.into() }),
     };
     let [flags] = r.take()?;

@@ -1,6 +1,7 @@
 //! The layout value.
 
 use types::fid::Fid;
+use types::limits::STRIPE_BYTES_MIN;
 use types::object::ObjectId;
 use types::target::TargetIndex;
 
@@ -8,6 +9,8 @@ use types::target::TargetIndex;
 pub const EOF: u64 = u64::MAX;
 /// `stripe_count` that means "over all OSTs" (-1 of `lfs setstripe -c`).
 pub const ALL_OSTS: u16 = u16::MAX;
+/// Extension sizes are kept in so many bytes (SEL_UNIT_SIZE).
+pub const EXTENSION_UNIT: u64 = 1024;
 /// Longest pool name, bytes (LOV_MAXPOOLNAME).
 pub const POOL_NAME_BYTES_MAX: usize = 15;
 
@@ -19,6 +22,8 @@ pub enum Pattern {
     Raid0 = 1,
     /// On the MDT, with the inode (DoM).
     Mdt = 2,
+    /// No place yet: the component before it, or another one, grows into it ([`crate::extend`]).
+    Extension = 3,
 }
 
 /// Name of an OST pool: 1..=15 bytes.
@@ -32,11 +37,12 @@ pub struct Component {
     pub id: u32,
     /// First byte covered.
     pub start: u64,
-    /// End, exclusive; [`EOF`] for the rest of the file.
+    /// End, exclusive; [`EOF`] for the rest of the file. Equal to `start` only before an extension, until it is written.
     pub end: u64,
     /// Where the bytes go.
     pub pattern: Pattern,
-    /// Bytes of one stripe; a multiple of 64 KiB.
+    /// Bytes of one stripe; a multiple of 64 KiB. Of an extension: the units of [`EXTENSION_UNIT`] that are taken from
+    /// it at a time.
     pub stripe_size: u32,
     /// Stripes wanted; 0 = file system default, u16::MAX = all OSTs. Equal to `stripes.len()` once instantiated.
     pub stripe_count: u16,
@@ -44,7 +50,7 @@ pub struct Component {
     pub overstriped: bool,
     /// Pool the OSTs come from.
     pub pool: Option<PoolName>,
-    /// OST of each stripe; empty = not instantiated yet. Always empty for [`Pattern::Mdt`].
+    /// OST of each stripe; empty = not instantiated yet. Always empty for [`Pattern::Mdt`] and [`Pattern::Extension`].
     pub stripes: Vec<TargetIndex>,
 }
 
@@ -63,6 +69,25 @@ impl Component {
     /// Has it got its OSTs? A component on the MDT needs none and is always ready.
     pub fn is_instantiated(&self) -> bool {
         self.pattern == Pattern::Mdt || !self.stripes.is_empty()
+    }
+
+    /// `[start, end)` for the component before it to grow into, `size` bytes at a time; `None`: no size that can be kept
+    /// (a multiple of 64 KiB up to nearly 4 TiB).
+    pub fn extension(id: u32, start: u64, end: u64, size: u64) -> Option<Component> {
+        let units = size.is_multiple_of(STRIPE_BYTES_MIN).then(|| u32::try_from(size / EXTENSION_UNIT).ok()).flatten();
+        let stripe_size = units.filter(|units| *units > 0)?;
+        let (pattern, pool, stripes) = (Pattern::Extension, None, Vec::new());
+        Some(Component { id, start, end, pattern, stripe_size, stripe_count: 0, overstriped: false, pool, stripes })
+    }
+
+    /// Bytes that are taken from an extension at a time; `None`: it is none.
+    pub fn extension_size(&self) -> Option<u64> {
+        (self.pattern == Pattern::Extension).then_some(u64::from(self.stripe_size) * EXTENSION_UNIT)
+    }
+
+    /// Does it cover nothing, as one that has not grown yet?
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
     }
 
     /// Is `offset` inside?

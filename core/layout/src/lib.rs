@@ -2,10 +2,11 @@
 //!
 //! A layout is a list of components, each covering `[start, end)` of the file. A component is striped over OSTs
 //! (RAID0) or lives on the MDT (DoM). A component gets its OSTs when it is first written (`stripes` is empty until
-//! then); a plain file is one component `[0, EOF)`. `docs/layout.md` tells the whole story with pictures.
+//! then); a plain file is one component `[0, EOF)`; one that extends itself grows while its OSTs have room. `docs/layout.md` tells the whole story with pictures.
 
 pub mod check;
 pub mod codec;
+pub mod extend;
 pub mod layout;
 pub mod lov_ea;
 pub mod map;

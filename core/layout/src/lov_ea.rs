@@ -13,17 +13,20 @@
 //! | 32 |   16 | lmm_pool_name    | V3 and SPECIFIC only; ended by NUL                                  |
 //! |  . | 24*n | objects          | FID 16 (seq u64, oid u32, ver u32), OST generation u32, OST index u32 |
 //!
-//! Composite (COMP_V1): a header of 32 bytes, entries of 48, then one plain blob per entry:
+//! Composite (COMP_V1; SEL if a component extends itself): a header of 32 bytes, entries of 48, then one plain blob per entry:
 //!
 //! | at | size | header           | at | size | entry                                                   |
 //! |----|------|------------------|----|------|---------------------------------------------------------|
 //! |  0 |    4 | magic 0x0BD60BD0 |  0 |    4 | id                                                      |
-//! |  4 |    4 | size of all      |  4 |    4 | flags: 0x10 instantiated                                |
+//! |  4 |    4 | size of all      |  4 |    4 | flags: 0x10 instantiated, 0x40 extension                |
 //! |  8 |    4 | generation       |  8 |   16 | start u64, end u64 (all ones = end of file)             |
 //! | 12 |    2 | flags            | 24 |    4 | offset of the blob                                      |
 //! | 14 |    2 | entries          | 28 |    4 | size of the blob                                        |
 //! | 16 |    2 | mirrors - 1      | 32 |    4 | generation                                              |
 //! | 18 |   14 | zero             | 36 |   12 | time stamp and padding                                  |
+//!
+//! SEL has the magic 0x0BD80BD0. The blob of an extension is RAID0 without stripes; its stripe size is the extension size
+//! in KiB.
 //!
 //! Our objects have no FID of their own. Readers are shown one made of the file's FID, with component and stripe in the
 //! version field: stable, and different for every object. When a value is read, object FIDs are ignored.
@@ -41,6 +44,8 @@ pub const LOV_MAGIC_V3: u32 = 0x0BD3_0BD0;
 pub const LOV_MAGIC_SPECIFIC: u32 = 0x0BD5_0BD0;
 /// Composite.
 pub const LOV_MAGIC_COMP_V1: u32 = 0x0BD6_0BD0;
+/// Composite, with components that extend themselves.
+pub const LOV_MAGIC_SEL: u32 = 0x0BD8_0BD0;
 /// `lmm_pattern`: striped.
 pub const LOV_PATTERN_RAID0: u32 = 0x001;
 /// `lmm_pattern`: on the MDT.
@@ -49,6 +54,8 @@ pub const LOV_PATTERN_MDT: u32 = 0x100;
 pub const LOV_PATTERN_OVERSTRIPING: u32 = 0x200;
 /// `lcme_flags`: has its objects.
 pub const LCME_FL_INIT: u32 = 0x10;
+/// `lcme_flags`: the component before it grows into it.
+pub const LCME_FL_EXTENSION: u32 = 0x40;
 /// Any OST may be the first.
 const OFFSET_ANY: u16 = u16::MAX;
 
@@ -150,7 +157,7 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
         [] => {}
         [one] if layout.is_plain() => plain(&mut out, one, layout.generation as u16, fid, layout.names(fid)),
         components => {
-            put32(&mut out, LOV_MAGIC_COMP_V1);
+            put32(&mut out, composite_magic(layout));
             put32(&mut out, 0);
             put32(&mut out, layout.generation);
             put16(&mut out, 0);
@@ -161,7 +168,7 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
                 plain(&mut out, c, 0, fid, layout.names(fid));
                 let mut entry = Vec::with_capacity(ENTRY_BYTES);
                 put32(&mut entry, c.id);
-                put32(&mut entry, if c.is_instantiated() { LCME_FL_INIT } else { 0 });
+                put32(&mut entry, flags(c));
                 put64(&mut entry, c.start);
                 put64(&mut entry, c.end);
                 put32(&mut entry, offset);
@@ -174,6 +181,24 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Magic of a composite value of this layout.
+pub fn composite_magic(layout: &Layout) -> u32 {
+    let extends = layout.components.iter().any(|c| c.pattern == Pattern::Extension);
+    if extends { LOV_MAGIC_SEL } else { LOV_MAGIC_COMP_V1 }
+}
+
+fn flags(c: &Component) -> u32 {
+    match c.pattern {
+        Pattern::Extension => LCME_FL_EXTENSION,
+        _ if c.is_instantiated() => LCME_FL_INIT,
+        _ => 0,
+    }
+}
+
+fn is_composite(magic: u32) -> bool {
+    matches!(magic, LOV_MAGIC_COMP_V1 | LOV_MAGIC_SEL)
 }
 
 /// Bytes of [`encode`] at most, once all components have their objects; `osts`: how many there are.
@@ -195,7 +220,7 @@ pub fn bytes_at_most(layout: &Layout, osts: usize) -> usize {
 fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid, named: Fid) {
     put32(out, if c.pool.is_some() { LOV_MAGIC_V3 } else { LOV_MAGIC_V1 });
     let pattern = match c.pattern {
-        Pattern::Raid0 => LOV_PATTERN_RAID0,
+        Pattern::Raid0 | Pattern::Extension => LOV_PATTERN_RAID0,
         Pattern::Mdt => LOV_PATTERN_MDT,
     };
     put32(out, pattern | if c.overstriped { LOV_PATTERN_OVERSTRIPING } else { 0 });
@@ -245,7 +270,7 @@ pub fn decode_of_file(bytes: &[u8]) -> Result<(LovEa, Fid), LovEaError> {
     if ea.layout.components.is_empty() {
         return Ok((ea, Fid::NONE));
     }
-    let composite = get32(bytes, 0)? == LOV_MAGIC_COMP_V1;
+    let composite = is_composite(get32(bytes, 0)?);
     let blob = if composite { get32(bytes, COMP_BYTES + 24)? as usize } else { 0 };
     let oid = get64(bytes, blob + 8)?;
     let oid = u32::try_from(oid).map_err(|_| LovEaError::Field { field: "lmm_object_id", value: oid })?;
@@ -278,7 +303,7 @@ pub fn decode(bytes: &[u8]) -> Result<LovEa, LovEaError> {
     if bytes.len() > limits::XATTR_VALUE_BYTES_MAX {
         return Err(LovEaError::Long(bytes.len()));
     }
-    if get32(bytes, 0)? == LOV_MAGIC_COMP_V1 {
+    if is_composite(get32(bytes, 0)?) {
         return composite(bytes);
     }
     let Blob { component, generation, first } = blob(bytes)?;
@@ -312,10 +337,21 @@ fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
         let blob = blob(part)?;
         // A specification has no numbers yet: they follow the order.
         let id = if id == 0 { i as u32 + 1 } else { id };
-        components.push(Component { id, start, end, ..blob.component });
-        first.push(blob.first);
+        let extends = get32(bytes, at + 4)? & LCME_FL_EXTENSION != 0;
+        let component = Component { id, start, end, ..blob.component };
+        components.push(if extends { extension(component)? } else { component });
+        first.push(blob.first.filter(|_| !extends));
     }
     Ok(LovEa { layout: Layout { generation, components, ..Layout::default() }, first })
+}
+
+/// The component, as what its flag says it is.
+fn extension(c: Component) -> Result<Component, LovEaError> {
+    if c.pattern != Pattern::Raid0 || !c.stripes.is_empty() {
+        return Err(LovEaError::Field { field: "lcme_flags", value: LCME_FL_EXTENSION.into() });
+    }
+    // What else a blob says, a count or a pool, is that of the component which grows.
+    Ok(Component { pattern: Pattern::Extension, stripe_count: 0, overstriped: false, pool: None, ..c })
 }
 
 struct Blob {

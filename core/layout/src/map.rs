@@ -82,7 +82,7 @@ impl Iterator for Pieces<'_> {
                 let limit = self.end.min(c.end);
                 match (c.pattern, c.stripes.len()) {
                     (Pattern::Mdt, _) => (limit, Place::Mdt { component: index }),
-                    (Pattern::Raid0, 0) => (limit, Place::Absent { component: Some(index) }),
+                    (Pattern::Extension, _) | (Pattern::Raid0, 0) => (limit, Place::Absent { component: Some(index) }),
                     (Pattern::Raid0, count) => {
                         let (stripe, offset) = raid0_object(c, at);
                         let stripe_end = match count {
@@ -97,7 +97,7 @@ impl Iterator for Pieces<'_> {
             }
         };
         self.at = limit;
-        if self.layout.components.get(index).is_some_and(|c| limit >= c.end) {
+        while self.layout.components.get(self.component).is_some_and(|c| limit >= c.end) {
             self.component += 1;
         }
         Some(Piece { file: FileOffset(at), len: limit - at, place })

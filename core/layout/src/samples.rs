@@ -37,17 +37,19 @@ pub fn pfl() -> Layout {
     Layout { generation: 7, owner: Fid::NONE, components }
 }
 
-/// Any good layout: 0 to 5 components; ends need not be multiples of anything.
+/// Any good layout: 0 to 5 components, some of which extend themselves; ends need not be multiples of anything.
 pub fn any_layout() -> impl Strategy<Value = Layout> {
     let pool = proptest::option::of("[a-z0-9_-]{1,15}".prop_map(PoolName));
-    let shape = (1u64..3_000_000, 1u32..20, proptest::collection::vec(0u16..40, 0..8), any::<(u16, bool)>(), pool);
+    let extension = proptest::option::of((0u64..3_000_000, 1u64..9));
+    let osts = proptest::collection::vec(0u16..40, 0..8);
+    let shape = (1u64..3_000_000, 1u32..20, osts, any::<(u16, bool)>(), pool, extension);
     let shapes = proptest::collection::vec(shape, 0..6);
     let owner = prop_oneof![Just(Fid::NONE), (1u64.., any::<u32>()).prop_map(|(seq, oid)| Fid { seq, oid, ver: 0 })];
     (any::<u32>(), owner, shapes, any::<bool>(), any::<bool>(), 1u32..100).prop_map(
         |(generation, owner, shapes, open_end, dom, id)| {
             let (mut start, n) = (0, shapes.len());
             let mut components = Vec::new();
-            for (i, (len, stripe, osts, (wanted, overstriped), pool)) in shapes.into_iter().enumerate() {
+            for (i, (len, stripe, osts, (wanted, overstriped), pool, extension)) in shapes.into_iter().enumerate() {
                 let end = if i + 1 == n && !open_end { EOF } else { start + len };
                 let mut c = raid0(id + (n - i) as u32, start, end, stripe << 16, &osts);
                 (c.overstriped, c.pool) = (overstriped, pool);
@@ -58,7 +60,15 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
                     c.stripe_count = wanted;
                 }
                 start = end;
+                let at = extension.map_or(end, |(grown, _)| grown.max(u64::from(c.is_instantiated())) + c.start);
+                let size = extension.map_or(0, |(_, size)| size << 16);
+                if c.pattern == Pattern::Mdt || at >= end {
+                    components.push(c);
+                    continue;
+                }
+                c.end = at;
                 components.push(c);
+                components.extend(Component::extension(id + 200 + i as u32, at, end, size));
             }
             Layout { generation, owner, components }
         },

@@ -52,6 +52,9 @@ pub enum BadSpec {
     /// Too much on the MDT.
     #[error("{bytes} bytes on the MDT are too many; at most {max} are allowed")]
     Dom { bytes: u64, max: u64 },
+    /// A component that grows by parts of stripes.
+    #[error("extension size {size} is not a multiple of {stripe}, the stripe size of the component that it extends")]
+    Extension { size: u64, stripe: u32 },
     /// One OST twice, without asking for it.
     #[error("OST{:04x} is named twice; use overstriping (-C) for that", .ost.0)]
     Twice { ost: TargetIndex },
@@ -72,6 +75,12 @@ pub fn complete(mut layout: Layout, defaults: &Defaults) -> Result<Layout, BadSp
         complete_component(c, defaults)?;
     }
     verify(&layout)?;
+    for pair in layout.components.windows(2) {
+        let (stripe, size) = (pair[0].stripe_size, pair[1].extension_size());
+        if let Some(size) = size.filter(|size| !size.is_multiple_of(stripe.into())) {
+            return Err(BadSpec::Extension { size, stripe });
+        }
+    }
     // It must still fit once every component has its OSTs.
     let wanted = |c: &Component| match c.stripe_count {
         _ if !c.is_instantiated() && c.stripe_count != ALL_OSTS => usize::from(c.stripe_count),
@@ -93,6 +102,9 @@ fn complete_component(c: &mut Component, defaults: &Defaults) -> Result<(), BadS
             return Err(BadSpec::Dom { bytes, max: defaults.dom_bytes_max });
         }
         (c.stripe_count, c.stripe_size) = (0, bytes as u32);
+        return Ok(());
+    }
+    if c.pattern == Pattern::Extension {
         return Ok(());
     }
     if c.stripe_size == 0 {

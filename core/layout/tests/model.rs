@@ -3,8 +3,11 @@
 //!
 //! The objects are maps from offset to byte, held by "OSTs" that know nothing of layouts. The file is driven as a client
 //! drives it: a write instantiates what it touches and goes to the pieces; a cut cuts the objects that reach beyond it; a
-//! hole is punched object by object; a read asks the pieces. The reference is a plain vector.
+//! hole is punched object by object; a read asks the pieces. The reference is a plain vector. OSTs are small: what extends
+//! itself goes on elsewhere when they are full, and no byte ever moves.
 
+use layout::check::verify;
+use layout::extend::{Osts, extend};
 use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern};
 use layout::map::{Place, object_ranges, pieces};
 use layout::placement::{OstSpace, Rotor, Want, choose};
@@ -30,12 +33,16 @@ enum Act {
     Punch { at: u64, len: u64 },
 }
 
-/// One component as it is wished for: length in 64 KiB, stripe size in 64 KiB, stripes, overstriped, on the MDT.
-type Shape = (u64, u32, u16, bool);
+/// Bytes that an OST holds before a component that extends itself goes on elsewhere.
+const OST_BYTES: u64 = 5 * KIB64;
+
+/// One component as it is wished for: length in 64 KiB, stripe size in 64 KiB, stripes, overstriped, stripes that are taken
+/// from an extension at a time.
+type Shape = (u64, u32, u16, bool, Option<u64>);
 
 fn layout_of(dom: bool, shapes: &[Shape], open_end: bool) -> Layout {
     let (mut start, mut components) = (0, Vec::new());
-    for (i, (len, stripe, count, overstriped)) in shapes.iter().enumerate() {
+    for (i, (len, stripe, count, overstriped, extension)) in shapes.iter().enumerate() {
         let last = i + 1 == shapes.len();
         let end = if last && !open_end { EOF } else { start + len * KIB64 };
         let on_mdt = dom && i == 0 && end != EOF;
@@ -50,6 +57,11 @@ fn layout_of(dom: bool, shapes: &[Shape], open_end: bool) -> Layout {
             pool: None,
             stripes: Vec::new(),
         });
+        if let (Some(stripes), false) = (extension, on_mdt) {
+            let size = stripes * (u64::from(*stripe) << 16);
+            components.last_mut().expect("just added").end = start;
+            components.extend(Component::extension(50 + i as u32, start, end, size));
+        }
         start = end;
     }
     complete(Layout { components, ..Layout::default() }, &Defaults::default()).expect("a layout that may be")
@@ -73,13 +85,31 @@ impl Striped {
 
     /// As an MDT does: each component gets its OSTs when it is first written, and keeps them.
     fn instantiate(&mut self, start: u64, end: u64) {
-        let space = |n| OstSpace { index: TargetIndex(n), free: 1 << 40, total: 1 << 41, active: true };
-        let osts: Vec<OstSpace> = (0..OSTS).map(space).collect();
+        let used = |n| self.objects.values().filter(|(ost, _)| ost.0 == n).map(|(_, bytes)| bytes.len() as u64).sum();
+        // A component that does not extend itself may use what is left.
+        let space =
+            |n| OstSpace { index: TargetIndex(n), free: OST_BYTES.saturating_sub(used(n)), total: 0, active: true };
+        let mut osts: Vec<OstSpace> = (0..OSTS).map(space).collect();
+        let before = self.layout.clone();
+        extend(&mut self.layout, start, end, &Osts { spaces: &osts, pool: &|_| None }, &mut self.rotor);
+        assert_eq!(verify(&self.layout), Ok(()));
+        osts.iter_mut().for_each(|ost| ost.free = 1 << 40);
         for c in &mut self.layout.components {
             if c.start < end && start < c.end && !c.is_instantiated() {
                 let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool: None, first: None };
                 c.stripes = choose(&osts, &want, &mut self.rotor).expect("there is room");
                 c.stripe_count = c.stripes.len() as u16;
+            }
+        }
+        assert_eq!(verify(&self.layout), Ok(()));
+        // What had a place keeps it.
+        for piece in pieces(&before, FID, FileOffset(0), FileOffset(2 * REACH)) {
+            let (Place::Object { object, ost, offset, .. }, last) = (piece.place, piece.len - 1) else { continue };
+            for probe in [0, last] {
+                let at = FileOffset(piece.file.0 + probe);
+                let now = pieces(&self.layout, FID, at, FileOffset(at.0 + 1)).next().map(|piece| piece.place);
+                let Some(Place::Object { object: o, ost: t, offset: p, .. }) = now else { panic!("{at:?}: {now:?}") };
+                assert_eq!((o, t, p.0), (object, ost, offset.0 + probe));
             }
         }
     }
@@ -176,7 +206,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 fn shapes() -> impl Strategy<Value = Vec<Shape>> {
     let count = prop_oneof![4 => 1..7u16, 1 => Just(ALL_OSTS)];
-    proptest::collection::vec((1..6u64, 1..4u32, count, any::<bool>()), 1..5)
+    let extension = proptest::option::of(1..4u64);
+    proptest::collection::vec((1..6u64, 1..4u32, count, any::<bool>(), extension), 1..5)
 }
 
 proptest! {

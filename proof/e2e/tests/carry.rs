@@ -10,11 +10,11 @@ use std::path::Path;
 /// What of a layout is not about one file only.
 fn shape(mnt: &Path, file: &str) -> Vec<String> {
     let text = lfs(mnt, &["getstripe", "-d", "--yaml", file]);
-    let kept = ["e_start", "e_end", "stripe_count", "stripe_size", "pattern", "pool"];
+    let kept = ["e_start", "e_end", "stripe_count", "stripe_size", "extension_size", "pattern", "pool"];
     text.lines().filter(|line| kept.iter().any(|k| line.contains(k))).map(str::to_owned).collect()
 }
 
-const FILES: [&str; 5] = ["plain", "two", "pfl", "dom", "d/inherits"];
+const FILES: [&str; 6] = ["plain", "two", "pfl", "dom", "sel", "d/inherits"];
 
 #[test]
 fn tar_cp_and_rsync_carry_layouts() {
@@ -29,6 +29,7 @@ fn tar_cp_and_rsync_carry_layouts() {
     lfs(&mnt, &["setstripe", "-c", "2", "-S", "1M", "src/two"]);
     lfs(&mnt, &["setstripe", "-E", "1M", "-S", "64K", "-c", "1", "-E", "-1", "-C", "6", "-S", "1M", "src/pfl"]);
     lfs(&mnt, &["setstripe", "-E", "128K", "-L", "mdt", "-E", "-1", "-c", "2", "src/dom"]);
+    lfs(&mnt, &["setstripe", "-E", "1G", "-z", "2M", "-S", "1M", "-E", "-1", "-z", "4M", "src/sel"]);
     for (n, file) in (1u8..).zip(FILES) {
         fs::write(mnt.join("src").join(file), vec![n; 3 << 20]).expect("write");
     }

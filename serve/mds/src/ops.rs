@@ -13,6 +13,7 @@ mod links;
 mod lock;
 mod lookup;
 mod lov;
+mod lov_add;
 mod open;
 mod readdir;
 mod remove;

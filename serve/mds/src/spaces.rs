@@ -47,8 +47,19 @@ impl Mds {
     /// Asks all OSTs for their space. One that does not answer gets no new objects until it does. Each answer counts as
     /// soon as it is there.
     pub async fn refresh_spaces(&self) {
+        self.ask_spaces(self.targets.list()).await;
+    }
+
+    /// As [`Mds::refresh_spaces`], but waits for none that did not answer last time.
+    pub(crate) async fn refresh_spaces_of_active(&self) {
+        let mut osts = self.targets.list();
+        osts.retain(|ost| self.spaces.known(*ost).is_some_and(|known| known.active));
+        self.ask_spaces(osts).await;
+    }
+
+    async fn ask_spaces(&self, osts: Vec<TargetIndex>) {
         let ask = |index: TargetIndex| async move { (index, self.within(index, self.targets.statfs(index)).await) };
-        let mut answers: FuturesUnordered<_> = self.targets.list().into_iter().map(ask).collect();
+        let mut answers: FuturesUnordered<_> = osts.into_iter().map(ask).collect();
         while let Some((index, answer)) = answers.next().await {
             let before = self.spaces.known(index);
             let space = match answer {

@@ -1,13 +1,15 @@
 //! Giving components their OSTs.
 
 use crate::mds::Mds;
+use layout::extend::{Osts, extend};
 use layout::layout::{Layout, Pattern, PoolName};
 use layout::placement::{NoSpace, Want, choose};
 use layout::stripe_spec::with_dom_at_most;
 use types::target::TargetIndex;
 
 impl Mds {
-    /// Gives OSTs to every component that covers a byte of `[start, end)` and has none; whether there was one.
+    /// Gives OSTs to every component that covers a byte of `[start, end)` and has none, after what extends itself was extended
+    /// to cover the range; whether anything changed.
     /// `first` asks for the OST of a component's first stripe. A pool that is not there any more binds nobody, as a
     /// directory may still name it.
     ///
@@ -22,10 +24,13 @@ impl Mds {
     ) -> Result<bool, NoSpace> {
         let spaces = self.placement_spaces();
         let mut rotor = self.rotor.lock();
+        let mut grown = layout.clone();
+        let osts = Osts { spaces: &spaces, pool: &|PoolName(name)| self.targets.pool(name) };
+        let extended = extend(&mut grown, start, end, &osts, &mut rotor);
         let mut chosen = Vec::new();
-        for (i, c) in layout.components.iter().enumerate() {
-            let wanted = c.start < end && start < c.end && c.pattern == Pattern::Raid0 && !c.is_instantiated();
-            if wanted {
+        for (i, c) in grown.components.iter().enumerate() {
+            let striped = c.pattern == Pattern::Raid0 && !c.is_empty();
+            if striped && c.start < end && start < c.end && !c.is_instantiated() {
                 let first = first.get(i).copied().flatten();
                 let pool = c.pool.as_ref().and_then(|PoolName(name)| self.targets.pool(name));
                 let pool = pool.as_deref();
@@ -33,14 +38,15 @@ impl Mds {
                 chosen.push((i, choose(&spaces, &want, &mut rotor)?));
             }
         }
-        let changed = !chosen.is_empty();
+        let changed = extended || !chosen.is_empty();
         for (i, stripes) in chosen {
-            let c = &mut layout.components[i];
+            let c = &mut grown.components[i];
             c.stripe_count = stripes.len() as u16;
             c.stripes = stripes;
         }
         if changed {
-            layout.generation += 1;
+            grown.generation += 1;
+            *layout = grown;
         }
         Ok(changed)
     }

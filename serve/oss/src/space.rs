@@ -73,14 +73,14 @@ impl Ost {
         Ok(if objects.is_empty() { Transno(0) } else { self.ledger.changed_durably() })
     }
 
-    /// Totals.
+    /// Totals. What clients were promised is not available: it may be dirty at them.
     pub fn statfs(&self) -> Result<Statfs, Errno> {
         let space = self.objects().space()?;
         let share = u64::from(self.settings.volume_sharers.max(1));
         Ok(Statfs {
             bytes_total: space.total / share,
             bytes_free: space.free / share,
-            bytes_available: space.free.min(self.volume_room()?) / share,
+            bytes_available: space.free.min(self.volume_room()?).saturating_sub(self.promised()) / share,
             files_total: space.files_total / share,
             files_free: space.files_free / share,
         })

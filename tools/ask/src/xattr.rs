@@ -8,6 +8,8 @@ use types::limits::XATTR_VALUE_BYTES_MAX;
 
 /// Layout of a file, default layout of a directory.
 pub const LOV: &str = "lustre.lov";
+/// Components behind those that a file has; only to be written.
+pub const LOV_ADD: &str = "lustre.lov.add";
 /// The file system's default layout, on anything.
 pub const LOV_DEFAULT: &str = "lustre.lov.default";
 

@@ -1,7 +1,7 @@
 //! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
 
-use crate::spec::{Bandwidth, Count, End, First, OstList, PatternWord, PoolWord, StripeSize};
-use clap::{ArgAction, Args, FromArgMatches, Subcommand};
+use crate::spec::{Bandwidth, Count, End, ExtensionSize, First, OstList, PatternWord, PoolWord, StripeSize};
+use clap::{ArgAction, Args, FromArgMatches, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -113,21 +113,32 @@ pub struct SetstripeFlags {
     /// Where the bytes are: raid0 on OSTs, mdt on the MDT
     #[arg(short = 'L', long, value_name = "PATTERN", action = ArgAction::Append)]
     pub layout: Vec<PatternWord>,
+    /// The component extends itself by so much while its OSTs have room, a multiple of its stripe size
+    ///
+    /// When they have no room, the next component begins there; the last one is repeated on other OSTs.
+    #[arg(short = 'z', long, visible_alias = "ext-size", value_name = "SIZE", action = ArgAction::Append)]
+    pub extension_size: Vec<ExtensionSize>,
     /// Take the default layout of a directory away
     #[arg(short = 'd', long, conflicts_with_all = [
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
+        "extension_size",
     ])]
     pub delete: bool,
+    /// Give a file more components behind those that it has
+    #[arg(long, requires = "component_end", conflicts_with = "delete")]
+    pub component_add: bool,
     /// The layout of this file, but not its OSTs
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
-        "delete", "yaml",
+        "extension_size",
+        "component_add", "delete", "yaml",
     ])]
     pub copy: Option<PathBuf>,
     /// The layout that this file describes, as getstripe --yaml prints it, but not its OSTs; -: standard input
     #[arg(short = 'y', long, value_name = "FILE", conflicts_with_all = [
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
-        "delete",
+        "extension_size",
+        "component_add", "delete",
     ])]
     pub yaml: Option<PathBuf>,
     /// Files to make, or directories
@@ -154,6 +165,8 @@ pub enum Step {
     Pool(PoolWord),
     /// -L
     Pattern(PatternWord),
+    /// -z
+    Extension(ExtensionSize),
 }
 
 /// Arguments of `setstripe`, options in the order given.
@@ -163,6 +176,8 @@ pub struct SetstripeArgs {
     pub steps: Vec<Step>,
     /// Take the default away.
     pub delete: bool,
+    /// More components for a file.
+    pub add: bool,
     /// As that of this file.
     pub copy: Option<PathBuf>,
     /// As this file describes.
@@ -196,10 +211,11 @@ impl FromArgMatches for SetstripeArgs {
         add("osts", flags.osts.clone().into_iter().map(Step::Osts).collect());
         add("pool", flags.pool.clone().into_iter().map(Step::Pool).collect());
         add("layout", flags.layout.clone().into_iter().map(Step::Pattern).collect());
+        add("extension_size", flags.extension_size.clone().into_iter().map(Step::Extension).collect());
         steps.sort_by_key(|(at, _)| *at);
         let steps = steps.into_iter().map(|(_, step)| step).collect();
-        let SetstripeFlags { delete, copy, yaml, paths, .. } = flags;
-        Ok(SetstripeArgs { steps, delete, copy, yaml, paths })
+        let SetstripeFlags { delete, component_add: add, copy, yaml, paths, .. } = flags;
+        Ok(SetstripeArgs { steps, delete, add, copy, yaml, paths })
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -256,6 +272,9 @@ pub struct GetstripeArgs {
     /// Flags of the component
     #[arg(long)]
     pub component_flags: bool,
+    /// Bytes by which the component extends itself
+    #[arg(short = 'z', long, visible_alias = "ext-size")]
+    pub extension_size: bool,
     /// Only files with an object on this OST: 0, OST0000, sheen-OST0000_UUID
     #[arg(short = 'O', long, value_name = "OST")]
     pub obd: Option<String>,
@@ -296,6 +315,31 @@ pub struct MountsArgs {
     pub path: Option<PathBuf>,
 }
 
+/// A column of `df`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Column {
+    /// Target, as UUID.
+    Source,
+    /// Space in all.
+    Size,
+    /// Space used.
+    Used,
+    /// Space that can be had.
+    Avail,
+    /// Part that is used.
+    Pcent,
+    /// Inodes in all.
+    Itotal,
+    /// Inodes used.
+    Iused,
+    /// Inodes that can be had.
+    Iavail,
+    /// Part of the inodes that is used.
+    Ipcent,
+    /// Where it is mounted.
+    Target,
+}
+
 /// Show the space of each target
 ///
 /// In KiB. A target that does not answer within 5 seconds is shown with its error and not counted.
@@ -332,6 +376,9 @@ pub struct DfArgs {
     /// No names of columns
     #[arg(short = 'N', long = "no-header")]
     pub no_header: bool,
+    /// These columns, in this order, named as for df(1)
+    #[arg(short = 'u', long, value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "inodes")]
+    pub output: Vec<Column>,
     /// A path on the mount [default: all mounts]
     #[arg(value_name = "PATH")]
     pub path: Option<PathBuf>,

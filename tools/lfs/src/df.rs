@@ -1,7 +1,7 @@
 //! `lfs df`: space or inodes of each target.
 
 use crate::chosen;
-use crate::cli::DfArgs;
+use crate::cli::{Column, DfArgs};
 use ask::mounts::Mount;
 use report::{Report, strerror};
 use std::fmt::Write as _;
@@ -53,12 +53,39 @@ fn asked(mount: &Mount, args: &DfArgs) -> io::Result<Option<(Vec<SpaceLine>, Vec
     Ok(Some((mdts, osts)))
 }
 
-/// One row: all, free, and what a user can have; in KiB or inodes.
+/// All, free, and what a user can have; in KiB or inodes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Row {
     total: u64,
     free: u64,
     available: u64,
+}
+
+impl Row {
+    fn used(self) -> u64 {
+        self.total.saturating_sub(self.free)
+    }
+
+    fn add(&mut self, more: Row) {
+        self.total = self.total.saturating_add(more.total);
+        self.free = self.free.saturating_add(more.free);
+        self.available = self.available.saturating_add(more.available);
+    }
+}
+
+/// Space in KiB, and inodes, of one target or of several.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Rows {
+    space: Row,
+    inodes: Row,
+}
+
+impl Rows {
+    fn of(s: &Statfs) -> Rows {
+        let inodes = Row { total: s.files_total, free: s.files_free, available: s.files_free };
+        let [total, free, available] = [s.bytes_total, s.bytes_free, s.bytes_available].map(|bytes| bytes >> 10);
+        Rows { space: Row { total, free, available }, inodes }
+    }
 }
 
 struct Table<'a> {
@@ -68,15 +95,31 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
+    fn columns(&self) -> Vec<Column> {
+        use Column::{Avail, Iavail, Ipcent, Itotal, Iused, Pcent, Size, Source, Target, Used};
+        match (&self.args.output[..], self.args.inodes) {
+            ([], false) => vec![Source, Size, Used, Avail, Pcent, Target],
+            ([], true) => vec![Source, Itotal, Iused, Iavail, Ipcent, Target],
+            (chosen, _) => chosen.to_vec(),
+        }
+    }
+
     fn text(&self, mdts: &[SpaceLine], osts: &[SpaceLine]) -> String {
-        let (total, used, free, ratio) = match (self.args.inodes, self.args.human || self.args.si) {
-            (true, _) => ("Inodes", "IUsed", "IFree", "IUse%"),
-            (false, true) => ("bytes", "Used", "Available", "Use%"),
-            (false, false) => ("1K-blocks", "Used", "Available", "Use%"),
-        };
         let mut text = String::new();
         if !self.args.no_header {
-            line(&mut text, "UUID", [total, used, free], ratio, "Mounted on");
+            let blocks = if self.args.human || self.args.si { "bytes" } else { "1K-blocks" };
+            self.line(&mut text, |column| match column {
+                Column::Source => "UUID".to_owned(),
+                Column::Size => blocks.to_owned(),
+                Column::Used => "Used".to_owned(),
+                Column::Avail => "Available".to_owned(),
+                Column::Pcent => "Use%".to_owned(),
+                Column::Itotal => "Inodes".to_owned(),
+                Column::Iused => "IUsed".to_owned(),
+                Column::Iavail => "IFree".to_owned(),
+                Column::Ipcent => "IUse%".to_owned(),
+                Column::Target => "Mounted on".to_owned(),
+            });
         }
         let mut rows = String::new();
         let mdt_sum = self.rows(&mut rows, TargetKind::Mdt, mdts);
@@ -85,33 +128,15 @@ impl Table<'_> {
             text.push_str(&rows);
             text.push('\n');
         }
-        self.row(
-            &mut text,
-            "filesystem_summary:",
-            self.summary(mdt_sum, ost_sum, mdts.is_empty(), osts.is_empty()),
-            self.dir,
-        );
+        let sum = summary(mdt_sum, ost_sum, mdts.is_empty(), osts.is_empty());
+        self.row(&mut text, "filesystem_summary:", sum, self.dir);
         text.push('\n');
         text
     }
 
-    /// Space is that of the OSTs. Inodes are those of the MDTs, unless the OSTs have fewer objects left.
-    fn summary(&self, mdts: Row, osts: Row, no_mdts: bool, no_osts: bool) -> Row {
-        match (self.args.inodes, no_osts) {
-            (_, true) => mdts,
-            (false, false) => osts,
-            (true, false) if no_mdts => osts,
-            (true, false) if osts.free < mdts.free => {
-                let used = mdts.total.saturating_sub(mdts.free);
-                Row { total: used.saturating_add(osts.free), free: osts.free, available: osts.free }
-            }
-            (true, false) => mdts,
-        }
-    }
-
     /// The rows of one kind; their sum.
-    fn rows(&self, text: &mut String, kind: TargetKind, lines: &[SpaceLine]) -> Row {
-        let mut sum = Row::default();
+    fn rows(&self, text: &mut String, kind: TargetKind, lines: &[SpaceLine]) -> Rows {
+        let mut sum = Rows::default();
         for SpaceLine { index, space } in lines {
             let name = format!("{}_UUID", TargetName { fsname: self.fsname, kind, index: *index });
             match space {
@@ -119,38 +144,50 @@ impl Table<'_> {
                 Err(Errno::ESHUTDOWN) => text.push_str(&format!("{name}: inactive device\n")),
                 Err(errno) => text.push_str(&format!("{name}: {}\n", strerror(*errno))),
                 Ok(space) => {
-                    let row = self.measure(space);
-                    self.row(text, &name, row, &format!("{}[{}:{}]", self.dir, kind.word(), index.0));
-                    sum.total = sum.total.saturating_add(row.total);
-                    sum.free = sum.free.saturating_add(row.free);
-                    sum.available = sum.available.saturating_add(row.available);
+                    let rows = Rows::of(space);
+                    self.row(text, &name, rows, &format!("{}[{}:{}]", self.dir, kind.word(), index.0));
+                    sum.space.add(rows.space);
+                    sum.inodes.add(rows.inodes);
                 }
             }
         }
         sum
     }
 
-    fn measure(&self, s: &Statfs) -> Row {
-        match self.args.inodes {
-            true => Row { total: s.files_total, free: s.files_free, available: s.files_free },
-            false => Row { total: s.bytes_total >> 10, free: s.bytes_free >> 10, available: s.bytes_available >> 10 },
-        }
+    fn row(&self, text: &mut String, name: &str, Rows { space, inodes }: Rows, place: &str) {
+        let ratio = |row: Row| format!("{:3}%", percent(row.used(), row.available));
+        self.line(text, |column| match column {
+            Column::Source => name.to_owned(),
+            Column::Size => self.cell(space.total, false),
+            Column::Used => self.cell(space.used(), false),
+            Column::Avail => self.cell(space.available, false),
+            Column::Pcent => ratio(space),
+            Column::Itotal => self.cell(inodes.total, true),
+            Column::Iused => self.cell(inodes.used(), true),
+            Column::Iavail => self.cell(inodes.available, true),
+            Column::Ipcent => ratio(inodes),
+            Column::Target => place.to_owned(),
+        });
     }
 
-    fn row(&self, text: &mut String, name: &str, row: Row, place: &str) {
-        let used = row.total.saturating_sub(row.free);
-        let cells = [row.total, used, row.available].map(|n| self.cell(n));
-        line(text, name, [&cells[0], &cells[1], &cells[2]], &format!("{:3}%", percent(used, row.available)), place);
+    fn line(&self, text: &mut String, cell: impl Fn(Column) -> String) {
+        let padded = |column: Column| match (column, cell(column)) {
+            (Column::Source, cell) => format!("{cell:<20}"),
+            (Column::Pcent | Column::Ipcent, cell) => format!("{cell:>4}"),
+            (Column::Target, cell) => cell,
+            (_, cell) => format!("{cell:>11}"),
+        };
+        writeln!(text, "{}", self.columns().into_iter().map(padded).collect::<Vec<_>>().join(" ")).expect("memory");
     }
 
     /// A number, or with -h one with a decimal and its unit.
-    fn cell(&self, n: u64) -> String {
+    fn cell(&self, n: u64, inodes: bool) -> String {
         if !self.args.human && !self.args.si {
             return n.to_string();
         }
         // Inodes count ones, space counts KiB.
-        let units: &[u8] = if self.args.inodes { b" KMGTPE" } else { b"KMGTPEZ" };
-        let (step, to_step) = match (self.args.si, self.args.inodes) {
+        let units: &[u8] = if inodes { b" KMGTPE" } else { b"KMGTPEZ" };
+        let (step, to_step) = match (self.args.si, inodes) {
             (false, _) => (1024.0, 1.0),
             (true, true) => (1000.0, 1.0),
             (true, false) => (1000.0, 1.024),
@@ -167,8 +204,18 @@ impl Table<'_> {
     }
 }
 
-fn line(text: &mut String, name: &str, [total, used, free]: [&str; 3], ratio: &str, place: &str) {
-    writeln!(text, "{name:<20} {total:>11} {used:>11} {free:>11} {ratio:>4} {place}").expect("writing to memory");
+/// Space is that of the OSTs. Inodes are those of the MDTs, unless the OSTs have fewer objects left.
+fn summary(mdts: Rows, osts: Rows, no_mdts: bool, no_osts: bool) -> Rows {
+    let space = if no_osts { mdts.space } else { osts.space };
+    let inodes = match (mdts.inodes, osts.inodes) {
+        (mdts, _) if no_osts => mdts,
+        (_, osts) if no_mdts => osts,
+        (mdts, osts) if osts.free < mdts.free => {
+            Row { total: mdts.used().saturating_add(osts.free), free: osts.free, available: osts.free }
+        }
+        (mdts, _) => mdts,
+    };
+    Rows { space, inodes }
 }
 
 /// Of what users can have, so much is used; rounded up, as df(1).
@@ -235,6 +282,24 @@ filesystem_summary:       626208        3016      568872   1% /mnt/lustre
     }
 
     #[test]
+    fn columns_can_be_chosen() {
+        let (mdts, osts) = example();
+        let output = vec![Column::Target, Column::Ipcent, Column::Source, Column::Avail];
+        let args = DfArgs { output, ..DfArgs::default() };
+        let table = Table { fsname: "lustre".parse().unwrap(), dir: "/m", args: &args };
+        let expected = "\
+Mounted on IUse% UUID                   Available
+/m[MDT:0]   1% lustre-MDT0000_UUID       111560
+/m[OST:0]   2% lustre-OST0000_UUID       284436
+/m[OST:1]   2% lustre-OST0001_UUID       284436
+
+/m   1% filesystem_summary:       568872
+
+";
+        assert_eq!(table.text(&mdts, &osts), expected);
+    }
+
+    #[test]
     fn people_get_units() {
         let human = text(false, true, &[], &[space(0, [3 << 19, 1 << 19, 512], [0, 0])]);
         let expected = "lustre-OST0000_UUID         1.5G        1.0G      512.0K 100% /mnt/lustre[OST:0]\n";
@@ -251,10 +316,10 @@ filesystem_summary:       626208        3016      568872   1% /mnt/lustre
     fn units_may_be_those_of_ten() {
         let args = DfArgs { si: true, ..DfArgs::default() };
         let table = Table { fsname: "lustre".parse().unwrap(), dir: "/mnt/lustre", args: &args };
-        let cell = [1, 1_000_000, 976_562_500].map(|kib| table.cell(kib));
+        let cell = [1, 1_000_000, 976_562_500].map(|kib| table.cell(kib, false));
         assert_eq!(cell, ["     1.0K", "     1.0G", "     1.0T"]);
         let args = DfArgs { si: true, inodes: true, ..DfArgs::default() };
-        assert_eq!(Table { args: &args, ..table }.cell(1_500_000), "     1.5M");
+        assert_eq!(Table { args: &args, ..table }.cell(1_500_000, true), "     1.5M");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Value {
     Start,
     /// -E: end of the component.
     End,
+    /// -z: bytes by which it extends itself.
+    Extension,
 }
 
 /// What to print.
@@ -62,6 +64,7 @@ impl Fields {
             (args.component_flags, Value::Flags),
             (args.component_start, Value::Start),
             (args.component_end, Value::End),
+            (args.extension_size, Value::Extension),
         ];
         let values: Vec<Value> = own.into_iter().filter(|(asked, _)| *asked).map(|(_, value)| value).collect();
         let chosen = !args.verbose && (letters.contains(&true) || !values.is_empty());

@@ -4,7 +4,7 @@ use crate::lov_fields::{Fields, Value};
 use crate::yaml;
 use layout::layout::{ALL_OSTS, Component, EOF, Pattern, PoolName};
 use layout::lov_ea::{
-    LOV_MAGIC_COMP_V1, LOV_MAGIC_V1, LOV_MAGIC_V3, LovEa, LovEaError, decode_of_file, encode, object_fid,
+    LOV_MAGIC_V1, LOV_MAGIC_V3, LovEa, LovEaError, composite_magic, decode_of_file, encode, object_fid,
 };
 use std::fmt::Write;
 use types::fid::Fid;
@@ -75,7 +75,10 @@ impl Subject {
             items.push(("stripe_count:  ", count(c.stripe_count)));
         }
         if fields.size {
-            items.push(("stripe_size:   ", c.stripe_size.to_string()));
+            items.push(match c.extension_size() {
+                None => ("stripe_size:   ", c.stripe_size.to_string()),
+                Some(size) => ("extension_size: ", size.to_string()),
+            });
         }
         if fields.pattern {
             items.push(("pattern:       ", pattern(c).to_owned()));
@@ -117,6 +120,9 @@ impl Subject {
     fn values(&self, text: &mut String, fields: &Fields, components: &[Component]) {
         let chosen = match fields.component {
             Some(id) => components.iter().find(|c| c.id == id),
+            None if fields.values[..] == [Value::Extension] && fields.is_single() => {
+                components.iter().find(|c| c.pattern == Pattern::Extension).or(components.last())
+            }
             None => components.iter().rfind(|c| c.is_instantiated()).or(components.last()),
         };
         let Some(c) = chosen else { return };
@@ -142,10 +148,14 @@ impl Subject {
             Value::Flags => ("lcme_flags:          ", self.flags(c, composite).to_owned()),
             Value::Start => ("lcme_extent.e_start: ", c.start.to_string()),
             Value::End => ("lcme_extent.e_end:   ", end(c)),
+            Value::Extension => ("lmm_extension_size: ", c.extension_size().unwrap_or(0).to_string()),
         }
     }
 
     fn flags(&self, c: &Component, composite: bool) -> &'static str {
+        if c.pattern == Pattern::Extension {
+            return "extension";
+        }
         // The form marks a component on the MDT as ready even in a default layout.
         if composite && c.is_instantiated() && !self.directory { "init" } else { "0" }
     }
@@ -182,7 +192,7 @@ impl Subject {
         if fields.verbose {
             let size = value.len();
             line(text, format_args!("composite_header:"));
-            line(text, format_args!("  lcm_magic:         0x{LOV_MAGIC_COMP_V1:08X}"));
+            line(text, format_args!("  lcm_magic:         0x{:08X}", composite_magic(&self.ea.layout)));
             line(text, format_args!("  lcm_size:          {size}"));
             line(text, format_args!("  lcm_flags:         0"));
         }
@@ -249,7 +259,7 @@ fn blobs(value: &[u8]) -> impl Iterator<Item = (u32, u32)> + '_ {
 fn pattern(c: &Component) -> &'static str {
     match (c.pattern, c.overstriped) {
         (Pattern::Mdt, _) => "mdt",
-        (Pattern::Raid0, false) => "raid0",
+        (Pattern::Raid0, false) | (Pattern::Extension, _) => "raid0",
         (Pattern::Raid0, true) => "raid0,overstriped",
     }
 }

@@ -39,6 +39,10 @@ pub fn run(args: &MigrateArgs, report: &mut Report<'_>) {
         report.sentence("-d is for setstripe; without options a file gets the layout of its directory", Errno::EINVAL);
         return;
     }
+    if args.spec.add {
+        report.sentence("--component-add is for setstripe; a file is migrated to a whole layout", Errno::EINVAL);
+        return;
+    }
     let Some(wish) = setstripe::wished(&args.spec, report) else { return };
     for path in &args.spec.paths {
         if !setstripe::pools_serve(path, &wish, report) || !setstripe::osts_exist(path, &wish, report) {

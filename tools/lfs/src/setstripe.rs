@@ -5,6 +5,7 @@ use crate::{spec, yaml};
 use ask::fit::{self, Unfit};
 use ask::mounts::{self, Mount};
 use ask::xattr;
+use layout::layout::EOF;
 use layout::lov_ea::{LovEa, decode, encode_spec};
 use report::{Report, strerror};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -15,6 +16,9 @@ use types::errno::Errno;
 
 /// Does it for each path, and goes on where one fails.
 pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
+    if args.add {
+        return args.paths.iter().for_each(|path| add(path, args, report));
+    }
     let Some(wish) = wished(args, report) else { return };
     for path in &args.paths {
         let may_be = args.delete || pools_serve(path, &wish, report) && osts_exist(path, &wish, report);
@@ -137,6 +141,34 @@ fn set_default(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     });
     if let Err(error) = done {
         refused(&format!("can't set default layout of '{shown}'"), wish, &error, report);
+    }
+}
+
+/// Components behind those of a file.
+fn add(path: &Path, args: &SetstripeArgs, report: &mut Report<'_>) {
+    let what = format!("can't add components to '{}'", path.display());
+    let layout = mounts::mount_of(path).and_then(|_| {
+        let bytes = match fs::metadata(path)?.is_file() {
+            true => xattr::get(path, xattr::LOV)?,
+            false => return Err(io::Error::from_raw_os_error(Errno::EINVAL.0)),
+        };
+        decode(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+    });
+    let start = match layout {
+        Ok(ea) => ea.layout.components.last().map_or(0, |c| c.end),
+        Err(error) => return report.failed(&what, &error),
+    };
+    if start == EOF {
+        return report.sentence(&format!("{what}: its components reach to the end of the file"), Errno::EINVAL);
+    }
+    let wish = match spec::wish_behind(&args.steps, start) {
+        Ok(wish) => wish,
+        Err(sentence) => return report.errno(&sentence, Errno::EINVAL),
+    };
+    if pools_serve(path, &wish, report)
+        && let Err(error) = xattr::set(path, xattr::LOV_ADD, &encode_spec(&wish))
+    {
+        refused(&what, &wish, &error, report);
     }
 }
 

@@ -28,6 +28,10 @@ pub struct First(pub Option<TargetIndex>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OstList(pub Vec<TargetIndex>);
 
+/// Bytes that a component grows by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtensionSize(pub u64);
+
 /// End of a component, bytes, exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End(pub u64);
@@ -61,6 +65,18 @@ impl FromStr for StripeSize {
             return Err(format!("a stripe size is a multiple of {STRIPE_BYTES_MIN}, at most {STRIPE_BYTES_MAX}"));
         }
         Ok(StripeSize(bytes as u32))
+    }
+}
+
+impl FromStr for ExtensionSize {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<ExtensionSize, String> {
+        let bytes = bytes(s)?;
+        match Component::extension(1, 0, EOF, bytes) {
+            Some(_) => Ok(ExtensionSize(bytes)),
+            None => Err(format!("an extension size is a multiple of {STRIPE_BYTES_MIN}, less than 4T")),
+        }
     }
 }
 
@@ -173,6 +189,7 @@ struct Draft {
     osts: Vec<TargetIndex>,
     pool: Option<PoolName>,
     on_mdt: bool,
+    extension: Option<u64>,
 }
 
 impl Draft {
@@ -185,6 +202,7 @@ impl Draft {
             Step::First(First(first)) => self.first = *first,
             Step::Osts(OstList(osts)) => self.osts.clone_from(osts),
             Step::Pool(PoolWord(pool)) => self.pool = Some(pool.clone()),
+            Step::Extension(ExtensionSize(size)) => self.extension = Some(*size),
             Step::Pattern(PatternWord(pattern)) => self.on_mdt = *pattern == Pattern::Mdt,
         }
     }
@@ -229,6 +247,25 @@ impl Draft {
 /// # Errors
 /// One sentence: it cannot be, or it names OSTs for a component after the first.
 pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
+    judged(described(steps, 0)?)
+}
+
+/// The components that these options wish for at the end of a file whose layout ends at `start`.
+///
+/// # Errors
+/// One sentence: they cannot be, or name OSTs.
+pub fn wish_behind(steps: &[Step], start: u64) -> Result<LovEa, String> {
+    let ea = described(steps, start)?;
+    if ea.names_osts() {
+        return Err("components that are added cannot name OSTs".to_owned());
+    }
+    if ea.is_on_mdt() {
+        return Err("only the first component can be on the MDT".to_owned());
+    }
+    Ok(ea)
+}
+
+fn described(steps: &[Step], start: u64) -> Result<LovEa, String> {
     let (mut drafts, mut draft, mut open) = (Vec::new(), Draft::default(), None);
     for step in steps {
         if let Step::End(End(end)) = step
@@ -241,17 +278,42 @@ pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
     }
     drafts.push((open.unwrap_or(EOF), draft));
     let mut ea = LovEa { layout: Layout::default(), first: Vec::new() };
-    let mut start = 0;
-    for (id, (end, draft)) in (1u32..).zip(drafts) {
-        let (component, first) = draft.component(id, start, end)?;
-        if id > 1 && (first.is_some() || !component.stripes.is_empty()) {
+    let mut start = start;
+    for (n, (end, draft)) in drafts.into_iter().enumerate() {
+        let size = draft.extension;
+        let (component, first) = draft.component(ea.layout.components.len() as u32 + 1, start, end)?;
+        if n > 0 && (first.is_some() || !component.stripes.is_empty()) {
             return Err("only the first component can name OSTs".to_owned());
         }
         ea.layout.components.push(component);
         ea.first.push(first);
+        if let Some(size) = size {
+            extend(&mut ea, size, open.is_some())?;
+        }
         start = end;
     }
-    judged(ea)
+    Ok(ea)
+}
+
+/// Makes the last component one that grows by `size`. The first of a file covers as much at once; others nothing until
+/// they are written.
+fn extend(ea: &mut LovEa, size: u64, has_end: bool) -> Result<(), String> {
+    let id = ea.layout.components.len() as u32 + 1;
+    let Some(c) = ea.layout.components.last_mut() else { return Ok(()) };
+    if !has_end {
+        return Err("only a component can extend itself: -E END -z SIZE".to_owned());
+    }
+    if c.pattern == Pattern::Mdt {
+        return Err("a component on the MDT cannot extend itself".to_owned());
+    }
+    if size >= c.end.saturating_sub(c.start) {
+        return Err(format!("an extension size of {size} is not smaller than its component"));
+    }
+    let end = std::mem::replace(&mut c.end, if c.start == 0 { size } else { c.start });
+    let extension = Component::extension(id, c.end, end, size).ok_or("no extension size")?;
+    ea.layout.components.push(extension);
+    ea.first.push(None);
+    Ok(())
 }
 
 /// The layout again, if it can be. The server has the last word; this one has the better sentence.
@@ -300,6 +362,44 @@ mod tests {
         assert!(wished("-c 0 -S 0 -i -1").unwrap().is_default());
         assert!(!wished("-i 0").unwrap().is_default() && wished("-i 0").unwrap().names_osts());
         assert!(wished("-C 5").unwrap().layout.components[0].overstriped);
+    }
+
+    #[test]
+    fn components_that_extend_themselves_are_pairs() {
+        let ea = wished("-E 1G -z 64M -S 1M -E -1 -z 256M").unwrap();
+        let pairs: Vec<_> = ea.layout.components.iter().map(|c| (c.id, c.start, c.end, c.extension_size())).collect();
+        let (m, g) = (1 << 20, 1 << 30);
+        let second = [(3, g, g, None), (4, g, EOF, Some(256 * m))];
+        assert_eq!(pairs[..2], [(1, 0, 64 * m, None), (2, 64 * m, g, Some(64 * m))]);
+        assert_eq!(pairs[2..], second);
+        assert_eq!(ea.first.len(), 4);
+        // What grows does so alone, and its neighbours inherit the rest.
+        let ea = wished("-E 128M -c 2 -S 1M -E 1G -z 64M -E -1").unwrap();
+        assert_eq!(ea.layout.components.iter().map(|c| c.stripe_count).collect::<Vec<_>>(), [2, 2, 0, 2]);
+        for (options, words) in [
+            ("-z 64M", "-E END"),
+            ("-E 64M -z 64M -E -1", "not smaller"),
+            ("-E 1G -z 100K", "multiple of 65536"),
+            ("-E 1G -z 0", "multiple of 65536"),
+            ("-E -1 -z 4T", "less than 4T"),
+            ("-E 1G -S 4M -z 1M", "multiple of 4194304"),
+            ("-E 64K -L mdt -z 64K -E -1", "on the MDT"),
+        ] {
+            let error = wished(options).unwrap_err();
+            assert!(error.contains(words), "{options}: {error}");
+        }
+    }
+
+    #[test]
+    fn components_can_be_wished_for_behind_those_of_a_file() {
+        let behind = |options: &str| wish_behind(&parsed(options).unwrap(), 1 << 30);
+        let ea = behind("-E 2G -z 64M -E -1 -c 4").unwrap();
+        let starts: Vec<_> = ea.layout.components.iter().map(|c| (c.start, c.end)).collect();
+        assert_eq!(starts, [(1 << 30, 1 << 30), (1 << 30, 2 << 30), (2 << 30, EOF)]);
+        for (options, words) in [("-E -1 -i 1", "cannot name OSTs"), ("-E 2G -L mdt", "first component")] {
+            let error = behind(options).unwrap_err();
+            assert!(error.contains(words), "{options}: {error}");
+        }
     }
 
     #[test]

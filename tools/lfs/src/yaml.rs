@@ -28,10 +28,7 @@ pub fn text(ea: &LovEa, fid: Fid) -> String {
                 line(&mut text, format_args!("  component{n}:"));
                 line(&mut text, format_args!("    lcme_id:             {}", c.id));
                 line(&mut text, format_args!("    lcme_mirror_id:      0"));
-                line(
-                    &mut text,
-                    format_args!("    lcme_flags:          {}", if c.stripes.is_empty() { "0" } else { "init" }),
-                );
+                line(&mut text, format_args!("    lcme_flags:          {}", flags(c)));
                 line(&mut text, format_args!("    lcme_extent.e_start: {}", c.start));
                 match c.end {
                     EOF => line(&mut text, format_args!("    lcme_extent.e_end:   EOF")),
@@ -45,15 +42,26 @@ pub fn text(ea: &LovEa, fid: Fid) -> String {
     text
 }
 
+fn flags(c: &Component) -> &'static str {
+    match c.pattern {
+        Pattern::Extension => "extension",
+        _ if c.stripes.is_empty() => "0",
+        _ => "init",
+    }
+}
+
 fn component(text: &mut String, c: &Component, generation: u32, named: Fid, indent: &str) {
     let pattern = match (c.pattern, c.overstriped) {
         (Pattern::Mdt, _) => "mdt",
-        (Pattern::Raid0, false) => "raid0",
+        (Pattern::Raid0, false) | (Pattern::Extension, _) => "raid0",
         (Pattern::Raid0, true) => "raid0,overstriped",
     };
     let count = if c.stripe_count == ALL_OSTS { "-1".to_owned() } else { c.stripe_count.to_string() };
     line(text, format_args!("{indent}lmm_stripe_count:  {count}"));
-    line(text, format_args!("{indent}lmm_stripe_size:   {}", c.stripe_size));
+    match c.extension_size() {
+        None => line(text, format_args!("{indent}lmm_stripe_size:   {}", c.stripe_size)),
+        Some(size) => line(text, format_args!("{indent}lmm_extension_size: {size}")),
+    }
     line(text, format_args!("{indent}lmm_pattern:       {pattern}"));
     line(text, format_args!("{indent}lmm_layout_gen:    {generation}"));
     match c.stripes.first() {
@@ -108,6 +116,11 @@ pub fn read(text: &str) -> Result<LovEa, String> {
             "lmm_stripe_count" if value == "-1" => c.stripe_count = ALL_OSTS,
             "lmm_stripe_count" => c.stripe_count = value.parse().map_err(|_| bad())?,
             "lmm_stripe_size" => c.stripe_size = value.parse().map_err(|_| bad())?,
+            "lmm_extension_size" => {
+                let size = value.parse().map_err(|_| bad())?;
+                *c = Component::extension(c.id, c.start, c.end, size).ok_or_else(bad)?;
+            }
+            "lmm_pattern" if c.pattern == Pattern::Extension => {}
             "lmm_pattern" => match value {
                 "raid0" | "0" | "1" => c.pattern = Pattern::Raid0,
                 "raid0,overstriped" => (c.pattern, c.overstriped) = (Pattern::Raid0, true),
@@ -154,7 +167,7 @@ fn open(id: u32) -> Component {
 mod tests {
     use super::*;
     use crate::cli::Step;
-    use crate::spec::{Count, End, PoolWord, StripeSize, wish};
+    use crate::spec::{Count, End, ExtensionSize, PoolWord, StripeSize, wish};
     use types::target::TargetIndex;
 
     const FID: Fid = Fid { seq: 0x2_8000_0401, oid: 2, ver: 0 };
@@ -182,6 +195,10 @@ mod tests {
         assert_eq!(ea.shape(), pfl());
         let plain = wish(&[Step::Count(Count(2)), Step::Size(StripeSize(1 << 20))]).unwrap();
         assert_eq!(read(&text(&plain, FID)), Ok(plain));
+        let steps = [Step::End(End(EOF)), Step::Size(StripeSize(65536)), Step::Extension(ExtensionSize(1 << 26))];
+        let extending = wish(&steps).unwrap();
+        assert!(text(&extending, FID).contains("lcme_flags:          extension\n"));
+        assert_eq!(read(&text(&extending, FID)), Ok(extending));
     }
 
     #[test]

@@ -91,12 +91,6 @@ pub extern "C" fn llapi_lease_put(fd: c_int) -> c_int {
 
 /// Components of files that exist.
 #[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_file_comp_add(path: Text, layout: Owned<Layout>) -> c_int {
-    minus_one(|| layout.get().and_then(|_| of_path(path)))
-}
-
-/// Components of files that exist.
-#[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_file_comp_del(path: Text, _id: u32, _flags: u32) -> c_int {
     minus_one(|| of_path(path))
 }
@@ -123,18 +117,6 @@ pub extern "C" fn llapi_mirror_set(fd: c_int, _id: c_uint) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_mirror_clear(fd: c_int) -> c_int {
     negative(|| of_descriptor(fd))
-}
-
-/// Components that extend themselves.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_extension_size_get(_layout: Owned<Layout>, _size: Place<u64>) -> c_int {
-    minus_one(|| Err(EOPNOTSUPP))
-}
-
-/// Components that extend themselves.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_extension_size_set(_layout: Owned<Layout>, _size: u64) -> c_int {
-    minus_one(|| Err(EOPNOTSUPP))
 }
 
 /// Archives.
@@ -176,7 +158,7 @@ pub extern "C" fn llapi_quotactl(mnt: Text, _qctl: *mut c_void) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::testing::{errno, nothing, null_text, text};
+    use crate::door::testing::{null_text, text};
 
     #[test]
     fn what_is_asked_of_is_looked_at_first() {
@@ -184,7 +166,5 @@ mod tests {
         assert_eq!(llapi_lease_acquire(9999, 1), -libc::EBADF);
         assert_eq!(llapi_quotactl(text(c"/"), std::ptr::null_mut()), -libc::ENOTTY);
         assert_eq!(llapi_unlink_foreign(null_text()), -libc::EINVAL);
-        assert_eq!((llapi_layout_extension_size_set(nothing(), 1), errno()), (-1, libc::EOPNOTSUPP));
-        assert_eq!((llapi_layout_file_comp_add(text(c"/"), nothing()), errno()), (-1, libc::EINVAL));
     }
 }

@@ -3,8 +3,8 @@
 use crate::abi::LUSTRE_EOF;
 use crate::door::{EINVAL, EOPNOTSUPP, Owned, Place, Text, boxed, minus_one};
 use crate::layout_value::{DEFAULT, Layout, MDT, OVERSTRIPING, RAID0, is_stripe_count, is_stripe_size};
-use layout::layout::PoolName;
-use layout::lov_ea::LCME_FL_INIT;
+use layout::layout::{Component, PoolName};
+use layout::lov_ea::{LCME_FL_EXTENSION, LCME_FL_INIT};
 use std::ffi::{c_char, c_int};
 use types::errno::Errno;
 
@@ -152,7 +152,8 @@ pub extern "C" fn llapi_layout_comp_extent_set(mut layout: Owned<Layout>, start:
     minus_one(|| {
         let layout = layout.get_mut()?;
         let before = layout.current.checked_sub(1).map(|at| layout.parts[at].end);
-        if end <= start || before.is_some_and(|before| before != start) {
+        // One that is to grow into the next covers nothing yet; whether there is one, the whole tells.
+        if end < start || end == start && before.is_none() || before.is_some_and(|before| before != start) {
             return Err(EINVAL);
         }
         let part = layout.part_mut();
@@ -182,6 +183,9 @@ pub extern "C" fn llapi_layout_comp_flags_set(mut layout: Owned<Layout>, flags: 
         } else {
             part.flags |= flags
         }
+        if part.flags & LCME_FL_EXTENSION == 0 {
+            part.extension_size = 0;
+        }
         Ok(0)
     })
 }
@@ -190,7 +194,35 @@ pub extern "C" fn llapi_layout_comp_flags_set(mut layout: Owned<Layout>, flags: 
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_comp_flags_clear(mut layout: Owned<Layout>, flags: u32) -> c_int {
     minus_one(|| {
-        layout.get_mut()?.part_mut().flags &= !flags | LCME_FL_INIT;
+        let part = layout.get_mut()?.part_mut();
+        part.flags &= !flags | LCME_FL_INIT;
+        if part.flags & LCME_FL_EXTENSION == 0 {
+            part.extension_size = 0;
+        }
+        Ok(0)
+    })
+}
+
+/// Bytes by which the component before it grows into it. EINVAL: it is none for another to grow into.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_extension_size_get(layout: Owned<Layout>, size: Place<u64>) -> c_int {
+    minus_one(|| match layout.get()?.part().extension_size {
+        0 => Err(EINVAL),
+        bytes => size.put(bytes).map(|()| 0),
+    })
+}
+
+/// Makes it one that the component before it grows into, `size` bytes at a time. EINVAL: no multiple of 64 KiB below 4 TiB, or the
+/// first component.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_extension_size_set(mut layout: Owned<Layout>, size: u64) -> c_int {
+    minus_one(|| {
+        let layout = layout.get_mut()?;
+        if layout.current == 0 || Component::extension(1, 0, LUSTRE_EOF, size).is_none() {
+            return Err(EINVAL);
+        }
+        let part = layout.part_mut();
+        (part.extension_size, part.flags) = (size, part.flags | LCME_FL_EXTENSION);
         Ok(0)
     })
 }
@@ -207,6 +239,7 @@ pub extern "C" fn llapi_layout_comp_id_get(layout: Owned<Layout>, id: Place<u32>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::components::llapi_layout_comp_add;
     use crate::door::testing::{errno, nothing, null, null_text, place, places, text};
 
     #[test]
@@ -247,6 +280,27 @@ mod tests {
         assert_eq!(llapi_layout_pool_name_set(layout, text(c"much-too-long-for-it")), -1);
         assert_eq!(llapi_layout_pool_name_set(layout, null_text()), 0);
         assert_eq!(layout.get().unwrap().part().pool, "");
+        llapi_layout_free(layout);
+    }
+
+    #[test]
+    fn a_component_grows_into_the_next() {
+        let layout = llapi_layout_alloc();
+        let mut size = 0;
+        assert_eq!((llapi_layout_extension_size_get(layout, place(&mut size)), errno()), (-1, libc::EINVAL));
+        assert_eq!((llapi_layout_extension_size_set(layout, 1 << 26), errno()), (-1, libc::EINVAL), "the first");
+        assert_eq!(llapi_layout_comp_extent_set(layout, 0, 1 << 26), 0);
+        assert_eq!(llapi_layout_comp_add(layout), 0);
+        for bad in [0, 1000, 4 << 40] {
+            assert_eq!(llapi_layout_extension_size_set(layout, bad), -1, "{bad}");
+        }
+        assert_eq!(llapi_layout_extension_size_set(layout, 1 << 26), 0);
+        assert_eq!((llapi_layout_extension_size_get(layout, place(&mut size)), size), (0, 1 << 26));
+        let wish = layout.get().unwrap().wish().unwrap();
+        assert_eq!(wish.layout.components[1].extension_size(), Some(1 << 26));
+        assert_eq!(Layout::of(&wish, true).parts[1].extension_size, 1 << 26);
+        assert_eq!(llapi_layout_comp_flags_clear(layout, LCME_FL_EXTENSION), 0);
+        assert_eq!(llapi_layout_extension_size_get(layout, place(&mut size)), -1);
         llapi_layout_free(layout);
     }
 

@@ -140,6 +140,17 @@ pub extern "C" fn llapi_layout_set_by_fd(fd: c_int, layout: Owned<Layout>) -> c_
     })
 }
 
+/// Adds components behind those that a file has; the first begins where the file's last ends.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_file_comp_add(path: Text, layout: Owned<Layout>) -> c_int {
+    minus_one(|| {
+        let (wish, path) = (layout.get()?.wish_behind()?, path.path()?);
+        serves(&whereabouts::of_path(path)?, &wish)?;
+        xattr::set(&path.canonicalize()?, xattr::LOV_ADD, &encode_spec(&wish))?;
+        Ok(0)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 
 use crate::door::{Answer, EINVAL, EOPNOTSUPP};
 use layout::layout::{ALL_OSTS, Component, EOF, Layout as Value, Pattern, PoolName};
-use layout::lov_ea::{LCME_FL_INIT, LovEa};
+use layout::lov_ea::{LCME_FL_EXTENSION, LCME_FL_INIT, LovEa};
 use types::limits::{COMPONENTS_MAX, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
 use types::target::TargetIndex;
 
@@ -65,6 +65,8 @@ pub struct Part {
     pub osts: Vec<Option<u16>>,
     /// The OSTs are those of a file that exists.
     pub from_file: bool,
+    /// Bytes that the component before it takes from it at a time; 0: it is none for another to grow into.
+    pub extension_size: u64,
 }
 
 impl Part {
@@ -81,10 +83,15 @@ impl Part {
             pool: String::new(),
             osts: Vec::new(),
             from_file: false,
+            extension_size: 0,
         }
     }
 
     fn of(c: &Component, first: Option<TargetIndex>, from_file: bool) -> Part {
+        if let Some(size) = c.extension_size() {
+            let extension = Part { id: c.id, start: c.start, end: c.end, ..Part::new() };
+            return Part { flags: LCME_FL_EXTENSION, pattern: RAID0, extension_size: size, ..extension };
+        }
         let instantiated = from_file && c.is_instantiated();
         let mut osts: Vec<Option<u16>> = c.stripes.iter().map(|ost| Some(ost.0)).collect();
         if osts.is_empty() {
@@ -98,7 +105,7 @@ impl Part {
             pattern: match (c.pattern, c.overstriped) {
                 (Pattern::Mdt, _) => MDT,
                 (Pattern::Raid0, true) => OVERSTRIPING,
-                (Pattern::Raid0, false) => RAID0,
+                (Pattern::Raid0, false) | (Pattern::Extension, _) => RAID0,
             },
             stripe_size: if c.stripe_size == 0 { DEFAULT } else { c.stripe_size.into() },
             stripe_count: match c.stripe_count {
@@ -109,11 +116,16 @@ impl Part {
             pool: c.pool.as_ref().map(|pool| pool.0.clone()).unwrap_or_default(),
             osts,
             from_file: instantiated,
+            extension_size: 0,
         }
     }
 
     /// The component, and the OST it shall begin on.
     fn component(&self, id: u32) -> Answer<(Component, Option<TargetIndex>)> {
+        if self.extension_size > 0 {
+            let extension = Component::extension(id, self.start, self.end, self.extension_size).ok_or(EINVAL)?;
+            return if self.osts.is_empty() { Ok((extension, None)) } else { Err(EINVAL) };
+        }
         let on_mdt = self.pattern == MDT;
         let mut stripe_count = match self.stripe_count {
             _ if on_mdt => 0,
@@ -263,6 +275,20 @@ impl Layout {
         Ok(ea)
     }
 
+    /// For a file that has components already, which end where these begin.
+    ///
+    /// # Errors
+    /// As [`Layout::wish`]; EINVAL also: they name OSTs.
+    pub fn wish_behind(&self) -> Answer<LovEa> {
+        match self.fault(true) {
+            None => {}
+            Some(Fault::Flags) => return Err(EOPNOTSUPP),
+            Some(_) => return Err(EINVAL),
+        }
+        let ea = self.unchecked_wish()?;
+        if ea.names_osts() || ea.is_on_mdt() { Err(EINVAL) } else { Ok(ea) }
+    }
+
     fn unchecked_wish(&self) -> Answer<LovEa> {
         let mut ea = LovEa { layout: Value::default(), first: Vec::new() };
         for (id, part) in (1u32..).zip(&self.parts) {
@@ -276,8 +302,9 @@ impl Layout {
     /// The first thing that is wrong with it. `incomplete`: it may begin behind 0.
     pub fn fault(&self, incomplete: bool) -> Option<Fault> {
         let mut end = None;
-        for part in &self.parts {
-            let own = part_fault(part, end, incomplete);
+        for (n, part) in self.parts.iter().enumerate() {
+            let grows = self.parts.get(n + 1).is_some_and(|next| next.extension_size > 0);
+            let own = part_fault(part, end, incomplete, grows);
             if own.is_some() {
                 return own;
             }
@@ -319,8 +346,9 @@ impl Layout {
     }
 }
 
-fn part_fault(part: &Part, end_before: Option<u64>, incomplete: bool) -> Option<Fault> {
-    if part.flags & !LCME_FL_INIT != 0 {
+fn part_fault(part: &Part, end_before: Option<u64>, incomplete: bool, grows: bool) -> Option<Fault> {
+    let extends = part.flags & LCME_FL_EXTENSION != 0;
+    if part.flags & !(LCME_FL_INIT | LCME_FL_EXTENSION) != 0 || extends != (part.extension_size > 0) {
         return Some(Fault::Flags);
     }
     match end_before {
@@ -329,7 +357,7 @@ fn part_fault(part: &Part, end_before: Option<u64>, incomplete: bool) -> Option<
         Some(end) if end != part.start => return Some(Fault::NotAdjacent),
         _ => {}
     }
-    if part.end <= part.start {
+    if part.end < part.start || part.end == part.start && !grows {
         return Some(Fault::EndNotGreater);
     }
     (part.end != EOF && !part.end.is_multiple_of(STRIPE_BYTES_MIN)).then_some(Fault::AlignEnd)
@@ -435,6 +463,9 @@ mod tests {
         };
         assert_eq!(fault(&|_| {}), None);
         assert_eq!(fault(&|l| l.parts[0].flags = 2), Some(Fault::Flags));
+        assert_eq!(fault(&|l| l.parts[1].flags = LCME_FL_EXTENSION), Some(Fault::Flags));
+        assert_eq!(fault(&|l| l.parts[1].extension_size = 1 << 26), Some(Fault::Flags));
+        assert_eq!(fault(&|l| l.parts[0].end = 0), Some(Fault::EndNotGreater));
         assert_eq!(fault(&|l| l.parts[1].pattern = MDT), Some(Fault::DomFirst));
         assert_eq!(fault(&|l| l.parts[0].start = 65536), Some(Fault::Start));
         assert_eq!(fault(&|l| l.parts[1].end = 5), Some(Fault::EndNotGreater));

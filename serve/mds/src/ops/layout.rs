@@ -2,6 +2,7 @@
 
 use crate::mds::{Call, Mds};
 use crate::tail;
+use ::layout::extend::is_needed;
 use ::layout::layout::Layout;
 use ::layout::placement::NoSpace;
 use disk::inode::ItemTag;
@@ -31,6 +32,12 @@ impl Mds {
                 Ok(layout)
             })?;
             return Ok(MdsReply::Layout(Arc::new(layout)));
+        }
+        let extends =
+            self.read(|records| layout_of(&records.existing(fid)?).map(|layout| is_needed(&layout, start, end)))?;
+        if extends {
+            // Room decides, and what is known of it may be seconds old.
+            self.refresh_spaces_of_active().await;
         }
         if let Ok(reply) = self.in_turn(call, |call| self.layout_to_write(call, fid, start, end)).await? {
             return Ok(reply);

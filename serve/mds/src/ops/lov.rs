@@ -204,7 +204,7 @@ pub(super) fn is_lmv(name: &[u8]) -> bool {
     matches!(name, b"lustre.lmv" | b"trusted.lmv" | b"trusted.dmv")
 }
 
-fn without_ignored(layout: &mut Layout) {
+pub(super) fn without_ignored(layout: &mut Layout) {
     for c in &mut layout.components {
         c.pool.take_if(|pool| pool.is_ignored());
     }

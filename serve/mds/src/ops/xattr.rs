@@ -2,6 +2,7 @@
 
 use super::links::LINKS;
 use super::lov::{LOV_DEFAULT, LovName, has_lov, is_lmv};
+use super::lov_add::LOV_ADD;
 use crate::mds::{Call, Mds};
 use namespace::context::Context;
 use namespace::xattr::{self, Flags};
@@ -76,6 +77,9 @@ impl Mds {
                 }
                 result => result,
             };
+        }
+        if name == LOV_ADD {
+            return self.in_turn(call, |call| self.add_components(call, fid, value)).await;
         }
         if is_lmv(name) {
             return Err(Errno::EOPNOTSUPP);

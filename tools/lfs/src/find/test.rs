@@ -99,6 +99,10 @@ pub enum Test {
     ComponentEndEof,
     /// A component that has objects.
     ComponentInit,
+    /// A component that another grows into.
+    ComponentExtends,
+    /// Bytes by which a component extends itself.
+    ExtensionSize(Compare),
     /// Directories: stripes, all of which are plain.
     DirStripes(Compare),
     /// Mirrors of a file: one.
@@ -143,8 +147,8 @@ impl Test {
                 Ok(file.layout()?.is_some() && file.components()?.iter().all(|c| c.pool.is_none()))
             }
             Test::Pool(pool) => any(&|c| c.pool.as_ref().is_some_and(|known| known.0 == *pool)),
-            Test::StripeCount(count) => any(&|c| count.size(c.stripe_count.into())),
-            Test::StripeSize(size) => any(&|c| size.size(c.stripe_size.into())),
+            Test::StripeCount(count) => any(&|c| c.pattern != Pattern::Extension && count.size(c.stripe_count.into())),
+            Test::StripeSize(size) => any(&|c| c.pattern != Pattern::Extension && size.size(c.stripe_size.into())),
             Test::StripeIndex(osts) => any(&|c| c.stripes.first().is_some_and(|first| osts.contains(first))),
             Test::Layout(patterns) => any(&|c| patterns.contains(&c.pattern)),
             Test::ComponentCount(count) => {
@@ -156,6 +160,8 @@ impl Test {
             Test::ComponentEnd(at) => any(&|c| at.size(c.end)),
             Test::ComponentEndEof => any(&|c| c.end == EOF),
             Test::ComponentInit => any(&|c| c.is_instantiated()),
+            Test::ComponentExtends => any(&|c| c.pattern == Pattern::Extension),
+            Test::ExtensionSize(size) => any(&|c| c.extension_size().is_some_and(|bytes| size.size(bytes))),
             Test::DirStripes(count) => Ok(file.kind()? == FileType::Directory && count.size(0)),
             Test::Mirrors(count) => Ok(file.kind()? == FileType::RegularFile && count.size(1)),
         }

@@ -172,8 +172,9 @@ fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Resu
         "component-flags" | "comp-flags" => match &*text()? {
             "init" => Test::ComponentInit,
             "^init" => return Err("write ! -component-flags init".to_owned()),
-            // Flags of mirrors and extensions: no file has them.
-            "prefer" | "prefrd" | "prefwr" | "stale" | "offline" | "nosync" | "extension" => Test::Constant(false),
+            "extension" => Test::ComponentExtends,
+            // Flags of mirrors: no file has them.
+            "prefer" | "prefrd" | "prefwr" | "stale" | "offline" | "nosync" => Test::Constant(false),
             other => return Err(format!("{other:?} is no flag of a component")),
         },
         "mdt-count" | "T" => Test::DirStripes(Compare::number(&text()?)?),
@@ -182,7 +183,8 @@ fn test(name: &str, value: &mut dyn FnMut() -> Result<OsString, String>) -> Resu
             Test::Constant(false)
         }
         "mirror-count" | "N" => Test::Mirrors(Compare::number(&text()?)?),
-        "mirror-state" | "ext-size" | "ext_size" | "z" => {
+        "extension-size" | "ext-size" | "ext_size" | "z" => Test::ExtensionSize(Compare::bytes(&text()?)?),
+        "mirror-state" => {
             text()?;
             Test::Constant(false)
         }
