@@ -61,9 +61,9 @@ impl Masks {
         let line = self.fids_of(&ports_of(line));
         let words: Vec<&str> = command.split(' ').collect();
         match words[..] {
-            ["lfs", "df", ..] => table(&line),
+            ["lfs", "df", ..] if !words.contains(&"-u") => table(&line),
             ["lfs", "data_version", ..] => number(&line),
-            ["lctl", "dl", ..] => device(&line),
+            ["lctl", "dl", ..] if !line.contains(": ") => device(&line),
             ["lfs", "getsom", "-b", ..] => number(&line),
             ["lfs", "getsom", ..] => behind(&line, "blocks: "),
             ["lfs", "getstripe", ..] if line.starts_with('\t') => self.object(&line),
@@ -167,10 +167,12 @@ fn table(line: &str) -> String {
 /// A row of `lctl dl`: `"%3d %s %s %s %s %d"`.
 fn device(line: &str) -> String {
     let words: Vec<&str> = line.trim_start().split(' ').collect();
+    let (words, nid) = words.split_at(words.len().min(6));
     let [_, state, kind, name, uuid, refs] = words[..] else { return line.to_owned() };
+    let nid: String = nid.iter().map(|nid| format!(" {nid}")).collect();
     assert!(refs.parse::<u32>().is_ok(), "{line:?}");
     let uuid = if uuid.len() == 36 { "UUID" } else { uuid };
-    format!("{} {state} {kind} {name} {uuid} N", &line[..3])
+    format!("{} {state} {kind} {name} {uuid} N{nid}", &line[..3])
 }
 
 /// Times and counts of a parameter's lines.

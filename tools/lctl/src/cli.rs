@@ -106,6 +106,12 @@ impl LctlCommand {
 /// A line each: number, state, type, name, UUID, references.
 #[derive(Debug, Args)]
 pub struct DlArgs {
+    /// Also the NID at which the target of a client's device is reached
+    #[arg(short = 't', long = "target")]
+    pub target: bool,
+    /// As YAML
+    #[arg(short = 'y', long)]
+    pub yaml: bool,
     /// As a tree of parameters would: only types and names that match
     #[arg(value_name = "WORD")]
     pub words: Vec<String>,
@@ -143,6 +149,15 @@ pub struct GetParamArgs {
     /// Only what can be set
     #[arg(short = 'w', long = "writable")]
     pub writable: bool,
+    /// Names as paths, levels separated by slashes
+    #[arg(short = 'p', long = "path")]
+    pub path: bool,
+    /// Values of now (which are always shown: none is kept)
+    #[arg(short = 'c', long = "uncached")]
+    pub uncached: bool,
+    /// So many daemons are asked at once (always all of this host)
+    #[arg(short = 't', long = "thread", value_name = "N", num_args = 0..=1, require_equals = true)]
+    pub threads: Option<Option<u32>>,
     /// Names
     #[arg(value_name = "PARAM", required = true)]
     pub patterns: Vec<String>,
@@ -192,6 +207,9 @@ pub struct ListParamArgs {
     /// Only what can be set
     #[arg(short = 'w', long = "writable")]
     pub writable: bool,
+    /// Names as paths, levels separated by slashes
+    #[arg(short = 'p', long = "path")]
+    pub path: bool,
     /// Names; see get_param
     #[arg(value_name = "PARAM", required = true)]
     pub patterns: Vec<String>,

@@ -15,15 +15,30 @@ use types::errno::Errno;
 /// `out` cannot be written.
 pub fn list(args: &DlArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let wanted = |device: &Device| args.words.iter().all(|w| device.kind == *w || device.name.contains(w.as_str()));
+    if args.yaml {
+        writeln!(out, "devices:")?;
+    }
     for (number, device) in all(report).iter().enumerate().filter(|(_, device)| wanted(device)) {
-        writeln!(out, "{}", line(number, device))?;
+        match args.yaml {
+            true => out.write_all(entry(number, device, args.target).as_bytes())?,
+            false => writeln!(out, "{}", line(number, device, args.target))?,
+        }
     }
     Ok(())
 }
 
-fn line(number: usize, device: &Device) -> String {
-    let Device { state, kind, name, uuid, refs } = device;
-    format!("{number:3} {state} {kind} {name} {uuid} {refs}")
+fn line(number: usize, device: &Device, with_target: bool) -> String {
+    let Device { state, kind, name, uuid, refs, nid } = device;
+    let nid = nid.as_deref().filter(|_| with_target).map_or_else(String::new, |nid| format!(" {nid}"));
+    format!("{number:3} {state} {kind} {name} {uuid} {refs}{nid}")
+}
+
+fn entry(number: usize, device: &Device, with_target: bool) -> String {
+    let Device { state, kind, name, uuid, refs, nid } = device;
+    let nid = nid.as_deref().filter(|_| with_target).map_or_else(String::new, |nid| format!("  nid: {nid}\n"));
+    format!(
+        "- index: {number}\n  status: {state}\n  type: {kind}\n  name: {name}\n  uuid: {uuid}\n  refcount: {refs}\n{nid}"
+    )
 }
 
 fn all(report: &mut Report<'_>) -> Vec<Device> {
@@ -105,7 +120,12 @@ mod tests {
             name: "MGC10.0.0.1@tcp".into(),
             uuid: "5a3b".into(),
             refs: 4,
+            nid: Some("10.0.0.1@tcp".into()),
         };
-        assert_eq!(line(0, &device), "  0 UP mgc MGC10.0.0.1@tcp 5a3b 4");
+        assert_eq!(line(0, &device, false), "  0 UP mgc MGC10.0.0.1@tcp 5a3b 4");
+        assert_eq!(line(0, &device, true), "  0 UP mgc MGC10.0.0.1@tcp 5a3b 4 10.0.0.1@tcp");
+        let yaml = "- index: 0\n  status: UP\n  type: mgc\n  name: MGC10.0.0.1@tcp\n  uuid: 5a3b\n  refcount: 4\n";
+        assert_eq!(entry(0, &device, false), yaml);
+        assert_eq!(entry(0, &device, true), format!("{yaml}  nid: 10.0.0.1@tcp\n"));
     }
 }

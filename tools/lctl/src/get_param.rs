@@ -26,8 +26,10 @@ pub fn run(args: &GetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) ->
         }
         for param in &found {
             match (args.only_name, &param.value, param.errno) {
-                (true, _, _) => writeln!(out, "{}", classified(param, args.classify))?,
-                (false, Some(value), _) => out.write_all(shown(args, &param.name, value).as_bytes())?,
+                (true, _, _) => writeln!(out, "{}", classified(param, args.classify, args.path))?,
+                (false, Some(value), _) => {
+                    out.write_all(shown(args, &as_path(&param.name, args.path), value).as_bytes())?
+                }
                 (false, None, errno) => {
                     let errno = errno.map_or(Errno(13), Errno);
                     report.errno(&format!("reading '{}'", param.name), errno);
@@ -39,13 +41,19 @@ pub fn run(args: &GetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) ->
 }
 
 /// A name, with what `-F` puts behind it.
-pub fn classified(param: &ParamAnswer, classify: bool) -> String {
+pub fn classified(param: &ParamAnswer, classify: bool, path: bool) -> String {
     let mark = match classify {
         true if param.level => "/",
         true if param.writable => "=",
         _ => "",
     };
-    format!("{}{mark}", param.name)
+    format!("{}{mark}", as_path(&param.name, path))
+}
+
+/// A name with slashes between its levels, if it is to be a path. Dots within a level, as in NIDs, become slashes, too: a name does
+/// not tell them apart, and either is understood.
+fn as_path(name: &str, path: bool) -> String {
+    if path { name.replace('.', "/") } else { name.to_owned() }
 }
 
 /// One value: `name=value`, or the lines below the name.
@@ -92,9 +100,10 @@ mod tests {
             value: None,
             errno: None,
         };
-        assert_eq!(classified(&param(true, false), true), "a.b/");
-        assert_eq!(classified(&param(false, true), true), "a.b=");
-        assert_eq!(classified(&param(false, false), true), "a.b");
-        assert_eq!(classified(&param(true, false), false), "a.b");
+        assert_eq!(classified(&param(true, false), true, false), "a.b/");
+        assert_eq!(classified(&param(false, true), true, false), "a.b=");
+        assert_eq!(classified(&param(false, false), true, false), "a.b");
+        assert_eq!(classified(&param(true, false), false, false), "a.b");
+        assert_eq!(classified(&param(false, true), true, true), "a/b=");
     }
 }

@@ -26,7 +26,7 @@ pub fn run(args: &ListParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -
                 !args.levels && (param.readable || !args.readable) && (param.writable || !args.writable)
             };
             if wanted {
-                writeln!(out, "{}", classified(param, args.classify))?;
+                writeln!(out, "{}", classified(param, args.classify, args.path))?;
             }
         }
     }

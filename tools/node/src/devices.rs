@@ -1,6 +1,7 @@
 //! Devices: what lives in this process, as `lctl dl` lists it.
 
 use crate::view::View;
+use rpc::import::Import;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use types::nid::Nid;
@@ -19,6 +20,9 @@ pub struct Device {
     pub uuid: String,
     /// Sessions of a served target; 1 for a client's device.
     pub refs: u64,
+    /// Where its target is reached now, of a client's device that has a session.
+    #[serde(default)]
+    pub nid: Option<String>,
 }
 
 /// All devices of this process: the MGS and its client first, then servers, then mounts.
@@ -29,7 +33,9 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
         name,
         uuid,
         refs: refs as u64,
+        nid: None,
     };
+    let at_now = |import: &Import| import.report().current.map(|nid| nid.to_string());
     let rpc = &view.parts().rpc;
     let served =
         |kind: &str, name: TargetName| up(kind, name.to_string(), format!("{name}_UUID"), rpc.exports(name).len());
@@ -42,7 +48,8 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
     }
     let at = view.parts().mgs.first().copied().unwrap_or(Nid::Loopback);
     let mgc = view.parts().mgc();
-    devices.push(up("mgc", format!("MGC{at}"), mgc.import().client().to_string(), 1));
+    let device = up("mgc", format!("MGC{at}"), mgc.import().client().to_string(), 1);
+    devices.push(Device { nid: at_now(mgc.import()), ..device });
     for (mdt, _) in view.alive().mdts() {
         let name = mdt.name();
         devices.push(store(name));
@@ -65,11 +72,13 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
         let uuid = client.uuid().to_string();
         devices.push(up("lov", format!("{fsname}-clilov-{id}"), uuid.clone(), 1));
         devices.push(up("lmv", format!("{fsname}-clilmv-{id}"), uuid.clone(), 1));
-        let mdcs = client.mdts().into_iter().map(|mdc| mdc.import().target());
-        let oscs = client.osts().into_iter().map(|osc| osc.import().target());
-        for target in mdcs.chain(oscs) {
+        let mdcs = client.mdts().into_iter().map(|mdc| mdc.import().clone());
+        let oscs = client.osts().into_iter().map(|osc| osc.import().clone());
+        for import in mdcs.chain(oscs) {
+            let target = import.target();
             let kind = if target.kind == TargetKind::Ost { "osc" } else { "mdc" };
-            devices.push(up(kind, format!("{target}-{kind}-{id}"), uuid.clone(), 1));
+            let device = up(kind, format!("{target}-{kind}-{id}"), uuid.clone(), 1);
+            devices.push(Device { nid: at_now(&import), ..device });
         }
     }
     devices
