@@ -34,7 +34,9 @@ pub enum LctlCommand {
     GetParam(GetParamArgs),
     SetParam(SetParamArgs),
     ListParam(ListParamArgs),
+    FindParam(FindParamArgs),
     HelpParam(HelpParamArgs),
+    ApplyYaml(ApplyYamlArgs),
     ConfParam(ConfParamArgs),
     PoolNew(PoolNewArgs),
     PoolAdd(PoolMembersArgs),
@@ -78,7 +80,9 @@ impl LctlCommand {
             LctlCommand::GetParam(_) => "get_param",
             LctlCommand::SetParam(_) => "set_param",
             LctlCommand::ListParam(_) => "list_param",
+            LctlCommand::FindParam(_) => "find_param",
             LctlCommand::HelpParam(_) => "help_param",
+            LctlCommand::ApplyYaml(_) => "apply_yaml",
             LctlCommand::ConfParam(_) => "conf_param",
             LctlCommand::PoolNew(_) => "pool_new",
             LctlCommand::PoolAdd(_) => "pool_add",
@@ -213,6 +217,27 @@ pub struct ListParamArgs {
     /// Names; see get_param
     #[arg(value_name = "PARAM", required = true)]
     pub patterns: Vec<String>,
+}
+
+/// Find parameters by their last word
+#[derive(Debug, Args)]
+pub struct FindParamArgs {
+    /// A slash behind levels, an equals sign behind what can be set
+    #[arg(short = 'F', long = "classify")]
+    pub classify: bool,
+    /// Words, with the shell's wildcards: stats, max_*_mb
+    #[arg(value_name = "WORD", required = true)]
+    pub words: Vec<String>,
+}
+
+/// Set what files say
+///
+/// As set_param -F.
+#[derive(Debug, Args)]
+pub struct ApplyYamlArgs {
+    /// Files with lines PARAM: VALUE, as get_param -y prints them
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<String>,
 }
 
 /// Explain parameters

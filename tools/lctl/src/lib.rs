@@ -10,6 +10,7 @@ pub mod cli;
 pub mod daemons;
 pub mod device;
 pub mod faults;
+pub mod find_param;
 pub mod get_param;
 pub mod help_param;
 pub mod list_param;
@@ -19,7 +20,7 @@ pub mod pool;
 pub mod pool_osts;
 pub mod set_param;
 
-use cli::{Lctl, LctlCommand};
+use cli::{Lctl, LctlCommand, SetParamArgs};
 use report::{Report, Style};
 use std::io::Write;
 
@@ -36,6 +37,11 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::GetParam(args) => get_param::run(args, out, &mut report),
         LctlCommand::SetParam(args) => set_param::run(args, out, &mut report),
         LctlCommand::ListParam(args) => list_param::run(args, out, &mut report),
+        LctlCommand::FindParam(args) => find_param::run(args, out, &mut report),
+        LctlCommand::ApplyYaml(args) => {
+            let settings = SetParamArgs { file: true, settings: args.files.clone(), ..SetParamArgs::default() };
+            set_param::run(&settings, out, &mut report)
+        }
         LctlCommand::HelpParam(args) => help_param::run(args, out, &mut report),
         LctlCommand::ConfParam(args) => permanent::conf_param(args, &mut report),
         LctlCommand::PoolNew(args) => pool::new(&args.pool, &mut report),
