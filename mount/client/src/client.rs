@@ -4,6 +4,7 @@ use crate::cache::promise::Promises;
 use crate::caller::{Found, Stat};
 use crate::config;
 use crate::counters::Counters;
+use crate::early::Earlies;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::FileTable;
@@ -77,6 +78,7 @@ pub struct Client {
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) untold: Untold,
     pub(crate) writeback: Writeback,
+    pub(crate) early: Earlies,
     pub(crate) closes: Arc<Semaphore>,
     pub(crate) counters: Counters,
     options: ClientOptions,
@@ -124,6 +126,7 @@ impl Client {
             dirs_open: Handles::new(),
             untold: Untold::default(),
             writeback: Writeback::new(promises),
+            early: Earlies::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),
             options,

@@ -7,7 +7,9 @@
 //! beyond the end of the file. Growing the file would show them; so they are cut before the next change. The mark
 //! outlives the `File` (in the table), for an inode may be closed and opened again.
 
+use crate::early::Early;
 use crate::writeback::unstored::Unstored;
+use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
 use parking_lot::Mutex;
@@ -46,6 +48,7 @@ pub struct File {
 struct Known {
     size: Option<u64>,
     layout: Option<Arc<Layout>>,
+    early: Option<Early>,
 }
 
 impl File {
@@ -76,6 +79,21 @@ impl File {
     /// The layout is called back.
     pub fn forget_layout(&self) {
         self.known.lock().layout = None;
+    }
+
+    /// All its bytes came with an open.
+    pub(crate) fn keep_early(&self, early: Early) {
+        self.known.lock().early = Some(early);
+    }
+
+    /// `[offset, end)` of what came with an open, if the file has still this version; else it is of no use any more.
+    pub(crate) fn early(&self, version: u64, offset: u64, end: u64) -> Option<Bytes> {
+        let known = &mut self.known.lock().early;
+        let found = known.as_ref()?.read(version, offset, end);
+        if found.is_none() {
+            *known = None;
+        }
+        found
     }
 
     /// Forgets what an MDT told that has restarted since.

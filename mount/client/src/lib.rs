@@ -13,6 +13,7 @@ mod config;
 pub mod counters;
 mod data;
 mod dom;
+mod early;
 pub mod error;
 mod fan_out;
 mod file;

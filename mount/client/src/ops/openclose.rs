@@ -62,7 +62,9 @@ impl Client {
     }
 
     async fn open_fid(self: Arc<Self>, caller: Caller, fid: Fid, open: OpenMode) -> Result<FileHandle, ClientError> {
-        let opened = self.mdc(fid)?.open(&caller.credentials, fid, open.flags).await?;
+        // In use from here on: with it is kept what comes along.
+        let _file = self.files.get(fid);
+        let opened = self.open_at_mdt(&caller.credentials, fid, open).await?;
         let handle = self.opened(&caller, opened, open);
         if open.truncate {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
@@ -79,6 +81,7 @@ impl Client {
         let file = self.files.get(opened.entry.attr.fid);
         file.learn(&opened.entry.attr);
         if let Some(layout) = opened.layout {
+            self.early.note(layout.mdt_bytes());
             file.learn_layout(layout);
         }
         self.files_open.insert(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))

@@ -21,7 +21,7 @@ use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 
 impl Client {
     /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of the file.
-    /// 1 round trip; none for what this mount wrote a moment ago; one more if DATA is not held.
+    /// 1 round trip; none for what this mount wrote a moment ago, or what came with the open; one more if DATA is not held.
     pub async fn read(
         self: Arc<Self>,
         caller: Caller,
@@ -73,7 +73,11 @@ impl Client {
         if covers(&kept, offset, end) {
             return Ok(kept.into_iter().map(|(_, bytes)| bytes).collect());
         }
-        Ok(lay_over(self.read_known(credentials, file, offset, end).await?, offset, kept))
+        let read = match self.read_early(file, offset, end) {
+            Some(bytes) => vec![bytes],
+            None => self.read_known(credentials, file, offset, end).await?,
+        };
+        Ok(lay_over(read, offset, kept))
     }
 
     /// The size, as it is under DATA and UPDATE.
