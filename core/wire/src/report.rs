@@ -176,6 +176,10 @@ pub struct MountReport {
     pub inodes: u64,
     /// Requests of the kernel that wait.
     pub waiting: u32,
+    /// Inodes of which it holds locks.
+    pub locks: u64,
+    /// Written and not yet stored by OSTs, bytes.
+    pub dirty_bytes: u64,
     /// What programs asked for.
     #[serde(deserialize_with = "types::bounded::vec")]
     pub operations: Vec<OperationCount>,
@@ -193,6 +197,8 @@ pub struct SessionReport {
     pub state: String,
     /// Requests that may be in flight; 0: no network between.
     pub window: u32,
+    /// Space that the OST promised and that no write has taken yet, bytes.
+    pub granted_bytes: u64,
     /// Requests.
     pub counts: Counts,
 }

@@ -8,6 +8,7 @@ use stubs::mdc::Mdc;
 use stubs::osc::Osc;
 use types::fid::Fid;
 use types::session::ClientUuid;
+use types::target::TargetIndex;
 use types::time::Timestamp;
 use wire::mgs::PoolInfo;
 
@@ -20,6 +21,16 @@ impl Client {
     /// Inodes of which this mount holds locks.
     pub fn lock_count(&self) -> usize {
         self.locks.table.lock().count()
+    }
+
+    /// Written by programs and not yet stored by OSTs, bytes in whole blocks.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.writeback.bytes()
+    }
+
+    /// What this OST promised to the mount and no write has taken yet, bytes.
+    pub fn granted_bytes(&self, ost: TargetIndex) -> u64 {
+        self.writeback.promises.free(ost)
     }
 
     /// How often programs asked for each operation is counted from zero again.

@@ -102,6 +102,13 @@ impl Processes {
         path
     }
 
+    /// A number that a parameter shows.
+    fn gauge(&self, pattern: &str) -> u64 {
+        let output = self.sheen(&["lctl", "get_param", "-n", pattern]);
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).expect("text").trim().parse().expect("a number")
+    }
+
     /// Samples of an operation.
     fn samples(&self, pattern: &str, operation: &str) -> u64 {
         let output = self.sheen(&["lctl", "get_param", "-n", pattern]);
@@ -132,6 +139,13 @@ impl Drop for Processes {
             }
         }
     }
+}
+
+/// All figures of the cluster, as `top` has them.
+fn picture_of(cluster: &Processes) -> Value {
+    let output = cluster.sheen(&["top", "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 /// Ends a program when dropped.
@@ -166,9 +180,7 @@ fn top_and_why_tell_of_the_whole_cluster() {
     let mnt = cluster.mount();
     sh(&mnt, "for n in 1 2 3; do echo $n > f$n; done; sync");
 
-    let output = cluster.sheen(&["top", "--json"]);
-    assert!(output.status.success(), "{}", text(&output));
-    let picture: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let picture = picture_of(&cluster);
     let names: Vec<&str> =
         picture["targets"].as_array().expect("targets").iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names, ["MGS", "sheen-MDT0000", "sheen-OST0000", "sheen-OST0001"]);
@@ -305,6 +317,24 @@ fn the_page_shows_the_cluster_as_it_is() {
         browser.until(job, Duration::from_secs(5));
     }
     let detail = shots(&mut browser, "detail");
+
+    // What a client has and may write: facts of its page are those of its report.
+    let client = picture_of(&cluster)["clients"][0]["client"].as_str().expect("a client").to_owned();
+    browser.eval(&format!("location.hash = 'client/{client}'; 0"));
+    for name in ["Locks held", "Not yet stored", "Promised by OSTs"] {
+        let fact = format!("document.querySelector('#d-facts [data-fact=\"{name}\"] dd')?.textContent");
+        browser.until(&format!("{fact}?.length > 0"), Duration::from_secs(5));
+    }
+    let locks = "document.querySelector('#d-facts [data-fact=\"Locks held\"] dd').textContent";
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let (shown, counted) = (browser.eval(locks), cluster.gauge("ldlm.namespaces.sheen-*.lock_count"));
+        if counted > 0 && shown == Value::String(counted.to_string()) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "locks: {counted} counted, {shown} shown");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 
     // What waits for what, with keys alone: the link of the way back has the focus and is followed.
     let (holder, waiter) = lock_wait(&mnt);

@@ -7,6 +7,8 @@ use e2e::programs::sh;
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::{MetricFamily, OpenMetricsType, OpenMetricsValue};
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 /// Where the process of this cluster answers HTTP.
 fn http(cluster: &Cluster) -> String {
@@ -91,6 +93,57 @@ fn numbers_are_those_of_the_parameters() {
     assert!(rounds[1..].windows(2).any(|pair| pair[0] == pair[1]), "series come with files: {rounds:?}");
 
     assert_eq!(get(&addr, "/etc/passwd", "").0, 404);
+}
+
+/// A gauge, over all devices.
+fn gauge(body: &str, name: &str) -> u64 {
+    let parsed = parse_openmetrics(body).unwrap_or_else(|error| panic!("{error}\n{body}"));
+    let of = |sample: &openmetrics_parser::Sample<OpenMetricsValue>| match &sample.value {
+        OpenMetricsValue::Gauge(value) => value.as_f64() as u64,
+        other => panic!("{name}: {other:?}"),
+    };
+    parsed.families[name].iter_samples().map(of).sum()
+}
+
+#[test]
+fn bytes_that_wait_and_promises_are_gauges() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "1"]);
+    let addr = http(&cluster);
+    // By HTTP: to start a program closes the file in the child, and what is closed is stored.
+    let now = || get(&addr, "/metrics", "").1;
+    let dirty = || gauge(&now(), "sheen_llite_cur_dirty_bytes");
+    assert_eq!(dirty(), 0);
+    // The first write has no promise yet. What is written later waits for a second, and is seen.
+    let file = fs::File::create(cluster.mount().join("f")).expect("create");
+    file.write_all_at(&[1; 2 << 20], 0).expect("write");
+    let mut seen = 0;
+    for n in 1..100 {
+        file.write_all_at(&[2; 300_000], n * 1_000_000).expect("write");
+        seen = dirty();
+        if seen > 0 {
+            break;
+        }
+    }
+    assert!(seen >= 300_000 && seen.is_multiple_of(4096), "{seen} bytes wait");
+
+    // Nothing waits after fsync. Then what the OST promised is what the mount has: it is the only one.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        file.sync_all().expect("sync");
+        let body = now();
+        let [waits, held, granted] = ["llite_cur_dirty_bytes", "osc_cur_grant_bytes", "obdfilter_tot_granted"]
+            .map(|name| gauge(&body, &format!("sheen_{name}")));
+        if waits == 0 && held == granted && held > 0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{waits} dirty, {held} held, {granted} granted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let shown = cluster.lctl(&["get_param", "-n", "llite.*.cur_dirty_bytes"]);
+    assert_eq!(String::from_utf8_lossy(&shown.stdout), "0\n", "{}", text(&shown));
 }
 
 #[test]

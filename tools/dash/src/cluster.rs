@@ -182,6 +182,9 @@ impl Cluster {
             open_files: mount.open_files,
             inodes: mount.inodes,
             waiting: mount.waiting,
+            locks: mount.locks,
+            dirty_bytes: mount.dirty_bytes,
+            granted_bytes: mount.sessions.iter().map(|session| session.granted_bytes).sum(),
             sessions: mount.sessions.len() as u32,
             sessions_full: mount.sessions.iter().filter(|session| session.state == "FULL").count() as u32,
             counts,
@@ -267,7 +270,8 @@ impl Cluster {
 }
 
 fn session_row(with: String, of: String, session: &wire::report::SessionReport) -> SessionRow {
-    SessionRow { with, of, state: session.state.clone(), window: session.window, counts: session.counts.clone() }
+    let wire::report::SessionReport { state, window, granted_bytes, counts, .. } = session.clone();
+    SessionRow { with, of, state, window, granted_bytes, counts }
 }
 
 /// `1 of 3 clients came back, 12 s left at most`

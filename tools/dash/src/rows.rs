@@ -73,6 +73,12 @@ pub struct ClientRow {
     pub inodes: u64,
     /// Requests of the kernel that wait.
     pub waiting: u32,
+    /// Inodes of which it holds locks.
+    pub locks: u64,
+    /// Written and not yet stored by OSTs, bytes.
+    pub dirty_bytes: u64,
+    /// Promised by OSTs and not taken by a write yet, bytes.
+    pub granted_bytes: u64,
     /// Sessions, and how many of them are in service.
     pub sessions: u32,
     /// In service.
@@ -166,6 +172,8 @@ pub struct SessionRow {
     pub state: String,
     /// Requests that may be in flight; 0: no network between.
     pub window: u32,
+    /// Of an OST: promised to the client and not taken by a write yet, bytes.
+    pub granted_bytes: u64,
     /// Totals.
     pub counts: Counts,
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use target::Target;
 use types::attr::Statfs;
 use types::nid::Nid;
-use types::target::TargetName;
+use types::target::{TargetKind, TargetName};
 use wire::report::{
     BUCKETS_MAX, Counts, JOBS_PER_TARGET_MAX, JobCount, MountReport, NodeReport, OperationCount, Recovery,
     SessionReport, SpaceReport, TargetReport,
@@ -169,18 +169,22 @@ fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> M
         open_files: client.open_count() as u64,
         inodes: client.node_count() as u64,
         waiting: waiting as u32,
+        locks: client.lock_count() as u64,
+        dirty_bytes: client.dirty_bytes(),
         operations: client.requests_by_operation().into_iter().filter(|(_, n)| *n > 0).map(operation).collect(),
-        sessions: mdts.chain(osts).map(|import| of_session(samples, &import)).collect(),
+        sessions: mdts.chain(osts).map(|import| of_session(samples, client, &import)).collect(),
     }
 }
 
-fn of_session(samples: &[Sample], import: &Import) -> SessionReport {
+fn of_session(samples: &[Sample], client: &Client, import: &Import) -> SessionReport {
     let report = import.report();
+    let TargetName { kind, index, .. } = import.target();
     let (counts, _) = counted(samples, import.source());
     SessionReport {
         target: import.target().to_string(),
         state: crate::params::state_word(report.state),
         window: report.window.unwrap_or(0) as u32,
+        granted_bytes: if kind == TargetKind::Ost { client.granted_bytes(index) } else { 0 },
         counts: Counts { in_flight: report.in_flight as u32, ..counts },
     }
 }

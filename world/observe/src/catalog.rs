@@ -64,6 +64,7 @@ catalog! {
     LLITE_BLOCKSIZE = Param::shown("llite.*.blocksize", "bytes", "Block size that statfs tells.");
     LLITE_NODES = Param::gauge("llite.*.inodes_cached", "inodes", "Inodes that the kernel remembers of this mount.");
     LLITE_OPEN = Param::gauge("llite.*.opened_files", "handles", "Open files and directories.");
+    LLITE_DIRTY = Param::gauge("llite.*.cur_dirty_bytes", "bytes", "Written by programs and not yet stored by OSTs, in whole blocks of 4 KiB; for all OSTs together, because they are kept by file.");
     LLITE_KBYTESTOTAL = asked(space("llite.*.kbytestotal", SPACE_HELP));
     LLITE_KBYTESFREE = asked(space("llite.*.kbytesfree", FREE_HELP));
     LLITE_KBYTESAVAIL = asked(space("llite.*.kbytesavail", AVAILABLE_HELP));
@@ -93,6 +94,7 @@ catalog! {
     OSC_OST_CONN_UUID = Param::shown("osc.*.ost_conn_uuid", "", "NID at which the OST answers.");
     OSC_WINDOW = Param::gauge("osc.*.rpcs_window", "requests", "Requests that may be in flight to the OST's node now, grown as bandwidth and delay were measured; 0: no network between.");
     OSC_IN_FLIGHT = Param::gauge("osc.*.rpcs_in_flight", "requests", "Requests to the OST without an answer.");
+    OSC_GRANT = Param::gauge("osc.*.cur_grant_bytes", "bytes", "Space that the OST promised to the mount and that no write has taken yet.");
     OSC_KBYTESTOTAL = asked(space("osc.*.kbytestotal", SPACE_HELP));
     OSC_KBYTESFREE = asked(space("osc.*.kbytesfree", FREE_HELP));
     OSC_KBYTESAVAIL = asked(space("osc.*.kbytesavail", AVAILABLE_HELP));

@@ -89,6 +89,8 @@ function clients() {
     { name: "State", class: "left", show: row => state(row.state) },
     ...RATES,
     { name: "Waiting", class: "w2", show: row => short(row.waiting), title: () => "requests of programs that wait now" },
+    { name: "Dirty", field: "dirty", class: "w3", show: row => row.dirty_bytes ? bytes(row.dirty_bytes) : "–", title: () => "written, not yet stored by OSTs" },
+    { name: "Locks", class: "w3", show: row => short(row.locks), title: () => "inodes of which it holds locks" },
     { name: "Open", class: "w3", show: row => short(row.open_files), title: () => "open files" },
     { name: "Sessions", class: "w3", show: row => `${row.sessions_full}/${row.sessions}`, title: () => "in service, of all" },
   ], picture.clients, row => row.client, row => COLOUR[row.state] === "bad");
@@ -185,6 +187,7 @@ function showDetail() {
       ["Requests", String(row.counts.requests)], ["In flight", String(row.counts.in_flight)],
       ["Read", bytes(row.counts.read_bytes)], ["Written", bytes(row.counts.written_bytes)],
       ["Open files", String(row.open_files)], ["Inodes cached", String(row.inodes)], ["Programs waiting", String(row.waiting)],
+      ["Locks held", String(row.locks)], ["Not yet stored", bytes(row.dirty_bytes)], ["Promised by OSTs", bytes(row.granted_bytes)],
     ]);
   } else facts([["Note", "It does not report."]]);
   const here = picture.chains.filter(chain => kind === "target" ? chain.steps.some(step => step.target === name) : chain.client === name || chain.holders.some(holder => holder.client === name));
@@ -209,6 +212,7 @@ function showDetail() {
     { name: "State", class: "left", show: row => state(row.state) },
     { name: "Requests", show: row => row.counts.requests },
     { name: "In flight", show: row => row.window ? `${row.counts.in_flight} of ${row.window}` : row.counts.in_flight },
+    { name: "Promised", field: "granted", class: "w2", show: row => row.granted_bytes ? bytes(row.granted_bytes) : "–", title: () => "space promised by the OST to the client" },
     { name: "Mean time", class: "w2", show: row => row.counts.requests ? micros(row.counts.micros / row.counts.requests) : "–" },
   ], detail.sessions, row => row.with);
 }

@@ -41,7 +41,7 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
             add_mdc(tree, view, &mdc);
         }
         for osc in client.osts() {
-            add_osc(tree, view, &osc);
+            add_osc(tree, view, &client, &osc);
         }
         add_mgc(tree, view, client.mgs());
     }
@@ -73,6 +73,8 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
     tree.shows(&LLITE_NODES, &devices, move || Ok(counted.node_count().to_string()));
     let counted = client.clone();
     tree.shows(&LLITE_OPEN, &devices, move || Ok(counted.open_count().to_string()));
+    let counted = client.clone();
+    tree.shows(&LLITE_DIRTY, &devices, move || Ok(counted.dirty_bytes().to_string()));
     let (asked, clock) = (client.clone(), view.parts().env.clock.clone());
     let ask = move || -> Later<Result<Statfs, Errno>> {
         let (client, clock) = (asked.clone(), clock.clone());
@@ -221,7 +223,7 @@ fn add_session(tree: &mut Tree, view: &Arc<View>, params: &SessionParams, import
     });
 }
 
-fn add_osc(tree: &mut Tree, view: &Arc<View>, osc: &Osc) {
+fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
     let params = SessionParams {
         stats: &OSC_STATS,
         import: &OSC_IMPORT,
@@ -251,6 +253,8 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, osc: &Osc) {
         }
         Ok(())
     });
+    let (promised, ost) = (client.clone(), import.target().index);
+    tree.shows(&OSC_GRANT, &[&device], move || Ok(promised.granted_bytes(ost).to_string()));
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
     space(tree, SpaceParams::OSC, &[&device], move || {
         let (osc, clock) = (osc.clone(), clock.clone());
