@@ -13,6 +13,7 @@ pub mod lustre;
 pub mod many;
 pub mod process;
 pub mod programs;
+pub mod terminal;
 
 use std::path::{Path, PathBuf};
 
