@@ -149,6 +149,14 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
     let asked = each(&report).into_iter().find(|(what, _)| *what == "stat: requests to servers").expect("it").1;
     assert_eq!(median(&asked[0]), Some(0.0), "what is warm costs nothing");
 
+    let report = figures(&cluster, "watched", &[mount, "--slice", "1s", "--threads", "1"]);
+    for (what, results) in each(&report) {
+        assert_eq!(results.len(), 2, "{what}: unwatched and watched");
+        assert!(results.iter().all(|result| median(result).is_some_and(|rate| rate > 0.0)), "{what}");
+        assert!(results[1]["place"].as_str().is_some_and(|name| name.ends_with(" watched")), "{what}");
+        assert!(results[1]["pairs"].is_null(), "{what}: nothing can be said after two rounds");
+    }
+
     let report = figures(&cluster, "build", &[mount, "--reference", outside, "--sources", "8", "--jobs", "2"]);
     assert_eq!(each(&report).len(), 6);
 
@@ -220,6 +228,55 @@ fn ranks_are_threads_processes_and_native_clients() {
     }
 }
 
+/// Starts a benchmark and interrupts it when it has begun; what it said on standard error.
+fn interrupted(item: &str, mut command: Command, begun: impl Fn(u32) -> bool) -> String {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().expect("sheen runs");
+    let (start, id) = (Instant::now(), child.id());
+    while !begun(id) {
+        assert!(start.elapsed() < WATCHDOG, "{item} does not begin");
+        assert!(child.try_wait().expect("wait").is_none(), "{item} ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    // As the terminal does: to the whole group.
+    // SAFETY: kill has no preconditions; the group is our child's own.
+    let sent = unsafe { libc::kill(-(id as i32), libc::SIGINT) };
+    assert_eq!(sent, 0);
+    let ended = child.wait_with_output().expect("wait");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(2), "{item}: {said}");
+    assert!(said.contains("interrupted"), "{item}: {said}");
+    said
+}
+
+#[test]
+fn an_interrupted_long_link_leaves_no_hosts() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let outside = cluster.outside();
+    let ours = |id: u32| {
+        let names = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(&format!("sb{}", id % 100_000))).count()
+    };
+    let processes = || {
+        let lines = Command::new("pgrep").args(["-f", &outside.display().to_string()]).output().expect("pgrep runs");
+        String::from_utf8_lossy(&lines.stdout).into_owned()
+    };
+    let id = std::cell::Cell::new(0);
+    let mut command = bench(&cluster, "wan");
+    command.arg(&outside).args(["--delays", "0ms", "--rate", "0", "--size", "4G"]);
+    let said = interrupted("wan", command, |child| {
+        id.set(child);
+        ours(child) > 0 && processes().lines().count() > 1
+    });
+    assert_eq!(ours(id.get()), 0, "hosts are left behind; it said {said}");
+    assert_eq!(processes(), "", "processes are left behind; it said {said}");
+    assert!(left_behind(&[&outside]).is_empty(), "it said {said}");
+}
+
 #[test]
 fn an_interrupted_benchmark_leaves_nothing_behind() {
     if !e2e::can_mount() {
@@ -234,36 +291,17 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
         ("io", &["--size", "64G"]),
         ("ls", &["--entries", "1000000"]),
         ("build", &["--sources", "2000"]),
+        ("find", &["--files", "1000000"]),
+        ("watched", &["--slice", "5s"]),
     ] {
-        let mut child = bench(&cluster, item)
-            .arg(&mount)
-            .args(args)
-            .arg("--reference")
-            .arg(&outside)
-            .env("TMPDIR", &temporary)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .expect("sheen runs");
-        let (start, id) = (Instant::now(), child.id());
-        let folder = |path: &Path| path.join(format!("sheen-bench.{id}"));
-        while !(folder(&mount).exists()
-            && fs::read_dir(folder(&mount)).is_ok_and(|mut entries| entries.next().is_some()))
-        {
-            assert!(start.elapsed() < WATCHDOG, "{item} does not begin");
-            assert!(child.try_wait().expect("wait").is_none(), "{item} ended");
-            std::thread::sleep(Duration::from_millis(20));
+        let mut command = bench(&cluster, item);
+        command.arg(&mount).args(args).env("TMPDIR", &temporary);
+        if item != "watched" {
+            command.arg("--reference").arg(&outside);
         }
-        std::thread::sleep(Duration::from_millis(300));
-        // As the terminal does: to the whole group.
-        // SAFETY: kill has no preconditions; the group is our child's own.
-        let sent = unsafe { libc::kill(-(id as i32), libc::SIGINT) };
-        assert_eq!(sent, 0);
-        let ended = child.wait_with_output().expect("wait");
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(2), "{item}: {said}");
-        assert!(said.contains("interrupted"), "{item}: {said}");
+        let folder = |id: u32| mount.join(format!("sheen-bench.{id}"));
+        let said =
+            interrupted(item, command, |id| fs::read_dir(folder(id)).is_ok_and(|mut entries| entries.next().is_some()));
         let left = left_behind(&[&mount, &outside, &temporary]);
         assert!(left.is_empty(), "{item} left behind: {left:?}; it said {said}");
     }

@@ -73,6 +73,16 @@ pub enum Item {
         #[command(flatten)]
         args: WarmArgs,
     },
+    /// What the mount gives while its metrics are read each second, against what it gives unwatched
+    Watched {
+        /// Folder to measure in; several are mounts of the same file system
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        args: WatchedArgs,
+    },
     /// A cluster behind a long link: throughput as percent of raw TCP, and other items; makes its own hosts, needs root
     Wan {
         /// Folder for the targets
@@ -133,9 +143,9 @@ pub enum Item {
 /// How often, and where the figures go.
 #[derive(Clone, Debug, Args)]
 pub struct Output {
-    /// Rounds; the figure is their median
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub repeats: u16,
+    /// Rounds; the figure is their median [default: 5; of watched: 60]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub repeats: Option<u16>,
     /// Seed of everything random [default: a new one, which is told]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -156,9 +166,6 @@ pub struct Common {
     /// Folder of another file system (ext4, tmpfs) to compare with, or "null": an empty FUSE file system
     #[arg(long = "reference", value_name = "PATH")]
     pub references: Vec<String>,
-    /// Once more with the metrics of its daemons read each second: what does being watched cost?
-    #[arg(long)]
-    pub scraped: bool,
     /// Also through the client's own interface, without FUSE (mdtest only): NID[,NID...]:/FSNAME
     #[arg(long, value_name = "SOURCE")]
     pub native: Option<MountSource>,
@@ -289,6 +296,17 @@ pub struct WarmArgs {
     pub files: usize,
 }
 
+/// Arguments of `watched`.
+#[derive(Clone, Debug, Args)]
+pub struct WatchedArgs {
+    /// Time of one slice of work; each watched one stands beside one that is not
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = slice)]
+    pub slice: Span,
+    /// Threads that work, spread over the paths
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = ranks)]
+    pub threads: usize,
+}
+
 /// Arguments of `wan`.
 #[derive(Clone, Debug, Args)]
 pub struct WanArgs {
@@ -402,6 +420,8 @@ pub struct EngineArgs {
 
 /// Longest round trip of a link.
 const DELAY_MAX: Duration = Duration::from_secs(10);
+/// Longest slice, seconds.
+const SLICE_SECONDS_MAX: u64 = 60;
 /// Ranks and threads, at most.
 const RANKS_MAX: usize = 1024;
 /// A count, at most: names have so many digits.
@@ -429,6 +449,13 @@ fn delay(text: &str) -> Result<Span, String> {
         None => text.parse().map_err(|e: node::units::BadSpan| e.to_string())?,
     };
     if span.0 <= DELAY_MAX { Ok(span) } else { Err(format!("longer than {DELAY_MAX:?}")) }
+}
+
+/// Of whole seconds, so that each has the same number of looks.
+fn slice(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|e: node::units::BadSpan| e.to_string())?;
+    let whole = span.0.subsec_nanos() == 0 && (1..=SLICE_SECONDS_MAX).contains(&span.0.as_secs());
+    if whole { Ok(span) } else { Err(format!("not whole seconds from 1 to {SLICE_SECONDS_MAX}")) }
 }
 
 fn stripes(text: &str) -> Result<u32, String> {
@@ -487,7 +514,7 @@ mod tests {
         let Item::Mdtest { common, args } = bench.item else { panic!("another item") };
         assert_eq!(common.paths, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(common.references, ["/c", "null"]);
-        assert_eq!((common.output.repeats, args.ranks, args.files), (2, 2, 1000));
+        assert_eq!((common.output.repeats, args.ranks, args.files), (Some(2), 2, 1000));
         assert_eq!(args.sizes.iter().map(|s| s.0).collect::<Vec<_>>(), [0, 3901, 32768]);
     }
 
@@ -503,6 +530,7 @@ mod tests {
             &["io", "/a", "--size", "100"],
             &["io", "/a", "--size", "1500K"],
             &["io", "/a", "--records", "1"],
+            &["watched", "/a", "--slice", "1500ms"],
             &["nothing", "/a"],
             &[],
         ] {

@@ -263,6 +263,8 @@ fn figures(what: &str, operations: usize, took: &[Took], rate_goal: f64, cpu_goa
             value: Summary::of(samples),
             skipped: None,
             ratio: None,
+            pairs: None,
+            cpu_pairs: None,
             cpu_us_program: median(&cpu),
             cpu_us_daemons: BTreeMap::new(),
             resident_bytes: BTreeMap::new(),

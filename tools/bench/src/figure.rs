@@ -2,7 +2,7 @@
 
 use crate::machine::MachineReport;
 use crate::place::Role;
-use crate::statistics::Summary;
+use crate::statistics::{Pairs, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -107,6 +107,12 @@ pub struct Outcome {
     pub skipped: Option<String>,
     /// How many times better the targets are, by medians: above 1, they are faster (or need less).
     pub ratio: Option<f64>,
+    /// The same ratio in each round, if there are enough of them.
+    #[serde(default)]
+    pub pairs: Option<Pairs>,
+    /// How many times more CPU per operation this took than the target, in each round.
+    #[serde(default)]
+    pub cpu_pairs: Option<Pairs>,
     /// CPU microseconds per operation of this program and its children, median.
     pub cpu_us_program: Option<f64>,
     /// CPU microseconds per operation of each daemon, median.

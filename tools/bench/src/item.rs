@@ -9,7 +9,7 @@ use crate::machine::cpus;
 use crate::measure::{Machine, cpu_of_self};
 use crate::place::{Place, Role};
 use crate::progress::Progress;
-use crate::statistics::{Summary, median};
+use crate::statistics::{Pairs, Summary, median};
 use crate::stop::Stop;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -189,6 +189,12 @@ fn measure(
     let (before, own, start) = (daemons::cpu(daemons)?, cpu_of_self(), Instant::now());
     let done = item.perform(at, spot)?;
     let (wall, own, after) = (start.elapsed(), cpu_of_self().saturating_sub(own), daemons::cpu(daemons)?);
+    if scraping.as_ref().is_some_and(|scraping| scraping.rounds() == 0) {
+        return Err(BenchError::Failed(format!(
+            "{}: over before its metrics were read once: take a longer slice",
+            step.what
+        )));
+    }
     drop(scraping);
     let (machine_cpu, disk) = Machine::now().since(&machine);
     let requests = counts().zip(requests).map(|(now, then)| now.since(then).requests as f64);
@@ -244,14 +250,32 @@ fn measure(
 }
 
 fn figure(item: &str, step: &Step, unit: Unit, places: &[Place], samples: Vec<Samples>) -> Figure {
+    let first = places.iter().zip(&samples).find(|(place, _)| place.role == Role::Target).map(|(_, s)| s.all.clone());
+    let pairs =
+        samples.iter().map(|other| by_round(unit, first.as_deref().unwrap_or(&[]), &other.all)).collect::<Vec<_>>();
     let mut results: Vec<Outcome> = places.iter().zip(samples).map(|(p, s)| outcome(p, s)).collect();
     let target = results.iter().find(|r| r.role == Role::Target).and_then(|r| r.value.as_ref()).map(|v| v.median);
-    for result in results.iter_mut().filter(|r| r.role != Role::Target) {
+    for (result, pairs) in results.iter_mut().zip(pairs).filter(|(r, _)| r.role != Role::Target) {
+        (result.pairs, result.cpu_pairs) = pairs;
         let other = result.value.as_ref().map(|v| v.median);
         result.ratio = target.zip(other).and_then(|(ours, other)| ratio(unit, ours, other));
     }
     let tags = step.tags.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     Figure { item: item.to_owned(), what: step.what.clone(), unit, goal: step.goal, tags, results }
+}
+
+/// Of the target's and another's samples: how many times better the target was, and how much more CPU the other took, by
+/// round.
+fn by_round(unit: Unit, ours: &[Sample], others: &[Sample]) -> (Option<Pairs>, Option<Pairs>) {
+    if ours.len() != others.len() {
+        return (None, None);
+    }
+    let pairs = |of: &dyn Fn(&Sample, &Sample) -> Option<f64>| {
+        Pairs::of(&ours.iter().zip(others).map(|(a, b)| of(a, b)).collect::<Option<Vec<f64>>>()?)
+    };
+    let cpu = |sample: &Sample| sample.cpu_us_program + sample.cpu_us_daemons.values().sum::<f64>();
+    let by_value = pairs(&|a, b| ratio(unit, a.value, b.value));
+    (by_value, pairs(&|a, b| ratio(Unit::Microseconds, cpu(a), cpu(b))))
 }
 
 /// How many times better `ours` is; `None` if one of them is nothing.
@@ -281,6 +305,8 @@ fn outcome(place: &Place, samples: Samples) -> Outcome {
         role: place.role,
         skipped: skipped.filter(|_| value.is_none()),
         ratio: None,
+        pairs: None,
+        cpu_pairs: None,
         cpu_us_program: middle(&|s: &Sample| Some(s.cpu_us_program)),
         cpu_us_daemons: names.into_iter().filter_map(daemon).collect(),
         resident_bytes: resident,

@@ -9,3 +9,4 @@ pub mod net;
 pub mod rtt;
 pub mod wan;
 pub mod warm;
+pub mod watched;

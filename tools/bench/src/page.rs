@@ -92,6 +92,8 @@ mod tests {
             value: Summary::of(vec![value, value * 1.1, value * 0.9]),
             skipped: None,
             ratio,
+            pairs: None,
+            cpu_pairs: None,
             cpu_us_program: Some(10.0),
             cpu_us_daemons: BTreeMap::from([("mount <MDT0000>".to_owned(), 20.0)]),
             resident_bytes: BTreeMap::from([("mount <MDT0000>".to_owned(), 30 << 20)]),

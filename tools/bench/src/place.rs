@@ -79,13 +79,16 @@ impl Place {
     ///
     /// # Errors
     /// As [`Place::mounts`]; its daemons show no metrics.
-    pub fn scraped(paths: &[PathBuf]) -> Result<Place, BenchError> {
-        let folder = format!("sheen-bench.{}.scraped", std::process::id());
+    pub fn watched(paths: &[PathBuf]) -> Result<Place, BenchError> {
+        let folder = format!("sheen-bench.{}.watched", std::process::id());
         let mut place = Place::in_folder(paths, Role::Reference, &folder)?;
         if !place.daemons.iter().any(|daemon| daemon.http.is_some()) {
-            return Err(BenchError::Usage(format!("no daemon of {} shows metrics: leave --scraped away", place.name)));
+            return Err(BenchError::Usage(format!(
+                "no daemon of {} shows metrics: nothing can be watched",
+                place.name
+            )));
         }
-        place.name += " scraped";
+        place.name += " watched";
         place.scraped = true;
         Ok(place)
     }

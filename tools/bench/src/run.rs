@@ -1,6 +1,6 @@
 //! From arguments to figures: places are made, the item runs, table and files are written, places are removed.
 
-use crate::cli::{Bench, Common, Item as What, NetArgs, Output};
+use crate::cli::{Bench, Common, Item as What, NetArgs, Output, WatchedArgs};
 use crate::daemons::Daemon;
 use crate::engine::Engine;
 use crate::failure::BenchError;
@@ -16,6 +16,7 @@ use crate::items::net::{self, Net};
 use crate::items::rtt::Rtt;
 use crate::items::wan;
 use crate::items::warm::Warm;
+use crate::items::watched::Watched;
 use crate::machine::MachineReport;
 use crate::memory::Memory;
 use crate::place::{Place, Role};
@@ -26,6 +27,11 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use types::nid::Nid;
+
+/// Rounds, unless somebody says otherwise.
+const REPEATS: u16 = 5;
+/// Rounds of `watched`: 2 % is told from noise by many pairs.
+const PAIRS: u16 = 60;
 
 /// Which program measures.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +58,7 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
         What::Rtt { common, args } => on_places(common, about, Box::new(Rtt::new(args))),
         What::Warm { common, args } => on_places(common, about, Box::new(Warm::new(args))),
         What::Memory { common, args } => on_places(common, about, Box::new(Memory::new(args))),
+        What::Watched { paths, output, args } => watched(paths, output, about, args),
         What::Wan { dir, output, args } => {
             let mut sheet = Sheet::begin(output, about)?;
             let rounds = sheet.rounds();
@@ -67,7 +74,7 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
         What::Report { files, html } => report(files, html.as_deref()),
         What::Engine { dir, output, args } => {
             let mut sheet = Sheet::begin(output, about)?;
-            let engine = Engine { args, repeats: usize::from(output.repeats), stop: &sheet.stop };
+            let engine = Engine { args, repeats: sheet.report.repeats, stop: &sheet.stop };
             let figures = engine.run(dir)?;
             sheet.add("engine", serde_json::json!({ "operations": args.operations }), figures);
             sheet.end(output)
@@ -130,13 +137,23 @@ fn on_places(common: &Common, about: About, item: Box<dyn Item>) -> Result<(), B
     sheet.end(output)
 }
 
+/// Watched and unwatched slices on the same mounts.
+fn watched(paths: &[PathBuf], output: &Output, about: About, args: &WatchedArgs) -> Result<(), BenchError> {
+    let output = Output { repeats: output.repeats.or(Some(PAIRS)), ..output.clone() };
+    let mut sheet = Sheet::begin(&output, about)?;
+    let places = vec![Place::mounts(paths, Role::Target)?, Place::watched(paths)?];
+    sheet.report.places = places.iter().map(described).collect();
+    let mut item = Watched::new(args);
+    let figures = item::run(&mut item, &places, sheet.rounds(), &sheet.stop)?;
+    sheet.add(item.name(), item.settings(), figures);
+    drop(places);
+    sheet.end(&output)
+}
+
 fn places(common: &Common) -> Result<Vec<Place>, BenchError> {
     let mut places = vec![Place::mounts(&common.paths, Role::Target)?];
     for reference in &common.references {
         places.push(Place::reference(reference)?);
-    }
-    if common.scraped {
-        places.push(Place::scraped(&common.paths)?);
     }
     if let Some(source) = &common.native {
         places.push(Place::native(source)?);
@@ -183,7 +200,7 @@ impl Sheet {
             command: std::env::args().collect(),
             machine: MachineReport::here(),
             seed: output.seed.unwrap_or_else(|| fastrand::u64(0..1 << 32)),
-            repeats: usize::from(output.repeats),
+            repeats: usize::from(output.repeats.unwrap_or(REPEATS)),
             settings: BTreeMap::new(),
             places: Vec::new(),
             figures: Vec::new(),

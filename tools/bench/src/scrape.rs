@@ -1,11 +1,14 @@
-//! Somebody who reads the metrics of daemons while they are measured (`--scraped`): what does being watched cost?
+//! Somebody who reads the metrics of daemons while they are measured (`watched`): what does being watched cost?
 //!
-//! A thread of its own asks every daemon for `/metrics`, and the process of the MGS for what its page asks for, once each
-//! [`PAUSE`]: several times as often as Prometheus does. It ends when it is dropped.
+//! A thread of its own asks every daemon for `/metrics`, and the process of the MGS for what its page asks for, first after
+//! half a [`PAUSE`], then once each [`PAUSE`]: several times as often as Prometheus does, and just so many times in a slice
+//! of whole seconds. It ends when it is dropped.
 
 use crate::failure::BenchError;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,6 +24,7 @@ const PATHS: [&str; 2] = ["/metrics", "/api/cluster"];
 pub struct Scraping {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    rounds: Arc<AtomicUsize>,
 }
 
 impl Scraping {
@@ -37,17 +41,27 @@ impl Scraping {
         }
         let (stop, stopped) = channel();
         let daemons = daemons.to_vec();
+        let rounds = Arc::<AtomicUsize>::default();
+        let count = rounds.clone();
         let thread = std::thread::spawn(move || {
-            while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            let mut pause = PAUSE / 2;
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                pause = PAUSE;
                 for daemon in &daemons {
                     for path in PATHS {
                         // One that is busy for long is asked again in the next round.
                         let _ = get(*daemon, path);
                     }
                 }
+                count.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Ok(Scraping { stop: Some(stop), thread: Some(thread) })
+        Ok(Scraping { stop: Some(stop), thread: Some(thread), rounds })
+    }
+
+    /// How often everybody was asked since it began.
+    pub fn rounds(&self) -> usize {
+        self.rounds.load(Ordering::Relaxed)
     }
 }
 

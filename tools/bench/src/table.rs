@@ -1,7 +1,9 @@
 //! The figures as a table for people.
 
 use crate::figure::{Figure, Outcome, Report, Unit};
+use crate::items::watched::verdicts;
 use crate::place::Role;
+use crate::statistics::Pairs;
 use std::fmt::Write;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
@@ -45,6 +47,15 @@ fn cell(outcome: &Outcome, unit: Unit) -> String {
     format!("{}{cpu}", with_unit(value.median, unit))
 }
 
+/// `0.86`; from 6 rounds on the median of their ratios with its confidence interval: `0.86 (0.84..0.88)`.
+pub fn ratio(outcome: &Outcome) -> String {
+    match (&outcome.pairs, outcome.ratio) {
+        (Some(Pairs { median, interval: [low, high], .. }), _) => format!("{median:.2} ({low:.2}..{high:.2})"),
+        (None, Some(ratio)) => format!("{ratio:.2}"),
+        (None, None) => String::new(),
+    }
+}
+
 /// The whole report as text; lines end with a newline.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -60,6 +71,9 @@ pub fn text(report: &Report) -> String {
     for item in items {
         let figures: Vec<&Figure> = report.figures.iter().filter(|f| f.item == item).collect();
         let _ = writeln!(text, "{}", table(item, &figures));
+        if item == "watched" {
+            text += &verdicts(&figures);
+        }
     }
     let mut reasons: Vec<String> = Vec::new();
     for outcome in report.figures.iter().flat_map(|f| &f.results) {
@@ -113,7 +127,7 @@ fn table(item: &str, figures: &[&Figure]) -> String {
         for (name, role) in &others {
             let other = figure.results.iter().find(|r| r.role == *role && r.place == *name);
             row.push(other.map(|o| cell(o, figure.unit)).unwrap_or_default());
-            row.push(other.and_then(|o| o.ratio).map(|r| format!("{r:.2}")).unwrap_or_default());
+            row.push(other.map(ratio).unwrap_or_default());
         }
         if goals {
             let sign = if figure.unit.more_is_better() { ">=" } else { "<=" };

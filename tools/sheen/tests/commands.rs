@@ -62,7 +62,9 @@ fn help_is_what_was_agreed() {
         golden(&format!("help-{command}.txt"), &stdout(&help));
     }
     golden("help-bench.txt", &stdout(&sheen(&["bench", "--help"])));
-    for item in ["mdtest", "io", "ls", "find", "build", "rtt", "warm", "wan", "net", "report", "memory", "engine"] {
+    for item in
+        ["mdtest", "io", "ls", "find", "build", "rtt", "warm", "watched", "wan", "net", "report", "memory", "engine"]
+    {
         let help = sheen(&["bench", item, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{item}");
         golden(&format!("help-bench-{item}.txt"), &stdout(&help));

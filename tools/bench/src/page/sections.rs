@@ -4,8 +4,9 @@ use super::plot::{self, COLOURS, Row, Series};
 use super::published;
 use crate::failure::BenchError;
 use crate::figure::{Figure, Limit, Outcome, Report, Unit};
+use crate::items::watched;
 use crate::place::Role;
-use crate::table::{number, with_unit};
+use crate::table::{number, ratio, with_unit};
 use maud::{Markup, PreEscaped, html};
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub fn item(report: &Report, item: &str) -> Result<Markup, BenchError> {
         "wan" => wan(&figures)?,
         "build" => builds(&figures)?,
         "io" => many_files(&figures),
+        "watched" => html! { @for line in watched::verdicts(&figures).lines() { p { (line) } } },
         _ => html! {},
     };
     Ok(html! {
@@ -316,7 +318,7 @@ fn table(figures: &[&Figure]) -> Markup {
                             @for name in &names {
                                 @let other = figure.results.iter().find(|r| r.role != Role::Target && r.place == *name);
                                 td { (cell(other, figure.unit)) }
-                                td { @if let Some(ratio) = other.and_then(|o| o.ratio) { (format!("{ratio:.2}")) } }
+                                td { (other.map(ratio).unwrap_or_default()) }
                             }
                             @if goals { td {
                                 @if let Some(goal) = figure.goal { (with_unit(goal, figure.unit)) " " (kept(figure)) }

@@ -22,8 +22,9 @@ pub struct Cluster {
     _dir: tempfile::TempDir,
 }
 
+/// Out of reach of Ctrl-C: what is half made could not be taken back.
 fn run(command: &mut Command, what: &str) -> Result<(), BenchError> {
-    let output = command.stdin(Stdio::null()).output().map_err(BenchError::of(what))?;
+    let output = command.process_group(0).stdin(Stdio::null()).output().map_err(BenchError::of(what))?;
     if output.status.success() {
         return Ok(());
     }

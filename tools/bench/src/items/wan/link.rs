@@ -6,6 +6,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -30,9 +31,10 @@ pub struct Link {
     wanlink: Option<PathBuf>,
 }
 
+/// Out of reach of Ctrl-C: what is half made could not be taken back.
 fn run(command: &mut Command) -> Result<(), BenchError> {
     let words = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output();
+    let output = command.process_group(0).stdin(Stdio::null()).output();
     let output = output.map_err(|e| BenchError::Failed(format!("cannot run {words}: {e}")))?;
     if output.status.success() {
         return Ok(());
