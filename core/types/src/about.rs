@@ -56,9 +56,12 @@ pub fn pool(name: &str) -> String {
     format!("lustre.pool.{name}")
 }
 
+/// Attribute of an inode with its own names; a mount shows those of any inode, see [`links`].
+pub const LINKS: &str = "lustre.links";
+
 /// Attribute with the names of an inode.
 pub fn links(of: fid::Fid) -> String {
-    format!("lustre.links.{of}")
+    format!("{LINKS}.{of}")
 }
 
 /// Which of these attributes is asked for.

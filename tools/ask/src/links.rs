@@ -13,6 +13,9 @@ use types::fid::Fid;
 /// Directories above each other; more are a circle, or nobody's path.
 const DEPTH_MAX: usize = 4096;
 
+/// So often the names of a file that is being removed are looked at: each look may find names that came since the last.
+const LOOKS_MAX: usize = 5;
+
 /// Names of an inode, as far as its MDT remembers them: directory and name. `anywhere`: a path on the mount.
 ///
 /// # Errors
@@ -62,25 +65,32 @@ pub fn paths(mount: &Mount, fid: Fid) -> io::Result<Vec<Vec<u8>>> {
 /// Removes all names of a file.
 ///
 /// # Errors
-/// As [`known`]; those of unlink(2). Names that were removed before stay so.
+/// As [`known`]; those of unlink(2). EBUSY: it gets new names all the time. Names that were removed before stay so.
 pub fn remove(mount: &Mount, fid: Fid) -> io::Result<()> {
     let mut removed = false;
-    loop {
+    for _ in 0..LOOKS_MAX {
         let paths = match paths(mount, fid) {
             // The last name went.
-            Err(error) if removed && error.raw_os_error() == Some(Errno::ENOENT.0) => return Ok(()),
+            Err(error) if removed && is(&error, Errno::ENOENT) => return Ok(()),
             paths => paths?,
         };
         for path in paths {
-            let path = mount.dir.join(OsStr::from_bytes(&path));
-            // Somebody may have given the name to another file meanwhile.
-            if xattr::get_text(&path, about::FID)?.parse() == Ok(fid) {
-                match std::fs::remove_file(&path) {
-                    Ok(()) => removed = true,
-                    Err(error) if error.raw_os_error() == Some(Errno::ENOENT.0) => {}
-                    Err(error) => return Err(error),
-                }
-            }
+            removed |= remove_name(&mount.dir.join(OsStr::from_bytes(&path)), fid)?;
         }
+    }
+    Err(io::Error::from_raw_os_error(Errno::EBUSY.0))
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.0)
+}
+
+/// Removes one name, if it still is this file's; whether it was. Somebody may have given it to another file, or taken it.
+fn remove_name(path: &Path, fid: Fid) -> io::Result<bool> {
+    let gone = |error: io::Error| if is(&error, Errno::ENOENT) { Ok(false) } else { Err(error) };
+    match xattr::get_text(path, about::FID) {
+        Ok(found) if found.parse() == Ok(fid) => std::fs::remove_file(path).map(|()| true).or_else(gone),
+        Ok(_) => Ok(false),
+        Err(error) => gone(error),
     }
 }

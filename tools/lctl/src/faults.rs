@@ -93,12 +93,8 @@ pub fn remove(args: &FaultDelArgs, delay: bool, out: &mut dyn Write, report: &mu
 }
 
 /// Counts begin again.
-///
-/// # Errors
-/// Never: nothing is printed.
-pub fn reset(delay: bool, report: &mut Report<'_>) -> io::Result<()> {
+pub fn reset(delay: bool, report: &mut Report<'_>) {
     ask(FaultAsked::Reset { delay }, report);
-    Ok(())
 }
 
 /// Prints the rules, with the counts of all daemons together.

@@ -51,11 +51,17 @@ pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         LctlCommand::PoolList(args) => pool::list(&args.name, out, &mut report),
         LctlCommand::NetDropAdd(args) => faults::add_drop(args, out, &mut report),
         LctlCommand::NetDropDel(args) => faults::remove(args, false, out, &mut report),
-        LctlCommand::NetDropReset => faults::reset(false, &mut report),
+        LctlCommand::NetDropReset => {
+            faults::reset(false, &mut report);
+            Ok(())
+        }
         LctlCommand::NetDropList => faults::list(false, out, &mut report),
         LctlCommand::NetDelayAdd(args) => faults::add_delay(args, out, &mut report),
         LctlCommand::NetDelayDel(args) => faults::remove(args, true, out, &mut report),
-        LctlCommand::NetDelayReset => faults::reset(true, &mut report),
+        LctlCommand::NetDelayReset => {
+            faults::reset(true, &mut report);
+            Ok(())
+        }
         LctlCommand::NetDelayList => faults::list(true, out, &mut report),
         LctlCommand::ListNids => network::list_nids(out, &mut report),
         LctlCommand::Ping(args) => network::ping(args, out, &mut report),

@@ -48,19 +48,22 @@ pub fn run(args: &MigrateArgs, report: &mut Report<'_>) {
         if !setstripe::pools_serve(path, &wish, report) || !setstripe::osts_exist(path, &wish, report) {
             continue;
         }
-        match migrate(path, &wish, args) {
+        match migrate(path, &wish, args, report) {
             Ok(()) => {}
-            Err(error) => {
-                let errno = Errno::from(&error);
-                let (path, why) = (path.display(), strerror(errno));
-                report.say(&format!("lfs migrate: cannot migrate '{path}': {why} ({})", errno.0));
-                report.count(errno);
-            }
+            Err(error) => failed("migrate", path, &error, report),
         }
     }
 }
 
-fn migrate(path: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {
+/// "cannot DO 'path'", and why.
+fn failed(what: &str, path: &Path, error: &io::Error, report: &mut Report<'_>) {
+    let errno = Errno::from(error);
+    let (path, why) = (path.display(), strerror(errno));
+    report.say(&format!("lfs migrate: cannot {what} '{path}': {why} ({})", errno.0));
+    report.count(errno);
+}
+
+fn migrate(path: &Path, wish: &LovEa, args: &MigrateArgs, report: &mut Report<'_>) -> io::Result<()> {
     mounts::mount_of(path)?;
     // Through a symbolic link, as open(2) goes: the neighbour must be on the same MDT.
     let path = path.canonicalize()?;
@@ -69,47 +72,45 @@ fn migrate(path: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {
     }
     let mut copies = 1;
     loop {
-        match once(&path, wish, args) {
+        match once(&path, wish, args, report) {
             Err(error) if copies < COPIES && error.raw_os_error() == Some(Errno::EAGAIN.0) => copies += 1,
             result => return result,
         }
     }
 }
 
-/// A file that goes with this.
-struct Neighbour(PathBuf);
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        // Whatever is left there is told by its name.
-        let _ = fs::remove_file(&self.0);
+/// One attempt: a neighbour is made, filled and exchanged; what it has then goes with it.
+fn once(path: &Path, wish: &LovEa, args: &MigrateArgs, report: &mut Report<'_>) -> io::Result<()> {
+    let made = make_neighbour(path)?;
+    let done = through(path, &made, wish, args);
+    if let Err(error) = fs::remove_file(&made) {
+        failed("remove", &made, &error, report);
     }
+    done
 }
 
-fn neighbour(path: &Path, wish: &LovEa) -> io::Result<Neighbour> {
+fn make_neighbour(path: &Path) -> io::Result<PathBuf> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let fid = xattr::get_text(path, types::about::FID)?;
     let name = dir.join(format!(".lfs-migrate.{}.{}", fid.trim_matches(['[', ']']), std::process::id()));
     mknodat(CWD, &name, FileType::RegularFile, Mode::from_raw_mode(0o600), 0)?;
-    let made = Neighbour(name);
-    if !wish.is_default() {
-        xattr::set(&made.0, xattr::LOV, &encode_spec(wish))?;
-    }
-    Ok(made)
+    Ok(name)
 }
 
-fn once(path: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {
-    let made = neighbour(path, wish)?;
+fn through(path: &Path, made: &Path, wish: &LovEa, args: &MigrateArgs) -> io::Result<()> {
+    if !wish.is_default() {
+        xattr::set(made, xattr::LOV, &encode_spec(wish))?;
+    }
     let version = versions::stored_version(path)?;
     let mut from = File::open(path)?;
-    let mut to = OpenOptions::new().write(true).open(&made.0)?;
+    let mut to = OpenOptions::new().write(true).open(made)?;
     copy(&mut from, &mut to, args.bandwidth.map(|rate| rate.0))?;
     to.sync_all()?;
     drop(to);
     let until = Instant::now() + if args.non_block { CLOSE_WAIT } else { WAIT };
     let mut pause = PAUSE;
     loop {
-        match versions::exchange(path, &made.0, (version, 0), true) {
+        match versions::exchange(path, made, (version, 0), true) {
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY.0) && Instant::now() < until => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(PAUSE_MAX);

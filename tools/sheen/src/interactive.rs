@@ -21,6 +21,17 @@ pub struct Reader<'a> {
     pub devices: bool,
 }
 
+/// What a line was.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    /// A command, with its exit status.
+    Command(u8),
+    /// Empty, or a comment: the exit status stays that of the command before.
+    Nothing,
+    /// The wish to end.
+    End,
+}
+
 /// Names of all commands, a line each: what `--list-commands` prints.
 ///
 /// # Errors
@@ -57,8 +68,9 @@ impl Reader<'_> {
                 Err(e) => return Err(Failure::Failed(format!("cannot read standard input: {e}"))),
             }
             match self.one(&String::from_utf8_lossy(&line), &mut device) {
-                Some(status) => last = status,
-                None => return Ok(Exit::Status(last)),
+                Line::Command(status) => last = status,
+                Line::Nothing => {}
+                Line::End => return Ok(Exit::Status(last)),
             }
         }
     }
@@ -69,21 +81,20 @@ impl Reader<'_> {
         shown.map_err(|e| Failure::Failed(format!("cannot write to standard output: {e}")))
     }
 
-    /// One line. `None`: it was the last one.
-    fn one(&self, line: &str, device: &mut Option<String>) -> Option<u8> {
+    fn one(&self, line: &str, device: &mut Option<String>) -> Line {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
-            return Some(0);
+            return Line::Nothing;
         }
         let Some(mut words) = shlex::split(line) else {
             output::talk(&format!("error: {}: a quote is not closed: {line}", self.name));
-            return Some(22);
+            return Line::Command(22);
         };
         match words.first().map(String::as_str) {
-            Some("exit" | "quit") => return None,
+            Some("exit" | "quit") => return Line::End,
             Some("device" | "cfg_device") if self.devices => {
                 *device = words.into_iter().nth(1);
-                return Some(0);
+                return Line::Command(0);
             }
             // A program within a program is nobody's wish.
             Some(name) if name == self.name => drop(words.remove(0)),
@@ -92,7 +103,7 @@ impl Reader<'_> {
         if let Some(device) = device.as_ref().filter(|_| self.devices) {
             words.splice(0..0, ["--device".to_owned(), device.clone()]);
         }
-        Some((self.run)(words))
+        Line::Command((self.run)(words))
     }
 }
 
@@ -111,13 +122,13 @@ mod tests {
         let reader = Reader { name: "lctl", run: &run, devices: true };
         let mut device = None;
         let mut one = |line: &str| reader.one(line, &mut device);
-        assert_eq!(one("get_param  'a b' c\\ d\n"), Some(3));
-        assert_eq!((one(""), one("  # nothing"), one("say 'no")), (Some(0), Some(0), Some(22)));
+        assert_eq!(one("get_param  'a b' c\\ d\n"), Line::Command(3));
+        assert_eq!((one(""), one("  # nothing"), one("say 'no")), (Line::Nothing, Line::Nothing, Line::Command(22)));
         assert_eq!(
             (one("lctl dl"), one("device sheen-OST0001-osc-MDT0000"), one("deactivate")),
-            (Some(1), Some(0), Some(3))
+            (Line::Command(1), Line::Command(0), Line::Command(3))
         );
-        assert_eq!((one("quit"), one("exit now")), (None, None));
+        assert_eq!((one("quit"), one("exit now")), (Line::End, Line::End));
         assert_eq!(*ran.borrow(), ["get_param|a b|c d", "dl", "--device|sheen-OST0001-osc-MDT0000|deactivate"]);
     }
 }

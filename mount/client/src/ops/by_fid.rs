@@ -15,7 +15,7 @@ use bytes::Bytes;
 use namespace::create::{DIRECTORY_BLOCKS, DIRECTORY_SIZE};
 use std::sync::Arc;
 use std::time::Duration;
-use types::about::SwapLine;
+use types::about::{LINKS, SwapLine};
 use types::attr::{Attr, FileType};
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -26,8 +26,6 @@ use types::time::Timestamp;
 
 /// Only root may search: a FID leads past the permissions of directories.
 const MODE: u32 = 0o100;
-/// Names of an inode, of its MDT.
-const LINKS: &[u8] = b"lustre.links";
 
 fn shown_attr(fid: Fid) -> Attr {
     let then = Timestamp::default();
@@ -92,7 +90,7 @@ impl Client {
             return Ok(Bytes::new());
         }
         let mdc = self.owner_of(fid)?;
-        mdc.getxattr(credentials, fid, Bytes::from_static(LINKS)).await.map_err(|e| absent(e.into()))
+        mdc.getxattr(credentials, fid, Bytes::from_static(LINKS.as_bytes())).await.map_err(|e| absent(e.into()))
     }
 
     /// Version of a file. Other clients store what they have written first. 1 round trip.

@@ -7,14 +7,7 @@
 #include <unistd.h>
 #include <sys/xattr.h>
 #include <lustre/lustreapi.h>
-
-#define CHECK(condition)                                                                                           \
-	do {                                                                                                       \
-		if (!(condition)) {                                                                                \
-			fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);  \
-			exit(1);                                                                                   \
-		}                                                                                                  \
-	} while (0)
+#include "check.h"
 
 static int show(struct llapi_layout *layout, void *data)
 {

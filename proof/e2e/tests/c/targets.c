@@ -5,14 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <lustre/lustreapi.h>
-
-#define CHECK(condition)                                                                                           \
-	do {                                                                                                       \
-		if (!(condition)) {                                                                                \
-			fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);  \
-			exit(1);                                                                                   \
-		}                                                                                                  \
-	} while (0)
+#include "check.h"
 
 static int table(char *mount, __u32 type, const char *kind)
 {

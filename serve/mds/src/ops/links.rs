@@ -11,9 +11,6 @@ use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::MdsReply;
 
-/// Attribute with the names of an inode.
-pub(super) const LINKS: &[u8] = b"lustre.links";
-
 impl Mds {
     pub(super) fn links(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         if call.credentials.uid != 0 {

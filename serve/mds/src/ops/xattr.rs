@@ -1,11 +1,11 @@
 //! Getxattr, Listxattr, Setxattr, Removexattr. Layout attributes are another matter: `lov`.
 
-use super::links::LINKS;
 use super::lov::{LOV_DEFAULT, LovName, has_lov, is_lmv};
 use super::lov_add::LOV_ADD;
 use crate::mds::{Call, Mds};
 use namespace::context::Context;
 use namespace::xattr::{self, Flags};
+use types::about::LINKS;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -20,7 +20,7 @@ impl Mds {
         if name == LOV_DEFAULT {
             return Ok(self.default_lov());
         }
-        if name == LINKS {
+        if name == LINKS.as_bytes() {
             return self.links(call, fid);
         }
         if is_lmv(name) {
