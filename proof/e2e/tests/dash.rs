@@ -242,6 +242,39 @@ fn top_and_why_tell_of_the_whole_cluster() {
     sh(&mnt, "cat f1 > /dev/null");
 }
 
+#[test]
+fn why_names_the_target_that_does_not_answer() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Processes::start();
+    let mnt = cluster.mount();
+    sh(
+        &mnt,
+        "dd if=/dev/zero of=f bs=1M count=8 2>/dev/null; sync; echo 3 > /proc/sys/vm/drop_caches; ls -l f > /dev/null",
+    );
+    let osts = cluster.servers.iter().filter(|(home, _)| !home.ends_with("mgt"));
+    let stopped: Vec<Stopped> =
+        osts.map(|(_, child)| Stopped::new(child.as_ref().expect("it runs").id() as i32)).collect();
+    assert_eq!(stopped.len(), 2);
+    let path = mnt.join("f");
+    let mut reader = Running(Command::new("cat").arg(&path).stdout(Stdio::null()).spawn().expect("cat runs"));
+    std::thread::sleep(Duration::from_millis(2500));
+    let pid = reader.0.id();
+    for what in [pid.to_string(), path.to_str().expect("text").to_owned()] {
+        let output = cluster.sheen(&["why", &what]);
+        let told = text(&output);
+        assert!(output.status.success(), "{told}");
+        assert!(told.contains(&format!("cat (process {pid})")) && told.contains(" of [0x"), "{what}\n{told}");
+        assert!(told.contains("-> asks sheen-OST000") && told.contains(": ost_read"), "{what}\n{told}");
+        assert!(!told.contains("works on"), "who stands still tells nothing\n{told}");
+    }
+    drop(stopped);
+    assert!(reader.0.wait().expect("it is ours").success(), "it reads to its end");
+    let output = cluster.sheen(&["why", path.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+}
+
 /// A process that stands still until this is dropped.
 struct Stopped(i32);
 
