@@ -148,3 +148,46 @@ fn a_full_pool_spills_over_into_the_next_component() {
     let said = "error: setstripe: can't add components to 'short': its components reach to the end of the file\n";
     lfs_refuses(&mnt, &["setstripe", "--component-add", "-E", "-1", "short"], 22, said);
 }
+
+/// Two clients make a file grow at once while its MDS is killed: each byte is where both find it.
+#[test]
+fn two_clients_extend_one_file_while_its_mds_is_killed() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let Some(mut cluster) = Cluster::with_clients("1", &["", ""]) else { return };
+    let mounts = cluster.mounts();
+    const CHUNK: usize = 256 << 10;
+    const CHUNKS: usize = 160;
+    lfs(&mounts[0], &["setstripe", "-E", "-1", "-z", "1M", "-S", "64K", "shared"]);
+    let writers: Vec<_> = mounts
+        .iter()
+        .cloned()
+        .enumerate()
+        .map(|(n, mnt)| {
+            std::thread::spawn(move || {
+                let file = OpenOptions::new().write(true).open(mnt.join("shared")).expect("open");
+                for at in (n..CHUNKS).step_by(2).map(|chunk| chunk * CHUNK) {
+                    file.write_all_at(&pattern(at, CHUNK), at as u64).expect("write");
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
+                file.sync_all().expect("fsync");
+            })
+        })
+        .collect();
+    let many = cluster.many_mut();
+    let mds = (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
+    for _ in 0..2 {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        many.kill_server(mds);
+        many.start_server_again(mds);
+    }
+    writers.into_iter().for_each(|writer| writer.join().expect("it wrote"));
+    for mnt in &mounts {
+        assert!(fs::read(mnt.join("shared")).expect("read") == pattern(0, CHUNKS * CHUNK), "bytes differ");
+    }
+    let parts = components(&mounts[1], "shared");
+    assert_eq!(parts, components(&mounts[0], "shared"));
+    assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0), "{parts:?}");
+    assert!(parts.last().is_some_and(|(start, ..)| *start == (CHUNKS * CHUNK) as u64), "{parts:?}");
+}
