@@ -41,7 +41,7 @@ static int stop_at_once(struct llapi_layout *layout, void *data)
 
 int main(int argc, char **argv)
 {
-	struct llapi_layout *layout, *read_back, *other;
+	struct llapi_layout *layout, *read_back, *other, *more;
 	char value[XATTR_SIZE_MAX];
 	struct lu_fid fid;
 	uint64_t number, end;
@@ -152,8 +152,21 @@ int main(int argc, char **argv)
 	CHECK(read_back != NULL && llapi_layout_pattern_get(read_back, &number) == 0 && number == LLAPI_LAYOUT_MDT);
 	llapi_layout_free(read_back);
 
+	/* Components are added behind the last one, once. */
+	more = llapi_layout_alloc();
+	CHECK(llapi_layout_comp_extent_set(more, 0, 1 << 20) == 0);
+	fd = llapi_layout_file_create("longer", O_WRONLY, 0644, more);
+	CHECK(fd >= 0 && close(fd) == 0);
+	CHECK(llapi_layout_comp_extent_set(more, 1 << 20, LUSTRE_EOF) == 0);
+	CHECK(llapi_layout_file_comp_add("longer", more) == 0);
+	CHECK(llapi_layout_file_comp_add("longer", more) == -1 && errno == EINVAL);
+	llapi_layout_free(more);
+	read_back = llapi_layout_get_by_path("longer", 0);
+	CHECK(read_back != NULL && llapi_layout_comp_use(read_back, LLAPI_LAYOUT_COMP_USE_LAST) == 0);
+	CHECK(llapi_layout_comp_extent_get(read_back, &number, &end) == 0 && number == 1 << 20 && end == LUSTRE_EOF);
+	llapi_layout_free(read_back);
+
 	/* What is not there yet. */
-	CHECK(llapi_layout_file_comp_add("pfl", other) == -1 && errno == EOPNOTSUPP);
 	CHECK(llapi_layout_mirror_count_set(other, 2) == -1 && errno == EOPNOTSUPP);
 	CHECK(llapi_layout_comp_flags_set(other, LCME_FL_PREF_RD) == 0);
 	CHECK(llapi_layout_file_create("flagged", O_WRONLY, 0644, other) == -1 && errno == EOPNOTSUPP);
