@@ -9,7 +9,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// One server process and what it serves.
@@ -230,6 +230,21 @@ impl Many {
             };
             assert!(status.success(), "{} ended with {status}\n{}", self.servers[at].name, self.logs());
         }
+    }
+
+    /// `sheen fsck` of the cluster at work, by the host of the first client, with these arguments.
+    pub fn fsck(&self, args: &[&str]) -> Output {
+        let mut command = self.hosts.command(FIRST_CLIENT, &sheen());
+        command.arg("fsck").args(args).arg(self.mgs_nid()).stdin(Stdio::null());
+        command.output().expect("sheen runs")
+    }
+
+    /// `sheen fsck` of the targets' folders, while no server runs, with these arguments.
+    pub fn fsck_at_rest(&self, args: &[&str]) -> Output {
+        let targets = self.servers.iter().flat_map(|server| server.targets).map(|target| self.dir.join(target));
+        let mut command = Command::new(sheen());
+        command.arg("fsck").args(args).args(targets).stdin(Stdio::null());
+        command.output().expect("sheen runs")
     }
 
     /// How many server processes there are.

@@ -1,42 +1,66 @@
-//! Servers are killed (SIGKILL) and started again, in random order, while two clients on hosts of their own work: no
-//! program sees an error, and nothing that was answered is missing.
-//!
-//! `KILLS` sets how many (20), `KILLS_SEED` repeats an order. The time from a kill until the next operation that begins
-//! after it is answered is printed as a histogram: `cargo test -p e2e --test kill_servers -- --nocapture`.
+//! What the clients do meanwhile. Each load is one caller: it does one thing after the other, panics at the first error and
+//! at the first thing that is not as it was answered, and says in the end what must be there.
 
-use e2e::can_mount;
-use e2e::many::{Client, Many};
+use crate::stalls::Spans;
+use e2e::find_program;
+use e2e::programs::sh;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest stall that is tolerated for any single kill: a restart, and two clients that come back.
-const STALL_MAX: Duration = Duration::from_secs(20);
-
-/// When operations began and ended.
-type Spans = Arc<Mutex<Vec<(Instant, Instant)>>>;
-
-/// What a worker knows to be there.
-type Expected = BTreeMap<PathBuf, Vec<u8>>;
+/// What a caller knows to be there.
+pub type Expected = BTreeMap<PathBuf, Vec<u8>>;
 
 /// One kind of work on a mount.
-type Load = fn(Work) -> Expected;
+pub type Load = fn(Work) -> Expected;
 
-struct Work {
-    dir: PathBuf,
-    stop: Arc<AtomicBool>,
-    spans: Spans,
-    rng: fastrand::Rng,
+/// All kinds.
+pub const LOADS: [(&str, Load); 6] = [
+    ("names", Work::names),
+    ("data", Work::data),
+    ("orphan", Work::orphan),
+    ("ledger", Work::ledger),
+    ("build", Work::build),
+    ("fsx", Work::fsx),
+];
+
+/// Operations of one run of fsx.
+const FSX_OPERATIONS: u32 = 1_000;
+/// The ledger is looked at through the other mount whenever it has so many entries more.
+const LEDGER_LOOK: usize = 16;
+
+/// One caller.
+pub struct Work {
+    /// Its folder, not made yet.
+    pub dir: PathBuf,
+    /// The same through the other client.
+    pub other: PathBuf,
+    /// A folder of its own outside.
+    pub outside: PathBuf,
+    /// Set: come to an end.
+    pub stop: Arc<AtomicBool>,
+    /// Where it tells when it was answered.
+    pub spans: Arc<Mutex<Spans>>,
+    /// Its choices.
+    pub rng: fastrand::Rng,
 }
 
 impl Work {
     fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// A caller that ends before it is told to has failed.
+    fn nothing(&self) -> Expected {
+        while self.goes_on() {
+            thread::sleep(Duration::from_millis(100));
+        }
+        Expected::new()
     }
 
     fn timed<T>(&self, what: &str, work: impl FnOnce() -> std::io::Result<T>) -> T {
@@ -145,101 +169,71 @@ impl Work {
         assert_eq!(rest, b"still here");
         Expected::new()
     }
-}
 
-fn check(expected: &Expected, from: &Path, to: &Path) {
-    for (path, text) in expected {
-        let path = to.join(path.strip_prefix(from).expect("a path of the mount"));
-        let read = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(read == *text, "{} is not what was answered: {} bytes, not {}", path.display(), read.len(), text.len());
-    }
-}
-
-fn histogram(mut stalls: Vec<(Duration, &'static str)>) {
-    stalls.sort_unstable();
-    let at = |percent: usize| stalls[(stalls.len() - 1) * percent / 100].0;
-    println!("stall from the kill to the next answer, {} kills and clients:", stalls.len());
-    for bound in [50, 100, 200, 300, 500, 700, 1_000, 1_500, 3_000, 10_000, 30_000u64] {
-        let limit = Duration::from_millis(bound);
-        let count = stalls.iter().filter(|(stall, _)| *stall <= limit).count();
-        let bar = "#".repeat(count * 50 / stalls.len());
-        println!("  <= {bound:>6} ms {count:>6} {bar}");
-        if count == stalls.len() {
-            break;
-        }
-    }
-    let worst = stalls.last().expect("a kill");
-    println!("p50 {:?}, p90 {:?}, p99 {:?}, worst {:?} ({})", at(50), at(90), at(99), worst.0, worst.1);
-}
-
-#[test]
-fn nobody_sees_that_servers_are_killed() {
-    if !can_mount() {
-        return;
-    }
-    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
-    let (kills, seed) = (number("KILLS", 20), number("KILLS_SEED", fastrand::u64(..)));
-    println!("KILLS_SEED={seed}");
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
-    let mounts = [dir.path().join("mnt0"), dir.path().join("mnt1")];
-    let client = |mount: &PathBuf| Client { mount: mount.clone(), options: String::new() };
-    let Some(mut many) = Many::up(&dir.path().join("fs"), mounts.iter().map(client).collect(), "2") else { return };
-
-    let stop = Arc::new(AtomicBool::new(false));
-    let spans: Vec<Spans> = mounts.iter().map(|_| Spans::default()).collect();
-    let mut workers = Vec::new();
-    for (n, mount) in mounts.iter().enumerate() {
-        let kinds: [(&str, Load); 3] = [("names", Work::names), ("data", Work::data), ("orphan", Work::orphan)];
-        for (kind, work) in kinds {
-            let it = Work {
-                dir: mount.join(format!("{kind}{n}")),
-                stop: stop.clone(),
-                spans: spans[n].clone(),
-                rng: rng.fork(),
-            };
-            workers.push((mount.clone(), thread::spawn(move || work(it))));
-        }
-    }
-    thread::sleep(Duration::from_secs(1));
-    let mut killed = Vec::new();
-    for _ in 0..kills {
-        if workers.iter().any(|(_, worker)| worker.is_finished()) {
-            // One of them has failed; its message comes with its join.
-            break;
-        }
-        let at = rng.usize(0..many.server_count());
-        let when = Instant::now();
-        many.kill_server(at);
-        many.start_server_again(at);
-        killed.push((when, many.server_name(at)));
-        thread::sleep(Duration::from_millis(rng.u64(200..1500)));
-    }
-    thread::sleep(Duration::from_secs(2));
-    stop.store(true, Ordering::Relaxed);
-    let mut found = Vec::new();
-    for (mount, worker) in workers {
-        match worker.join() {
-            Ok(expected) => found.push((mount, expected)),
-            Err(failure) => {
-                eprintln!("{}", many.logs());
-                std::panic::resume_unwind(failure);
+    /// Entries are added and synced, one by one. What fsync answered for the other client must see.
+    fn ledger(self) -> Expected {
+        fs::create_dir(&self.dir).expect("mkdir");
+        let (path, seen_from) = (self.dir.join("ledger"), self.other.join("ledger"));
+        let mut file = File::options().append(true).create_new(true).open(&path).expect("create");
+        let (mut synced, mut entries) = (Vec::new(), 0usize);
+        while self.goes_on() {
+            let entry = format!("{entries:015}\n").into_bytes();
+            self.timed("append", || file.write_all(&entry));
+            self.timed("fsync", || file.sync_all());
+            synced.extend(entry);
+            entries += 1;
+            if entries.is_multiple_of(LEDGER_LOOK) {
+                let seen = self.timed("read by the other client", || fs::read(&seen_from));
+                assert!(seen == synced, "{}: {} of {} synced bytes", seen_from.display(), seen.len(), synced.len());
             }
+            thread::sleep(Duration::from_millis(10));
         }
+        BTreeMap::from([(path, synced)])
     }
-    for (mount, expected) in &found {
-        mounts.iter().for_each(|at| check(expected, mount, at));
-    }
-    let mut stalls = Vec::new();
-    for (when, name) in killed {
-        for spans in &spans {
-            let spans = spans.lock().unwrap();
-            let next = spans.iter().filter(|(began, _)| *began >= when).map(|(_, ended)| *ended - when).min();
-            stalls.push((next.unwrap_or(Duration::MAX), name));
+
+    /// A program is built from many sources with make, run, and cleaned away, again and again.
+    fn build(self) -> Expected {
+        fs::create_dir(&self.dir).expect("mkdir");
+        if find_program("make").is_none() || find_program("cc").is_none() {
+            eprintln!("no build: make or cc is not installed");
+            return self.nothing();
         }
+        while self.goes_on() {
+            let script = "
+                for n in $(seq 12); do echo \"int f$n(void) { return $n; }\" > f$n.c; done
+                { for n in $(seq 12); do echo \"int f$n(void);\"; done
+                  echo 'int main(void) { return 0'; for n in $(seq 12); do echo \" + f$n()\"; done; echo '; }'; } > main.c
+                printf 'prog: $(patsubst %%.c,%%.o,$(wildcard *.c))\\n\\tcc -o $@ $^\\n' > Makefile
+                make -s -j2
+                status=0; ./prog || status=$?; test $status = 78
+                rm *.o *.c prog Makefile; test -z \"$(ls)\"";
+            sh(&self.dir, script);
+            thread::sleep(Duration::from_millis(500));
+        }
+        Expected::new()
     }
-    histogram(stalls.clone());
-    let worst = stalls.iter().max().expect("a kill");
-    assert!(worst.0 < STALL_MAX, "{:?} without an answer after {} was killed", worst.0, worst.1);
-    many.stop();
+
+    /// fsx compares every byte that it reads with what it wrote.
+    fn fsx(mut self) -> Expected {
+        fs::create_dir(&self.dir).expect("mkdir");
+        let Some(program) = find_program("fsx") else {
+            eprintln!("no fsx: it is not installed (`./run e2e` installs it)");
+            return self.nothing();
+        };
+        let config = self.outside.join("fsx.toml");
+        let text = "flen = 1500000\nopsize = { min = 0, max = 65536 }\nnomsyncafterwrite = true\n[weights]\nfsync = 0.5\n\
+                    close_open = 1.0\ninvalidate = 1.0\nmapread = 5.0\nmapwrite = 5.0\nread = 5.0\nwrite = 5.0\n\
+                    truncate = 3.0\npunch_hole = 1.0\n";
+        fs::write(&config, text).expect("write");
+        let (program, config, artifacts) = (program.display(), config.display(), self.outside.display());
+        while self.goes_on() {
+            let seed = self.rng.u32(..);
+            sh(
+                &self.dir,
+                &format!("{program} -f {config} -N {FSX_OPERATIONS} -S {seed} -P {artifacts} file && rm file"),
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+        Expected::new()
+    }
 }

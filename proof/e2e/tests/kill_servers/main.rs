@@ -1,0 +1,143 @@
+//! Servers are killed (SIGKILL) and started again, in random order, while two clients on hosts of their own work: no
+//! program sees an error, nothing that was answered is missing, and the checker finds nothing (docs/recovery.md).
+//!
+//! `KILLS` sets how many (20), `KILLS_SEED` repeats an order, `KILLS_REPORT` names a file for the figures, which are printed
+//! as well: `KILLS=1000 cargo test -p e2e --test kill_servers -- --nocapture`.
+
+mod load;
+mod stalls;
+
+use e2e::can_mount;
+use e2e::many::{Client, Many};
+use e2e::process::text;
+use load::{Expected, LOADS, Work};
+use stalls::{Kill, Spans, Stall, histogram, longest_operations, next_answers};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest stall that is tolerated for any single kill: a restart, and two clients that come back.
+const STALL_MAX: Duration = Duration::from_secs(20);
+/// Pause between a restart and the next kill, milliseconds.
+const PAUSE_MS: std::ops::Range<u64> = 200..1500;
+
+fn check(expected: &Expected, from: &Path, to: &Path) {
+    for (path, text) in expected {
+        let path = to.join(path.strip_prefix(from).expect("a path of the mount"));
+        let read = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(read == *text, "{} is not what was answered: {} bytes, not {}", path.display(), read.len(), text.len());
+    }
+}
+
+/// The figures of a run.
+fn report(kills: &[Kill], took: Duration, callers: &[Spans]) -> (String, Option<Stall>) {
+    let mut servers: Vec<&'static str> = kills.iter().map(|kill| kill.server).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let next: Vec<Stall> = callers.iter().flat_map(|spans| next_answers(kills, spans)).collect();
+    let longest: Vec<Stall> = callers.iter().flat_map(|spans| longest_operations(kills, spans)).collect();
+    let mut text = histogram("from a kill to a caller's next answer", &next, &servers);
+    text += &histogram("a caller's longest operation after a kill", &longest, &servers);
+    let (count, operations) = (kills.len(), callers.iter().map(Vec::len).sum::<usize>());
+    let restarts: Vec<Stall> = kills.iter().map(|kill| Stall { time: kill.restart, server: kill.server }).collect();
+    text += &histogram("from a kill until the new process listens", &restarts, &servers);
+    let each = took.as_secs_f64() / count as f64;
+    writeln!(
+        text,
+        "{count} kills in {took:.0?}: {each:.2} s each, so {:.0} in half an hour; {operations} timed operations",
+        1800.0 / each
+    )
+    .expect("a string takes everything");
+    (text, next.into_iter().max())
+}
+
+#[test]
+fn nobody_sees_that_servers_are_killed() {
+    if !can_mount() {
+        return;
+    }
+    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
+    let (kills, seed) = (number("KILLS", 20), number("KILLS_SEED", fastrand::u64(..)));
+    println!("KILLS_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
+    let mounts = [dir.path().join("mnt0"), dir.path().join("mnt1")];
+    let client = |mount: &PathBuf| Client { mount: mount.clone(), options: String::new() };
+    let Some(mut many) = Many::up(&dir.path().join("fs"), mounts.iter().map(client).collect(), "2") else { return };
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut workers = Vec::new();
+    for (n, mount) in mounts.iter().enumerate() {
+        for (kind, load) in LOADS {
+            let (name, spans) = (format!("{kind}{n}"), Arc::<Mutex<Spans>>::default());
+            let outside = dir.path().join("outside").join(&name);
+            fs::create_dir_all(&outside).expect("make a folder");
+            let work = Work {
+                dir: mount.join(&name),
+                other: mounts[1 - n].join(&name),
+                outside,
+                stop: stop.clone(),
+                spans: spans.clone(),
+                rng: rng.fork(),
+            };
+            workers.push((mount.clone(), spans, thread::spawn(move || load(work))));
+        }
+    }
+    thread::sleep(Duration::from_secs(1));
+    let (mut killed, began) = (Vec::new(), Instant::now());
+    for n in 0..kills {
+        // One of them may have failed; its message comes with its join.
+        if workers.iter().any(|(_, _, worker)| worker.is_finished()) {
+            println!("a caller has ended after {n} kills");
+            break;
+        }
+        let server = rng.usize(0..many.server_count());
+        let at = Instant::now();
+        many.kill_server(server);
+        many.start_server_again(server);
+        killed.push(Kill { at, restart: at.elapsed(), server: many.server_name(server) });
+        thread::sleep(Duration::from_millis(rng.u64(PAUSE_MS)));
+    }
+    let took = began.elapsed();
+    thread::sleep(Duration::from_secs(2));
+    stop.store(true, Ordering::Relaxed);
+    let (mut found, mut callers) = (Vec::new(), Vec::new());
+    for (mount, spans, worker) in workers {
+        match worker.join() {
+            Ok(expected) => found.push((mount, expected)),
+            Err(failure) => {
+                eprintln!("{}", many.logs());
+                std::panic::resume_unwind(failure);
+            }
+        }
+        callers.push(std::mem::take(&mut *spans.lock().expect("no caller panicked")));
+    }
+    let (text, worst) = report(&killed, took, &callers);
+    println!("{text}");
+    if let Some(path) = std::env::var_os("KILLS_REPORT") {
+        fs::write(&path, &text).expect("write the figures");
+    }
+    let worst = worst.expect("a kill");
+    assert!(worst.time < STALL_MAX, "{:?} without an answer after {} was killed", worst.time, worst.server);
+    for (mount, expected) in &found {
+        mounts.iter().for_each(|at| check(expected, mount, at));
+    }
+    is_clean(&many.fsck(&[]));
+    many.stop();
+    is_clean(&many.fsck_at_rest(&[]));
+    // Nothing of it was only in the clients' memory.
+    many.start();
+    for (mount, expected) in &found {
+        mounts.iter().for_each(|at| check(expected, mount, at));
+    }
+    many.stop();
+}
+
+fn is_clean(checked: &std::process::Output) {
+    assert!(checked.status.success(), "{}: {}", checked.status, text(checked));
+    println!("fsck: {}", String::from_utf8_lossy(&checked.stdout).trim_end().replace('\n', "; "));
+}
