@@ -125,6 +125,21 @@ async fn what_is_lost_is_told_once_to_each_open_file() {
 }
 
 #[tokio::test]
+async fn what_was_kept_of_a_file_that_is_gone_is_not_tried_for_ever() {
+    let cluster = Cluster::mounted().await;
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    // The layout must be asked for to store it, and that is refused.
+    cluster.callback(ClientOp::Revoke { locks: vec![(found.attr.fid, InodeBits::LAYOUT)] }).await;
+    cluster.world.state.lock().inodes.remove(&found.attr.fid);
+    let locks = vec![(found.attr.fid, InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE))];
+    let answer = tokio::time::timeout(Duration::from_secs(10), cluster.callback(ClientOp::Revoke { locks })).await;
+    assert_eq!(answer.expect("it ends"), ClientReply::Done);
+    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    assert_eq!(glimpse, ClientReply::Glimpses(vec![None]));
+}
+
+#[tokio::test]
 async fn a_reader_sees_no_zeros_where_a_writer_is_still_storing() {
     let cluster = Cluster::mounted().await;
     let (_, file) = create(&cluster, "f").await;

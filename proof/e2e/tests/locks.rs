@@ -169,6 +169,8 @@ fn locks_of_a_killed_client_are_freed() {
     let mounts = cluster.mounts();
     fs::write(mounts[0].join("held"), "x").expect("write");
     let held = open(&mounts[0].join("held"));
+    // A client that dies takes along what it did not sync.
+    held.sync_all().expect("fsync");
     lock(&held, Flavour::Flock, 0, true).expect("free");
     let other = open(&mounts[1].join("held"));
     // SAFETY: the descriptor is open.

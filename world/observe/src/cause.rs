@@ -81,6 +81,12 @@ pub async fn follow<F: Future>(cause: u64, future: F) -> F::Output {
     std::future::poll_fn(|context| within(cause, || future.as_mut().poll(context))).await
 }
 
+/// A future whose every poll is for `job`.
+pub async fn follow_job<F: Future>(job: JobId, future: F) -> F::Output {
+    let mut future = pin!(future);
+    std::future::poll_fn(|context| within_job(job, || future.as_mut().poll(context))).await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +126,8 @@ mod tests {
             within_job(a, || [job(), within_job(b, job), within_job(a, job), within_job(JobId::NONE, job), job()]);
         assert_eq!(seen, [a, b, a, JobId::NONE, a]);
         assert!(std::panic::catch_unwind(|| within_job(a, || panic!("on purpose"))).is_err());
+        let mut future = pin!(follow_job(b, async { job() }));
+        assert_eq!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(b));
         assert!(job().is_none());
     }
 }

@@ -76,6 +76,13 @@ impl Dirty {
         self.fresh.is_empty() && self.sending.is_empty()
     }
 
+    /// Behind the last byte that is kept; 0 if none is.
+    pub fn end(&self) -> u64 {
+        let fresh = self.span().map_or(0, |(_, end)| end);
+        let sending = self.sending.last_key_value().map_or(0, |(at, bytes)| at + bytes.len() as u64);
+        fresh.max(sending)
+    }
+
     /// Is there anything that waits to be sent?
     pub fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
@@ -249,6 +256,12 @@ impl Dirty {
             }
             at = to;
         }
+    }
+
+    /// The first byte that waits, and behind the last one.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        let (last, body) = self.fresh.last_key_value()?;
+        Some((*self.fresh.first_key_value()?.0, last + body.len()))
     }
 
     /// Ranges that wait, in order; neighbours are not joined.

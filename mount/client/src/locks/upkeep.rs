@@ -162,10 +162,7 @@ impl Client {
         if fid == Fid::NONE || removed.nlink > 0 {
             return;
         }
-        // Nobody can read it any more: what was not stored need not be.
-        if let Some(file) = self.files.get_used(fid).filter(|_| !self.files_open.any(|open| open.file.fid == fid)) {
-            self.discard(&file);
-        }
+        self.discard_unused(fid);
         let in_use = {
             let (mut table, mut opens) = (self.locks.table.lock(), self.locks.opens.lock());
             if !table.bits(fid).contains(InodeBits::OPEN) {

@@ -1,8 +1,7 @@
-//! Writing: the data first, then the MDT learns of it.
+//! Writing: under WRITE into the cache (`writeback`), else through to the servers.
 //!
-//! The order matters. Other clients drop what their kernels cached when they see a new mtime or size; had the MDT the
-//! new mtime before the objects had the data, a reader in between would keep old bytes under the new mtime for ever.
-//! A write is answered when both have it.
+//! A write that goes through is answered when objects and MDT have it, the objects first: a reader in between must not find the
+//! new time with the old bytes, which its kernel would keep under it for ever.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -13,6 +12,7 @@ use crate::finish::Finish;
 use crate::locks::uses::{TO_WRITE, Turn};
 use crate::open::FileHandle;
 use crate::targets::{misfit, two};
+use crate::writeback::keep::{Kept, Write};
 use bytes::Bytes;
 use std::sync::Arc;
 use types::attr::WrittenAt;
@@ -88,7 +88,8 @@ impl Client {
             // The kernel was not told to bypass its pages.
             self.writeback.note_pages(file.fid);
         }
-        if let Some(written) = self.keep_at_once(&credentials, &file, offset, &data, flags)? {
+        let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags };
+        if let Some(written) = self.keep_at_once(write)? {
             return Ok(written);
         }
         let tasks = self.env.tasks.clone();
@@ -97,20 +98,16 @@ impl Client {
     }
 
     /// The short road: the lock is held, there is room, and nobody is in the way.
-    fn keep_at_once(
-        &self,
-        credentials: &Credentials,
-        file: &Arc<File>,
-        offset: u64,
-        data: &Bytes,
-        flags: WriteFlags,
-    ) -> Result<Option<Written>, ClientError> {
-        if flags.sync || flags.from_page_cache || file.tail_is_suspect() {
+    fn keep_at_once(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
+        if write.flags.from_page_cache || write.file.tail_is_suspect() {
             return Ok(None);
         }
-        let Some(_used) = self.data_use_now(file.fid, TO_WRITE) else { return Ok(None) };
-        let Ok(_shared) = file.gate.try_read() else { return Ok(None) };
-        self.keep_now(credentials, file, offset, data, flags)
+        let Some(_used) = self.data_use_now(write.file.fid, TO_WRITE) else { return Ok(None) };
+        let Ok(_shared) = write.file.gate.try_read() else { return Ok(None) };
+        match self.try_keep(write)? {
+            Kept::Done(written) => Ok(Some(written)),
+            _ => Ok(None),
+        }
     }
 
     async fn write_in_turn(
@@ -133,7 +130,7 @@ impl Client {
         }
         if matches!(turn, Turn::Under(_)) {
             let _shared = file.gate.read().await;
-            if let Some(written) = self.keep(credentials, file, offset, &data, flags).await? {
+            if let Some(written) = self.keep(Write { credentials, file, offset, data: &data, flags }).await? {
                 return Ok(written);
             }
         }

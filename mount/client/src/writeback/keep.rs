@@ -21,9 +21,27 @@ use types::target::TargetIndex;
 /// How often something that is missing is fetched before a write goes through.
 const TRIES: usize = 8;
 
+/// One write that may be kept. The caller has a use of WRITE and shares the gate.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    /// By whom.
+    pub credentials: &'a Credentials,
+    /// Where.
+    pub file: &'a Arc<File>,
+    /// First byte; ignored to append.
+    pub offset: u64,
+    /// What.
+    pub data: &'a Bytes,
+    /// How.
+    pub flags: WriteFlags,
+}
+
 /// What became of one attempt.
-enum Kept {
+pub(crate) enum Kept {
+    /// It is kept.
     Done(Written),
+    /// Too much is kept already.
+    Full,
     /// The layout is not known there, or has no objects.
     NoLayout(u64, u64),
     /// Attributes are not known.
@@ -35,73 +53,42 @@ enum Kept {
 }
 
 impl Client {
-    /// Takes a write into the cache. The caller holds a use of WRITE and shares the gate. `None`: it must go through.
+    /// Takes a write into the cache, and fetches what is missing for that. `None`: it must go through.
     ///
     /// # Errors
     /// The layout cannot be had; the file is gone; TooFar.
-    pub(crate) async fn keep(
-        &self,
-        credentials: &Credentials,
-        file: &Arc<File>,
-        offset: u64,
-        data: &Bytes,
-        flags: WriteFlags,
-    ) -> Result<Option<Written>, ClientError> {
-        if flags.sync {
-            return Ok(None);
-        }
+    pub(crate) async fn keep(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
+        let Write { credentials, file, .. } = write;
         for _ in 0..TRIES {
-            if self.writeback.bytes() + data.len() as u64 > DIRTY_BYTES_MAX {
-                self.store_oldest().await?;
-            }
-            match self.try_keep(credentials, file, offset, data, flags)? {
+            match self.try_keep(write)? {
                 Kept::Done(written) => return Ok(Some(written)),
+                Kept::Full => self.store_oldest().await?,
                 Kept::NoLayout(start, end) => {
                     self.layout_for(credentials, file, true, start, end).await?;
                 }
                 Kept::NoAttr => {
                     self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 }
-                Kept::NoRoom(ost) => {
-                    if !self.make_room(ost, file).await? {
-                        return Ok(None);
-                    }
-                }
-                Kept::Through => return Ok(None),
+                Kept::NoRoom(ost) if self.make_room(ost, file).await? => {}
+                Kept::NoRoom(_) | Kept::Through => return Ok(None),
             }
         }
         Ok(None)
     }
 
-    /// As [`Client::keep`], if nothing is missing.
+    /// Takes a write into the cache if nothing is missing for that.
     ///
     /// # Errors
     /// TooFar.
-    pub(crate) fn keep_now(
-        &self,
-        credentials: &Credentials,
-        file: &Arc<File>,
-        offset: u64,
-        data: &Bytes,
-        flags: WriteFlags,
-    ) -> Result<Option<Written>, ClientError> {
-        if self.writeback.bytes() + data.len() as u64 > DIRTY_BYTES_MAX {
-            return Ok(None);
+    pub(crate) fn try_keep(&self, write: Write<'_>) -> Result<Kept, ClientError> {
+        let Write { credentials, file, offset, data, flags } = write;
+        if flags.sync {
+            return Ok(Kept::Through);
         }
-        match self.try_keep(credentials, file, offset, data, flags)? {
-            Kept::Done(written) => Ok(Some(written)),
-            _ => Ok(None),
+        let len = data.len() as u64;
+        if self.writeback.bytes() + len > DIRTY_BYTES_MAX {
+            return Ok(Kept::Full);
         }
-    }
-
-    fn try_keep(
-        &self,
-        credentials: &Credentials,
-        file: &Arc<File>,
-        offset: u64,
-        data: &Bytes,
-        flags: WriteFlags,
-    ) -> Result<Kept, ClientError> {
         let clock = &self.env.clock;
         let Writeback { promises, blocks: all_blocks, .. } = &self.writeback;
         let mut unstored = file.unstored.lock();
@@ -113,7 +100,6 @@ impl Client {
             return Ok(Kept::Through);
         }
         let start = if flags.append { unstored.size().unwrap_or(base.size) } else { offset };
-        let len = data.len() as u64;
         let end = start.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(start))?;
         let Some(layout) = file.layout() else { return Ok(Kept::NoLayout(start, end)) };
         let needs = match needs(&layout, file.fid, start, end, |from, to| unstored.dirty.new_blocks(from, to)) {

@@ -2,8 +2,8 @@
 //!
 //! [`unstored`] is what is kept of one file. [`keep`] takes a write in, [`store`] brings it to the objects and tells the
 //! MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
-//! was lost, [`pages`] what the kernel may keep. Locks are taken in this order: a use of the lock (`locks::uses`), the file's gate, its turn to store, its turn to
-//! tell; the small locks inside are never held across a wait.
+//! was lost, [`pages`] what the kernel may keep. Locks are taken in this order: a use of the lock (`locks::uses`), the file's
+//! gate, its turn to store, its turn to tell; the small locks inside are never held across a wait.
 
 pub(crate) mod background;
 pub(crate) mod failures;
@@ -37,14 +37,15 @@ const STORES_MAX: usize = 64;
 const CONTENDED: Duration = Duration::from_secs(2);
 /// Files of which that is remembered. Beyond it all is forgotten: that costs callbacks, nothing else.
 const CONTENDED_MAX: usize = 4096;
-
 /// Answers of MDTs to what they were told that are remembered: a question that was on its way at that time shows the state before.
 const TOLD_MAX: usize = 16_384;
 
+/// What MDTs answered when they were told; of each inode the newest answer.
 #[derive(Default)]
 struct Told {
     attrs: HashMap<Fid, Attr>,
-    order: VecDeque<Fid>,
+    /// All answers that may be remembered, with their versions, oldest first.
+    order: VecDeque<(Fid, u64)>,
 }
 
 /// What a mount keeps of writes.
@@ -57,7 +58,6 @@ pub(crate) struct Writeback {
     blocks: AtomicU64,
     /// Inodes of which the kernel may have pages, read under DATA that is held since.
     pages: Mutex<BTreeSet<Fid>>,
-    /// What MDTs answered when they were told; the newest.
     told: Mutex<Told>,
     /// When data was last called back.
     contended: Mutex<HashMap<Fid, Monotonic>>,
@@ -117,13 +117,13 @@ impl Writeback {
     /// An MDT knows what was written now.
     fn note_told(&self, attr: &Attr) {
         let Told { attrs, order } = &mut *self.told.lock();
-        if attrs.insert(attr.fid, *attr).is_none() {
-            order.push_back(attr.fid);
-        }
+        attrs.insert(attr.fid, *attr);
+        order.push_back((attr.fid, attr.version));
         if order.len() > TOLD_MAX
-            && let Some(oldest) = order.pop_front()
+            && let Some((fid, version)) = order.pop_front()
+            && attrs.get(&fid).is_some_and(|told| told.version == version)
         {
-            attrs.remove(&oldest);
+            attrs.remove(&fid);
         }
     }
 

@@ -20,11 +20,13 @@ use crate::targets::misfit;
 use bytes::Bytes;
 use env::BoxFuture;
 use layout::layout::Layout;
+use observe::cause::follow_job;
 use rpc::error::RpcError;
 use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use stubs::osc;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -36,11 +38,21 @@ use wire::mds::{MdsOp, MdsReply};
 /// Pause before what got no answer is tried again, while somebody waits.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// One request and its answer.
-type Answer = (Batch, Asked, Result<Vec<Result<i64, Errno>>, RpcError>, u64);
+/// One request.
+struct Sending {
+    batch: Batch,
+    /// For how much more space it asks.
+    asked: Asked,
+    /// Of each piece of the batch.
+    bytes: Vec<Bytes>,
+}
 
-/// One request before it is sent.
-type Sending = (Batch, Asked, Vec<Bytes>);
+/// One request and its answer.
+struct Sent {
+    batch: Batch,
+    asked: Asked,
+    answer: Result<osc::Batch, RpcError>,
+}
 
 /// What one round did.
 #[derive(PartialEq, Eq)]
@@ -144,67 +156,68 @@ impl Client {
     }
 
     async fn store_round(&self, file: &Arc<File>) -> Result<Round, ClientError> {
-        let ranges = file.unstored.lock().dirty.ready();
-        let (Some((start, _)), Some((_, end))) = (ranges.first(), ranges.last()) else { return Ok(Round::Nothing) };
-        let (credentials, job) = file.unstored.lock().writer.clone();
-        // Writes were kept only where it has objects; another one is known only since this mount gave WRITE back.
-        let layout = self.layout_for(&credentials, file, true, *start, *end).await?;
-        let (batches, tenure) = {
-            let mut unstored = file.unstored.lock();
-            // What was cut or lost meanwhile is not sent.
-            let ranges = unstored.dirty.ready();
-            let batches = self.send_of(&layout, file.fid, &ranges, &mut unstored)?;
-            (batches, unstored.tenure)
+        let (span, (credentials, job)) = {
+            let unstored = file.unstored.lock();
+            (unstored.dirty.span(), unstored.writer.clone())
         };
-        let sends = batches.into_iter().map(|(batch, asked, pieces)| self.send(file.fid, job, batch, asked, pieces));
-        let answers = fan_out(sends.collect()).await;
-        self.settle_round(file, tenure, answers)
+        let Some((start, end)) = span else { return Ok(Round::Nothing) };
+        // Writes were kept only where it has objects; another one is known only since this mount gave WRITE back.
+        let layout = self.layout_for(&credentials, file, true, start, end).await;
+        let (sending, tenure) = match layout.and_then(|layout| self.take_out(layout, file)) {
+            Ok(taken) => taken,
+            Err(error) if is_decided(&error) => {
+                self.give_up(file, error.errno());
+                return Ok(Round::Done);
+            }
+            Err(error) => return Err(error),
+        };
+        let sends = sending.into_iter().map(|sending| self.send(file.fid, job, sending));
+        let sent = fan_out(sends.collect()).await;
+        self.settle_round(file, tenure, sent)
     }
 
-    /// Takes the bytes of all requests out of what waits.
-    fn send_of(
-        &self,
-        layout: &Layout,
-        fid: Fid,
-        ranges: &[(u64, u64)],
-        unstored: &mut Unstored,
-    ) -> Result<Vec<Sending>, ClientError> {
-        let batches = plan(layout, fid, ranges)?;
-        let sent = batches.into_iter().map(|batch| {
-            let pieces = unstored.send(&batch);
+    /// Takes out what waits, and the tenure that it is of.
+    fn take_out(&self, layout: Arc<Layout>, file: &File) -> Result<(Vec<Sending>, u64), ClientError> {
+        let mut unstored = file.unstored.lock();
+        // What was kept since it was asked for may stand in components that only a newer one has.
+        let layout = file.layout().unwrap_or(layout);
+        let batches = plan(&layout, file.fid, &unstored.dirty.ready())?;
+        let tenure = unstored.tenure;
+        let sending = batches.into_iter().map(|batch| {
+            let bytes = unstored.send(&batch);
             self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
             let asked = self.writeback.promises.ask(batch.ost);
-            (batch, asked, pieces)
+            Sending { batch, asked, bytes }
         });
-        Ok(sent.collect())
+        Ok((sending.collect(), tenure))
     }
 
-    fn send(&self, fid: Fid, job: JobId, batch: Batch, asked: Asked, pieces: Vec<Bytes>) -> BoxFuture<'static, Answer> {
-        let sender = match (self.targets.osc(batch.ost), self.strong()) {
+    fn send(&self, fid: Fid, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
+        let Sending { batch, asked, bytes } = sending;
+        let (osc, me) = match (self.targets.osc(batch.ost), self.strong()) {
             (Ok(osc), Some(me)) => (osc, me),
-            (Err(error), _) => return Box::pin(ready((batch, asked, Err(RpcError::Errno(error.errno())), 0))),
-            (_, None) => return Box::pin(ready((batch, asked, Err(RpcError::Shutdown), 0))),
+            (Err(error), _) => {
+                return Box::pin(ready(Sent { batch, asked, answer: Err(RpcError::Errno(error.errno())) }));
+            }
+            (_, None) => return Box::pin(ready(Sent { batch, asked, answer: Err(RpcError::Shutdown) })),
         };
-        let writes = batch.pieces.iter().zip(pieces).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
+        let writes = batch.pieces.iter().zip(bytes).map(|(piece, data)| (piece.object, piece.offset, data)).collect();
         let payment = (batch.blocks * GRANT_UNIT, asked.want);
         Box::pin(async move {
-            let (osc, me) = sender;
-            let store = within_job(job, osc.store(payment, writes, false));
-            match me.while_trusted(fid, store).await.and_then(|stored| stored) {
-                Ok(stored) => (batch, asked, Ok(stored.pieces), stored.more),
-                Err(error) => (batch, asked, Err(error), 0),
-            }
+            let store = follow_job(job, osc.store(payment, writes, false));
+            let answer = me.while_trusted(fid, store).await.and_then(|stored| stored);
+            Sent { batch, asked, answer }
         })
     }
 
-    fn settle_round(&self, file: &File, tenure: u64, answers: Vec<Answer>) -> Result<Round, ClientError> {
+    fn settle_round(&self, file: &File, tenure: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
         let mut unstored = file.unstored.lock();
-        let (mut end, mut grown, mut unanswered) = (0, 0, None);
-        for (batch, asked, answer, more) in answers {
-            self.writeback.promises.answered(batch.ost, asked, more);
+        let (mut end, mut grown, mut failed, mut unanswered) = (0, 0, None, None);
+        for Sent { batch, asked, answer } in sent {
+            self.writeback.promises.answered(batch.ost, asked, answer.as_ref().map_or(0, |stored| stored.more));
             match answer {
-                Ok(results) => {
-                    for (piece, result) in batch.pieces.iter().zip(results) {
+                Ok(stored) => {
+                    for (piece, result) in batch.pieces.iter().zip(stored.pieces) {
                         unstored.dirty.sent(piece.file);
                         match result {
                             Ok(delta) => {
@@ -213,13 +226,13 @@ impl Client {
                             }
                             // The one before it says why.
                             Err(Errno::ECANCELED) => {}
-                            Err(errno) => self.lost(file, &mut unstored, errno),
+                            Err(errno) => failed = failed.or(Some(errno)),
                         }
                     }
                 }
                 Err(RpcError::Errno(errno)) => {
                     batch.pieces.iter().for_each(|piece| unstored.dirty.sent(piece.file));
-                    self.lost(file, &mut unstored, errno);
+                    failed = failed.or(Some(errno));
                 }
                 Err(error) => {
                     if unstored.tenure == tenure {
@@ -235,6 +248,9 @@ impl Client {
             // If something waits again, the end of what is stored is not known: then it is told later.
             unstored.stored(if unanswered.is_some() { 0 } else { end }, grown);
         }
+        if let Some(errno) = failed {
+            lost(file, &mut unstored, errno);
+        }
         match unanswered {
             Some(error) => Err(error.into()),
             None => Ok(Round::Done),
@@ -249,9 +265,13 @@ impl Client {
         }
     }
 
-    fn lost(&self, file: &File, unstored: &mut Unstored, errno: Errno) {
-        tracing::error!(fid = %file.fid, %errno, "what was written could not be stored; the next fsync, close or write says so");
-        unstored.fail(errno);
+    /// The MDT has decided that what is kept of a file cannot be stored.
+    fn give_up(&self, file: &File, errno: Errno) {
+        // Gone with its last name: nobody can miss anything.
+        if !matches!(errno, Errno::ENOENT | Errno::ESTALE) {
+            lost(file, &mut file.unstored.lock(), errno);
+        }
+        self.discard(file);
     }
 
     /// Tells the MDT what is stored.
@@ -263,7 +283,7 @@ impl Client {
             (telling, unstored.writer.clone())
         };
         let mdc = self.mdc(file.fid)?;
-        let ask = within_job(job, async { mdc.ask(&credentials, vec![wrote(file.fid, &telling)]).await });
+        let ask = follow_job(job, async { mdc.ask(&credentials, vec![wrote(file.fid, &telling)]).await });
         match ask.await?.pop() {
             Some(Ok(MdsReply::Entry(entry))) => {
                 file.learn(&entry.attr);
@@ -272,11 +292,7 @@ impl Client {
                 Ok(())
             }
             Some(Err(errno)) => {
-                // Gone with its last name: nobody can miss anything.
-                if !matches!(errno, Errno::ENOENT | Errno::ESTALE) {
-                    self.lost(file, &mut file.unstored.lock(), errno);
-                }
-                self.discard(file);
+                self.give_up(file, errno);
                 Ok(())
             }
             other => Err(misfit(mdc.import(), &other)),
@@ -310,6 +326,15 @@ impl Client {
         }
     }
 
+    /// This mount removed the last name of a file. If it has not open here, nobody will read what is not stored.
+    pub(crate) fn discard_unused(&self, fid: Fid) {
+        if let Some(file) = self.writeback.kept(fid)
+            && !self.files_open.any(|open| open.file.fid == fid)
+        {
+            self.discard(&file);
+        }
+    }
+
     /// What is kept of a file is of no use any more, or lost.
     pub(crate) fn discard(&self, file: &File) {
         {
@@ -335,8 +360,12 @@ fn wrote(fid: Fid, telling: &Telling) -> MdsOp {
     MdsOp::Wrote { fid, end: telling.end, blocks_delta: telling.grown, at: telling.at, kill_suidgid: false }
 }
 
-/// Requests that a future sends are for this job.
-async fn within_job<F: Future>(job: JobId, future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|context| observe::cause::within_job(job, || future.as_mut().poll(context))).await
+fn lost(file: &File, unstored: &mut Unstored, errno: Errno) {
+    tracing::error!(fid = %file.fid, %errno, "what was written could not be stored; the next fsync, close or write says so");
+    unstored.fail(errno);
+}
+
+/// Has the MDT refused it? Anything else may be otherwise the next time.
+fn is_decided(error: &ClientError) -> bool {
+    matches!(error, ClientError::Rpc(RpcError::Errno(_)))
 }

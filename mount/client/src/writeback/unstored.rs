@@ -33,6 +33,8 @@ pub(crate) struct Unstored {
     mtime: Timestamp,
     size_untold: bool,
     time_untold: bool,
+    /// While anything is untold: size that the MDT knows, bytes.
+    known: u64,
     /// The end of what is stored and not told.
     stored_end: u64,
     /// Growth of objects, 512-byte blocks.
@@ -81,7 +83,10 @@ impl Unstored {
     pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Attr, now: (Monotonic, Timestamp)) {
         let (size, mtime) = match self.size() {
             Some(size) => (size, if self.time_untold { self.mtime } else { base.mtime }),
-            None => (base.size, base.mtime),
+            None => {
+                self.known = base.size;
+                (base.size, base.mtime)
+            }
         };
         let end = start + data.len() as u64;
         self.dirty.insert(start, data);
@@ -142,6 +147,7 @@ impl Unstored {
             return;
         }
         self.grown -= what.grown;
+        self.known = self.known.max(what.end);
         if what.end >= self.size {
             self.size_untold = false;
         }
@@ -166,6 +172,10 @@ impl Unstored {
     pub fn fail(&mut self, errno: Errno) {
         self.failures += 1;
         self.failure = Some(errno);
+        // The file ends where it is known to end, or what is left of it.
+        let end = self.known.max(self.stored_end).max(self.dirty.end());
+        self.size = self.size.min(end);
+        self.size_untold &= self.size > self.known;
     }
 
     /// How often something was lost so far.
@@ -285,6 +295,30 @@ mod tests {
         // The file was cut to 2 bytes since.
         unstored.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
         assert_eq!((unstored.tell(), unstored.size()), (None, Some(5)));
+    }
+
+    #[test]
+    fn a_file_does_not_grow_by_what_is_lost() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 10, 90, 2000);
+        write(&mut unstored, 100, 5000, 2000);
+        send(&mut unstored, 10, 100);
+        unstored.dirty.sent(10);
+        unstored.stored(100, 8);
+        send(&mut unstored, 100, 5100);
+        unstored.dirty.sent(100);
+        unstored.fail(Errno::ENOSPC);
+        assert_eq!((unstored.size(), unstored.failure()), (Some(100), Some(Errno::ENOSPC)));
+        let telling = unstored.tell().unwrap();
+        assert_eq!(telling.end, 100);
+        unstored.told(&telling);
+        assert!(unstored.is_clean());
+        write(&mut unstored, 0, 20, 3000);
+        send(&mut unstored, 0, 20);
+        unstored.dirty.sent(0);
+        unstored.fail(Errno::EIO);
+        assert_eq!(unstored.size(), Some(10), "what the MDT knows");
+        assert_eq!(unstored.tell().unwrap().end, 0, "only its time");
     }
 
     #[test]
