@@ -19,6 +19,7 @@ use crate::locks::uses::Loss;
 use crate::node::{NodeId, NodeTable};
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFile};
 use crate::ops::untold::Untold;
+use crate::pins::Pins;
 use crate::reopen::{Restorer, reopen_all};
 use crate::targets::{Identity, Targets};
 use crate::validity;
@@ -77,6 +78,7 @@ pub struct Client {
     pub(crate) files_open: Handles<FileHandle, OpenFile>,
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) untold: Untold,
+    pub(crate) pins: Pins,
     pub(crate) writeback: Writeback,
     pub(crate) early: Earlies,
     pub(crate) closes: Arc<Semaphore>,
@@ -125,6 +127,7 @@ impl Client {
             files_open: Handles::new(),
             dirs_open: Handles::new(),
             untold: Untold::default(),
+            pins: Pins::default(),
             writeback: Writeback::new(promises),
             early: Earlies::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),

@@ -24,6 +24,7 @@ pub mod locks;
 pub mod node;
 pub mod open;
 pub mod ops;
+mod pins;
 mod reopen;
 mod targets;
 mod validity;

@@ -456,6 +456,26 @@ async fn open_files_survive_a_restart_of_their_mdt() {
 }
 
 #[tokio::test]
+async fn after_an_estale_what_names_lead_to_is_held_until_the_kernel_opened_it() {
+    let cluster = Cluster::mounted().await;
+    let (gone, _) = create(&cluster, "gone").await;
+    create(&cluster, "there").await;
+    let lookup = || cluster.client.clone().lookup(Caller::root(), NodeId::ROOT, name("there"));
+    let count = || cluster.world.state.lock().open.len();
+    let before = count();
+    lookup().await.unwrap();
+    assert_eq!(count(), before, "mostly nothing is held");
+    cluster.world.state.lock().inodes.remove(&gone.attr.fid);
+    let error = cluster.client.clone().open(Caller::root(), gone.node, OpenMode::from_libc(libc::O_RDWR, false)).await;
+    assert_eq!(error.unwrap_err().errno(), Errno::ESTALE);
+    lookup().await.unwrap();
+    assert_eq!(count(), before + 1);
+    cluster.client.clone().lookup(Caller::root(), NodeId::ROOT, name("absent")).await.unwrap_err();
+    let held = tokio::time::timeout(Duration::from_secs(10), until(|| count() == before)).await;
+    assert!(held.is_ok(), "and let go soon");
+}
+
+#[tokio::test]
 async fn ranges_are_copied_within_the_file_system() {
     let cluster = Cluster::mounted().await;
     let (_, source) = create(&cluster, "source").await;

@@ -68,9 +68,6 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             }
         }
         (MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name }, Ok(MdsReply::Removed(removed))) => {
-            if known(table, *parent, name) != Some(removed.fid) {
-                table.surprised(removed.fid);
-            }
             table.changed_name(*parent, name, None, held);
             table.changed_inode(*parent, of(touched, *parent), held);
             table.changed_inode(removed.fid, of(touched, removed.fid), held);
@@ -81,9 +78,6 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
             table.renamed_inode(removed.fid);
             let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
-            if removed.fid != Fid::NONE && replaced != Some(removed.fid) {
-                table.surprised(removed.fid);
-            }
             // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so.
             let certain = removed.fid != Fid::NONE || table.name(*new_parent, new_name) == Known::Absent;
             let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {

@@ -28,7 +28,7 @@ use types::fid::Fid;
 use types::limits::IBITS_LOCKS_PER_CLIENT_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
-use wire::mds::Entry;
+use wire::mds::{Entry, Removed};
 use wire::message::Grant;
 
 /// Inodes with locks; below what an MDT lets one client have, so that it rarely has to call back for room.
@@ -72,6 +72,8 @@ struct Slot {
     attr: Option<Entry>,
     /// The kernel may trust `attr` (or an older state, which it knows to be old by itself).
     attr_told: bool,
+    /// An own change took a name from it: the kernel counts its links down some time after the answer, in whatever it knows by then.
+    miscounted: Option<Told>,
     names: HashMap<Name, Led>,
     /// Names that lead here and are covered by LOOKUP of this inode.
     led_here: SmallVec<[(Fid, Name); 1]>,
@@ -327,18 +329,25 @@ impl Table {
     /// names are owed to the kernel.
     pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
-            Some(led) => led.told = Some(self.lately.moved()),
+            Some(led) => led.told = Some(self.lately.now()),
             None => self.owed.all_names(),
         }
     }
 
-    /// An own change took a name from another inode than the one it led to by what is known here, and to the kernel: that
-    /// changes the wrong link count.
-    pub fn surprised(&mut self, fid: Fid) {
-        if let Some(slot) = self.slots.get_mut(&fid)
-            && std::mem::take(&mut slot.attr_told)
-        {
-            self.owed.attrs.push(fid);
+    /// An own change took a name away; `before`: where that led by what was known when it was sent. The kernel counts the links
+    /// of the inode down that *it* knew by that name, after it has read the answer. So it is given no trust in the counts of both for
+    /// a while, unless it is the last name of the one that was meant.
+    pub fn counted_down(&mut self, before: Known, removed: Removed) {
+        let now = self.lately.now();
+        let expected = before == Known::To(removed.fid);
+        let meant = if let Known::To(fid) = before { fid } else { Fid::NONE };
+        for fid in [meant, removed.fid].into_iter().filter(|_| !expected || removed.nlink > 0) {
+            if let Some(slot) = self.slots.get_mut(&fid) {
+                slot.miscounted = Some(now);
+                if std::mem::take(&mut slot.attr_told) {
+                    self.owed.attrs.push(fid);
+                }
+            }
         }
     }
 
@@ -426,8 +435,9 @@ impl Table {
         let Some(slot) = self.slots.get_mut(&attr.fid) else { return (*attr, false) };
         match &slot.attr {
             Some(known) if known.attr.version >= attr.version => {
-                slot.attr_told = true;
-                (known.attr, true)
+                let covered = !slot.miscounted.is_some_and(|when| self.lately.is_settling(when));
+                slot.attr_told |= covered;
+                (known.attr, covered)
             }
             _ => (*attr, false),
         }

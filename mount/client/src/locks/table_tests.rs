@@ -399,20 +399,26 @@ fn what_the_kernel_asked_again_long_ago_is_settled() {
 }
 
 #[test]
-fn a_name_that_led_elsewhere_takes_the_kernels_trust_in_what_it_was_taken_from() {
-    let mut table = Table::default();
-    let ticket = table.gate(0).send();
-    let grants = [Grant { fid: DIR, bits: UPDATE }, Grant { fid: FILE, bits: BOTH }];
-    let held = table.arrived(0, ticket, &grants);
-    table.learn_entry(&entry(FILE, 1), BOTH);
-    assert!(table.tell_attr(&entry(FILE, 1).attr).1);
-    let unlink = MdsOp::Unlink { parent: DIR, name: name("a") };
-    let removed = MdsReply::Removed(Removed { fid: FILE, nlink: 0 });
-    learn(&mut table, &unlink, Ok(&removed), &[], &held);
-    assert_eq!(table.owed().attrs, [FILE], "nobody knew that it was this one");
-    table.learn_entry(&entry(FILE, 2), BOTH);
-    assert!(table.tell_attr(&entry(FILE, 2).attr).1);
-    table.learn_name(DIR, &name("a"), Some(FILE), &held);
-    learn(&mut table, &unlink, Ok(&removed), &[], &held);
-    assert!(table.owed().attrs.is_empty(), "the kernel itself counts its links down");
+fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
+    let (unlinked, last) = (Removed { fid: FILE, nlink: 1 }, Removed { fid: FILE, nlink: 0 });
+    let elsewhere = Known::To(DIR);
+    for (before, removed, distrusted) in [
+        (Known::To(FILE), unlinked, true),
+        (Known::To(FILE), last, false),
+        (Known::Nothing, last, true),
+        (elsewhere, last, true),
+        (elsewhere, Removed { fid: Fid::NONE, nlink: 0 }, false),
+    ] {
+        let mut table = Table::default();
+        let ticket = table.gate(0).send();
+        table.arrived(0, ticket, &[Grant { fid: FILE, bits: BOTH }]);
+        table.learn_entry(&entry(FILE, 1), BOTH);
+        assert!(table.tell_attr(&entry(FILE, 1).attr).1);
+        table.counted_down(before, removed);
+        assert_eq!(table.owed().attrs.contains(&FILE), distrusted, "{before:?} {removed:?}");
+        table.learn_entry(&entry(FILE, 2), BOTH);
+        assert_eq!(table.tell_attr(&entry(FILE, 2).attr), (entry(FILE, 2).attr, !distrusted));
+        (0..2).for_each(|_| table.tick());
+        assert!(table.tell_attr(&entry(FILE, 2).attr).1, "the kernel has read the answer long ago");
+    }
 }

@@ -49,8 +49,8 @@ impl Client {
             return Ok(stat);
         }
         self.counters.count(Operation::Getattr);
-        let entry = self.mdc(fid)?.getattr(&caller.credentials, fid).await?;
-        Ok(self.stat(&entry.attr))
+        let asked = self.mdc(fid)?.getattr(&caller.credentials, fid).await;
+        Ok(self.stat(&self.seen(asked.map_err(ClientError::from))?.attr))
     }
 
     /// Attributes, if they are covered by locks: no request, no waiting.
@@ -78,12 +78,13 @@ impl Client {
     ) -> Result<Stat, ClientError> {
         let fid = self.fid_of(node, handle)?;
         if set.size.is_some() {
-            return self.truncate(caller.credentials, fid, set).await;
+            let cut = self.clone().truncate(caller.credentials, fid, set).await;
+            return self.seen(cut);
         }
         self.counters.count(Operation::Setattr);
         let me = self.clone();
         let work = async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr { fid, set }).await };
-        match Finish::new("setattr", &self.env.tasks, work).await? {
+        match self.seen(Finish::new("setattr", &self.env.tasks, work).await)? {
             MdsReply::Entry(entry) => Ok(self.changed_stat(&entry.attr)),
             other => Err(misfit(self.mdc(fid)?.import(), &other)),
         }

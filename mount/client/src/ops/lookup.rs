@@ -8,6 +8,7 @@ use crate::locks::table::{Asked, Known};
 use crate::node::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
@@ -20,6 +21,9 @@ pub enum Looked {
     /// Nothing, which may be trusted for so long.
     Absent(Duration),
 }
+
+/// How often a name is looked up whose file goes each time before it can be held.
+const PIN_TRIES: usize = 8;
 
 impl Client {
     /// Finds a name in a directory. 1 round trip, none if it is covered.
@@ -52,17 +56,29 @@ impl Client {
         }
         self.counters.count(Operation::Lookup);
         let _in_dir = self.locks.enter_dir(parent);
-        match self.mdc(parent)?.lookup(&caller.credentials, parent, name.clone()).await {
-            Ok(entry) => Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr))),
-            Err(error) if error.errno() == Errno::ENOENT => Ok(self.absent(parent, &name)),
-            Err(error) => Err(error.into()),
+        let mdc = self.mdc(parent)?;
+        for _ in 0..PIN_TRIES {
+            match mdc.lookup(&caller.credentials, parent, name.clone()).await {
+                Ok(entry) if self.is_careful() && entry.attr.file_type() == FileType::Regular => {
+                    if self.pin(entry.attr.fid).await? {
+                        return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
+                    }
+                }
+                Ok(entry) => return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr))),
+                Err(error) if error.errno() == Errno::ENOENT => return Ok(self.absent(parent, &name)),
+                Err(error) => return Err(error.into()),
+            }
         }
+        Err(Errno::ESTALE.into())
     }
 
     /// A name, if it is covered by locks: no request, no waiting. Who may search the directory is the kernel's to check.
     pub fn lookup_known(&self, parent: NodeId, name: &Name) -> Option<Looked> {
         if let Some(shown) = self.lookup_shown(parent, name) {
             return Some(shown);
+        }
+        if self.is_careful() {
+            return None;
         }
         let dir = self.nodes.fid(parent).filter(|dir| self.has_lease(*dir))?;
         let known = match self.locks.name(dir, name) {

@@ -20,10 +20,12 @@ impl Client {
         self.counters.count(Operation::Unlink);
         let parent = self.fid(parent)?;
         let (me, mdc, in_dir) = (self.clone(), self.mdc(parent)?, self.locks.enter_dir(parent));
+        let before = self.locks.name(parent, &name);
         let work = async move {
             let _in_dir = in_dir;
             me.store_before_removal(parent, &name).await;
             let removed = mdc.unlink(&caller.credentials, parent, name).await?;
+            me.locks.table.lock().counted_down(before, removed);
             me.locks.pay_owed().await;
             me.let_go(removed);
             Ok::<(), ClientError>(())
@@ -60,10 +62,14 @@ impl Client {
         let (me, mdc, locks) = (self.clone(), self.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let unseen = self.unseen(new_parent, &new_name);
+        let before = locks.name(new_parent, &new_name);
         let work = async move {
             let _in_dirs = in_dirs;
             me.store_before_removal(new_parent, &new_name).await;
             let renamed = mdc.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await;
+            if let Ok(removed) = renamed {
+                locks.table.lock().counted_down(before, removed);
+            }
             // The kernel moves its name with all the trust it had.
             locks.pay_owed().await;
             me.let_go(renamed?);

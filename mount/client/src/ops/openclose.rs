@@ -37,7 +37,7 @@ impl Client {
                 closer.close(handle, None).await;
             }
         };
-        Finish::new("open", &tasks, work).or_else(close).await
+        self.seen(Finish::new("open", &tasks, work).or_else(close).await)
     }
 
     /// Opens to read, if locks cover it: no request, no waiting. Who may read it is the kernel's to check. To execute a file

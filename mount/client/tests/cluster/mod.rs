@@ -113,12 +113,12 @@ fn layout(stripes: u16, instantiated: bool) -> Arc<Layout> {
 
 impl State {
     fn entry(&self, fid: Fid) -> Result<Box<Entry>, Errno> {
-        let inode = self.inodes.get(&fid).ok_or(Errno::ENOENT)?;
+        let inode = self.inodes.get(&fid).ok_or(Errno::ESTALE)?;
         Ok(Box::new(Entry { attr: inode.attr, has_xattr: false }))
     }
 
     fn inode(&mut self, fid: Fid) -> Result<&mut Inode, Errno> {
-        self.inodes.get_mut(&fid).ok_or(Errno::ENOENT)
+        self.inodes.get_mut(&fid).ok_or(Errno::ESTALE)
     }
 
     fn open(&mut self, fid: Fid, created: bool) -> Result<MdsReply, Errno> {

@@ -97,8 +97,8 @@ impl Lately {
         }
     }
 
-    /// The kernel itself moved a name with what it was told of it, whatever that was.
-    pub(super) fn moved(&self) -> Told {
+    /// As if it was told something again just now, whatever that was.
+    pub(super) fn now(&self) -> Told {
         Told { again: Some(self.era) }
     }
 
