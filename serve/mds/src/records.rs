@@ -91,7 +91,7 @@ impl<'a> Records<'a> {
     }
 
     /// The client is going to see this, in one way or another.
-    fn look(&self, fid: Fid, look: Look<'_>) {
+    pub(crate) fn look(&self, fid: Fid, look: Look<'_>) {
         self.state.locks.authors.look(self.deal.client, fid, look);
     }
 

@@ -438,6 +438,23 @@ fn what_a_writer_tells_while_it_is_asked_is_seen() {
 }
 
 #[test]
+fn what_a_writer_changes_while_it_is_asked_is_shown_when_its_own_mount_cannot_hide_it() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    rig.warm(&a, lock(file, InodeBits::WRITE));
+    a.answers(Answer::Later);
+    let shown = rig.start(&b, MdsOp::Getattr { fid: file });
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
+    let set = SetAttr { size: Some(4096), ..SetAttr::default() };
+    assert!(rig.by(&a, MdsOp::Setattr { fid: file, set }).0.is_ok());
+    a.answers(Answer::Done);
+    assert_eq!(entry(mds_reply(shown.join().unwrap().results[0].clone().unwrap())).attr.size, 4096);
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] }, "what it said belongs to the state before");
+    assert_eq!(a.revoked(), [(file, UPDATE.union(InodeBits::WRITE))], "its kernel may still show the old size");
+}
+
+#[test]
 fn a_writer_that_is_silent_is_evicted_and_its_size_asked_of_the_objects() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));

@@ -5,6 +5,7 @@
 //! times of such an answer belong to the moment at which the writer answered; everything else to that at which the operation
 //! was done, as the names in the same answer do.
 
+use crate::authors::Look;
 use crate::mds::{Call, Mds};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -30,15 +31,20 @@ impl Mds {
             entries.entry(entry.attr.fid).or_default().push(entry);
         }
         // Also those whose writer is just gone: what it told is in the records, not yet in the reply.
-        let mut open: Vec<Fid> = entries.keys().copied().collect();
+        let mut open: BTreeMap<Fid, u64> =
+            entries.iter().filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version))).collect();
+        let client = call.client();
         for round in 1..=ROUNDS {
-            let answers = self.glimpse(call.client(), &open).await;
-            let looked = self.read(|records| {
-                open.retain(|fid| {
+            let fids: Vec<Fid> = open.keys().copied().collect();
+            let answers = self.glimpse(client, &fids).await;
+            // For this client, as the first look was: what was changed in between may be hidden by its author, too.
+            let looked = self.show(call, |records| {
+                open.retain(|fid, version| {
                     let Ok(Some(mut fresh)) = records.entry(*fid) else { return false };
+                    records.look(*fid, Look::Attr);
                     let Some(shown) = entries.get_mut(fid) else { return false };
-                    let told = shown.first().is_some_and(|entry| entry.attr.version != fresh.attr.version);
-                    let writer = records.state.locks.table.writer(*fid).filter(|writer| *writer != call.client());
+                    let told = std::mem::replace(version, fresh.attr.version) != fresh.attr.version;
+                    let writer = records.state.locks.table.writer(*fid).filter(|writer| *writer != client);
                     let again = match (writer, answers.get(fid)) {
                         (None, _) => false,
                         (Some(writer), Some((asked, glimpse))) if writer == *asked => {
