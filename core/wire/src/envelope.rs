@@ -3,20 +3,21 @@
 //! It says whose session the message belongs to, so that all connections of a process carry the messages of all its
 //! sessions, and what a receiver must know before it decodes (or instead of it: a refusal has no message behind it).
 //!
-//! | at | size | field  | meaning                                                                              |
-//! |----|------|--------|--------------------------------------------------------------------------------------|
-//! |  0 |   16 | client | UUID of the client whose session it is                                               |
-//! | 16 |    2 | flags  | 1: the request may wait for other clients without limit; 2: the session is a new one |
-//! | 18 |    2 | refusal| 0 none, 1 no such target, 2 no session, 3 version, 4 cluster, 5 errno, 6 bad request |
-//! | 20 |    4 | errno  | with refusal 5, else 0                                                               |
+//! | at | size | field  | meaning                                                                                      |
+//! |----|------|--------|----------------------------------------------------------------------------------------------|
+//! |  0 |   16 | client | UUID of the client whose session it is                                                       |
+//! | 16 |    2 | flags  | 1: the request may wait for other clients without limit; 2: the session is a new one         |
+//! | 18 |    2 | refusal| 0 none, 1 no such target, 2 no session, 3 version, 4 cluster, 5 errno, 6 bad request, 7 late |
+//! | 20 |    4 | errno  | with refusal 5, else 0                                                                       |
+//! | 24 |    8 | clock  | the target's clock, ms: a request is late after it (0 never); a reply was made then (0 no)   |
 
 use types::errno::Errno;
 use types::session::ClientUuid;
-use zerocopy::little_endian::{U16, U32, U128};
+use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Length of an encoded envelope.
-pub const ENVELOPE_BYTES: usize = 24;
+pub const ENVELOPE_BYTES: usize = 32;
 
 const FLAG_WAITS: u16 = 1;
 const FLAG_NEW_SESSION: u16 = 2;
@@ -36,6 +37,8 @@ pub enum Refusal {
     Errno(Errno),
     /// The request cannot be understood.
     BadRequest,
+    /// It came after its limit: nothing was done.
+    Late,
 }
 
 /// What stands before a message.
@@ -49,6 +52,9 @@ pub struct Envelope {
     pub new_session: bool,
     /// Reply: no message follows, this is why.
     pub refusal: Option<Refusal>,
+    /// Milliseconds of the target's own clock. Request: after it nothing may be begun any more (0: there is no limit). Reply: when
+    /// it was made (0: not told).
+    pub clock: u64,
 }
 
 /// The bytes are no envelope.
@@ -69,6 +75,7 @@ struct Raw {
     flags: U16,
     refusal: U16,
     errno: U32,
+    clock: U64,
 }
 
 const _: () = assert!(size_of::<Raw>() == ENVELOPE_BYTES);
@@ -84,6 +91,7 @@ impl Envelope {
             Some(Refusal::Cluster) => (4, 0),
             Some(Refusal::Errno(errno)) => (5, errno.0 as u32),
             Some(Refusal::BadRequest) => (6, 0),
+            Some(Refusal::Late) => (7, 0),
         };
         let flags = if self.waits { FLAG_WAITS } else { 0 } | if self.new_session { FLAG_NEW_SESSION } else { 0 };
         zerocopy::transmute!(Raw {
@@ -91,6 +99,7 @@ impl Envelope {
             flags: flags.into(),
             refusal: refusal.into(),
             errno: errno.into(),
+            clock: self.clock.into(),
         })
     }
 
@@ -114,6 +123,7 @@ impl Envelope {
                 Some(Refusal::Errno(errno.map_or(Errno::EIO, Errno)))
             }
             6 => Some(Refusal::BadRequest),
+            7 => Some(Refusal::Late),
             _ => return Err(unknown),
         };
         if flags & !(FLAG_WAITS | FLAG_NEW_SESSION) != 0 {
@@ -124,6 +134,7 @@ impl Envelope {
             waits: flags & FLAG_WAITS != 0,
             new_session: flags & FLAG_NEW_SESSION != 0,
             refusal,
+            clock: raw.clock.get(),
         })
     }
 }
@@ -139,20 +150,21 @@ mod tests {
             waits: true,
             new_session: false,
             refusal,
+            clock: 0x2122_2324_2526_2728,
         }
     }
 
     #[test]
     fn bytes_never_change() {
         let text: String = sample().encode().iter().map(|b| format!("{b:02x}")).collect();
-        assert_eq!(text, "100f0e0d0c0b0a0908070605040302010100050010000000");
+        assert_eq!(text, "100f0e0d0c0b0a09080706050403020101000500100000002827262524232221");
     }
 
     #[test]
     fn all_round_trip() {
-        use Refusal::{BadRequest, Cluster, NoSession, NoTarget, Version};
+        use Refusal::{BadRequest, Cluster, Late, NoSession, NoTarget, Version};
         let errno = Refusal::Errno(Errno::EACCES);
-        let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest].map(Some);
+        let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest, Late].map(Some);
         for refusal in refusals.into_iter().chain([None]) {
             for (waits, new_session) in [(false, true), (true, false)] {
                 let envelope = Envelope { refusal, waits, new_session, ..sample() };
@@ -165,14 +177,14 @@ mod tests {
 
     #[test]
     fn strange_ones_are_refused() {
-        assert_eq!(Envelope::decode(&[0; 23]), Err(BadEnvelope::Short { found: 23 }));
+        assert_eq!(Envelope::decode(&[0; 31]), Err(BadEnvelope::Short { found: 31 }));
         let with = |at: usize, value: u8| {
             let mut bytes = Envelope::default().encode();
             bytes[at] = value;
             Envelope::decode(&bytes)
         };
         assert_eq!(with(16, 4), Err(BadEnvelope::Unknown { flags: 4, refusal: 0 }));
-        assert_eq!(with(18, 7), Err(BadEnvelope::Unknown { flags: 0, refusal: 7 }));
+        assert_eq!(with(18, 8), Err(BadEnvelope::Unknown { flags: 0, refusal: 8 }));
         assert_eq!(with(18, 5).unwrap().refusal, Some(Refusal::Errno(Errno::EIO)), "0 is no errno");
     }
 }

@@ -190,6 +190,7 @@ fn is_final(error: &RpcError) -> bool {
         | RpcError::BadMessage { .. }
         | RpcError::Evicted { .. }
         | RpcError::Timeout { .. }
+        | RpcError::Late { .. }
         | RpcError::Listen { .. }
         | RpcError::Errno(_) => false,
     }

@@ -33,6 +33,9 @@ pub enum RpcError {
     /// No answer in time.
     #[error("{target} did not answer for {seconds} s")]
     Timeout { target: TargetName, seconds: u64 },
+    /// It reached the target when the lock that it was sent under might have been somebody else's: nothing was done.
+    #[error("a request reached {target} too late")]
+    Late { target: TargetName },
     /// The address cannot be listened at.
     #[error("cannot listen at {addr}: {reason}")]
     Listen { addr: std::net::SocketAddr, reason: String },
@@ -55,7 +58,7 @@ impl RpcError {
             RpcError::BadMessage { .. } => Errno::EPROTO,
             RpcError::Refused { errno, .. } => *errno,
             RpcError::Evicted { .. } => Errno::EIO,
-            RpcError::Timeout { .. } => Errno::ETIMEDOUT,
+            RpcError::Timeout { .. } | RpcError::Late { .. } => Errno::ETIMEDOUT,
             RpcError::Listen { .. } => Errno::EADDRINUSE,
             RpcError::Shutdown => Errno::ESHUTDOWN,
             RpcError::Errno(errno) => *errno,

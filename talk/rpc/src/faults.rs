@@ -51,9 +51,9 @@ fn lose(link: &Link, point: &'static Point) {
 }
 
 /// Every operation is answered with this.
-fn failed(client: ClientUuid, request: &Request, errno: Errno) -> Work {
+fn failed(rpc: &Rpc, client: ClientUuid, request: &Request, errno: Errno) -> Work {
     let results = request.ops.iter().map(|_| Err(errno)).collect();
-    at_once(Some(reply_of(client, false, &Reply::new(request.xid, Transno(0), Transno(0), results))))
+    at_once(Some(reply_of(rpc, client, false, &Reply::new(request.xid, Transno(0), Transno(0), results))))
 }
 
 /// Serves a request whose way is watched.
@@ -75,7 +75,7 @@ pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, requ
         match fault::hit(point) {
             None => {}
             Some(Act::Delay(more)) => delay += more,
-            Some(Act::Fail(errno)) => return failed(envelope.client, &request, Errno(errno)),
+            Some(Act::Fail(errno)) => return failed(rpc, envelope.client, &request, Errno(errno)),
             Some(Act::Drop) => {
                 lose(link, point);
                 return at_once(None);

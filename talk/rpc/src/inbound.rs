@@ -2,6 +2,7 @@
 
 use crate::Rpc;
 use crate::callback::Road;
+use crate::deadline;
 use crate::faults;
 use crate::reply_cache::Verdict;
 use crate::served::{ConnectError, Served};
@@ -11,6 +12,7 @@ use lnet::error::LinkError;
 use lnet::link::{Handler, Link, Work};
 use lnet::payload::{Frame, Payload};
 use observe::fault;
+use observe::mutant::{Mutant, is_mutant};
 use std::future::ready;
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
@@ -32,16 +34,20 @@ pub(crate) fn seal(envelope: Envelope, message: Encoded) -> Payload {
 }
 
 fn refuse(client: ClientUuid, refusal: Refusal) -> Work {
-    let envelope = Envelope { client, refusal: Some(refusal), ..Envelope::default() };
-    at_once(Some(seal(envelope, Encoded::default())))
+    at_once(Some(refusal_of(client, refusal)))
+}
+
+fn refusal_of(client: ClientUuid, refusal: Refusal) -> Payload {
+    seal(Envelope { client, refusal: Some(refusal), ..Envelope::default() }, Encoded::default())
 }
 
 pub(crate) fn at_once(payload: Option<Payload>) -> Work {
     Work { future: Box::pin(ready(payload)), waits: false }
 }
 
-pub(crate) fn reply_of(client: ClientUuid, new_session: bool, reply: &Reply) -> Payload {
-    seal(Envelope { client, new_session, ..Envelope::default() }, encode_reply(reply))
+pub(crate) fn reply_of(rpc: &Rpc, client: ClientUuid, new_session: bool, reply: &Reply) -> Payload {
+    let clock = deadline::shown(rpc.env().clock.now());
+    seal(Envelope { client, new_session, clock, ..Envelope::default() }, encode_reply(reply))
 }
 
 fn single(xid: Xid, last_committed: Transno, result: Result<OpReply, Errno>) -> Reply {
@@ -101,7 +107,7 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
             rpc.watch_leases();
             let committed = connected.reply.last_committed;
             let reply = single(request.xid, committed, Ok(OpReply::Connect(connected.reply)));
-            let payload = reply_of(client, connected.new, &reply);
+            let payload = reply_of(rpc, client, connected.new, &reply);
             match served.service.connected(&connected.export) {
                 None => at_once(Some(payload)),
                 Some(known) => {
@@ -125,10 +131,10 @@ fn callback(rpc: &Arc<Rpc>, client: ClientUuid, request: &Request, op: wire::cli
     let Some(callbacks) = import.callbacks.clone() else {
         return refuse(client, Refusal::Errno(Errno::EOPNOTSUPP));
     };
-    let (xid, answer) = (request.xid, callbacks.callback(op));
+    let (rpc, xid, answer) = (rpc.clone(), request.xid, callbacks.callback(op));
     let future = async move {
         let result = answer.await.map(OpReply::Client);
-        Some(reply_of(client, false, &single(xid, Transno(0), result)))
+        Some(reply_of(&rpc, client, false, &single(xid, Transno(0), result)))
     };
     Work { future: Box::pin(future), waits: false }
 }
@@ -142,7 +148,7 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
     export.heard(rpc.env().clock.now());
     let done = |export: &Export| {
         let committed = export.last_committed().max(served.service.last_committed());
-        at_once(Some(reply_of(client, false, &single(request.xid, committed, Ok(OpReply::Done)))))
+        at_once(Some(reply_of(rpc, client, false, &single(request.xid, committed, Ok(OpReply::Done)))))
     };
     match &request.ops[..] {
         [Op::Ping] => {
@@ -156,13 +162,13 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
         _ => {}
     }
     if !weight::changes(&request.ops) || envelope.waits {
-        let answer = answer(rpc.clone(), served, export, request);
+        let answer = answer(rpc.clone(), served, export, request, envelope.clock);
         return Work { future: Box::pin(async move { Some(answer.await) }), waits: envelope.waits };
     }
     match export.replies().begin(request.xid, request.xid_known) {
         Verdict::New => {
             let (kept, xid) = (export.clone(), request.xid);
-            let answer = answer(rpc.clone(), served, export, request);
+            let answer = answer(rpc.clone(), served, export, request, envelope.clock);
             let future = async move {
                 let payload = answer.await;
                 kept.replies().done(xid, &payload);
@@ -176,9 +182,13 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
     }
 }
 
-async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request: Request) -> Payload {
+async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request: Request, limit: u64) -> Payload {
     let client = export.client();
+    if deadline::is_late(limit, rpc.env().clock.now()) && !is_mutant(Mutant::FenceIgnored) {
+        tracing::warn!(target = %request.target, %client, "a request came after its limit, and was not begun");
+        return refusal_of(client, Refusal::Late);
+    }
     let reply = served.handle(&export, request, &rpc.env().clock).await;
     export.learn_committed(reply.last_committed);
-    reply_of(client, false, &reply)
+    reply_of(&rpc, client, false, &reply)
 }

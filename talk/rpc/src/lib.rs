@@ -7,6 +7,7 @@
 mod admission;
 mod callback;
 mod connect;
+pub mod deadline;
 pub mod error;
 mod faults;
 pub mod import;

@@ -1,5 +1,6 @@
 //! A session over the network, the client's side.
 
+use crate::deadline::PeerClock;
 use crate::error::RpcError;
 use crate::import::{Import, Session};
 use crate::inbound::seal;
@@ -27,6 +28,7 @@ pub(crate) struct RemoteSession {
     pub(crate) peer: Arc<Peer>,
     /// Answers so far: a session that is busy needs no pings.
     answers: AtomicU64,
+    clock: PeerClock,
 }
 
 /// What came of one exchange.
@@ -39,7 +41,7 @@ pub(crate) enum Outcome {
 
 impl RemoteSession {
     pub(crate) fn new(peer: Arc<Peer>) -> RemoteSession {
-        RemoteSession { peer, answers: AtomicU64::new(0) }
+        RemoteSession { peer, answers: AtomicU64::new(0), clock: PeerClock::default() }
     }
 
     pub(crate) fn answers(&self) -> u64 {
@@ -48,7 +50,7 @@ impl RemoteSession {
 
     /// Sends a request, waits for the reply.
     pub(crate) async fn exchange(&self, import: &Import, request: &Request, ask: Ask, waits: bool) -> Outcome {
-        let payload = payload_of(import, request, waits);
+        let payload = payload_of(import, request, waits, self.clock.limit());
         let sent = import.rpc.env().clock.now();
         let frame = match self.peer.request(payload, ask).await {
             Ok(frame) => frame,
@@ -61,16 +63,18 @@ impl RemoteSession {
             }
         };
         self.answers.fetch_add(1, Ordering::Relaxed);
-        let (_, reply) = match open(self.peer.nid(), &frame) {
+        let (envelope, reply) = match open(self.peer.nid(), &frame) {
             Ok(opened) => opened,
             Err(Opened::Bad(error)) => return Outcome::Failed(error),
             Err(Opened::Refused(Refusal::NoSession | Refusal::NoTarget)) => return Outcome::Lost,
+            Err(Opened::Refused(Refusal::Late)) => return Outcome::Failed(RpcError::Late { target: import.target }),
             Err(Opened::Refused(refusal)) => {
                 let reason = format!("refuses a request: {refusal:?}");
                 return Outcome::Failed(RpcError::BadMessage { nid: self.peer.nid(), reason });
             }
         };
         import.prove(sent);
+        self.clock.learn(envelope.clock, import.rpc.env().clock.now());
         if reply.xid != request.xid {
             let reason = format!("answers {:?} instead of {:?}", reply.xid, request.xid);
             return Outcome::Failed(RpcError::BadMessage { nid: self.peer.nid(), reason });
@@ -88,7 +92,7 @@ impl Import {
         let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true };
         let sent = self.rpc.env().clock.now();
         let frame =
-            peer.request(payload_of(self, &request, false), ask).await.map_err(|error| self.link_error(error))?;
+            peer.request(payload_of(self, &request, false, 0), ask).await.map_err(|error| self.link_error(error))?;
         let (envelope, mut reply) = open(nid, &frame).map_err(|opened| match opened {
             Opened::Bad(error) => error,
             Opened::Refused(refusal) => self.refusal(nid, &frame, &hello, refusal),
@@ -108,6 +112,7 @@ impl Import {
         }
         self.prove(sent);
         let remote = Arc::new(RemoteSession::new(peer));
+        remote.clock.learn(envelope.clock, self.rpc.env().clock.now());
         let mut action = self.connected(&connected, envelope.new_session);
         if action == Action::Replay {
             action = self.recover(&remote).await?;
@@ -141,6 +146,7 @@ impl Import {
             Refusal::Version => crate::admission::Refusal::Version.error(nid, hello),
             Refusal::Cluster => crate::admission::Refusal::Cluster(frame.header.cluster).error(nid, hello),
             Refusal::Errno(errno) => RpcError::Refused { target: self.target, errno },
+            Refusal::Late => RpcError::Late { target: self.target },
             Refusal::BadRequest => RpcError::Refused { target: self.target, errno: Errno::EPROTO },
         }
     }
@@ -164,8 +170,8 @@ impl Import {
     }
 }
 
-fn payload_of(import: &Import, request: &Request, waits: bool) -> Payload {
-    seal(Envelope { client: import.client, waits, ..Envelope::default() }, encode_request(request))
+fn payload_of(import: &Import, request: &Request, waits: bool, limit: u64) -> Payload {
+    seal(Envelope { client: import.client, waits, clock: limit, ..Envelope::default() }, encode_request(request))
 }
 
 /// How a request with these operations is to be sent.

@@ -4,6 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use rpc::deadline;
 use rpc::error::RpcError;
 use rpc::import::{Import, ImportState};
 use rpc::service::Gone;
@@ -82,6 +83,38 @@ fn many_calls_at_once_each_get_their_own_answer() {
     assert_eq!(p.ost.connects.load(Ordering::SeqCst), 1);
     assert_eq!(import.state(), ImportState::Full);
     assert!(import.last_committed().0 >= 4900, "{:?}", import.last_committed());
+    p.end();
+}
+
+#[test]
+fn what_comes_after_its_limit_is_not_begun() {
+    let p = pair();
+    let import = p.import();
+    let writes = || p.ost.writes.load(Ordering::SeqCst);
+    let (clock, written) = (p.env.clock.clone(), import.clone());
+    let bounded = move |until: Duration| {
+        let mut work = Box::pin({
+            let import = written.clone();
+            async move { write(&import, 1, 0, pattern(1, 100)).await }
+        });
+        std::future::poll_fn(move |context| deadline::within(Some(until), || work.as_mut().poll(context)))
+    };
+    let now = clock.now();
+    run(&p.env, {
+        let (import, in_time) = (import.clone(), bounded(now + Duration::from_secs(60)));
+        async move {
+            // The first reply tells the server's clock.
+            write(&import, 1, 0, pattern(1, 100)).await.unwrap();
+            in_time.await.unwrap();
+        }
+    });
+    assert_eq!(writes(), 2);
+    std::thread::sleep(Duration::from_millis(20));
+    let late = bounded(now);
+    let error = run(&p.env, late).unwrap_err();
+    assert_eq!((error, writes()), (RpcError::Late { target: ost(0) }, 2));
+    run(&p.env, async move { write(&import, 1, 0, pattern(1, 100)).await }).unwrap();
+    assert_eq!(writes(), 3, "the session goes on");
     p.end();
 }
 

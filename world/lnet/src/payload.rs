@@ -4,7 +4,7 @@ use bytes::Bytes;
 use wire::frame::Header;
 
 /// Length of [`Payload::head`].
-pub const HEAD_BYTES: usize = 24;
+pub const HEAD_BYTES: usize = 32;
 
 /// Something to send.
 #[derive(Clone, Debug, Default)]

@@ -22,11 +22,13 @@ pub enum Mutant {
     WriteBeforeKept = 7,
     /// What somebody opened by an answer that was lost counts as closed.
     DoubtsForgotten = 8,
+    /// A request of a client is taken although its limit is over.
+    FenceIgnored = 9,
 }
 
 impl Mutant {
     /// All, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 8] = [
+    pub const ALL: [(&str, Mutant); 9] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -35,6 +37,7 @@ impl Mutant {
         ("sync-too-soon", Mutant::SyncTooSoon),
         ("write-before-kept", Mutant::WriteBeforeKept),
         ("doubts-forgotten", Mutant::DoubtsForgotten),
+        ("fence-ignored", Mutant::FenceIgnored),
     ];
 }
 

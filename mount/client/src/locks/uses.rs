@@ -13,9 +13,12 @@ use crate::validity;
 use env::BoxFuture;
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use rpc::deadline;
 use rpc::error::RpcError;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Notify;
 use types::attr::Attr;
@@ -177,21 +180,31 @@ impl Client {
     }
 
     /// Does something to objects under a lock of this inode. What could come later than the MDT surely keeps the lock for us is
-    /// given up: the bytes may be somebody else's then.
+    /// given up, and refused by whom it reaches later: the bytes may be somebody else's then.
     ///
     /// # Errors
-    /// Timeout, of the MDT.
+    /// Timeout or Evicted, of the MDT.
     pub(crate) async fn while_trusted<T>(&self, fid: Fid, work: impl Future<Output = T>) -> Result<T, RpcError> {
+        let import = self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().clone();
+        let (target, evictions) = (import.target(), import.evictions());
         let mut work = pin!(work);
+        let mut work = pin!(poll_fn(|context| {
+            // The trust of now may be that of a session that has nothing to do with this.
+            if import.evictions() != evictions {
+                return Poll::Ready(Err(RpcError::Evicted { target }));
+            }
+            let trusted = self.valid(fid, true);
+            let until = (trusted != validity::WITHOUT_END).then(|| self.env.clock.now() + trusted);
+            deadline::within(until, || work.as_mut().poll(context)).map(Ok)
+        }));
         loop {
             let trusted = self.valid(fid, true).min(TRUST_LOOK);
             if trusted.is_zero() {
-                let target = self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().target();
                 return Err(RpcError::Timeout { target, seconds: validity::trust().as_secs() });
             }
             tokio::select! {
                 biased;
-                done = &mut work => return Ok(done),
+                done = &mut work => return done,
                 () = self.env.clock.sleep(trusted) => {}
             }
         }

@@ -5,6 +5,7 @@
 //! the kernel does not keep the end of a growing file right (docs/locks.md, section 4).
 
 use crate::client::Client;
+use crate::node::NodeId;
 use crate::open::FileHandle;
 use types::lock::InodeBits;
 
@@ -33,5 +34,12 @@ impl Client {
             return PageCache::Bypassed;
         }
         if self.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
+    }
+
+    /// The kernel drops its pages of a file. Waits for those that are being read; never to be called for a request that holds some.
+    pub async fn drop_pages(&self, node: NodeId) {
+        if let Some(kernel) = self.locks.kernel.get() {
+            kernel.inval_data(node, 0, 0).await;
+        }
     }
 }

@@ -32,13 +32,22 @@ impl ClientFs {
         };
         let (node, data) = (node(request), request.to_bytes(data));
         let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
-        let call = async move { client.write(caller, file.await?, offset, data, flags).await };
+        // Such a WRITE holds no page of the kernel, so the kernel can be told before it has the answer. Told later, it would take
+        // the size that it asks for next for an old one.
+        let holds_pages = !self.style.opens();
+        let call = async move {
+            let written = client.clone().write(caller, file.await?, offset, data, flags).await?;
+            if written.offset != offset && !holds_pages {
+                client.drop_pages(node).await;
+            }
+            Ok(written)
+        };
         answer(call, move |written| {
             let then = match written.offset == offset {
                 // It leaves clearing set-id bits to us, and must not go on with the mode it knows.
                 true => flags.kill_suidgid.then_some(-1),
                 // The kernel put an append where it believed the end to be: it must not keep that.
-                false => Some(0),
+                false => holds_pages.then_some(0),
             };
             let then = then.map(|offset| Notification::InvalInode { node: node.0, offset, len: 0 });
             Reply::Written { bytes: written.bytes, then }
