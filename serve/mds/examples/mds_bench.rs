@@ -39,6 +39,10 @@ impl ObjectTargets for NoOsts {
         (0..4).map(TargetIndex).collect()
     }
 
+    fn is_in_use(&self, _: TargetIndex) -> bool {
+        true
+    }
+
     fn statfs(&self, _: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {
         let space = Statfs { bytes_total: 1 << 50, bytes_free: 1 << 49, bytes_available: 1 << 49, ..Statfs::default() };
         Box::pin(async move { Ok(space) })

@@ -18,6 +18,8 @@ pub type Pools = BTreeMap<String, Arc<[TargetIndex]>>;
 pub trait ObjectTargets: Send + Sync + 'static {
     /// All that are known now, ascending.
     fn list(&self) -> Vec<TargetIndex>;
+    /// Is it to be used? An administrator can take it out of use.
+    fn is_in_use(&self, ost: TargetIndex) -> bool;
     /// Pools, by name.
     fn pools(&self) -> Arc<Pools>;
     /// OSTs of a pool; `None`: there is no such pool.
@@ -73,6 +75,10 @@ impl ObjectTargets for OscSet {
 
     fn pools(&self) -> Arc<Pools> {
         self.pools.read().clone()
+    }
+
+    fn is_in_use(&self, ost: TargetIndex) -> bool {
+        self.get(ost).is_ok_and(|osc| osc.is_active())
     }
 
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {

@@ -15,6 +15,9 @@ pub struct MdsSettings {
     pub space_interval: Duration,
     /// An OST that does not answer a background request for so long is taken to be away for now.
     pub answer_max: Duration,
+    /// How long a write that needs objects waits if no OST can take one and some that are in use do not answer. Shorter than a
+    /// client waits for its answer ([`types::limits::REQUEST_TIMEOUT`]).
+    pub osts_return: Duration,
     /// First wait after an OST did not answer a background request; doubled up to `retry_max`.
     pub retry_min: Duration,
     /// Longest wait.
@@ -40,6 +43,7 @@ impl Default for MdsSettings {
             stripe_size: defaults.stripe_size,
             space_interval: Duration::from_secs(5),
             answer_max: Duration::from_secs(10),
+            osts_return: Duration::from_secs(60),
             retry_min: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
             cut_after: Duration::from_secs(10),
@@ -57,6 +61,7 @@ impl MdsSettings {
         MdsSettings {
             space_interval: Duration::from_millis(20),
             answer_max: Duration::from_millis(100),
+            osts_return: Duration::from_millis(200),
             retry_min: Duration::from_millis(2),
             retry_max: Duration::from_millis(20),
             cut_after: Duration::from_millis(10),

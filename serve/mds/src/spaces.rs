@@ -5,7 +5,7 @@ use crate::mds::Mds;
 use crate::tasks::{Backoff, Stop};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use layout::placement::OstSpace;
+use layout::placement::{NoSpace, OstSpace};
 use parking_lot::RwLock;
 use rpc::error::RpcError;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use types::target::{TargetIndex, TargetName};
 
 /// Pause before an OST that did not answer is asked again; doubles up to `space_interval`.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Space of all OSTs, ordered by index.
 #[derive(Default)]
@@ -90,6 +90,13 @@ impl Mds {
                 Err(RpcError::Timeout { target: TargetName::ost(self.name.fsname, ost.0), seconds: time.as_secs() })
             }
         }
+    }
+
+    /// Could an OST take objects that is in use and does not answer? Then it may be back soon: there is no telling that there is no
+    /// space.
+    pub(crate) fn may_yet_place(&self, reason: &NoSpace) -> bool {
+        let in_use = |ost: &OstSpace| !ost.active && self.targets.is_in_use(ost.index) && !self.is_aside(ost.index);
+        matches!(reason, NoSpace::Nowhere { inactive: 1.., .. }) && self.spaces.get().iter().any(in_use)
     }
 
     /// Is there an OST whose space was never heard? It may have been started a moment ago.

@@ -129,6 +129,11 @@ impl Mds {
         self.targets.pools()
     }
 
+    /// Was it set aside, to get no new objects?
+    pub(crate) fn is_aside(&self, ost: TargetIndex) -> bool {
+        self.tunables.aside.read().contains(&ost)
+    }
+
     /// What placement may use: OSTs that were set aside are not active.
     pub(crate) fn placement_spaces(&self) -> Arc<Vec<OstSpace>> {
         let mut spaces = self.spaces.get();

@@ -6,6 +6,7 @@ use layout::layout::Layout;
 use layout::stripe_spec::plain;
 use rig::*;
 use std::sync::Arc;
+use std::time::Duration;
 use types::attr::{FileType, SetAttr};
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -326,6 +327,27 @@ fn a_file_made_without_any_ost_gets_one_when_it_is_written() {
     *rig.osts.count.lock() = 1;
     assert_eq!(layout(&rig, file, true).unwrap().components[0].stripes, [TargetIndex(0)]);
     assert_eq!(layout(&rig, file, false).unwrap().components[0].stripes, [TargetIndex(0)]);
+}
+
+#[test]
+fn a_write_waits_for_osts_that_may_come_back_and_not_for_others() {
+    let rig = Rig::with_osts(1);
+    rig.osts.away.lock().insert(TargetIndex(0));
+    until("the MDT misses it", || rig.mds.osts().iter().all(|(_, active)| !active));
+    let file = rig.file("f");
+    std::thread::scope(|scope| {
+        let written = scope.spawn(|| layout(&rig, file, true));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!written.is_finished(), "there is no telling that there is no space");
+        rig.osts.away.lock().clear();
+        assert_eq!(written.join().unwrap().unwrap().components[0].stripes, [TargetIndex(0)]);
+    });
+    rig.osts.away.lock().insert(TargetIndex(0));
+    until("the MDT misses it", || rig.mds.osts().iter().all(|(_, active)| !active));
+    let another = rig.file("g");
+    assert_eq!(layout(&rig, another, true), Err(Errno::EIO), "it did not come back");
+    rig.osts.out_of_use.lock().insert(TargetIndex(0));
+    assert_eq!(layout(&rig, another, true), Err(Errno::ENOSPC), "nobody expects it");
 }
 
 #[test]

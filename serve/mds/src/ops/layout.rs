@@ -1,6 +1,7 @@
 //! GetLayout: where the bytes are, and for writers where they shall go.
 
 use crate::mds::{Call, Mds};
+use crate::spaces::ASK_AGAIN;
 use crate::tail;
 use ::layout::extend::is_needed;
 use ::layout::layout::Layout;
@@ -44,11 +45,22 @@ impl Mds {
         }
         // Perhaps OSTs came, or got room, since we last looked.
         self.refresh_spaces().await;
-        match self.in_turn(call, |call| self.layout_to_write(call, fid, start, end)).await? {
-            Ok(reply) => Ok(reply),
-            Err(reason) => {
-                tracing::warn!(%fid, %reason, "file cannot be given objects");
-                Err(Errno::ENOSPC)
+        let clock = &self.env.clock;
+        let until = clock.now() + self.settings.osts_return;
+        loop {
+            match self.in_turn(call, |call| self.layout_to_write(call, fid, start, end)).await? {
+                Ok(reply) => return Ok(reply),
+                Err(reason) if self.may_yet_place(&reason) => {
+                    if clock.now() >= until {
+                        tracing::warn!(%fid, %reason, "no OST came back to take objects of a file");
+                        return Err(Errno::EIO);
+                    }
+                    clock.sleep(ASK_AGAIN).await;
+                }
+                Err(reason) => {
+                    tracing::warn!(%fid, %reason, "file cannot be given objects");
+                    return Err(Errno::ENOSPC);
+                }
             }
         }
     }

@@ -37,6 +37,8 @@ pub struct FakeOsts {
     pub objects: Mutex<BTreeMap<(TargetIndex, ObjectId), (u64, u64)>>,
     pub destroyed: Mutex<Vec<(TargetIndex, ObjectId)>>,
     pub away: Mutex<BTreeSet<TargetIndex>>,
+    /// These were taken out of use.
+    pub out_of_use: Mutex<BTreeSet<TargetIndex>>,
     /// These never answer.
     pub silent: Mutex<BTreeSet<TargetIndex>>,
     pub count: Mutex<u16>,
@@ -62,6 +64,10 @@ impl ObjectTargets for FakeOsts {
 
     fn list(&self) -> Vec<TargetIndex> {
         (0..*self.count.lock()).map(TargetIndex).collect()
+    }
+
+    fn is_in_use(&self, ost: TargetIndex) -> bool {
+        !self.out_of_use.lock().contains(&ost)
     }
 
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>> {
