@@ -22,6 +22,8 @@ use wire::frame::FrameKind;
 
 /// Requests of one link that wait for other clients; further ones count as usual.
 const WAITING_MAX: usize = 65_536;
+/// Frames of a link that a fault rule holds back; beyond it nothing is read.
+const LATE_MAX: usize = 1024;
 /// Rounds of reading before other tasks of the reactor have their turn.
 const ROUNDS_MAX: usize = 16;
 
@@ -34,7 +36,7 @@ pub(crate) struct Driver {
     working: FuturesUnordered<Working>,
     /// Of them, those that wait for other clients.
     waiting: usize,
-    /// Frames that a fault rule holds back. Bounded as the rules are: by whoever makes them.
+    /// Frames that a fault rule holds back.
     late: FuturesUnordered<BoxFuture<'static, Frame>>,
 }
 
@@ -47,6 +49,11 @@ impl Driver {
     /// Room for one more request?
     fn may_work(&self) -> bool {
         self.working.len() - self.waiting < REQUESTS_PER_LINK_MAX && self.link.queued() < QUEUED_MAX
+    }
+
+    /// Room for one more frame?
+    fn may_receive(&self) -> bool {
+        self.may_work() && self.late.len() < LATE_MAX
     }
 
     fn poll_working(&mut self, cx: &mut Context<'_>) -> bool {
@@ -109,12 +116,14 @@ impl Driver {
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Result<bool, LinkError> {
         let nid = self.link.nid();
         let mut progress = self.poll_working(cx);
-        while self.may_work() {
+        while self.may_receive() {
             let Some(frame) = self.inbox.next().map_err(|error| LinkError::Frame { nid, error })? else { break };
             self.receive(frame, cx)?;
             progress = true;
         }
-        while let Poll::Ready(Some(frame)) = self.late.poll_next_unpin(cx) {
+        while self.may_work()
+            && let Poll::Ready(Some(frame)) = self.late.poll_next_unpin(cx)
+        {
             self.take(frame, cx)?;
             progress = true;
         }
@@ -122,7 +131,7 @@ impl Driver {
         if let Poll::Ready(flushed) = self.link.poll_flush(cx) {
             flushed.map_err(lost)?;
         }
-        if self.may_work()
+        if self.may_receive()
             && let Poll::Ready(read) = self.inbox.poll_read(cx, &mut *self.socket)
         {
             if read.map_err(lost)? == 0 {
