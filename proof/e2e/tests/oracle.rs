@@ -15,6 +15,9 @@ const THREADS: u64 = 8;
 /// Set: the program under test acknowledges callbacks before it forgets, and that must be found (`./run mutant`).
 const MUTANT: &str = "ORACLE_MUTANT";
 
+/// File that gets the whole history of a round with a violation.
+const HISTORY: &str = "ORACLE_HISTORY";
+
 /// Set: all kinds of operation, also those of [`RARE`].
 const ALL: &str = "ORACLE_ALL";
 
@@ -44,6 +47,10 @@ fn every_answer_fits_one_order() {
     let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
     let plan = plan(cluster.mounts());
     let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
+    if let (Some(path), false) = (std::env::var_os(HISTORY), report.history.is_empty()) {
+        let lines: Vec<String> = report.history.iter().map(|record| format!("{record}\n")).collect();
+        std::fs::write(path, lines.concat()).expect("write the history");
+    }
     let first: Vec<_> = report.violations.iter().take(12).map(String::as_str).collect();
     assert!(first.is_empty(), "seed {}: {} violations:\n{}", plan.seed, report.violations.len(), first.join("\n"));
     assert_eq!(report.undecided, [""; 0], "seed {}", plan.seed);

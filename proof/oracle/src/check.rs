@@ -81,11 +81,7 @@ impl Findings {
             }
             Verdict::Violation(at) => {
                 let kept = shrink(model, initial, ops, at, idle);
-                // What is left may fail in another place.
-                let (at, failing) = match check(model, initial, &kept) {
-                    Verdict::Violation(at) => (kept[at].record, &kept[at].op),
-                    Verdict::Fits | Verdict::Undecided(_) => (ops[at].record, &ops[at].op),
-                };
+                let (at, failing) = (ops[at].record, &ops[at].op);
                 let about: Vec<&M::Op> = kept.iter().map(|op| &op.op).filter(|op| model.looks(op)).collect();
                 let shown = kept.iter().filter(|op| op.op.concerns(failing, &about));
                 let mut window: Vec<usize> = shown.map(|op| op.record).collect();
