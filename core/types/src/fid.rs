@@ -41,9 +41,9 @@ impl Fid {
         if self.seq == 0 && self.ver == u32::MAX && self.oid > 0 { Some(self.oid - 1) } else { None }
     }
 
-    /// Is it one of those that only clients show?
+    /// Is it one of those that only clients show? Not `lost+found`, which has a number of the same sequence: an MDT has it.
     pub const fn is_shown_only(self) -> bool {
-        self.seq == Self::DOT_LUSTRE.seq
+        self.seq == Self::DOT_LUSTRE.seq && (self.oid == Self::DOT_LUSTRE.oid || self.oid == Self::BY_FID.oid)
     }
 
     /// FID location: the index of the MDT that owns the sequence.

@@ -85,6 +85,15 @@ pub struct Cluster {
     commits: Commits,
 }
 
+/// What a process that ends leaves of its messaging: nothing.
+struct Ends(Arc<Rpc>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
 /// An engine whose process may die: from then on it refuses everything, as its memory is gone.
 struct Mortal {
     engine: Arc<Memory>,
@@ -181,6 +190,7 @@ impl Cluster {
         *mds.lock() = Weak::new();
         let life = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
+            let _ends = Ends(rpc.clone());
             let parts = Parts::on_host(env.clone(), rpc.clone(), mgs, format!("server{number}"), Path::new(DIR));
             rpc.listen(addr).await.unwrap_or_else(|error| panic!("listen: {error}"));
             let store = StoreOptions {

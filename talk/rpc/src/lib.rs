@@ -192,6 +192,12 @@ impl Rpc {
         self.served.remove(target);
     }
 
+    /// Lets all services go without a word: what a kill does. A service may hold sessions of this very process, so that neither
+    /// would ever be freed; a real process needs no such care, a simulated one does.
+    pub fn abandon(&self) {
+        self.served.abandon();
+    }
+
     /// Ends a client's session (`lctl ... evict_client`); its export is told `Gone::Evicted`. `false`: it has none.
     pub fn evict(&self, target: TargetName, client: ClientUuid) -> bool {
         let found = self.served.get(target).and_then(|served| served.export(client).map(|export| (served, export)));

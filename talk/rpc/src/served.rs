@@ -155,6 +155,11 @@ impl ServedTargets {
         removed.into_values().for_each(|served| served.end_all(Gone::Stopped));
     }
 
+    pub(crate) fn abandon(&self) {
+        let all = std::mem::take(&mut *self.targets.write());
+        drop(all);
+    }
+
     pub(crate) fn get(&self, target: TargetName) -> Option<Arc<Served>> {
         self.targets.read().get(&target).cloned()
     }

@@ -169,9 +169,13 @@ impl Locks {
     /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is answered.
     pub(crate) async fn pay_owed(&self) {
         let debt = self.table.lock().owed();
-        if !debt.is_empty() {
-            self.pay(debt).await;
+        if debt.is_empty() {
+            return;
         }
+        if !debt.attrs.is_empty() {
+            self.telling.settled().await;
+        }
+        self.pay(debt).await;
     }
 
     /// A change ended that nobody waited for any more: the kernel knows nothing of it, and must ask for this name.

@@ -344,7 +344,8 @@ impl Table {
         for fid in [meant, removed.fid].into_iter().filter(|_| !expected || removed.nlink > 0) {
             if let Some(slot) = self.slots.get_mut(&fid) {
                 slot.miscounted = Some(now);
-                if std::mem::take(&mut slot.attr_told) {
+                // It stays told: an answer may be on its way.
+                if slot.attr_told {
                     self.owed.attrs.push(fid);
                 }
             }
