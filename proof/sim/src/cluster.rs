@@ -83,14 +83,14 @@ pub struct Cluster {
     pub servers: Vec<Server>,
     seed: u64,
     commits: Commits,
+    /// Messaging of all servers that ever ran: their services and sessions hold each other.
+    started: Arc<Mutex<Vec<Arc<Rpc>>>>,
 }
 
-/// What a process that ends leaves of its messaging: nothing.
-struct Ends(Arc<Rpc>);
-
-impl Drop for Ends {
+/// At the end of a run, not when a server dies: links that are freed say so to their peers, in no certain order.
+impl Drop for Cluster {
     fn drop(&mut self) {
-        self.0.abandon();
+        self.started.lock().drain(..).for_each(|rpc| rpc.abandon());
     }
 }
 
@@ -167,7 +167,7 @@ impl Cluster {
                 mds: Arc::default(),
             });
         }
-        let cluster = Cluster { world, servers, seed, commits };
+        let cluster = Cluster { world, servers, seed, commits, started: Arc::default() };
         (0..cluster.servers.len()).for_each(|number| cluster.start_server(number));
         cluster
     }
@@ -186,11 +186,11 @@ impl Cluster {
         let pace = Rng::new(self.seed, &format!("commits of {number} from {:?}", self.world.now()));
         let tasks = env.tasks.clone();
         let commits = self.commits;
-        let mds = server.mds.clone();
+        let (mds, started) = (server.mds.clone(), self.started.clone());
         *mds.lock() = Weak::new();
         let life = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
-            let _ends = Ends(rpc.clone());
+            started.lock().push(rpc.clone());
             let parts = Parts::on_host(env.clone(), rpc.clone(), mgs, format!("server{number}"), Path::new(DIR));
             rpc.listen(addr).await.unwrap_or_else(|error| panic!("listen: {error}"));
             let store = StoreOptions {

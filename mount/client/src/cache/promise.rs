@@ -5,8 +5,8 @@
 //! then, and an answer that was on its way does not count. What lies idle for [`IDLE`] is given back.
 
 use env::clock::Monotonic;
-use foldhash::HashMap;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::limits::GRANT_UNIT;
 use types::target::TargetIndex;
@@ -39,7 +39,8 @@ pub struct Asked {
 /// See the module.
 #[derive(Default)]
 pub struct Promises {
-    osts: Mutex<HashMap<TargetIndex, Promise>>,
+    /// In order, so that what is given back goes out in one.
+    osts: Mutex<BTreeMap<TargetIndex, Promise>>,
 }
 
 impl Promises {
