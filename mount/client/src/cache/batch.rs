@@ -8,7 +8,7 @@ use crate::data::{Where, parts};
 use crate::error::ClientError;
 use layout::layout::Layout;
 use types::fid::Fid;
-use types::limits::GRANT_UNIT;
+use types::limits::{BULK_BYTES_MAX, GRANT_UNIT};
 use types::object::{ObjectId, ObjectOffset};
 use types::target::TargetIndex;
 
@@ -48,10 +48,11 @@ impl Batch {
         Batch { ost, pieces: Vec::new(), bytes: 0, blocks: 0 }
     }
 
-    /// Is it as large as it may get, before a piece at `next`?
-    fn is_full(&self, next: u64) -> bool {
+    /// Is it as large as it may get, before a piece of `len` bytes at `next`?
+    fn is_full(&self, next: u64, len: u64) -> bool {
         let Some(last) = self.pieces.last() else { return false };
-        let full = self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_WRITES_MAX;
+        let too_long = self.bytes + len > BULK_BYTES_MAX as u64;
+        let full = too_long || self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_WRITES_MAX;
         full && block_start(last.file + last.len - 1) != block_start(next)
     }
 
@@ -82,7 +83,7 @@ pub fn plan(layout: &Layout, fid: Fid, ranges: &[(u64, u64)]) -> Result<Vec<Batc
                 open.push(Batch::new(ost));
                 open.len() - 1
             });
-            if open[at].is_full(part.file) {
+            if open[at].is_full(part.file, part.len as u64) {
                 done.push(std::mem::replace(&mut open[at], Batch::new(ost)));
             }
             open[at].push(Piece { file: part.file, len: part.len as u64, object, offset });
@@ -133,6 +134,8 @@ mod tests {
         let mib: Vec<_> = (0..9).map(|n| (n << 20, (n + 1) << 20)).collect();
         let whole = plan(&one, FID, &mib).unwrap();
         assert_eq!(whole.iter().map(|b| b.bytes >> 20).collect::<Vec<_>>(), [4, 4, 1]);
+        let long = plan(&one, FID, &[(0, 3 << 20), (4 << 20, 20 << 20)]).unwrap();
+        assert!(long.iter().all(|batch| batch.bytes <= BULK_BYTES_MAX as u64), "what no target would take");
         let small: Vec<_> = (0..BATCH_WRITES_MAX as u64 + 40).map(|n| (n * 64, n * 64 + 1)).collect();
         let plan = plan(&one, FID, &small).unwrap();
         // 1024 writes end with a block; one more block has the rest.
