@@ -57,6 +57,11 @@ impl RemoteSession {
             Err(LinkError::NoAnswer { seconds, .. }) => {
                 return Outcome::Failed(RpcError::Timeout { target: import.target, seconds });
             }
+            // It would be too long each time.
+            Err(why @ LinkError::TooLong { .. }) => {
+                tracing::error!(target = %import.target, %why, "request not sent");
+                return Outcome::Failed(RpcError::Errno(Errno::EMSGSIZE));
+            }
             Err(why) => {
                 tracing::debug!(target = %import.target, nid = %self.peer.nid(), %why, "request will be sent again");
                 return Outcome::Lost;
@@ -159,6 +164,7 @@ impl Import {
             LinkError::Cluster { nid, theirs, ours } => RpcError::Cluster { nid, theirs, ours },
             LinkError::Frame { nid, error } => RpcError::BadMessage { nid, reason: error.to_string() },
             LinkError::Protocol { nid, reason } => RpcError::BadMessage { nid, reason },
+            LinkError::TooLong { .. } => RpcError::Errno(Errno::EMSGSIZE),
             LinkError::Shutdown => RpcError::Shutdown,
             error @ (LinkError::Connect { nid, .. }
             | LinkError::Busy { nid }

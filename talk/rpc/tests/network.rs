@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use support::*;
 use types::credentials::Credentials;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{MESSAGE_BYTES_MAX, REQUESTS_IN_FLIGHT_INITIAL};
 use types::lock::{Flock, FlockFlavor, FlockKind};
@@ -177,6 +178,17 @@ fn bulk_data_arrives_whole() {
         shutdown(&env, &client);
         shutdown(&env, &server);
     }
+}
+
+#[test]
+fn what_is_longer_than_a_message_is_refused_once_and_the_connection_lives() {
+    let p = pair();
+    let import = p.import();
+    run(&p.env, async move {
+        let long = Bytes::from(vec![3; MESSAGE_BYTES_MAX]);
+        assert_eq!(write(&import, 1, 0, long).await.err(), Some(RpcError::Errno(Errno::EMSGSIZE)));
+        write(&import, 1, 0, pattern(4, 10)).await.unwrap();
+    });
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What can go wrong on a link.
 
+use types::limits::MESSAGE_BYTES_MAX;
 use types::nid::Nid;
 use types::session::ClusterId;
 use wire::frame::FrameError;
@@ -25,6 +26,9 @@ pub enum LinkError {
     /// The peer sent a frame that has no place there, or a body that cannot be read.
     #[error("{nid}: {reason}")]
     Protocol { nid: Nid, reason: String },
+    /// What was to be sent is longer than a message may be: nothing was sent.
+    #[error("a message of {bytes} bytes to {nid} is longer than the {MESSAGE_BYTES_MAX} that one may have")]
+    TooLong { nid: Nid, bytes: usize },
     /// The connection ended.
     #[error("connection to {nid} lost: {reason}")]
     Lost { nid: Nid, reason: String },

@@ -18,6 +18,11 @@ pub struct Payload {
 }
 
 impl Payload {
+    /// Bytes of all.
+    pub fn total_len(&self) -> usize {
+        HEAD_BYTES + self.body.len() + self.bulk_len()
+    }
+
     /// Bytes of bulk data.
     pub fn bulk_len(&self) -> usize {
         self.bulk.iter().map(Bytes::len).sum()

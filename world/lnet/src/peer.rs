@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use types::limits::LINKS_PER_PEER;
+use types::limits::{LINKS_PER_PEER, MESSAGE_BYTES_MAX};
 use types::nid::Nid;
 use types::session::ClientUuid;
 use wire::hello::Purpose;
@@ -108,6 +108,10 @@ impl Peer {
     /// # Errors
     /// The peer is lost, or the time is up (counted from the sending).
     pub async fn request(&self, payload: Payload, ask: Ask) -> Result<Frame, LinkError> {
+        let bytes = payload.total_len();
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(LinkError::TooLong { nid: self.nid(), bytes });
+        }
         let data = payload.bulk_len().max(ask.reply_bulk);
         let large = data > CONTROL_DATA_MAX;
         let _room = if ask.outside_window { None } else { Some(self.window.enter(if large { data } else { 0 }).await) };

@@ -1,14 +1,15 @@
 //! Requests out of dirty ranges: split by object, gathered by OST. Pure.
 //!
-//! One request carries many writes, neighbours or not, up to [`BATCH_BYTES`] or [`BATCH_WRITES_MAX`]: small random writes of
-//! a file become few requests. A block is never spread over two requests, so its space is paid for once.
+//! One request carries many writes, neighbours or not, up to [`BATCH_BYTES`] or [`BATCH_WRITES_MAX`] and what is left of the block
+//! in which that ends: small random writes of a file become few requests. A block is never spread over two requests, so its space
+//! is paid for once.
 
 use crate::cache::dirty::block_start;
 use crate::data::{Where, parts};
 use crate::error::ClientError;
 use layout::layout::Layout;
 use types::fid::Fid;
-use types::limits::{BULK_BYTES_MAX, GRANT_UNIT};
+use types::limits::GRANT_UNIT;
 use types::object::{ObjectId, ObjectOffset};
 use types::target::TargetIndex;
 
@@ -30,6 +31,16 @@ pub struct Piece {
     pub offset: ObjectOffset,
 }
 
+impl Piece {
+    /// The first `len` bytes, or as many as there are, and what is behind them.
+    fn split(self, len: u64) -> (Piece, Piece) {
+        let len = len.min(self.len);
+        let rest =
+            Piece { file: self.file + len, len: self.len - len, offset: ObjectOffset(self.offset.0 + len), ..self };
+        (Piece { len, ..self }, rest)
+    }
+}
+
 /// One request to one OST.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Batch {
@@ -48,12 +59,16 @@ impl Batch {
         Batch { ost, pieces: Vec::new(), bytes: 0, blocks: 0 }
     }
 
-    /// Is it as large as it may get, before a piece of `len` bytes at `next`?
-    fn is_full(&self, next: u64, len: u64) -> bool {
-        let Some(last) = self.pieces.last() else { return false };
-        let too_long = self.bytes + len > BULK_BYTES_MAX as u64;
-        let full = too_long || self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_WRITES_MAX;
-        full && block_start(last.file + last.len - 1) != block_start(next)
+    /// Bytes that still fit, from `at` in the file on: to the end of the block in which the request is as large as it may get;
+    /// when it is, what the block of the last piece lacks. 0: none.
+    fn room(&self, at: u64) -> u64 {
+        let block_end = |byte| block_start(byte) + GRANT_UNIT;
+        let left = BATCH_BYTES.saturating_sub(self.bytes);
+        if left > 0 && self.pieces.len() < BATCH_WRITES_MAX {
+            return block_end(at + left - 1) - at;
+        }
+        let begun = self.pieces.last().map(|last| block_start(last.file + last.len - 1));
+        if begun == Some(block_start(at)) { block_end(at) - at } else { 0 }
     }
 
     fn push(&mut self, piece: Piece) {
@@ -83,10 +98,17 @@ pub fn plan(layout: &Layout, fid: Fid, ranges: &[(u64, u64)]) -> Result<Vec<Batc
                 open.push(Batch::new(ost));
                 open.len() - 1
             });
-            if open[at].is_full(part.file, part.len as u64) {
-                done.push(std::mem::replace(&mut open[at], Batch::new(ost)));
+            let mut piece = Piece { file: part.file, len: part.len as u64, object, offset };
+            while piece.len > 0 {
+                let room = open[at].room(piece.file);
+                if room == 0 {
+                    done.push(std::mem::replace(&mut open[at], Batch::new(ost)));
+                    continue;
+                }
+                let (fits, rest) = piece.split(room);
+                open[at].push(fits);
+                piece = rest;
             }
-            open[at].push(Piece { file: part.file, len: part.len as u64, object, offset });
         }
     }
     done.extend(open);
@@ -97,6 +119,9 @@ pub fn plan(layout: &Layout, fid: Fid, ranges: &[(u64, u64)]) -> Result<Vec<Batc
 mod tests {
     use super::*;
     use layout::layout::{Component, EOF, Pattern};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
     const STRIPE: u64 = 64 << 10;
@@ -134,12 +159,64 @@ mod tests {
         let mib: Vec<_> = (0..9).map(|n| (n << 20, (n + 1) << 20)).collect();
         let whole = plan(&one, FID, &mib).unwrap();
         assert_eq!(whole.iter().map(|b| b.bytes >> 20).collect::<Vec<_>>(), [4, 4, 1]);
-        let long = plan(&one, FID, &[(0, 3 << 20), (4 << 20, 20 << 20)]).unwrap();
-        assert!(long.iter().all(|batch| batch.bytes <= BULK_BYTES_MAX as u64), "what no target would take");
         let small: Vec<_> = (0..BATCH_WRITES_MAX as u64 + 40).map(|n| (n * 64, n * 64 + 1)).collect();
         let plan = plan(&one, FID, &small).unwrap();
         // 1024 writes end with a block; one more block has the rest.
         assert_eq!(plan.iter().map(|b| (b.pieces.len(), b.blocks)).collect::<Vec<_>>(), [(1024, 16), (40, 1)]);
+    }
+
+    #[test]
+    fn pieces_that_share_blocks_do_not_make_a_request_endless() {
+        let unaligned: Vec<_> = (0..40).map(|n| (10 + (n << 20), 10 + ((n + 1) << 20))).collect();
+        let plan = plan(&striped(1), FID, &unaligned).unwrap();
+        assert_eq!(plan.len(), 10, "40 MiB, each request to the end of a block");
+        assert!(plan.iter().all(|batch| batch.bytes < BATCH_BYTES + GRANT_UNIT));
+        assert_eq!(plan.iter().map(|batch| batch.bytes).sum::<u64>(), 40 << 20);
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_sent_once_and_every_block_in_one_request(
+            stripes in 1u16..4,
+            ranges in vec((0u64..200 << 10, 1u64..6 << 20), 1..12),
+            dense in 0u64..3000,
+        ) {
+            // Gaps and lengths, one behind the other, and then many small ones.
+            let mut end = 0;
+            let mut all: Vec<(u64, u64)> = Vec::new();
+            for (gap, len) in ranges.into_iter().chain((0..dense).map(|n| (n % 3, 1 + n % 2))) {
+                all.push((end + gap, end + gap + len));
+                end += gap + len;
+            }
+            let plan = plan(&striped(stripes), FID, &all).unwrap();
+            let mut sent: Vec<(u64, u64)> = Vec::new();
+            let mut blocks = BTreeSet::new();
+            for batch in &plan {
+                let touched: BTreeSet<u64> = batch
+                    .pieces
+                    .iter()
+                    .flat_map(|p| p.file / GRANT_UNIT..=(p.file + p.len - 1) / GRANT_UNIT)
+                    .collect();
+                prop_assert_eq!(touched.len() as u64, batch.blocks);
+                prop_assert!(touched.iter().all(|block| blocks.insert(*block)), "a block in two requests");
+                prop_assert_eq!(batch.pieces.iter().map(|p| p.len).sum::<u64>(), batch.bytes);
+                prop_assert!(batch.bytes < BATCH_BYTES + GRANT_UNIT);
+                prop_assert!(batch.pieces.len() <= BATCH_WRITES_MAX + GRANT_UNIT as usize / 2);
+                sent.extend(batch.pieces.iter().map(|p| (p.file, p.file + p.len)));
+            }
+            let joined = |mut ranges: Vec<(u64, u64)>| {
+                ranges.sort_unstable();
+                ranges.into_iter().fold(Vec::new(), |mut joined: Vec<(u64, u64)>, (start, end)| {
+                    match joined.last_mut() {
+                        Some(last) if last.1 == start => last.1 = end,
+                        _ => joined.push((start, end)),
+                    }
+                    joined
+                })
+            };
+            prop_assert_eq!(sent.iter().map(|(s, e)| e - s).sum::<u64>(), all.iter().map(|(s, e)| e - s).sum::<u64>());
+            prop_assert_eq!(joined(sent), joined(all));
+        }
     }
 
     #[test]
