@@ -6,7 +6,7 @@
 //! |--------------------------|----------------------------------------------------------------------------------|
 //! | `lustre.mount`           | `FSNAME INSTANCE UUID`, see [`MountLine`]                                        |
 //! | `lustre.fid`             | FID of the file                                                                  |
-//! | `lustre.stats`           | a count and its name per line: requests, locks, callbacks, then each operation   |
+//! | `lustre.stats`           | a count and its name per line: requests, awaited, round_trips, locks, callbacks, then each operation |
 //! | `lustre.mdts`, `lustre.osts` | index of each target, ascending                                              |
 //! | `lustre.pools`         | name of each pool of OSTs                                                        |
 //! | `lustre.pool.NAME`     | index of each OST of the pool; ENODATA: there is no such pool                    |

@@ -28,6 +28,7 @@ use crate::writeback::{self, Writeback};
 use env::watch;
 use env::{BoxFuture, Env};
 use rpc::Rpc;
+use rpc::awaited::Requests;
 use rpc::import::Import;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -236,6 +237,11 @@ impl Client {
         Ok(())
     }
 
+    /// Itself, for what it owns.
+    pub(crate) fn weak(&self) -> Weak<Client> {
+        self.me.clone()
+    }
+
     /// Itself, unless it is just going.
     pub(crate) fn strong(&self) -> Option<Arc<Client>> {
         self.me.upgrade()
@@ -322,12 +328,13 @@ impl Client {
         &self.counters
     }
 
-    /// Requests to MDTs and OSTs so far: round trips, but those at the same time count each. What the sessions themselves
+    /// Requests to MDTs and OSTs so far, and those of them that the kernel's requests waited for. What the sessions themselves
     /// need (connect, ping), promises of space that are given back, and `Unlock` do not.
-    pub fn requests(&self) -> u64 {
+    pub fn requests(&self) -> Requests {
         let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().requests());
         let osts = self.targets.oscs().into_iter().map(|osc| osc.import().requests());
-        mdts.chain(osts).sum::<u64>().saturating_sub(self.writeback.given_back())
+        let requests: Requests = mdts.chain(osts).sum();
+        Requests { all: requests.all.saturating_sub(self.writeback.given_back()), ..requests }
     }
 
     /// Inodes with locks, and callbacks answered so far.

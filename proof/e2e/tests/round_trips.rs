@@ -30,7 +30,8 @@ fn requests(mount: &Path) -> u64 {
 fn asked(mount: &Path) -> Vec<(String, u64)> {
     let stats = stats(mount);
     let lines = stats.lines().filter_map(|line| Some((line.split_once(' ')?.1, number_of(line))));
-    let operations = lines.filter(|(name, _)| !["requests", "locks", "callbacks", "getxattr"].contains(name));
+    let others = ["requests", "awaited", "round_trips", "locks", "callbacks", "getxattr"];
+    let operations = lines.filter(|(name, _)| !others.contains(name));
     operations.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 

@@ -5,6 +5,7 @@
 //! is made anew and unanswered requests are sent again until REQUEST_TIMEOUT.
 
 use crate::Rpc;
+use crate::awaited::{Asked, Requests};
 use crate::error::RpcError;
 use crate::pinger::Pinging;
 use crate::remote::{Outcome, RemoteSession, ask_of};
@@ -107,7 +108,7 @@ pub struct Import {
     pub(crate) xids: Xids,
     last_committed: AtomicU64,
     /// Requests of the owner so far.
-    asked: AtomicU64,
+    asked: Asked,
     /// When the newest request was sent that was answered, nanoseconds of the monotonic clock; 0 = none was.
     proved: AtomicU64,
     pub(crate) link: Mutex<LinkState>,
@@ -180,7 +181,7 @@ impl Import {
             callbacks,
             xids,
             last_committed: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
+            asked: Asked::default(),
             proved: AtomicU64::new(0),
             link: Mutex::new(LinkState {
                 nids,
@@ -252,8 +253,8 @@ impl Import {
     }
 
     /// Requests that its owner made so far; a repetition after a lost connection is none.
-    pub fn requests(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    pub fn requests(&self) -> Requests {
+        self.asked.requests()
     }
 
     /// How often the target forgot us without a restart.
@@ -328,7 +329,7 @@ impl Import {
     /// As [`Import::call`].
     pub async fn ask(&self, credentials: &Credentials, ops: Vec<Op>, locks: InodeBits) -> Result<Reply, RpcError> {
         let clock = &self.rpc.env().clock;
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        let _waiting = self.asked.begin(self.rpc.callers());
         let started = self.stats.begin(&ops, JobId::NONE, clock.now());
         let answer = match self.live_session() {
             Some(Session::Local(local)) => {

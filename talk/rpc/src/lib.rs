@@ -5,6 +5,7 @@
 //! no queue, no encoding, no hand-off. Otherwise it travels over `lnet`.
 
 mod admission;
+pub mod awaited;
 mod callback;
 mod connect;
 pub mod deadline;
@@ -83,6 +84,7 @@ pub struct Rpc {
     served: ServedTargets,
     metrics: Arc<Registry>,
     under_way: Arc<under_way::Table>,
+    callers: awaited::Callers,
     imports: Mutex<BTreeMap<ImportKey, Weak<Import>>>,
     stopping: watch::Sender<bool>,
     /// Do the tasks run that ping and that watch leases?
@@ -106,6 +108,7 @@ impl Rpc {
             timings,
             served: ServedTargets::default(),
             under_way: Arc::default(),
+            callers: awaited::Callers::default(),
             imports: Mutex::default(),
             stopping: watch::Sender::new(false),
             pings: AtomicBool::new(false),
@@ -240,6 +243,11 @@ impl Rpc {
 
     pub(crate) fn lnet(&self) -> &Lnet {
         &self.lnet
+    }
+
+    /// Who waits for requests.
+    pub(crate) fn callers(&self) -> &awaited::Callers {
+        &self.callers
     }
 
     pub(crate) async fn note<F: Future>(&self, about: under_way::UnderWay, work: F) -> F::Output {

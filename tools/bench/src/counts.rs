@@ -7,13 +7,17 @@ use std::path::Path;
 /// Attribute with the mount's counters; longest value that the kernel hands out.
 const STATS_BYTES_MAX: usize = 64 << 10;
 /// Lines that count something else than what the kernel asked for.
-const NOT_KERNEL: [&str; 3] = ["requests", "locks", "callbacks"];
+const NOT_KERNEL: [&str; 5] = ["requests", "awaited", "round_trips", "locks", "callbacks"];
 
 /// Counters of one mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests to servers.
     pub requests: u64,
+    /// Those of them that a program waited for.
+    pub awaited: u64,
+    /// How often a program waited for servers: its requests at the same time count once.
+    pub round_trips: u64,
     /// Requests that the kernel sent to the daemon.
     pub kernel: u64,
 }
@@ -33,22 +37,35 @@ impl Counts {
             Some((name, count.parse::<u64>().ok()?))
         });
         let lines: Vec<(&str, u64)> = lines.collect();
-        let requests = lines.iter().find(|(name, _)| *name == "requests")?.1;
+        let count = |wanted: &str| Some(lines.iter().find(|(name, _)| *name == wanted)?.1);
         let kernel = lines.iter().filter(|(name, _)| !NOT_KERNEL.contains(name)).map(|(_, count)| count).sum();
-        Some(Counts { requests, kernel })
+        let (requests, awaited, round_trips) = (count("requests")?, count("awaited")?, count("round_trips")?);
+        Some(Counts { requests, awaited, round_trips, kernel })
     }
 
     /// Of all these mounts together; `None`: there is none, or one counts nothing.
     pub fn of_all<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Option<Counts> {
         let all = paths.into_iter().map(Counts::of).collect::<Option<Vec<Counts>>>()?;
-        let add = |a: Counts, b: Counts| Counts { requests: a.requests + b.requests, kernel: a.kernel + b.kernel };
+        let add = |a: Counts, b: Counts| Counts {
+            requests: a.requests + b.requests,
+            awaited: a.awaited + b.awaited,
+            round_trips: a.round_trips + b.round_trips,
+            kernel: a.kernel + b.kernel,
+        };
         all.into_iter().reduce(add)
+    }
+
+    /// Requests that no program waited for.
+    pub fn background(&self) -> u64 {
+        self.requests.saturating_sub(self.awaited)
     }
 
     /// What came since an earlier moment.
     pub fn since(self, earlier: Counts) -> Counts {
         Counts {
             requests: self.requests.saturating_sub(earlier.requests),
+            awaited: self.awaited.saturating_sub(earlier.awaited),
+            round_trips: self.round_trips.saturating_sub(earlier.round_trips),
             kernel: self.kernel.saturating_sub(earlier.kernel),
         }
     }
@@ -60,9 +77,12 @@ mod tests {
 
     #[test]
     fn lines_are_added_up() {
-        let counts = Counts::parse("12 requests\n3 locks\n1 callbacks\n5 lookup\n7 getattr\n").unwrap();
-        assert_eq!(counts, Counts { requests: 12, kernel: 12 });
-        assert_eq!(counts.since(Counts { requests: 2, kernel: 11 }), Counts { requests: 10, kernel: 1 });
+        let text = "12 requests\n9 awaited\n8 round_trips\n3 locks\n1 callbacks\n5 lookup\n7 getattr\n";
+        let counts = Counts::parse(text).unwrap();
+        assert_eq!(counts, Counts { requests: 12, awaited: 9, round_trips: 8, kernel: 12 });
+        assert_eq!(counts.background(), 3);
+        let before = Counts { requests: 2, awaited: 1, round_trips: 1, kernel: 11 };
+        assert_eq!(counts.since(before), Counts { requests: 10, awaited: 8, round_trips: 7, kernel: 1 });
         assert_eq!(Counts::parse("5 lookup\n"), None);
         assert_eq!(Counts::parse(""), None);
     }

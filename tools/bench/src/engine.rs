@@ -269,6 +269,7 @@ fn figures(what: &str, operations: usize, took: &[Took], rate_goal: f64, cpu_goa
             cpu_us_daemons: BTreeMap::new(),
             resident_bytes: BTreeMap::new(),
             requests: None,
+            background: None,
             others_cpu: None,
             disk_busy: None,
             limited_by: None,

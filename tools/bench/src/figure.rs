@@ -121,6 +121,9 @@ pub struct Outcome {
     pub resident_bytes: BTreeMap<String, u64>,
     /// Requests to servers per operation, median, where the mount counts them.
     pub requests: Option<f64>,
+    /// Those of them that no program waited for.
+    #[serde(default)]
+    pub background: Option<f64>,
     /// Share of the machine's processors that others used meanwhile, 0 to 1, median.
     pub others_cpu: Option<f64>,
     /// Share of the time that the busiest disk was at work, 0 to 1, median.
@@ -163,9 +166,11 @@ impl Figure {
         self.results.iter().find(|r| r.role == Role::Target)
     }
 
-    /// Does the target keep the goal? `None` without a goal or a value.
+    /// Does the target keep the goal? `None` without a goal or a value. Of requests one operation in twenty may cost one more: in
+    /// one process a target may have answered before the next one is asked, which then counts as one after the other.
     pub fn reached(&self) -> Option<bool> {
         let (goal, value) = (self.goal?, self.target()?.value.as_ref()?.median);
+        let goal = if self.unit == Unit::Requests { goal * 1.05 } else { goal };
         Some(if self.unit.more_is_better() { value >= goal } else { value <= goal })
     }
 }

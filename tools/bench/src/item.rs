@@ -132,6 +132,7 @@ struct Sample {
     cpu_us_program: f64,
     cpu_us_daemons: BTreeMap<String, f64>,
     requests: Option<f64>,
+    background: Option<f64>,
     others: f64,
     disk: f64,
     limit: Limit,
@@ -197,7 +198,8 @@ fn measure(
     }
     drop(scraping);
     let (machine_cpu, disk) = Machine::now().since(&machine);
-    let requests = counts().zip(requests).map(|(now, then)| now.since(then).requests as f64);
+    let counted = counts().zip(requests).map(|(now, then)| now.since(then));
+    let requests = counted.map(|counted| counted.requests as f64);
     for (name, bytes) in daemons::resident(daemons)? {
         let most = samples.resident.entry(name).or_default();
         *most = bytes.max(*most);
@@ -241,6 +243,7 @@ fn measure(
         cpu_us_program: program.as_secs_f64() * 1e6 / operations,
         cpu_us_daemons: served.into_iter().map(|(name, s)| (name, s * 1e6 / operations)).collect(),
         requests: requests.map(|n| n / operations),
+        background: counted.map(|counted| counted.background() as f64 / operations),
         others: spent.others(),
         disk: if spent.wall > 0.0 { (spent.disk / spent.wall).min(1.0) } else { 0.0 },
         limit: spent.limit(),
@@ -311,6 +314,7 @@ fn outcome(place: &Place, samples: Samples) -> Outcome {
         cpu_us_daemons: names.into_iter().filter_map(daemon).collect(),
         resident_bytes: resident,
         requests: middle(&|s: &Sample| s.requests),
+        background: middle(&|s: &Sample| s.background),
         others_cpu: middle(&|s: &Sample| Some(s.others)),
         disk_busy: middle(&|s: &Sample| Some(s.disk)),
         limited_by: limits.into_iter().max_by_key(|(_, count)| *count).map(|(limit, _)| limit),

@@ -98,6 +98,7 @@ mod tests {
             cpu_us_daemons: BTreeMap::from([("mount <MDT0000>".to_owned(), 20.0)]),
             resident_bytes: BTreeMap::from([("mount <MDT0000>".to_owned(), 30 << 20)]),
             requests: Some(1.0),
+            background: None,
             others_cpu: Some(0.3),
             disk_busy: Some(0.1),
             limited_by: Some(crate::figure::Limit::Cpu),

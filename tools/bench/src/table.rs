@@ -56,6 +56,11 @@ pub fn ratio(outcome: &Outcome) -> String {
     }
 }
 
+/// Of a figure that counts requests: those that no program waited for.
+pub fn background(figure: &Figure) -> Option<f64> {
+    figure.target().filter(|_| figure.unit == Unit::Requests)?.background
+}
+
 /// The whole report as text; lines end with a newline.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -106,6 +111,10 @@ fn table(item: &str, figures: &[&Figure]) -> String {
     let mut builder = Builder::default();
     let target = figures.first().and_then(|f| f.target()).map_or("", |t| t.place.as_str());
     let mut head = vec![item.to_owned(), format!("{target} (CPU us)"), "spread".to_owned(), "limited by".to_owned()];
+    let background = figures.iter().any(|f| background(f).is_some());
+    if background {
+        head.push("background".to_owned());
+    }
     for (name, _) in &others {
         head.extend([(*name).to_owned(), "ratio".to_owned()]);
     }
@@ -124,6 +133,9 @@ fn table(item: &str, figures: &[&Figure]) -> String {
                 .unwrap_or_default(),
             target.and_then(|t| t.limited_by).map_or("", |l| l.text()).to_owned(),
         ];
+        if background {
+            row.push(self::background(figure).map(|requests| with_unit(requests, figure.unit)).unwrap_or_default());
+        }
         for (name, role) in &others {
             let other = figure.results.iter().find(|r| r.role == *role && r.place == *name);
             row.push(other.map(|o| cell(o, figure.unit)).unwrap_or_default());

@@ -24,15 +24,22 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             table.learn_entry(entry, bits(entry.attr.fid));
         }
         (MdsOp::Lookup { parent, name }, Err(Errno::ENOENT)) => table.learn_name(*parent, name, None, held),
-        (MdsOp::GetParent { .. } | MdsOp::Getattr { .. } | MdsOp::Lock { .. }, Ok(MdsReply::Entry(entry))) => {
+        (MdsOp::GetParent { fid }, Ok(MdsReply::Entry(entry))) => {
+            table.learn_parent(*fid, entry.attr.fid, held);
+            table.learn_entry(entry, bits(entry.attr.fid));
+        }
+        (MdsOp::Getattr { .. } | MdsOp::Lock { .. }, Ok(MdsReply::Entry(entry))) => {
             table.learn_entry(entry, bits(entry.attr.fid));
         }
         (MdsOp::Read { .. }, Ok(MdsReply::Data { entry, .. })) => table.learn_entry(entry, bits(entry.attr.fid)),
         (MdsOp::GetattrMany { .. }, Ok(MdsReply::Attrs(entries))) => {
             entries.iter().flatten().for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
         }
-        (MdsOp::Readdir { fid, .. }, Ok(MdsReply::Entries { entries, .. })) => {
+        (MdsOp::Readdir { fid, after, .. }, Ok(MdsReply::Entries { entries, more })) => {
             entries.iter().for_each(|entry| learn_listed(table, *fid, entry, held));
+            if after.is_none() && !more {
+                table.listed(*fid, entries, held);
+            }
         }
         (MdsOp::Readlink { fid }, Ok(MdsReply::Bytes(target))) => table.learn_target(*fid, target),
         (MdsOp::Getxattr { fid, name }, Ok(MdsReply::Bytes(value))) => {
@@ -63,6 +70,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 false => table.learn_name(*parent, name, Some(fid), held),
             }
             table.learn_entry(entry, bits(fid));
+            if *created && entry.attr.is_dir() {
+                table.made_dir(fid, held);
+            }
             if let Some(layout) = layout {
                 table.learn_layout(fid, layout, bits(fid));
             }

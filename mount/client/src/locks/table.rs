@@ -11,6 +11,7 @@
 mod debt;
 mod lately;
 mod taking;
+mod whole;
 
 pub use debt::{Debt, OwedName};
 
@@ -28,6 +29,7 @@ use types::fid::Fid;
 use types::limits::IBITS_LOCKS_PER_CLIENT_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
+use whole::Listing;
 use wire::mds::{Entry, Removed};
 use wire::message::Grant;
 
@@ -75,6 +77,10 @@ struct Slot {
     /// An own change took a name from it: the kernel counts its links down some time after the answer, in whatever it knows by then.
     miscounted: Option<Told>,
     names: HashMap<Name, Led>,
+    /// Of a directory, under UPDATE: it has no other names than these.
+    whole: bool,
+    /// Its listing, if that was asked for and nothing changed since.
+    listing: Option<Listing>,
     /// Names that lead here and are covered by LOOKUP of this inode.
     led_here: SmallVec<[(Fid, Name); 1]>,
     xattrs: Option<Box<Xattrs>>,
@@ -199,9 +205,13 @@ impl Table {
     pub fn learn_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
         let by_update = bits_of(held, dir).contains(UPDATE);
         let by_lookup = to.is_some_and(|fid| bits_of(held, fid).contains(LOOKUP));
-        let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name));
-        let same = known.is_some_and(|led| led.to == to);
+        let whole = self.is_whole(dir);
+        let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name)).map(|led| (led.to, led.told));
+        let same = known.is_some_and(|(leads, _)| leads == to);
         if !by_update && !by_lookup {
+            if known.is_none() && to.is_some() {
+                self.no_longer_whole(dir);
+            }
             if known.is_some()
                 && !same
                 && let Some(told) = self.drop_name(dir, name).told
@@ -210,7 +220,7 @@ impl Table {
             }
             return;
         }
-        let told = known.and_then(|led| led.told);
+        let told = known.and_then(|(_, told)| told);
         self.drop_name(dir, name);
         let bytes = NAME_BYTES + 2 * name.len();
         self.slot(dir).names.insert(name.clone(), Led { to, by_update, by_lookup, told });
@@ -218,10 +228,12 @@ impl Table {
         if let (true, Some(fid)) = (by_lookup, to) {
             self.slot(fid).led_here.push((dir, name.clone()));
         }
+        self.still_whole(dir, whole);
     }
 
-    /// Removes a name.
+    /// Removes a name: whatever it leads to from now on, it is not known.
     fn drop_name(&mut self, dir: Fid, name: &Name) -> Dropped {
+        self.no_longer_whole(dir);
         let Some(slot) = self.slots.get_mut(&dir) else { return Dropped::default() };
         let Some(led) = slot.names.remove(name) else { return Dropped::default() };
         let bytes = NAME_BYTES + 2 * name.len();
@@ -271,6 +283,7 @@ impl Table {
 
     /// An own change altered an inode; `entry` is its new state, if the reply has it.
     pub fn changed_inode(&mut self, fid: Fid, entry: Option<&Entry>, held: &Held) {
+        self.forget_listing(fid);
         self.gate(fid.mdt()).note(fid, UPDATE);
         match entry {
             Some(entry) => self.learn_entry(entry, bits_of(held, fid)),
@@ -288,8 +301,12 @@ impl Table {
         if let Some(fid) = to {
             self.gate(fid.mdt()).note(fid, LOOKUP);
         }
+        let whole = self.is_whole(dir);
         let told = self.drop_changed(dir, name, to);
         self.learn_name(dir, name, to, held);
+        if self.slots.get(&dir).is_some_and(|slot| slot.names.contains_key(name)) {
+            self.still_whole(dir, whole);
+        }
         // An answer about the old state may still make the kernel trust what it has of the name, now the new state.
         let told = told.filter(|told| self.lately.is_settling(*told));
         if let Some(led) = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
@@ -309,6 +326,7 @@ impl Table {
     /// An own change took a name from this inode or gave it another one: replies that were under way may show the names
     /// before.
     pub fn renamed_inode(&mut self, fid: Fid) {
+        self.forget_listing(fid);
         self.gate(fid.mdt()).note(fid, LOOKUP);
     }
 
@@ -390,6 +408,10 @@ impl Table {
         match slot.names.get(name) {
             Some(Led { to: Some(fid), .. }) => Known::To(*fid),
             Some(Led { to: None, .. }) => Known::Absent,
+            None if slot.whole => {
+                self.learn_absent(dir, name);
+                Known::Absent
+            }
             None => Known::Nothing,
         }
     }

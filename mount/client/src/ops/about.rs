@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use env::BoxFuture;
+use rpc::awaited::Requests;
 use std::time::Duration;
 use types::about::{About, MountLine, SPACE_LINES_MAX, SpaceLine};
 use types::attr::Statfs;
@@ -30,8 +31,10 @@ impl Client {
             About::Fid => Ok(fid.to_string()),
             About::Stats => {
                 let (locks, callbacks) = self.lock_counts();
-                let own = [("requests", self.requests()), ("locks", locks as u64), ("callbacks", callbacks)];
-                Ok(own.into_iter().chain(self.counters.snapshot()).map(|(name, n)| format!("{n} {name}\n")).collect())
+                let Requests { all, awaited, round_trips } = self.requests();
+                let of_requests = [("requests", all), ("awaited", awaited), ("round_trips", round_trips)];
+                let own = of_requests.into_iter().chain([("locks", locks as u64), ("callbacks", callbacks)]);
+                Ok(own.chain(self.counters.snapshot()).map(|(name, n)| format!("{n} {name}\n")).collect())
             }
             About::Targets(kind) => {
                 let word = |index: &TargetIndex| if self.is_active(kind, *index) { "" } else { " inactive" };

@@ -9,7 +9,8 @@ use crate::node::NodeId;
 use crate::open::{DirHandle, OpenDir};
 use crate::targets::{misfit, two};
 use env::BoxFuture;
-use std::sync::Arc;
+use std::future::ready;
+use std::sync::{Arc, Weak};
 use stubs::mdc::Mdc;
 use types::attr::{Attr, FileType};
 use types::credentials::Credentials;
@@ -66,13 +67,13 @@ impl Client {
     pub async fn opendir(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<DirHandle, ClientError> {
         self.counters.count(Operation::Opendir);
         let fid = self.fid(node)?;
-        let source = Arc::new(Source { mdc: self.mdc(fid)?, credentials: caller.credentials, fid });
-        let listing = Arc::new(Listing::new(fid, source, self.env.tasks.clone()));
+        let source = Source { client: self.weak(), mdc: self.mdc(fid)?, credentials: caller.credentials, fid };
+        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.env.tasks.clone()));
         Ok(self.dirs_open.insert(OpenDir { fid, listing }))
     }
 
     /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round trip per page of
-    /// up to 1,024 entries, the next of which is on its way while one is consumed.
+    /// up to 1,024 entries, the next of which is on its way while one is consumed; none for what came in one page and is covered.
     pub async fn readdir(
         self: Arc<Self>,
         _caller: Caller,
@@ -123,15 +124,28 @@ impl Client {
     }
 }
 
-/// Pages from the MDT.
+/// Pages from the MDT, or what is known of a whole directory.
 struct Source {
+    client: Weak<Client>,
     mdc: Mdc,
     credentials: Credentials,
     fid: Fid,
 }
 
+impl Source {
+    /// The whole directory, if locks cover it.
+    fn known(&self, with_attr: bool) -> Option<Page> {
+        let client = self.client.upgrade().filter(|client| client.has_lease(self.fid))?;
+        let (entries, parent) = client.locks.table.lock().listing(self.fid, with_attr)?;
+        Some(Page { entries: entries.to_vec(), more: false, parent: Some(parent) })
+    }
+}
+
 impl PageSource for Source {
     fn page(&self, after: Option<Name>, limit: u32, with_attr: bool) -> BoxFuture<'static, Result<Page, ClientError>> {
+        if let Some(page) = after.is_none().then(|| self.known(with_attr)).flatten() {
+            return Box::pin(ready(Ok(page)));
+        }
         let (mdc, who, fid) = (self.mdc.clone(), self.credentials.clone(), self.fid);
         Box::pin(async move {
             if after.is_some() {

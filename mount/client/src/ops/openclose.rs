@@ -7,8 +7,10 @@ use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::{FileHandle, OpenFile, OpenMode};
-use futures_util::poll;
+use observe::cause;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use stubs::mdc::Opened;
 use types::attr::SetAttr;
 use types::credentials::Credentials;
@@ -121,8 +123,9 @@ impl Client {
             self.close(handle, flock_owner).await;
             drop(permit);
         });
-        // A target in this process has answered already: then no task is needed.
-        if poll!(&mut close).is_pending() {
+        // A target in this process has answered already: then no task is needed. Nobody waits for it, here or there.
+        let first = poll_fn(|context| Poll::Ready(cause::within(0, || close.as_mut().poll(context)))).await;
+        if first.is_pending() {
             tasks.spawn("close", close);
         }
         Ok(())

@@ -1,7 +1,8 @@
-//! `rtt`: requests to servers per operation, read from the mount's own counters, against what the design allows.
+//! `rtt`: how often a program waits for servers per operation, by the mount's own counters, against what the design allows;
+//! and how long the operation takes, beside the references.
 //!
-//! Every operation is done to many files one after the other, and what goes on behind the answers (closes) is waited for
-//! and counted. References count no requests, so they are passed over.
+//! Every operation is done to many files one after the other. Requests that the program waits for at the same time are one
+//! round trip. What goes on behind the answers (closes, stores) is waited for, counted, and shown beside.
 
 mod deeds;
 
@@ -10,14 +11,28 @@ use crate::cli::RttArgs;
 use crate::counts::Counts;
 use crate::failure::BenchError;
 use crate::figure::Unit;
-use crate::item::{Done, Item, Spot, Step};
+use crate::item::{Done, Item, Spot, Step, Work};
+use crate::place::Role;
 use deeds::{DEEDS, Deed, Kind, Per};
 use std::fs;
+use std::io::{self, Error};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What goes on behind answers is over by then.
 const SETTLE: Duration = Duration::from_millis(500);
+
+/// What a step tells of its deed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tell {
+    /// Round trips.
+    Waits,
+    /// Microseconds.
+    Time,
+}
+
+/// What is told of each deed, in this order.
+const TOLD: [Tell; 2] = [Tell::Waits, Tell::Time];
 
 /// The item.
 pub struct Rtt {
@@ -34,25 +49,75 @@ impl Rtt {
         spot.place.dir(0).join(format!("rtt{step}.{}", spot.round))
     }
 
+    /// The error of the deed itself inside, for the place may not be able to do it.
     fn each(
         &self,
         dir: &Path,
         spot: &Spot<'_>,
-        one: impl Fn(&Path, usize) -> std::io::Result<()>,
-    ) -> Result<(), BenchError> {
+        one: impl Fn(&Path, usize) -> io::Result<()>,
+    ) -> Result<io::Result<()>, BenchError> {
         for number in 0..self.args.files {
             spot.stop.check()?;
-            one(dir, number).map_err(BenchError::at("work in", dir))?;
+            if let Err(error) = one(dir, number) {
+                return Ok(Err(error));
+            }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
-    fn act(&self, deed: &Deed, dir: &Path, spot: &Spot<'_>) -> Result<(), BenchError> {
+    fn act(&self, deed: &Deed, dir: &Path, spot: &Spot<'_>) -> Result<io::Result<()>, BenchError> {
         match deed.per {
             Per::File => self.each(dir, spot, deed.act),
-            Per::Directory => (deed.act)(dir, self.args.files).map_err(BenchError::at("work in", dir)),
+            Per::Directory => Ok((deed.act)(dir, self.args.files)),
         }
     }
+
+    fn operations(&self, deed: &Deed) -> f64 {
+        match deed.per {
+            Per::File => self.args.files as f64,
+            Per::Directory => 1.0,
+        }
+    }
+
+    fn waits(&self, deed: &Deed, dir: &Path, spot: &Spot<'_>) -> Result<Done, BenchError> {
+        let count = || {
+            let counts = Counts::of(spot.place.dir(0));
+            counts.ok_or_else(|| BenchError::Failed("the mount does not tell its counts".to_owned()))
+        };
+        let before = count()?;
+        self.act(deed, dir, spot)?.map_err(BenchError::at("work in", dir))?;
+        std::thread::sleep(SETTLE);
+        let operations = self.operations(deed);
+        Ok(Done::Value { value: count()?.since(before).round_trips as f64 / operations, operations })
+    }
+
+    fn time(&self, deed: &Deed, dir: &Path, spot: &Spot<'_>) -> Result<Done, BenchError> {
+        let start = Instant::now();
+        let done = self.act(deed, dir, spot)?;
+        let wall = Some(start.elapsed());
+        match done {
+            Err(error) if spot.place.role != Role::Target && cannot(&error) => {
+                Ok(Done::Skipped(format!("{} cannot be done there: {error}", deed.what)))
+            }
+            done => {
+                done.map_err(BenchError::at("work in", dir))?;
+                Ok(Done::Work(Work { amount: self.operations(deed), wall, ..Work::default() }))
+            }
+        }
+    }
+}
+
+/// Does a file system say with this that it lacks an operation?
+fn cannot(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM))
+}
+
+/// Why nothing is told of a deed at this place; `None`: it is done.
+fn passed_over(tell: Tell, spot: &Spot<'_>) -> Option<&'static str> {
+    if spot.place.native.is_some() {
+        return Some("the client's own interface has no such operations");
+    }
+    (tell == Tell::Waits && !spot.place.is_sheen).then_some("it does not count requests; compare the times")
 }
 
 impl Item for Rtt {
@@ -65,41 +130,40 @@ impl Item for Rtt {
     }
 
     fn steps(&self) -> Vec<Step> {
-        DEEDS.iter().map(|deed| Step::new(deed.what, Unit::Requests, 1).goal(deed.most)).collect()
+        let step = |deed: &Deed, tell| match tell {
+            Tell::Waits => Step::new(deed.what, Unit::Requests, 1).goal(deed.most),
+            Tell::Time => Step::new(format!("{}: time", deed.what), Unit::Microseconds, 1),
+        };
+        DEEDS.iter().flat_map(|deed| TOLD.map(|tell| step(deed, tell))).collect()
     }
 
     fn prepare(&mut self, step: usize, spot: &Spot<'_>) -> Result<(), BenchError> {
-        if !spot.place.is_sheen || spot.place.native.is_some() {
+        let (deed, tell, dir) = (&DEEDS[step / TOLD.len()], TOLD[step % TOLD.len()], Rtt::dir(step, spot));
+        if passed_over(tell, spot).is_some() {
             return Ok(());
         }
-        let (deed, dir) = (&DEEDS[step], Rtt::dir(step, spot));
         fs::create_dir(&dir).map_err(BenchError::at("make", &dir))?;
-        self.each(&dir, spot, deed.prepare)?;
+        self.each(&dir, spot, deed.prepare)?.map_err(BenchError::at("work in", &dir))?;
         match deed.kind {
             Kind::Cold => forget()?,
-            Kind::Warm => self.act(deed, &dir, spot)?,
+            // What cannot be done is told when it is measured.
+            Kind::Warm => drop(self.act(deed, &dir, spot)?),
             Kind::Once => {}
         }
         // The folder itself is no part of what is counted.
         fs::metadata(&dir).map_err(BenchError::at("look at", &dir))?;
-        std::thread::sleep(SETTLE);
+        if spot.place.is_sheen {
+            std::thread::sleep(SETTLE);
+        }
         Ok(())
     }
 
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError> {
-        if !spot.place.is_sheen || spot.place.native.is_some() {
-            return Ok(Done::Skipped("it does not count requests".to_owned()));
+        let (deed, tell, dir) = (&DEEDS[step / TOLD.len()], TOLD[step % TOLD.len()], Rtt::dir(step, spot));
+        match (passed_over(tell, spot), tell) {
+            (Some(why), _) => Ok(Done::Skipped(why.to_owned())),
+            (None, Tell::Waits) => self.waits(deed, &dir, spot),
+            (None, Tell::Time) => self.time(deed, &dir, spot),
         }
-        let (deed, dir) = (&DEEDS[step], Rtt::dir(step, spot));
-        let count = || Counts::of(spot.place.dir(0));
-        let before = count().ok_or_else(|| BenchError::Failed("the mount does not tell its counts".to_owned()))?;
-        self.act(deed, &dir, spot)?;
-        std::thread::sleep(SETTLE);
-        let now = count().ok_or_else(|| BenchError::Failed("the mount does not tell its counts".to_owned()))?;
-        let operations = match deed.per {
-            Per::File => self.args.files as f64,
-            Per::Directory => 1.0,
-        };
-        Ok(Done::Value { value: now.since(before).requests as f64 / operations, operations })
     }
 }

@@ -6,7 +6,7 @@ use crate::failure::BenchError;
 use crate::figure::{Figure, Limit, Outcome, Report, Unit};
 use crate::items::watched;
 use crate::place::Role;
-use crate::table::{number, ratio, with_unit};
+use crate::table::{background, number, ratio, with_unit};
 use maud::{Markup, PreEscaped, html};
 use std::collections::BTreeMap;
 
@@ -294,6 +294,7 @@ fn table(figures: &[&Figure]) -> Markup {
         Some(false) => html! { span.bad { "missed" } },
         None => html! {},
     };
+    let behind = figures.iter().any(|figure| background(figure).is_some());
     html! {
         div.scroll tabindex="0" role="region" aria-label="Figures" {
             table {
@@ -302,6 +303,7 @@ fn table(figures: &[&Figure]) -> Markup {
                     th scope="col" { "median, CPU per operation" }
                     th scope="col" { "spread" }
                     th scope="col" { "limited by" }
+                    @if behind { th scope="col" { "background" } }
                     @for name in &names { th scope="col" { (name) } th scope="col" { "ratio" } }
                     @if goals { th scope="col" { "goal" } }
                 } }
@@ -315,6 +317,9 @@ fn table(figures: &[&Figure]) -> Markup {
                                 (number(value.spread[0])) " to " (number(value.spread[1]))
                             } }
                             td { (target.and_then(|t| t.limited_by).map_or("", Limit::text)) }
+                            @if behind { td {
+                                @if let Some(requests) = background(figure) { (with_unit(requests, figure.unit)) }
+                            } }
                             @for name in &names {
                                 @let other = figure.results.iter().find(|r| r.role != Role::Target && r.place == *name);
                                 td { (cell(other, figure.unit)) }

@@ -17,6 +17,9 @@ impl Table {
                 self.lately.called_back(fid, bit);
             }
         }
+        if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
+            self.forget_listing(fid);
+        }
         let lately = &self.lately;
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let bits = slot.bits.intersection(bits);
@@ -28,6 +31,7 @@ impl Table {
             slot.layout = None;
         }
         if bits.contains(UPDATE) {
+            slot.whole = false;
             slot.attr = None;
             if std::mem::take(&mut slot.attr_told) {
                 debt.attrs.push(fid);

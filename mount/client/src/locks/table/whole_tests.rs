@@ -1,0 +1,133 @@
+//! What is known of a directory whose every name is known, and what ends that.
+
+use super::*;
+use crate::locks::learn::learn;
+use crate::locks::table::{Debt, Known, LOOKUP};
+use types::attr::{Attr, FileType};
+use types::errno::Errno;
+use types::lock::InodeBits;
+use types::session::OpenHandle;
+use types::time::Timestamp;
+use wire::mds::{CreateKind, Entry, MdsOp, MdsReply, Removed};
+use wire::message::Grant;
+
+const PARENT: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
+const FILE: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 3, ver: 0 };
+const BOTH: InodeBits = LOOKUP.union(UPDATE);
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+fn entry(fid: Fid, mode: u32) -> Entry {
+    let now = Timestamp::default();
+    let (uid, gid, nlink, rdev, size, blocks, version) = (0, 0, 1, 0, 0, 0, 1);
+    let (atime, mtime, ctime, btime) = (now, now, now, now);
+    let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
+    Entry { attr, has_xattr: false }
+}
+
+fn reply(table: &mut Table, op: &MdsOp, result: Result<MdsReply, Errno>, grants: &[(Fid, InodeBits)]) {
+    let ticket = table.gate(DIR.mdt()).send();
+    let grants: Vec<Grant> = grants.iter().map(|(fid, bits)| Grant { fid: *fid, bits: *bits }).collect();
+    let held = table.arrived(DIR.mdt(), ticket, &grants);
+    learn(table, op, result.as_ref().map_err(|errno| *errno), &[], &held);
+    table.gate(DIR.mdt()).came_back(ticket);
+}
+
+fn create(table: &mut Table, parent: Fid, text: &str, made: Entry, grants: &[(Fid, InodeBits)]) {
+    let kind = if made.attr.is_dir() { CreateKind::Directory } else { CreateKind::Regular(None) };
+    let op = MdsOp::Create { parent, name: name(text), kind, mode: 0o755, umask: 0, exclusive: true };
+    let opened = MdsReply::Opened { entry: Box::new(made), handle: OpenHandle(0), created: true, layout: None };
+    reply(table, &op, Ok(opened), grants);
+}
+
+fn mkdir(grants: InodeBits) -> Table {
+    let mut table = Table::default();
+    create(&mut table, PARENT, "dir", entry(DIR, 0o040755), &[(PARENT, UPDATE), (DIR, grants)]);
+    table
+}
+
+/// A listing with one file.
+fn list(table: &mut Table, more: bool, bits: InodeBits) {
+    let listed =
+        DirEntry { name: name("f"), fid: FILE, file_type: FileType::Regular, entry: Some(entry(FILE, 0o100644)) };
+    let readdir = MdsOp::Readdir { fid: DIR, after: None, limit: 10, bytes_max: 1000, with_attr: true };
+    let grants = [(DIR, bits), (FILE, BOTH)];
+    let ticket = table.gate(DIR.mdt()).send();
+    let held = table.arrived(DIR.mdt(), ticket, &grants.map(|(fid, bits)| Grant { fid, bits }));
+    learn(table, &readdir, Ok(&MdsReply::Entries { entries: vec![listed], more }), &[], &held);
+    let parent = MdsReply::Entry(Box::new(entry(PARENT, 0o040755)));
+    learn(table, &MdsOp::GetParent { fid: DIR }, Ok(&parent), &[], &held);
+    table.gate(DIR.mdt()).came_back(ticket);
+}
+
+#[test]
+fn a_directory_made_here_has_no_names_that_this_mount_did_not_give() {
+    let mut table = mkdir(BOTH);
+    assert_eq!(table.name(DIR, &name("f")), Known::Absent);
+    create(&mut table, DIR, "f", entry(FILE, 0o100644), &[(DIR, UPDATE), (FILE, BOTH)]);
+    assert_eq!(table.name(DIR, &name("f")), Known::To(FILE));
+    assert_eq!(table.name(DIR, &name("g")), Known::Absent);
+    let unlink = MdsOp::Unlink { parent: DIR, name: name("f") };
+    reply(&mut table, &unlink, Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 })), &[(DIR, UPDATE)]);
+    assert_eq!(table.name(DIR, &name("f")), Known::Absent);
+    assert_eq!(table.name(DIR, &name("h")), Known::Absent);
+}
+
+#[test]
+fn without_update_nothing_is_known_of_a_directory_made_here() {
+    let mut table = mkdir(LOOKUP);
+    assert_eq!(table.name(DIR, &name("f")), Known::Nothing);
+}
+
+#[test]
+fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
+    let changing = |table: &mut Table| assert!(table.changing(DIR, &[name("new")], &mut Debt::default()));
+    let revoked = |table: &mut Table| {
+        table.take(DIR, UPDATE, &mut Debt::default());
+        let again = MdsOp::Lookup { parent: DIR, name: name("x") };
+        reply(table, &again, Err(Errno::ENOENT), &[(DIR, UPDATE)]);
+    };
+    let uncovered = |table: &mut Table| create(table, DIR, "new", entry(FILE, 0o100644), &[(DIR, InodeBits::NONE)]);
+    let seen = |table: &mut Table| {
+        let found = MdsReply::Entry(Box::new(entry(FILE, 0o100644)));
+        reply(table, &MdsOp::Lookup { parent: DIR, name: name("new") }, Ok(found), &[]);
+    };
+    let ends: [fn(&mut Table); 4] = [changing, revoked, uncovered, seen];
+    for (n, end) in ends.into_iter().enumerate() {
+        let mut table = mkdir(BOTH);
+        list(&mut table, false, BOTH);
+        assert!(table.listing(DIR, true).is_some());
+        end(&mut table);
+        assert_eq!(table.name(DIR, &name("new")), Known::Nothing, "{n}");
+        assert!(table.listing(DIR, false).is_none(), "{n}");
+    }
+}
+
+#[test]
+fn a_listing_is_kept_until_a_name_changes() {
+    let mut table = Table::default();
+    list(&mut table, true, BOTH);
+    assert!(table.listing(DIR, false).is_none() && !table.is_whole(DIR), "it goes on");
+    list(&mut table, false, LOOKUP);
+    assert!(table.listing(DIR, false).is_none() && !table.is_whole(DIR), "nothing covers it");
+    list(&mut table, false, BOTH);
+    let (_, weight) = table.size();
+    let (entries, parent) = table.listing(DIR, true).unwrap();
+    assert_eq!((entries.len(), entries[0].entry.as_ref(), parent), (1, None, PARENT));
+    assert_eq!(table.name(DIR, &name("g")), Known::Absent);
+    assert!(table.listing(DIR, true).is_some(), "a question changes nothing");
+    table.take(FILE, UPDATE, &mut Debt::default());
+    assert!(
+        table.listing(DIR, true).is_none() && table.listing(DIR, false).is_some(),
+        "attributes would be asked one by one"
+    );
+    create(&mut table, DIR, "g", entry(PARENT, 0o100644), &[(DIR, UPDATE), (PARENT, BOTH)]);
+    assert!(table.listing(DIR, false).is_none() && table.is_whole(DIR));
+    list(&mut table, false, BOTH);
+    table.renamed_inode(DIR);
+    assert!(table.listing(DIR, false).is_none(), "its parent may be another one");
+    assert!(table.size().1 < weight + 4096, "what is dropped weighs nothing");
+}
