@@ -14,6 +14,8 @@ mod mgs;
 mod ost;
 mod raw;
 mod records;
+#[cfg(test)]
+mod samples;
 mod session;
 #[cfg(test)]
 mod strategies;

@@ -1,5 +1,7 @@
 //! Running ordinary programs and comparing what they left behind.
 
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -66,4 +68,11 @@ pub fn assert_same(what: &str, left: &str, right: &str) {
         differing.push(format!("+ {line}"));
     }
     panic!("{what} differ:\n{}", differing.join("\n"));
+}
+
+/// Writes a file and brings it to the targets: the first error of both.
+pub fn write_and_sync(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }

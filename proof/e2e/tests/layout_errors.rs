@@ -2,7 +2,7 @@
 
 use e2e::cluster::Cluster;
 use e2e::lustre::{lctl, lctl_says, lfs, lfs_refuses, soon};
-use e2e::programs::sh;
+use e2e::programs::{sh, write_and_sync};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
@@ -72,13 +72,12 @@ fn impossible_layouts_are_refused_in_words() {
     assert_eq!(lfs(&mnt, &["getstripe", "-i", "d/empty"]), "2\n");
     // Full: the file that needs it alone fails alone.
     lfs(&mnt, &["setstripe", "-i", "0", "big"]);
-    let full = fs::write(mnt.join("big"), vec![1; 80 << 20]).and_then(|()| fs::File::open(mnt.join("big"))?.sync_all());
+    let full = write_and_sync(&mnt.join("big"), &vec![1; 80 << 20]);
     assert_eq!(full.expect_err("64 MiB are not 80").raw_os_error(), Some(libc::ENOSPC));
     lfs(&mnt, &["setstripe", "-i", "1", "elsewhere"]);
     fs::write(mnt.join("elsewhere"), vec![2; 1 << 20]).expect("write to another OST");
     lfs(&mnt, &["setstripe", "-i", "0", "small"]);
-    let full =
-        fs::write(mnt.join("small"), vec![1; 8 << 20]).and_then(|()| fs::File::open(mnt.join("small"))?.sync_all());
+    let full = write_and_sync(&mnt.join("small"), &vec![1; 8 << 20]);
     assert_eq!(full.expect_err("its OST is full").raw_os_error(), Some(libc::ENOSPC));
     fs::remove_file(mnt.join("small")).expect("remove");
     // Nothing was left behind by what was refused.

@@ -2,6 +2,7 @@
 
 use e2e::cluster::{Cluster, everywhere};
 use e2e::lustre::{lctl, lctl_refuses, lctl_says, lfs, lfs_refuses, soon};
+use e2e::programs::write_and_sync;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -129,8 +130,7 @@ fn a_pool_without_space_is_enospc_for_its_files_alone() {
     fs::create_dir(mnt.join("d")).expect("a folder");
     lfs(&mnt, &["setstripe", "-p", "small", "d"]);
     fs::write(mnt.join("d/kept"), vec![7; 1 << 20]).expect("write");
-    let full =
-        fs::write(mnt.join("d/full"), vec![1; 80 << 20]).and_then(|()| fs::File::open(mnt.join("d/full"))?.sync_all());
+    let full = write_and_sync(&mnt.join("d/full"), &vec![1; 80 << 20]);
     assert_eq!(full.expect_err("64 MiB are not 80").raw_os_error(), Some(28));
     lfs(&mnt, &["setstripe", "-i", "1", "other"]);
     fs::write(mnt.join("other"), vec![2; 8 << 20]).expect("the other OST has room");

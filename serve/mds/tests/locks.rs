@@ -422,34 +422,37 @@ fn the_writer_is_asked_for_size_and_times() {
     assert_eq!(rig.getattr(f).unwrap().size, 0, "nothing was recorded");
 }
 
+/// A writer does something while it is asked about its file, and then answers: what another client is shown of the size.
+fn shown_while_asked(rig: &Rig, a: &Holder, file: Fid, does: impl FnOnce()) -> u64 {
+    rig.warm(a, lock(file, InodeBits::WRITE));
+    a.answers(Answer::Later);
+    let shown = rig.start(&rig.holder(11), MdsOp::Getattr { fid: file });
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
+    does();
+    a.answers(Answer::Done);
+    entry(mds_reply(shown.join().unwrap().results[0].clone().unwrap())).attr.size
+}
+
 #[test]
 fn what_a_writer_tells_while_it_is_asked_is_seen() {
     let rig = Rig::new();
-    let (a, b) = (rig.holder(10), rig.holder(11));
-    let file = rig.file("f");
-    rig.warm(&a, lock(file, InodeBits::WRITE));
-    a.answers(Answer::Later);
-    let shown = rig.start(&b, MdsOp::Getattr { fid: file });
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
-    assert!(rig.by(&a, wrote(file, 4096)).0.is_ok());
-    assert!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
-    a.answers(Answer::Done);
-    assert_eq!(entry(mds_reply(shown.join().unwrap().results[0].clone().unwrap())).attr.size, 4096);
+    let (a, file) = (rig.holder(10), rig.file("f"));
+    let shown = shown_while_asked(&rig, &a, file, || {
+        assert!(rig.by(&a, wrote(file, 4096)).0.is_ok());
+        assert!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
+    });
+    assert_eq!(shown, 4096);
 }
 
 #[test]
 fn what_a_writer_changes_while_it_is_asked_is_shown_when_its_own_mount_cannot_hide_it() {
     let rig = Rig::new();
-    let (a, b) = (rig.holder(10), rig.holder(11));
-    let file = rig.file("f");
-    rig.warm(&a, lock(file, InodeBits::WRITE));
-    a.answers(Answer::Later);
-    let shown = rig.start(&b, MdsOp::Getattr { fid: file });
-    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
-    let set = SetAttr { size: Some(4096), ..SetAttr::default() };
-    assert!(rig.by(&a, MdsOp::Setattr { fid: file, set }).0.is_ok());
-    a.answers(Answer::Done);
-    assert_eq!(entry(mds_reply(shown.join().unwrap().results[0].clone().unwrap())).attr.size, 4096);
+    let (a, file) = (rig.holder(10), rig.file("f"));
+    let shown = shown_while_asked(&rig, &a, file, || {
+        let set = SetAttr { size: Some(4096), ..SetAttr::default() };
+        assert!(rig.by(&a, MdsOp::Setattr { fid: file, set }).0.is_ok());
+    });
+    assert_eq!(shown, 4096);
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] }, "what it said belongs to the state before");
     assert_eq!(a.revoked(), [(file, UPDATE.union(InodeBits::WRITE))], "its kernel may still show the old size");
 }

@@ -353,6 +353,14 @@ mod tests {
         both.map(|(c, first)| (c.end, c.stripe_count, c.stripe_size, first.map(|f| f.0))).collect()
     }
 
+    /// With words of its own.
+    fn each_is_refused(wishes: &[(&str, &str)]) {
+        for (options, words) in wishes {
+            let error = wished(options).unwrap_err();
+            assert!(error.contains(words), "{options}: {error}");
+        }
+    }
+
     #[test]
     fn a_plain_wish() {
         assert_eq!(components("-c 4 -S 64K -i 2"), [(EOF, 4, 65536, Some(2))]);
@@ -376,7 +384,7 @@ mod tests {
         // What grows does so alone, and its neighbours inherit the rest.
         let ea = wished("-E 128M -c 2 -S 1M -E 1G -z 64M -E -1").unwrap();
         assert_eq!(ea.layout.components.iter().map(|c| c.stripe_count).collect::<Vec<_>>(), [2, 2, 0, 2]);
-        for (options, words) in [
+        each_is_refused(&[
             ("-z 64M", "-E END"),
             ("-E 64M -z 64M -E -1", "not smaller"),
             ("-E 1G -z 100K", "multiple of 65536"),
@@ -384,10 +392,7 @@ mod tests {
             ("-E -1 -z 4T", "less than 4T"),
             ("-E 1G -S 4M -z 1M", "multiple of 4194304"),
             ("-E 64K -L mdt -z 64K -E -1", "on the MDT"),
-        ] {
-            let error = wished(options).unwrap_err();
-            assert!(error.contains(words), "{options}: {error}");
-        }
+        ]);
     }
 
     #[test]
@@ -410,7 +415,7 @@ mod tests {
         assert_eq!((c.stripe_count, ea.first.as_slice()), (5, &[None][..]));
         assert!(ea.names_osts());
         assert_eq!(wished("-o 1,1 -C 2").unwrap().layout.components[0].stripes.len(), 2);
-        for (options, words) in [
+        each_is_refused(&[
             ("-o 1,1", "twice"),
             ("-o 1,2 -c 3", "3 stripes"),
             ("-o 1,2 -i 2", "-i"),
@@ -418,10 +423,7 @@ mod tests {
             ("-o 0-65534", "2000"),
             ("-o", "x"),
             ("-o 1,,2", "no OST index"),
-        ] {
-            let error = wished(options).unwrap_err();
-            assert!(error.contains(words), "{options}: {error}");
-        }
+        ]);
     }
 
     #[test]
@@ -448,7 +450,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_in_words() {
-        for (options, words) in [
+        each_is_refused(&[
             ("-c 2001", "0 to 2000"),
             ("-c -2", "0 to 2000"),
             ("-S 1000", "65536"),
@@ -464,9 +466,6 @@ mod tests {
             ("-L tape", "raid0 or mdt"),
             ("--overstripe-count=-1", "number of stripes"),
             ("-d -c 2", "cannot be used with"),
-        ] {
-            let error = wished(options).unwrap_err();
-            assert!(error.contains(words), "{options}: {error}");
-        }
+        ]);
     }
 }

@@ -1,6 +1,7 @@
 //! Round trips of any value, bytes that never change, and bytes that nobody should send.
 
-use super::strategies::{any_reply, any_request, reply, request, sample_ops, sample_replies};
+use super::samples::{reply, request, sample_ops, sample_replies};
+use super::strategies::{any_reply, any_request};
 use super::*;
 use crate::golden;
 use crate::message::{Reply, Request};

@@ -1,0 +1,332 @@
+//! One fixed sample of each operation and answer, for the golden bytes and as material of the strategies.
+
+use crate::client::{ClientOp, ClientReply, Glimpse};
+use crate::mds::{
+    CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
+};
+use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Redo, Reply, Request};
+use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
+use crate::ost::{OstOp, OstReply, PunchKind};
+use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
+use bytes::Bytes;
+use layout::layout::{Component, EOF, Layout, Pattern, PoolName};
+use std::sync::Arc;
+use types::attr::{Attr, FileType, SetAttr, SetTime, Statfs, WrittenAt};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::job::JobId;
+use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+use types::name::Name;
+use types::object::{ObjectId, ObjectOffset};
+use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
+use types::target::TargetIndex;
+use types::time::Timestamp;
+
+const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
+const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
+const OBJECT: ObjectId = ObjectId { fid: FID, instance: 3, stripe: 2 };
+
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+fn flock() -> Flock {
+    let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
+    Flock { flavor, kind, owner: 0xdead_beef, pid: 4711, start: 10, end: u64::MAX }
+}
+
+fn statfs() -> Statfs {
+    Statfs { bytes_total: 1 << 40, bytes_free: 1 << 39, bytes_available: 1 << 38, files_total: 9, files_free: 8 }
+}
+
+fn entry() -> Entry {
+    let at = |sec| Timestamp { sec, nsec: 999_999_999 };
+    let attr = Attr {
+        fid: FID,
+        mode: 0o100_644,
+        uid: 1000,
+        gid: 100,
+        nlink: 2,
+        rdev: 0,
+        size: 123_456_789,
+        blocks: 241_128,
+        atime: at(-1),
+        mtime: at(1_700_000_000),
+        ctime: at(1_700_000_001),
+        btime: at(1_600_000_000),
+        version: 42,
+    };
+    Entry { attr, has_xattr: true }
+}
+
+pub fn layout() -> Arc<Layout> {
+    let component = Component {
+        id: 1,
+        start: 0,
+        end: EOF,
+        pattern: Pattern::Raid0,
+        stripe_size: 1 << 20,
+        stripe_count: 2,
+        overstriped: false,
+        pool: Some(PoolName("flash".into())),
+        stripes: vec![TargetIndex(4), TargetIndex(0)],
+    };
+    Arc::new(Layout { generation: 5, components: vec![component], ..Layout::default() })
+}
+
+fn config() -> FsConfig {
+    let target = |name: &str| TargetInfo {
+        name: name.into(),
+        nids: vec!["10.0.0.1@tcp".into()],
+        store: 0xabcd,
+        boot: 3,
+        up: true,
+    };
+    FsConfig {
+        version: 12,
+        cluster: 0x1234,
+        targets: vec![target("sheen-MDT0000"), target("sheen-OST0000")],
+        params: vec![("osc.*.checksums".into(), "1".into())],
+        pools: vec![PoolInfo { name: "flash".into(), osts: vec![0, 3] }],
+    }
+}
+
+/// One of each operation, in the order of the table.
+pub fn sample_ops() -> Vec<Op> {
+    let (fid, parent) = (FID, DIR);
+    let xattr = Bytes::from_static(b"user.colour");
+    let ops = [
+        Op::Connect(ConnectRequest {
+            version_min: 1,
+            version_max: 1,
+            cluster: ClusterId(0x1234),
+            client: ClientUuid(0x5678),
+            description: "host:/mnt/sheen".into(),
+            boot: 9,
+        }),
+        Op::Disconnect,
+        Op::Ping,
+        Op::Replay(redo()),
+        Op::Replayed,
+        Op::Restored,
+    ];
+    let mgs = [
+        MgsOp::Register { name: "sheen-OST".into(), store: 0xabcd, nids: vec!["10.0.0.1@tcp".into()] },
+        MgsOp::Unregister { name: "sheen-OST0001".into(), store: 0xabcd },
+        MgsOp::Config { fsname: "sheen".into(), known: 11, wait_ms: 5000 },
+        MgsOp::SetParam { fsname: "sheen".into(), name: "osc.*.checksums".into(), value: Some("0".into()) },
+        MgsOp::Clients,
+        MgsOp::Pool { fsname: "sheen".into(), pool: "flash".into(), change: PoolChange::Add(vec![0, 3]) },
+        MgsOp::Report(Box::new(report())),
+        MgsOp::Reports,
+    ];
+    let set = SetAttr {
+        mode: Some(0o640),
+        uid: Some(1),
+        gid: None,
+        size: Some(4096),
+        atime: Some(SetTime::Now),
+        mtime: Some(SetTime::At(Timestamp { sec: -5, nsec: 6 })),
+        kill_suidgid: true,
+    };
+    let open = OpenFlags { read: true, write: true, exec: false };
+    let lock = flock();
+    let mds = [
+        MdsOp::Lookup { parent, name: name("caf\u{e9}") },
+        MdsOp::GetParent { fid },
+        MdsOp::Getattr { fid },
+        MdsOp::GetattrMany { fids: vec![fid, parent, Fid::result_of(0)] },
+        MdsOp::Setattr { fid, set },
+        MdsOp::Create {
+            parent,
+            name: name("link"),
+            kind: CreateKind::Symlink(Bytes::from_static(b"../there")),
+            mode: 0o777,
+            umask: 0o022,
+            exclusive: true,
+        },
+        MdsOp::Open { fid, flags: open },
+        MdsOp::Close { fid, handle: OpenHandle(77) },
+        MdsOp::Unlink { parent, name: name("a") },
+        MdsOp::Rmdir { parent, name: name("d") },
+        MdsOp::Rename {
+            parent,
+            name: name("from"),
+            new_parent: Fid::ROOT,
+            new_name: name("to"),
+            flags: RenameFlags { no_replace: false, exchange: true },
+        },
+        MdsOp::Link { fid, new_parent: parent, new_name: name("other") },
+        MdsOp::Readdir { fid: parent, after: Some(name("m")), limit: 100, bytes_max: 65536, with_attr: true },
+        MdsOp::Readlink { fid },
+        MdsOp::Getxattr { fid, name: xattr.clone() },
+        MdsOp::Listxattr { fid },
+        MdsOp::Setxattr {
+            fid,
+            name: xattr.clone(),
+            value: Bytes::from_static(b"blue"),
+            flags: SetxattrFlags { create: false, replace: true, kill_sgid: true },
+        },
+        MdsOp::Removexattr { fid, name: xattr },
+        MdsOp::GetLayout { fid, write: true, start: 1 << 20, end: 2 << 20 },
+        MdsOp::Wrote {
+            fid,
+            end: 8192,
+            blocks_delta: -8,
+            at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
+            kill_suidgid: true,
+        },
+        MdsOp::Append { fid, len: 512, kill_suidgid: false },
+        MdsOp::Statfs,
+        MdsOp::Sync,
+        MdsOp::FlockTest { fid, lock },
+        MdsOp::FlockSet { fid, lock, wait: true },
+        MdsOp::FlockCancel { fid, lock },
+        MdsOp::Lock { fid, bits: InodeBits::DATA },
+        MdsOp::Unlock { locks: vec![(fid, InodeBits::ALL), (parent, InodeBits::UPDATE)] },
+        MdsOp::Read { fid, offset: 4096, len: 65536 },
+        MdsOp::Write {
+            fid,
+            offset: 4096,
+            data: Bytes::from_static(b"the data itself"),
+            at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
+            kill_suidgid: true,
+        },
+        MdsOp::Punch { fid, start: 4096, end: 8192, kind: PunchKind::Hole, grows: false, kill_suidgid: true },
+        MdsOp::SwapLayouts { fid, other: Fid::ROOT, versions: (7, 0), same: true },
+        MdsOp::Seek { fid, offset: 4096, hole: true },
+        MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
+        MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
+    ];
+    let (object, offset) = (OBJECT, ObjectOffset(65536));
+    let ost = [
+        OstOp::Read { object, offset, len: 1 << 20 },
+        OstOp::Write { object, offset, data: Bytes::from_static(b"the data itself"), sync: true },
+        OstOp::Punch { object, start: offset, end: ObjectOffset(u64::MAX), kind: PunchKind::Zero },
+        OstOp::Getattr { object },
+        OstOp::Seek { object, offset, hole: true },
+        OstOp::Destroy { objects: vec![object, object] },
+        OstOp::Sync { objects: vec![object] },
+        OstOp::Statfs,
+        OstOp::Grant { spend: 4096, back: 0, want: 64 << 20 },
+        OstOp::List { after: Some(object), limit: 100 },
+    ];
+    let client = [
+        ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
+        ClientOp::Changing { dir: DIR, names: vec![name("a"), name("bc")] },
+        ClientOp::Glimpse { fids: vec![FID] },
+    ];
+    let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(mds.into_iter().map(Op::Mds));
+    ops.chain(ost.into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
+}
+
+fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {
+    Record { key: Bytes::from_static(key), value: value.map(Bytes::from_static) }
+}
+
+/// One of each form of answer, in the order of the table.
+pub fn sample_replies() -> Vec<OpReply> {
+    let dir_entry = |text: &str, entry| DirEntry { name: name(text), fid: FID, file_type: FileType::Regular, entry };
+    let first = [
+        OpReply::Done,
+        OpReply::Connect(ConnectReply {
+            version: 1,
+            cluster: ClusterId(0x1234),
+            boot: 10,
+            last_committed: Transno(99),
+            standing: Standing::Awaited,
+        }),
+        OpReply::Mgs(MgsReply::Config(config())),
+    ];
+    let mds = [
+        MdsReply::Done,
+        MdsReply::Entry(Box::new(entry())),
+        MdsReply::Opened { entry: Box::new(entry()), created: true, handle: OpenHandle(77), layout: Some(layout()) },
+        MdsReply::Attrs(vec![Some(entry()), None]),
+        MdsReply::Entries { entries: vec![dir_entry("a", Some(entry())), dir_entry("bc", None)], more: true },
+        MdsReply::Bytes(Bytes::from_static(b"../there")),
+        MdsReply::Layout(layout()),
+        MdsReply::Appended { offset: 4096 },
+        MdsReply::Removed(Removed { fid: FID, nlink: 1 }),
+        MdsReply::Statfs(statfs()),
+        MdsReply::Flock(Some(flock())),
+        MdsReply::Data { entry: Box::new(entry()), data: Bytes::from_static(b"bytes that were read") },
+        MdsReply::Offset(Some(65536)),
+        MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
+    ];
+    let ost = [
+        OstReply::Done,
+        OstReply::Data(Bytes::from_static(b"bytes that were read")),
+        OstReply::Changed { blocks_delta: 8 },
+        OstReply::Attr { size: 15, blocks: 8 },
+        OstReply::Offset(Some(ObjectOffset(65536))),
+        OstReply::Statfs(statfs()),
+        OstReply::Granted { more: 1 << 20, paid: 4096 },
+        OstReply::Objects { objects: vec![(OBJECT, 15, 8)], more: true },
+    ];
+    let replies = first.into_iter().chain(mds.into_iter().map(OpReply::Mds));
+    let glimpse = Glimpse { size: 77, mtime: Timestamp { sec: 1_700_000_000, nsec: 5 } };
+    let client = [
+        ClientReply::Done,
+        ClientReply::Kept(vec![(FID, InodeBits::OPEN)]),
+        ClientReply::Dropped,
+        ClientReply::Glimpses(vec![None, Some(glimpse)]),
+    ];
+    replies.chain(ost.into_iter().map(OpReply::Ost)).chain(client.into_iter().map(OpReply::Client)).collect()
+}
+
+/// A request around some operations.
+pub fn request(ops: Vec<Op>) -> Request {
+    Request {
+        target: "sheen-MDT0002".parse().unwrap(),
+        xid: Xid(0x0102_0304),
+        xid_known: Xid(0x0102_0300),
+        resent: true,
+        replay: Transno(55),
+        slot: 12,
+        locks: InodeBits::ALL,
+        credentials: Credentials { uid: 1000, gid: 100, groups: [4, 24, 27].into_iter().collect() },
+        job: JobId::NONE,
+        ops,
+    }
+}
+
+fn redo() -> Vec<Redo> {
+    vec![Redo { transno: Transno(56), bytes: Bytes::from_static(b"what changed") }]
+}
+
+/// A reply around some results.
+pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
+    let grants = vec![Grant { fid: DIR, bits: InodeBits::UPDATE }];
+    Reply {
+        grants,
+        touched: vec![entry()],
+        redo: redo(),
+        ..Reply::new(Xid(0x0102_0304), Transno(56), Transno(50), results)
+    }
+}
+
+/// A process that serves a target where somebody waits for a lock.
+pub fn report() -> NodeReport {
+    let times = vec![0, 0, 3];
+    let counts = Counts { requests: 3, micros: 9, read_bytes: 4096, written_bytes: 1, in_flight: 1, times };
+    let target = TargetReport { name: "sheen-MDT0000".into(), counts, locks: 5, ..TargetReport::default() };
+    let holder =
+        Holder { client: "b".into(), description: "host:/mnt".into(), holds: "UPDATE".into(), ..Holder::default() };
+    let what = Waiting::Lock {
+        client: "a".into(),
+        target: "sheen-MDT0000".into(),
+        fid: "[0x200000007:0x1:0x0]".into(),
+        bits: "UPDATE".into(),
+        holders: vec![holder],
+    };
+    NodeReport {
+        host: "host".into(),
+        pid: 42,
+        uptime_ms: 1000,
+        targets: vec![target],
+        waits: vec![Wait { id: 7, cause: 3, age_ms: 1500, what }],
+        ..NodeReport::default()
+    }
+}
