@@ -105,6 +105,16 @@ impl FlockTable {
         })
     }
 
+    /// What one owner holds of the bytes of `lock`, clipped to them.
+    pub fn owned(&self, fid: Fid, owner: LockOwner, lock: &Flock) -> impl Iterator<Item = Flock> {
+        let (_, wanted) = normal(owner.client, lock);
+        let ranges = self.resources.get(&fid).and_then(|resource| resource.granted.get(&owner));
+        ranges.into_iter().flat_map(move |ranges| ranges.overlapping(wanted.start, wanted.end)).map(move |held| {
+            let (start, end) = (held.start.max(wanted.start), held.end.min(wanted.end));
+            Flock { flavor: owner.flavor, kind: held.kind, owner: owner.owner, pid: held.pid, start, end }
+        })
+    }
+
     /// F_GETLK: a lock that stands in the way of `lock`, the one with the lowest first byte; `None` = free.
     pub fn test(&self, fid: Fid, client: ClientUuid, lock: &Flock) -> Option<Flock> {
         let (owner, wanted) = normal(client, lock);

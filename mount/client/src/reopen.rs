@@ -52,7 +52,7 @@ impl Restore for Restorer {
         for fid in unstored {
             all.push(lock_again(&client, self.mdt, fid));
         }
-        for (fid, lock) in client.locks.flocks.lock().of(self.mdt) {
+        for (fid, lock) in client.locks.flocks.lock().restoring(self.mdt) {
             all.push(restoring(MdsOp::FlockSet { fid, lock, wait: false }, move |reply| {
                 if let Some(Err(errno)) = reply.results.first() {
                     tracing::warn!(%fid, %errno, "a file lock did not survive the restart of its server");

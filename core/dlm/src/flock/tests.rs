@@ -117,6 +117,18 @@ fn getlk_names_the_process_in_the_way() {
 }
 
 #[test]
+fn what_an_owner_holds_is_clipped_to_what_is_asked() {
+    let mut table = FlockTable::new();
+    let held = posix(Write, 10, 19);
+    table.set(FID, A, &held, false, Ticket(1), &mut Vec::new());
+    let owner = |client| LockOwner { client, flavor: Posix, owner: held.owner };
+    let owned = |client, start, end| table.owned(FID, owner(client), &posix(Unlock, start, end)).collect::<Vec<_>>();
+    assert_eq!(owned(A, 0, 14), [Flock { end: 14, ..held }]);
+    assert_eq!(owned(A, 15, u64::MAX), [Flock { start: 15, ..held }]);
+    assert!(owned(A, 0, 9).is_empty() && owned(B, 0, 99).is_empty());
+}
+
+#[test]
 fn waiters_are_served_oldest_first() {
     let mut d = Desk::default();
     d.set(A, posix(Write, 0, 9));

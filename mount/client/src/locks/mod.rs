@@ -18,7 +18,7 @@ pub mod telling;
 pub mod upkeep;
 pub mod uses;
 
-use crate::locks::flocks::HeldFlocks;
+use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
@@ -234,6 +234,7 @@ struct OnTheWay {
     mdt: u16,
     ticket: Ticket,
     ops: Vec<MdsOp>,
+    flocks: Taken,
     /// It changes something, and no answer came yet.
     open_change: bool,
 }
@@ -243,7 +244,9 @@ impl Watch for Road {
         let keeps = self.locks.keeps;
         let ticket = self.locks.table.lock().gate(self.mdt).send();
         let open_change = ops.iter().any(changes);
-        let sent = OnTheWay { locks: self.locks.clone(), mdt: self.mdt, ticket, ops: ops.to_vec(), open_change };
+        let flocks = self.locks.flocks.lock().sent(ops);
+        let sent =
+            OnTheWay { locks: self.locks.clone(), mdt: self.mdt, ticket, ops: ops.to_vec(), flocks, open_change };
         (keeps, Box::new(sent))
     }
 }
@@ -273,7 +276,7 @@ impl Sent for OnTheWay {
             return;
         };
         self.open_change = false;
-        self.locks.flocks.lock().learn(&self.ops, &reply.results);
+        self.locks.flocks.lock().learn(&self.ops, &reply.results, &self.flocks);
         let table = &mut *self.locks.table.lock();
         let held = table.arrived(self.mdt, self.ticket, &reply.grants);
         for (op, result) in self.ops.iter().zip(&reply.results) {
