@@ -13,6 +13,7 @@ use env::BoxFuture;
 use layout::layout::Layout;
 use rpc::error::RpcError;
 use rpc::import::{Import, Restore, Restoring};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use stubs::mdc::{Mdc, Watch};
 use types::attr::Attr;
@@ -48,8 +49,10 @@ impl Restore for Restorer {
         for open in held_open(&client, self.mdt) {
             all.push(open_again(&client, &import, open));
         }
-        let unstored = client.locks.data.get().map(|data| data.unstored(self.mdt)).unwrap_or_default();
-        for fid in unstored {
+        // A write or truncate under way goes on as if nothing had happened; so nobody may come in between.
+        let mut ours: BTreeSet<Fid> = client.locks.writing(self.mdt).into_iter().collect();
+        ours.extend(client.locks.data.get().map(|data| data.unstored(self.mdt)).unwrap_or_default());
+        for fid in ours {
             all.push(lock_again(&client, self.mdt, fid));
         }
         for (fid, lock) in client.locks.flocks.lock().restoring(self.mdt) {
@@ -88,7 +91,7 @@ fn open_again(client: &Arc<Client>, import: &Arc<Import>, open: Arc<OpenFile>) -
     Restoring { credentials, ..restoring(op, answered) }
 }
 
-/// Data that is not stored is this mount's alone until it is.
+/// Data that is not stored, or is being changed, is this mount's alone until it is stored.
 fn lock_again(client: &Arc<Client>, mdt: u16, fid: Fid) -> Restoring {
     let op = MdsOp::Lock { fid, bits: TO_WRITE };
     let (locks, mut sent) = Road { locks: client.locks.clone(), mdt }.sent(std::slice::from_ref(&op));

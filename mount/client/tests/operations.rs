@@ -250,6 +250,31 @@ async fn a_write_that_fails_in_the_middle_is_short() {
     assert_eq!(write(&cluster.client, file, STRIPE, b"abc").await.unwrap_err().errno(), Errno::EIO);
 }
 
+/// A file that this mount wrote, closed and removed, without knowing what the name led to, before its data was stored; with
+/// `elsewhere` another mount has it open. Answers whether its data were told of in the end.
+async fn told_of_what_was_removed(elsewhere: bool) -> bool {
+    let cluster = Cluster::mounted().await;
+    let client = || cluster.client.clone();
+    let (found, file) = create(&cluster, "f").await;
+    write(&cluster.client, file, 0, b"abc").await.unwrap();
+    cluster.world.hold_writes.send_replace(true);
+    client().release(Caller::root(), file, None).await.unwrap();
+    cluster.world.state.lock().open_elsewhere = elsewhere;
+    let fid = found.attr.fid;
+    client().unlink(Caller::root(), NodeId::ROOT, name("f")).await.unwrap();
+    cluster.world.hold_writes.send_replace(false);
+    let all = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+    cluster.callback(ClientOp::Revoke { locks: vec![(fid, all)] }).await;
+    assert_eq!(cluster.world.state.lock().inodes.get(&fid).map(|inode| inode.attr.size), elsewhere.then_some(3));
+    cluster.asked().contains(&"Wrote".to_owned())
+}
+
+#[tokio::test]
+async fn what_is_removed_is_stored_if_somebody_else_has_it_open() {
+    assert!(told_of_what_was_removed(true).await);
+    assert!(!told_of_what_was_removed(false).await, "nobody can read it");
+}
+
 #[tokio::test]
 async fn a_dropped_write_is_finished() {
     let cluster = Cluster::mounted().await;

@@ -157,31 +157,44 @@ impl Client {
 
     /// This mount removed a name. If it was the last one of an inode whose OPEN is held here, the MDT keeps that inode for us:
     /// until its last local user is gone, or at once if there is none.
-    pub(crate) fn let_go(&self, removed: Removed) {
+    pub(crate) async fn let_go(&self, removed: Removed) {
         let fid = removed.fid;
         if fid == Fid::NONE || removed.nlink > 0 {
             return;
         }
-        self.discard_unused(fid);
-        let in_use = {
+        let (held, in_use) = {
             let (mut table, mut opens) = (self.locks.table.lock(), self.locks.opens.lock());
-            if !table.bits(fid).contains(InodeBits::OPEN) {
-                return;
-            }
+            let held = table.bits(fid).contains(InodeBits::OPEN);
             // Nothing is owed to the kernel for OPEN.
             table.take(fid, InodeBits::OPEN, &mut Debt::default());
-            self.locks.keeps_open(&mut opens, fid)
+            (held, held && self.locks.keeps_open(&mut opens, fid))
         };
-        if !in_use {
-            self.unlock_open(fid);
+        if in_use {
+            return;
+        }
+        let unstored = self.unstored_and_closed(fid);
+        match held {
+            // The MDT is asked next whether the inode lives: not because of us.
+            true if unstored.is_some() => self.give_open(fid).await,
+            true => self.unlock_open(fid),
+            false => {}
+        }
+        if let Some(file) = unstored {
+            self.discard_removed(&file).await;
         }
     }
 
     /// The last local user of a kept inode is gone: tells its MDT in the background.
     pub(crate) fn unlock_open(&self, fid: Fid) {
         let Some(me) = self.strong() else { return };
+        // Noted before anything else is asked for.
         self.locks.table.lock().gate(fid.mdt()).giving(fid, InodeBits::OPEN);
         let unlock = async move { me.unlock(vec![(fid, InodeBits::OPEN)]).await };
         self.env.tasks.spawn("let a kept file go", Box::pin(unlock));
+    }
+
+    async fn give_open(&self, fid: Fid) {
+        self.locks.table.lock().gate(fid.mdt()).giving(fid, InodeBits::OPEN);
+        self.unlock(vec![(fid, InodeBits::OPEN)]).await;
     }
 }

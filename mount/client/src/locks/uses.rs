@@ -85,6 +85,8 @@ pub struct Uses {
 struct Using {
     /// Under way.
     now: usize,
+    /// Those of them that may change it.
+    writing: usize,
     /// Begun since the file was stopped.
     seen: u64,
     /// Callbacks under way.
@@ -97,6 +99,7 @@ struct Using {
 pub struct DataUse {
     locks: Arc<Locks>,
     fid: Fid,
+    writes: bool,
 }
 
 impl Drop for DataUse {
@@ -104,6 +107,7 @@ impl Drop for DataUse {
         let mut files = self.locks.uses.files.lock();
         if let Some(using) = files.get_mut(&self.fid) {
             using.now -= 1;
+            using.writing -= usize::from(self.writes);
             if using.now == 0 && using.stops == 0 {
                 files.remove(&self.fid);
             }
@@ -231,9 +235,17 @@ impl Locks {
             (Some(true), false) => return Admission::Aside,
         }
         let using = files.entry(fid).or_default();
+        let writes = bits.contains(InodeBits::WRITE);
         using.now += 1;
+        using.writing += usize::from(writes);
         using.seen += u64::from(using.stops > 0);
-        Admission::Begun(DataUse { locks: self.clone(), fid })
+        Admission::Begun(DataUse { locks: self.clone(), fid, writes })
+    }
+
+    /// Files of an MDT that are being changed under WRITE: no other client was granted it, for the use was not waited for.
+    pub(crate) fn writing(&self, mdt: u16) -> Vec<Fid> {
+        let files = self.uses.files.lock();
+        files.iter().filter(|(fid, using)| fid.mdt() == mdt && using.writing > 0).map(|(fid, _)| *fid).collect()
     }
 
     /// Ready when the kernel is dropping pages of this file, and may wait for uses of it.

@@ -27,7 +27,7 @@ impl Client {
             let removed = mdc.unlink(&caller.credentials, parent, name).await?;
             me.locks.table.lock().counted_down(before, removed);
             me.locks.pay_owed().await;
-            me.let_go(removed);
+            me.let_go(removed).await;
             Ok::<(), ClientError>(())
         };
         Finish::new("unlink", &self.env.tasks, work).await?;
@@ -72,7 +72,7 @@ impl Client {
             }
             // The kernel moves its name with all the trust it had.
             locks.pay_owed().await;
-            me.let_go(renamed?);
+            me.let_go(renamed?).await;
             Ok::<(), ClientError>(())
         };
         Finish::new("rename", &self.env.tasks, work).or_else(unseen).await?;

@@ -326,12 +326,22 @@ impl Client {
         }
     }
 
-    /// This mount removed the last name of a file. If it has not open here, nobody will read what is not stored.
-    pub(crate) fn discard_unused(&self, fid: Fid) {
-        if let Some(file) = self.writeback.kept(fid)
-            && !self.files_open.any(|open| open.file.fid == fid)
+    /// The file, if something of it is not stored and this mount does not have it open.
+    pub(crate) fn unstored_and_closed(&self, fid: Fid) -> Option<Arc<File>> {
+        let file = self.writeback.kept(fid).filter(|file| !file.unstored.lock().is_clean())?;
+        (!self.files_open.any(|open| open.file.fid == fid)).then_some(file)
+    }
+
+    /// This mount removed the last name of a file. If nobody has it open, nobody will read what is not stored. Mostly it was
+    /// stored before ([`Client::store_before_removal`]); but the name may have been unknown by then, or the file was
+    /// written since. One round trip: another mount may have it open, and only the MDT knows that.
+    pub(crate) async fn discard_removed(&self, file: &File) {
+        let Ok(mdc) = self.mdc(file.fid) else { return };
+        // Without an answer it stays kept: storing what was destroyed is refused, and does no harm.
+        if let Err(error) = mdc.getattr(&Credentials::root(), file.fid).await
+            && matches!(error.errno(), Errno::ENOENT | Errno::ESTALE)
         {
-            self.discard(&file);
+            self.discard(file);
         }
     }
 

@@ -67,6 +67,8 @@ pub struct State {
     pub lazy_layout: bool,
     /// OSTs promise no space: every write goes through.
     pub stingy: bool,
+    /// Another client has everything open that is removed.
+    pub open_elsewhere: bool,
 }
 
 pub struct Inode {
@@ -175,7 +177,9 @@ impl State {
             }
             MdsOp::Unlink { parent, name } => {
                 let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
-                self.inodes.remove(&fid);
+                if !self.open_elsewhere {
+                    self.inodes.remove(&fid);
+                }
                 MdsReply::Removed(Removed { fid, nlink: 0 })
             }
             MdsOp::Readdir { fid, after, limit, with_attr, .. } => {
