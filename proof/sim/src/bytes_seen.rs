@@ -24,8 +24,8 @@ struct Change {
     value: u64,
     /// The mount it was made through.
     mount: usize,
-    /// A sync has answered for it.
-    durable: bool,
+    /// When a sync answered for it; `u64::MAX`: none did.
+    synced: Moment,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +57,11 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// May this change be missing in the eyes of this read?
+    /// May this change be missing in the eyes of this read? A sync that is answered after an eviction speaks of what was
+    /// written since: the loss was told before.
     fn excuses(&self, change: &Change, read: &Read) -> bool {
         let seen = if read.mount == self.mount { self.until } else { self.from };
-        change.mount == self.mount && change.began < self.until && read.ended > seen
+        change.mount == self.mount && change.began < self.until && change.synced >= self.until && read.ended > seen
     }
 }
 
@@ -97,23 +98,25 @@ impl BytesSeen {
     /// Blocks were written through `mount`; `ended` is `u64::MAX` if nobody was told. `sync`: and are durable.
     #[allow(clippy::too_many_arguments)] // each is a fact about one write
     pub fn wrote(&self, mount: usize, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment, sync: bool) {
-        let change = Change { began, ended, value, mount, durable: sync && ended != Moment::MAX };
+        let change = Change { began, ended, value, mount, synced: if sync { ended } else { Moment::MAX } };
         self.0.lock().entry(ino).or_default().changes.entry(block).or_default().push(change);
     }
 
     /// From `block` on the file was cut (or grown with zeros).
     pub fn cut(&self, mount: usize, ino: Ino, block: u64, began: Moment, ended: Moment) {
-        let change = Change { began, ended, value: 0, mount, durable: false };
+        let change = Change { began, ended, value: 0, mount, synced: Moment::MAX };
         self.0.lock().entry(ino).or_default().cuts.push((block, change));
     }
 
     /// A sync that began then was answered: what its mount had been told before is durable.
-    pub fn synced(&self, mount: usize, ino: Ino, began: Moment) {
+    pub fn synced(&self, mount: usize, ino: Ino, began: Moment, ended: Moment) {
         let mut files = self.0.lock();
         let Some(file) = files.get_mut(&ino) else { return };
         let cuts = file.cuts.iter_mut().map(|(_, change)| change);
         for change in file.changes.values_mut().flatten().chain(cuts) {
-            change.durable |= change.mount == mount && change.ended < began;
+            if change.mount == mount && change.ended < began {
+                change.synced = change.synced.min(ended);
+            }
         }
     }
 
@@ -141,7 +144,7 @@ impl BytesSeen {
                 let mut changes = file.changes.get(block).cloned().unwrap_or_default();
                 let cuts = file.cuts.iter().filter(|(from, ..)| from <= block);
                 changes.extend(cuts.map(|(_, change)| *change));
-                changes.push(Change { began: 0, ended: 0, value: 0, mount: 0, durable: true });
+                changes.push(Change { began: 0, ended: 0, value: 0, mount: 0, synced: 0 });
                 for read in reads.iter().filter(|read| !explained(read, &changes, blackout, losses)) {
                     found.push(format!(
                         "program {} read {:x} from block {block} of inode {ino:x} at {}..{}; it was changed: {changes:x?}",
@@ -156,8 +159,9 @@ impl BytesSeen {
 
 fn explained(read: &Read, changes: &[Change], blackout: Option<Moment>, losses: &[Loss]) -> bool {
     let survives = |change: &Change| {
-        let excused = losses.iter().any(|loss| loss.excuses(change, read));
-        change.durable || (!excused && blackout.is_none_or(|at| read.began < at || change.began > at))
+        let lost = losses.iter().any(|loss| loss.excuses(change, read));
+        let cut_off = blackout.is_some_and(|at| read.began >= at && change.began <= at);
+        !lost && (!cut_off || change.synced != Moment::MAX)
     };
     changes.iter().filter(|change| change.value == read.value && change.began < read.ended).any(|change| {
         let between = |other: &Change| survives(other) && change.ended < other.began && other.ended < read.began;
@@ -203,7 +207,7 @@ mod tests {
         let seen = BytesSeen::default();
         seen.wrote(0, 1, 0, 0xa, 1, 2, false);
         seen.wrote(7, 1, 0, 0xb, 3, 4, false);
-        seen.synced(0, 1, 5);
+        seen.synced(0, 1, 5, 6);
         let read = |seen: &BytesSeen, value| seen.read((0, 0), 1, 0, value, 11, 12);
         read(&seen, 0xb);
         read(&seen, 0xa);
@@ -235,7 +239,9 @@ mod tests {
         seen.read((1, 3), 1, 0, 0xa, 15, 16);
         seen.read((0, 0), 1, 0, 0, 30, 31);
         assert_eq!(seen.check(None, &loss).len(), 3);
-        seen.synced(3, 1, 5);
+        seen.synced(3, 1, 25, 26);
+        assert_eq!(seen.check(None, &loss).len(), 3, "that sync knew of the loss");
+        seen.synced(3, 1, 5, 6);
         assert_eq!(seen.check(None, &loss).len(), 5);
     }
 

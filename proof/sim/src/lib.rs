@@ -10,7 +10,10 @@ pub mod cluster;
 pub mod history;
 pub mod linear;
 pub mod locks_seen;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod program;
 pub mod run;
+pub mod taste;
 pub mod tree;
 pub mod weather;

@@ -33,10 +33,17 @@ struct Arguments {
     /// No server dies.
     #[arg(long)]
     no_servers: bool,
+    /// No seed does one thing over and over.
+    #[arg(long)]
+    no_tastes: bool,
     /// A mistake on purpose that the judges must find (with `--features mutants`).
     #[cfg(feature = "mutants")]
     #[arg(long, value_parser = mutant)]
     mutant: Option<observe::mutant::Mutant>,
+    /// Makes each mistake in turn until a seed (of 0..1000, if no range is given) finds it; fails if one is not found.
+    #[cfg(feature = "mutants")]
+    #[arg(long, conflicts_with_all = ["mutant", "seed"])]
+    all_mutants: bool,
     /// Ends after so many bad seeds.
     #[arg(long, default_value_t = 10)]
     bad_max: usize,
@@ -66,12 +73,19 @@ fn main() -> ExitCode {
         clients: !arguments.no_clients,
         machines: !arguments.no_machines,
         servers: !arguments.no_servers,
+        tastes: !arguments.no_tastes,
     };
+    #[cfg(feature = "mutants")]
+    if arguments.all_mutants {
+        let seeds = arguments.seeds.unwrap_or(0..1000);
+        return if sim::mutants::all_are_found(seeds, faults) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let switches = [
         ("network", faults.network),
         ("clients", faults.clients),
         ("machines", faults.machines),
         ("servers", faults.servers),
+        ("tastes", faults.tastes),
     ];
     let flags: String = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}")).collect();
     let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);

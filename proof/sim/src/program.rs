@@ -4,6 +4,7 @@
 use crate::bytes_seen::{BLOCK, BytesSeen, filled, value_of};
 use crate::history::{Answer, Call, History, Ino, Kind, Moment};
 use crate::locks_seen::LocksSeen;
+use crate::taste::{Operation, Taste, Use};
 use bytes::Bytes;
 use client::caller::{Caller, Found};
 use client::client::Client;
@@ -53,6 +54,8 @@ pub struct Witness {
     pub locks: LocksSeen,
     /// What is wrong at first sight.
     pub found: Arc<Mutex<Vec<String>>>,
+    /// Mounts on which an open file was gone, and what the program was told.
+    pub gone: Arc<Mutex<Vec<(usize, String)>>>,
     /// Operations that were answered.
     pub answered: Arc<Mutex<u64>>,
     /// Names that were answered before this are durable: the latest sync that was answered began then.
@@ -81,6 +84,8 @@ pub struct Program {
     pub env: Env,
     /// Its choices.
     pub rng: Rng,
+    /// What it likes.
+    pub taste: Taste,
     /// Where it tells what happened.
     pub witness: Witness,
 }
@@ -109,9 +114,9 @@ struct Held {
 }
 
 impl Program {
-    /// Runs `operations` operations.
-    pub async fn run(mut self, operations: usize) {
-        for _ in 0..operations {
+    /// Runs as many operations as it likes.
+    pub async fn run(mut self) {
+        for _ in 0..self.taste.count {
             let pause = self.rng.below(PAUSE_MAX_US);
             self.env.clock.sleep(Duration::from_micros(pause)).await;
             let held = self.step().await;
@@ -262,6 +267,15 @@ impl Program {
         let _ = self.client.clone().release(Caller::root(), handle, None).await;
     }
 
+    /// As [`Program::unexpected`], of a file that the program has open: whatever happens to its names, it is there.
+    fn unexpected_open(&mut self, what: &str, ino: Ino, error: &ClientError) {
+        let errno = error.errno();
+        if errno == Errno::ENOENT || errno == Errno::ESTALE {
+            self.witness.gone.lock().push((self.mount, format!("{what} inode {ino:x}, which is open: {error}")));
+        }
+        self.unexpected(what, ino, error);
+    }
+
     /// Complains about an error that nothing that was done to the cluster explains.
     fn unexpected(&mut self, what: &str, ino: Ino, error: &ClientError) {
         let errno = error.errno();
@@ -297,7 +311,7 @@ impl Program {
             self.witness.synced(began);
         }
         if let Err(error) = &result {
-            self.unexpected("write to", file.ino, error);
+            self.unexpected_open("write to", file.ino, error);
         }
     }
 
@@ -309,7 +323,7 @@ impl Program {
         self.told(result.is_ok());
         let parts = match result {
             Ok(parts) => parts,
-            Err(error) => return self.unexpected("read of", file.ino, &error),
+            Err(error) => return self.unexpected_open("read of", file.ino, &error),
         };
         let data: Vec<u8> = parts.concat();
         for block in 0..blocks {
@@ -360,10 +374,10 @@ impl Program {
                 self.witness.locks.released(number, self.witness.history.moment());
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
                 if let Err(error) = self.client.clone().setlk(Caller::root(), handle, unlock, false).await {
-                    self.unexpected("unlock of", file.ino, &error);
+                    self.unexpected_open("unlock of", file.ino, &error);
                 }
             }
-            Err(error) => self.unexpected("lock of", file.ino, &error),
+            Err(error) => self.unexpected_open("lock of", file.ino, &error),
         }
     }
 
@@ -372,7 +386,7 @@ impl Program {
         let mut held = Vec::new();
         let root = Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() };
         let mut dir = root;
-        if self.rng.chance(600) {
+        if self.rng.chance(self.taste.directory) {
             let text = *self.rng.pick(&DIRS);
             match self.lookup(root, text).await {
                 Some((found, Kind::Dir)) => {
@@ -383,15 +397,15 @@ impl Program {
                 None => held.extend(self.make(root, text, Kind::Dir).await),
             }
         }
-        let text = *self.rng.pick(&FILES);
-        match self.rng.below(100) {
-            0..=24 => {
+        let text = *self.rng.pick(&FILES[..self.taste.files]);
+        match self.taste.operation(&mut self.rng) {
+            Operation::Create => {
                 if let Some((file, handle)) = self.create_open(dir, text).await {
                     held.push(file);
                     self.use_file(file, handle).await;
                 }
             }
-            25..=44 => {
+            Operation::Open => {
                 if let Some((file, Kind::File)) = self.lookup(dir, text).await {
                     held.push(file);
                     if let Some(handle) = self.open(file).await {
@@ -399,13 +413,13 @@ impl Program {
                     }
                 }
             }
-            45..=52 => {
+            Operation::Unlink => {
                 let call = Call::Unlink { parent: dir.ino, name: text.to_owned() };
                 let work = self.client.clone().unlink(Caller::root(), dir.node, name(text));
                 self.ask(call, work, |()| Answer::Done).await;
             }
-            53..=60 => {
-                let new_name = *self.rng.pick(&FILES);
+            Operation::Rename => {
+                let new_name = *self.rng.pick(&FILES[..self.taste.files]);
                 let new_parent = if self.rng.chance(500) { root } else { dir };
                 let call = Call::Rename {
                     parent: dir.ino,
@@ -418,23 +432,23 @@ impl Program {
                 let work = client.rename(Caller::root(), dir.node, from, new_parent.node, to, flags);
                 self.ask(call, work, |()| Answer::Done).await;
             }
-            61..=66 => {
+            Operation::Link => {
                 if let Some((file, Kind::File)) = self.lookup(dir, text).await {
                     held.push(file);
-                    let new_name = *self.rng.pick(&FILES);
+                    let new_name = *self.rng.pick(&FILES[..self.taste.files]);
                     let call = Call::Link { ino: file.ino, parent: root.ino, name: new_name.to_owned() };
                     let work = self.client.clone().link(Caller::root(), file.node, root.node, name(new_name));
                     let found = self.ask(call, work, inode).await;
                     held.extend(found.map(|found| Held { node: found.node, ino: found.ino }));
                 }
             }
-            67..=71 => {
+            Operation::Rmdir => {
                 let text = *self.rng.pick(&DIRS);
                 let call = Call::Rmdir { parent: root.ino, name: text.to_owned() };
                 let work = self.client.clone().rmdir(Caller::root(), root.node, name(text));
                 self.ask(call, work, |()| Answer::Done).await;
             }
-            72..=76 => {
+            Operation::RenameDirectory => {
                 let (from, to) = (DIRS[0], DIRS[1]);
                 let call = Call::Rename {
                     parent: root.ino,
@@ -446,20 +460,20 @@ impl Program {
                 let work = client.rename(Caller::root(), root.node, name(from), root.node, name(to), flags);
                 self.ask(call, work, |()| Answer::Done).await;
             }
-            77..=82 => {
+            Operation::Readdir => {
                 let _names = self.readdir(dir).await;
             }
-            83..=88 => {
+            Operation::Make => {
                 let kind = if self.rng.chance(500) { Kind::Symlink } else { Kind::File };
                 held.extend(self.make(dir, if kind == Kind::Symlink { "s" } else { text }, kind).await);
             }
-            89..=94 => {
+            Operation::Truncate => {
                 if let Some((file, Kind::File)) = self.lookup(dir, text).await {
                     held.push(file);
                     self.truncate(file).await;
                 }
             }
-            _ => {
+            Operation::Stat => {
                 if let Some((found, _)) = self.lookup(dir, text).await {
                     held.push(found);
                     let work = self.client.clone().getattr(Caller::root(), found.node, None);
@@ -476,24 +490,30 @@ impl Program {
     }
 
     async fn use_file(&mut self, file: Held, handle: FileHandle) {
-        for _ in 0..self.rng.between(1, 3) {
-            match self.rng.below(10) {
-                0..=3 => self.write(file, handle).await,
-                4..=7 => {
+        let (least, most) = self.taste.rounds;
+        for _ in 0..self.rng.between(least, most) {
+            if self.taste.pause_us > 0 {
+                let pause = self.rng.below(self.taste.pause_us);
+                self.env.clock.sleep(Duration::from_micros(pause)).await;
+            }
+            match self.taste.usage(&mut self.rng) {
+                Use::Write => self.write(file, handle).await,
+                Use::Read => {
                     let first = *self.rng.pick(&BLOCKS);
                     self.read(file, handle, first, BLOCKS_MAX).await;
                 }
-                8 => self.lock(file, handle).await,
-                _ => {
+                Use::Lock => self.lock(file, handle).await,
+                Use::Fsync => {
                     let began = self.witness.history.moment();
                     let synced = self.client.clone().fsync(Caller::root(), handle, false).await;
                     self.told(synced.is_ok());
                     match synced {
                         Ok(()) => {
                             self.witness.synced(began);
-                            self.witness.bytes.synced(self.mount, file.ino, began);
+                            let ended = self.witness.history.moment();
+                            self.witness.bytes.synced(self.mount, file.ino, began, ended);
                         }
-                        Err(error) => self.unexpected("fsync of", file.ino, &error),
+                        Err(error) => self.unexpected_open("fsync of", file.ino, &error),
                     }
                 }
             }

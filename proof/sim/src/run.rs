@@ -30,11 +30,13 @@ pub struct Faults {
     pub machines: bool,
     /// Servers die and come back.
     pub servers: bool,
+    /// Programs of some seeds do one thing over and over ([`crate::taste`]).
+    pub tastes: bool,
 }
 
 impl Default for Faults {
     fn default() -> Faults {
-        Faults { network: true, clients: true, machines: true, servers: true }
+        Faults { network: true, clients: true, machines: true, servers: true, tastes: true }
     }
 }
 
@@ -59,8 +61,6 @@ pub struct Report {
     pub tangled: bool,
 }
 
-/// Operations of each program.
-const OPERATIONS: usize = 40;
 /// The servers must answer the first clients within this time.
 const START_MAX: Duration = Duration::from_secs(60);
 /// Servers have found each other after this time.
@@ -72,8 +72,12 @@ const LIVENESS_MAX: Duration = Duration::from_secs(600);
 const QUIET_MAX: Duration = Duration::from_secs(200);
 /// An MDT dies no sooner than this after a client: what that did is durable then.
 const ALONE: Duration = Duration::from_secs(5);
-/// Length of the time with faults.
-const FAULTS_FOR: Duration = Duration::from_secs(20);
+/// How long a client that falls silent is kept from its MDT before its messages to the OSTs are held back, milliseconds: it writes on,
+/// under locks that it trusts for 20 s.
+const SILENT_MS: (u64, u64) = (9_000, 15_000);
+/// How long those are held back, milliseconds: until the MDT has given it up (30 to 35 s) and others have written, but
+/// shorter than TCP waits (30 s).
+const HELD_MS: (u64, u64) = (24_000, 29_000);
 
 struct Run {
     cluster: Cluster,
@@ -90,6 +94,8 @@ struct Run {
     /// When a client died last.
     last_death: Duration,
     weather: Weather,
+    /// Who did not hear the last moments of an MDT.
+    deaf: Option<usize>,
     /// When everything lost its power.
     blackout: Option<Moment>,
     /// Mounts that died or were evicted.
@@ -102,7 +108,7 @@ struct Run {
 /// Runs a seed.
 pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut rng = Rng::new(seed, "plan");
-    let weather = Weather::draw(&mut rng);
+    let weather = Weather::draw(seed, &mut rng, faults.tastes);
     let cluster = Cluster::start(seed, weather.commits, trace);
     let mut run = Run {
         cluster,
@@ -115,6 +121,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         wrong: Vec::new(),
         last_death: Duration::ZERO,
         weather,
+        deaf: None,
         blackout: None,
         losses: Vec::new(),
         silent_since: BTreeMap::new(),
@@ -241,7 +248,7 @@ impl Run {
             running.fetch_add(1, Ordering::Relaxed);
             alive.lock().insert(number);
             let life = async move {
-                program.run(OPERATIONS).await;
+                program.run().await;
                 if alive.lock().remove(&number) {
                     running.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -258,7 +265,8 @@ impl Run {
         let rng = Rng::new(self.rng.next_u64(), "program");
         let witness = self.witness.clone();
         let machine = usize::from(at.machine.0);
-        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, witness })
+        let taste = self.weather.taste;
+        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, taste, witness })
     }
 
     fn is_mounted(&self, mount: usize) -> bool {
@@ -267,7 +275,7 @@ impl Run {
 
     /// Faults at random instants, as long as programs run.
     fn trouble(&mut self, faults: Faults) {
-        let until = self.cluster.world.now() + FAULTS_FOR;
+        let until = self.cluster.world.now() + self.weather.faults_for;
         let mut waiting_to_start = Vec::new();
         let mut down: Vec<(usize, Duration)> = Vec::new();
         loop {
@@ -292,6 +300,7 @@ impl Run {
             match fault {
                 Fault::Break if faults.network => self.break_something(),
                 Fault::Cut if faults.network && recovered => self.cut_something(),
+                Fault::Silence if faults.network && recovered => self.silence_a_client(),
                 Fault::Heal if faults.network => self.cluster.world.network().heal(),
                 Fault::Client if faults.clients && recovered => waiting_to_start.extend(self.kill_a_client()),
                 Fault::Server if faults.servers => self.kill_a_server(&mut down),
@@ -344,6 +353,7 @@ impl Run {
         self.cluster.world.network().cut(mdt, deaf);
         let moment = Duration::from_micros(self.rng.between(500, 60_000));
         self.wait(moment, |_| false);
+        self.deaf = Some(mount);
     }
 
     /// All machines lose their power at once: clients, too. Servers come back, all of them soon.
@@ -374,7 +384,30 @@ impl Run {
         let (due, later) = std::mem::take(down).into_iter().partition(|(_, when)| all || *when <= now);
         *down = later;
         let due: Vec<(usize, Duration)> = due;
-        due.into_iter().for_each(|(number, _)| self.cluster.start_server(number));
+        for (number, _) in due {
+            self.cluster.start_server(number);
+            let is_mdt = self.cluster.servers[number].kind == TargetKind::Mdt;
+            // Without lateness nothing is drawn.
+            if is_mdt && !all && self.weather.late > 0 && self.rng.chance(self.weather.late) {
+                self.make_late(number);
+            }
+        }
+    }
+
+    /// A client does not hear an MDT for a moment, somewhere in the recovery of that or behind it: far shorter than what it is
+    /// waited for.
+    fn make_late(&mut self, mdt: usize) {
+        let before = Duration::from_micros(self.rng.below(300_000));
+        self.wait(before, |_| false);
+        let number = self.deaf.take().unwrap_or_else(|| self.rng.below(self.mounts.len() as u64) as usize);
+        let (late, mdt) = (self.mounts[number].machine, self.cluster.servers[mdt].machine);
+        self.cluster.world.network().cut(mdt, late);
+        if self.rng.chance(400) {
+            self.cluster.world.network().cut(late, mdt);
+        }
+        let moment = Duration::from_micros(self.rng.between(1_000, 800_000));
+        self.wait(moment, |_| false);
+        self.cluster.world.network().heal();
     }
 
     fn pair(&mut self) -> (usize, usize) {
@@ -404,6 +437,26 @@ impl Run {
                 self.cluster.world.network().cut(b, a);
             }
         }
+    }
+
+    /// The messages of a client are held back until others have its locks, first those to and from the MDT, then, sent
+    /// while it still trusts them, those to the OSTs.
+    fn silence_a_client(&mut self) {
+        let mount = self.rng.below(self.mounts.len() as u64) as usize;
+        let silent = self.mounts[mount].machine;
+        self.lost_contact(usize::from(silent.0));
+        let both = [self.rng.chance(900), self.rng.chance(200)];
+        let times = [SILENT_MS, HELD_MS].map(|(least, most)| Duration::from_millis(self.rng.between(least, most)));
+        for ((kind, both), time) in [TargetKind::Mdt, TargetKind::Ost].into_iter().zip(both).zip(times) {
+            for server in self.cluster.servers.iter().filter(|server| server.kind == kind) {
+                self.cluster.world.network().cut(silent, server.machine);
+                if both {
+                    self.cluster.world.network().cut(server.machine, silent);
+                }
+            }
+            self.wait(time, |_| false);
+        }
+        self.cluster.world.network().heal();
     }
 
     /// A client dies; another one comes on the same machine.
@@ -467,6 +520,10 @@ impl Run {
     fn judge(&mut self, ended: bool) -> bool {
         self.wrong.extend(self.witness.bytes.check(self.blackout, &self.losses));
         self.wrong.extend(self.witness.locks.check());
+        // Who was evicted has lost its open files.
+        let kept = |mount: usize| !self.losses.iter().any(|loss| loss.mount == mount);
+        let gone: Vec<_> = self.witness.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
+        self.wrong.extend(gone.into_iter().map(|(_, text)| text));
         let records = self.witness.history.records();
         let durable = *self.witness.durable.lock();
         let blackout = self.blackout.map(|at| Blackout { at, durable });

@@ -1,6 +1,7 @@
 //! What a seed leans to: which faults, how often, and how soon targets commit. A world in which everything happens
 //! seldom and at random never meets the coincidences that matter.
 
+use crate::taste::{LOCKERS, NAMERS, REMOVERS, Taste, USUAL, WRITERS};
 use simenv::rng::Rng;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub enum Fault {
     Blackout,
     /// None.
     Nothing,
+    /// A client is not heard for longer than its lease.
+    Silence,
 }
 
 /// How soon targets commit by themselves. Asked for, they commit within milliseconds, always.
@@ -31,6 +34,11 @@ pub struct Commits {
     /// They look so often, milliseconds, at least and at most.
     pub pace_ms: (u64, u64),
 }
+
+/// Hardly anything is durable.
+const SLOW: Commits = Commits { interval: Duration::from_secs(2), pace_ms: (1, 5) };
+/// Length of the time with faults, mostly.
+const FAULTS_FOR: Duration = Duration::from_secs(20);
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -46,24 +54,60 @@ pub struct Weather {
     /// In so many of 1000 cases one direction between an MDT and a client is cut for a moment before the MDT dies: that one
     /// does not learn what was done for it.
     pub unheard: u64,
+    /// In so many of 1000 cases a client does not hear an MDT for a moment while that recovers, or just after: others go on
+    /// before it.
+    pub late: u64,
+    /// Length of the time with faults.
+    pub faults_for: Duration,
+    /// What programs do.
+    pub taste: Taste,
     /// Weights.
-    faults: [(Fault, u64); 7],
+    faults: [(Fault, u64); 8],
 }
 
 impl Weather {
-    /// Of a seed.
-    pub fn draw(rng: &mut Rng) -> Weather {
+    /// Of a seed, whose generator for the plan `rng` is. `tastes`: some seeds have a taste of their own.
+    pub fn draw(seed: u64, rng: &mut Rng, tastes: bool) -> Weather {
+        let usual = Weather::draw_usual(rng);
+        let mut taste = Rng::new(seed, "taste");
+        if !tastes || taste.chance(500) {
+            return usual;
+        }
+        // One thing over and over, while the MDT comes and goes.
+        let restless = Weather { pause_us: 250_000, down_us: 200_000, mdt: 900, unheard: 500, late: 700, ..usual }
+            .with_faults([10, 0, 10, 0, 70, 0, 10, 0]);
+        match taste.below(4) {
+            0 => Weather { taste: LOCKERS, ..restless },
+            1 => Weather { taste: REMOVERS, ..restless },
+            // What was told is not durable yet.
+            2 => Weather { taste: NAMERS, commits: SLOW, unheard: 900, late: 200, ..restless },
+            _ => {
+                let faults_for = Duration::from_secs(120);
+                let calm = Weather { taste: WRITERS, pause_us: 3_000_000, faults_for, ..usual };
+                calm.with_faults([10, 0, 5, 0, 5, 0, 50, 30])
+            }
+        }
+    }
+
+    fn with_faults(mut self, weights: [u64; 8]) -> Weather {
+        for ((_, weight), new) in self.faults.iter_mut().zip(weights) {
+            *weight = new;
+        }
+        self
+    }
+
+    fn draw_usual(rng: &mut Rng) -> Weather {
         let commits = *rng.pick(&[
             // As a real target, slow disk included.
             Commits { interval: Duration::from_millis(50), pace_ms: (1, 100) },
             // Mostly durable before the answer arrives.
             Commits { interval: Duration::ZERO, pace_ms: (1, 3) },
             // Mostly not durable when the target dies.
-            Commits { interval: Duration::from_secs(2), pace_ms: (1, 5) },
+            SLOW,
         ]);
-        let of = |faults: [u64; 7]| {
+        let of = |faults: [u64; 8]| {
             use Fault::*;
-            let kinds = [Break, Cut, Heal, Client, Server, Blackout, Nothing];
+            let kinds = [Break, Cut, Heal, Client, Server, Blackout, Nothing, Silence];
             std::array::from_fn(|n| (kinds[n], faults[n]))
         };
         match rng.below(100) {
@@ -74,7 +118,10 @@ impl Weather {
                 down_us: 3_000_000,
                 mdt: 250,
                 unheard: 0,
-                faults: of([35, 20, 25, 7, 8, 0, 5]),
+                late: 0,
+                faults_for: FAULTS_FOR,
+                taste: USUAL,
+                faults: of([35, 20, 25, 7, 8, 0, 5, 0]),
             },
             // Servers come and go.
             40..=84 => Weather {
@@ -83,7 +130,10 @@ impl Weather {
                 down_us: 400_000,
                 mdt: 800,
                 unheard: 500,
-                faults: of([20, 0, 10, 0, 60, 0, 10]),
+                late: 0,
+                faults_for: FAULTS_FOR,
+                taste: USUAL,
+                faults: of([20, 0, 10, 0, 60, 0, 10, 0]),
             },
             // In the end the power of the whole house fails.
             _ => Weather {
@@ -92,7 +142,10 @@ impl Weather {
                 down_us: 1_000_000,
                 mdt: 500,
                 unheard: 0,
-                faults: of([30, 5, 15, 0, 10, 30, 10]),
+                late: 0,
+                faults_for: FAULTS_FOR,
+                taste: USUAL,
+                faults: of([30, 5, 15, 0, 10, 30, 10, 0]),
             },
         }
     }

@@ -1,15 +1,36 @@
-//! Fixed seeds: nothing wrong, and each of them the same twice.
+//! Fixed seeds: nothing wrong, and the first of them the same twice. Fresh seeds, others each time.
 
-use sim::run::{Faults, run};
+use sim::run::{Faults, Report, run};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// So many fresh seeds.
+const FRESH: u64 = 30;
+
+fn good(seed: u64) -> Report {
+    let report = run(seed, Faults::default(), false);
+    assert!(report.wrong.is_empty(), "cargo run --release -p sim -- --seed {seed}\n{}", report.wrong.join("\n"));
+    assert!(!report.tangled, "seed {seed} cannot be judged");
+    report
+}
 
 #[test]
 fn fifty_seeds_are_good_and_the_same_twice() {
     for seed in 0..50 {
-        let first = run(seed, Faults::default(), false);
-        assert!(first.wrong.is_empty(), "cargo run --release -p sim -- --seed {seed}\n{}", first.wrong.join("\n"));
-        assert!(!first.tangled, "seed {seed} cannot be judged");
+        let first = good(seed);
         let again = run(seed, Faults::default(), false);
         assert_eq!(first.hash, again.hash, "seed {seed} is not the same twice");
         assert_eq!((first.events, first.time), (again.events, again.time));
     }
+}
+
+#[test]
+fn two_hundred_seeds_are_good() {
+    (50..250).for_each(|seed| drop(good(seed)));
+}
+
+#[test]
+fn fresh_seeds_are_good() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set");
+    let first = now.as_secs() * FRESH;
+    (first..first + FRESH).for_each(|seed| drop(good(seed)));
 }

@@ -1,0 +1,151 @@
+//! What the programs of a seed like to do. Most do a bit of everything; some seeds are about one thing, over one or two
+//! names, so that programs meet in it all the time.
+
+use simenv::rng::Rng;
+
+/// One operation of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Creates a file, or opens it, and uses it.
+    Create,
+    /// Opens a file that is there, and uses it.
+    Open,
+    /// Removes a name.
+    Unlink,
+    /// Renames a file.
+    Rename,
+    /// Gives a file another name.
+    Link,
+    /// Removes a directory.
+    Rmdir,
+    /// Renames a directory.
+    RenameDirectory,
+    /// Lists a directory.
+    Readdir,
+    /// Makes a file or symbolic link without opening it.
+    Make,
+    /// Truncates a file.
+    Truncate,
+    /// Asks for attributes.
+    Stat,
+}
+
+/// What is done with an open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// Writes some blocks.
+    Write,
+    /// Reads some.
+    Read,
+    /// Locks it, for a while.
+    Lock,
+    /// Syncs it.
+    Fsync,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Taste {
+    /// Names of files that are used, of those that there are.
+    pub files: usize,
+    /// In so many of 1000 cases a directory below the root is used.
+    pub directory: u64,
+    /// Operations of each program.
+    pub count: usize,
+    /// How often a file is used that is open, at least and at most.
+    pub rounds: (u64, u64),
+    /// Longest pause before each use, microseconds.
+    pub pause_us: u64,
+    operations: &'static [(Operation, u64)],
+    uses: &'static [(Use, u64)],
+}
+
+/// A bit of everything.
+pub const USUAL: Taste = Taste {
+    files: 4,
+    directory: 600,
+    count: 40,
+    rounds: (1, 3),
+    pause_us: 0,
+    operations: &[
+        (Operation::Create, 25),
+        (Operation::Open, 20),
+        (Operation::Unlink, 8),
+        (Operation::Rename, 8),
+        (Operation::Link, 6),
+        (Operation::Rmdir, 5),
+        (Operation::RenameDirectory, 5),
+        (Operation::Readdir, 6),
+        (Operation::Make, 6),
+        (Operation::Truncate, 6),
+        (Operation::Stat, 5),
+    ],
+    uses: &[(Use::Write, 4), (Use::Read, 4), (Use::Lock, 1), (Use::Fsync, 1)],
+};
+
+/// Who has the lock?
+pub const LOCKERS: Taste = Taste {
+    files: 1,
+    directory: 0,
+    operations: &[(Operation::Create, 4), (Operation::Open, 15), (Operation::Stat, 1)],
+    uses: &[(Use::Write, 1), (Use::Read, 1), (Use::Lock, 7), (Use::Fsync, 1)],
+    ..USUAL
+};
+
+/// Files are removed while somebody has them open.
+pub const REMOVERS: Taste = Taste {
+    files: 2,
+    directory: 0,
+    operations: &[(Operation::Create, 9), (Operation::Open, 5), (Operation::Unlink, 9), (Operation::Rename, 2)],
+    uses: &[(Use::Write, 4), (Use::Read, 5), (Use::Fsync, 1)],
+    ..USUAL
+};
+
+/// Names come and go, and everybody looks.
+pub const NAMERS: Taste = Taste {
+    files: 2,
+    directory: 0,
+    operations: &[
+        (Operation::Make, 6),
+        (Operation::Unlink, 5),
+        (Operation::Rename, 4),
+        (Operation::Link, 3),
+        (Operation::Stat, 6),
+        (Operation::Readdir, 4),
+    ],
+    ..USUAL
+};
+
+/// One file is written all the time, and kept open for long.
+pub const WRITERS: Taste = Taste {
+    files: 1,
+    directory: 0,
+    count: 5,
+    rounds: (20, 60),
+    pause_us: 600_000,
+    operations: &[(Operation::Create, 1), (Operation::Open, 3)],
+    uses: &[(Use::Write, 5), (Use::Read, 4), (Use::Fsync, 1)],
+};
+
+fn draw<T: Copy>(rng: &mut Rng, weights: &[(T, u64)]) -> T {
+    let mut roll = rng.below(weights.iter().map(|(_, weight)| weight).sum());
+    for (what, weight) in weights {
+        match roll.checked_sub(*weight) {
+            Some(rest) => roll = rest,
+            None => return *what,
+        }
+    }
+    unreachable!("the roll is below the sum of the weights")
+}
+
+impl Taste {
+    /// The next operation.
+    pub fn operation(&self, rng: &mut Rng) -> Operation {
+        draw(rng, self.operations)
+    }
+
+    /// What is done next with an open file.
+    pub fn usage(&self, rng: &mut Rng) -> Use {
+        draw(rng, self.uses)
+    }
+}
