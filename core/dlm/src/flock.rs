@@ -1,11 +1,11 @@
-//! fcntl(2) and flock(2) locks at a metadata target.
+//! fcntl(2), flock(2) and group locks at a metadata target.
 //!
 //! A [`FlockTable`] knows, per inode, the granted ranges of each owner and the requests that wait, oldest first. Each
 //! request carries a [`Ticket`]; the table answers it with one [`Action`], at once or after a later event.
 //! A request waits for granted locks only, never for other waiters, as in Linux; when something is freed, waiters
-//! are tried from the oldest on. POSIX and BSD locks never see each other.
+//! are tried from the oldest on. POSIX, BSD and group locks never see each other.
 //!
-//! **Invariant:** no two owners hold overlapping ranges of one flavour unless both are shared.
+//! **Invariant:** no two owners hold overlapping ranges of one flavour unless both are shared, or clients of one group.
 //! **Invariant:** a request waits only while a granted lock conflicts with it.
 
 mod ranges;
@@ -20,15 +20,23 @@ use types::limits::FLOCKS_PER_RESOURCE_MAX;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::ClientUuid;
 
-/// Who holds or wants a lock: a process (POSIX) or an open file description (BSD) of one client.
+/// Who holds or wants a lock: a process (POSIX), an open file description (BSD) or all members of a group of one client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LockOwner {
     /// Its client.
     pub client: ClientUuid,
     /// Which interface.
     pub flavor: FlockFlavor,
-    /// Name of the owner within the client.
+    /// Name of the owner within the client; of a group, everywhere.
     pub owner: u64,
+}
+
+impl LockOwner {
+    /// May what the other holds stand in the way?
+    fn is_rival(&self, other: &LockOwner) -> bool {
+        let same_group = self.flavor == FlockFlavor::Group && self.owner == other.owner;
+        self != other && self.flavor == other.flavor && !same_group
+    }
 }
 
 /// The caller's name for one request, until it is answered.
@@ -72,11 +80,11 @@ pub struct FlockTable {
     waits: BTreeMap<(LockOwner, Fid), usize>,
 }
 
-/// flock(2) locks the file as a whole, whatever the range says.
+/// flock(2) and groups lock the file as a whole, whatever the range says.
 fn normal(client: ClientUuid, lock: &Flock) -> (LockOwner, Held) {
     let (start, end) = match lock.flavor {
         FlockFlavor::Posix => (lock.start, lock.end),
-        FlockFlavor::Bsd => (0, u64::MAX),
+        FlockFlavor::Bsd | FlockFlavor::Group => (0, u64::MAX),
     };
     let owner = LockOwner { client, flavor: lock.flavor, owner: lock.owner };
     (owner, Held { kind: lock.kind, pid: lock.pid, start, end })
@@ -113,6 +121,12 @@ impl FlockTable {
             let (start, end) = (held.start.max(wanted.start), held.end.min(wanted.end));
             Flock { flavor: owner.flavor, kind: held.kind, owner: owner.owner, pid: held.pid, start, end }
         })
+    }
+
+    /// Clients that hold a group lock of this inode.
+    pub fn group_members(&self, fid: Fid) -> Vec<ClientUuid> {
+        let owners = self.resources.get(&fid).into_iter().flat_map(|resource| resource.granted.keys());
+        owners.filter(|owner| owner.flavor == FlockFlavor::Group).map(|owner| owner.client).collect()
     }
 
     /// F_GETLK: a lock that stands in the way of `lock`, the one with the lowest first byte; `None` = free.
@@ -285,7 +299,7 @@ impl Resource {
 
     /// Granted locks of others that forbid `wanted`.
     fn conflicts(&self, owner: LockOwner, wanted: Held) -> impl Iterator<Item = (LockOwner, &Held)> {
-        let rival = move |o: &LockOwner| *o != owner && o.flavor == owner.flavor && wanted.kind != FlockKind::Unlock;
+        let rival = move |o: &LockOwner| owner.is_rival(o) && wanted.kind != FlockKind::Unlock;
         let forbids = move |h: &&Held| h.kind == FlockKind::Write || wanted.kind == FlockKind::Write;
         self.granted.iter().filter(move |(holder, _)| rival(holder)).flat_map(move |(holder, ranges)| {
             ranges.overlapping(wanted.start, wanted.end).filter(forbids).map(|held| (*holder, held))

@@ -67,7 +67,7 @@ pub enum FlockKind {
     Unlock = 2,
 }
 
-/// Which of the two kernel interfaces; they do not see each other (Linux).
+/// Which of the interfaces; they do not see each other (Linux, Lustre).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FlockFlavor {
@@ -75,6 +75,9 @@ pub enum FlockFlavor {
     Posix = 0,
     /// flock(2): whole file, owned by an open file description.
     Bsd = 1,
+    /// Group lock (Lustre): whole file, owned by a group of any number of clients. Its members share it; the data of the
+    /// file waits for them for everybody else.
+    Group = 2,
 }
 
 /// A flock or fcntl lock, wanted or held. `end` is inclusive, u64::MAX = to the end of all files.

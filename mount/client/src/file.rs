@@ -13,6 +13,7 @@ use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::RwLock;
@@ -40,9 +41,15 @@ pub struct File {
     pub(crate) storing_later: AtomicBool,
     known: Mutex<Known>,
     lockers: Mutex<HashSet<(FlockFlavor, u64)>>,
+    /// Groups that have, or want, its data.
+    groups: Mutex<BTreeMap<u64, Arc<GroupTurn>>>,
     suspect: AtomicBool,
     table: Weak<FileTable>,
 }
+
+/// How many open files of this mount are of a group. Who joins or leaves has its turn: so the MDT hears of joining and
+/// leaving in the order in which they happened.
+pub(crate) type GroupTurn = tokio::sync::Mutex<usize>;
 
 #[derive(Default)]
 struct Known {
@@ -118,6 +125,19 @@ impl File {
         }
     }
 
+    /// The turn of a group.
+    pub(crate) fn group(&self, group: u64) -> Arc<GroupTurn> {
+        self.groups.lock().entry(group).or_default().clone()
+    }
+
+    /// Forgets groups that nobody here is of.
+    pub(crate) fn forget_groups(&self) {
+        // Whoever has a clone of a turn is about to count there.
+        self.groups
+            .lock()
+            .retain(|_, turn| Arc::strong_count(turn) > 1 || turn.try_lock().is_ok_and(|count| *count > 0));
+    }
+
     /// Did this owner ever take a lock here? Asked once: the answer is forgotten.
     pub fn take_locker(&self, flavor: FlockFlavor, owner: u64) -> bool {
         self.lockers.lock().remove(&(flavor, owner))
@@ -160,6 +180,7 @@ impl FileTable {
             storing_later: AtomicBool::new(false),
             known: Mutex::default(),
             lockers: Mutex::default(),
+            groups: Mutex::default(),
             suspect: AtomicBool::new(inner.suspects.remove(&fid)),
             table: Arc::downgrade(self),
         });

@@ -62,6 +62,8 @@ pub struct OpenFile {
     /// Counted as open here, without the MDT.
     local: Option<LocalOpen>,
     pub(crate) seen_failures: SeenFailures,
+    /// The group whose lock it has; 0: none.
+    group: AtomicU64,
     stale: AtomicBool,
     closed: AtomicBool,
 }
@@ -70,14 +72,31 @@ impl OpenFile {
     /// An open file; `handle` is the MDT's.
     pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
-        let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (group, stale, closed) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let seen_failures = SeenFailures::new(&file);
-        OpenFile { file, mode, credentials, handle, local: None, seen_failures, stale, closed }
+        OpenFile { file, mode, credentials, handle, local: None, seen_failures, group, stale, closed }
     }
 
     /// A file that is open here only, under OPEN.
     pub fn new_local(file: Arc<File>, mode: OpenMode, credentials: Credentials, local: LocalOpen) -> OpenFile {
         OpenFile { local: Some(local), ..OpenFile::new(file, mode, credentials, OpenHandle(0)) }
+    }
+
+    /// Makes it one of a group. `false`: it is of one already.
+    #[must_use]
+    pub(crate) fn join_group(&self, group: u64) -> bool {
+        self.group.compare_exchange(0, group, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// It is of this group no more. `false`: it was not.
+    #[must_use]
+    pub(crate) fn leave_group(&self, group: u64) -> bool {
+        group != 0 && self.group.compare_exchange(group, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The group whose lock it has; 0: none.
+    pub(crate) fn group(&self) -> u64 {
+        self.group.load(Ordering::SeqCst)
     }
 
     /// As what it counts among the files that are open here only.
@@ -90,6 +109,11 @@ impl OpenFile {
         self.closed.store(true, Ordering::SeqCst);
         let handle = OpenHandle(self.handle.load(Ordering::SeqCst));
         (!self.stale.load(Ordering::Acquire) && handle.0 != 0).then_some(handle)
+    }
+
+    /// Is the last descriptor gone?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// The MDT restarted and gave a new handle. `false` if the file was closed meanwhile: the handle is to be closed.

@@ -8,6 +8,7 @@ mod data;
 mod directories;
 mod files;
 mod inodes;
+mod ioctls;
 pub mod kernel;
 mod locks;
 pub mod teach;
@@ -161,7 +162,7 @@ impl FileSystem for ClientFs {
             Operation::Getxattr { name, size } => self.getxattr(request, name, size),
             Operation::Listxattr { size } => self.listxattr(request, size),
             Operation::Removexattr { name } => self.removexattr(request, name),
-            Operation::Ioctl { command, input, .. } => self.ioctl(request, command, input),
+            Operation::Ioctl { handle, command, input, .. } => self.ioctl(request, handle, command, input),
 
             Operation::Getlk { handle, lock } => self.getlk(request, handle, lock),
             Operation::Setlk { handle, lock, wait: false } => self.setlk(request, handle, lock),

@@ -39,11 +39,11 @@ pub fn compiled(dir: &Path, source: &str) -> PathBuf {
     program
 }
 
-/// Compiles a program and runs it on the mount of a cluster; its argument is the mount.
+/// Compiles a program and runs it on the mounts of a cluster, which are its arguments.
 pub fn run(cluster: &Cluster, source: &str) -> Output {
     let program = compiled(&cluster.outside(), source);
     let mut command = Command::new(program);
-    command.arg(cluster.mount()).env(RUN_DIR, cluster.run_dir()).env("LC_ALL", "C").stdin(Stdio::null());
+    command.args(cluster.mounts()).env(RUN_DIR, cluster.run_dir()).env("LC_ALL", "C").stdin(Stdio::null());
     command.output().expect("the program runs")
 }
 

@@ -158,6 +158,12 @@ fn data(cluster: &Cluster) {
 }
 
 #[test]
+fn the_data_of_a_file_is_a_groups_on_all_mounts() {
+    let Some(cluster) = Cluster::with_clients("1", &["flock", "flock"]) else { return };
+    assert_eq!(prints(&cluster, "grouped.c"), "");
+}
+
+#[test]
 fn where_nothing_is_mounted_programs_are_told() {
     let dir = tempfile::tempdir().expect("a folder");
     let program = e2e::c::compiled(dir.path(), "striped.c");

@@ -1,12 +1,14 @@
-//! fcntl and flock locks: `dlm::flock` decides, this carries its answers to those who wait.
+//! fcntl, flock and group locks: `dlm::flock` decides, this carries its answers to those who wait.
 
+use crate::groups::Groups;
 use dlm::flock::{Action, FlockTable, Ticket};
 use env::clock::Monotonic;
 use foldhash::HashMap;
+use std::sync::Arc;
 use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::Flock;
+use types::lock::{Flock, FlockFlavor};
 use types::session::ClientUuid;
 
 type Answer = Result<(), Errno>;
@@ -18,6 +20,7 @@ pub struct Flocks {
     last_ticket: u64,
     waiting: HashMap<Ticket, Waiter>,
     actions: Vec<Action>,
+    groups: Arc<Groups>,
 }
 
 /// Who waits, and for what.
@@ -52,6 +55,11 @@ pub enum Set {
 }
 
 impl Flocks {
+    /// None; `groups` is kept in step.
+    pub(crate) fn new(groups: Arc<Groups>) -> Flocks {
+        Flocks { groups, ..Flocks::default() }
+    }
+
     /// A lock in the way, if any.
     pub fn test(&self, fid: Fid, client: ClientUuid, lock: &Flock) -> Option<Flock> {
         self.table.test(fid, client, lock)
@@ -62,7 +70,11 @@ impl Flocks {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         self.table.set(fid, client, lock, wait, ticket, &mut self.actions);
-        match self.deliver(Some(ticket)) {
+        let answer = self.deliver(Some(ticket));
+        if lock.flavor == FlockFlavor::Group {
+            self.groups.set(fid, self.table.group_members(fid));
+        }
+        match answer {
             Some(answer) => Set::Now(answer),
             None => {
                 let (sender, receiver) = oneshot::channel();
@@ -101,6 +113,9 @@ impl Flocks {
     pub fn release_client(&mut self, client: ClientUuid) {
         self.table.release_client(client, &mut self.actions);
         self.deliver(None);
+        // Who waits for a group lock waits for the members of another group: there is no other file to look at.
+        self.groups.files().into_iter().for_each(|fid| self.groups.set(fid, self.table.group_members(fid)));
+        self.groups.look_again();
     }
 
     /// Hands out answers; the one to `mine` is returned.

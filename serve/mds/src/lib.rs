@@ -17,6 +17,7 @@ mod dom_limits;
 mod doubts;
 pub mod fids;
 pub mod flocks;
+pub mod groups;
 mod lock_stats;
 pub mod locks;
 pub mod mds;

@@ -7,6 +7,7 @@
 
 use crate::authors::{Authors, Changed};
 use crate::deal::{Deal, Obstacle};
+use crate::groups::Groups;
 use crate::lock_stats::micros;
 use crate::mds::{Call, Mds, State};
 use crate::waits::Noted;
@@ -37,6 +38,8 @@ pub struct Locks {
     pub(crate) exports: HashMap<ClientUuid, Arc<Export>>,
     /// Who may not know yet what it changed.
     pub(crate) authors: Authors,
+    /// Whose data a file is.
+    pub(crate) groups: Arc<Groups>,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,
     /// Operations that wait for their turn: on whose behalf ([`observe::cause`]), and since when.
     pub(crate) waits: BTreeMap<Modifier, (u64, Monotonic)>,
@@ -52,8 +55,8 @@ struct Callbacks {
 
 impl Locks {
     /// None; what authors do not know is theirs after `grace`.
-    pub(crate) fn new(grace: Duration) -> Locks {
-        Locks { authors: Authors::new(grace), ..Locks::default() }
+    pub(crate) fn new(grace: Duration, groups: Arc<Groups>) -> Locks {
+        Locks { authors: Authors::new(grace), groups, ..Locks::default() }
     }
 
     /// A name for one more operation, and the ear of whoever waits for its turn.

@@ -6,6 +6,7 @@ use crate::deal::Deal;
 use crate::doubts::Doubts;
 use crate::fids::Fids;
 use crate::flocks::Flocks;
+use crate::groups::Groups;
 use crate::lock_stats::LockStats;
 use crate::locks::{Locks, When};
 use crate::object_targets::ObjectTargets;
@@ -86,10 +87,10 @@ pub struct State {
 }
 
 impl State {
-    pub(crate) fn new(fids: Fids, author_grace: Duration) -> State {
+    pub(crate) fn new(fids: Fids, author_grace: Duration, groups: Arc<Groups>) -> State {
         State {
             opens: Opens::default(),
-            locks: Locks::new(author_grace),
+            locks: Locks::new(author_grace, groups),
             orphans: HashSet::default(),
             doubts: Doubts::default(),
             fids,
@@ -114,6 +115,7 @@ pub struct Mds {
     pub(crate) settings: MdsSettings,
     pub(crate) state: Mutex<State>,
     pub(crate) flocks: Mutex<Flocks>,
+    pub(crate) groups: Arc<Groups>,
     pub(crate) replies: Mutex<Replies>,
     pub(crate) slots: Mutex<Slots>,
     pub(crate) window: Window,
@@ -196,6 +198,7 @@ impl Mds {
         let window = Window::new(&expected, env.clock.now(), settings.recovery_window);
         let at_once = window.is_open();
         let author_grace = settings.author_grace;
+        let groups = Arc::<Groups>::default();
         let mds = Arc::new_cyclic(|me| Mds {
             me: me.clone(),
             name,
@@ -205,8 +208,9 @@ impl Mds {
             targets,
             tunables: Tunables::new(&settings),
             settings,
-            state: Mutex::new(State::new(Fids::new(Fids::first_seq(name.index.0)), author_grace)),
-            flocks: Mutex::new(Flocks::default()),
+            state: Mutex::new(State::new(Fids::new(Fids::first_seq(name.index.0)), author_grace, groups.clone())),
+            flocks: Mutex::new(Flocks::new(groups.clone())),
+            groups,
             replies: Mutex::default(),
             slots: Mutex::default(),
             window,

@@ -97,7 +97,10 @@ impl<'a> Records<'a> {
 
     /// Grants the client what it can keep of these bits, as far as nothing is in the way.
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) {
-        let bits = bits.intersection(self.deal.mask);
+        let mut bits = bits.intersection(self.deal.mask);
+        if self.state.locks.groups.shut_out(fid, self.deal.client) {
+            bits = bits.without(InodeBits::DATA.union(InodeBits::WRITE));
+        }
         if !bits.is_empty() && self.deal.has_room() {
             let Locks { table, actions, .. } = &mut self.state.locks;
             let granted = table.grant(fid, self.deal.client, bits, self.deal.now, actions);

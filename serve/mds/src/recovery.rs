@@ -21,6 +21,7 @@ use namespace::view::View;
 use observe::mutant::{Mutant, is_mutant};
 use replay::recovery::Gathered;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 use store::store::Store;
 use store::tx::Tx;
@@ -71,7 +72,7 @@ pub(crate) fn recover(
 
     let credentials = Credentials::root();
     let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
-    let mut state = State::new(Fids::new(next), Duration::ZERO);
+    let mut state = State::new(Fids::new(next), Duration::ZERO, Arc::default());
     let mut deal = Deal::own();
     let mut records = Records::new(tx, &mut state, boot, &mut deal);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));

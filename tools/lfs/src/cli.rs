@@ -127,6 +127,27 @@ pub struct SetstripeFlags {
     /// Give a file more components behind those that it has
     #[arg(long, requires = "component_end", conflicts_with = "delete")]
     pub component_add: bool,
+    /// Take components from the end of a file, from -I on, or (--component-flags ^init) all that have no objects
+    #[arg(long, conflicts_with_all = [
+        "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
+        "extension_size",
+        "component_add", "delete", "copy", "yaml",
+    ])]
+    pub component_del: bool,
+    /// The component that --component-del begins with, as getstripe -v shows it
+    #[arg(short = 'I', long, visible_alias = "comp-id", value_name = "ID", requires = "component_del",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub component_id: Option<u32>,
+    /// What --component-del takes: ^init, those that have no objects
+    #[arg(
+        short = 'F',
+        long,
+        visible_alias = "comp-flags",
+        value_name = "FLAGS",
+        requires = "component_del",
+        conflicts_with = "component_id"
+    )]
+    pub component_flags: Option<String>,
     /// The layout of this file, but not its OSTs
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
@@ -144,6 +165,17 @@ pub struct SetstripeFlags {
     /// Files to make, or directories
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
+}
+
+/// Components that `--component-del` takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fewer {
+    /// This one and those behind it.
+    From(u32),
+    /// Those at the end that have no objects.
+    WithoutObjects,
+    /// Nothing that can be taken: the flags that were given, if any.
+    Other(Option<String>),
 }
 
 /// One option of `setstripe`. Their order counts.
@@ -178,6 +210,8 @@ pub struct SetstripeArgs {
     pub delete: bool,
     /// More components for a file.
     pub add: bool,
+    /// Fewer components for a file.
+    pub del: Option<Fewer>,
     /// As that of this file.
     pub copy: Option<PathBuf>,
     /// As this file describes.
@@ -214,8 +248,13 @@ impl FromArgMatches for SetstripeArgs {
         add("extension_size", flags.extension_size.clone().into_iter().map(Step::Extension).collect());
         steps.sort_by_key(|(at, _)| *at);
         let steps = steps.into_iter().map(|(_, step)| step).collect();
-        let SetstripeFlags { delete, component_add: add, copy, yaml, paths, .. } = flags;
-        Ok(SetstripeArgs { steps, delete, add, copy, yaml, paths })
+        let SetstripeFlags { delete, component_add: add, component_del, copy, yaml, paths, .. } = flags;
+        let del = component_del.then_some(match (flags.component_id, flags.component_flags.as_deref()) {
+            (Some(id), _) => Fewer::From(id),
+            (None, Some("^init")) => Fewer::WithoutObjects,
+            (None, flags) => Fewer::Other(flags.map(str::to_owned)),
+        });
+        Ok(SetstripeArgs { steps, delete, add, del, copy, yaml, paths })
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {

@@ -43,6 +43,10 @@ pub fn run(args: &MigrateArgs, report: &mut Report<'_>) {
         report.sentence("--component-add is for setstripe; a file is migrated to a whole layout", Errno::EINVAL);
         return;
     }
+    if args.spec.del.is_some() {
+        report.sentence("--component-del is for setstripe; a file is migrated to a whole layout", Errno::EINVAL);
+        return;
+    }
     let Some(wish) = setstripe::wished(&args.spec, report) else { return };
     for path in &args.spec.paths {
         if !setstripe::pools_serve(path, &wish, report) || !setstripe::osts_exist(path, &wish, report) {

@@ -1,6 +1,6 @@
 //! `lfs setstripe`: files with a layout, default layouts of directories.
 
-use crate::cli::SetstripeArgs;
+use crate::cli::{Fewer, SetstripeArgs};
 use crate::{spec, yaml};
 use ask::fit::{self, Unfit};
 use ask::mounts::{self, Mount};
@@ -18,6 +18,20 @@ use types::errno::Errno;
 pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
     if args.add {
         return args.paths.iter().for_each(|path| add(path, args, report));
+    }
+    if let Some(fewer) = &args.del {
+        let first = match fewer {
+            Fewer::From(id) => *id,
+            Fewer::WithoutObjects => 0,
+            Fewer::Other(None) => {
+                return report.errno("--component-del needs -I ID or --component-flags ^init", Errno::EINVAL);
+            }
+            Fewer::Other(Some(flags)) => {
+                let sentence = format!("--component-flags {flags}: only components without objects (^init) can go");
+                return report.errno(&sentence, Errno::EINVAL);
+            }
+        };
+        return args.paths.iter().for_each(|path| delete_components(path, first, report));
     }
     let Some(wish) = wished(args, report) else { return };
     for path in &args.paths {
@@ -170,6 +184,24 @@ fn add(path: &Path, args: &SetstripeArgs, report: &mut Report<'_>) {
     {
         refused(&what, &wish, &error, report);
     }
+}
+
+/// The last components of a file go, from number `first` on; 0: all that have no objects.
+fn delete_components(path: &Path, first: u32, report: &mut Report<'_>) {
+    let what = format!("can't delete components of '{}'", path.display());
+    let done = mounts::mount_of(path).and_then(|_| xattr::set(path, xattr::LOV_DEL, &first.to_le_bytes()));
+    let Err(error) = done else { return };
+    let hint = match Errno::from(&error) {
+        Errno::EINVAL => "it has no such component; lfs getstripe -v shows their lcme_id",
+        Errno::EBUSY => "components with objects cannot go; lfs migrate gives the file another layout",
+        Errno::ENODATA => "all of them have objects",
+        Errno::E2BIG => "nothing would be left",
+        _ => return report.failed(&what, &error),
+    };
+    report.sentence(
+        &format!("{what}: {} ({}); {hint}", strerror(Errno::from(&error)), Errno::from(&error).0),
+        Errno::from(&error),
+    );
 }
 
 fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {

@@ -16,31 +16,7 @@ fn of_path(path: Text) -> Answer<c_int> {
     Err(EOPNOTSUPP)
 }
 
-/// Group locks.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_group_lock(fd: c_int, _gid: c_int) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Group locks.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_group_unlock(fd: c_int, _gid: c_int) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Group locks.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_group_lock64(fd: c_int, _gid: u64) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Group locks.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_group_unlock64(fd: c_int, _gid: u64) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Group locks.
+/// Group locks in an exchange of layouts: it is refused while somebody has one of the files open to write.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_fswap_layouts_grouplock(
     fd1: c_int,
@@ -87,12 +63,6 @@ pub extern "C" fn llapi_lease_get(fd: c_int, _mode: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_lease_put(fd: c_int) -> c_int {
     negative(|| of_descriptor(fd))
-}
-
-/// Components of files that exist.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_layout_file_comp_del(path: Text, _id: u32, _flags: u32) -> c_int {
-    minus_one(|| of_path(path))
 }
 
 /// Components of files that exist.
@@ -162,7 +132,6 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_is_looked_at_first() {
-        assert_eq!(llapi_group_lock(-1, 1), -libc::EBADF);
         assert_eq!(llapi_lease_acquire(9999, 1), -libc::EBADF);
         assert_eq!(llapi_quotactl(text(c"/"), std::ptr::null_mut()), -libc::ENOTTY);
         assert_eq!(llapi_unlink_foreign(null_text()), -libc::EINVAL);

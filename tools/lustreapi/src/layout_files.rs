@@ -151,6 +151,27 @@ pub extern "C" fn llapi_layout_file_comp_add(path: Text, layout: Owned<Layout>) 
     })
 }
 
+/// Takes components from the end of a file, from number `id` on, or with `flags` LCME_FL_NEG | LCME_FL_INIT all that have no
+/// objects. EINVAL: neither or both, or no such component; EBUSY: one has objects; EOPNOTSUPP: other flags.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_layout_file_comp_del(path: Text, id: u32, flags: u32) -> c_int {
+    minus_one(|| {
+        let path = path.path()?;
+        whereabouts::of_path(path)?;
+        match (id, flags) {
+            (0, 0) => return Err(EINVAL),
+            (0, WITHOUT_OBJECTS) | (_, 0) => {}
+            (0, _) => return Err(EOPNOTSUPP),
+            _ => return Err(EINVAL),
+        }
+        xattr::set(&path.canonicalize()?, xattr::LOV_DEL, &id.to_le_bytes())?;
+        Ok(0)
+    })
+}
+
+/// `LCME_FL_NEG | LCME_FL_INIT`.
+const WITHOUT_OBJECTS: u32 = 0x8000_0010;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ pub mod directories;
 pub mod door;
 pub mod fids;
 pub mod files;
+pub mod groups;
 pub mod layout_attributes;
 pub mod layout_files;
 pub mod layout_value;

@@ -2,7 +2,7 @@
 
 use super::*;
 use Action::{Granted, Refused};
-use FlockFlavor::{Bsd, Posix};
+use FlockFlavor::{Bsd, Group, Posix};
 use FlockKind::{Read, Unlock, Write};
 use proptest::prelude::*;
 
@@ -95,6 +95,20 @@ fn the_flavours_do_not_see_each_other() {
     assert_eq!(d.set(A, posix(Write, 0, u64::MAX)), [Granted(Ticket(1))]);
     assert_eq!(d.set(B, bsd(Write)), [Granted(Ticket(2))]);
     assert_eq!(d.table.test(FID, C, &bsd(Read)).unwrap().flavor, Bsd);
+}
+
+#[test]
+fn clients_of_one_group_share_and_another_group_waits_for_the_last() {
+    let of = |group, kind| Flock { owner: group, ..lock(Group, kind, 0, u64::MAX) };
+    let mut d = Desk::default();
+    assert_eq!(d.set(A, of(7, Write)), [Granted(Ticket(1))]);
+    assert_eq!(d.set(B, of(7, Write)), [Granted(Ticket(2))]);
+    assert_eq!(d.set(A, of(8, Write)), [Refused(Ticket(3), Errno::EAGAIN)]);
+    assert_eq!(d.wait(C, of(8, Write)), []);
+    assert_eq!(d.table.group_members(FID), [A, B]);
+    assert_eq!(d.set(A, of(7, Unlock)), [Granted(Ticket(5))]);
+    assert_eq!(d.set(B, of(7, Unlock)), [Granted(Ticket(6)), Granted(Ticket(4))]);
+    assert_eq!(d.table.group_members(FID), [C]);
 }
 
 #[test]
@@ -272,7 +286,8 @@ struct ByteMap {
 
 impl ByteMap {
     fn free(&self, owner: LockOwner, lock: &Flock) -> bool {
-        let rivals = self.held.iter().filter(|(o, _)| **o != owner && o.flavor == owner.flavor);
+        let apart = |o: &LockOwner| o.owner != owner.owner || o.client != owner.client && owner.flavor != Group;
+        let rivals = self.held.iter().filter(|(o, _)| o.flavor == owner.flavor && apart(o));
         let clash = |k: &Option<FlockKind>| k.is_some_and(|k| k == Write || lock.kind == Write);
         lock.kind == Unlock || !rivals.flat_map(|(_, b)| &b[range(lock)]).any(clash)
     }
@@ -284,7 +299,7 @@ impl ByteMap {
 }
 
 fn range(lock: &Flock) -> std::ops::RangeInclusive<usize> {
-    if lock.flavor == Bsd { 0..=BYTES - 1 } else { lock.start as usize..=(lock.end as usize).min(BYTES - 1) }
+    if lock.flavor != Posix { 0..=BYTES - 1 } else { lock.start as usize..=(lock.end as usize).min(BYTES - 1) }
 }
 
 #[derive(Clone, Debug)]
@@ -295,7 +310,7 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let flavor = prop_oneof![4 => Just(Posix), 1 => Just(Bsd)];
+    let flavor = prop_oneof![4 => Just(Posix), 1 => Just(Bsd), 2 => Just(Group)];
     let kind = prop_oneof![Just(Read), Just(Write), Just(Unlock)];
     let a_lock = (flavor, kind, 0..2u64, 0..BYTES as u64, 0..BYTES as u64).prop_map(|(flavor, kind, owner, a, b)| {
         Flock { flavor, kind, owner, pid: owner as u32, start: a.min(b), end: a.max(b) }

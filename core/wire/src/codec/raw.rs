@@ -320,6 +320,7 @@ impl RawFlock {
         let flavor = match self.flavor {
             0 => FlockFlavor::Posix,
             1 => FlockFlavor::Bsd,
+            2 => FlockFlavor::Group,
             other => return Err(DecodeError::Field { field: "lock flavour", value: other.into() }),
         };
         let kind = match self.kind {

@@ -64,7 +64,7 @@ fn any_file_type() -> impl Strategy<Value = FileType> {
 }
 
 fn any_flock() -> impl Strategy<Value = Flock> {
-    let flavor = prop_oneof![Just(FlockFlavor::Posix), Just(FlockFlavor::Bsd)];
+    let flavor = prop_oneof![Just(FlockFlavor::Posix), Just(FlockFlavor::Bsd), Just(FlockFlavor::Group)];
     let kind = prop_oneof![Just(FlockKind::Read), Just(FlockKind::Write), Just(FlockKind::Unlock)];
     (flavor, kind, any::<(u64, u32, u64, u64)>()).prop_map(|(flavor, kind, (owner, pid, start, end))| Flock {
         flavor,

@@ -427,7 +427,10 @@ impl Table {
     pub fn xattr(&mut self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
         let slot = self.slots.get_mut(&fid)?;
         slot.used = true;
-        slot.xattrs.as_ref()?.values.get(name).cloned()
+        let known = slot.xattrs.as_ref().and_then(|xattrs| xattrs.values.get(name).cloned());
+        // Who sets the first one changes ctime: so what is shown of an inode says whether it has any.
+        let none = slot.attr.as_ref().is_some_and(|entry| !entry.has_xattr) && is_stored(name);
+        known.or(none.then_some(None))
     }
 
     /// The list of extended attributes, if it is known.
@@ -494,6 +497,11 @@ impl Table {
 /// A copy of its own: a slice would keep the whole message.
 fn own(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
+}
+
+/// Is it an attribute that somebody has to set first? Others are made of what the file system knows.
+fn is_stored(name: &[u8]) -> bool {
+    [&b"user."[..], b"security.", b"system.posix_acl_"].iter().any(|space| name.starts_with(space))
 }
 
 #[cfg(test)]

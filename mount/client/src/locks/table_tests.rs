@@ -308,6 +308,21 @@ fn xattrs_are_kept_with_their_absence_until_one_changes() {
 }
 
 #[test]
+fn who_is_shown_that_there_are_none_knows_that_each_is_absent() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+    for name in ["security.selinux", "system.posix_acl_access", "user.a"] {
+        assert_eq!(rig.0.xattr(FILE, name.as_bytes()), Some(None), "{name}");
+    }
+    assert_eq!(rig.0.xattr(FILE, b"lustre.lov"), None, "it has one, though nobody set it");
+    assert_eq!(rig.0.xattr(FILE, b"trusted.lov"), None);
+    rig.revoke(FILE, UPDATE);
+    assert_eq!(rig.0.xattr(FILE, b"user.a"), None);
+    rig.lookup("a", Some(Entry { has_xattr: true, ..entry(FILE, 2) }), &[(DIR, UPDATE), (FILE, BOTH)]);
+    assert_eq!(rig.0.xattr(FILE, b"user.a"), None, "it has some");
+}
+
+#[test]
 fn a_lost_mdt_takes_everything_of_it() {
     let mut rig = Rig::default();
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);

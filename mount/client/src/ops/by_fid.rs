@@ -93,6 +93,22 @@ impl Client {
         mdc.getxattr(credentials, fid, Bytes::from_static(LINKS.as_bytes())).await.map_err(|e| absent(e.into()))
     }
 
+    /// Index of the MDT that has this inode. No request.
+    ///
+    /// # Errors
+    /// The kernel does not know it.
+    pub fn mdt_of(&self, node: NodeId) -> Result<u16, ClientError> {
+        Ok(self.fid(node)?.mdt())
+    }
+
+    /// As [`Client::data_version`], of an inode that the kernel knows.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn data_version_of(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<u64, ClientError> {
+        self.data_version(&caller.credentials, self.fid(node)?).await
+    }
+
     /// Version of a file. Other clients store what they have written first. 1 round trip.
     ///
     /// # Errors

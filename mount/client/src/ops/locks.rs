@@ -64,7 +64,7 @@ impl Client {
         Ok(self.mdc(fid)?.flock_cancel(&caller.credentials, fid, lock).await?)
     }
 
-    fn open_to_lock(&self, handle: FileHandle) -> Result<Arc<OpenFile>, ClientError> {
+    pub(super) fn open_to_lock(&self, handle: FileHandle) -> Result<Arc<OpenFile>, ClientError> {
         let open = self.files_open.get(handle)?;
         open.check()?;
         Ok(open)

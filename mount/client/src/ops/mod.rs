@@ -6,6 +6,7 @@ pub(crate) mod by_fid;
 pub mod copy;
 pub mod create;
 pub mod directory;
+mod groups;
 pub mod locks;
 pub mod lookup;
 pub mod names;

@@ -151,6 +151,9 @@ impl Client {
                 tracing::warn!(%fid, %error, "drop the flock lock of a closed file");
             }
         }
+        if let Err(error) = self.leave_at_close(&open).await {
+            tracing::warn!(%fid, %error, "leave the group of a closed file");
+        }
         let kept = open.local().is_some_and(|local| self.locks.opens.lock().close(fid, local));
         if kept {
             self.unlock_open(fid);

@@ -91,18 +91,6 @@ impl Client {
         let work = async move { mdc.removexattr(&caller.credentials, fid, name).await };
         Ok(Finish::new("removexattr", &self.env.tasks, work).await?)
     }
-
-    /// ioctl(2): none is known yet, ENOTTY.
-    pub async fn ioctl(
-        self: Arc<Self>,
-        _caller: Caller,
-        _node: NodeId,
-        _command: u32,
-        _argument: Bytes,
-    ) -> Result<Bytes, ClientError> {
-        self.counters.count(Operation::Ioctl);
-        Err(Errno::ENOTTY.into())
-    }
 }
 
 /// Names that only root may see are left out.

@@ -1,6 +1,6 @@
-//! Extended attributes, and the ioctl seam.
+//! Extended attributes.
 
-use super::{ClientFs, answer, done, node};
+use super::{ClientFs, done, node};
 use crate::decode::Request;
 use crate::filesystem::Answer;
 use crate::reply::Reply;
@@ -39,12 +39,6 @@ impl ClientFs {
     pub(super) fn removexattr(&self, request: &Request<'_>, name: &[u8]) -> Answer {
         let name = request.to_bytes(name);
         done(self.client().removexattr(self.caller(request, 0), node(request), name))
-    }
-
-    pub(super) fn ioctl(&self, request: &Request<'_>, command: u32, input: &[u8]) -> Answer {
-        let argument = request.to_bytes(input);
-        let call = self.client().ioctl(self.caller(request, 0), node(request), command, argument);
-        answer(call, |data| Reply::Ioctl { result: 0, data })
     }
 }
 

@@ -46,6 +46,7 @@ int main(int argc, char **argv)
 	struct lu_fid fid;
 	uint64_t number, end;
 	ssize_t size;
+	uint32_t id;
 	int fd, seen = 0;
 
 	CHECK(argc == 2 && chdir(argv[1]) == 0);
@@ -156,10 +157,22 @@ int main(int argc, char **argv)
 	more = llapi_layout_alloc();
 	CHECK(llapi_layout_comp_extent_set(more, 0, 1 << 20) == 0);
 	fd = llapi_layout_file_create("longer", O_WRONLY, 0644, more);
-	CHECK(fd >= 0 && close(fd) == 0);
+	CHECK(fd >= 0 && write(fd, "short", 5) == 5 && close(fd) == 0);
 	CHECK(llapi_layout_comp_extent_set(more, 1 << 20, LUSTRE_EOF) == 0);
 	CHECK(llapi_layout_file_comp_add("longer", more) == 0);
 	CHECK(llapi_layout_file_comp_add("longer", more) == -1 && errno == EINVAL);
+
+	/* What has no objects can be taken away again, and added. */
+	CHECK(llapi_layout_file_comp_del("longer", 0, 0) == -1 && errno == EINVAL);
+	CHECK(llapi_layout_file_comp_del("longer", 0, LCME_FL_INIT) == -1 && errno == EOPNOTSUPP);
+	CHECK(llapi_layout_file_comp_del("longer", 0, LCME_FL_NEG | LCME_FL_INIT) == 0);
+	CHECK(llapi_layout_file_comp_del("longer", 0, LCME_FL_NEG | LCME_FL_INIT) == -1 && errno == ENODATA);
+	read_back = llapi_layout_get_by_path("longer", 0);
+	CHECK(read_back != NULL && llapi_layout_comp_use(read_back, LLAPI_LAYOUT_COMP_USE_FIRST) == 0);
+	CHECK(llapi_layout_comp_id_get(read_back, &id) == 0);
+	llapi_layout_free(read_back);
+	CHECK(llapi_layout_file_comp_del("longer", id, 0) == -1 && errno == EBUSY);
+	CHECK(llapi_layout_file_comp_add("longer", more) == 0);
 	llapi_layout_free(more);
 	read_back = llapi_layout_get_by_path("longer", 0);
 	CHECK(read_back != NULL && llapi_layout_comp_use(read_back, LLAPI_LAYOUT_COMP_USE_LAST) == 0);

@@ -2,6 +2,7 @@
 
 use crate::locks::{Entered, Locks, When};
 use crate::mds::{Call, Mds, alive};
+use rpc::service::Export;
 use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -22,12 +23,24 @@ impl Mds {
         if !asks || !bits.without(TO_WRITE).is_empty() || !call.deal.mask.contains(wants) {
             return Err(Errno::EINVAL);
         }
+        self.of_its_group(call.export, fid).await?;
         if let Some(entry) = self.lock_at_once(call, fid, wants)? {
             return Ok(MdsReply::Entry(Box::new(entry)));
         }
         // Apart, so that the future of the short road stays small.
         let entry = Box::pin(self.lock_in_turn(call, fid, wants)).await?;
         Ok(MdsReply::Entry(Box::new(entry)))
+    }
+
+    /// Waits until the data of the file is no group's that the client is not of. While an MDT recovers nobody asks who did not
+    /// hold it before.
+    async fn of_its_group(&self, export: &Export, fid: Fid) -> Result<(), Errno> {
+        let groups = &self.groups;
+        if self.window.is_open() && groups.shut_out(fid, export.client()) {
+            Box::pin(groups.admitted(fid, export.client(), || export.is_gone())).await;
+            alive(export)?;
+        }
+        Ok(())
     }
 
     /// `None`: somebody is in the way.

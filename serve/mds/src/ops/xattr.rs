@@ -2,6 +2,7 @@
 
 use super::lov::{LOV_DEFAULT, LovName, has_lov, is_lmv};
 use super::lov_add::LOV_ADD;
+use super::lov_del::LOV_DEL;
 use crate::mds::{Call, Mds};
 use namespace::context::Context;
 use namespace::xattr::{self, Flags};
@@ -80,6 +81,9 @@ impl Mds {
         }
         if name == LOV_ADD {
             return self.in_turn(call, |call| self.add_components(call, fid, value)).await;
+        }
+        if name == LOV_DEL {
+            return self.in_turn(call, |call| self.drop_components(call, fid, value)).await;
         }
         if is_lmv(name) {
             return Err(Errno::EOPNOTSUPP);

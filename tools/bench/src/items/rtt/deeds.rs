@@ -1,6 +1,7 @@
 //! The operations of `rtt`, as the table of the design has them, with what it allows.
 
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::fs::{XattrFlags, lgetxattr, setxattr};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -96,9 +97,17 @@ fn list(dir: &Path, expected: usize) -> io::Result<()> {
     if found == expected { Ok(()) } else { Err(io::Error::other(format!("{found} names, not {expected}"))) }
 }
 
+/// As ls(1) has it: attributes, and whether there is an ACL or a label.
 fn list_long(dir: &Path, _: usize) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
-        entry?.metadata()?;
+        let entry = entry?;
+        entry.metadata()?;
+        for name in ["security.selinux", "system.posix_acl_access"] {
+            match lgetxattr(entry.path(), name, &mut [0u8; 1024][..]) {
+                Ok(_) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
     Ok(())
 }

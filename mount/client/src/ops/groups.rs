@@ -1,0 +1,125 @@
+//! Group locks: the data of a file for the members of a group, however many and wherever they are; whoever is not of it waits
+//! (docs/locks.md, "Groups").
+//!
+//! A member is an open file. The MDT knows which clients are of the group (`dlm::flock`), so the first open file that joins
+//! asks it, and the last one that leaves tells it. Members of several mounts see each other's data as always; programs of one
+//! mount share its data locks, so there a group keeps out other groups only.
+
+use crate::caller::Caller;
+use crate::client::Client;
+use crate::counters::Operation;
+use crate::error::ClientError;
+use crate::finish::Finish;
+use crate::locks::uses::TO_WRITE;
+use crate::open::{FileHandle, OpenFile};
+use std::sync::Arc;
+use types::errno::Errno;
+use types::lock::{Flock, FlockFlavor, FlockKind};
+
+fn lock_of(group: u64, kind: FlockKind, pid: u32) -> Flock {
+    Flock { flavor: FlockFlavor::Group, kind, owner: group, pid, start: 0, end: u64::MAX }
+}
+
+impl Client {
+    /// Makes an open file one of a group, as soon as nobody outside it has the data. 3 round trips for the first of this
+    /// mount, the last of which is the callback of others.
+    ///
+    /// # Errors
+    /// EINVAL: it is of a group, or the group is 0; EAGAIN: another group has the file, and `wait` is false; EINTR: given up.
+    pub async fn group_lock(
+        self: Arc<Self>,
+        caller: Caller,
+        handle: FileHandle,
+        group: u64,
+        wait: bool,
+    ) -> Result<(), ClientError> {
+        self.counters.count(Operation::Setlk);
+        let open = self.open_to_lock(handle)?;
+        if group == 0 || !open.join_group(group) {
+            return Err(Errno::EINVAL.into());
+        }
+        let tasks = self.env.tasks.clone();
+        let work = async move {
+            let joined = self.join(&caller, &open, group, wait).await;
+            // The file was closed meanwhile, or could not join.
+            if (joined.is_err() || open.is_closed()) && open.leave_group(group) && joined.is_ok() {
+                self.leave(&caller, &open, group).await?;
+            }
+            joined
+        };
+        Finish::new("group lock", &tasks, work).await
+    }
+
+    /// Gives up a waiting [`Client::group_lock`], which then answers EINTR (or succeeds, if it was granted just now).
+    pub async fn cancel_group_lock(
+        self: Arc<Self>,
+        caller: Caller,
+        handle: FileHandle,
+        group: u64,
+    ) -> Result<(), ClientError> {
+        self.cancel_lock(caller.clone(), handle, lock_of(group, FlockKind::Write, caller.pid)).await
+    }
+
+    /// The opposite. 1 round trip for the last of this mount.
+    ///
+    /// # Errors
+    /// EINVAL: it is not of this group.
+    pub async fn group_unlock(
+        self: Arc<Self>,
+        caller: Caller,
+        handle: FileHandle,
+        group: u64,
+    ) -> Result<(), ClientError> {
+        self.counters.count(Operation::Setlk);
+        let open = self.open_to_lock(handle)?;
+        if !open.leave_group(group) {
+            return Err(Errno::EINVAL.into());
+        }
+        let tasks = self.env.tasks.clone();
+        Finish::new("group unlock", &tasks, async move { self.leave(&caller, &open, group).await }).await
+    }
+
+    /// An open file ends: it is of no group any more.
+    pub(crate) async fn leave_at_close(&self, open: &OpenFile) -> Result<(), ClientError> {
+        let group = open.group();
+        if !open.leave_group(group) {
+            return Ok(());
+        }
+        let caller = Caller { credentials: open.credentials.clone(), ..Caller::root() };
+        self.leave(&caller, open, group).await
+    }
+
+    async fn join(&self, caller: &Caller, open: &OpenFile, group: u64, wait: bool) -> Result<(), ClientError> {
+        let file = &open.file;
+        let turn = file.group(group);
+        let mut count = turn.lock().await;
+        if *count == 0 {
+            let mdc = self.mdc(file.fid)?;
+            let lock = lock_of(group, FlockKind::Write, caller.pid);
+            mdc.flock_set(&caller.credentials, file.fid, lock, wait).await?;
+            // What others were granted before ends with this; what they ask for from now on waits.
+            if let Err(error) = self.data_use(file, TO_WRITE).await {
+                let unlock = Flock { kind: FlockKind::Unlock, ..lock };
+                mdc.flock_set(&caller.credentials, file.fid, unlock, false).await?;
+                return Err(error);
+            }
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    async fn leave(&self, caller: &Caller, open: &OpenFile, group: u64) -> Result<(), ClientError> {
+        let file = &open.file;
+        let turn = file.group(group);
+        let mut count = turn.lock().await;
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            let unlock = lock_of(group, FlockKind::Unlock, caller.pid);
+            self.mdc(file.fid)?.flock_set(&caller.credentials, file.fid, unlock, false).await?;
+        }
+        drop(count);
+        drop(turn);
+        file.forget_groups();
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! ioctl(2): those of Lustre that can be passed through FUSE.
+//!
+//! The kernel copies as many bytes as the command's number says, in the directions that it says, and nothing else. Most of
+//! Lustre's commands say `long` and mean a pointer to more, or a number in the place of the pointer; what those do goes
+//! through extended attributes (docs/lfs.md), and `liblustreapi` takes that road by itself. The rest is here.
+
+use super::{ClientFs, answer, node};
+use crate::decode::Request;
+use crate::filesystem::Answer;
+use crate::reply::Reply;
+use bytes::Bytes;
+use client::open::FileHandle;
+use types::errno::Errno;
+
+const READS: u32 = 2;
+const WRITES: u32 = 1;
+
+/// A command's number, as `asm-generic/ioctl.h` makes it: directions as the program sees them, bytes, number of type 'f'.
+const fn command(directions: u32, bytes: u32, number: u32) -> u32 {
+    directions << 30 | bytes << 16 | (b'f' as u32) << 8 | number
+}
+
+/// `LL_IOC_GROUP_LOCK`, with a pointer to the number of the group.
+pub const GROUP_LOCK: u32 = command(WRITES, 8, 158);
+/// The same, that does not wait (EAGAIN): behind the number of the group is another one, which is not looked at.
+pub const GROUP_TRY_LOCK: u32 = command(WRITES, 16, 158);
+/// `LL_IOC_GROUP_UNLOCK`, with a pointer to the number of the group.
+pub const GROUP_UNLOCK: u32 = command(WRITES, 8, 159);
+/// `LL_IOC_GET_MDTIDX`: index of the MDT of this inode, an `int`.
+const GET_MDTIDX: u32 = command(READS, 4, 175);
+/// `LL_IOC_DATA_VERSION`: a `struct ioc_data_version`, the first half of which is the version. Nothing comes in, so there are no flags.
+const DATA_VERSION: u32 = command(READS, 16, 218);
+
+impl ClientFs {
+    pub(super) fn ioctl(&self, request: &Request<'_>, handle: u64, command: u32, input: &[u8]) -> Answer {
+        match command {
+            GROUP_LOCK | GROUP_TRY_LOCK => self.group_lock(request, handle, number(input), command == GROUP_LOCK),
+            GROUP_UNLOCK => {
+                let call = self.client().group_unlock(self.holder(request), FileHandle(handle), number(input));
+                answer(call, |()| told(Bytes::new()))
+            }
+            GET_MDTIDX => {
+                let index = self.client().mdt_of(node(request)).map(|index| i32::from(index).to_ne_bytes());
+                index.map(|bytes| told(Bytes::copy_from_slice(&bytes))).map_err(|error| error.errno()).into()
+            }
+            DATA_VERSION => {
+                let call = self.client().data_version_of(self.caller(request, 0), node(request));
+                answer(call, |version| told([version.to_ne_bytes(), [0; 8]].concat().into()))
+            }
+            _ => Err(Errno::ENOTTY).into(),
+        }
+    }
+
+    fn group_lock(&self, request: &Request<'_>, handle: u64, group: u64, wait: bool) -> Answer {
+        let (caller, handle) = (self.holder(request), FileHandle(handle));
+        let lock = self.client().group_lock(caller.clone(), handle, group, wait);
+        let cancel = self.client().cancel_group_lock(caller, handle, group);
+        Answer::Cancellable {
+            wait: Box::pin(async move { lock.await.map(|()| told(Bytes::new())).map_err(|error| error.errno()) }),
+            cancel: Box::pin(async move {
+                if let Err(error) = cancel.await {
+                    tracing::warn!(%error, "give up waiting for a group lock");
+                }
+            }),
+        }
+    }
+}
+
+fn told(data: Bytes) -> Reply {
+    Reply::Ioctl { result: 0, data }
+}
+
+/// Is it about group locks? They belong to open files.
+pub(super) fn is_of_groups(command: u32) -> bool {
+    matches!(command, GROUP_LOCK | GROUP_TRY_LOCK | GROUP_UNLOCK)
+}
+
+/// The first number of what came in; the kernel brings as many bytes as the command says, a forged request maybe fewer.
+fn number(input: &[u8]) -> u64 {
+    input.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_have_the_numbers_of_the_headers() {
+        assert_eq!((GROUP_LOCK, GROUP_UNLOCK), (0x4008_669e, 0x4008_669f));
+        assert_eq!((GET_MDTIDX, DATA_VERSION), (0x8004_66af, 0x8010_66da));
+        assert_eq!((number(&7u64.to_ne_bytes()), number(&[1, 2])), (7, 0));
+    }
+}

@@ -1,0 +1,64 @@
+//! Files whose data is a group's: who is not of it waits.
+//!
+//! Group locks themselves are in the table of file locks ([`crate::flocks`]), which keeps this in step; here is only which
+//! clients hold one of a file, for those who grant data locks. Whoever takes a group lock asks for WRITE afterwards: so
+//! what others were granted before is called back, and what they ask for later waits here.
+
+use foldhash::HashMap;
+use parking_lot::RwLock;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+use types::fid::Fid;
+use types::session::ClientUuid;
+
+/// See the module.
+#[derive(Default)]
+pub struct Groups {
+    files: RwLock<HashMap<Fid, Vec<ClientUuid>>>,
+    /// There is one: mostly there is none, and then this is all that is looked at.
+    any: AtomicBool,
+    changed: Notify,
+}
+
+impl Groups {
+    /// Is the data of this file a group's that the client is not of?
+    pub(crate) fn shut_out(&self, fid: Fid, client: ClientUuid) -> bool {
+        self.any.load(Ordering::Acquire)
+            && self.files.read().get(&fid).is_some_and(|members| !members.contains(&client))
+    }
+
+    /// Ready when it is not, or no more, or `gone` says that nobody waits.
+    pub(crate) async fn admitted(&self, fid: Fid, client: ClientUuid, gone: impl Fn() -> bool) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !self.shut_out(fid, client) || gone() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Files of groups.
+    pub(crate) fn files(&self) -> Vec<Fid> {
+        self.files.read().keys().copied().collect()
+    }
+
+    /// These clients are of the group of this file now; none: it has no group.
+    pub(crate) fn set(&self, fid: Fid, members: Vec<ClientUuid>) {
+        let mut files = self.files.write();
+        match members.is_empty() {
+            true => drop(files.remove(&fid)),
+            false => drop(files.insert(fid, members)),
+        }
+        self.any.store(!files.is_empty(), Ordering::Release);
+        drop(files);
+        self.changed.notify_waiters();
+    }
+
+    /// A session ended: what it waits for is given up.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_waiters();
+    }
+}
