@@ -84,7 +84,7 @@ impl HeldFlocks {
             (_, _, FlockKind::Unlock) | (_, FlockKind::Write, FlockKind::Read) => true,
             // flock(2) converts by giving up the old lock first; fcntl(2) keeps it until it has the new one.
             (FlockFlavor::Bsd, held, asked) => held != asked,
-            (FlockFlavor::Posix, ..) => false,
+            (FlockFlavor::Posix | FlockFlavor::Group, ..) => false,
         };
         let pieces: Vec<Flock> = self.table.owned(fid, owner, asked).filter(is_less).collect();
         let left = if asked.kind == FlockKind::Read { FlockKind::Read } else { FlockKind::Unlock };
