@@ -41,6 +41,7 @@ impl Service for Mds {
             state.locks.connect(export);
             if export.nid() != Nid::Loopback {
                 state.unseen.watch();
+                state.unseen.connected(export.client());
             }
         }
         Ok(ConnectReply {
@@ -53,7 +54,8 @@ impl Service for Mds {
     }
 
     fn connected(&self, export: &Arc<Export>) -> Option<BoxFuture<'static, ()>> {
-        self.session_known(export.client())
+        let changed = self.state.lock().unseen.newest(export.client());
+        self.session_known(export.client(), changed)
     }
 
     fn last_committed(&self) -> Transno {
@@ -139,9 +141,10 @@ impl Mds {
         let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
         let client = export.client();
         let mut deal = Deal { xids: (xid, xid_known), ..Deal::new(client, locks) };
+        let mut connection = 0;
         if export.nid() != Nid::Loopback {
             deal.origin = Some(Origin { xid, slot });
-            self.has_seen(client, xid_known);
+            connection = self.has_seen(client, xid_known);
         }
         let results = Vec::with_capacity(ops.len());
         let Kept { transno, results: done } = kept.unwrap_or_default();
@@ -183,7 +186,7 @@ impl Mds {
             Box::pin(self.call_authors_back(seen, call.deal.urgent)).await;
         }
         let Call { transno, results, deal: Deal { grants, touched, redo, origin, .. }, .. } = call;
-        if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid) {
+        if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
             self.seen.notify_waiters();
         }
         Reply { xid, transno, last_committed: self.last_committed(), results, grants, touched, redo }
@@ -206,16 +209,18 @@ impl Mds {
         }
     }
 
-    /// A client has seen the answers to all requests below this one.
-    fn has_seen(&self, client: ClientUuid, known: Xid) {
+    /// A client has seen the answers to all requests below this one. Which connection is its newest.
+    fn has_seen(&self, client: ClientUuid, known: Xid) -> u64 {
         let mut state = self.state.lock();
         let matters = !state.unseen.is_empty() && state.unseen.known(client, known);
         let undoubted = state.doubts.known(client, known);
+        let connection = state.unseen.connection(client);
         drop(state);
         if matters {
             self.seen.notify_waiters();
         }
         self.end_orphans(&undoubted);
+        connection
     }
 
     /// Waits until nobody can lose what an answer to this client shows: see `unseen`.
@@ -260,6 +265,7 @@ impl Mds {
         let left = self.release_all(client);
         self.flocks.lock().release_client(client);
         self.replies.lock().release_client(client);
+        self.state.lock().unseen.gone(client);
         self.window_gone(client, why);
         if why == Gone::Stopped {
             // The target goes, not the client: marks and orphans stay for the next start to see.

@@ -6,6 +6,10 @@
 //! has the answer (`xid_known`); mostly that is a matter of microseconds. An own change counts only until its answer has
 //! been handed to the connection: answers on one connection arrive in order, or not at all.
 //!
+//! That order ends with the connection: an answer that was handed to one that was lost comes again over the next, maybe behind
+//! others. So what a client changed is durable before its next connection is answered, and what is applied later for a request
+//! of an earlier connection counts until it is durable or known.
+//!
 //! Owner: the MDT's state. Bound: the changes that are not committed. Empty as long as all clients are in this process,
 //! for they end with the MDT.
 
@@ -27,6 +31,8 @@ pub struct Unseen {
     watched: bool,
     changes: BTreeMap<Transno, Change>,
     by_client: HashMap<ClientUuid, BTreeMap<Xid, Vec<Transno>>>,
+    /// How often each client connected.
+    connections: HashMap<ClientUuid, u64>,
 }
 
 impl Unseen {
@@ -44,8 +50,32 @@ impl Unseen {
         }
     }
 
-    /// The answer of this request is on its way; `true`: that may matter to somebody.
-    pub fn sent(&mut self, client: ClientUuid, xid: Xid) -> bool {
+    /// A client connected, or did so again.
+    pub fn connected(&mut self, client: ClientUuid) {
+        *self.connections.entry(client).or_default() += 1;
+    }
+
+    /// Which connection of a client is its newest.
+    pub fn connection(&self, client: ClientUuid) -> u64 {
+        self.connections.get(&client).copied().unwrap_or_default()
+    }
+
+    /// A session is over.
+    pub fn gone(&mut self, client: ClientUuid) {
+        self.connections.remove(&client);
+    }
+
+    /// The newest change of a client that is here; 0: none is.
+    pub fn newest(&self, client: ClientUuid) -> Transno {
+        let all = self.by_client.get(&client).into_iter().flat_map(|xids| xids.values().flatten());
+        all.max().copied().unwrap_or_default()
+    }
+
+    /// The answer of this request is on its way, over this connection; `true`: that may matter to somebody.
+    pub fn sent(&mut self, client: ClientUuid, xid: Xid, connection: u64) -> bool {
+        if connection != self.connection(client) {
+            return false;
+        }
         let Some(transnos) = self.by_client.get(&client).and_then(|xids| xids.get(&xid)) else { return false };
         for transno in transnos {
             if let Some(change) = self.changes.get_mut(transno) {
@@ -119,12 +149,25 @@ mod tests {
     fn an_own_change_counts_until_its_answer_is_sent_anothers_until_it_is_known() {
         let mut unseen = unseen();
         assert!(unseen.concerns(Transno(5), A) && unseen.concerns(Transno(5), B));
-        assert!(unseen.sent(A, Xid(50)) && !unseen.sent(A, Xid(51)));
+        assert!(unseen.sent(A, Xid(50), 0) && !unseen.sent(A, Xid(51), 0));
         assert!(!unseen.concerns(Transno(6), A) && unseen.concerns(Transno(6), B));
         assert!(!unseen.known(A, Xid(50)), "below, not up to");
         assert!(unseen.known(A, Xid(51)) && !unseen.known(A, Xid(52)));
         assert!(!unseen.concerns(Transno(5), B) && !unseen.concerns(Transno(6), B));
         assert!(unseen.concerns(Transno(7), A));
+    }
+
+    #[test]
+    fn an_answer_that_was_handed_to_an_earlier_connection_may_not_have_come() {
+        let mut unseen = unseen();
+        unseen.connected(A);
+        assert_eq!((unseen.newest(A), unseen.newest(ClientUuid(3))), (Transno(6), Transno(0)));
+        assert!(!unseen.sent(A, Xid(50), 0));
+        assert!(unseen.concerns(Transno(6), A));
+        assert!(unseen.sent(A, Xid(50), unseen.connection(A)));
+        assert!(!unseen.concerns(Transno(6), A));
+        unseen.gone(A);
+        assert_eq!(unseen.connection(A), 0);
     }
 
     #[test]

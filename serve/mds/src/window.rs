@@ -133,9 +133,9 @@ impl Mds {
         Ok(Standing::Settled)
     }
 
-    /// Ready when the client's record is durable; `None`: it is.
-    pub(crate) fn session_known(&self, client: ClientUuid) -> Option<BoxFuture<'static, ()>> {
-        let transno = self.window.sessions.lock().get(&client).copied().unwrap_or_default();
+    /// Ready when the client's record is durable, and what it changed up to `changed`; `None`: they are.
+    pub(crate) fn session_known(&self, client: ClientUuid, changed: Transno) -> Option<BoxFuture<'static, ()>> {
+        let transno = self.window.sessions.lock().get(&client).copied().unwrap_or_default().max(changed);
         let store = self.store.clone();
         if store.last_committed() >= transno {
             return None;
