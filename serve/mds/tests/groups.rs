@@ -65,6 +65,7 @@ fn who_waits_may_join_and_who_goes_waits_no_more() {
     let of_c = rig.start(&c, MdsOp::Lock { fid: file, bits: DATA });
     assert!(rig.by(&b, group(file, 7, FlockKind::Write)).0.is_ok());
     assert!(of_b.join().unwrap().results[0].is_ok());
+    c.export.evict();
     rig.gone(c.client);
     assert_eq!(of_c.join().unwrap().results[0].clone().err(), Some(Errno::ENOTCONN));
 }
