@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::oneshot;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::session::OpenHandle;
@@ -50,6 +51,20 @@ impl OpenMode {
     }
 }
 
+/// What an open file has to do with group locks.
+#[derive(Default)]
+pub(crate) enum Membership {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is about to be of a group; who sends here gives that up, once.
+    Joining(Option<oneshot::Sender<()>>),
+    /// It is of this group.
+    Of(u64),
+    /// It is closed, and of no group any more.
+    Closed,
+}
+
 /// Behind a [`FileHandle`].
 pub struct OpenFile {
     /// The inode.
@@ -62,8 +77,7 @@ pub struct OpenFile {
     /// Counted as open here, without the MDT.
     local: Option<LocalOpen>,
     pub(crate) seen_failures: SeenFailures,
-    /// The group whose lock it has; 0: none.
-    group: AtomicU64,
+    pub(crate) group: Mutex<Membership>,
     stale: AtomicBool,
     closed: AtomicBool,
 }
@@ -72,7 +86,7 @@ impl OpenFile {
     /// An open file; `handle` is the MDT's.
     pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
-        let (group, stale, closed) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let (group, stale, closed) = (Mutex::default(), AtomicBool::new(false), AtomicBool::new(false));
         let seen_failures = SeenFailures::new(&file);
         OpenFile { file, mode, credentials, handle, local: None, seen_failures, group, stale, closed }
     }
@@ -80,23 +94,6 @@ impl OpenFile {
     /// A file that is open here only, under OPEN.
     pub fn new_local(file: Arc<File>, mode: OpenMode, credentials: Credentials, local: LocalOpen) -> OpenFile {
         OpenFile { local: Some(local), ..OpenFile::new(file, mode, credentials, OpenHandle(0)) }
-    }
-
-    /// Makes it one of a group. `false`: it is of one already.
-    #[must_use]
-    pub(crate) fn join_group(&self, group: u64) -> bool {
-        self.group.compare_exchange(0, group, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-    }
-
-    /// It is of this group no more. `false`: it was not.
-    #[must_use]
-    pub(crate) fn leave_group(&self, group: u64) -> bool {
-        group != 0 && self.group.compare_exchange(group, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-    }
-
-    /// The group whose lock it has; 0: none.
-    pub(crate) fn group(&self) -> u64 {
-        self.group.load(Ordering::SeqCst)
     }
 
     /// As what it counts among the files that are open here only.
@@ -109,11 +106,6 @@ impl OpenFile {
         self.closed.store(true, Ordering::SeqCst);
         let handle = OpenHandle(self.handle.load(Ordering::SeqCst));
         (!self.stale.load(Ordering::Acquire) && handle.0 != 0).then_some(handle)
-    }
-
-    /// Is the last descriptor gone?
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
     }
 
     /// The MDT restarted and gave a new handle. `false` if the file was closed meanwhile: the handle is to be closed.

@@ -11,8 +11,10 @@ use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::locks::uses::TO_WRITE;
-use crate::open::{FileHandle, OpenFile};
+use crate::open::{FileHandle, Membership, OpenFile};
+use std::pin::pin;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 
@@ -25,7 +27,8 @@ impl Client {
     /// mount, the last of which is the callback of others.
     ///
     /// # Errors
-    /// EINVAL: it is of a group, or the group is 0; EAGAIN: another group has the file, and `wait` is false; EINTR: given up.
+    /// EINVAL: it is of a group, or the group is 0; EAGAIN: another group has the file (or another program of this mount waits
+    /// for that), and `wait` is false; EINTR: given up.
     pub async fn group_lock(
         self: Arc<Self>,
         caller: Caller,
@@ -35,14 +38,26 @@ impl Client {
     ) -> Result<(), ClientError> {
         self.counters.count(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
-        if group == 0 || !open.join_group(group) {
-            return Err(Errno::EINVAL.into());
+        let (give_up, given_up) = oneshot::channel();
+        {
+            let membership = &mut *open.group.lock();
+            if group == 0 || !matches!(membership, Membership::None) {
+                return Err(Errno::EINVAL.into());
+            }
+            *membership = Membership::Joining(Some(give_up));
         }
         let tasks = self.env.tasks.clone();
         let work = async move {
-            let joined = self.join(&caller, &open, group, wait).await;
-            // The file was closed meanwhile, or could not join.
-            if (joined.is_err() || open.is_closed()) && open.leave_group(group) && joined.is_ok() {
+            let joined = self.join(&caller, &open, group, wait, given_up).await;
+            let closed = {
+                let membership = &mut *open.group.lock();
+                let closed = matches!(membership, Membership::Closed);
+                if !closed {
+                    *membership = if joined.is_ok() { Membership::Of(group) } else { Membership::None };
+                }
+                closed
+            };
+            if closed && joined.is_ok() {
                 self.leave(&caller, &open, group).await?;
             }
             joined
@@ -51,13 +66,12 @@ impl Client {
     }
 
     /// Gives up a waiting [`Client::group_lock`], which then answers EINTR (or succeeds, if it was granted just now).
-    pub async fn cancel_group_lock(
-        self: Arc<Self>,
-        caller: Caller,
-        handle: FileHandle,
-        group: u64,
-    ) -> Result<(), ClientError> {
-        self.cancel_lock(caller.clone(), handle, lock_of(group, FlockKind::Write, caller.pid)).await
+    ///
+    /// # Errors
+    /// There is no such open file.
+    pub async fn cancel_group_lock(self: Arc<Self>, handle: FileHandle) -> Result<(), ClientError> {
+        give_up(&mut self.files_open.get(handle)?.group.lock());
+        Ok(())
     }
 
     /// The opposite. 1 round trip for the last of this mount.
@@ -72,8 +86,12 @@ impl Client {
     ) -> Result<(), ClientError> {
         self.counters.count(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
-        if !open.leave_group(group) {
-            return Err(Errno::EINVAL.into());
+        {
+            let membership = &mut *open.group.lock();
+            if !matches!(membership, Membership::Of(of) if *of == group) {
+                return Err(Errno::EINVAL.into());
+            }
+            *membership = Membership::None;
         }
         let tasks = self.env.tasks.clone();
         Finish::new("group unlock", &tasks, async move { self.leave(&caller, &open, group).await }).await
@@ -81,22 +99,49 @@ impl Client {
 
     /// An open file ends: it is of no group any more.
     pub(crate) async fn leave_at_close(&self, open: &OpenFile) -> Result<(), ClientError> {
-        let group = open.group();
-        if !open.leave_group(group) {
-            return Ok(());
-        }
+        let mut membership = std::mem::replace(&mut *open.group.lock(), Membership::Closed);
+        give_up(&mut membership);
+        let Membership::Of(group) = membership else { return Ok(()) };
         let caller = Caller { credentials: open.credentials.clone(), ..Caller::root() };
         self.leave(&caller, open, group).await
     }
 
-    async fn join(&self, caller: &Caller, open: &OpenFile, group: u64, wait: bool) -> Result<(), ClientError> {
+    async fn join(
+        &self,
+        caller: &Caller,
+        open: &OpenFile,
+        group: u64,
+        wait: bool,
+        mut given_up: oneshot::Receiver<()>,
+    ) -> Result<(), ClientError> {
         let file = &open.file;
         let turn = file.group(group);
-        let mut count = turn.lock().await;
+        let mut count = match wait {
+            false => turn.try_lock().map_err(|_| Errno::EAGAIN)?,
+            // Whoever has the turn may wait for another group itself.
+            true => tokio::select! {
+                biased;
+                count = turn.lock() => count,
+                _ = &mut given_up => return Err(Errno::EINTR.into()),
+            },
+        };
         if *count == 0 {
             let mdc = self.mdc(file.fid)?;
             let lock = lock_of(group, FlockKind::Write, caller.pid);
-            mdc.flock_set(&caller.credentials, file.fid, lock, wait).await?;
+            let mut ask = pin!(mdc.flock_set(&caller.credentials, file.fid, lock, wait));
+            tokio::select! {
+                biased;
+                answer = &mut ask => answer?,
+                _ = &mut given_up => {
+                    // The answer must be awaited together with the cancellation, for it may be a grant.
+                    let cancel = mdc.flock_cancel(&caller.credentials, file.fid, lock);
+                    let (answer, cancelled) = futures_util::join!(&mut ask, cancel);
+                    if let Err(error) = cancelled {
+                        tracing::warn!(fid = %file.fid, %error, "give up waiting for a group lock");
+                    }
+                    answer?;
+                }
+            }
             // What others were granted before ends with this; what they ask for from now on waits.
             if let Err(error) = self.data_use(file, TO_WRITE).await {
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
@@ -112,7 +157,7 @@ impl Client {
         let file = &open.file;
         let turn = file.group(group);
         let mut count = turn.lock().await;
-        *count = count.saturating_sub(1);
+        *count -= 1;
         if *count == 0 {
             let unlock = lock_of(group, FlockKind::Unlock, caller.pid);
             self.mdc(file.fid)?.flock_set(&caller.credentials, file.fid, unlock, false).await?;
@@ -121,5 +166,14 @@ impl Client {
         drop(turn);
         file.forget_groups();
         Ok(())
+    }
+}
+
+fn give_up(membership: &mut Membership) {
+    if let Membership::Joining(waiting) = membership
+        && let Some(waiting) = waiting.take()
+    {
+        // Nobody listens: it was granted just now.
+        let _ = waiting.send(());
     }
 }

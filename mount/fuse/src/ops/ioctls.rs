@@ -53,8 +53,8 @@ impl ClientFs {
 
     fn group_lock(&self, request: &Request<'_>, handle: u64, group: u64, wait: bool) -> Answer {
         let (caller, handle) = (self.holder(request), FileHandle(handle));
-        let lock = self.client().group_lock(caller.clone(), handle, group, wait);
-        let cancel = self.client().cancel_group_lock(caller, handle, group);
+        let lock = self.client().group_lock(caller, handle, group, wait);
+        let cancel = self.client().cancel_group_lock(handle);
         Answer::Cancellable {
             wait: Box::pin(async move { lock.await.map(|()| told(Bytes::new())).map_err(|error| error.errno()) }),
             cancel: Box::pin(async move {

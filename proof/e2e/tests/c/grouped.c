@@ -84,6 +84,26 @@ int main(int argc, char **argv)
 	CHECK(close(second) == 0);
 	CHECK(llapi_group_lock(other, 2) == 0);
 
+	/* Two wait for one group: who does not want to wait does not wait for them, and a signal ends the wait of its own process. */
+	{
+		pid_t waiters[2];
+		int n;
+
+		for (n = 0; n < 2; n++) {
+			waiters[n] = fork();
+			CHECK(waiters[n] >= 0);
+			if (waiters[n] == 0)
+				_exit(llapi_group_lock(at(argv[1], "file", O_RDWR), 9) != 0);
+		}
+		usleep(300000);
+		second = at(argv[1], "file", O_RDWR | O_NONBLOCK);
+		CHECK(llapi_group_lock(second, 9) == -EAGAIN && close(second) == 0);
+		for (n = 1; n >= 0; n--) {
+			CHECK(waitpid(waiters[n], &status, WNOHANG) == 0 && kill(waiters[n], SIGTERM) == 0);
+			CHECK(waitpid(waiters[n], &status, 0) == waiters[n] && WIFSIGNALED(status));
+		}
+	}
+
 	/* Who dies with it leaves it. */
 	child = fork();
 	CHECK(child >= 0);
