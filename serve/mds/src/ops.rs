@@ -14,6 +14,7 @@ mod lock;
 mod lookup;
 mod lov;
 mod lov_add;
+mod lov_change;
 mod lov_del;
 mod open;
 mod readdir;

@@ -192,10 +192,9 @@ fn delete_components(path: &Path, first: u32, report: &mut Report<'_>) {
     let done = mounts::mount_of(path).and_then(|_| xattr::set(path, xattr::LOV_DEL, &first.to_le_bytes()));
     let Err(error) = done else { return };
     let hint = match Errno::from(&error) {
-        Errno::EINVAL => "it has no such component; lfs getstripe -v shows their lcme_id",
+        Errno::EINVAL => "it has no such component, or nothing would be left; lfs getstripe -v shows their lcme_id",
         Errno::EBUSY => "components with objects cannot go; lfs migrate gives the file another layout",
         Errno::ENODATA => "all of them have objects",
-        Errno::E2BIG => "nothing would be left",
         _ => return report.failed(&what, &error),
     };
     report.sentence(

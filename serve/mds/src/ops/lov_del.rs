@@ -3,15 +3,9 @@
 //! What has objects may hold bytes, and its number may be used once in the life of a file (docs/layout.md): it stays.
 
 use crate::mds::{Call, Mds};
-use crate::tail;
-use ::layout::layout::{Layout, Pattern};
-use disk::inode::ItemTag;
-use namespace::inode::InodeFlags;
-use namespace::view::{Change, View};
-use types::attr::FileType;
+use ::layout::layout::Layout;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::InodeBits;
 use wire::mds::MdsReply;
 
 /// Attribute that is only written: the number of the first component that goes, little-endian, 4 bytes; 0: all that have no objects.
@@ -19,31 +13,11 @@ pub(super) const LOV_DEL: &[u8] = b"lustre.lov.del";
 
 impl Mds {
     /// # Errors
-    /// EINVAL: no number, or there is no such component; EBUSY: it, or one behind it, has objects; E2BIG: nothing would be left;
-    /// ENODATA: all have objects; EPERM: not the owner's; EOPNOTSUPP: not of a file.
+    /// EINVAL: no number, there is no such component, or nothing would be left; EBUSY: it, or one behind it, has objects; ENODATA: all
+    /// have objects; as [`Mds::change_layout`].
     pub(super) fn drop_components(&self, call: &mut Call<'_>, fid: Fid, value: &[u8]) -> Result<MdsReply, Errno> {
         let id = <[u8; 4]>::try_from(value).map(u32::from_le_bytes).map_err(|_| Errno::EINVAL)?;
-        self.change(call, |records, ctx| {
-            let mut inode = records.existing(fid)?;
-            if inode.file_type() != FileType::Regular {
-                return Err(Errno::EOPNOTSUPP);
-            }
-            if !ctx.owns(inode.attr.uid) {
-                return Err(Errno::EPERM);
-            }
-            let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
-            let layout = without(&old, id)?;
-            let bits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::XATTR);
-            records.before(&[Change::of(fid, bits)])?;
-            let mut bytes = Vec::new();
-            ::layout::codec::encode(&layout, &mut bytes);
-            inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
-            inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true);
-            inode.attr.ctime = ctx.now;
-            inode.attr.version = ctx.version;
-            records.put_inode(&inode);
-            Ok(MdsReply::Done)
-        })
+        self.change_layout(call, fid, |old| without(old, id))
     }
 }
 
@@ -60,18 +34,16 @@ fn without(old: &Layout, id: u32) -> Result<Layout, Errno> {
     if components[first..].iter().any(|c| c.is_instantiated()) {
         return Err(Errno::EBUSY);
     }
-    // What grows into an extension would have nothing to grow into: it stays as large as it is.
-    let left = components[..first].to_vec();
-    if left.iter().all(|c| c.is_empty() || c.pattern == Pattern::Extension) {
-        return Err(Errno::E2BIG);
-    }
+    // One that has not grown yet covers nothing, and without its extension it never would.
+    let covers = components[..first].iter().rposition(|c| !c.is_empty()).ok_or(Errno::EINVAL)?;
+    let left = components[..=covers].to_vec();
     Ok(Layout { generation: old.generation + 1, components: left, ..old.clone() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::layout::layout::{Component, EOF};
+    use ::layout::layout::{Component, EOF, Pattern};
     use types::target::TargetIndex;
 
     fn component(id: u32, start: u64, end: u64, objects: bool) -> Component {
@@ -91,6 +63,15 @@ mod tests {
         let full = without(&layout, 2).unwrap();
         assert_eq!(without(&full, 0), Err(Errno::ENODATA));
         let empty = Layout { components: vec![component(1, 0, EOF, false)], ..Layout::default() };
-        assert_eq!((without(&empty, 1), without(&empty, 0)), (Err(Errno::E2BIG), Err(Errno::E2BIG)));
+        assert_eq!((without(&empty, 1), without(&empty, 0)), (Err(Errno::EINVAL), Err(Errno::EINVAL)));
+    }
+
+    #[test]
+    fn what_would_grow_goes_with_its_extension() {
+        let extension = Component::extension(3, 10, EOF, 64 << 20).unwrap();
+        let components = vec![component(1, 0, 10, true), component(2, 10, 10, false), extension];
+        let layout = Layout { generation: 1, components, ..Layout::default() };
+        let left = without(&layout, 3).unwrap();
+        assert_eq!(left.components.iter().map(|c| c.id).collect::<Vec<_>>(), [1]);
     }
 }

@@ -1,0 +1,49 @@
+//! What `lustre.lov.add` and `lustre.lov.del` share: the layout of a file that exists is another one from now on, and all its bytes
+//! stay where they are.
+
+use crate::mds::{Call, Mds};
+use crate::tail;
+use ::layout::layout::Layout;
+use disk::inode::ItemTag;
+use namespace::inode::InodeFlags;
+use namespace::view::{Change, View};
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use wire::mds::MdsReply;
+
+impl Mds {
+    /// Gives a file the layout that `changed` makes of its own.
+    ///
+    /// # Errors
+    /// EPERM: not the owner's; EOPNOTSUPP: not of a file; those of `changed`.
+    pub(super) fn change_layout(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        changed: impl FnOnce(&Layout) -> Result<Layout, Errno>,
+    ) -> Result<MdsReply, Errno> {
+        self.change(call, |records, ctx| {
+            let mut inode = records.existing(fid)?;
+            if inode.file_type() != FileType::Regular {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if !ctx.owns(inode.attr.uid) {
+                return Err(Errno::EPERM);
+            }
+            let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
+            let layout = changed(&old)?;
+            let bits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::XATTR);
+            records.before(&[Change::of(fid, bits)])?;
+            let mut bytes = Vec::new();
+            ::layout::codec::encode(&layout, &mut bytes);
+            inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
+            inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true);
+            inode.attr.ctime = ctx.now;
+            inode.attr.version = ctx.version;
+            records.put_inode(&inode);
+            Ok(MdsReply::Done)
+        })
+    }
+}
