@@ -1,15 +1,18 @@
 //! A client's session with one target: its state, and the changes that it keeps for a replay.
 //!
 //! A change is kept from its reply until the target calls its transno durable. After a restart of the target what is
-//! left is brought back, oldest first. Bound: [`KEPT_BYTES_MAX`], beyond which its owner must wait for a commit before
-//! it asks for more changes; replies that are under way then still fit, so a target's own bound on what is not
-//! committed limits memory in the end.
+//! left is brought back, oldest first. Bound: [`KEPT_BYTES_MAX`] of an MDT's, [`KEPT_DATA_BYTES_MAX`] of an OST's, beyond
+//! which its owner must wait for a commit before it asks for more changes; replies that are under way then still fit,
+//! so a target's own bound on what is not committed limits memory in the end.
 
 use std::collections::BTreeMap;
 use types::session::{Standing, Transno};
 
 /// Bytes of kept changes beyond which no further change is asked for.
 pub const KEPT_BYTES_MAX: usize = 32 << 20;
+/// As above, of changes that hold data of files: three times what an OST lets wait for a sync of its own
+/// (`oss::settings`), so that a stream goes on while the disk works.
+pub const KEPT_DATA_BYTES_MAX: usize = 96 << 20;
 /// What keeping a change costs beside its bytes.
 const OVERHEAD: usize = 64;
 
@@ -101,10 +104,20 @@ pub struct Import<T> {
     last_committed: Transno,
     kept: BTreeMap<Transno, (T, usize)>,
     bytes: usize,
+    bytes_max: usize,
+    /// What was kept and is lost.
+    lost: Vec<T>,
 }
 
 impl<T> Default for Import<T> {
     fn default() -> Import<T> {
+        Import::new(KEPT_BYTES_MAX)
+    }
+}
+
+impl<T> Import<T> {
+    /// Not connected. `bytes_max`: see the module.
+    pub fn new(bytes_max: usize) -> Import<T> {
         Import {
             state: State::Disconn,
             boot: 0,
@@ -112,11 +125,11 @@ impl<T> Default for Import<T> {
             last_committed: Transno(0),
             kept: BTreeMap::new(),
             bytes: 0,
+            bytes_max,
+            lost: Vec::new(),
         }
     }
-}
 
-impl<T> Import<T> {
     /// Where it stands.
     pub fn state(&self) -> State {
         self.state
@@ -152,9 +165,22 @@ impl<T> Import<T> {
         }
     }
 
+    /// Of everything up to `transno` what `is_durable` finds is durable before its turn: it need not be brought back.
+    pub fn durable(&mut self, transno: Transno, is_durable: impl Fn(&T) -> bool) {
+        let old = self.kept.range(..=transno).filter(|(_, (change, _))| is_durable(change));
+        for transno in old.map(|(transno, _)| *transno).collect::<Vec<_>>() {
+            self.bytes -= self.kept.remove(&transno).map_or(0, |(_, cost)| cost);
+        }
+    }
+
+    /// Newest transno of what is kept; 0 = nothing is.
+    pub fn newest(&self) -> Transno {
+        self.kept.last_key_value().map_or(Transno(0), |(transno, _)| *transno)
+    }
+
     /// Must the owner wait for a commit before it asks for one more change?
     pub fn is_full(&self) -> bool {
-        self.bytes >= KEPT_BYTES_MAX
+        self.bytes >= self.bytes_max
     }
 
     /// Bytes that are kept.
@@ -175,11 +201,16 @@ impl<T> Import<T> {
 
     /// The session ends in order: nothing is to be brought back.
     pub fn forget(&mut self) {
-        *self = Import::default();
+        *self = Import::new(self.bytes_max);
     }
 
-    fn drop_kept(&mut self) {
-        self.kept.clear();
+    /// What was kept, could not be brought back, and was not taken by this yet.
+    pub fn take_lost(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.lost)
+    }
+
+    fn lose_kept(&mut self) {
+        self.lost.extend(std::mem::take(&mut self.kept).into_values().map(|(change, _)| change));
         self.bytes = 0;
     }
 
@@ -230,12 +261,15 @@ impl<T> Import<T> {
             Standing::Awaited | Standing::Settled if new => Action::Lost,
             // Recovery ended between two attempts, and the target had all of ours by then.
             Standing::Awaited | Standing::Settled => Action::Serve,
+            Standing::Missed if !self.kept.is_empty() => Action::Lost,
+            Standing::Missed => Action::Renewed,
             Standing::Transient if new && boot == self.boot => Action::Lost,
             Standing::Transient if new || boot != self.boot => Action::Renewed,
             Standing::Transient => Action::Serve,
         };
-        if matches!(action, Action::Lost | Action::Renewed) {
-            self.drop_kept();
+        // A target that keeps nothing of sessions has what it was told nevertheless, as long as it does not say otherwise.
+        if matches!(action, Action::Lost | Action::Renewed) && standing != Standing::Transient {
+            self.lose_kept();
         }
         if boot != self.boot {
             // Another life may count anew.
@@ -316,6 +350,7 @@ mod tests {
                 (connects(Standing::Transient, true, BOOT), (Full, Gone)),
                 (connects(Standing::Transient, false, BOOT), (Full, Serve)),
                 (connects(Standing::Transient, true, BOOT + 1), (Full, Renewed)),
+                (connects(Standing::Missed, true, BOOT + 1), (Full, Gone)),
                 (Event::Replayed, if state == State::Replay { (ReplayLocks, Restore) } else { stays }),
                 (Event::Restored, if state == ReplayLocks { (ReplayWait, Wait) } else { stays }),
                 (Event::Opened, if state == ReplayWait { (Full, Serve) } else { stays }),
@@ -324,8 +359,12 @@ mod tests {
                 let mut import = in_state(state);
                 assert_eq!((import.event(event), import.state()), (action, next), "{state:?} {event:?}");
                 let kept: Vec<u64> = import.kept().map(|(transno, _)| transno.0).collect();
+                let keeps = matches!(event, Event::Connected { standing: Standing::Transient, .. });
                 match action {
-                    Gone | Renewed => assert_eq!(kept, [0u64; 0], "{state:?} {event:?}"),
+                    Gone | Renewed if !keeps => {
+                        assert_eq!(kept, [0u64; 0], "{state:?} {event:?}");
+                        assert!(import.take_lost().len() >= 2 && import.take_lost().is_empty());
+                    }
                     Replay => assert_eq!(kept, [13, 14], "{state:?} {event:?}"),
                     _ => assert!(kept.ends_with(&[13, 14]), "{state:?} {event:?}"),
                 }
@@ -338,11 +377,19 @@ mod tests {
 
     #[test]
     fn a_first_session_misses_nothing() {
-        for standing in [Standing::Transient, Standing::Settled, Standing::Awaited] {
+        for standing in [Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed] {
             let mut import = Import::<()>::default();
             assert_eq!(import.event(connected(standing, true, 3, 4)), Action::Serve, "{standing:?}");
             assert_eq!((import.state(), import.boot()), (State::Full, 3));
         }
+    }
+
+    #[test]
+    fn who_missed_a_recovery_and_kept_nothing_lost_nothing() {
+        let mut import = session();
+        import.committed(Transno(14));
+        assert_eq!(import.event(connected(Standing::Missed, true, BOOT + 1, 20)), Action::Renewed);
+        assert_eq!((import.take_lost().len(), import.last_committed()), (0, Transno(20)));
     }
 
     #[test]
@@ -358,6 +405,19 @@ mod tests {
         import.event(Event::Lost);
         assert_eq!(import.event(connected(Standing::Awaited, true, BOOT + 2, 13)), Action::Replay);
         assert_eq!(import.kept().count(), 1);
+    }
+
+    #[test]
+    fn what_was_synced_is_not_kept_any_more() {
+        let mut import = session();
+        import.keep(Transno(15), "another", 100);
+        import.keep(Transno(16), "change", 100);
+        assert_eq!(import.newest(), Transno(16));
+        import.durable(Transno(15), |change| *change == "change");
+        assert_eq!(import.kept().map(|(t, _)| t.0).collect::<Vec<_>>(), [15, 16]);
+        assert_eq!((import.bytes(), import.last_committed()), (2 * (100 + OVERHEAD), Transno(10)));
+        import.durable(Transno(16), |_| true);
+        assert_eq!((import.bytes(), import.newest()), (0, Transno(0)));
     }
 
     #[test]

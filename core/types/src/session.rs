@@ -33,6 +33,8 @@ pub enum Standing {
     Settled = 1,
     /// The target restarted, knows this client, and waits for what it brings back.
     Awaited = 2,
+    /// It restarted and lost changes, and waits for this client's no more, or did not know of any.
+    Missed = 3,
 }
 
 fn uuid(n: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {

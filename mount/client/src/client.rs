@@ -29,7 +29,7 @@ use env::watch;
 use env::{BoxFuture, Env};
 use rpc::Rpc;
 use rpc::awaited::Requests;
-use rpc::import::Import;
+use rpc::import::{Import, OnLost};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -45,6 +45,7 @@ use types::name::Name;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
 use types::target::{FsName, TargetName};
+use wire::message::Op;
 use wire::mgs::FsConfig;
 
 /// Closes under way in the background; beyond it, release waits.
@@ -52,7 +53,7 @@ const CLOSES_MAX: usize = 1024;
 /// How long unmount waits for targets to take what was written.
 const UNMOUNT_STORE_WAIT: Duration = REQUEST_TIMEOUT;
 /// How long unmount waits for closes under way.
-const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
 /// What to mount.
 #[derive(Clone, Debug)]
@@ -181,6 +182,7 @@ impl Client {
             permits = closes => drop(permits),
             () = self.env.clock.sleep(UNMOUNT_WAIT) => tracing::warn!("unmounting with closes under way"),
         }
+        self.make_kept_durable().await;
         let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().clone());
         let osts = self.targets.oscs().into_iter().map(|osc| osc.import().clone());
         let imports = mdts.chain(osts).chain([self.mgc.import().clone()]);
@@ -215,7 +217,13 @@ impl Client {
 
     /// A (new) configuration.
     pub(crate) fn apply(&self, config: &FsConfig) -> Result<(), ClientError> {
-        for mdc in self.targets.apply(config)? {
+        let me = self.me.clone();
+        let lost: OnLost = Arc::new(move |ops: &[Op]| {
+            if let Some(client) = me.upgrade() {
+                client.lost_objects(ops);
+            }
+        });
+        for mdc in self.targets.apply(config, &lost)? {
             let (me, tasks, import) = (self.me.clone(), self.env.tasks.clone(), mdc.import().clone());
             // The import keeps its hooks, so a hook must not keep the import.
             let import_weak = Arc::downgrade(&import);

@@ -19,6 +19,7 @@ mod fan_out;
 mod file;
 mod finish;
 mod inspect;
+mod kept;
 mod listing;
 pub mod locks;
 pub mod node;

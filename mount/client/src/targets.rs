@@ -9,7 +9,7 @@ use layout::layout::{EOF, Layout};
 use parking_lot::RwLock;
 use rpc::Rpc;
 use rpc::error::RpcError;
-use rpc::import::{Callbacks, Import};
+use rpc::import::{Callbacks, Import, OnLost};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,11 +73,12 @@ impl Targets {
         self.identity.uuid
     }
 
-    /// Makes sessions for new targets and tells old ones where their target moved. Returns the new MDTs.
+    /// Makes sessions for new targets and tells old ones where their target moved. `lost` is told what OSTs lost. Returns the
+    /// new MDTs.
     ///
     /// # Errors
     /// BadConfig; targets before the bad one are in use then.
-    pub fn apply(&self, config: &FsConfig) -> Result<Vec<Mdc>, ClientError> {
+    pub fn apply(&self, config: &FsConfig, lost: &OnLost) -> Result<Vec<Mdc>, ClientError> {
         let mut new = Vec::new();
         self.known.write().pools.clone_from(&config.pools);
         for info in &config.targets {
@@ -108,6 +109,7 @@ impl Targets {
                         let osc = Osc::new(self.import(name, nids.clone()));
                         let promises = self.promises.clone();
                         osc.import().on_restart(Arc::new(move |_boot| promises.lost(name.index)));
+                        osc.import().on_lost(lost.clone());
                         known.osts.insert(name.index, (osc, nids));
                     }
                 },

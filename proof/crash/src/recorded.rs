@@ -89,6 +89,9 @@ impl File for RecordedFile {
 }
 
 impl Disk for RecordedDisk {
+    fn kernel_run(&self) -> u128 {
+        self.inner.kernel_run()
+    }
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let there = path.exists();
         let inner = self.inner.open(path, how)?;

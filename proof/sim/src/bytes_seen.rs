@@ -52,7 +52,9 @@ pub struct Loss {
     pub mount: usize,
     /// Its servers may have given it up from here on.
     pub from: Moment,
-    /// It is dead, or knows, from here on.
+    /// It may be told at any moment between this
+    pub told: Moment,
+    /// and this: from here on it knows, or is dead.
     pub until: Moment,
 }
 
@@ -60,8 +62,8 @@ impl Loss {
     /// May this change be missing in the eyes of this read? A sync that is answered after an eviction speaks of what was
     /// written since: the loss was told before.
     fn excuses(&self, change: &Change, read: &Read) -> bool {
-        let seen = if read.mount == self.mount { self.until } else { self.from };
-        change.mount == self.mount && change.began < self.until && change.synced >= self.until && read.ended > seen
+        let seen = if read.mount == self.mount { self.told } else { self.from };
+        change.mount == self.mount && change.began < self.until && change.synced >= self.told && read.ended > seen
     }
 }
 
@@ -229,12 +231,13 @@ mod tests {
         let seen = BytesSeen::default();
         seen.wrote(0, 1, 0, 0xa, 1, 2, false);
         seen.wrote(3, 1, 0, 0xb, 3, 4, false);
-        let loss = [Loss { mount: 3, from: 10, until: 20 }];
+        let loss = [Loss { mount: 3, from: 10, told: 18, until: 20 }];
         seen.read((0, 0), 1, 0, 0xa, 11, 12);
         seen.read((1, 3), 1, 0, 0xb, 13, 14);
+        seen.read((1, 3), 1, 0, 0xa, 17, 19);
         seen.read((1, 3), 1, 0, 0xa, 21, 22);
         assert_eq!(seen.check(None, &loss), Vec::<String>::new());
-        assert_eq!(seen.check(None, &[]).len(), 2);
+        assert_eq!(seen.check(None, &[]).len(), 3);
         seen.read((0, 0), 1, 0, 0xa, 8, 9);
         seen.read((1, 3), 1, 0, 0xa, 15, 16);
         seen.read((0, 0), 1, 0, 0, 30, 31);
@@ -242,7 +245,7 @@ mod tests {
         seen.synced(3, 1, 25, 26);
         assert_eq!(seen.check(None, &loss).len(), 3, "that sync knew of the loss");
         seen.synced(3, 1, 5, 6);
-        assert_eq!(seen.check(None, &loss).len(), 5);
+        assert_eq!(seen.check(None, &loss).len(), 6);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use node::parts::Parts;
 use node::role::mdt::MdtRole;
 use node::role::mgs::MgsRole;
 use node::role::ost::OstRole;
+use oss::ost::Ost;
 use oss::settings::OstSettings;
 use parking_lot::Mutex;
 use rpc::{Rpc, RpcConfig};
@@ -61,6 +62,8 @@ pub struct Server {
     process: Mutex<Arc<Process>>,
     /// The MDT that is served there.
     mds: Arc<Mutex<Weak<Mds>>>,
+    /// Or the OST.
+    ost: Arc<Mutex<Weak<Ost>>>,
 }
 
 /// A client's machine.
@@ -165,6 +168,7 @@ impl Cluster {
                 engine: Memory::new(STORE_BYTES),
                 process: Mutex::new(process),
                 mds: Arc::default(),
+                ost: Arc::default(),
             });
         }
         let cluster = Cluster { world, servers, seed, commits, started: Arc::default() };
@@ -186,8 +190,9 @@ impl Cluster {
         let pace = Rng::new(self.seed, &format!("commits of {number} from {:?}", self.world.now()));
         let tasks = env.tasks.clone();
         let commits = self.commits;
-        let (mds, started) = (server.mds.clone(), self.started.clone());
+        let (mds, ost, started) = (server.mds.clone(), server.ost.clone(), self.started.clone());
         *mds.lock() = Weak::new();
+        *ost.lock() = Weak::new();
         let life = async move {
             let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
             started.lock().push(rpc.clone());
@@ -211,9 +216,9 @@ impl Cluster {
                 }
                 TargetKind::Ost => {
                     let settings = OstSettings::default();
-                    let _role = OstRole::start(&parts, &parts.mgc(), target, settings, Arc::default())
-                        .await
-                        .unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    let role = OstRole::start(&parts, &parts.mgc(), target, settings, Arc::default()).await;
+                    let role = role.unwrap_or_else(|error| panic!("start server {number}: {error}"));
+                    *ost.lock() = Arc::downgrade(role.ost());
                     std::future::pending::<()>().await;
                 }
                 TargetKind::Mdt => {
@@ -231,16 +236,20 @@ impl Cluster {
         tasks.spawn("server", Box::pin(life));
     }
 
-    /// Is every MDT in service, its recovery over?
+    /// Is every MDT and OST in service, its recovery over?
     pub fn is_recovered(&self) -> bool {
-        let mdts = self.servers.iter().filter(|server| server.kind == TargetKind::Mdt);
-        mdts.into_iter().all(|mdt| mdt.mds.lock().upgrade().is_some_and(|mds| mds.recovery().phase == Phase::Open))
+        self.servers.iter().all(|server| match server.kind {
+            TargetKind::Mgt => true,
+            TargetKind::Mdt => server.mds.lock().upgrade().is_some_and(|mds| mds.recovery().phase == Phase::Open),
+            TargetKind::Ost => server.ost.lock().upgrade().is_some_and(|ost| ost.is_recovered()),
+        })
     }
 
     /// Ends a server at this instant.
     pub fn kill_server(&self, number: usize, how: Kill) {
         let process = self.servers[number].process.lock().clone();
         *self.servers[number].mds.lock() = Weak::new();
+        *self.servers[number].ost.lock() = Weak::new();
         self.world.kill(&process, how);
     }
 

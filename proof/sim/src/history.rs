@@ -102,6 +102,11 @@ impl History {
         inner.now
     }
 
+    /// The newest moment so far.
+    pub fn now(&self) -> Moment {
+        self.0.lock().now
+    }
+
     /// A program asks something; the number of the record.
     pub fn begin(&self, program: usize, call: Call) -> usize {
         let began = self.moment();

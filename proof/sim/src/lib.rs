@@ -7,6 +7,7 @@
 
 pub mod bytes_seen;
 pub mod cluster;
+pub mod contact;
 pub mod history;
 pub mod linear;
 pub mod locks_seen;

@@ -2,13 +2,16 @@
 
 use crate::bytes_seen::Loss;
 use crate::cluster::{Cluster, Mount, Server};
+use crate::contact::Contact;
 use crate::history::{Kind, Moment};
 use crate::linear::{self, Blackout, Verdict};
 use crate::program::{Program, Witness};
 use crate::tree::Tree;
 use crate::weather::{Fault, Weather};
 use check::check::{Check, FIRST, THEN};
+use client::client::Client;
 use parking_lot::Mutex;
+use rpc::import::{Import, ImportState};
 use simenv::net::Delays;
 use simenv::rng::Rng;
 use simenv::world::{DiskSpeed, Kill, Skew};
@@ -100,9 +103,11 @@ struct Run {
     blackout: Option<Moment>,
     /// Mounts that died or were evicted.
     losses: Vec<Loss>,
-    /// When a mount last lost contact, by machine; and how often a mount was evicted.
-    silent_since: BTreeMap<usize, Moment>,
+    /// Since when mounts may have been given up, and how often each was evicted.
+    contact: Contact,
     evictions: BTreeMap<usize, u64>,
+    /// When evictions were noted last.
+    looked: Moment,
 }
 
 /// Runs a seed.
@@ -124,8 +129,9 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         deaf: None,
         blackout: None,
         losses: Vec::new(),
-        silent_since: BTreeMap::new(),
+        contact: Contact::default(),
         evictions: BTreeMap::new(),
+        looked: 0,
         rng: rng.clone(),
     };
     if faults.network {
@@ -216,21 +222,26 @@ impl Run {
     fn note_evictions(&mut self) {
         for (number, mount) in self.mounts.iter().enumerate() {
             let Some(client) = mount.client.lock().clone() else { continue };
-            let count = client.mdts().iter().map(|mdc| mdc.import().evictions()).sum();
+            let count = imports(&client).map(|import| import.evictions()).sum();
             if self.evictions.insert(number, count).unwrap_or(0) < count {
-                let until = self.witness.history.moment();
-                let from = self.silent_since.get(&usize::from(mount.machine.0)).copied().unwrap_or(0);
-                self.losses.push(Loss { mount: number, from, until });
+                let (from, until) = (self.contact.since(number), self.witness.history.moment());
+                self.losses.push(Loss { mount: number, from, told: self.looked, until });
             }
         }
+        self.looked = self.witness.history.now();
     }
 
-    /// A mount may be given up from now on.
-    fn lost_contact(&mut self, machine: usize) -> Moment {
+    /// A mount may be given up from now on: since when it may have been.
+    fn lost_contact(&mut self, mount: usize) -> Moment {
         let at = self.witness.history.moment();
-        self.witness.locks.lost_contact(machine, at);
-        self.silent_since.insert(machine, at);
-        at
+        let Mount { machine, env, client, .. } = &self.mounts[mount];
+        self.witness.locks.lost_contact(usize::from(machine.0), at);
+        let in_service = |import: &Import| import.state() == ImportState::Full;
+        let heard = client.lock().as_deref().and_then(|client| {
+            let answered = imports(client).map(|import| import.proved_at().filter(|_| in_service(&import)));
+            answered.min().flatten()
+        });
+        self.contact.lost(mount, at, env.clock.now(), heard)
     }
 
     fn add_client(&mut self, instead_of: Option<usize>) -> usize {
@@ -330,14 +341,14 @@ impl Run {
         if down.iter().any(|(other, _)| *other == number) || !alone {
             return;
         }
-        if kind == TargetKind::Mdt {
+        // Who is kept from a recovering target is given up.
+        if kind != TargetKind::Mgt {
             self.cluster.world.network().heal();
-            if self.rng.chance(self.weather.unheard) {
-                self.leave_unheard(number);
-            }
         }
-        // What an OST has answered is in its page cache; who syncs asks for more.
-        let power = kind != TargetKind::Ost && self.rng.chance(500);
+        if kind == TargetKind::Mdt && self.rng.chance(self.weather.unheard) {
+            self.leave_unheard(number);
+        }
+        let power = self.rng.chance(500);
         self.cluster.kill_server(number, if power { Kill::Power } else { Kill::Process });
         if kind == TargetKind::Mdt {
             self.cluster.world.network().heal();
@@ -428,7 +439,7 @@ impl Run {
         let (mount, server) = self.pair();
         let (a, b) = (self.mounts[mount].machine, self.cluster.servers[server].machine);
         // Until it is healed the client may lose its lease, and with it its locks.
-        self.lost_contact(usize::from(a.0));
+        self.lost_contact(mount);
         match self.rng.below(3) {
             0 => self.cluster.world.network().cut(a, b),
             1 => self.cluster.world.network().cut(b, a),
@@ -444,7 +455,7 @@ impl Run {
     fn silence_a_client(&mut self) {
         let mount = self.rng.below(self.mounts.len() as u64) as usize;
         let silent = self.mounts[mount].machine;
-        self.lost_contact(usize::from(silent.0));
+        self.lost_contact(mount);
         let both = [self.rng.chance(900), self.rng.chance(200)];
         let times = [SILENT_MS, HELD_MS].map(|(least, most)| Duration::from_millis(self.rng.between(least, most)));
         for ((kind, both), time) in [TargetKind::Mdt, TargetKind::Ost].into_iter().zip(both).zip(times) {
@@ -466,8 +477,9 @@ impl Run {
             return None;
         }
         let victim = *self.rng.pick(&living);
-        let at = self.lost_contact(usize::from(self.mounts[victim].machine.0));
-        self.losses.push(Loss { mount: victim, from: at, until: at });
+        let from = self.lost_contact(victim);
+        let until = self.witness.history.moment();
+        self.losses.push(Loss { mount: victim, from, told: until, until });
         self.last_death = self.cluster.world.now();
         let how = if self.rng.chance(500) { Kill::Process } else { Kill::Power };
         self.cluster.world.kill(&self.mounts[victim].process, how);
@@ -551,6 +563,12 @@ impl Run {
             self.wrong.extend(leaks(self, tree));
         }
     }
+}
+
+/// Sessions of a mount with its MDTs and OSTs.
+fn imports(client: &Client) -> impl Iterator<Item = Arc<Import>> {
+    let mdts = client.mdts().into_iter().map(|mdc| mdc.import().clone());
+    mdts.chain(client.osts().into_iter().map(|osc| osc.import().clone()))
 }
 
 /// What the stores have and the tree has not, or the other way round.

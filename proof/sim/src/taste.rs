@@ -127,6 +127,15 @@ pub const WRITERS: Taste = Taste {
     uses: &[(Use::Write, 5), (Use::Read, 4), (Use::Fsync, 1)],
 };
 
+/// Two files are written and synced all the time.
+pub const SYNCERS: Taste = Taste {
+    files: 2,
+    count: 8,
+    pause_us: 60_000,
+    uses: &[(Use::Write, 5), (Use::Read, 3), (Use::Fsync, 2)],
+    ..WRITERS
+};
+
 fn draw<T: Copy>(rng: &mut Rng, weights: &[(T, u64)]) -> T {
     let mut roll = rng.below(weights.iter().map(|(_, weight)| weight).sum());
     for (what, weight) in weights {

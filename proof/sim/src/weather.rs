@@ -1,7 +1,7 @@
 //! What a seed leans to: which faults, how often, and how soon targets commit. A world in which everything happens
 //! seldom and at random never meets the coincidences that matter.
 
-use crate::taste::{LOCKERS, NAMERS, REMOVERS, Taste, USUAL, WRITERS};
+use crate::taste::{LOCKERS, NAMERS, REMOVERS, SYNCERS, Taste, USUAL, WRITERS};
 use simenv::rng::Rng;
 use std::time::Duration;
 
@@ -70,8 +70,16 @@ impl Weather {
     pub fn draw(seed: u64, rng: &mut Rng, tastes: bool) -> Weather {
         let usual = Weather::draw_usual(rng);
         let mut taste = Rng::new(seed, "taste");
-        if !tastes || taste.chance(500) {
+        if !tastes {
             return usual;
+        }
+        if taste.chance(500) {
+            if Rng::new(seed, "syncers").chance(700) {
+                return usual;
+            }
+            let faults_for = Duration::from_secs(60);
+            let dark = Weather { taste: SYNCERS, pause_us: 900_000, down_us: 300_000, mdt: 30, faults_for, ..usual };
+            return dark.with_faults([20, 10, 20, 20, 60, 0, 10, 0]);
         }
         // One thing over and over, while the MDT comes and goes.
         let restless = Weather { pause_us: 250_000, down_us: 200_000, mdt: 900, unheard: 500, late: 700, ..usual }

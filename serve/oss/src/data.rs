@@ -1,5 +1,6 @@
 //! Reading and writing objects. Everything here blocks.
 
+use crate::ledger::Author;
 use crate::ost::Ost;
 use crate::room::Payment;
 use bytes::Bytes;
@@ -25,10 +26,10 @@ impl Ost {
         self.buffers.fill(len as usize, read)
     }
 
-    /// Stores `data`; by how many blocks the object grew. The data is in the page cache then, and durable with `sync`.
+    /// Stores `data`; by how many blocks the object grew. The data is in the page cache then. `sync`: a sync comes next.
     pub(crate) fn write(
         &self,
-        payment: &mut Payment,
+        (author, payment): (Author, &mut Payment),
         object: ObjectId,
         offset: ObjectOffset,
         data: &Bytes,
@@ -44,13 +45,11 @@ impl Ost {
         if data.is_empty() {
             return Ok((0, Transno(0)));
         }
-        let changed = self.change(object, None, || {
+        let changed = self.change(object, None, (author, data.len() as u64), || {
             let _room = self.check_room(payment, object, offset.0, data.len() as u64)?;
             self.objects().write(object, data, offset.0)
         })?;
-        if sync {
-            self.sync_object(object)?;
-        } else {
+        if !sync {
             self.write_back_streams(object, offset.0, data.len() as u64);
         }
         Ok(changed)

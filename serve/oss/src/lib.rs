@@ -1,20 +1,22 @@
 //! Object targets: the bytes of files, one local file per object.
 //!
 //! [`ost::Ost`] is the service. [`data`] reads and writes, [`space`] allocates, cuts and frees, [`ledger`] knows which
-//! changes are durable, [`gate`] keeps changes of one object apart, [`graveyard`] keeps the destroyed ones dead,
-//! [`streams`] starts write-back of long writes, [`buffers`] has memory for long reads, [`room`] and [`grants`] say who may
-//! take what is free.
+//! changes are durable, [`durable`] makes them so, [`recovery`] gets back what a power cut took, [`gate`] keeps changes of
+//! one object apart, [`graveyard`] keeps the destroyed ones dead, [`streams`] starts write-back of long writes,
+//! [`buffers`] has memory for long reads, [`room`] and [`grants`] say who may take what is free.
 //! Nothing here knows layouts or names of files: an object is named by who it belongs to, and that is all.
 //!
 //! An object appears at its first write, reads as empty before, and is durable after a sync of it or of everything.
 
 mod buffers;
 mod data;
+mod durable;
 mod gate;
 mod grants;
 mod graveyard;
 mod ledger;
 pub mod ost;
+mod recovery;
 pub mod room;
 pub mod settings;
 mod space;

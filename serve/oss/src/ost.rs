@@ -3,33 +3,36 @@
 //! A request's operations run in order, in place if the caller's thread may block; on a reactor only what touches warm
 //! objects and little data does, the rest goes to a thread that may block, with all that follows it.
 //!
-//! Every change gets a transno from the [`Ledger`] and is answered when it is in the page cache. A flush task, started
-//! with the OST and ended by [`Ost::stop`] or when the OST is dropped, syncs everything that is older than the flush
-//! interval and writes down how far that came.
+//! Every change gets a transno from the [`Ledger`] and is answered when it is in the page cache; clients on the network
+//! keep it until it is committed. A flush task, started with the OST and ended by [`Ost::stop`] or when the OST is
+//! dropped, syncs everything that is older than the flush interval, sooner if much was written, and writes down how far
+//! that came. What a power cut took the clients bring back (`recovery`).
 
 use crate::buffers::Buffers;
 use crate::gate::Gates;
 use crate::graveyard::Graveyard;
-use crate::ledger::{DIRTY_OBJECTS_MAX, Ledger};
+use crate::ledger::{Author, Ledger};
+use crate::recovery::{self, Known, Window};
 use crate::room::{Payment, Room, Seen, Taken};
 use crate::settings::OstSettings;
 use crate::streams::Streams;
-use disk::object::{BadOstState, OstState, STATE_KEY};
+use disk::object::{BadOstState, STATE_KEY, settled_key};
 use env::{BoxFuture, Env};
-use observe::mutant::{Mutant, is_mutant};
+use parking_lot::{Mutex, RwLock};
 use rpc::service::{Export, Gone, Service};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use store::error::StoreError;
 use store::objects::Objects;
 use target::Target;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use types::errno::Errno;
 use types::limits::{GRANT_UNIT, OBJECTS_PER_LIST_MAX};
+use types::nid::Nid;
 use types::object::ObjectId;
-use types::session::{ClientUuid, ClusterId, Standing, Transno};
+use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{TargetKind, TargetName};
-use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
 
 /// Data up to so many bytes is copied on a reactor if the object is warm: less than a hand-off to another thread costs.
@@ -62,7 +65,20 @@ pub struct Ost {
     target: Arc<Target>,
     objects: Arc<Objects>,
     env: Env,
-    stopped: AtomicBool,
+    /// Held for reading by every operation: once it is set, none is at work.
+    stopped: RwLock<bool>,
+    pub(crate) window: Window,
+    /// Changes before this start of the target may have been lost.
+    pub(crate) lost_boot: u64,
+    pub(crate) kernel_run: u128,
+    /// Clients whose changes may not be recorded.
+    pub(crate) known: Mutex<BTreeMap<ClientUuid, Known>>,
+    /// Evicted ones, and the newest change that may be theirs.
+    pub(crate) leavers: Mutex<Vec<(ClientUuid, Transno)>>,
+    /// Held while a state is put together, so that an older one never replaces a newer one.
+    pub(crate) recording: Mutex<()>,
+    /// Much was written.
+    pub(crate) flush: Arc<Notify>,
 }
 
 impl Ost {
@@ -79,11 +95,14 @@ impl Ost {
         let no_ost = || StartError::NoOst(target.dir().to_owned());
         let name = target.name().filter(|name| name.kind == TargetKind::Ost).ok_or_else(no_ost)?;
         let objects = target.objects().ok_or_else(no_ost)?.clone();
-        let state = target.store().begin().get(STATE_KEY, OstState::decode)?.transpose()?.unwrap_or_default();
+        let kernel_run = env.disk.kernel_run();
+        let found = recovery::look(target.store(), kernel_run)?;
+        let lost_boot = if found.lossy { target.boot() } else { found.state.lost_boot };
+        let window = Window::new(&found, env.clock.now(), settings.recovery_window);
         let ost = Arc::new(Ost {
             gates: Gates::default(),
             graveyard: Graveyard::default(),
-            ledger: Ledger::new(target.boot(), state.last_committed),
+            ledger: Ledger::new(target.boot(), found.state.last_committed),
             streams: Streams::default(),
             buffers: Arc::default(),
             room,
@@ -92,10 +111,48 @@ impl Ost {
             target,
             objects,
             env,
-            stopped: AtomicBool::new(false),
+            stopped: RwLock::new(false),
+            window,
+            lost_boot,
+            kernel_run,
+            known: Mutex::new(recovery::known(&found)),
+            leavers: Mutex::default(),
+            recording: Mutex::default(),
+            flush: Arc::default(),
         });
+        if ost.window.is_open() {
+            // Opening the object files synced what was left: nothing older has to be settled any more. The state is put before
+            // any client's record, so no client is answered a change under that of an orderly stop.
+            let mut tx = ost.target.store().begin();
+            tx.put(STATE_KEY, &ost.state(ost.ledger.durable(), false).encode());
+            found.settled.keys().for_each(|object| tx.delete(&settled_key(*object)));
+            tx.finish();
+            let recording = ost.clone();
+            let record = async move {
+                if let Err(errno) = recording.record(false).await {
+                    tracing::error!(target = %recording.name, %errno, "what is durable cannot be recorded");
+                }
+            };
+            ost.env.tasks.spawn("ost record", Box::pin(record));
+        } else {
+            let waits_for = found.clients.len();
+            tracing::info!(target = %ost.name, clients = waits_for, "changes may be lost; waiting for who made them");
+            ost.env.tasks.spawn("ost recovery", Box::pin(ost.clone().recover_clients()));
+        }
         ost.start_flushing();
         Ok(ost)
+    }
+
+    pub(crate) fn name(&self) -> TargetName {
+        self.name
+    }
+
+    pub(crate) fn target(&self) -> &Arc<Target> {
+        &self.target
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.stopped.read()
     }
 
     /// Syncs everything and ends the flush task. Operations after it fail.
@@ -103,14 +160,27 @@ impl Ost {
     /// # Errors
     /// Something is not durable.
     pub async fn stop(self: &Arc<Self>) -> Result<(), Errno> {
-        self.stopped.store(true, Ordering::Release);
         let ost = self.clone();
-        self.blocking("ost stop", move || ost.sync_all()).await.unwrap_or(Err(Errno::ESHUTDOWN))?;
-        self.target.store().commit().await?;
-        Ok(())
+        let sync = move || {
+            *ost.stopped.write() = true;
+            ost.sync_all()
+        };
+        let synced = self.blocking("ost stop", sync).await.unwrap_or(Err(Errno::ESHUTDOWN));
+        self.window.nudge();
+        synced?;
+        match self.window.is_open() {
+            true => self.record(true).await,
+            // The next start recovers.
+            false => Ok(self.target.store().commit().await.map(drop)?),
+        }
     }
 
-    /// Newest transno up to which every change is durable.
+    /// Is it in service, with all that clients brought back?
+    pub fn is_recovered(&self) -> bool {
+        self.window.is_open()
+    }
+
+    /// Newest transno up to which every change is durable, and recorded to be.
     pub fn last_committed(&self) -> Transno {
         self.ledger.last_committed()
     }
@@ -128,11 +198,13 @@ impl Ost {
     }
 
     /// Changes one object under its gate; by how many blocks it grew, and the change's number. ENOENT if the object was
-    /// destroyed. `longer_than`: only if it has more bytes than that; else nothing happens, with number 0.
+    /// destroyed. `longer_than`: only if it has more bytes than that; else nothing happens, with number 0. Who changes it,
+    /// with so many bytes of data.
     pub(crate) fn change(
         &self,
         object: ObjectId,
         longer_than: Option<u64>,
+        (author, bytes): (Author, u64),
         apply: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<(i64, Transno), Errno> {
         let mut gate = self.gates.change(object);
@@ -152,7 +224,7 @@ impl Ost {
         };
         let applied = apply();
         // Also after a failure: half of it may have happened.
-        let transno = self.ledger.changed(object);
+        let transno = self.ledger.changed(object, author, bytes);
         let after = look()?.1;
         *gate = Some((object, after));
         applied?;
@@ -202,58 +274,48 @@ impl Ost {
         Ok(space.bytes_available.saturating_sub(crate::room::reserve(space.bytes_total)))
     }
 
-    /// What was changed of `object` is durable when this returns.
-    pub(crate) fn sync_object(&self, object: ObjectId) -> Result<(), Errno> {
-        if is_mutant(Mutant::WriteBeforeKept) {
-            return Ok(());
-        }
-        let syncing = self.ledger.begin_sync(object);
-        self.objects().sync(object)?;
-        if let Some(syncing) = syncing {
-            self.ledger.end_sync(syncing);
-        }
-        Ok(())
-    }
-
-    /// Everything changed before the call is durable when this returns.
-    pub(crate) fn sync_all(&self) -> Result<(), Errno> {
-        let syncing = self.ledger.begin_sync_all();
-        self.objects().sync_all()?;
-        let any = !syncing.is_empty();
-        syncing.into_iter().for_each(|s| self.ledger.end_sync(s));
-        if any {
-            let state = OstState { last_committed: self.ledger.last_committed() };
-            let mut tx = self.target.store().begin();
-            tx.put(STATE_KEY, &state.encode());
-            tx.finish();
-        }
-        Ok(())
-    }
-
-    fn apply(&self, op: &OstOp, client: ClientUuid, payment: &mut Payment) -> Result<(OstReply, Transno), Errno> {
-        if self.stopped.load(Ordering::Acquire) {
+    fn apply(&self, op: &OstOp, work: &mut Context) -> Result<(OstReply, Transno), Errno> {
+        let stopped = self.stopped.read();
+        if *stopped {
             return Err(Errno::ESHUTDOWN);
         }
-        if self.ledger.dirty_count() > DIRTY_OBJECTS_MAX {
+        if self.ledger.is_full() {
             self.sync_all()?;
+            work.record = true;
         }
+        let (author, payment) = (work.author, &mut work.payment);
         let unchanged = |reply| Ok((reply, Transno(0)));
         let changed = |(blocks_delta, transno)| (OstReply::Changed { blocks_delta }, transno);
         match op {
             OstOp::Read { object, offset, len } => unchanged(OstReply::Data(self.read(*object, *offset, *len)?)),
             OstOp::Write { object, offset, data, sync } => {
-                self.write(payment, *object, *offset, data, *sync).map(changed)
+                let written = self.write((author, payment), *object, *offset, data, *sync)?;
+                if *sync {
+                    work.commit |= self.sync_object(*object)?;
+                }
+                Ok(changed(written))
             }
-            OstOp::Punch { object, start, end, kind } => self.punch(payment, *object, *start, *end, *kind).map(changed),
+            OstOp::Punch { object, start, end, kind } => {
+                self.punch((author, payment), *object, *start, *end, *kind).map(changed)
+            }
             OstOp::Getattr { object } => {
                 let (size, blocks) = self.getattr(*object)?;
                 unchanged(OstReply::Attr { size, blocks })
             }
             OstOp::Seek { object, offset, hole } => unchanged(OstReply::Offset(self.seek(*object, *offset, *hole)?)),
-            OstOp::Destroy { objects } => self.destroy(objects).map(|transno| (OstReply::Done, transno)),
-            OstOp::Sync { objects } if objects.is_empty() => self.sync_all().and_then(|()| unchanged(OstReply::Done)),
+            OstOp::Destroy { objects } => {
+                let (transno, settled) = self.destroy(objects)?;
+                work.commit |= settled;
+                Ok((OstReply::Done, transno))
+            }
+            OstOp::Sync { objects } if objects.is_empty() => {
+                work.record = true;
+                self.sync_all().and_then(|()| unchanged(OstReply::Done))
+            }
             OstOp::Sync { objects } => {
-                objects.iter().try_for_each(|object| self.sync_object(*object))?;
+                for object in objects {
+                    work.commit |= self.sync_object(*object)?;
+                }
                 unchanged(OstReply::Done)
             }
             OstOp::Statfs => unchanged(OstReply::Statfs(self.statfs()?)),
@@ -263,7 +325,7 @@ impl Ost {
                 unchanged(OstReply::Objects { more: objects.len() == limit, objects })
             }
             OstOp::Grant { spend, back, want } => {
-                let (holder, asked) = ((self.name, client), (*spend, *back, *want));
+                let (holder, asked) = ((self.name, author.client), (*spend, *back, *want));
                 let (more, paid) = self.room.grant(payment, self.env.clock.now(), &self.look(), holder, asked)?;
                 unchanged(OstReply::Granted { more, paid })
             }
@@ -272,7 +334,7 @@ impl Ost {
 
     /// May a reactor run this itself?
     fn is_quick(&self, op: &OstOp) -> bool {
-        self.ledger.dirty_count() <= DIRTY_OBJECTS_MAX
+        !self.ledger.is_full()
             && match op {
                 OstOp::Read { object, len, .. } => *len as usize <= INLINE_BYTES_MAX && self.gates.is_warm(*object),
                 OstOp::Write { object, data, sync, .. } => {
@@ -293,20 +355,21 @@ impl Ost {
         while let Some(op) = work.ops.as_slice().first() {
             let result = match op {
                 _ if work.failed => Err(Errno::ECANCELED),
-                Op::Ost(op) if may_block || self.is_quick(op) => self.apply(op, work.client, &mut work.payment),
+                Op::Ost(op) if may_block || self.is_quick(op) => self.apply(op, &mut work.context),
                 Op::Ost(_) => return,
                 _ => Err(Errno::EPROTO),
             };
+            let replayed = wire::opcode::of(op).replayed;
             work.ops.next();
             work.failed |= result.is_err();
-            work.results.push(result.map(|(reply, transno)| {
-                work.transno = work.transno.max(transno);
-                OpReply::Ost(reply)
-            }));
+            let transno = result.as_ref().map_or(Transno(0), |(_, transno)| *transno);
+            work.transno = work.transno.max(transno);
+            work.kept.push(if replayed { transno } else { Transno(0) });
+            work.results.push(result.map(|(reply, _)| OpReply::Ost(reply)));
         }
     }
 
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         name: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
@@ -319,39 +382,96 @@ impl Ost {
         self.env.tasks.spawn_blocking(name, Box::new(send));
         result.await.ok()
     }
-
-    fn start_flushing(self: &Arc<Self>) {
-        let (weak, clock, interval) = (Arc::downgrade(self), self.env.clock.clone(), self.settings.flush_interval);
-        let task = async move {
-            loop {
-                clock.sleep(interval).await;
-                let Some(ost) = weak.upgrade().filter(|ost| !ost.stopped.load(Ordering::Acquire)) else { return };
-                if ost.ledger.dirty_count() == 0 {
-                    continue;
-                }
-                let theirs = ost.clone();
-                match ost.blocking("ost flush", move || theirs.sync_all()).await {
-                    Some(Ok(())) => {}
-                    Some(Err(errno)) => {
-                        tracing::error!(target = %ost.name, %errno, "changes cannot be made durable");
-                        return;
-                    }
-                    None => return,
-                }
-            }
-        };
-        self.env.tasks.spawn("ost flush", Box::pin(task));
-    }
 }
 
 /// A request half done.
 struct Work {
     ops: std::vec::IntoIter<Op>,
     results: Vec<Result<OpReply, Errno>>,
-    failed: bool,
     transno: Transno,
-    client: ClientUuid,
+    /// Of each operation what clients keep; 0 = nothing.
+    kept: Vec<Transno>,
+    failed: bool,
+    context: Context,
+}
+
+impl Work {
+    /// Does its client keep any of it?
+    fn keeps(&self) -> bool {
+        self.context.author.keeps && self.kept.iter().any(|transno| *transno != Transno(0))
+    }
+}
+
+/// What operations of a request share.
+struct Context {
+    author: Author,
     payment: Payment,
+    /// Before it is answered, what is durable must be recorded.
+    record: bool,
+    /// Before it is answered, the store must commit.
+    commit: bool,
+}
+
+impl Ost {
+    /// What a request needs beside its operations, before it is answered.
+    async fn before_answer(&self, export: &Export, work: &Work) -> Result<(), Errno> {
+        if work.context.record {
+            self.record(false).await?;
+        } else if work.context.commit {
+            self.target.store().commit().await?;
+        }
+        if work.keeps()
+            && let Some(known) = self.know(export)
+        {
+            known.await?;
+        }
+        Ok(())
+    }
+
+    async fn serve(self: Arc<Self>, export: Arc<Export>, request: Request) -> Reply {
+        let count = request.ops.len();
+        let author = Author { client: export.client(), keeps: export.nid() != Nid::Loopback };
+        let context = Context { author, payment: self.room.payment(), record: false, commit: false };
+        let mut work = Work {
+            ops: request.ops.into_iter(),
+            results: Vec::with_capacity(count),
+            transno: Transno(0),
+            kept: Vec::with_capacity(count),
+            failed: false,
+            context,
+        };
+        self.run(&mut work, !self.env.tasks.on_reactor());
+        if !work.ops.as_slice().is_empty() {
+            let theirs = self.clone();
+            let run = move || {
+                theirs.run(&mut work, true);
+                work
+            };
+            work = match self.blocking("ost request", run).await {
+                Some(work) => work,
+                // Only when the process shuts down; the request may or may not have been carried out.
+                None => return self.refusal(request.xid, count, Errno::ESHUTDOWN),
+            };
+        }
+        if let Err(errno) = self.before_answer(&export, &work).await {
+            return self.refusal(request.xid, count, errno);
+        }
+        if self.ledger.bytes() >= self.settings.flush_bytes {
+            self.flush.notify_one();
+        }
+        let keeps = work.keeps();
+        let mut reply = Reply::new(request.xid, work.transno, self.last_committed(), work.results);
+        if keeps {
+            let number = |transno| Redo { transno, bytes: bytes::Bytes::new() };
+            reply.redo = work.kept.into_iter().map(number).collect();
+        }
+        reply
+    }
+
+    /// No operation of a request is done, or may be believed to be.
+    pub(crate) fn refusal(&self, xid: types::session::Xid, count: usize, errno: Errno) -> Reply {
+        Reply::new(xid, Transno(0), self.last_committed(), vec![Err(errno); count])
+    }
 }
 
 impl Service for Ost {
@@ -363,56 +483,43 @@ impl Service for Ost {
         self.target.cluster()
     }
 
-    fn connect(&self, _export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
-        if self.stopped.load(Ordering::Acquire) {
+    fn last_committed(&self) -> Transno {
+        self.ledger.last_committed()
+    }
+
+    fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {
+        if self.is_stopped() {
             return Err(Errno::ESHUTDOWN);
         }
+        let standing = self.admit_session(export, hello)?;
         Ok(ConnectReply {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.target.cluster(),
             boot: self.target.boot(),
             last_committed: self.last_committed(),
-            standing: Standing::Transient,
+            standing,
         })
     }
 
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply> {
         Box::pin(async move {
-            let count = request.ops.len();
-            let mut work = Work {
-                ops: request.ops.into_iter(),
-                results: Vec::with_capacity(count),
-                failed: false,
-                transno: Transno(0),
-                client: export.client(),
-                payment: self.room.payment(),
-            };
-            self.run(&mut work, !self.env.tasks.on_reactor());
-            if !work.ops.as_slice().is_empty() {
-                let theirs = self.clone();
-                let run = move || {
-                    theirs.run(&mut work, true);
-                    work
-                };
-                work = match self.blocking("ost request", run).await {
-                    Some(work) => work,
-                    // Only when the process shuts down; the request may or may not have been carried out.
-                    None => Work {
-                        ops: Vec::new().into_iter(),
-                        results: vec![Err(Errno::ESHUTDOWN); count],
-                        failed: true,
-                        transno: Transno(0),
-                        client: export.client(),
-                        payment: self.room.payment(),
-                    },
-                };
+            let recovers = matches!(request.ops.first(), Some(Op::Replay(_) | Op::Replayed | Op::Restored));
+            if (recovers || !self.window.is_open())
+                && let Some(reply) = self.at_the_door(&export, &request).await
+            {
+                return reply;
             }
-            Reply::new(request.xid, work.transno, self.last_committed(), work.results)
+            self.serve(export, request).await
         })
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         self.room.gone((self.name, export.client()));
+        match why {
+            Gone::Disconnected | Gone::Evicted => self.forget_client(export.client(), why == Gone::Evicted),
+            // The target goes, not the client: the next life waits for it.
+            Gone::Stopped => self.window.nudge(),
+        }
         tracing::debug!(client = %export.client(), ?why, "client gone");
     }
 }

@@ -1,6 +1,7 @@
 //! Allocation, cutting, removal, sizes. Everything here blocks.
 
 use crate::data::check_end;
+use crate::ledger::Author;
 use crate::ost::Ost;
 use crate::room::Payment;
 use types::attr::Statfs;
@@ -13,7 +14,7 @@ impl Ost {
     /// Changes the allocation of `[start, end)`; by how many blocks the object grew.
     pub(crate) fn punch(
         &self,
-        payment: &mut Payment,
+        (author, payment): (Author, &mut Payment),
         object: ObjectId,
         start: ObjectOffset,
         end: ObjectOffset,
@@ -22,16 +23,18 @@ impl Ost {
         let objects = self.objects();
         let len = || end.0.checked_sub(start.0).filter(|len| *len > 0).ok_or(Errno::EINVAL);
         match kind {
-            PunchKind::Truncate => self.change(object, Some(start.0), || objects.truncate(object, start.0)),
+            PunchKind::Truncate => {
+                self.change(object, Some(start.0), (author, 0), || objects.truncate(object, start.0))
+            }
             // Beyond the end there is nothing to free.
             PunchKind::Hole => {
                 let len = len()?;
-                self.change(object, Some(start.0), || objects.punch(object, start.0, len))
+                self.change(object, Some(start.0), (author, 0), || objects.punch(object, start.0, len))
             }
             PunchKind::Zero | PunchKind::Allocate => {
                 let len = len()?;
                 check_end(start, len)?;
-                self.change(object, None, || {
+                self.change(object, None, (author, 0), || {
                     let _room = self.check_room(payment, object, start.0, len)?;
                     objects.allocate(object, start.0, len, kind == PunchKind::Zero)
                 })
@@ -56,21 +59,26 @@ impl Ost {
         Ok(self.objects().seek(object, offset.0, hole)?.map(ObjectOffset))
     }
 
-    /// Removes objects for good. Durable when this returns.
-    pub(crate) fn destroy(&self, objects: &[ObjectId]) -> Result<Transno, Errno> {
+    /// Removes objects for good. Durable when this returns; if it says so, once the store commits.
+    pub(crate) fn destroy(&self, objects: &[ObjectId]) -> Result<(Transno, bool), Errno> {
+        // What earlier starts had answered is brought back unless the store says that this one found it.
+        let mut settled = self.ledger.is_beginning();
         for object in objects {
             let mut gate = self.gates.change(*object);
             // First: if the removal fails half-way, nobody may write to what is left.
             self.graveyard.add(*object);
             self.objects().destroy(*object)?;
             *gate = None;
-            self.ledger.forget(*object);
+            if let Some(last) = self.ledger.forget(*object) {
+                self.settle(*object, last);
+                settled = true;
+            }
         }
         for object in objects {
             // There is no file any more: this makes the removal from its folder durable.
             self.objects().sync(*object)?;
         }
-        Ok(if objects.is_empty() { Transno(0) } else { self.ledger.changed_durably() })
+        Ok((if objects.is_empty() { Transno(0) } else { self.ledger.changed_durably() }, settled))
     }
 
     /// Totals. What clients were promised is not available: it may be dirty at them.

@@ -158,7 +158,7 @@ impl Import {
 
     /// The session is in service. Tells the owner if it is not what it was.
     pub(crate) fn enter_session(&self, session: Session, action: Action, boot: u64) {
-        {
+        let lost = {
             let mut link = self.link.lock();
             link.session = Some(session);
             link.attempting = false;
@@ -168,7 +168,9 @@ impl Import {
             if action == Action::Lost {
                 link.evictions += 1;
             }
-        }
+            link.machine.take_lost()
+        };
+        self.tell_lost(lost);
         if matches!(action, Action::Lost | Action::Renewed) {
             self.tell_restart(boot);
         }

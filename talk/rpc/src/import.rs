@@ -7,6 +7,7 @@
 use crate::Rpc;
 use crate::awaited::{Asked, Requests};
 use crate::error::RpcError;
+use crate::kept::{Kept, synced_by};
 use crate::pinger::Pinging;
 use crate::remote::{Outcome, RemoteSession, ask_of};
 use crate::served::Served;
@@ -15,13 +16,13 @@ use crate::stats::{CallStats, source_of_import};
 use crate::under_way::{self, Side};
 use crate::weight;
 use crate::xids::{Ticket, Xids};
-use bytes::Bytes;
 use env::BoxFuture;
 use env::clock::{Clock, Monotonic};
 use env::watch;
 use lnet::peer::Ask;
+use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
-use replay::import::{Event, Import as Machine};
+use replay::import::{Event, Import as Machine, KEPT_BYTES_MAX, KEPT_DATA_BYTES_MAX};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use types::credentials::Credentials;
@@ -31,7 +32,7 @@ use types::limits::CONNECT_TIMEOUT;
 use types::lock::InodeBits;
 use types::nid::Nid;
 use types::session::{ClientUuid, Transno};
-use types::target::TargetName;
+use types::target::{TargetKind, TargetName};
 use wire::client::{ClientOp, ClientReply};
 use wire::message::{Op, OpReply, Reply, Request};
 
@@ -45,6 +46,10 @@ pub trait Callbacks: Send + Sync {
 /// argument), or evicted us and took us anew; then [`Import::evictions`] grew. Open handles and locks of the old session are gone. Runs where the
 /// reconnection was noticed, before waiting requests go on; must not wait.
 pub type OnRestart = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// Told of changes that the target had answered, and that are lost: it restarted, and this client could not bring them
+/// back in time. Runs before [`OnRestart`]; must not wait.
+pub type OnLost = Arc<dyn Fn(&[Op]) + Send + Sync>;
 
 /// Where a session stands (the words are Lustre's).
 pub type ImportState = replay::import::State;
@@ -115,6 +120,7 @@ pub struct Import {
     /// Counts attempts to connect that ended, so that callers can wait for the next one.
     pub(crate) attempts: watch::Sender<u64>,
     hooks: Mutex<Vec<OnRestart>>,
+    lost: OnceLock<OnLost>,
     pub(crate) restore: OnceLock<Arc<dyn Restore>>,
     stats: CallStats,
     pub(crate) pinging: Pinging,
@@ -124,7 +130,7 @@ pub struct Import {
 pub(crate) struct LinkState {
     pub(crate) nids: Vec<Nid>,
     /// Where it stands, and what is kept for a replay.
-    pub(crate) machine: Machine<Bytes>,
+    pub(crate) machine: Machine<Kept>,
     /// An attempt to connect is under way.
     pub(crate) attempting: bool,
     pub(crate) session: Option<Session>,
@@ -172,6 +178,7 @@ impl Import {
         let xids = Xids::new(rpc.env().clock.wall());
         let source = source_of_import(target, client, callbacks.is_some());
         let stats = CallStats::of_import(rpc.metrics().clone(), source);
+        let kept_max = if target.kind == TargetKind::Ost { KEPT_DATA_BYTES_MAX } else { KEPT_BYTES_MAX };
         Arc::new_cyclic(|me| Import {
             me: me.clone(),
             rpc,
@@ -185,7 +192,7 @@ impl Import {
             proved: AtomicU64::new(0),
             link: Mutex::new(LinkState {
                 nids,
-                machine: Machine::default(),
+                machine: Machine::new(kept_max),
                 attempting: false,
                 session: None,
                 evictions: 0,
@@ -196,6 +203,7 @@ impl Import {
             }),
             attempts: watch::Sender::new(0),
             hooks: Mutex::default(),
+            lost: OnceLock::new(),
             restore: OnceLock::new(),
             stats,
             pinging: Pinging::default(),
@@ -307,6 +315,18 @@ impl Import {
         self.hooks.lock().push(hook);
     }
 
+    /// Registers a hook; see [`OnLost`]. The first one counts, and stays as long as the import.
+    pub fn on_lost(&self, hook: OnLost) {
+        if self.lost.set(hook).is_err() {
+            tracing::error!(target = %self.target, "somebody is told of what is lost already");
+        }
+    }
+
+    /// Bytes of changes that are kept because they may not be durable.
+    pub fn kept_bytes(&self) -> usize {
+        self.link.lock().machine.bytes()
+    }
+
     /// Registers what is brought back to a restarted target; the first one counts.
     pub fn on_recovery(&self, restore: Arc<dyn Restore>) {
         if self.restore.set(restore).is_err() {
@@ -391,10 +411,18 @@ impl Import {
                         return Err(RpcError::Evicted { target: self.target });
                     }
                     if changes {
-                        self.room_to_keep(&remote).await?;
+                        self.room_to_keep(&remote, deadline).await?;
                     }
+                    let newest = self.newest_kept(&request.ops);
                     match remote.exchange(self, &request, ask, waits).await {
-                        Outcome::Reply(reply) => return self.learn(reply, count),
+                        Outcome::Reply(reply) if newest != Transno(0) => {
+                            self.drop_synced(&request.ops, &reply, newest);
+                            return self.learn(reply, count);
+                        }
+                        Outcome::Reply(reply) => match self.keep_sent(&remote, &reply, &mut request.ops) {
+                            true => return self.learn(reply, count),
+                            false => request.resent = true,
+                        },
                         Outcome::Failed(error) => return Err(error),
                         Outcome::Lost => {
                             self.lost_remote(&remote);
@@ -491,11 +519,53 @@ impl Import {
     /// What a reply says is durable, and the changes that it brings to be kept.
     pub(crate) fn keep(&self, reply: &Reply) {
         self.learn_committed(reply.last_committed);
-        if !reply.redo.is_empty() {
+        if !reply.redo.is_empty() && self.target.kind != TargetKind::Ost {
             let mut link = self.link.lock();
             for redo in &reply.redo {
-                link.machine.keep(redo.transno, redo.bytes.clone(), redo.bytes.len());
+                let kept = Kept::Redo(redo.bytes.clone());
+                let bytes = kept.bytes();
+                link.machine.keep(redo.transno, kept, bytes);
             }
+        }
+    }
+
+    /// An OST sends no redo: the changes are what it was sent, one transno for each operation. `false`: the connection
+    /// was lost since the reply came, so what is kept may have been brought back without these: they are to be asked again.
+    fn keep_sent(&self, remote: &Arc<RemoteSession>, reply: &Reply, ops: &mut Vec<Op>) -> bool {
+        let misses = reply.redo.len() != ops.len() || is_mutant(Mutant::KeptDroppedEarly);
+        if self.target.kind != TargetKind::Ost || misses {
+            return true;
+        }
+        let mut link = self.link.lock();
+        if !matches!(&link.session, Some(Session::Remote(current)) if Arc::ptr_eq(current, remote)) {
+            // Ended in order: nothing will be brought back.
+            return link.machine.boot() == 0;
+        }
+        for (op, redo) in ops.drain(..).zip(&reply.redo).filter(|(_, redo)| redo.transno != Transno(0)) {
+            let kept = Kept::Op(op);
+            match kept.is_synced() {
+                true => link.machine.durable(redo.transno, |older| older.object() == kept.object()),
+                false => {
+                    let bytes = kept.bytes();
+                    link.machine.keep(redo.transno, kept, bytes);
+                }
+            }
+        }
+        true
+    }
+
+    /// Newest change that is kept before a sync of single objects is asked for; 0 = nothing is kept, or it is something else.
+    fn newest_kept(&self, ops: &[Op]) -> Transno {
+        if synced_by(ops).is_empty() { Transno(0) } else { self.link.lock().machine.newest() }
+    }
+
+    /// Of synced objects nothing up to `newest` is brought back: it is on the disk, and if its client died half-way, it would
+    /// leave something older there.
+    fn drop_synced(&self, ops: &[Op], reply: &Reply, newest: Transno) {
+        if reply.results.iter().all(Result::is_ok) {
+            let objects = synced_by(ops);
+            let is_synced = |kept: &Kept| kept.object().is_some_and(|object| objects.contains(&object));
+            self.link.lock().machine.durable(newest, is_synced);
         }
     }
 
@@ -531,6 +601,18 @@ impl Import {
 
     pub(crate) fn is_connecting(&self) -> bool {
         self.link.lock().attempting
+    }
+
+    /// Tells the owner what is lost.
+    pub(crate) fn tell_lost(&self, lost: Vec<Kept>) {
+        let ops: Vec<Op> = lost.into_iter().filter_map(Kept::into_op).collect();
+        if ops.is_empty() {
+            return;
+        }
+        tracing::error!(target = %self.target, changes = ops.len(), "the target restarted without what was answered, and is in service");
+        if let Some(hook) = self.lost.get() {
+            hook(&ops);
+        }
     }
 
     /// Tells the owner that the target lost our session.

@@ -13,6 +13,7 @@ pub mod error;
 mod faults;
 pub mod import;
 mod inbound;
+mod kept;
 mod lease;
 mod pinger;
 mod recover;

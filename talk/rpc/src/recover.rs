@@ -5,7 +5,10 @@
 
 use crate::error::RpcError;
 use crate::import::{Import, Restoring, Session};
+use crate::kept::Kept;
 use crate::remote::{Outcome, RemoteSession};
+use bytes::Bytes;
+use env::clock::Monotonic;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream;
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::limits::PING_INTERVAL;
 use types::session::Transno;
+use types::target::TargetKind;
 use wire::message::{Op, Redo, Reply, Request};
 
 /// Bytes of changes in one request.
@@ -27,6 +31,13 @@ const RESTORING_MAX: usize = 64;
 /// Pause between two questions what is durable.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 
+/// Changes, ascending; to an OST, without bytes, and as many operations.
+#[derive(Default)]
+struct Batch {
+    changes: Vec<Redo>,
+    ops: Vec<Op>,
+}
+
 impl Import {
     /// Brings everything back; ready when the target is in service.
     ///
@@ -35,13 +46,16 @@ impl Import {
     pub(crate) async fn recover(&self, remote: &RemoteSession) -> Result<Action, RpcError> {
         let (mut after, mut count) = (Transno(0), 0);
         loop {
-            let batch = self.batch_after(after);
-            let Some(last) = batch.last() else { break };
-            (after, count) = (last.transno, count + batch.len());
-            self.exchange_in_recovery(remote, Op::Replay(batch), Some(PING_INTERVAL * 3)).await?;
+            let Batch { changes, ops } = self.batch_after(after);
+            let Some(last) = changes.last() else { break };
+            (after, count) = (last.transno, count + changes.len());
+            // An OST does what it was brought, in its place among what others bring, before it answers.
+            let limit = ops.is_empty().then_some(PING_INTERVAL * 3);
+            let ops = [Op::Replay(changes)].into_iter().chain(ops).collect();
+            self.exchange_in_recovery(remote, ops, limit).await?;
         }
         tracing::info!(target = %self.target, changes = count, "the target restarted; brought back what it may have lost");
-        self.exchange_in_recovery(remote, Op::Replayed, None).await?;
+        self.exchange_in_recovery(remote, vec![Op::Replayed], None).await?;
         self.link.lock().machine.event(Event::Replayed);
         let things = self.restore.get().map(|restore| restore.restore()).unwrap_or_default();
         let mut asked =
@@ -51,35 +65,46 @@ impl Import {
         }
         drop(asked);
         self.link.lock().machine.event(Event::Restored);
-        self.exchange_in_recovery(remote, Op::Restored, None).await?;
-        Ok(self.link.lock().machine.event(Event::Opened))
+        self.exchange_in_recovery(remote, vec![Op::Restored], None).await?;
+        match self.link.lock().machine.event(Event::Opened) {
+            // It has nothing else that belongs to sessions: what it had promised is void.
+            Action::Serve if self.target.kind == TargetKind::Ost => Ok(Action::Renewed),
+            action => Ok(action),
+        }
     }
 
-    fn batch_after(&self, after: Transno) -> Vec<Redo> {
+    fn batch_after(&self, after: Transno) -> Batch {
         let link = self.link.lock();
-        let mut bytes = 0;
-        let fits = |redo: &Redo| {
-            let first = bytes == 0;
-            bytes += redo.bytes.len().max(1);
-            first || bytes <= BATCH_BYTES
-        };
-        let kept = link.machine.kept_after(after).map(|(transno, bytes)| Redo { transno, bytes: bytes.clone() });
-        kept.take(BATCH_CHANGES).take_while(fits).collect()
+        let (mut batch, mut bytes) = (Batch::default(), 0);
+        for (transno, kept) in link.machine.kept_after(after).take(BATCH_CHANGES) {
+            bytes += kept.bytes();
+            if bytes > BATCH_BYTES && !batch.changes.is_empty() {
+                break;
+            }
+            match kept {
+                Kept::Redo(bytes) => batch.changes.push(Redo { transno, bytes: bytes.clone() }),
+                Kept::Op(op) => {
+                    batch.changes.push(Redo { transno, bytes: Bytes::new() });
+                    batch.ops.push(op.clone());
+                }
+            }
+        }
+        batch
     }
 
     async fn exchange_in_recovery(
         &self,
         remote: &RemoteSession,
-        op: Op,
+        ops: Vec<Op>,
         limit: Option<Duration>,
     ) -> Result<Reply, RpcError> {
-        let request = self.request_of(self.xids.begin(true).xid, vec![op]);
+        let request = self.request_of(self.xids.begin(true).xid, ops);
         let ask = Ask { reply_bulk: 0, limit, outside_window: true };
-        let mut reply = self.answered(remote.exchange(self, &request, ask, limit.is_none()).await)?;
+        let reply = self.answered(remote.exchange(self, &request, ask, limit.is_none()).await)?;
         self.learn_committed(reply.last_committed);
-        match reply.results.pop() {
-            Some(Ok(_)) => Ok(reply),
-            Some(Err(errno)) => Err(RpcError::Refused { target: self.target, errno }),
+        match reply.results.iter().find_map(|result| result.as_ref().err()) {
+            None if !reply.results.is_empty() => Ok(reply),
+            Some(errno) => Err(RpcError::Refused { target: self.target, errno: *errno }),
             None => Err(RpcError::BadMessage { nid: remote.peer.nid(), reason: "no result in recovery".to_owned() }),
         }
     }
@@ -116,9 +141,14 @@ impl Import {
     /// Waits until one more change can be kept.
     ///
     /// # Errors
-    /// The target does not answer.
-    pub(crate) async fn room_to_keep(&self, remote: &Arc<RemoteSession>) -> Result<(), RpcError> {
+    /// The target does not answer, or makes nothing durable until `deadline`.
+    pub(crate) async fn room_to_keep(&self, remote: &Arc<RemoteSession>, deadline: Monotonic) -> Result<(), RpcError> {
         while self.link.lock().machine.is_full() {
+            if self.rpc.env().clock.now() >= deadline {
+                tracing::error!(target = %self.target, bytes = self.kept_bytes(), "the target makes nothing durable");
+                let seconds = self.rpc.timings().request_timeout.as_secs();
+                return Err(RpcError::Timeout { target: self.target, seconds });
+            }
             let request = self.request_of(self.xids.begin(true).xid, vec![Op::Ping]);
             let ask = Ask { reply_bulk: 0, limit: Some(PING_INTERVAL * 3), outside_window: true };
             match remote.exchange(self, &request, ask, false).await {

@@ -74,6 +74,9 @@ pub trait Disk: Send + Sync {
     fn sync_volume(&self, path: &Path) -> io::Result<()>;
     /// Space of the volume of `path`.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
+    /// Which run of the machine's kernel this is: as long as it is the same, what was written can be read, also by
+    /// another process, though nobody synced it. 0: not known.
+    fn kernel_run(&self) -> u128;
     /// Takes an exclusive lock that ends with the returned guard or the process; `None` if another holds it.
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
 }

@@ -24,11 +24,13 @@ pub enum Mutant {
     DoubtsForgotten = 8,
     /// A request of a client is taken although its limit is over.
     FenceIgnored = 9,
+    /// A client does not keep what an OST has answered.
+    KeptDroppedEarly = 10,
 }
 
 impl Mutant {
     /// All, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 9] = [
+    pub const ALL: [(&str, Mutant); 10] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -38,6 +40,7 @@ impl Mutant {
         ("write-before-kept", Mutant::WriteBeforeKept),
         ("doubts-forgotten", Mutant::DoubtsForgotten),
         ("fence-ignored", Mutant::FenceIgnored),
+        ("kept-dropped-early", Mutant::KeptDroppedEarly),
     ];
 }
 

@@ -90,6 +90,8 @@ struct Names {
 pub struct Volume {
     names: Mutex<Names>,
     usage: Arc<Usage>,
+    /// Times that the power came.
+    kernel_runs: AtomicU64,
 }
 
 fn not_found() -> io::Error {
@@ -105,7 +107,8 @@ impl Volume {
     pub(crate) fn new(bytes: u64) -> Volume {
         let usage = Arc::new(Usage { pages: AtomicI64::new(0), capacity: AtomicU64::new(bytes) });
         let dirs = BTreeMap::from([(PathBuf::from("/"), Dir::default())]);
-        Volume { names: Mutex::new(Names { dirs, locks: BTreeMap::new(), next_inode: 1 }), usage }
+        let names = Mutex::new(Names { dirs, locks: BTreeMap::new(), next_inode: 1 });
+        Volume { names, usage, kernel_runs: AtomicU64::new(1) }
     }
 
     /// Size from now on, bytes: smaller than what is used is a full disk.
@@ -135,6 +138,7 @@ impl Volume {
 
     /// The power went: only what is durable, and some of what is not, is left.
     pub(crate) fn crash(&self, rng: &mut Rng) {
+        self.kernel_runs.fetch_add(1, Ordering::Relaxed);
         let mut names = self.names.lock();
         let mut lost_dirs = Vec::new();
         for (path, dir) in &mut names.dirs {
@@ -199,6 +203,10 @@ impl SimDisk {
 }
 
 impl Disk for SimDisk {
+    fn kernel_run(&self) -> u128 {
+        self.process.machine.volume.kernel_runs.load(Ordering::Relaxed).into()
+    }
+
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let (parent, name) = split(path)?;
         let usage = self.process.machine.volume.usage.clone();

@@ -77,6 +77,7 @@ pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<Connect
             0 => Standing::Transient,
             1 => Standing::Settled,
             2 => Standing::Awaited,
+            3 => Standing::Missed,
             other => return Err(DecodeError::Field { field: "session standing", value: other.into() }),
         },
     })

@@ -426,7 +426,8 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         Just(ClientReply::Dropped),
         vec(of(glimpse), 0..9).prop_map(ClientReply::Glimpses),
     ];
-    let standing = prop_oneof![Just(Standing::Transient), Just(Standing::Settled), Just(Standing::Awaited)];
+    let standing =
+        prop::sample::select(vec![Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed]);
     let connect = (any::<(u16, u128, u64, u64)>(), standing).prop_map(|((version, cluster, boot, last), standing)| {
         let (cluster, last_committed) = (ClusterId(cluster), Transno(last));
         OpReply::Connect(ConnectReply { version, cluster, boot, last_committed, standing })

@@ -41,7 +41,9 @@ impl Client {
             let osc = self.targets.osc(ost)?;
             work.push(Box::pin(async move { Ok(osc.sync(objects).await?) }));
         }
-        fan_out(work).await.into_iter().collect()
+        fan_out(work).await.into_iter().collect::<Result<(), ClientError>>()?;
+        // An OST may have come back meanwhile without what it had answered.
+        open.check_failures()
     }
 
     /// The names in a directory are durable when this returns.

@@ -216,7 +216,7 @@ pub const REDO: Decoder = Decoder {
 
 pub const OST_STATE: Decoder = Decoder {
     name: "ost state",
-    seeds: || vec![OstState { last_committed: types::session::Transno(7) }.encode().to_vec()],
+    seeds: || vec![OstState { last_committed: types::session::Transno(7), ..OstState::default() }.encode().to_vec()],
     repair: |bytes| {
         bytes.resize(OstState::SIZE, 0);
         seal(bytes);

@@ -31,6 +31,8 @@ pub struct Watch {
     pub write_backs: std::sync::Mutex<Vec<(u64, u64)>>,
     /// Said to be free on a volume of 100 GiB; 0 = the truth.
     pub volume_free: AtomicU64,
+    /// The run of the machine's kernel.
+    pub kernel_run: AtomicU64,
 }
 
 impl Watch {
@@ -44,6 +46,9 @@ struct WatchedDisk(Arc<dyn Disk>, Arc<Watch>);
 struct WatchedFile(Arc<dyn File>, Arc<Watch>);
 
 impl Disk for WatchedDisk {
+    fn kernel_run(&self) -> u128 {
+        (1 + self.1.kernel_run.load(Ordering::SeqCst)).into()
+    }
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(WatchedFile(self.0.open(path, how)?, self.1.clone())))
     }
@@ -150,6 +155,13 @@ impl Rig {
     /// Stops in order and starts again.
     pub fn restart(&mut self) {
         wait(self.ost.stop()).unwrap();
+        wait(self.target.close()).unwrap();
+        (self.target, self.ost) = start(&self.env, self.dir.path(), self.bytes_max, self.settings);
+    }
+
+    /// Starts again what was not stopped. Nobody may have it any more but this.
+    pub fn start_again(&mut self) {
+        // Its store is closed as it is: a killed process' is recovered to the same.
         wait(self.target.close()).unwrap();
         (self.target, self.ost) = start(&self.env, self.dir.path(), self.bytes_max, self.settings);
     }

@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// Zeros are written in pieces of this many bytes.
 const ZEROS: &[u8] = &[0; 64 << 10];
 
+/// Where Linux says which run of the kernel this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 pub(super) struct RealDisk;
 
 struct RealFile {
@@ -186,6 +189,18 @@ impl Disk for RealDisk {
             files_total: space.f_files,
             files_free: space.f_ffree,
         })
+    }
+
+    fn kernel_run(&self) -> u128 {
+        let parsed = std::fs::read_to_string(BOOT_ID).map(|id| u128::from_str_radix(&id.trim().replace('-', ""), 16));
+        match parsed {
+            Ok(Ok(run)) => run,
+            // Then it counts as another one each time: what may be lost is asked for once too often.
+            other => {
+                tracing::warn!(?other, "{BOOT_ID} does not tell which run of the kernel this is");
+                0
+            }
+        }
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {

@@ -70,6 +70,9 @@ impl File for FaultyFile {
 }
 
 impl Disk for FaultyDisk {
+    fn kernel_run(&self) -> u128 {
+        self.inner.kernel_run()
+    }
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(FaultyFile { inner: self.inner.open(path, how)?, faults: self.faults.clone() }))
     }

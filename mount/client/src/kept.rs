@@ -1,0 +1,52 @@
+//! What OSTs have answered and may lose in a power cut. The sessions keep it and bring it back (docs/recovery.md, section 4);
+//! here is what the mount has to do with it.
+
+use crate::client::{Client, UNMOUNT_WAIT};
+use crate::fan_out::fan_out;
+use env::BoxFuture;
+use std::collections::BTreeSet;
+use stubs::osc::Osc;
+use types::errno::Errno;
+use types::object::ObjectId;
+use wire::message::Op;
+use wire::ost::OstOp;
+
+impl Client {
+    /// Nobody will be there to bring back what OSTs have answered.
+    pub(crate) async fn make_kept_durable(&self) {
+        let keeps = self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0);
+        let sync = |osc: Osc| async move {
+            if let Err(error) = osc.sync(Vec::new()).await {
+                tracing::warn!(target = %osc.import().target(), %error, "unmounting: what was written may be lost in a power cut");
+            }
+        };
+        let all = fan_out(keeps.map(|osc| Box::pin(sync(osc)) as BoxFuture<'static, ()>).collect());
+        tokio::select! {
+            biased;
+            _ = all => {}
+            () = self.env.clock.sleep(UNMOUNT_WAIT) => tracing::warn!("unmounting without a sync"),
+        }
+    }
+
+    /// What an OST had answered is lost: its files tell it once to whoever has them open.
+    pub(crate) fn lost_objects(&self, lost: &[Op]) {
+        let objects: BTreeSet<ObjectId> = lost.iter().filter_map(object_of).collect();
+        let mut told = BTreeSet::new();
+        for open in self.files_open.all() {
+            let file = &open.file;
+            let layout = file.layout();
+            let mut named = layout.iter().flat_map(|layout| layout.objects(file.fid));
+            if named.any(|(_, object)| objects.contains(&object)) && told.insert(file.fid) {
+                tracing::error!(fid = %file.fid, "what was written is lost; the next fsync, close or write says so");
+                file.unstored.lock().fail(Errno::EIO);
+            }
+        }
+    }
+}
+
+fn object_of(op: &Op) -> Option<ObjectId> {
+    match op {
+        Op::Ost(OstOp::Write { object, .. } | OstOp::Punch { object, .. }) => Some(*object),
+        _ => None,
+    }
+}

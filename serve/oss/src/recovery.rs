@@ -1,0 +1,396 @@
+//! What a started OST may have lost, and how it gets it back (docs/recovery.md, section 4).
+//!
+//! A killed process loses nothing: the page cache belongs to the machine. After a power cut, or on another machine, what
+//! was not synced is lost, and the clients that changed something bring it back: `replay::merge` decides, this waits and
+//! does. Until then everybody else's requests wait at the door. One task, `ost recovery`, ends with the recovery or the OST;
+//! if nothing can be lost, or nobody is known, there is none.
+
+use crate::ledger::Author;
+use crate::ost::Ost;
+use disk::key;
+use disk::object::{OstState, SETTLED_END, SETTLED_PREFIX, STATE_KEY, decode_settled, settled_key, settled_object};
+use disk::session::{decode_client, encode_client};
+use env::BoxFuture;
+use env::clock::Monotonic;
+use env::watch;
+use observe::mutant::{Mutant, is_mutant};
+use parking_lot::Mutex;
+use replay::merge::{Brought, Merge, Step};
+use rpc::service::Export;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use store::error::StoreError;
+use store::store::Store;
+use tokio::sync::Notify;
+use types::errno::Errno;
+use types::nid::Nid;
+use types::object::ObjectId;
+use types::session::{ClientUuid, Standing, Transno};
+use wire::message::{ConnectRequest, Op, OpReply, Redo, Reply, Request};
+use wire::ost::{OstOp, PunchKind};
+
+/// What the life before left.
+pub(crate) struct Found {
+    pub(crate) state: OstState,
+    /// Clients that may have changed something, and the start of the target at which they last had everything here.
+    pub(crate) clients: BTreeMap<ClientUuid, u64>,
+    pub(crate) settled: HashMap<ObjectId, Transno, foldhash::fast::RandomState>,
+    /// May something be lost?
+    pub(crate) lossy: bool,
+}
+
+/// A client that may keep what is lost by a power cut.
+pub(crate) struct Known {
+    /// The start at which it last had everything here.
+    boot: u64,
+    /// Of the store: when this is committed, so is its record.
+    transno: Transno,
+}
+
+/// See the module.
+pub(crate) struct Window {
+    merge: Mutex<Merge<OstOp>>,
+    open: AtomicBool,
+    /// Changes with every step, and when it opens.
+    progress: watch::Sender<()>,
+    changed: Notify,
+    /// Sessions of those that came.
+    exports: Mutex<BTreeMap<ClientUuid, Arc<Export>>>,
+    settled: HashMap<ObjectId, Transno, foldhash::fast::RandomState>,
+}
+
+/// Reads what the life before left.
+///
+/// # Errors
+/// The store cannot be read, or the state is damaged. A damaged record of a client or an object is told to people and
+/// left out.
+pub(crate) fn look(store: &Store, kernel_run: u128) -> Result<Found, crate::ost::StartError> {
+    let tx = store.begin();
+    let state = tx.get(STATE_KEY, OstState::decode)?.transpose()?.unwrap_or_default();
+    let lossy = !state.clean && (state.kernel_run == 0 || state.kernel_run != kernel_run);
+    let (mut clients, mut settled) = (BTreeMap::new(), HashMap::default());
+    let (start, end) = key::all(key::Tag::Client);
+    tx.scan(&start, &end, |key, value| {
+        match (key::client_of(key), decode_client(value)) {
+            (Some(client), Ok((boot, _))) => drop(clients.insert(client, boot)),
+            (_, damaged) => tracing::error!(?key, ?damaged, "the record of a client is damaged"),
+        }
+        ControlFlow::Continue(())
+    })?;
+    tx.scan(SETTLED_PREFIX, SETTLED_END, |key, value| {
+        match (settled_object(key), decode_settled(value)) {
+            (Some(object), Ok(transno)) => drop(settled.insert(object, transno)),
+            (_, damaged) => tracing::error!(?key, ?damaged, "the record of what is settled is damaged"),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(Found { state, clients, settled, lossy })
+}
+
+impl Window {
+    /// Waits for these clients, if there are any.
+    pub(crate) fn new(found: &Found, now: Monotonic, length: Duration) -> Window {
+        let expected: Vec<ClientUuid> = if found.lossy { found.clients.keys().copied().collect() } else { Vec::new() };
+        Window {
+            open: AtomicBool::new(expected.is_empty()),
+            merge: Mutex::new(Merge::new(expected, found.state.last_committed, now, length)),
+            progress: watch::Sender::new(()),
+            changed: Notify::new(),
+            exports: Mutex::default(),
+            settled: found.settled.clone(),
+        }
+    }
+
+    /// Is the OST in service?
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Something happened: who waits looks again.
+    pub(crate) fn nudge(&self) {
+        self.progress.send_modify(|()| {});
+        self.changed.notify_one();
+    }
+
+    /// Waits until something is so.
+    async fn until(&self, export: &Export, mut so: impl FnMut() -> bool) -> Result<(), Errno> {
+        let mut progress = self.progress.subscribe();
+        // An error: the OST itself is gone.
+        progress.wait_for(|()| so() || export.is_gone()).await.map_err(|_| Errno::ESHUTDOWN)?;
+        if export.is_gone() { Err(Errno::ENOTCONN) } else { Ok(()) }
+    }
+}
+
+impl Ost {
+    /// A client connects.
+    ///
+    /// # Errors
+    /// EAGAIN: this one is not waited for, and must wait for the others.
+    pub(crate) fn admit_session(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<Standing, Errno> {
+        if export.nid() == Nid::Loopback {
+            // It ends with this process: it has nothing to bring back.
+            return Ok(Standing::Transient);
+        }
+        let client = export.client();
+        if !self.window.is_open() {
+            let mut merge = self.window.merge.lock();
+            if !self.window.is_open() {
+                if hello.boot != 0 && merge.connected(client) {
+                    self.window.exports.lock().insert(client, export.clone());
+                    return Ok(Standing::Awaited);
+                }
+                // Under this name begins somebody who never had a session.
+                merge.gone(client);
+                drop(merge);
+                self.window.nudge();
+                return Err(Errno::EAGAIN);
+            }
+        }
+        self.leavers.lock().retain(|(leaver, _)| *leaver != client);
+        let had_all = self.known.lock().get(&client).map_or(0, |known| known.boot);
+        match hello.boot.max(had_all) {
+            0 => Ok(Standing::Transient),
+            last if last < self.lost_boot => Ok(Standing::Missed),
+            _ => Ok(Standing::Transient),
+        }
+    }
+
+    /// A client on the network was answered a change: it is waited for from now on. What is to be waited for before it
+    /// gets the answer, if anything.
+    pub(crate) fn know(&self, export: &Export) -> Option<BoxFuture<'static, Result<(), Errno>>> {
+        let client = export.client();
+        let transno = {
+            let mut known = self.known.lock();
+            match known.get(&client).filter(|known| known.boot == self.target().boot()) {
+                Some(known) => known.transno,
+                None => {
+                    let boot = self.target().boot();
+                    let mut tx = self.target().store().begin();
+                    tx.put(&key::client(client), &encode_client(boot, &export.description()));
+                    let transno = tx.finish();
+                    known.insert(client, Known { boot, transno });
+                    transno
+                }
+            }
+        };
+        let store = self.target().store().clone();
+        if store.last_committed() >= transno {
+            return None;
+        }
+        Some(Box::pin(async move { Ok(store.commit().await.map(drop)?) }))
+    }
+
+    /// A client went in order: it brings nothing back. Or it was evicted, and may come again with what it kept: then it is
+    /// known until all of that is recorded.
+    pub(crate) fn forget_client(&self, client: ClientUuid, evicted: bool) {
+        if !self.window.is_open() {
+            self.window.merge.lock().gone(client);
+        }
+        if evicted {
+            let last = self.ledger.last_assigned();
+            if self.known.lock().contains_key(&client) {
+                self.leavers.lock().push((client, last));
+            }
+        } else if self.known.lock().remove(&client).is_some() {
+            let mut tx = self.target().store().begin();
+            tx.delete(&key::client(client));
+            tx.finish();
+        }
+        self.window.nudge();
+    }
+
+    /// A request before the OST is in service, or one of recovery. `None`: now it may run.
+    pub(crate) async fn at_the_door(&self, export: &Export, request: &Request) -> Option<Reply> {
+        let window = &self.window;
+        let result = match &request.ops[..] {
+            [Op::Replay(changes), ops @ ..] => self.take_batch(export, changes, ops).await,
+            [Op::Replayed] if !window.is_open() => match window.merge.lock().done(export.client()) {
+                true => Ok(()),
+                false => Err(Errno::ENOTCONN),
+            },
+            [Op::Replayed | Op::Restored] => Ok(()),
+            _ => {
+                return match window.until(export, || window.is_open()).await {
+                    Ok(()) => None,
+                    Err(errno) => Some(self.refusal(request.xid, request.ops.len(), errno)),
+                };
+            }
+        };
+        let result = match (result, &request.ops[..]) {
+            (Ok(()), [Op::Replayed | Op::Restored]) => {
+                window.nudge();
+                window.until(export, || window.is_open()).await
+            }
+            (result, _) => result,
+        };
+        let results = request.ops.iter().map(|_| result.map(|()| OpReply::Done)).collect();
+        Some(Reply::new(request.xid, Transno(0), self.last_committed(), results))
+    }
+
+    /// A client brings changes; ready when they are done.
+    async fn take_batch(&self, export: &Export, changes: &[Redo], ops: &[Op]) -> Result<(), Errno> {
+        if changes.len() != ops.len() || self.window.is_open() {
+            return Err(Errno::ENOTCONN);
+        }
+        let one = |(change, op): (&Redo, &Op)| match op {
+            Op::Ost(op @ (OstOp::Write { .. } | OstOp::Punch { .. })) => Ok((change.transno, op.clone())),
+            _ => Err(Errno::EPROTO),
+        };
+        let batch = changes.iter().zip(ops).map(one).collect::<Result<Vec<_>, _>>()?;
+        let client = export.client();
+        let brought = self.window.merge.lock().bring(client, batch);
+        brought.map_err(|_| {
+            tracing::warn!(target = %self.name(), %client, "changes cannot be brought back");
+            Errno::ENOTCONN
+        })?;
+        self.window.nudge();
+        let mut taken = None;
+        let window = &self.window;
+        window
+            .until(export, || {
+                taken = window.merge.lock().is_taken(client);
+                taken != Some(false)
+            })
+            .await?;
+        taken.map(drop).ok_or(Errno::ENOTCONN)
+    }
+
+    /// Recovers with the clients of the life before, then opens for service.
+    pub(crate) async fn recover_clients(self: Arc<Ost>) {
+        let (began, mut count) = (self.env().clock.now(), 0);
+        while !self.is_stopped() {
+            let now = self.env().clock.now();
+            let (step, deadline) = {
+                let mut merge = self.window.merge.lock();
+                (merge.next(now), merge.deadline())
+            };
+            match step {
+                Step::Wait => {
+                    tokio::select! {
+                        biased;
+                        () = self.window.changed.notified() => {}
+                        () = self.env().clock.sleep(deadline.saturating_sub(now)) => {}
+                    }
+                }
+                Step::Apply(changes) => {
+                    count += changes.len();
+                    self.do_again(changes).await;
+                    self.window.nudge();
+                }
+                Step::End { late } => {
+                    if let Err(errno) = self.end_recovery(&late).await {
+                        tracing::error!(target = %self.name(), %errno, "cannot recover; the target stays out of service");
+                        return;
+                    }
+                    let took = self.env().clock.now().saturating_sub(began);
+                    tracing::info!(target = %self.name(), changes = count, late = late.len(), ?took, "recovery is over");
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn do_again(self: &Arc<Self>, mut changes: Vec<Brought<OstOp>>) {
+        if is_mutant(Mutant::ReplayDisorder) {
+            changes.reverse();
+        }
+        let ost = self.clone();
+        let work = move || {
+            let mut failed = Vec::new();
+            for Brought { transno, client, change } in changes {
+                if failed.contains(&client) {
+                    continue;
+                }
+                if let Err(errno) = ost.redo(transno, client, &change) {
+                    tracing::error!(target = %ost.name(), %client, %errno, "a change that was brought back cannot be done");
+                    failed.push(client);
+                }
+            }
+            failed
+        };
+        for client in self.blocking("ost replay", work).await.unwrap_or_default() {
+            self.give_up(client);
+        }
+    }
+
+    /// Does a change again, as it was done before, wherever there is room.
+    fn redo(&self, transno: Transno, client: ClientUuid, op: &OstOp) -> Result<(), Errno> {
+        let objects = self.objects();
+        let (object, longer_than, bytes) = match op {
+            OstOp::Write { object, data, .. } => (*object, None, data.len() as u64),
+            OstOp::Punch { object, start, kind: PunchKind::Truncate | PunchKind::Hole, .. } => {
+                (*object, Some(start.0), 0)
+            }
+            OstOp::Punch { object, .. } => (*object, None, 0),
+            _ => return Err(Errno::EPROTO),
+        };
+        if self.window.settled.get(&object).is_some_and(|settled| *settled >= transno) {
+            return Ok(());
+        }
+        let apply = || match op {
+            OstOp::Write { object, offset, data, .. } => objects.write(*object, data, offset.0),
+            OstOp::Punch { object, start, end, kind } => {
+                let len = end.0.saturating_sub(start.0);
+                match kind {
+                    PunchKind::Truncate => objects.truncate(*object, start.0),
+                    PunchKind::Hole => objects.punch(*object, start.0, len),
+                    PunchKind::Zero => objects.allocate(*object, start.0, len, true),
+                    PunchKind::Allocate => objects.allocate(*object, start.0, len, false),
+                }
+            }
+            _ => Ok::<(), StoreError>(()),
+        };
+        self.change(object, longer_than, (Author { client, keeps: true }, bytes), apply).map(drop)
+    }
+
+    /// Nobody waits for this client any more; when it comes, it is told what it lost.
+    fn give_up(&self, client: ClientUuid) {
+        tracing::warn!(target = %self.name(), %client, "client not recovered: what it wrote and nobody synced is lost");
+        self.window.merge.lock().gone(client);
+        self.known.lock().remove(&client);
+        let export = self.window.exports.lock().remove(&client);
+        if let Some(export) = export {
+            export.evict();
+        }
+        let mut tx = self.target().store().begin();
+        tx.delete(&key::client(client));
+        tx.finish();
+    }
+
+    async fn end_recovery(self: &Arc<Self>, late: &[ClientUuid]) -> Result<(), Errno> {
+        late.iter().for_each(|client| self.give_up(*client));
+        let ost = self.clone();
+        self.blocking("ost replay", move || ost.sync_all()).await.ok_or(Errno::ESHUTDOWN)??;
+        {
+            // Whoever came has everything here.
+            let boot = self.target().boot();
+            let came: Vec<ClientUuid> = self.window.merge.lock().came().collect();
+            let exports = self.window.exports.lock().clone();
+            let mut known = self.known.lock();
+            let mut tx = self.target().store().begin();
+            for client in came {
+                let description = exports.get(&client).map(|export| export.description()).unwrap_or_default();
+                tx.put(&key::client(client), &encode_client(boot, &description));
+                known.insert(client, Known { boot, transno: tx.transno() });
+            }
+            self.window.settled.keys().for_each(|object| tx.delete(&settled_key(*object)));
+            tx.finish();
+        }
+        self.record(false).await?;
+        self.window.exports.lock().clear();
+        {
+            let _merge = self.window.merge.lock();
+            self.window.open.store(true, Ordering::Release);
+        }
+        self.window.nudge();
+        Ok(())
+    }
+}
+
+/// Clients of the life before, as they are known in this one.
+pub(crate) fn known(found: &Found) -> BTreeMap<ClientUuid, Known> {
+    found.clients.iter().map(|(client, boot)| (*client, Known { boot: *boot, transno: Transno(0) })).collect()
+}

@@ -1,0 +1,53 @@
+//! A change that is kept until it is durable.
+
+use bytes::Bytes;
+use types::object::ObjectId;
+use wire::message::Op;
+use wire::ost::OstOp;
+
+/// See the module.
+pub(crate) enum Kept {
+    /// What an MDT said it did.
+    Redo(Bytes),
+    /// What an OST was asked to do; its data is shared with whoever else has it.
+    Op(Op),
+}
+
+impl Kept {
+    /// What it costs to keep, and to send.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Kept::Redo(bytes) => bytes.len(),
+            Kept::Op(Op::Ost(OstOp::Write { data, .. })) => size_of::<Kept>() + data.len(),
+            Kept::Op(_) => size_of::<Kept>(),
+        }
+    }
+
+    /// The object that it changed.
+    pub(crate) fn object(&self) -> Option<ObjectId> {
+        match self {
+            Kept::Op(Op::Ost(OstOp::Write { object, .. } | OstOp::Punch { object, .. })) => Some(*object),
+            _ => None,
+        }
+    }
+
+    /// Was it durable when it was answered, with all that was done to its object before?
+    pub(crate) fn is_synced(&self) -> bool {
+        matches!(self, Kept::Op(Op::Ost(OstOp::Write { sync: true, .. })))
+    }
+
+    pub(crate) fn into_op(self) -> Option<Op> {
+        match self {
+            Kept::Redo(_) => None,
+            Kept::Op(op) => Some(op),
+        }
+    }
+}
+
+/// The objects that are durable when a request is answered.
+pub(crate) fn synced_by(ops: &[Op]) -> &[ObjectId] {
+    match ops {
+        [Op::Ost(OstOp::Sync { objects })] => objects,
+        _ => &[],
+    }
+}
