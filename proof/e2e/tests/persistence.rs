@@ -6,7 +6,7 @@ use e2e::programs::{assert_same, manifest, sh};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -45,6 +45,31 @@ fn everything_synced_is_there_after_kill() {
         cluster.kill();
         cluster.start();
         assert_same("the trees before and after", &before, &manifest(&cluster.mount()));
+    });
+}
+
+/// Without any fsync, and killed at once.
+#[test]
+fn what_was_written_with_o_sync_is_there_after_kill() {
+    everywhere(|cluster| {
+        let files = [("sync", libc::O_SYNC), ("dsync", libc::O_DSYNC), ("append", libc::O_SYNC | libc::O_APPEND)];
+        let whole = pattern(1, 2, 100_000);
+        for (name, flags) in files {
+            let mut options = File::options();
+            let file = options.write(true).create_new(true).custom_flags(flags).open(cluster.mount().join(name));
+            let mut file = file.expect("a new file");
+            for part in whole.chunks(30_000) {
+                file.write_all(part).expect("write");
+            }
+        }
+        cluster.kill();
+        if is_mounted(&cluster.mount()) {
+            detach(&cluster.mount());
+        }
+        cluster.start();
+        for (name, _) in files {
+            assert!(fs::read(cluster.mount().join(name)).expect("a synced file") == whole, "{name}");
+        }
     });
 }
 

@@ -26,8 +26,8 @@ impl ClientFs {
             // Pages that mmap made dirty stand where they stand.
             append: how.flags & libc::O_APPEND as u32 != 0 && !how.from_page_cache,
             kill_suidgid: how.kill_suidgid,
-            // After a write with O_SYNC or O_DSYNC the kernel sends FSYNC by itself.
-            sync: false,
+            // O_SYNC has this bit, too. The kernel (6.18) sends no FSYNC after such a write.
+            sync: how.flags & libc::O_DSYNC as u32 != 0 && !how.from_page_cache,
             from_page_cache: how.from_page_cache,
         };
         let (node, data) = (node(request), request.to_bytes(data));
