@@ -6,9 +6,11 @@ use crate::tasks::{Backoff, Stop};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use layout::placement::{NoSpace, OstSpace};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rpc::error::RpcError;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use types::target::{TargetIndex, TargetName};
 
@@ -17,16 +19,33 @@ pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Space of all OSTs, ordered by index.
 #[derive(Default)]
-pub struct Spaces(RwLock<Arc<Vec<OstSpace>>>);
+pub struct Spaces {
+    known: RwLock<Arc<Vec<OstSpace>>>,
+    /// Numbers of the questions that were answered last: several may be under way, and an older answer may come later.
+    heard: Mutex<BTreeMap<TargetIndex, u64>>,
+    asked: AtomicU64,
+}
 
 impl Spaces {
     /// As last heard.
     pub fn get(&self) -> Arc<Vec<OstSpace>> {
-        self.0.read().clone()
+        self.known.read().clone()
     }
 
-    fn set(&self, space: OstSpace) {
-        let mut spaces = self.0.write();
+    /// The number of a question; the next one has a higher one.
+    fn ask(&self) -> u64 {
+        self.asked.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What question `asked` brought, unless a later one was answered already.
+    fn set(&self, asked: u64, space: OstSpace) {
+        let mut heard = self.heard.lock();
+        let last = heard.entry(space.index).or_default();
+        if asked < *last {
+            return;
+        }
+        *last = asked;
+        let mut spaces = self.known.write();
         let spaces = Arc::make_mut(&mut spaces);
         match spaces.binary_search_by_key(&space.index, |s| s.index) {
             Ok(at) => spaces[at] = space,
@@ -35,11 +54,11 @@ impl Spaces {
     }
 
     fn all_answer(&self) -> bool {
-        self.0.read().iter().all(|ost| ost.active)
+        self.known.read().iter().all(|ost| ost.active)
     }
 
     fn known(&self, index: TargetIndex) -> Option<OstSpace> {
-        self.0.read().iter().find(|o| o.index == index).copied()
+        self.known.read().iter().find(|o| o.index == index).copied()
     }
 }
 
@@ -58,6 +77,7 @@ impl Mds {
     }
 
     async fn ask_spaces(&self, osts: Vec<TargetIndex>) {
+        let asked = self.spaces.ask();
         let ask = |index: TargetIndex| async move { (index, self.within(index, self.targets.statfs(index)).await) };
         let mut answers: FuturesUnordered<_> = osts.into_iter().map(ask).collect();
         while let Some((index, answer)) = answers.next().await {
@@ -72,7 +92,7 @@ impl Mds {
                     OstSpace { active: false, ..before.unwrap_or(unknown) }
                 }
             };
-            self.spaces.set(space);
+            self.spaces.set(asked, space);
         }
     }
 
@@ -133,5 +153,23 @@ impl Mds {
         self.look.wake();
         self.destroy.wake();
         self.settle.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_answer_that_comes_later_does_not_count() {
+        let spaces = Spaces::default();
+        let ost = |n, free| OstSpace { index: TargetIndex(n), free, total: 100, active: true };
+        let (older, newer) = (spaces.ask(), spaces.ask());
+        spaces.set(newer, ost(0, 10));
+        spaces.set(older, ost(0, 50));
+        spaces.set(older, ost(1, 50));
+        assert_eq!(*spaces.get(), [ost(0, 10), ost(1, 50)]);
+        spaces.set(spaces.ask(), ost(0, 60));
+        assert_eq!(spaces.known(TargetIndex(0)), Some(ost(0, 60)));
     }
 }

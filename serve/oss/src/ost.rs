@@ -268,10 +268,9 @@ impl Ost {
         self.room.promised()
     }
 
-    /// Bytes of the volume that data may still take.
-    pub(crate) fn volume_room(&self) -> Result<u64, Errno> {
-        let space = self.env.disk.space(self.target.dir()).map_err(|e| Errno::from(&e))?;
-        Ok(space.bytes_available.saturating_sub(crate::room::reserve(space.bytes_total)))
+    /// Bytes that data may still take, or clients be promised.
+    pub(crate) fn available(&self) -> Result<u64, StoreError> {
+        self.room.available(self.env.clock.now(), &self.look())
     }
 
     fn apply(&self, op: &OstOp, work: &mut Context) -> Result<(OstReply, Transno), Errno> {

@@ -144,6 +144,17 @@ impl Room {
         self.state.lock().grants.reduce(holder, u64::MAX);
     }
 
+    /// What may be taken or promised now, bytes. One look under one lock: between two, a request that has paid is neither
+    /// free nor promised.
+    ///
+    /// # Errors
+    /// The volume cannot be asked.
+    pub(crate) fn available(&self, now: Monotonic, look: Look<'_>) -> Result<u64, StoreError> {
+        let state = &mut *self.state.lock();
+        state.look(now, look)?;
+        Ok(state.grants.unpromised())
+    }
+
     /// Promised to clients, bytes.
     pub fn promised(&self) -> u64 {
         self.state.lock().grants.promised()

@@ -81,14 +81,14 @@ impl Ost {
         Ok((if objects.is_empty() { Transno(0) } else { self.ledger.changed_durably() }, settled))
     }
 
-    /// Totals. What clients were promised is not available: it may be dirty at them.
+    /// Totals. What clients were promised is not available, for it may be dirty at them, nor is what is being written.
     pub fn statfs(&self) -> Result<Statfs, Errno> {
-        let space = self.objects().space()?;
+        let (space, available) = (self.objects().space()?, self.available()?);
         let share = u64::from(self.settings.volume_sharers.max(1));
         Ok(Statfs {
             bytes_total: space.total / share,
             bytes_free: space.free / share,
-            bytes_available: space.free.min(self.volume_room()?).saturating_sub(self.promised()) / share,
+            bytes_available: available.min(space.free) / share,
             files_total: space.files_total / share,
             files_free: space.files_free / share,
         })

@@ -145,6 +145,20 @@ fn what_was_promised_is_there_when_the_ost_is_full() {
 }
 
 #[test]
+fn what_is_being_written_is_not_available() {
+    let rig = Rig::with(Some(16 << 20), OstSettings::default());
+    let before = statfs(&rig).bytes_available;
+    let promised = granted(&rig, 1 << 20);
+    let left = statfs(&rig).bytes_available;
+    assert!(left <= before - promised, "{left} of {before}");
+    // Between the payment and the write the space is neither free nor promised.
+    let looks = rig.call(vec![grant(promised, 0), OstOp::Statfs]);
+    let Ok(wire::message::OpReply::Ost(OstReply::Statfs(paid))) = &looks.results[1] else { panic!("{:?}", looks.results) };
+    assert_eq!(paid.bytes_available, left);
+    assert!(statfs(&rig).bytes_available > left, "what was not used is free again");
+}
+
+#[test]
 fn a_promise_ends_when_it_is_given_back_or_its_client_is_gone() {
     use rpc::service::{Gone, Service};
     let rig = Rig::with(Some(64 << 20), OstSettings::default());
