@@ -161,14 +161,20 @@ impl IbitsTable {
         self.modifiers.len()
     }
 
-    /// What a client may rely on, as far as this table knows.
-    pub fn held(&self, fid: Fid, client: ClientUuid) -> InodeBits {
-        self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.without(revoking))
+    /// What a client may still show to its programs: what it holds, also if it was asked to drop it and has not answered.
+    pub fn shown(&self, fid: Fid, client: ClientUuid) -> InodeBits {
+        self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, _)| bits)
     }
 
     /// Has the client been asked to drop any of these bits, and not answered?
     pub fn is_asked(&self, fid: Fid, client: ClientUuid, bits: InodeBits) -> bool {
         self.lock_of(fid, client).is_some_and(|(_, revoking)| !revoking.intersection(bits).is_empty())
+    }
+
+    /// What a client may rely on, as far as this table knows.
+    #[cfg(test)]
+    fn held(&self, fid: Fid, client: ClientUuid) -> InodeBits {
+        self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.without(revoking))
     }
 
     /// Bits, and those of them that are being revoked.

@@ -6,10 +6,12 @@
 //! its own answer only when the author was called back: what covers the change is revoked, as from any other
 //! holder. Mostly nobody looks, and then this costs one entry per change.
 //!
+//! So its lock on what it removed for good stays until then, too: LOOKUP may be all that covers the name at its mount.
+//!
 //! A change is known to its author when a later request (a ping, too) says that all below it were answered (`xid_known`), and
 //! some time for its kernel is over (`author_grace`). Clients that are alone are not noted at all.
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use namespace::view::Change;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -63,6 +65,33 @@ impl Part {
     }
 }
 
+/// Parts of changes that their authors may not know yet.
+#[derive(Default)]
+struct Parts {
+    of: HashMap<Fid, Vec<Part>>,
+    /// Inodes that were destroyed and have parts.
+    destroyed: HashSet<Fid>,
+    /// Those of them that have none any more.
+    over: Vec<Fid>,
+}
+
+impl Parts {
+    fn drop_change(&mut self, number: u64, changed: &Changed) {
+        changed.iter().for_each(|(fid, _)| self.retain(*fid, |part| part.number != number));
+    }
+
+    fn retain(&mut self, fid: Fid, keep: impl Fn(&Part) -> bool) {
+        let Some(of) = self.of.get_mut(&fid) else { return };
+        of.retain(keep);
+        if of.is_empty() {
+            self.of.remove(&fid);
+            if self.destroyed.remove(&fid) {
+                self.over.push(fid);
+            }
+        }
+    }
+}
+
 /// Changes of one client, oldest first.
 #[derive(Default)]
 struct Author {
@@ -76,7 +105,7 @@ struct Author {
 pub(crate) struct Authors {
     last: u64,
     grace: Duration,
-    parts: HashMap<Fid, Vec<Part>>,
+    parts: Parts,
     authors: HashMap<ClientUuid, Author>,
     /// What the operation that runs has seen; drained when it is over.
     seen: RefCell<BTreeMap<u64, (ClientUuid, Changed)>>,
@@ -103,7 +132,7 @@ impl Authors {
             let names = change.names.iter().flatten().map(|name| Box::from(*name)).collect();
             let bits = bits_of(change);
             let part = Part { number: self.last, client, bits, names, changed: changed.clone() };
-            self.parts.entry(change.fid).or_default().push(part);
+            self.parts.of.entry(change.fid).or_default().push(part);
         }
         let author = self.authors.entry(client).or_default();
         author.unanswered.push_back((xid, self.last, changed));
@@ -113,14 +142,14 @@ impl Authors {
             let oldest =
                 answered.or_else(|| author.unanswered.pop_front().map(|(_, number, changed)| (number, changed)));
             if let Some((number, changed)) = oldest {
-                drop_parts(&mut self.parts, number, &changed);
+                self.parts.drop_change(number, &changed);
             }
         }
     }
 
     /// A request of `client` came: it has the answers to all below `known`.
     pub(crate) fn known(&mut self, client: ClientUuid, known: Xid, now: Duration) {
-        if self.parts.is_empty() {
+        if self.parts.of.is_empty() {
             return;
         }
         let Some(author) = self.authors.get_mut(&client) else { return };
@@ -134,16 +163,16 @@ impl Authors {
             && now.saturating_sub(*at) >= self.grace
             && let Some((_, number, changed)) = author.answered.pop_front()
         {
-            drop_parts(&mut self.parts, number, &changed);
+            self.parts.drop_change(number, &changed);
         }
     }
 
     /// `client` looks at something.
     pub(crate) fn look(&self, client: ClientUuid, fid: Fid, look: Look<'_>) {
-        if self.parts.is_empty() || client == ClientUuid::default() {
+        if self.parts.of.is_empty() || client == ClientUuid::default() {
             return;
         }
-        let parts = self.parts.get(&fid).into_iter().flatten();
+        let parts = self.parts.of.get(&fid).into_iter().flatten();
         let mut seen = self.seen.borrow_mut();
         for part in parts.filter(|part| part.client != client && part.shows(look)) {
             seen.entry(part.number).or_insert_with(|| (part.client, part.changed.clone()));
@@ -166,13 +195,23 @@ impl Authors {
     /// What covers these is not with the author any more, if it changed them not after `newest`.
     pub(crate) fn settled(&mut self, client: ClientUuid, newest: u64, fids: impl IntoIterator<Item = Fid>) {
         for fid in fids {
-            if let Some(parts) = self.parts.get_mut(&fid) {
-                parts.retain(|part| part.client != client || part.number > newest);
-                if parts.is_empty() {
-                    self.parts.remove(&fid);
-                }
-            }
+            self.parts.retain(fid, |part| part.client != client || part.number > newest);
         }
+    }
+
+    /// An inode is destroyed: who may still show a name of it. If anybody, [`Authors::take_over`] names it when nobody does any more.
+    pub(crate) fn destroyed(&mut self, fid: Fid) -> SmallVec<[ClientUuid; 1]> {
+        let parts = self.parts.of.get(&fid).into_iter().flatten();
+        let shown: SmallVec<_> = parts.map(|part| part.client).collect();
+        if !shown.is_empty() {
+            self.parts.destroyed.insert(fid);
+        }
+        shown
+    }
+
+    /// Destroyed inodes of which nobody shows a name any more: their locks are over.
+    pub(crate) fn take_over(&mut self) -> Vec<Fid> {
+        std::mem::take(&mut self.parts.over)
     }
 
     /// The session is over, and its locks with it.
@@ -181,18 +220,7 @@ impl Authors {
         let unanswered = author.unanswered.into_iter().map(|(_, number, changed)| (number, changed));
         let answered = author.answered.into_iter().map(|(_, number, changed)| (number, changed));
         for (number, changed) in unanswered.chain(answered) {
-            drop_parts(&mut self.parts, number, &changed);
-        }
-    }
-}
-
-fn drop_parts(parts: &mut HashMap<Fid, Vec<Part>>, number: u64, changed: &Changed) {
-    for (fid, _) in changed.iter() {
-        if let Some(of) = parts.get_mut(fid) {
-            of.retain(|part| part.number != number);
-            if of.is_empty() {
-                parts.remove(fid);
-            }
+            self.parts.drop_change(number, &changed);
         }
     }
 }
@@ -246,7 +274,7 @@ mod tests {
         assert!(sees(&mut authors, OTHER, DIR, Look::Names), "a moment for its kernel");
         authors.known(AUTHOR, Xid(8), at(31));
         assert!(!sees(&mut authors, OTHER, DIR, Look::Names));
-        assert!(authors.parts.is_empty());
+        assert!(authors.parts.of.is_empty());
     }
 
     #[test]
@@ -260,7 +288,23 @@ mod tests {
         authors.look(OTHER, DIR, Look::Name(b"b"));
         assert_eq!(authors.take_seen().len(), 1, "changed after the question");
         authors.gone(AUTHOR);
-        assert!(authors.parts.is_empty() && authors.authors.is_empty());
+        assert!(authors.parts.of.is_empty() && authors.authors.is_empty());
+    }
+
+    #[test]
+    fn what_was_destroyed_is_over_when_its_authors_know() {
+        let mut authors = unlinked();
+        assert_eq!(authors.destroyed(FILE)[..], [AUTHOR]);
+        assert!(authors.destroyed(Fid { oid: 9, ..DIR }).is_empty(), "nobody removed its name a moment ago");
+        assert_eq!(authors.take_over(), []);
+        let newest = authors.newest();
+        authors.settled(AUTHOR, newest, [DIR, FILE]);
+        assert_eq!((authors.take_over(), authors.take_over()), (vec![FILE], vec![]));
+        let mut authors = unlinked();
+        authors.destroyed(FILE);
+        authors.gone(AUTHOR);
+        assert_eq!(authors.take_over(), [FILE]);
+        assert!(authors.parts.destroyed.is_empty());
     }
 
     #[test]
@@ -269,7 +313,7 @@ mod tests {
         for xid in 0..=CHANGES_MAX as u64 {
             authors.note(AUTHOR, Xid(xid), &[Change::of(Fid { oid: xid as u32, ..DIR }, InodeBits::UPDATE)]);
         }
-        assert_eq!(authors.parts.len(), CHANGES_MAX);
+        assert_eq!(authors.parts.of.len(), CHANGES_MAX);
         authors.look(OTHER, Fid { oid: 0, ..DIR }, Look::Attr);
         assert!(authors.take_seen().is_empty(), "the oldest went");
     }

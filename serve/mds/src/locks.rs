@@ -83,11 +83,32 @@ impl Locks {
 
     /// `client` is about to change this, and its own mount may show the state before until it has the answer.
     pub(crate) fn note_author(&mut self, client: ClientUuid, xid: Xid, changes: &[view::Change<'_>]) {
+        // Also what is being called back from it: until it has answered, it shows that.
         let covers =
-            |change: &view::Change<'_>| !self.table.held(change.fid, client).intersection(change.bits).is_empty();
+            |change: &view::Change<'_>| !self.table.shown(change.fid, client).intersection(change.bits).is_empty();
         // Alone it can surprise nobody; and without a lock its mount shows nothing without asking.
         if self.exports.len() > 1 && changes.iter().any(covers) {
             self.authors.note(client, xid, changes);
+            self.forget_destroyed();
+        }
+    }
+
+    /// An inode is no more: its locks go, once its authors know.
+    pub(crate) fn destroyed(&mut self, fid: Fid) {
+        let show = self.authors.destroyed(fid);
+        self.table.destroyed(fid, |client| show.contains(&client), &mut self.actions);
+    }
+
+    /// `client` has the answers to all below `known`.
+    pub(crate) fn answers_known(&mut self, client: ClientUuid, known: Xid, now: Monotonic) {
+        self.authors.known(client, known, now);
+        self.forget_destroyed();
+    }
+
+    /// Locks on destroyed inodes are over whose authors know.
+    fn forget_destroyed(&mut self) {
+        for fid in self.authors.take_over() {
+            self.table.destroyed(fid, |_| false, &mut self.actions);
         }
     }
 
@@ -118,7 +139,9 @@ impl Locks {
     pub(crate) fn gone(&mut self, client: ClientUuid) -> Vec<(Fid, InodeBits)> {
         self.exports.remove(&client);
         self.authors.gone(client);
-        self.table.gone(client, &mut self.actions)
+        let held = self.table.gone(client, &mut self.actions);
+        self.forget_destroyed();
+        held
     }
 
     /// Wakes who is ready; what clients are to be asked.
@@ -444,10 +467,12 @@ impl Mds {
             }
             drop(place);
         }
-        let authors = &mut self.state.lock().locks.authors;
+        let mut state = self.state.lock();
         for (client, changed) in by_author {
-            authors.settled(client, newest, changed.into_keys());
+            state.locks.authors.settled(client, newest, changed.into_keys());
         }
+        state.locks.forget_destroyed();
+        self.carry_out(state, When::Now);
     }
 
     /// Waits until the table says that nobody is in the way.

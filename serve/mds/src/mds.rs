@@ -315,7 +315,7 @@ impl Mds {
         let tx = self.store.begin();
         let mut state = self.state.lock();
         if !deal.mask.is_empty() {
-            state.locks.authors.known(deal.client, deal.xids.1, deal.now);
+            state.locks.answers_known(deal.client, deal.xids.1, deal.now);
         }
         let mut records = Records::new(tx, &mut state, self.boot, deal);
         let result = f(&mut records);
@@ -379,7 +379,7 @@ impl Mds {
         let mut state = self.state.lock();
         if !deal.mask.is_empty() || !state.locks.table.is_empty() {
             deal.now = self.env.clock.now();
-            state.locks.authors.known(deal.client, deal.xids.1, deal.now);
+            state.locks.answers_known(deal.client, deal.xids.1, deal.now);
         }
         // Within the lock, so that times never run against the order of changes.
         let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };

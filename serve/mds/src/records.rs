@@ -187,8 +187,7 @@ impl<'a> Records<'a> {
         let fid = inode.fid();
         self.note_found(fid);
         self.deal.untouch(fid);
-        let Locks { table, actions, .. } = &mut self.state.locks;
-        table.destroyed(fid, actions);
+        self.state.locks.destroyed(fid);
         self.tx.delete(&key::inode(fid));
         if inode.flags.has(InodeFlags::HAS_XATTR) {
             self.delete_xattrs(fid);

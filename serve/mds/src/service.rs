@@ -1,6 +1,7 @@
 //! Requests: a vector of operations, one after the other, one reply.
 
 use crate::deal::Deal;
+use crate::locks::When;
 use crate::mds::{Call, Mds};
 use crate::replies::Begin;
 use crate::slots::{Kept, Origin};
@@ -87,8 +88,10 @@ impl Service for Mds {
         let now = self.env.clock.now();
         let undoubted = {
             let mut state = self.state.lock();
-            state.locks.authors.known(export.client(), known, now);
-            state.doubts.known(export.client(), known)
+            state.locks.answers_known(export.client(), known, now);
+            let undoubted = state.doubts.known(export.client(), known);
+            self.carry_out(state, When::Later);
+            undoubted
         };
         self.end_orphans(&undoubted);
     }

@@ -153,7 +153,9 @@ fn what_is_being_written_is_not_available() {
     assert!(left <= before - promised, "{left} of {before}");
     // Between the payment and the write the space is neither free nor promised.
     let looks = rig.call(vec![grant(promised, 0), OstOp::Statfs]);
-    let Ok(wire::message::OpReply::Ost(OstReply::Statfs(paid))) = &looks.results[1] else { panic!("{:?}", looks.results) };
+    let Ok(wire::message::OpReply::Ost(OstReply::Statfs(paid))) = &looks.results[1] else {
+        panic!("{:?}", looks.results)
+    };
     assert_eq!(paid.bytes_available, left);
     assert!(statfs(&rig).bytes_available > left, "what was not used is free again");
 }

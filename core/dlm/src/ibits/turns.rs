@@ -313,12 +313,15 @@ impl IbitsTable {
         held
     }
 
-    /// The inode is no more: neither are its locks. Nobody is asked.
-    pub fn destroyed(&mut self, fid: Fid, out: &mut Vec<Action>) {
+    /// The inode is no more: neither are its locks, and nobody is asked. But for LOOKUP of those who `show` a name of it until
+    /// they have an answer that is under way.
+    pub fn destroyed(&mut self, fid: Fid, show: impl Fn(ClientUuid) -> bool, out: &mut Vec<Action>) {
         let Some(resource) = self.resources.get(&fid) else { return };
         let holders: SmallVec<[u32; 4]> = resource.holders.iter().map(|(holder, _)| *holder).collect();
         for holder in holders {
-            self.released(fid, self.locks.uuid(holder), InodeBits::ALL, out);
+            let client = self.locks.uuid(holder);
+            let keeps = if show(client) { InodeBits::LOOKUP } else { InodeBits::NONE };
+            self.released(fid, client, InodeBits::ALL.without(keeps), out);
         }
     }
 
