@@ -8,7 +8,7 @@
 //! |  0 |   16 | client | UUID of the client whose session it is                                                       |
 //! | 16 |    2 | flags  | 1: the request may wait for other clients without limit; 2: the session is a new one         |
 //! | 18 |    2 | refusal| 0 none, 1 no such target, 2 no session, 3 version, 4 cluster, 5 errno, 6 bad request, 7 late |
-//! | 20 |    4 | errno  | with refusal 5, else 0                                                                       |
+//! | 20 |    4 | value  | with refusal 5: errno; reply without refusal: for how long a question is open, ms; else 0    |
 //! | 24 |    8 | clock  | the target's clock, ms: a request is late after it (0 never); a reply was made then (0 no)   |
 
 use types::errno::Errno;
@@ -50,6 +50,8 @@ pub struct Envelope {
     pub waits: bool,
     /// Reply to a Connect: the target had no session of this client.
     pub new_session: bool,
+    /// Reply: for how many milliseconds the client has left a question of the target unanswered; 0 none. Not with a refusal.
+    pub open_ms: u32,
     /// Reply: no message follows, this is why.
     pub refusal: Option<Refusal>,
     /// Milliseconds of the target's own clock. Request: after it nothing may be begun any more (0: there is no limit). Reply: when
@@ -74,7 +76,7 @@ struct Raw {
     client: U128,
     flags: U16,
     refusal: U16,
-    errno: U32,
+    value: U32,
     clock: U64,
 }
 
@@ -83,8 +85,8 @@ const _: () = assert!(size_of::<Raw>() == ENVELOPE_BYTES);
 impl Envelope {
     /// The bytes.
     pub fn encode(&self) -> [u8; ENVELOPE_BYTES] {
-        let (refusal, errno) = match self.refusal {
-            None => (0, 0),
+        let (refusal, value) = match self.refusal {
+            None => (0, self.open_ms),
             Some(Refusal::NoTarget) => (1, 0),
             Some(Refusal::NoSession) => (2, 0),
             Some(Refusal::Version) => (3, 0),
@@ -98,7 +100,7 @@ impl Envelope {
             client: self.client.0.into(),
             flags: flags.into(),
             refusal: refusal.into(),
-            errno: errno.into(),
+            value: value.into(),
             clock: self.clock.into(),
         })
     }
@@ -119,7 +121,7 @@ impl Envelope {
             4 => Some(Refusal::Cluster),
             // What is no error number becomes EIO.
             5 => {
-                let errno = i32::try_from(raw.errno.get()).ok().filter(|n| *n > 0);
+                let errno = i32::try_from(raw.value.get()).ok().filter(|n| *n > 0);
                 Some(Refusal::Errno(errno.map_or(Errno::EIO, Errno)))
             }
             6 => Some(Refusal::BadRequest),
@@ -133,6 +135,7 @@ impl Envelope {
             client: ClientUuid(raw.client.get()),
             waits: flags & FLAG_WAITS != 0,
             new_session: flags & FLAG_NEW_SESSION != 0,
+            open_ms: if refusal.is_none() { raw.value.get() } else { 0 },
             refusal,
             clock: raw.clock.get(),
         })
@@ -149,6 +152,7 @@ mod tests {
             client: ClientUuid(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
             waits: true,
             new_session: false,
+            open_ms: 0,
             refusal,
             clock: 0x2122_2324_2526_2728,
         }
@@ -167,7 +171,8 @@ mod tests {
         let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest, Late].map(Some);
         for refusal in refusals.into_iter().chain([None]) {
             for (waits, new_session) in [(false, true), (true, false)] {
-                let envelope = Envelope { refusal, waits, new_session, ..sample() };
+                let open_ms = if refusal.is_none() { 0x3132_3334 } else { 0 };
+                let envelope = Envelope { refusal, waits, new_session, open_ms, ..sample() };
                 let mut bytes = envelope.encode().to_vec();
                 bytes.push(7);
                 assert_eq!(Envelope::decode(&bytes), Ok(envelope), "what follows is not looked at");

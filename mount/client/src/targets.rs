@@ -153,10 +153,18 @@ impl Targets {
         found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index }))
     }
 
+    /// How often an MDT evicted this mount.
+    pub fn evictions(&self, mdt: u16) -> u64 {
+        self.known.read().mdts.get(&TargetIndex(mdt)).map_or(0, |(mdc, _)| mdc.import().evictions())
+    }
+
     /// For how long what an MDT granted may be trusted without hearing of it again.
     pub fn trusted(&self, mdt: u16, now: Monotonic) -> Duration {
         let known = self.known.read();
         let Some((mdc, _)) = known.mdts.get(&TargetIndex(mdt)) else { return Duration::ZERO };
+        if !mdc.import().evictions_are_told() {
+            return Duration::ZERO;
+        }
         match mdc.import().proved_at() {
             // In this process.
             None => validity::WITHOUT_END,

@@ -314,7 +314,7 @@ impl Mds {
         let silence = self.env.clock.sleep(self.settings.callback_max);
         let answer = tokio::select! {
             biased;
-            answer = export.callback(op) => answer.map_err(|error| error.to_string()),
+            answer = export.callback(op, begun) => answer.map_err(|error| error.to_string()),
             () = silence => Err("no answer in time".to_owned()),
         };
         if let Some(stats) = self.lock_stats.get() {

@@ -14,6 +14,7 @@ use futures_util::future::{Either, select};
 use replay::import::{Action, Event};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
@@ -166,13 +167,14 @@ impl Import {
             link.pause = Duration::ZERO;
             link.not_before = Monotonic::ZERO;
             if action == Action::Lost {
-                link.evictions += 1;
+                self.evictions.fetch_add(1, Ordering::AcqRel);
             }
             link.machine.take_lost()
         };
         self.tell_lost(lost);
         if matches!(action, Action::Lost | Action::Renewed) {
             self.tell_restart(boot);
+            self.evictions_told.store(self.evictions(), Ordering::Release);
         }
     }
 }

@@ -53,7 +53,7 @@ fn lose(link: &Link, point: &'static Point) {
 /// Every operation is answered with this.
 fn failed(rpc: &Rpc, client: ClientUuid, request: &Request, errno: Errno) -> Work {
     let results = request.ops.iter().map(|_| Err(errno)).collect();
-    at_once(Some(reply_of(rpc, client, false, &Reply::new(request.xid, Transno(0), Transno(0), results))))
+    at_once(Some(reply_of(rpc, client, &Reply::new(request.xid, Transno(0), Transno(0), results))))
 }
 
 /// Serves a request whose way is watched.

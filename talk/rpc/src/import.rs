@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use replay::import::{Event, Import as Machine, KEPT_BYTES_MAX, KEPT_DATA_BYTES_MAX};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::job::JobId;
@@ -116,6 +117,10 @@ pub struct Import {
     asked: Asked,
     /// When the newest request was sent that was answered, nanoseconds of the monotonic clock; 0 = none was.
     proved: AtomicU64,
+    /// How often the target forgot us without a restart. Changed under `link`.
+    pub(crate) evictions: AtomicU64,
+    /// Of how many of these the owner knows.
+    pub(crate) evictions_told: AtomicU64,
     pub(crate) link: Mutex<LinkState>,
     /// Counts attempts to connect that ended, so that callers can wait for the next one.
     pub(crate) attempts: watch::Sender<u64>,
@@ -134,12 +139,10 @@ pub(crate) struct LinkState {
     /// An attempt to connect is under way.
     pub(crate) attempting: bool,
     pub(crate) session: Option<Session>,
-    /// How often the target forgot us without a restart.
-    pub(crate) evictions: u64,
     /// Why the last attempt to connect failed.
     pub(crate) error: Option<RpcError>,
     /// Pause before the next attempt, and when it may start.
-    pub(crate) pause: std::time::Duration,
+    pub(crate) pause: Duration,
     pub(crate) not_before: Monotonic,
     /// Waits for a target that it never reached, too; see [`Import::be_patient`].
     pub(crate) patient: bool,
@@ -190,14 +193,15 @@ impl Import {
             last_committed: AtomicU64::new(0),
             asked: Asked::default(),
             proved: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            evictions_told: AtomicU64::new(0),
             link: Mutex::new(LinkState {
                 nids,
                 machine: Machine::new(kept_max),
                 attempting: false,
                 session: None,
-                evictions: 0,
                 error: None,
-                pause: std::time::Duration::ZERO,
+                pause: Duration::ZERO,
                 not_before: Monotonic::ZERO,
                 patient: false,
             }),
@@ -246,7 +250,7 @@ impl Import {
             window,
             attempts: *self.attempts.borrow(),
             boot: link.machine.boot(),
-            evictions: link.evictions,
+            evictions: self.evictions(),
             in_flight,
             reads_in_flight,
             writes_in_flight,
@@ -267,7 +271,12 @@ impl Import {
 
     /// How often the target forgot us without a restart.
     pub fn evictions(&self) -> u64 {
-        self.link.lock().evictions
+        self.evictions.load(Ordering::Acquire)
+    }
+
+    /// Has the owner heard of all evictions? In between, what it believes to hold may be somebody else's.
+    pub fn evictions_are_told(&self) -> bool {
+        self.evictions_told.load(Ordering::Acquire) == self.evictions()
     }
 
     /// Is the target in this process?
@@ -285,8 +294,10 @@ impl Import {
         (nanos != 0).then(|| Monotonic::from_nanos(nanos))
     }
 
-    /// A request that was sent then has been answered.
-    pub(crate) fn prove(&self, sent: Monotonic) {
+    /// A request that was sent then has been answered, and a question of the target has been open for so long: it counts from
+    /// that one on what it gives us up for.
+    pub(crate) fn prove(&self, sent: Monotonic, open_ms: u32) {
+        let sent = sent.saturating_sub(Duration::from_millis(open_ms.into()));
         self.proved.fetch_max(u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::AcqRel);
     }
 
@@ -300,7 +311,7 @@ impl Import {
         let mut link = self.link.lock();
         link.nids = nids;
         // It has been heard of: the next attempt need not wait.
-        link.pause = std::time::Duration::ZERO;
+        link.pause = Duration::ZERO;
         link.not_before = Monotonic::ZERO;
     }
 
@@ -406,8 +417,8 @@ impl Import {
                 None => self.connect_until(deadline).await?,
                 Some(Session::Local(local)) => return self.learn(local.handle(request, clock).await, count),
                 Some(Session::Remote(remote)) => {
-                    let evictions = *sent_at.get_or_insert_with(|| self.link.lock().evictions);
-                    if self.link.lock().evictions != evictions {
+                    let evictions = *sent_at.get_or_insert_with(|| self.evictions());
+                    if self.evictions() != evictions {
                         return Err(RpcError::Evicted { target: self.target });
                     }
                     if changes {

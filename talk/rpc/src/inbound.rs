@@ -45,9 +45,34 @@ pub(crate) fn at_once(payload: Option<Payload>) -> Work {
     Work { future: Box::pin(ready(payload)), waits: false }
 }
 
-pub(crate) fn reply_of(rpc: &Rpc, client: ClientUuid, new_session: bool, reply: &Reply) -> Payload {
+pub(crate) fn reply_of(rpc: &Rpc, client: ClientUuid, reply: &Reply) -> Payload {
     let clock = deadline::shown(rpc.env().clock.now());
-    seal(Envelope { client, new_session, clock, ..Envelope::default() }, encode_reply(reply))
+    seal(Envelope { client, clock, ..Envelope::default() }, encode_reply(reply))
+}
+
+/// As [`reply_of`], in a session.
+fn reply_in(rpc: &Rpc, export: &Export, new_session: bool, reply: &Reply) -> Payload {
+    let (clock, open_ms) = moment(rpc, export);
+    seal(Envelope { client: export.client(), new_session, open_ms, clock, ..Envelope::default() }, encode_reply(reply))
+}
+
+/// A reply that was made before goes out once more: its envelope tells of now.
+fn reply_again(rpc: &Rpc, export: &Export, mut payload: Payload) -> Payload {
+    let (clock, open_ms) = moment(rpc, export);
+    match Envelope::decode(&payload.head) {
+        Ok(envelope) if envelope.refusal.is_none() => {
+            payload.head = Envelope { open_ms, clock, ..envelope }.encode();
+        }
+        // A refusal tells no time.
+        _ => {}
+    }
+    payload
+}
+
+/// The clock, and what the client owes.
+fn moment(rpc: &Rpc, export: &Export) -> (u64, u32) {
+    let now = rpc.env().clock.now();
+    (deadline::shown(now), export.open_ms(now))
 }
 
 fn single(xid: Xid, last_committed: Transno, result: Result<OpReply, Errno>) -> Reply {
@@ -107,7 +132,7 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
             rpc.watch_leases();
             let committed = connected.reply.last_committed;
             let reply = single(request.xid, committed, Ok(OpReply::Connect(connected.reply)));
-            let payload = reply_of(rpc, client, connected.new, &reply);
+            let payload = reply_in(rpc, &connected.export, connected.new, &reply);
             match served.service.connected(&connected.export) {
                 None => at_once(Some(payload)),
                 Some(known) => {
@@ -134,7 +159,7 @@ fn callback(rpc: &Arc<Rpc>, client: ClientUuid, request: &Request, op: wire::cli
     let (rpc, xid, answer) = (rpc.clone(), request.xid, callbacks.callback(op));
     let future = async move {
         let result = answer.await.map(OpReply::Client);
-        Some(reply_of(&rpc, client, false, &single(xid, Transno(0), result)))
+        Some(reply_of(&rpc, client, &single(xid, Transno(0), result)))
     };
     Work { future: Box::pin(future), waits: false }
 }
@@ -148,7 +173,7 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
     export.heard(rpc.env().clock.now());
     let done = |export: &Export| {
         let committed = export.last_committed().max(served.service.last_committed());
-        at_once(Some(reply_of(rpc, client, false, &single(request.xid, committed, Ok(OpReply::Done)))))
+        at_once(Some(reply_in(rpc, export, false, &single(request.xid, committed, Ok(OpReply::Done)))))
     };
     match &request.ops[..] {
         [Op::Ping] => {
@@ -176,7 +201,7 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
             };
             Work { future: Box::pin(future), waits: false }
         }
-        Verdict::Done(payload) => at_once(Some(payload)),
+        Verdict::Done(payload) => at_once(Some(reply_again(rpc, &export, payload))),
         // An error: the one that ran was dropped with its reactor; nobody will answer any more.
         Verdict::Running(later) => Work { future: Box::pin(async move { later.await.ok() }), waits: false },
     }
@@ -190,5 +215,5 @@ async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request
     }
     let reply = served.handle(&export, request, &rpc.env().clock).await;
     export.learn_committed(reply.last_committed);
-    reply_of(&rpc, client, false, &reply)
+    reply_in(&rpc, &export, false, &reply)
 }

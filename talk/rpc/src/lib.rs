@@ -16,6 +16,7 @@ mod inbound;
 mod kept;
 mod lease;
 mod pinger;
+mod questions;
 mod recover;
 mod remote;
 mod reply_cache;

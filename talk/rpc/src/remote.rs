@@ -78,7 +78,7 @@ impl RemoteSession {
                 return Outcome::Failed(RpcError::BadMessage { nid: self.peer.nid(), reason });
             }
         };
-        import.prove(sent);
+        import.prove(sent, envelope.open_ms);
         self.clock.learn(envelope.clock, import.rpc.env().clock.now());
         if reply.xid != request.xid {
             let reason = format!("answers {:?} instead of {:?}", reply.xid, request.xid);
@@ -115,7 +115,7 @@ impl Import {
                 ours_max: VERSION_MAX,
             });
         }
-        self.prove(sent);
+        self.prove(sent, envelope.open_ms);
         let remote = Arc::new(RemoteSession::new(peer));
         remote.clock.learn(envelope.clock, self.rpc.env().clock.now());
         let mut action = self.connected(&connected, envelope.new_session);

@@ -3,6 +3,7 @@
 use crate::callback::{self, Road};
 use crate::error::RpcError;
 use crate::import::Callbacks;
+use crate::questions::Questions;
 use crate::reply_cache::ReplyCache;
 use crate::served::Served;
 use env::BoxFuture;
@@ -80,6 +81,7 @@ pub struct Export {
     heard: AtomicU64,
     last_committed: AtomicU64,
     replies: ReplyCache,
+    questions: Questions,
 }
 
 struct Origin {
@@ -117,6 +119,7 @@ impl Export {
             heard: AtomicU64::new(0),
             last_committed: AtomicU64::new(0),
             replies: ReplyCache::default(),
+            questions: Questions::default(),
         })
     }
 
@@ -146,12 +149,19 @@ impl Export {
     }
 
     /// Asks the client something and waits for the answer. After a lost connection it is asked again over the next
-    /// one, so the client must take a repetition.
+    /// one, so the client must take a repetition. Until it is answered, or nobody waits for the answer any more, replies tell the
+    /// client that it is open since `now`: who gives a client up for its silence must not do so earlier than `LEASE` from then on.
     ///
     /// # Errors
     /// No answer: the session ended, or the client did not come back within its lease.
-    pub async fn callback(&self, op: ClientOp) -> Result<ClientReply, RpcError> {
+    pub async fn callback(&self, op: ClientOp, now: Monotonic) -> Result<ClientReply, RpcError> {
+        let _open = self.questions.ask(now);
         callback::ask(self, op).await
+    }
+
+    /// For how long the client has left a question open, milliseconds; 0: none is open.
+    pub(crate) fn open_ms(&self, now: Monotonic) -> u32 {
+        self.questions.open_ms(now)
     }
 
     /// Ends the session of a client that does not answer for what it was given; the service is told [`Gone::Evicted`].

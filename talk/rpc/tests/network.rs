@@ -12,7 +12,7 @@ use rpc::{Rpc, RpcConfig};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::*;
 use types::credentials::Credentials;
@@ -333,6 +333,31 @@ fn callbacks_travel_on_the_clients_own_connection() {
     cable.cut();
     receive.recv_timeout(SOON).unwrap().unwrap();
     assert!(answers.count.load(Ordering::SeqCst) >= 2);
+    p.end();
+}
+
+#[test]
+fn what_is_answered_while_a_question_is_open_proves_less() {
+    let p = pair();
+    let late = Arc::new(Late { asked: AtomicUsize::new(0), answer: tokio::sync::watch::Sender::new(false) });
+    let import = client_of(&p.client, ost(0), vec![Nid::Tcp(p.addr)], Some(late.clone()));
+    let ask = |op| {
+        let import = import.clone();
+        run(&p.env, async move { simple(&import, op).await.unwrap() });
+    };
+    ask(OstOp::Statfs);
+    let before = import.proved_at().unwrap();
+    let waiting = import.clone();
+    let (send, receive) = std::sync::mpsc::channel();
+    let call = async move { send.send(simple(&waiting, OstOp::Getattr { object: object(1) }).await).unwrap() };
+    p.env.tasks.spawn("getattr", Box::pin(call));
+    eventually("it is asked", || late.asked.load(Ordering::SeqCst) == 1);
+    ask(OstOp::Statfs);
+    assert_eq!(import.proved_at(), Some(before), "the question is older than that");
+    late.answer.send_replace(true);
+    receive.recv_timeout(SOON).unwrap().unwrap();
+    ask(OstOp::Statfs);
+    assert!(import.proved_at() > Some(before));
     p.end();
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
+use env::clock::Monotonic;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use env::{BoxFuture, Env};
 use parking_lot::Mutex;
@@ -116,7 +117,8 @@ impl Ost {
             }
             OstOp::Getattr { .. } => {
                 let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::LOOKUP)] };
-                match export.callback(revoke).await {
+                // As if it had been open since the clock began.
+                match export.callback(revoke, Monotonic::ZERO).await {
                     Ok(ClientReply::Done) => OstReply::Done,
                     Ok(_) => return Err(Errno::EPROTO),
                     Err(RpcError::Errno(errno)) => return Err(errno),
@@ -201,6 +203,22 @@ impl Callbacks for Answers {
     }
 }
 
+/// Answers callbacks when it is told to.
+pub struct Late {
+    pub asked: AtomicUsize,
+    pub answer: watch::Sender<bool>,
+}
+
+impl Callbacks for Late {
+    fn callback(self: Arc<Self>, _: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            self.answer.subscribe().wait_for(|may| *may).await.expect("the sender stays");
+            Ok(ClientReply::Done)
+        })
+    }
+}
+
 pub fn process(env: &Env) -> Arc<Rpc> {
     Rpc::new(env.clone(), RpcConfig { cluster: CLUSTER, checksums: true })
 }
@@ -227,9 +245,13 @@ pub fn shutdown(env: &Env, rpc: &Arc<Rpc>) {
 
 static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
 
-pub fn client_of(rpc: &Arc<Rpc>, target: TargetName, nids: Vec<Nid>, callbacks: Option<Arc<Answers>>) -> Arc<Import> {
+pub fn client_of(
+    rpc: &Arc<Rpc>,
+    target: TargetName,
+    nids: Vec<Nid>,
+    callbacks: Option<Arc<dyn Callbacks>>,
+) -> Arc<Import> {
     let client = ClientUuid(NEXT_CLIENT.fetch_add(1, Ordering::SeqCst).into());
-    let callbacks = callbacks.map(|answers| answers as Arc<dyn Callbacks>);
     rpc.import(target, nids, client, "test".to_owned(), callbacks)
 }
 
