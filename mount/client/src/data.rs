@@ -5,6 +5,7 @@ use crate::dom::{is_elsewhere, store_on_mdt};
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
+use crate::locks::uses::Tenure;
 use crate::ops::write::WriteFlags;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -133,13 +134,14 @@ impl Client {
         &self,
         layout: &Layout,
         fid: Fid,
+        tenure: Tenure,
         start: u64,
-        data: Bytes,
+        data: &Bytes,
         flags: WriteFlags,
     ) -> Result<Stored, ClientError> {
         let end = start + data.len() as u64;
         if end <= layout.mdt_bytes() {
-            let attr = store_on_mdt(self.mdc(fid)?, fid, start, data, flags).await?;
+            let attr = store_on_mdt(self.mdc(fid)?, fid, start, data.clone(), flags).await?;
             return Ok(Stored { bytes: end - start, blocks_delta: 0, error: None, told: Some(attr) });
         }
         let parts = parts(layout, fid, start, end);
@@ -165,7 +167,7 @@ impl Client {
             }
         }
         let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, told: None };
-        for (part, answer) in parts.iter().zip(self.while_trusted(fid, fan_out(work)).await?) {
+        for (part, answer) in parts.iter().zip(self.while_trusted(fid, tenure, fan_out(work)).await?) {
             match answer {
                 Ok(delta) => {
                     stored.blocks_delta += delta;

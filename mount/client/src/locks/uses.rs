@@ -32,6 +32,8 @@ use wire::client::Glimpse;
 const TRUST_LOOK: Duration = Duration::from_secs(60);
 /// How often a lock is asked for that each time is gone again before it can be used.
 const ASKS_MAX: u32 = 100;
+/// Pause while this mount leaves the MDT without an answer for long.
+const OWING: Duration = Duration::from_millis(100);
 /// Pause before the second time, and so much more before each further one.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -94,6 +96,10 @@ struct Using {
     /// Admitted although stopped, for the kernel waits for them.
     admitted: bool,
 }
+
+/// Which locks of an MDT: an eviction ends all, and what was begun under them begins anew under others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tenure(u64);
 
 /// Data of a file is worked with under its lock.
 pub struct DataUse {
@@ -171,6 +177,12 @@ impl Client {
                     // Called back at the moment it came, or lost with a session: rare, and rarer still in a row.
                     self.env.clock.sleep(PAUSE * asked).await;
                     asked += 1;
+                    if asked > 1 && !self.has_lease(fid) {
+                        // A callback has been waiting for something for long: until it is answered, or this client is evicted,
+                        // nothing is trusted that the MDT grants.
+                        self.env.clock.sleep(OWING).await;
+                        asked = 1;
+                    }
                     let (mdc, me) = (self.mdc(fid)?, Credentials::root());
                     tokio::select! {
                         biased;
@@ -183,14 +195,43 @@ impl Client {
         }
     }
 
-    /// Does something to objects under a lock of this inode. What could come later than the MDT surely keeps the lock for us is
-    /// given up, and refused by whom it reaches later: the bytes may be somebody else's then.
+    /// The tenure of now.
+    pub(crate) fn tenure(&self, fid: Fid) -> Tenure {
+        Tenure(self.targets.evictions(fid.mdt()))
+    }
+
+    /// Does something under locks of an inode that it gets, and once more if they were lost meanwhile with a session: they are not
+    /// asked for again in the midst of it.
+    ///
+    /// # Errors
+    /// What `work` answers, if its tenure lasts.
+    pub(crate) async fn in_tenure<T, Work: Future<Output = Result<T, ClientError>>>(
+        &self,
+        fid: Fid,
+        work: impl Fn(Tenure) -> Work,
+    ) -> Result<T, ClientError> {
+        loop {
+            let tenure = self.tenure(fid);
+            let answer = work(tenure).await;
+            if self.tenure(fid) == tenure {
+                return answer;
+            }
+        }
+    }
+
+    /// Does something to objects under a lock of this inode and tenure. What could come later than the MDT surely keeps the lock
+    /// for us is given up, and refused by whom it reaches later: the bytes may be somebody else's then.
     ///
     /// # Errors
     /// Timeout or Evicted, of the MDT.
-    pub(crate) async fn while_trusted<T>(&self, fid: Fid, work: impl Future<Output = T>) -> Result<T, RpcError> {
+    pub(crate) async fn while_trusted<T>(
+        &self,
+        fid: Fid,
+        Tenure(evictions): Tenure,
+        work: impl Future<Output = T>,
+    ) -> Result<T, RpcError> {
         let import = self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().clone();
-        let (target, evictions) = (import.target(), import.evictions());
+        let target = import.target();
         let mut work = pin!(work);
         let mut work = pin!(poll_fn(|context| {
             // The trust of now may be that of a session that has nothing to do with this.

@@ -46,6 +46,16 @@ impl Client {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
+        self.in_tenure(file.fid, |_| self.read_in_turn(credentials, file, offset, end)).await
+    }
+
+    async fn read_in_turn(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        offset: u64,
+        end: u64,
+    ) -> Result<Vec<Bytes>, ClientError> {
         let turn = self.data_turn(file, TO_READ).await?;
         // What the kernel reads it may keep; it is told when that is old.
         self.writeback.note_pages(file.fid);

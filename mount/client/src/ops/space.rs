@@ -7,13 +7,14 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{TO_READ, TO_WRITE};
+use crate::locks::uses::{TO_READ, TO_WRITE, Tenure};
 use crate::open::FileHandle;
 use crate::targets::getattr_and_layout;
 use env::BoxFuture;
 use layout::layout::Layout;
 use layout::map::{file_offset, object_ranges};
 use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
+use std::ops::Range;
 use std::sync::Arc;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -70,10 +71,8 @@ impl Client {
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(offset))?;
         let (tasks, file) = (self.env.tasks.clone(), open.file.clone());
         let work = async move {
-            let _used = self.data_use(&file, TO_WRITE).await?;
-            let _alone = file.gate.write().await;
-            self.store_held(&file).await?;
-            self.change_space(&caller.credentials, &file, offset, end, change).await
+            let by = &caller.credentials;
+            self.in_tenure(file.fid, |tenure| self.change_space(by, &file, tenure, offset..end, change)).await
         };
         Finish::new("fallocate", &tasks, work).await
     }
@@ -81,12 +80,15 @@ impl Client {
     async fn change_space(
         &self,
         credentials: &Credentials,
-        file: &File,
-        start: u64,
-        end: u64,
+        file: &Arc<File>,
+        tenure: Tenure,
+        Range { start, end }: Range<u64>,
         change: Change,
     ) -> Result<(), ClientError> {
-        self.repair_tail(credentials, file).await?;
+        let _used = self.data_use(file, TO_WRITE).await?;
+        let _alone = file.gate.write().await;
+        self.store_held(file).await?;
+        self.repair_tail(credentials, file, tenure).await?;
         // What has no object needs none to become a hole.
         let instantiate = change.kind != PunchKind::Hole;
         let layout = self.layout_for(credentials, file, instantiate, start, end).await?;
@@ -102,7 +104,7 @@ impl Client {
             // It counts its own blocks; it comes first in the file, and the size follows below.
             self.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
         }
-        for answer in self.while_trusted(fid, fan_out(work)).await? {
+        for answer in self.while_trusted(fid, tenure, fan_out(work)).await? {
             match answer {
                 Ok(delta) => blocks_delta += delta,
                 Err(error) => failed = failed.or(Some(error)),

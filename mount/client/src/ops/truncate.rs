@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::TO_WRITE;
+use crate::locks::uses::{TO_WRITE, Tenure};
 use crate::targets::{getattr_and_layout, misfit, two};
 use env::BoxFuture;
 use layout::layout::{EOF, Layout};
@@ -42,25 +42,37 @@ impl Client {
         let file = self.files.get(fid);
         let tasks = self.env.tasks.clone();
         let work = async move {
-            let _used = self.data_use(&file, TO_WRITE).await?;
-            let _alone = file.gate.write().await;
-            // Also what will be cut: so nothing that was kept before has to be thought of any more.
-            self.store_held(&file).await?;
-            self.truncate_alone(&credentials, &file, set, size).await
+            self.in_tenure(fid, |tenure| self.truncate_in_turn(&credentials, &file, tenure, set, size)).await
         };
         Finish::new("truncate", &tasks, work).await
+    }
+
+    async fn truncate_in_turn(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        tenure: Tenure,
+        set: SetAttr,
+        size: u64,
+    ) -> Result<Stat, ClientError> {
+        let _used = self.data_use(file, TO_WRITE).await?;
+        let _alone = file.gate.write().await;
+        // Also what will be cut: so nothing that was kept before has to be thought of any more.
+        self.store_held(file).await?;
+        self.truncate_alone(credentials, file, tenure, set, size).await
     }
 
     async fn truncate_alone(
         &self,
         credentials: &Credentials,
         file: &File,
+        tenure: Tenure,
         set: SetAttr,
         size: u64,
     ) -> Result<Stat, ClientError> {
         let fid = file.fid;
         // Growing must not show what lies beyond the old end, so that is cut first.
-        self.repair_tail(credentials, file).await?;
+        self.repair_tail(credentials, file, tenure).await?;
         let mdc = self.mdc(fid)?;
         // Until the kernel has the answer it believes nobody else about the size; what it knows others may see changed by then.
         self.locks.hide_attr(fid).await;
@@ -78,7 +90,7 @@ impl Client {
             }
         };
         file.learn(&entry.attr);
-        let freed = self.cut(&layout, fid, size).await?;
+        let freed = self.cut(&layout, fid, tenure, size).await?;
         file.mark_tail(false);
         if freed == 0 {
             return Ok(self.changed_stat(&entry.attr));
@@ -89,7 +101,12 @@ impl Client {
 
     /// Cuts what objects may hold beyond the end of the file, if this client has reason to doubt it. The caller
     /// has the gate to itself.
-    pub(crate) async fn repair_tail(&self, credentials: &Credentials, file: &File) -> Result<(), ClientError> {
+    pub(crate) async fn repair_tail(
+        &self,
+        credentials: &Credentials,
+        file: &File,
+        tenure: Tenure,
+    ) -> Result<(), ClientError> {
         if !file.tail_is_suspect() {
             return Ok(());
         }
@@ -98,7 +115,7 @@ impl Client {
         let (attr, layout) = getattr_and_layout(&mdc, credentials, fid).await?;
         file.learn(&attr);
         let layout = file.learn_layout(layout);
-        let freed = self.cut(&layout, fid, attr.size).await?;
+        let freed = self.cut(&layout, fid, tenure, attr.size).await?;
         file.mark_tail(false);
         if freed != 0 {
             mdc.wrote(credentials, fid, 0, freed, false).await?;
@@ -107,12 +124,12 @@ impl Client {
     }
 
     /// Cuts all objects to a file size; by how many 512-byte blocks they grew (so at most 0).
-    async fn cut(&self, layout: &Layout, fid: Fid, size: u64) -> Result<i64, ClientError> {
+    async fn cut(&self, layout: &Layout, fid: Fid, tenure: Tenure, size: u64) -> Result<i64, ClientError> {
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for cut in cuts(layout, fid, FileOffset(size)) {
             let osc = self.targets.osc(cut.ost)?;
             work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
         }
-        self.while_trusted(fid, fan_out(work)).await?.into_iter().sum()
+        self.while_trusted(fid, tenure, fan_out(work)).await?.into_iter().sum()
     }
 }

@@ -88,12 +88,16 @@ impl Client {
             // The kernel was not told to bypass its pages.
             self.writeback.note_pages(file.fid);
         }
-        let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags };
+        let tenure = self.tenure(file.fid);
+        let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, tenure };
         if let Some(written) = self.keep_at_once(write)? {
             return Ok(written);
         }
         let tasks = self.env.tasks.clone();
-        let work = async move { self.write_in_turn(&credentials, &file, offset, data, flags).await };
+        let work = async move {
+            let write = |tenure| Write { credentials: &credentials, file: &file, offset, data: &data, flags, tenure };
+            self.in_tenure(file.fid, |tenure| self.write_in_turn(write(tenure))).await
+        };
         Finish::new("write", &tasks, work).await
     }
 
@@ -110,14 +114,8 @@ impl Client {
         }
     }
 
-    async fn write_in_turn(
-        &self,
-        credentials: &Credentials,
-        file: &Arc<File>,
-        offset: u64,
-        data: Bytes,
-        flags: WriteFlags,
-    ) -> Result<Written, ClientError> {
+    async fn write_in_turn(&self, write: Write<'_>) -> Result<Written, ClientError> {
+        let Write { credentials, file, flags, tenure, .. } = write;
         let turn = match flags.from_page_cache {
             true => self.data_use_now(file.fid, TO_WRITE).map_or(Turn::Aside, Turn::Under),
             // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
@@ -126,11 +124,11 @@ impl Client {
         };
         if file.tail_is_suspect() {
             let _alone = file.gate.write().await;
-            self.repair_tail(credentials, file).await?;
+            self.repair_tail(credentials, file, tenure).await?;
         }
         if matches!(turn, Turn::Under(_)) {
             let _shared = file.gate.read().await;
-            if let Some(written) = self.keep(Write { credentials, file, offset, data: &data, flags }).await? {
+            if let Some(written) = self.keep(write).await? {
                 return Ok(written);
             }
         }
@@ -139,17 +137,11 @@ impl Client {
         if !file.unstored.lock().is_clean() {
             self.store_held(file).await?;
         }
-        self.write_through(credentials, file, offset, data, flags).await
+        self.write_through(write).await
     }
 
-    async fn write_through(
-        &self,
-        credentials: &Credentials,
-        file: &File,
-        offset: u64,
-        data: Bytes,
-        flags: WriteFlags,
-    ) -> Result<Written, ClientError> {
+    async fn write_through(&self, write: Write<'_>) -> Result<Written, ClientError> {
+        let Write { credentials, file, offset, data, flags, tenure } = write;
         let fid = file.fid;
         let mdc = self.mdc(fid)?;
         let len = data.len() as u64;
@@ -159,7 +151,7 @@ impl Client {
         };
         let end = offset.checked_add(len).ok_or(ClientError::TooFar(offset))?;
         let layout = self.layout_for(credentials, file, true, offset, end).await?;
-        let stored = self.store(&layout, fid, offset, data, flags).await?;
+        let stored = self.store(&layout, fid, tenure, offset, data, flags).await?;
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");
             // Parts behind the failed one may be stored, beyond what will be the end of the file.

@@ -120,10 +120,10 @@ impl Client {
             self.env.tasks.spawn("let the kernel forget", Box::pin(forget));
         }
         if how == Loss::Eviction {
-            for file in self.kept_of(mdt) {
+            for file in self.kept_of(mdt).iter().filter(|file| !file.unstored.lock().is_clean()) {
                 tracing::error!(fid = %file.fid, "evicted: what was written and not stored is lost");
                 file.unstored.lock().fail(Errno::EIO);
-                self.discard(&file);
+                self.discard(file);
             }
         }
     }

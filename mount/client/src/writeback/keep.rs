@@ -5,11 +5,13 @@ use crate::cache::batch::BATCH_BYTES;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::file::File;
+use crate::locks::uses::Tenure;
 use crate::ops::write::{WriteFlags, Written};
 use bytes::Bytes;
 use layout::layout::Layout;
 use layout::map::{Place, pieces};
 use namespace::setattr::without_setid;
+use rpc::error::RpcError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use types::credentials::Credentials;
@@ -34,6 +36,8 @@ pub(crate) struct Write<'a> {
     pub data: &'a Bytes,
     /// How.
     pub flags: WriteFlags,
+    /// Of which locks.
+    pub tenure: Tenure,
 }
 
 /// What became of one attempt.
@@ -50,6 +54,8 @@ pub(crate) enum Kept {
     NoRoom(TargetIndex),
     /// This write is not for the cache.
     Through,
+    /// The lock was lost with the session.
+    Lost,
 }
 
 impl Client {
@@ -71,6 +77,7 @@ impl Client {
                 }
                 Kept::NoRoom(ost) if self.make_room(ost, file).await? => {}
                 Kept::NoRoom(_) | Kept::Through => return Ok(None),
+                Kept::Lost => return Err(RpcError::Evicted { target: self.mdc(file.fid)?.import().target() }.into()),
             }
         }
         Ok(None)
@@ -81,7 +88,15 @@ impl Client {
     /// # Errors
     /// TooFar.
     pub(crate) fn try_keep(&self, write: Write<'_>) -> Result<Kept, ClientError> {
-        let Write { credentials, file, offset, data, flags } = write;
+        let kept = self.lay_in(write);
+        if !matches!(kept, Ok(Kept::Done(_))) {
+            self.writeback.settle(write.file);
+        }
+        kept
+    }
+
+    fn lay_in(&self, write: Write<'_>) -> Result<Kept, ClientError> {
+        let Write { credentials, file, offset, data, flags, tenure } = write;
         if flags.sync {
             return Ok(Kept::Through);
         }
@@ -91,7 +106,11 @@ impl Client {
         }
         let clock = &self.env.clock;
         let Writeback { promises, blocks: all_blocks, .. } = &self.writeback;
-        let mut unstored = file.unstored.lock();
+        // It is noted first: an eviction that is not seen here finds it, and what is kept with it.
+        let mut unstored = self.writeback.begin(file);
+        if self.tenure(file.fid) != tenure {
+            return Ok(Kept::Lost);
+        }
         // Under the lock of what is unstored: what is told meanwhile is known to the table before it is forgotten here.
         let Some(base) = self.locks.table.lock().attr(file.fid).map(|entry| entry.attr) else {
             return Ok(Kept::NoAttr);
@@ -115,7 +134,6 @@ impl Client {
         unstored.writer = (credentials.clone(), observe::cause::job());
         let much = unstored.blocks * GRANT_UNIT >= BATCH_BYTES;
         drop(unstored);
-        self.writeback.note(file);
         if much {
             self.store_later(file);
         }

@@ -17,7 +17,7 @@ use crate::cache::promise::Promises;
 use crate::file::File;
 use env::clock::Monotonic;
 use foldhash::HashMap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +26,7 @@ use tokio::sync::Semaphore;
 use types::attr::Attr;
 use types::fid::Fid;
 use types::limits::GRANT_UNIT;
+use unstored::Unstored;
 
 /// A write waits at most about so long before it is sent by itself.
 pub const DIRTY_AGE: Duration = Duration::from_secs(1);
@@ -91,9 +92,12 @@ impl Writeback {
         self.given_back.load(Ordering::Relaxed)
     }
 
-    /// Something of this file is unstored or untold from now on.
-    fn note(&self, file: &Arc<File>) {
-        self.files.lock().entry(file.fid).or_insert_with(|| file.clone());
+    /// Something of this file may be unstored or untold from now on: it is found until [`Writeback::settle`] sees that nothing is.
+    fn begin<'a>(&self, file: &'a Arc<File>) -> MutexGuard<'a, Unstored> {
+        let mut files = self.files.lock();
+        files.entry(file.fid).or_insert_with(|| file.clone());
+        // Before the table is free again: else it could be settled in between.
+        file.unstored.lock()
     }
 
     /// Forgets the file if there is nothing of it any more.

@@ -15,7 +15,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::locks::table::Known;
-use crate::locks::uses::TO_WRITE;
+use crate::locks::uses::{TO_WRITE, Tenure};
 use crate::targets::misfit;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -163,6 +163,7 @@ impl Client {
         let Some((start, end)) = span else { return Ok(Round::Nothing) };
         // Writes were kept only where it has objects; another one is known only since this mount gave WRITE back.
         let layout = self.layout_for(&credentials, file, true, start, end).await;
+        let held = self.tenure(file.fid);
         let (sending, tenure) = match layout.and_then(|layout| self.take_out(layout, file)) {
             Ok(taken) => taken,
             Err(error) if is_decided(&error) => {
@@ -171,7 +172,7 @@ impl Client {
             }
             Err(error) => return Err(error),
         };
-        let sends = sending.into_iter().map(|sending| self.send(file.fid, job, sending));
+        let sends = sending.into_iter().map(|sending| self.send(file.fid, held, job, sending));
         let sent = fan_out(sends.collect()).await;
         self.settle_round(file, tenure, sent)
     }
@@ -192,7 +193,7 @@ impl Client {
         Ok((sending.collect(), tenure))
     }
 
-    fn send(&self, fid: Fid, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
+    fn send(&self, fid: Fid, held: Tenure, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
         let Sending { batch, asked, bytes } = sending;
         let (osc, me) = match (self.targets.osc(batch.ost), self.strong()) {
             (Ok(osc), Some(me)) => (osc, me),
@@ -205,7 +206,7 @@ impl Client {
         let payment = (batch.blocks * GRANT_UNIT, asked.want);
         Box::pin(async move {
             let store = follow_job(job, osc.store(payment, writes, false));
-            let answer = me.while_trusted(fid, store).await.and_then(|stored| stored);
+            let answer = me.while_trusted(fid, held, store).await.and_then(|stored| stored);
             Sent { batch, asked, answer }
         })
     }
