@@ -4,6 +4,7 @@
 //! code as in a real process (`node::role`), with two differences: the store's engine is its twin in memory, which keeps
 //! what was committed and nothing else, and a task commits where a real process has a thread.
 
+use crate::directories::Directories;
 use crate::weather::Commits;
 use client::client::{Client, ClientOptions};
 use env::Env;
@@ -76,6 +77,8 @@ pub struct Mount {
     pub env: Env,
     /// The client, once it is mounted.
     pub client: Arc<Mutex<Option<Arc<Client>>>>,
+    /// Its kernel's locks.
+    pub directories: Directories,
 }
 
 /// All of it.
@@ -258,7 +261,8 @@ impl Cluster {
         let machine = machine.unwrap_or_else(|| self.world.machine(0));
         let (env, process) = self.world.start(machine);
         let slot = Arc::new(Mutex::new(None));
-        let mount = Mount { machine, process, env: env.clone(), client: slot.clone() };
+        let directories = Directories::default();
+        let mount = Mount { machine, process, env: env.clone(), client: slot.clone(), directories };
         let options = ClientOptions {
             mgs: self.mgs(),
             fsname: FsName::default(),

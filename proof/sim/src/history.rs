@@ -42,6 +42,20 @@ pub enum Call {
     Readdir { ino: Ino },
 }
 
+impl Call {
+    /// The directories that it changes.
+    pub fn changes(&self) -> Vec<Ino> {
+        match self {
+            Call::Lookup { .. } | Call::Getattr { .. } | Call::Readdir { .. } => Vec::new(),
+            Call::Make { parent, .. }
+            | Call::Unlink { parent, .. }
+            | Call::Rmdir { parent, .. }
+            | Call::Link { parent, .. } => vec![*parent],
+            Call::Rename { parent, new_parent, .. } => vec![*parent, *new_parent],
+        }
+    }
+}
+
 /// What a program was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -118,6 +132,7 @@ impl History {
     /// It was told. Errors that say nothing leave the operation open for ever.
     pub fn end(&self, record: usize, answer: Answer) {
         let now = self.moment();
+        tracing::debug!(record, ended = now, told = ?answer, asked = ?self.0.lock().records[record]);
         if !matches!(&answer, Answer::Refused(errno) if is_unknown(*errno)) {
             self.0.lock().records[record].ended = Some((now, answer));
         }

@@ -8,6 +8,7 @@
 pub mod bytes_seen;
 pub mod cluster;
 pub mod contact;
+pub mod directories;
 pub mod history;
 pub mod linear;
 pub mod locks_seen;

@@ -2,6 +2,7 @@
 //! Everything that is asked and answered goes into the histories.
 
 use crate::bytes_seen::{BLOCK, BytesSeen, filled, value_of};
+use crate::directories::Directories;
 use crate::history::{Answer, Call, History, Ino, Kind, Moment};
 use crate::locks_seen::LocksSeen;
 use crate::taste::{Operation, Taste, Use};
@@ -86,6 +87,8 @@ pub struct Program {
     pub rng: Rng,
     /// What it likes.
     pub taste: Taste,
+    /// The kernel's locks of its mount.
+    pub directories: Directories,
     /// Where it tells what happened.
     pub witness: Witness,
 }
@@ -157,6 +160,7 @@ impl Program {
         work: impl Future<Output = Result<T, ClientError>>,
         answer: impl FnOnce(&T) -> Answer,
     ) -> Option<T> {
+        let _changing = self.directories.change(call.changes()).await;
         let record = self.witness.history.begin(self.number, call);
         let result = work.await;
         self.told(true);

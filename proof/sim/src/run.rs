@@ -6,7 +6,7 @@ use crate::contact::Contact;
 use crate::history::{Kind, Moment};
 use crate::linear::{self, Blackout, Verdict};
 use crate::program::{Program, Witness};
-use crate::tree::Tree;
+use crate::tree::{SYNTHETIC, Tree};
 use crate::weather::{Fault, Weather};
 use check::check::{Check, FIRST, THEN};
 use client::client::Client;
@@ -277,7 +277,8 @@ impl Run {
         let witness = self.witness.clone();
         let machine = usize::from(at.machine.0);
         let taste = self.weather.taste;
-        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, taste, witness })
+        let directories = at.directories.clone();
+        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, taste, directories, witness })
     }
 
     fn is_mounted(&self, mount: usize) -> bool {
@@ -576,9 +577,14 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     let living: BTreeSet<u64> = tree.living().map(|(ino, _)| ino).collect();
     let files: BTreeSet<u64> = tree.living().filter(|(_, kind)| *kind == Kind::File).map(|(ino, _)| ino).collect();
     let mut found = Vec::new();
-    let mut inodes = BTreeSet::new();
-    for (key, _) in run.cluster.mdt_records() {
+    let (mut inodes, mut names) = (BTreeSet::new(), BTreeMap::<u64, Vec<String>>::new());
+    for (key, value) in run.cluster.mdt_records() {
         match key.first() {
+            Some(b'E') => {
+                if let (Ok((fid, _)), Some(name)) = (disk::dirent::decode(&value), disk::key::name_of(&key)) {
+                    names.entry(fid.ino()).or_default().push(String::from_utf8_lossy(name).into_owned());
+                }
+            }
             Some(b'I') => inodes.extend(disk::key::fid_of(&key).map(Fid::ino)),
             Some(b'P') => found.push(format!("an orphan is left: {:?}", disk::key::fid_of(&key))),
             Some(b'D') => found.push(format!("objects wait for their destruction: {key:x?}")),
@@ -586,12 +592,20 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
         }
     }
     found.extend(unsound(run));
-    found.extend(inodes.difference(&living).map(|ino| format!("inode {ino:x} is left and has no name")));
+    // What was made by an operation that nobody was told of has a number that nobody knows.
+    let (untold, living): (BTreeSet<u64>, BTreeSet<u64>) = living.into_iter().partition(|ino| *ino >= SYNTHETIC);
+    let unknown: Vec<u64> = inodes.difference(&living).copied().collect();
+    let fits = unknown.len() == untold.len() && unknown.iter().all(|ino| names.contains_key(ino));
+    found.extend(unknown.iter().filter(|_| !fits).map(|ino| {
+        let names = names.get(ino).map_or_else(|| "no name".to_owned(), |names| format!("the names {names:?}"));
+        format!("inode {ino:x} is left that no program knows of; it has {names}")
+    }));
     found.extend(living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")));
     // After a blackout objects may be left whose files were never durable: fsck's to find.
     for name in run.cluster.objects().into_iter().filter(|_| run.blackout.is_none()) {
         match store::objects::parse_name(&name) {
             Some(object) if files.contains(&object.fid.ino()) => {}
+            Some(object) if fits && unknown.contains(&object.fid.ino()) => {}
             _ => found.push(format!("object {name} is left and has no file")),
         }
     }
