@@ -75,12 +75,13 @@ const LIVENESS_MAX: Duration = Duration::from_secs(600);
 const QUIET_MAX: Duration = Duration::from_secs(200);
 /// An MDT dies no sooner than this after a client: what that did is durable then.
 const ALONE: Duration = Duration::from_secs(5);
-/// How long a client that falls silent is kept from its MDT before its messages to the OSTs are held back, milliseconds: it writes on,
-/// under locks that it trusts for 20 s.
-const SILENT_MS: (u64, u64) = (9_000, 15_000);
-/// How long those are held back, milliseconds: until the MDT has given it up (30 to 35 s) and others have written, but
-/// shorter than TCP waits (30 s).
-const HELD_MS: (u64, u64) = (24_000, 29_000);
+/// How long a client that falls silent is kept from its MDT before its messages to the OSTs are held back, and how long those are,
+/// milliseconds. It writes on under locks that it trusts for 20 s; they arrive when the MDT has given it up (30 to 35 s) and others have
+/// written, but sooner than TCP gives up (30 s).
+const SILENT_MS: [(u64, u64); 2] = [(9_000, 15_000), (24_000, 29_000)];
+/// As [`SILENT_MS`], but they arrive also sooner than the client gives up a connection whose pings are not answered (15 s): what was on
+/// its way when the locks ended comes to the OSTs.
+const LATE_MS: [(u64, u64); 2] = [(15_500, 19_500), (13_000, 14_800)];
 
 struct Run {
     cluster: Cluster,
@@ -458,7 +459,8 @@ impl Run {
         let silent = self.mounts[mount].machine;
         self.lost_contact(mount);
         let both = [self.rng.chance(900), self.rng.chance(200)];
-        let times = [SILENT_MS, HELD_MS].map(|(least, most)| Duration::from_millis(self.rng.between(least, most)));
+        let times = if self.rng.chance(500) { SILENT_MS } else { LATE_MS }
+            .map(|(least, most)| Duration::from_millis(self.rng.between(least, most)));
         for ((kind, both), time) in [TargetKind::Mdt, TargetKind::Ost].into_iter().zip(both).zip(times) {
             for server in self.cluster.servers.iter().filter(|server| server.kind == kind) {
                 self.cluster.world.network().cut(silent, server.machine);

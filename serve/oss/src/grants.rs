@@ -52,6 +52,11 @@ impl Grants {
         self.free.saturating_sub(committed + committed / OVERHEAD)
     }
 
+    /// As [`Grants::unpromised`], with what is held back for records: what promises leave is not the end of the volume.
+    pub(crate) fn available(&self) -> u64 {
+        self.free.saturating_sub(self.promised + self.paid)
+    }
+
     /// A request pays with up to `bytes` of its client's promise; how many there were. They end with
     /// [`Grants::take`] or [`Grants::refund`].
     pub(crate) fn spend(&mut self, holder: Holder, bytes: u64) -> u64 {

@@ -268,7 +268,7 @@ impl Ost {
         self.room.promised()
     }
 
-    /// Bytes that data may still take, or clients be promised.
+    /// Bytes that data may still take, without what clients were promised.
     pub(crate) fn available(&self) -> Result<u64, StoreError> {
         self.room.available(self.env.clock.now(), &self.look())
     }

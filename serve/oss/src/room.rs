@@ -144,7 +144,7 @@ impl Room {
         self.state.lock().grants.reduce(holder, u64::MAX);
     }
 
-    /// What may be taken or promised now, bytes. One look under one lock: between two, a request that has paid is neither
+    /// Free bytes that are neither promised nor paid for. One look under one lock: between two, a request that has paid is neither
     /// free nor promised.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Room {
     pub(crate) fn available(&self, now: Monotonic, look: Look<'_>) -> Result<u64, StoreError> {
         let state = &mut *self.state.lock();
         state.look(now, look)?;
-        Ok(state.grants.unpromised())
+        Ok(state.grants.available())
     }
 
     /// Promised to clients, bytes.
