@@ -40,7 +40,7 @@ struct Arguments {
     #[cfg(feature = "mutants")]
     #[arg(long, value_parser = mutant)]
     mutant: Option<observe::mutant::Mutant>,
-    /// Makes each mistake in turn until a seed (of 0..1000, if no range is given) finds it; fails if one is not found.
+    /// Makes each mistake in turn until a seed (of 0..2000, if no range is given) finds it; fails if one is not found.
     #[cfg(feature = "mutants")]
     #[arg(long, conflicts_with_all = ["mutant", "seed"])]
     all_mutants: bool,
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     };
     #[cfg(feature = "mutants")]
     if arguments.all_mutants {
-        let seeds = arguments.seeds.unwrap_or(0..1000);
+        let seeds = arguments.seeds.unwrap_or(0..2000);
         return if sim::mutants::all_are_found(seeds, faults) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let switches = [
