@@ -6,6 +6,7 @@
 
 pub mod browser;
 pub mod c;
+pub mod caches;
 pub mod cluster;
 pub mod hosts;
 pub mod http;

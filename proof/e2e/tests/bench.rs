@@ -38,6 +38,7 @@ fn left_behind(dirs: &[&Path]) -> Vec<PathBuf> {
 fn figures(cluster: &Cluster, item: &str, args: &[&str]) -> Value {
     let (mount, outside) = (cluster.mount(), cluster.outside());
     let (json, html) = (outside.join(format!("{item}.json")), outside.join(format!("{item}.html")));
+    let caches = e2e::caches::mine();
     let output: Output = bench(cluster, item)
         .args(args)
         .args(["--repeats", "2", "--seed", "7", "--json"])
@@ -46,6 +47,7 @@ fn figures(cluster: &Cluster, item: &str, args: &[&str]) -> Value {
         .arg(&html)
         .output()
         .expect("sheen runs");
+    drop(caches);
     assert!(output.status.success(), "{item}: {}", text(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains(item), "a table comes: {}", text(&output));
     assert!(fs::read_to_string(&html).expect("the page").trim_end().ends_with("</html>"));
@@ -260,6 +262,7 @@ fn ranks_are_threads_processes_and_native_clients() {
 
 /// Starts a benchmark and interrupts it when it has begun; what it said on standard error.
 fn interrupted(item: &str, mut command: Command, begun: impl Fn(u32) -> bool) -> String {
+    let _caches = e2e::caches::mine();
     command.stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().expect("sheen runs");
     let (start, id) = (Instant::now(), child.id());

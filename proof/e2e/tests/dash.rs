@@ -249,10 +249,12 @@ fn why_names_the_target_that_does_not_answer() {
     }
     let cluster = Processes::start();
     let mnt = cluster.mount();
+    let caches = e2e::caches::mine();
     sh(
         &mnt,
         "dd if=/dev/zero of=f bs=1M count=8 2>/dev/null; sync; echo 3 > /proc/sys/vm/drop_caches; ls -l f > /dev/null",
     );
+    drop(caches);
     let osts = cluster.servers.iter().filter(|(home, _)| !home.ends_with("mgt"));
     let stopped: Vec<Stopped> =
         osts.map(|(_, child)| Stopped::new(child.as_ref().expect("it runs").id() as i32)).collect();

@@ -58,7 +58,9 @@ fn numbers_are_those_of_the_parameters() {
     for n in 0..8 {
         fs::write(mnt.join(format!("f{n}")), vec![7; 100_000]).expect("write");
     }
+    let caches = e2e::caches::mine();
     sh(&mnt, "mkdir d; sync; echo 3 > /proc/sys/vm/drop_caches; cat f* > /dev/null; ls -l > /dev/null");
+    drop(caches);
 
     let addr = http(&cluster);
     let (status, body) = get(&addr, "/metrics", "");

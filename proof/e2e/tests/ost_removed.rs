@@ -28,7 +28,9 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
         lfs(&mnt, &["setstripe", options[0], options[1], "-S", "64K", name]);
         fs::write(mnt.join(name), content(name.as_bytes()[0])).expect("write");
     }
+    let caches = e2e::caches::mine();
     sh(&mnt, "sync -f .; echo 3 > /proc/sys/vm/drop_caches");
+    drop(caches);
     let oss = (0..cluster.many().server_count()).find(|n| cluster.many().server_name(*n) == "oss1").expect("oss1");
     cluster.many_mut().kill_server(oss);
 

@@ -135,6 +135,7 @@ fn what_is_warm_costs_no_request() {
     for n in 0..FILES {
         fs::write(dir.join(format!("h{n}")), format!("#define X {n}\n")).expect("write");
     }
+    let _caches = e2e::caches::mine();
     // Where opens are told, data is not covered yet: the kernel drops its pages with each open.
     for (mount, dir, told) in [(cluster.mount(), dir.clone(), true), (other.0.clone(), other.0.join("headers"), false)]
     {
