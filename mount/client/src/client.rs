@@ -50,10 +50,10 @@ use wire::mgs::FsConfig;
 
 /// Closes under way in the background; beyond it, release waits.
 const CLOSES_MAX: usize = 1024;
-/// How long unmount waits for targets to take what was written.
-const UNMOUNT_STORE_WAIT: Duration = REQUEST_TIMEOUT;
+/// How long unmount waits for targets to take what was written, and to bring back what they lost.
+pub(crate) const UNMOUNT_STORE_WAIT: Duration = REQUEST_TIMEOUT;
 /// How long unmount waits for closes under way.
-pub(crate) const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
+const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
 /// What to mount.
 #[derive(Clone, Debug)]

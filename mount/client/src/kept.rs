@@ -1,30 +1,49 @@
 //! What OSTs have answered and may lose in a power cut. The sessions keep it and bring it back (docs/recovery.md, section 4);
 //! here is what the mount has to do with it.
 
-use crate::client::{Client, UNMOUNT_WAIT};
+use crate::client::{Client, UNMOUNT_STORE_WAIT};
 use crate::fan_out::fan_out;
 use env::BoxFuture;
+use rpc::import::ImportState;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use stubs::osc::Osc;
 use types::errno::Errno;
+use types::limits::CONNECT_TIMEOUT;
 use types::object::ObjectId;
 use wire::message::Op;
 use wire::ost::OstOp;
 
+/// An OST that has come back and is not in service yet.
+const RECOVERS: [ImportState; 3] = [ImportState::Replay, ImportState::ReplayLocks, ImportState::ReplayWait];
+/// How often it is looked for such ones.
+const LOOK: Duration = Duration::from_millis(500);
+
 impl Client {
-    /// Nobody will be there to bring back what OSTs have answered.
+    /// Nobody will be there to bring back what OSTs have answered: they are waited for that are there, and also for those that are being
+    /// brought back what they lost.
     pub(crate) async fn make_kept_durable(&self) {
-        let keeps = self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0);
+        let keeps: Vec<Osc> = self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0).collect();
+        let recovers = || keeps.iter().any(|osc| RECOVERS.contains(&osc.import().state()));
+        let clock = &self.env.clock;
+        let given_up = async {
+            let began = clock.now();
+            // It may have taken the whole of one attempt to find out that a machine was gone.
+            clock.sleep(2 * CONNECT_TIMEOUT).await;
+            while recovers() && clock.now() < began + UNMOUNT_STORE_WAIT {
+                clock.sleep(LOOK).await;
+            }
+        };
         let sync = |osc: Osc| async move {
             if let Err(error) = osc.sync(Vec::new()).await {
                 tracing::warn!(target = %osc.import().target(), %error, "unmounting: what was written may be lost in a power cut");
             }
         };
-        let all = fan_out(keeps.map(|osc| Box::pin(sync(osc)) as BoxFuture<'static, ()>).collect());
+        let all = fan_out(keeps.iter().cloned().map(|osc| Box::pin(sync(osc)) as BoxFuture<'static, ()>).collect());
         tokio::select! {
             biased;
             _ = all => {}
-            () = self.env.clock.sleep(UNMOUNT_WAIT) => tracing::warn!("unmounting without a sync"),
+            () = given_up => tracing::warn!("unmounting without a sync: what was written may be lost in a power cut"),
         }
     }
 

@@ -115,7 +115,6 @@ impl Import {
                 ours_max: VERSION_MAX,
             });
         }
-        self.prove(sent, envelope.open_ms);
         let remote = Arc::new(RemoteSession::new(peer));
         remote.clock.learn(envelope.clock, self.rpc.env().clock.now());
         let mut action = self.connected(&connected, envelope.new_session);
@@ -123,6 +122,8 @@ impl Import {
             action = self.recover(&remote).await?;
         }
         self.enter_session(Session::Remote(remote.clone()), action, connected.boot);
+        // Only now: if the session is a new one, what was granted in the one before is not to be trusted again.
+        self.prove(sent, envelope.open_ms);
         self.watch_session(&remote);
         self.rpc.start_pings();
         Ok(())
