@@ -311,10 +311,12 @@ impl Mds {
     /// One question to a client. `None`: there is no answer, its session is over (now).
     pub(crate) async fn answer(&self, export: &Arc<Export>, op: ClientOp) -> Option<ClientReply> {
         let begun = self.env.clock.now();
+        // Until it is answered, or the session has ended: in between no reply may look as if nothing were owed.
+        let _open = export.question(begun);
         let silence = self.env.clock.sleep(self.settings.callback_max);
         let answer = tokio::select! {
             biased;
-            answer = export.callback(op, begun) => answer.map_err(|error| error.to_string()),
+            answer = export.callback(op) => answer.map_err(|error| error.to_string()),
             () = silence => Err("no answer in time".to_owned()),
         };
         if let Some(stats) = self.lock_stats.get() {

@@ -16,7 +16,7 @@ mod inbound;
 mod kept;
 mod lease;
 mod pinger;
-mod questions;
+pub mod questions;
 mod recover;
 mod remote;
 mod reply_cache;

@@ -3,7 +3,7 @@
 use crate::callback::{self, Road};
 use crate::error::RpcError;
 use crate::import::Callbacks;
-use crate::questions::Questions;
+use crate::questions::{Question, Questions};
 use crate::reply_cache::ReplyCache;
 use crate::served::Served;
 use env::BoxFuture;
@@ -149,19 +149,25 @@ impl Export {
     }
 
     /// Asks the client something and waits for the answer. After a lost connection it is asked again over the next
-    /// one, so the client must take a repetition. Until it is answered, or nobody waits for the answer any more, replies tell the
-    /// client that it is open since `now`: who gives a client up for its silence must not do so earlier than `LEASE` from then on.
+    /// one, so the client must take a repetition.
     ///
     /// # Errors
     /// No answer: the session ended, or the client did not come back within its lease.
-    pub async fn callback(&self, op: ClientOp, now: Monotonic) -> Result<ClientReply, RpcError> {
-        let _open = self.questions.ask(now);
+    pub async fn callback(&self, op: ClientOp) -> Result<ClientReply, RpcError> {
         callback::ask(self, op).await
     }
 
-    /// For how long the client has left a question open, milliseconds; 0: none is open.
+    /// A callback for whose answer the client will be given up, `LEASE` from `now` on at the earliest: until the result is dropped
+    /// replies tell the client that it owes an answer. To be held until the client has answered or its session has ended.
+    pub fn question(&self, now: Monotonic) -> Question<'_> {
+        self.questions.ask(now)
+    }
+
+    /// For how long the client has left a question open, milliseconds; 0: none is open. Once its session has ended: for ever, for no
+    /// reply proves anything then.
     pub(crate) fn open_ms(&self, now: Monotonic) -> u32 {
-        self.questions.open_ms(now)
+        let open = self.questions.open_ms(now);
+        if self.is_gone() { u32::MAX } else { open }
     }
 
     /// Ends the session of a client that does not answer for what it was given; the service is told [`Gone::Evicted`].

@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use client::client::{Client, ClientOptions};
-use env::clock::Monotonic;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use env::{BoxFuture, Env};
 use layout::layout::{Component, EOF, Layout, Pattern};
@@ -547,7 +546,7 @@ impl Cluster {
     /// The MDT asks the mount something.
     pub async fn callback(&self, op: ClientOp) -> ClientReply {
         let export = self.world.export.lock().clone().expect("mounted");
-        export.callback(op, Monotonic::ZERO).await.expect("the mount answers")
+        export.callback(op).await.expect("the mount answers")
     }
 
     /// Another client takes the file's data and changes its size.

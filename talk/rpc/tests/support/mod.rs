@@ -118,7 +118,8 @@ impl Ost {
             OstOp::Getattr { .. } => {
                 let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::LOOKUP)] };
                 // As if it had been open since the clock began.
-                match export.callback(revoke, Monotonic::ZERO).await {
+                let _open = export.question(Monotonic::ZERO);
+                match export.callback(revoke).await {
                     Ok(ClientReply::Done) => OstReply::Done,
                     Ok(_) => return Err(Errno::EPROTO),
                     Err(RpcError::Errno(errno)) => return Err(errno),
