@@ -5,7 +5,9 @@
 //! always give the same actions.
 //!
 //! - [`flock`]: fcntl(2) and flock(2) locks, which programs ask for and wait for;
-//! - [`ibits`]: inode-bit locks, which let clients keep what they were shown.
+//! - [`ibits`]: inode-bit locks, which let clients keep what they were shown;
+//! - [`leases`]: promises to an open file that it has the file to itself, until somebody else comes.
 
 pub mod flock;
 pub mod ibits;
+pub mod leases;

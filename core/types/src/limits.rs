@@ -68,6 +68,8 @@ pub const JOURNAL_BYTES: u64 = 64 << 20;
 pub const OPENS_PER_CLIENT_MAX: usize = 1 << 20;
 /// fcntl and flock locks of one inode, held and waited for; beyond it ENOLCK.
 pub const FLOCKS_PER_RESOURCE_MAX: usize = 65_536;
+/// Leases at one MDT, or of one mount; beyond it ENOLCK.
+pub const LEASES_MAX: usize = 1 << 20;
 /// Clients of one target.
 pub const CLIENTS_MAX: usize = 16_384;
 /// Targets of one kind in a file system.

@@ -80,6 +80,32 @@ pub enum FlockFlavor {
     Group = 2,
 }
 
+/// What a lease says of everybody but its holder (numbers as Lustre's `LL_LEASE_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum LeaseMode {
+    /// Nobody else has the file open to write.
+    Read = 1,
+    /// Nobody else has the file open.
+    Write = 2,
+}
+
+impl LeaseMode {
+    /// By its number.
+    pub const fn from_number(number: u8) -> Option<LeaseMode> {
+        match number {
+            1 => Some(LeaseMode::Read),
+            2 => Some(LeaseMode::Write),
+            _ => None,
+        }
+    }
+
+    /// Is that over when somebody else uses the file? `writes`: to change it.
+    pub const fn is_broken(self, writes: bool) -> bool {
+        writes || matches!(self, LeaseMode::Write)
+    }
+}
+
 /// A flock or fcntl lock, wanted or held. `end` is inclusive, u64::MAX = to the end of all files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flock {

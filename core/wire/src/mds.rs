@@ -6,7 +6,7 @@ use layout::layout::Layout;
 use std::sync::Arc;
 use types::attr::{Attr, FileType, SetAttr, Statfs, WrittenAt};
 use types::fid::Fid;
-use types::lock::{Flock, InodeBits};
+use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
 use types::session::OpenHandle;
 
@@ -52,6 +52,17 @@ pub struct SetxattrFlags {
     pub replace: bool,
     /// FUSE_SETXATTR_ACL_KILL_SGID: clear S_ISGID if the ACL change demands it.
     pub kill_sgid: bool,
+}
+
+/// What is asked of the lease of an open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeaseAct {
+    /// Take it. EBUSY: somebody else has the file open in a way that it excludes; ENOLCK: there are too many.
+    Acquire(LeaseMode),
+    /// Is it held still?
+    Check,
+    /// Give it back; was it held still?
+    Release,
 }
 
 /// One operation. Credentials come with the request. A `Fid` may be a `Fid::result_of(n)`.
@@ -130,6 +141,9 @@ pub enum MdsOp {
     Lock { fid: Fid, bits: InodeBits },
     /// These locks are given up; at most REVOKES_PER_CALLBACK_MAX.
     Unlock { locks: Vec<(Fid, InodeBits)> },
+    /// About the lease of one open file of this client, which names it `owner`. Other open files of the same client are its own to
+    /// look after. Answers `Lease`: which is held (until now), or none, for it was broken.
+    Lease { fid: Fid, owner: u64, act: LeaseAct },
     /// Records with keys in `[start, end)`, in order, up to about `bytes_max` bytes; for checkers. Answers `Records`.
     Scan { start: Bytes, end: Bytes, bytes_max: u32 },
     /// If the records of `expect` are so, makes those of `put` so, in one change; else ESTALE. For checkers.
@@ -205,6 +219,8 @@ pub enum MdsReply {
     Statfs(Statfs),
     /// The lock in the way; `None` = free.
     Flock(Option<Flock>),
+    /// The lease, if it is not broken.
+    Lease(Option<LeaseMode>),
     /// Records; `more` if there are others behind. All have values.
     Records { records: Vec<Record>, more: bool },
 }

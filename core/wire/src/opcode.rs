@@ -111,6 +111,7 @@ operations! {
     0x021f MDS_PUNCH "mds_punch" Client changes replayed Op::Mds(MdsOp::Punch { .. }),
     0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client changes once     Op::Mds(MdsOp::SwapLayouts { .. }),
     0x0221 MDS_SEEK "mds_seek" Client reads   once     Op::Mds(MdsOp::Seek { .. }),
+    0x0222 MDS_LEASE "mds_lease" Client changes once     Op::Mds(MdsOp::Lease { .. }),
     0x0280 MDS_SCAN "mds_scan" Client reads   once     Op::Mds(MdsOp::Scan { .. }),
     0x0281 MDS_MEND "mds_mend" Client changes once     Op::Mds(MdsOp::Mend { .. }),
 
@@ -182,6 +183,7 @@ replies! {
     0x020b MDS_FLOCK "mds_flock" OpReply::Mds(MdsReply::Flock(_)),
     0x020c MDS_DATA "mds_data" OpReply::Mds(MdsReply::Data { .. }),
     0x020d MDS_OFFSET "mds_offset" OpReply::Mds(MdsReply::Offset(_)),
+    0x020e MDS_LEASE "mds_lease" OpReply::Mds(MdsReply::Lease(_)),
     0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),

@@ -25,8 +25,10 @@ use crate::targets::{Identity, Targets};
 use crate::validity;
 use crate::writeback::background::keep_storing;
 use crate::writeback::{self, Writeback};
+use dlm::leases::LeaseTable;
 use env::watch;
 use env::{BoxFuture, Env};
+use parking_lot::Mutex;
 use rpc::Rpc;
 use rpc::awaited::Requests;
 use rpc::import::{Import, OnLost};
@@ -40,7 +42,7 @@ use types::attr::Attr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::REQUEST_TIMEOUT;
+use types::limits::{LEASES_MAX, REQUEST_TIMEOUT};
 use types::name::Name;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
@@ -78,6 +80,8 @@ pub struct Client {
     pub(crate) locks: Arc<Locks>,
     pub(crate) files: Arc<FileTable>,
     pub(crate) files_open: Handles<FileHandle, OpenFile>,
+    /// Leases of open files, as far as other open files of this mount are concerned.
+    pub(crate) leases: Mutex<LeaseTable<FileHandle>>,
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) untold: Untold,
     pub(crate) pins: Pins,
@@ -127,6 +131,7 @@ impl Client {
             locks,
             files,
             files_open: Handles::new(),
+            leases: Mutex::new(LeaseTable::with_bound(LEASES_MAX)),
             dirs_open: Handles::new(),
             untold: Untold::default(),
             pins: Pins::default(),

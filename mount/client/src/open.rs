@@ -78,6 +78,8 @@ pub struct OpenFile {
     local: Option<LocalOpen>,
     pub(crate) seen_failures: SeenFailures,
     pub(crate) group: Mutex<Membership>,
+    /// The MDT may know of a lease of it. Whoever asks for one, after it, or ends it has the turn.
+    pub(crate) leased: tokio::sync::Mutex<bool>,
     stale: AtomicBool,
     closed: AtomicBool,
 }
@@ -86,9 +88,10 @@ impl OpenFile {
     /// An open file; `handle` is the MDT's.
     pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
-        let (group, stale, closed) = (Mutex::default(), AtomicBool::new(false), AtomicBool::new(false));
+        let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
+        let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let seen_failures = SeenFailures::new(&file);
-        OpenFile { file, mode, credentials, handle, local: None, seen_failures, group, stale, closed }
+        OpenFile { file, mode, credentials, handle, local: None, seen_failures, group, leased, stale, closed }
     }
 
     /// A file that is open here only, under OPEN.

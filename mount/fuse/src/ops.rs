@@ -162,7 +162,9 @@ impl FileSystem for ClientFs {
             Operation::Getxattr { name, size } => self.getxattr(request, name, size),
             Operation::Listxattr { size } => self.listxattr(request, size),
             Operation::Removexattr { name } => self.removexattr(request, name),
-            Operation::Ioctl { handle, command, input, .. } => self.ioctl(request, handle, command, input),
+            Operation::Ioctl { handle, flags, command, input, .. } => {
+                self.ioctl(request, handle, flags, command, input)
+            }
 
             Operation::Getlk { handle, lock } => self.getlk(request, handle, lock),
             Operation::Setlk { handle, lock, wait: false } => self.setlk(request, handle, lock),

@@ -41,15 +41,24 @@ pub fn compiled(dir: &Path, source: &str) -> PathBuf {
 
 /// Compiles a program and runs it on the mounts of a cluster, which are its arguments.
 pub fn run(cluster: &Cluster, source: &str) -> Output {
+    run_with(cluster, source, &cluster.mounts())
+}
+
+fn run_with(cluster: &Cluster, source: &str, mounts: &[PathBuf]) -> Output {
     let program = compiled(&cluster.outside(), source);
     let mut command = Command::new(program);
-    command.args(cluster.mounts()).env(RUN_DIR, cluster.run_dir()).env("LC_ALL", "C").stdin(Stdio::null());
+    command.args(mounts).env(RUN_DIR, cluster.run_dir()).env("LC_ALL", "C").stdin(Stdio::null());
     command.output().expect("the program runs")
 }
 
 /// What it prints on standard output; it must succeed and say nothing else.
 pub fn prints(cluster: &Cluster, source: &str) -> String {
-    let output = run(cluster, source);
+    prints_with(cluster, source, &cluster.mounts())
+}
+
+/// As [`prints`], with some of the mounts.
+pub fn prints_with(cluster: &Cluster, source: &str, mounts: &[PathBuf]) -> String {
+    let output = run_with(cluster, source, mounts);
     assert!(output.status.success() && output.stderr.is_empty(), "{source}: {}", crate::process::text(&output));
     String::from_utf8(output.stdout).expect("text")
 }

@@ -1,11 +1,15 @@
 //! The C library on a real mount: programs in the manner of those written for Lustre, compiled against its headers; what
 //! they read is what `lfs` and `lctl` show, and what they make is what `lfs` finds.
 
-use e2e::c::{prints, run};
+use e2e::c::{prints, prints_with, run};
 use e2e::cluster::Cluster;
 use e2e::lustre::{lctl, lctl_says, lfs, soon};
 use e2e::process::text;
 use e2e::programs::sh;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Four OSTs, two of them in the pool `two`.
 fn cluster() -> Cluster {
@@ -164,10 +168,89 @@ fn the_data_of_a_file_is_a_groups_on_all_mounts() {
 }
 
 #[test]
+fn a_lease_stands_until_somebody_else_comes() {
+    let Some(mut cluster) = Cluster::with_clients("1", &["", "", "localflock"]) else { return };
+    assert_eq!(prints_with(&cluster, "leased.c", &cluster.mounts()[..2]), "");
+    let mounts = cluster.mounts();
+    std::fs::write(mounts[0].join("held"), "bytes").expect("write");
+
+    // A restart of the MDT takes it along; a new one can be had.
+    let mut first = Holder::start(&cluster, &mounts[0], "2");
+    assert_eq!((first.says(), first.left()), (0, 2));
+    let many = cluster.many_mut();
+    let mds = (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
+    many.kill_server(mds);
+    many.start_server_again(mds);
+    assert_eq!((first.left(), first.left()), (0, 0));
+    let mut second = Holder::start(&cluster, &mounts[1], "2");
+    assert_eq!(second.says(), -libc::EBUSY, "the first has it open still");
+    second.ends();
+
+    // Whoever is killed, or its mount, is in nobody's way.
+    first.ends();
+    let gets = |mount: &Path, mode: &str| {
+        let mut holder = Holder::start(&cluster, mount, mode);
+        let said = holder.says();
+        holder.ends();
+        said
+    };
+    soon(&0, || gets(&mounts[1], "2"));
+    let mut first = Holder::start(&cluster, &mounts[0], "2");
+    assert_eq!((first.says(), gets(&mounts[1], "1")), (0, -libc::EBUSY));
+    assert_eq!(first.left(), 0, "the other one opened it to write");
+    cluster.many().kill_client(0);
+    let deadline = Instant::now() + LEASE_AND_MORE;
+    while gets(&mounts[1], "2") != 0 {
+        assert!(Instant::now() < deadline, "its open file is still in the way\n{}", cluster.log());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    first.ends();
+    cluster.many().detach_client(0);
+    assert_eq!(gets(&mounts[2], "1"), -libc::EOPNOTSUPP, "this mount is told of no opens");
+}
+
+/// A client that is not heard of for this long is evicted (`types::limits::LEASE`), and the server's own rhythm.
+const LEASE_AND_MORE: Duration = Duration::from_secs(30 + 10);
+
+/// A process that took a lease of the file `held` of a mount.
+struct Holder {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Holder {
+    fn start(cluster: &Cluster, mount: &Path, mode: &str) -> Holder {
+        let program = e2e::c::compiled(&cluster.outside(), "holds.c");
+        let mut command = Command::new(program);
+        command.arg(mount.join("held")).arg(mode).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
+        let said = BufReader::new(child.stdout.take().expect("its output"));
+        Holder { child, said }
+    }
+
+    fn says(&mut self) -> i32 {
+        let mut line = String::new();
+        self.said.read_line(&mut line).expect("a line");
+        line.trim_end().parse().expect("a number")
+    }
+
+    /// What is left of the lease.
+    fn left(&mut self) -> i32 {
+        self.child.stdin.as_mut().expect("its input").write_all(b"\n").expect("ask");
+        self.says()
+    }
+
+    fn ends(mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+    }
+}
+
+#[test]
 fn where_nothing_is_mounted_programs_are_told() {
     let dir = tempfile::tempdir().expect("a folder");
     let program = e2e::c::compiled(dir.path(), "striped.c");
-    let output = std::process::Command::new(program).arg(dir.path()).output().expect("the program runs");
+    let output = Command::new(program).arg(dir.path()).output().expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.starts_with("create: -25 (errno 25)"), "{said}");

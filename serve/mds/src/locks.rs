@@ -12,6 +12,7 @@ use crate::lock_stats::micros;
 use crate::mds::{Call, Mds, State};
 use crate::waits::Noted;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
+use dlm::leases::LeaseTable;
 use env::clock::Monotonic;
 use foldhash::HashMap;
 use namespace::view;
@@ -23,13 +24,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::limits::REVOKES_PER_CALLBACK_MAX;
+use types::limits::{LEASES_MAX, REVOKES_PER_CALLBACK_MAX};
 use types::lock::InodeBits;
 use types::session::{ClientUuid, Xid};
 use wire::client::{ClientOp, ClientReply};
 
 /// All inode-bit locks of an MDT and those who wait for holders.
-#[derive(Default)]
 pub struct Locks {
     /// Who holds what.
     pub(crate) table: IbitsTable,
@@ -40,6 +40,8 @@ pub struct Locks {
     pub(crate) authors: Authors,
     /// Whose data a file is.
     pub(crate) groups: Arc<Groups>,
+    /// Who has a file to itself, for as long as nobody else comes: by client, and its name of the open file.
+    pub(crate) leases: LeaseTable<(ClientUuid, u64)>,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,
     /// Operations that wait for their turn: on whose behalf ([`observe::cause`]), and since when.
     pub(crate) waits: BTreeMap<Modifier, (u64, Monotonic)>,
@@ -56,7 +58,17 @@ struct Callbacks {
 impl Locks {
     /// None; what authors do not know is theirs after `grace`.
     pub(crate) fn new(grace: Duration, groups: Arc<Groups>) -> Locks {
-        Locks { authors: Authors::new(grace), groups, ..Locks::default() }
+        Locks {
+            table: IbitsTable::default(),
+            actions: Vec::new(),
+            exports: HashMap::default(),
+            authors: Authors::new(grace),
+            groups,
+            leases: LeaseTable::with_bound(LEASES_MAX),
+            waiting: HashMap::default(),
+            waits: BTreeMap::new(),
+            last: 0,
+        }
     }
 
     /// A name for one more operation, and the ear of whoever waits for its turn.
@@ -139,6 +151,7 @@ impl Locks {
     pub(crate) fn gone(&mut self, client: ClientUuid) -> Vec<(Fid, InodeBits)> {
         self.exports.remove(&client);
         self.authors.gone(client);
+        self.leases.gone(|(holder, _)| *holder == client);
         let held = self.table.gone(client, &mut self.actions);
         self.forget_destroyed();
         held

@@ -3,6 +3,7 @@
 //! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in `inodes` exactly while a
 //! handle names it.
 
+use dlm::leases::OpenBy;
 use foldhash::HashMap;
 use std::collections::BTreeSet;
 use types::errno::Errno;
@@ -143,6 +144,20 @@ impl Opens {
         self.inodes.get(&fid).is_some_and(|inode| inode.writers > 0)
     }
 
+    /// How others than this client have it open.
+    pub fn others(&self, client: ClientUuid, fid: Fid) -> OpenBy {
+        let Some(Inode { opens, writers, .. }) = self.inodes.get(&fid) else { return OpenBy::Nobody };
+        let held = self.clients.get(&client).into_iter().flatten();
+        let own = held.filter_map(|handle| self.handles.get(handle)).filter(|open| open.fid == fid);
+        let (own_opens, own_writers) =
+            own.fold((0, 0), |(opens, writers), own| (opens + 1, writers + u32::from(own.write)));
+        match (opens - own_opens, writers - own_writers) {
+            (0, _) => OpenBy::Nobody,
+            (_, 0) => OpenBy::Readers,
+            _ => OpenBy::Writers,
+        }
+    }
+
     /// Handles in all.
     pub fn count(&self) -> usize {
         self.handles.len()
@@ -185,6 +200,17 @@ mod tests {
         let closed = opens.close(B, F, b).unwrap();
         assert!(closed.settle && !closed.unmark);
         assert!(!opens.close(B, F, reader).unwrap().settle);
+    }
+
+    #[test]
+    fn what_others_have_open_is_told_apart() {
+        let mut opens = Opens::default();
+        assert_eq!(opens.others(A, F), OpenBy::Nobody);
+        opens.open(A, F, true);
+        opens.open(A, Fid { oid: 2, ..F }, true);
+        assert_eq!((opens.others(A, F), opens.others(B, F)), (OpenBy::Nobody, OpenBy::Writers));
+        opens.open(B, F, false);
+        assert_eq!(opens.others(A, F), OpenBy::Readers);
     }
 
     #[test]

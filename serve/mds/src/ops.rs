@@ -8,6 +8,7 @@ mod dom;
 mod flock;
 mod glimpse;
 mod layout;
+mod lease;
 mod link;
 mod links;
 mod lock;
@@ -63,7 +64,7 @@ impl Mds {
             MdsOp::Removexattr { fid, name } => self.removexattr(call, fid, &name).await,
             MdsOp::GetLayout { fid, write, start, end } => self.get_layout(call, fid, write, start, end).await,
             MdsOp::SwapLayouts { fid, other, versions, same } => {
-                self.swap_layouts(call.credentials.uid, fid, other, versions, same).await
+                self.swap_layouts(call.client(), call.credentials.uid, fid, other, versions, same).await
             }
             MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid } => {
                 self.in_turn(call, |call| self.wrote(call, fid, end, blocks_delta, at, kill_suidgid)).await
@@ -86,6 +87,7 @@ impl Mds {
             MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client(), fid, &lock),
             MdsOp::Lock { fid, bits } => self.lock(call, fid, bits).await,
             MdsOp::Unlock { locks } => self.unlock(call, &locks),
+            MdsOp::Lease { fid, owner, act } => self.lease(call, fid, owner, act).await,
             MdsOp::Scan { start, end, bytes_max } => self.scan(call, &start, &end, bytes_max),
             MdsOp::Mend { expect, put } => self.in_turn(call, |call| self.mend(call, &expect, &put)).await,
         }
@@ -130,6 +132,7 @@ impl Mds {
             | MdsOp::FlockCancel { .. }
             | MdsOp::Lock { .. }
             | MdsOp::Unlock { .. }
+            | MdsOp::Lease { .. }
             | MdsOp::Scan { .. } => {}
         }
         Ok(())

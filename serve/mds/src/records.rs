@@ -21,7 +21,7 @@ use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use types::session::Transno;
+use types::session::{ClientUuid, Transno};
 use wire::mds::Entry;
 
 /// What a client sees of an inode.
@@ -219,6 +219,54 @@ impl<'a> Records<'a> {
         opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || doubts.contains(fid)
     }
 
+    /// Nobody else holds what is to be changed; else the operation is run again when that is so.
+    fn holders_know(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
+        let table = &mut self.state.locks.table;
+        if table.is_empty() {
+            return Ok(());
+        }
+        let Deal { client, modifier, now, xids, .. } = *self.deal;
+        if !table.is_free(client, modifier, changes.iter().map(|change| (change.fid, change.bits))) {
+            if !self.deal.urgent {
+                return Err(self.deal.held_up(changes));
+            }
+            self.state.locks.enter_and_leave(client, owned(changes)?, now);
+            self.state.locks.note_author(client, xids.0, changes);
+            return Ok(());
+        }
+        for change in changes.iter().filter(|change| change.names[0].is_some()) {
+            table.names_change(change.fid, client, now);
+        }
+        self.state.locks.note_author(client, xids.0, changes);
+        Ok(())
+    }
+
+    /// Others give these bits back before the operation goes on, which changes nothing; it is run again then.
+    pub(crate) fn call_back(&mut self, fid: Fid, bits: InodeBits) -> Result<(), Errno> {
+        let Deal { client, modifier, .. } = *self.deal;
+        match self.state.locks.table.is_free(client, modifier, [(fid, bits)]) {
+            true => Ok(()),
+            false => Err(self.deal.held_up(&[Change::of(fid, bits)])),
+        }
+    }
+
+    /// A client uses a file, `writes`: to change it. Leases of others that exclude that are over.
+    pub(crate) fn used(&mut self, client: ClientUuid, fid: Fid, writes: bool) {
+        self.state.locks.leases.used(fid, writes, |(holder, _)| *holder == client);
+    }
+
+    /// Changes of data and layouts end leases of others, but for what the MDT does by itself.
+    fn end_leases(&mut self, changes: &[Change<'_>]) {
+        let client = self.deal.client;
+        if self.state.locks.leases.is_empty() || client == ClientUuid::default() {
+            return;
+        }
+        let of_data = InodeBits::DATA.union(InodeBits::LAYOUT);
+        for change in changes.iter().filter(|change| !change.bits.intersection(of_data).is_empty()) {
+            self.used(client, change.fid, true);
+        }
+    }
+
     fn delete_xattrs(&mut self, fid: Fid) {
         let mut names: Vec<Vec<u8>> = Vec::new();
         let read = self.xattr_names(fid, &mut |name| {
@@ -316,23 +364,8 @@ impl View for Records<'_> {
     }
 
     fn before(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
-        let table = &mut self.state.locks.table;
-        if table.is_empty() {
-            return Ok(());
-        }
-        let Deal { client, modifier, now, xids, .. } = *self.deal;
-        if !table.is_free(client, modifier, changes.iter().map(|change| (change.fid, change.bits))) {
-            if !self.deal.urgent {
-                return Err(self.deal.held_up(changes));
-            }
-            self.state.locks.enter_and_leave(client, owned(changes)?, now);
-            self.state.locks.note_author(client, xids.0, changes);
-            return Ok(());
-        }
-        for change in changes.iter().filter(|change| change.names[0].is_some()) {
-            table.names_change(change.fid, client, now);
-        }
-        self.state.locks.note_author(client, xids.0, changes);
+        self.holders_know(changes)?;
+        self.end_leases(changes);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use types::fid::Fid;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
-use wire::mds::{CreateKind, MdsOp, MdsReply};
+use wire::mds::{CreateKind, LeaseAct, MdsOp, MdsReply};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 
 /// How long an answer waits for what it shows to be seen before it asks for a commit.
@@ -319,6 +319,7 @@ fn changes(request: &Request) -> bool {
             | MdsOp::Write { .. }
             | MdsOp::Punch { .. }
             | MdsOp::SwapLayouts { .. }
+            | MdsOp::Lease { act: LeaseAct::Release, .. }
             | MdsOp::Mend { .. } => true,
             MdsOp::Lookup { .. }
             | MdsOp::GetParent { .. }
@@ -338,6 +339,7 @@ fn changes(request: &Request) -> bool {
             | MdsOp::FlockCancel { .. }
             | MdsOp::Lock { .. }
             | MdsOp::Unlock { .. }
+            | MdsOp::Lease { act: LeaseAct::Acquire(_) | LeaseAct::Check, .. }
             | MdsOp::Scan { .. } => false,
         },
         _ => false,
@@ -393,6 +395,7 @@ fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
         | MdsOp::FlockTest { fid, .. }
         | MdsOp::FlockSet { fid, .. }
         | MdsOp::FlockCancel { fid, .. }
+        | MdsOp::Lease { fid, .. }
         | MdsOp::Lock { fid, .. } => one(fid),
         MdsOp::Rename { parent: a, new_parent: b, .. }
         | MdsOp::Link { fid: a, new_parent: b, .. }

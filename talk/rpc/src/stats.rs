@@ -127,7 +127,9 @@ fn served_place(op: &Op) -> usize {
             MdsOp::Write { .. } => const { place("write") },
             MdsOp::Punch { .. } => const { place("punch") },
             MdsOp::Seek { .. } => const { place("seek") },
-            MdsOp::SwapLayouts { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => const { place("other") },
+            MdsOp::SwapLayouts { .. } | MdsOp::Lease { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => {
+                const { place("other") }
+            }
         },
         Op::Ost(op) => match op {
             OstOp::Read { .. } => const { place("read") },

@@ -145,6 +145,7 @@ fn fid(op: &Op) -> Fid {
             | MdsOp::FlockTest { fid, .. }
             | MdsOp::FlockSet { fid, .. }
             | MdsOp::FlockCancel { fid, .. }
+            | MdsOp::Lease { fid, .. }
             | MdsOp::Lock { fid, .. },
         ) => *fid,
         Op::Ost(

@@ -10,10 +10,12 @@ use types::attr::{SetAttr, Statfs, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::{Flock, InodeBits};
+use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
 use types::session::OpenHandle;
-use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags};
+use wire::mds::{
+    CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
+};
 use wire::message::{Op, OpReply, Reply};
 use wire::ost::PunchKind;
 
@@ -437,6 +439,20 @@ impl Mdc {
     pub async fn flock_cancel(&self, credentials: &Credentials, fid: Fid, lock: Flock) -> Result<(), RpcError> {
         match self.call(credentials, MdsOp::FlockCancel { fid, lock }).await? {
             MdsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// About the lease of one open file, which this client calls `owner`: the mode that is held (until now), if it is not broken.
+    pub async fn lease(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        owner: u64,
+        act: LeaseAct,
+    ) -> Result<Option<LeaseMode>, RpcError> {
+        match self.call(credentials, MdsOp::Lease { fid, owner, act }).await? {
+            MdsReply::Lease(mode) => Ok(mode),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -29,42 +29,6 @@ pub extern "C" fn llapi_fswap_layouts_grouplock(
     negative(|| of_descriptor(fd1))
 }
 
-/// Leases.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_lease_acquire(fd: c_int, _mode: c_uint) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Leases.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_lease_release(fd: c_int) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Leases.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_lease_check(fd: c_int) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Leases.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_lease_set(fd: c_int, _data: *const c_void) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Leases.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_lease_get(fd: c_int, _mode: c_int) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
-/// Leases.
-#[unsafe(no_mangle)]
-pub extern "C" fn llapi_lease_put(fd: c_int) -> c_int {
-    negative(|| of_descriptor(fd))
-}
-
 /// Components of files that exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_file_comp_set(path: Text, _ids: Place<u32>, _flags: Place<u32>, _count: usize) -> c_int {
@@ -132,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_is_looked_at_first() {
-        assert_eq!(llapi_lease_acquire(9999, 1), -libc::EBADF);
+        assert_eq!(llapi_mirror_clear(9999), -libc::EBADF);
         assert_eq!(llapi_quotactl(text(c"/"), std::ptr::null_mut()), -libc::ENOTTY);
         assert_eq!(llapi_unlink_foreign(null_text()), -libc::EINVAL);
     }

@@ -19,6 +19,7 @@ pub mod groups;
 pub mod layout_attributes;
 pub mod layout_files;
 pub mod layout_value;
+pub mod leases;
 pub mod messages;
 pub mod params;
 pub mod pools;

@@ -104,6 +104,7 @@ SAME(sizeof(struct obd_statfs), 144);
 SAME(offsetof(struct obd_statfs, os_state), 104);
 SAME(sizeof(struct obd_uuid), 40);
 SAME(sizeof(struct llapi_lu_ladvise), 32);
+SAME(sizeof(struct ll_ioc_lease), 12);
 SAME(sizeof(struct fid_array), 16);
 SAME(offsetof(struct llapi_stripe_param, lsp_osts), 2 * sizeof(void *) + 16);
 SAME(sizeof(struct hsm_extent), 16);

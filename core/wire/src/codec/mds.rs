@@ -9,7 +9,7 @@ use super::raw::{
     RawWrote, set_attr_flags,
 };
 use super::records::{KEY_BYTES, put_records, records};
-use crate::mds::{CreateKind, MdsOp, OpenFlags, RenameFlags, SetxattrFlags};
+use crate::mds::{CreateKind, LeaseAct, MdsOp, OpenFlags, RenameFlags, SetxattrFlags};
 use crate::opcode;
 use bytes::Bytes;
 use types::attr::{FileType, WrittenAt};
@@ -154,6 +154,11 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
         }),
         MdsOp::Lock { fid, bits } => w.op(opcode::MDS_LOCK, 0, |w| w.put(&RawLock::from((*fid, *bits)))),
         MdsOp::Unlock { locks } => w.op(opcode::MDS_UNLOCK, 0, |w| put_locks(locks, w)),
+        MdsOp::Lease { fid, owner, act } => w.op(opcode::MDS_LEASE, 0, |w| {
+            put_fid(*fid, w);
+            w.put(&U64::new(*owner));
+            w.put(&U32::new(lease_act_number(*act)));
+        }),
         MdsOp::Scan { start, end, bytes_max } => w.op(opcode::MDS_SCAN, 0, |w| {
             w.put(&U32::new(*bytes_max));
             w.bytes(start);
@@ -163,6 +168,26 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
             put_records(expect, w);
             put_records(put, w);
         }),
+    }
+}
+
+const LEASE_CHECK: u32 = 0;
+/// As Lustre's `LL_LEASE_UNLCK`; the modes have their own numbers.
+const LEASE_RELEASE: u32 = 4;
+
+const fn lease_act_number(act: LeaseAct) -> u32 {
+    match act {
+        LeaseAct::Check => LEASE_CHECK,
+        LeaseAct::Acquire(mode) => mode as u32,
+        LeaseAct::Release => LEASE_RELEASE,
+    }
+}
+
+fn lease_act(number: u32) -> Result<LeaseAct, DecodeError> {
+    match number {
+        LEASE_CHECK => Ok(LeaseAct::Check),
+        LEASE_RELEASE => Ok(LeaseAct::Release),
+        mode => Ok(LeaseAct::Acquire(raw::lease_mode(mode)?)),
     }
 }
 
@@ -360,6 +385,7 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
             MdsOp::Lock { fid, bits }
         }
         opcode::MDS_UNLOCK => MdsOp::Unlock { locks: locks(r)? },
+        opcode::MDS_LEASE => MdsOp::Lease { fid: fid(r)?, owner: number64(r)?, act: lease_act(r.get::<U32>()?.get())? },
         opcode::MDS_SCAN => {
             let bytes_max = r.get::<U32>()?.get();
             let start = r.copied(KEY_BYTES, RECORD_KEY_BYTES_MAX)?;

@@ -2,7 +2,7 @@
 
 use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawStatfs};
+use super::raw::{RawDirEntry, RawEntry, RawFid, RawFlock, RawStatfs, lease_mode};
 use super::records::{put_records, records};
 use crate::mds::{DirEntry, Entry, MdsReply, Removed};
 use crate::opcode::answer;
@@ -62,6 +62,7 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::Flock(lock) => w.op(answer::MDS_FLOCK, bits([lock.is_some()]), |w| {
             lock.iter().for_each(|lock| w.put(&RawFlock::from(lock)));
         }),
+        MdsReply::Lease(mode) => w.op(answer::MDS_LEASE, 0, |w| w.put(&U32::new(mode.map_or(0, |mode| mode as u32)))),
         MdsReply::Records { records, more } => w.op(answer::MDS_RECORDS, bits([*more]), |w| put_records(records, w)),
     }
 }
@@ -151,6 +152,10 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
             let [held] = unpack(FLAGS, flags)?;
             MdsReply::Flock(if held { Some(r.get::<RawFlock>()?.decode()?) } else { None })
         }
+        answer::MDS_LEASE => MdsReply::Lease(match r.get::<U32>()?.get() {
+            0 => None,
+            mode => Some(lease_mode(mode)?),
+        }),
         answer::MDS_RECORDS => {
             let [more] = unpack(FLAGS, flags)?;
             MdsReply::Records { records: records(r, RECORDS_PER_SCAN_MAX)?, more }

@@ -5,7 +5,7 @@ use crate::client::Glimpse;
 use crate::mds::Entry;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
 use types::fid::Fid;
-use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::object::ObjectId;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
@@ -299,6 +299,12 @@ impl RawSetAttr {
             kill_suidgid,
         })
     }
+}
+
+/// The mode of a lease.
+pub fn lease_mode(number: u32) -> Result<LeaseMode, DecodeError> {
+    let mode = u8::try_from(number).ok().and_then(LeaseMode::from_number);
+    mode.ok_or(DecodeError::Field { field: "lease", value: number.into() })
 }
 
 impl From<&Flock> for RawFlock {

@@ -2,7 +2,7 @@
 
 use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{
-    CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
+    CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
 };
 use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
@@ -16,7 +16,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::job::JobId;
-use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
@@ -196,6 +196,7 @@ pub fn sample_ops() -> Vec<Op> {
         MdsOp::Punch { fid, start: 4096, end: 8192, kind: PunchKind::Hole, grows: false, kill_suidgid: true },
         MdsOp::SwapLayouts { fid, other: Fid::ROOT, versions: (7, 0), same: true },
         MdsOp::Seek { fid, offset: 4096, hole: true },
+        MdsOp::Lease { fid, owner: 0xfeed, act: LeaseAct::Acquire(LeaseMode::Write) },
         MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
         MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
     ];
@@ -253,6 +254,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Flock(Some(flock())),
         MdsReply::Data { entry: Box::new(entry()), data: Bytes::from_static(b"bytes that were read") },
         MdsReply::Offset(Some(65536)),
+        MdsReply::Lease(Some(LeaseMode::Read)),
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [

@@ -3,7 +3,7 @@
 use super::samples::{layout, name, report};
 use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{
-    CreateKind, DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
+    CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
 };
 use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
@@ -20,7 +20,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::job::JobId;
-use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
@@ -74,6 +74,10 @@ fn any_flock() -> impl Strategy<Value = Flock> {
         start,
         end,
     })
+}
+
+fn any_lease() -> impl Strategy<Value = LeaseMode> {
+    prop_oneof![Just(LeaseMode::Read), Just(LeaseMode::Write)]
 }
 
 fn any_statfs() -> impl Strategy<Value = Statfs> {
@@ -209,6 +213,10 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
         lock().prop_map(|(fid, lock)| MdsOp::FlockTest { fid, lock }),
         (lock(), any::<bool>()).prop_map(|((fid, lock), wait)| MdsOp::FlockSet { fid, lock, wait }),
         lock().prop_map(|(fid, lock)| MdsOp::FlockCancel { fid, lock }),
+        (any_fid(), any::<u64>(), of(any_lease()), any::<bool>()).prop_map(|(fid, owner, mode, release)| {
+            let otherwise = if release { LeaseAct::Release } else { LeaseAct::Check };
+            MdsOp::Lease { fid, owner, act: mode.map_or(otherwise, LeaseAct::Acquire) }
+        }),
         (any_fid(), any::<u32>().prop_map(InodeBits)).prop_map(|(fid, bits)| MdsOp::Lock { fid, bits }),
         any_locks().prop_map(|locks| MdsOp::Unlock { locks }),
         (any_bytes(20), any_bytes(20), any::<u32>()).prop_map(|(start, end, bytes_max)| MdsOp::Scan {
@@ -406,6 +414,7 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
         any_statfs().prop_map(MdsReply::Statfs),
         of(any_flock()).prop_map(MdsReply::Flock),
+        of(any_lease()).prop_map(MdsReply::Lease),
         (any_records(), any::<bool>()).prop_map(|(records, more)| MdsReply::Records { records, more }),
     ];
     let ost = prop_oneof![

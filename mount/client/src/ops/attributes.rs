@@ -78,6 +78,7 @@ impl Client {
     ) -> Result<Stat, ClientError> {
         let fid = self.fid_of(node, handle)?;
         if set.size.is_some() {
+            self.leases.lock().used(fid, true, |holder| Some(*holder) == handle);
             let cut = self.clone().truncate(caller.credentials, fid, set).await;
             return self.seen(cut);
         }

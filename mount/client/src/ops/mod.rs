@@ -7,6 +7,7 @@ pub mod copy;
 pub mod create;
 pub mod directory;
 mod groups;
+mod leases;
 pub mod locks;
 pub mod lookup;
 pub mod names;

@@ -60,7 +60,7 @@ impl Client {
         if let Some(entry) = self.locks.attr(fid) {
             file.learn(&entry.attr);
         }
-        Some(self.files_open.insert(OpenFile::new_local(file, open, credentials.clone(), local)))
+        Some(self.keep_open(OpenFile::new_local(file, open, credentials.clone(), local)))
     }
 
     async fn open_fid(self: Arc<Self>, caller: Caller, fid: Fid, open: OpenMode) -> Result<FileHandle, ClientError> {
@@ -86,7 +86,7 @@ impl Client {
             self.early.note(layout.mdt_bytes());
             file.learn_layout(layout);
         }
-        self.files_open.insert(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))
+        self.keep_open(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))
     }
 
     /// close(2) of one descriptor: drops the fcntl locks of `lock_owner`. No request if it never took one.
@@ -153,6 +153,9 @@ impl Client {
         }
         if let Err(error) = self.leave_at_close(&open).await {
             tracing::warn!(%fid, %error, "leave the group of a closed file");
+        }
+        if let Err(error) = self.end_lease(handle, &open).await {
+            tracing::warn!(%fid, %error, "give back the lease of a closed file");
         }
         let kept = open.local().is_some_and(|local| self.locks.opens.lock().close(fid, local));
         if kept {

@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 use types::attr::{Attr, FileType, Statfs};
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::{Flock, FlockKind, InodeBits};
+use types::lock::{Flock, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::nid::Nid;
 use types::object::ObjectId;
@@ -24,7 +24,7 @@ use types::session::{ClusterId, OpenHandle, Transno};
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
-use wire::mds::{CreateKind, DirEntry, Entry, MdsOp, MdsReply, Removed};
+use wire::mds::{CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, Removed};
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
 use wire::ost::{OstOp, OstReply, PunchKind};
@@ -43,6 +43,8 @@ pub struct World {
     pub grants: AtomicBool,
     /// The mount's record, for callbacks.
     pub export: Mutex<Option<Arc<Export>>>,
+    /// While true, leases were given, but the answers wait.
+    pub hold_leases: watch::Sender<bool>,
     /// While true, opens and creates have happened, but their answers wait.
     pub hold_opens: watch::Sender<bool>,
     pub boot: Mutex<u64>,
@@ -69,6 +71,8 @@ pub struct State {
     pub stingy: bool,
     /// Another client has everything open that is removed.
     pub open_elsewhere: bool,
+    /// Leases by inode and open file.
+    pub leases: BTreeMap<(Fid, u64), LeaseMode>,
 }
 
 pub struct Inode {
@@ -233,6 +237,14 @@ impl State {
                 }
                 MdsReply::Done
             }
+            MdsOp::Lease { fid, owner, act } => MdsReply::Lease(match act {
+                LeaseAct::Acquire(mode) => {
+                    self.leases.insert((fid, owner), mode);
+                    Some(mode)
+                }
+                LeaseAct::Check => self.leases.get(&(fid, owner)).copied(),
+                LeaseAct::Release => self.leases.remove(&(fid, owner)),
+            }),
             other => panic!("the fake MDT does not know {other:?}"),
         })
     }
@@ -463,7 +475,12 @@ impl Target {
             Op::Mds(op) => {
                 self.log(word(&op));
                 let opens = matches!(op, MdsOp::Open { .. } | MdsOp::Create { .. });
+                let leases = matches!(op, MdsOp::Lease { .. });
                 let answer = self.world.state.lock().mds(op);
+                if leases {
+                    let mut held = self.world.hold_leases.subscribe();
+                    held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
+                }
                 if opens {
                     let mut held = self.world.hold_opens.subscribe();
                     held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
@@ -511,6 +528,7 @@ impl Cluster {
             hold_writes: watch::Sender::new(false),
             hold_opens: watch::Sender::new(false),
             hold_lookups: watch::Sender::new(false),
+            hold_leases: watch::Sender::new(false),
             grants: AtomicBool::new(false),
             export: Mutex::default(),
             boot: Mutex::new(1),

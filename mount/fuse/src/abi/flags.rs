@@ -108,6 +108,8 @@ pub mod open {
 pub mod misc {
     /// GETATTR, STATX: `fh` is meant.
     pub const GETATTR_FH: u32 = 1 << 0;
+    /// IOCTL: of an open directory.
+    pub const IOCTL_DIR: u32 = 1 << 4;
     /// RELEASE: drop the flock of `lock_owner`.
     pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
     /// GETLK and family: flock(2), not fcntl.

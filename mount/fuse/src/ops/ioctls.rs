@@ -5,12 +5,14 @@
 //! through extended attributes (docs/lfs.md), and `liblustreapi` takes that road by itself. The rest is here.
 
 use super::{ClientFs, answer, node};
+use crate::abi::flags::misc;
 use crate::decode::Request;
 use crate::filesystem::Answer;
 use crate::reply::Reply;
 use bytes::Bytes;
 use client::open::FileHandle;
 use types::errno::Errno;
+use types::lock::LeaseMode;
 
 const READS: u32 = 2;
 const WRITES: u32 = 1;
@@ -26,18 +28,31 @@ pub const GROUP_LOCK: u32 = command(WRITES, 8, 158);
 pub const GROUP_TRY_LOCK: u32 = command(WRITES, 16, 158);
 /// `LL_IOC_GROUP_UNLOCK`, with a pointer to the number of the group.
 pub const GROUP_UNLOCK: u32 = command(WRITES, 8, 159);
+/// `LL_IOC_SET_LEASE`, with a `struct ll_ioc_lease`: the mode of a lease that is wanted, or [`UNLOCK`], which answers the mode that was held.
+pub const SET_LEASE: u32 = command(READS | WRITES, 12, 243);
+/// `LL_IOC_GET_LEASE`: answers the mode that is held.
+pub const GET_LEASE: u32 = command(0, 0, 244);
+/// `LL_LEASE_UNLCK`.
+const UNLOCK: u32 = 4;
 /// `LL_IOC_GET_MDTIDX`: index of the MDT of this inode, an `int`.
 const GET_MDTIDX: u32 = command(READS, 4, 175);
 /// `LL_IOC_DATA_VERSION`: a `struct ioc_data_version`, the first half of which is the version. Nothing comes in, so there are no flags.
 const DATA_VERSION: u32 = command(READS, 16, 218);
 
 impl ClientFs {
-    pub(super) fn ioctl(&self, request: &Request<'_>, handle: u64, command: u32, input: &[u8]) -> Answer {
+    pub(super) fn ioctl(&self, request: &Request<'_>, handle: u64, flags: u32, command: u32, input: &[u8]) -> Answer {
         match command {
+            // The handle is one of a directory.
+            _ if flags & misc::IOCTL_DIR != 0 && is_of_open_files(command) => Err(Errno::ENOTTY).into(),
             GROUP_LOCK | GROUP_TRY_LOCK => self.group_lock(request, handle, number(input), command == GROUP_LOCK),
             GROUP_UNLOCK => {
                 let call = self.client().group_unlock(self.holder(request), FileHandle(handle), number(input));
                 answer(call, |()| told(Bytes::new()))
+            }
+            SET_LEASE => self.set_lease(request, FileHandle(handle), input),
+            GET_LEASE => {
+                let check = self.client().lease_check(self.holder(request), FileHandle(handle));
+                answer(check, |mode| says(mode.map_or(0, |mode| mode as i32)))
             }
             GET_MDTIDX => {
                 let index = self.client().mdt_of(node(request)).map(|index| i32::from(index).to_ne_bytes());
@@ -48,6 +63,24 @@ impl ClientFs {
                 answer(call, |version| told([version.to_ne_bytes(), [0; 8]].concat().into()))
             }
             _ => Err(Errno::ENOTTY).into(),
+        }
+    }
+
+    /// Flags and numbers behind the mode are about mirrors.
+    fn set_lease(&self, request: &Request<'_>, handle: FileHandle, input: &[u8]) -> Answer {
+        let [mode, flags, count] = [0, 4, 8].map(|at| {
+            let bytes = input.get(at..).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+        });
+        if flags != 0 || count != 0 {
+            return Err(Errno::EOPNOTSUPP).into();
+        }
+        if mode == UNLOCK {
+            return answer(self.client().lease_release(handle), |mode| says(mode.map_or(0, |mode| mode as i32)));
+        }
+        match u8::try_from(mode).ok().and_then(LeaseMode::from_number) {
+            None => Err(Errno::EINVAL).into(),
+            Some(mode) => answer(self.client().lease_acquire(self.holder(request), handle, mode), |()| says(0)),
         }
     }
 
@@ -70,9 +103,14 @@ fn told(data: Bytes) -> Reply {
     Reply::Ioctl { result: 0, data }
 }
 
-/// Is it about group locks? They belong to open files.
-pub(super) fn is_of_groups(command: u32) -> bool {
-    matches!(command, GROUP_LOCK | GROUP_TRY_LOCK | GROUP_UNLOCK)
+/// What ioctl(2) answers.
+fn says(result: i32) -> Reply {
+    Reply::Ioctl { result, data: Bytes::new() }
+}
+
+/// Is it about group locks or leases? They belong to open files.
+pub(super) fn is_of_open_files(command: u32) -> bool {
+    matches!(command, GROUP_LOCK | GROUP_TRY_LOCK | GROUP_UNLOCK | SET_LEASE | GET_LEASE)
 }
 
 /// The first number of what came in; the kernel brings as many bytes as the command says, a forged request maybe fewer.
@@ -87,6 +125,7 @@ mod tests {
     #[test]
     fn commands_have_the_numbers_of_the_headers() {
         assert_eq!((GROUP_LOCK, GROUP_UNLOCK), (0x4008_669e, 0x4008_669f));
+        assert_eq!((SET_LEASE, GET_LEASE), (0xc00c_66f3, 0x66f4));
         assert_eq!((GET_MDTIDX, DATA_VERSION), (0x8004_66af, 0x8010_66da));
         assert_eq!((number(&7u64.to_ne_bytes()), number(&[1, 2])), (7, 0));
     }

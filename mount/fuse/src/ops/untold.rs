@@ -2,7 +2,7 @@
 //! requests name a node and no handle.
 
 use super::inodes::name;
-use super::ioctls::is_of_groups;
+use super::ioctls::is_of_open_files;
 use super::{ClientFs, entry, node, teach};
 use crate::decode::{Operation, Request};
 use crate::filesystem::Answer;
@@ -31,7 +31,7 @@ impl ClientFs {
             Operation::Getlk { .. } | Operation::Setlk { .. } if self.style == Style::NoFlock => {
                 Err(Errno::ENOSYS).into()
             }
-            Operation::Ioctl { command, .. } if is_of_groups(command) => Err(Errno::EOPNOTSUPP).into(),
+            Operation::Ioctl { command, .. } if is_of_open_files(command) => Err(Errno::EOPNOTSUPP).into(),
             _ => return None,
         })
     }

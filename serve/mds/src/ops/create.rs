@@ -116,6 +116,7 @@ impl Mds {
         if write {
             records.may_write(fid)?;
         }
+        records.used(client, fid, write);
         let (handle, first_writer) = records.state.opens.open(client, fid, write);
         if first_writer {
             // A mark that is there already may say more.

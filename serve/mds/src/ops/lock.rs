@@ -59,6 +59,7 @@ impl Mds {
             }
             let granted = table.grant(fid, records.deal.client, wants, records.deal.now, actions);
             records.deal.granted(fid, granted);
+            records.used(export.client(), fid, wants == TO_WRITE);
             Ok((granted == wants).then_some(entry))
         })
     }
@@ -87,6 +88,7 @@ impl Mds {
                 let Locks { table, actions, .. } = &mut records.state.locks;
                 if table.take(place.modifier, actions) {
                     records.deal.granted(fid, wants);
+                    records.used(export.client(), fid, wants == TO_WRITE);
                     return Ok(Ok(entry));
                 }
                 // A change came between.

@@ -21,7 +21,7 @@ use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use types::session::Transno;
+use types::session::{ClientUuid, Transno};
 use wire::mds::MdsReply;
 
 /// What others may keep of a file whose data is exchanged.
@@ -30,6 +30,7 @@ const SWAPPED: InodeBits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(Inod
 impl Mds {
     pub(super) async fn swap_layouts(
         &self,
+        client: ClientUuid,
         uid: u32,
         fid: Fid,
         other: Fid,
@@ -52,6 +53,7 @@ impl Mds {
                 }
                 let layouts = [layout_of(&pair[0])?, layout_of(&pair[1])?];
                 records.before(&[Change::of(fid, SWAPPED), Change::of(other, SWAPPED)])?;
+                [fid, other].into_iter().for_each(|fid| records.used(client, fid, true));
                 exchange(records, ctx, &mut pair, layouts, same)?;
                 Ok(ctx.version)
             })

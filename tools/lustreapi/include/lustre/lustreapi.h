@@ -304,19 +304,27 @@ void llapi_param_paths_free(glob_t *paths);
 /* *buf: to be freed with free(3), ended by NUL; *buflen without it. */
 int llapi_param_get_value(const char *path, char **buf, size_t *buflen);
 
-/* ---- What SheenFS does not have: EOPNOTSUPP ---- */
+/* ---- Locks over whole files ---- */
 
-/* Locks over whole files by group, leases. The descriptor is looked at first (EBADF, ENOTTY). */
+/* The data of a file for the open files of a group. */
 int llapi_group_lock(int fd, int gid);
 int llapi_group_unlock(int fd, int gid);
 int llapi_group_lock64(int fd, __u64 gid);
 int llapi_group_unlock64(int fd, __u64 gid);
+
+/* A file for one open file, until somebody else opens it: LL_LEASE_RDLCK to write, LL_LEASE_WRLCK at all. -EBUSY: somebody else has. */
 int llapi_lease_acquire(int fd, enum ll_lease_mode mode);
-int llapi_lease_release(int fd);
+/* The mode that stands (until now); 0: it was broken, or there is none. */
 int llapi_lease_check(int fd);
+int llapi_lease_release(int fd);
+/* The same in one: LL_LEASE_UNLCK releases. Flags are about mirrors: -EOPNOTSUPP. */
 int llapi_lease_set(int fd, const struct ll_ioc_lease *data);
+/* Older names of acquire and release. */
 int llapi_lease_get(int fd, int mode);
 int llapi_lease_put(int fd);
+
+/* ---- What SheenFS does not have: EOPNOTSUPP. The descriptor is looked at first (EBADF, ENOTTY). ---- */
+
 int llapi_fswap_layouts_grouplock(int fd1, int fd2, __u64 dv1, __u64 dv2, int gid, __u64 flags);
 
 /* Changes of the components of a file that exists; mirrors; components that extend themselves. */

@@ -1,0 +1,69 @@
+//! Lease: a client's open file has its inode to itself, until somebody else comes.
+//!
+//! Leases are in memory only, as the sessions of their holders: whoever asks for one after a restart finds none. Everything that
+//! breaks one comes by here, for what would let others go on without telling is called back before a lease is given:
+//! OPEN and DATA for one to write, WRITE for one to read. It is granted again only with operations that break the lease
+//! themselves ([`Records::used`](crate::records::Records::used)).
+
+use crate::mds::{Call, Mds, alive};
+use dlm::leases::OpenBy;
+use types::attr::FileType;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::{InodeBits, LeaseMode};
+use wire::mds::{LeaseAct, MdsReply};
+
+/// What must not be with others while a lease of this mode is held.
+const fn excluded(mode: LeaseMode) -> InodeBits {
+    match mode {
+        LeaseMode::Read => InodeBits::WRITE,
+        LeaseMode::Write => InodeBits::OPEN.union(InodeBits::DATA).union(InodeBits::WRITE),
+    }
+}
+
+impl Mds {
+    pub(super) async fn lease(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        owner: u64,
+        act: LeaseAct,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let holder = (call.client(), owner);
+        let held = match act {
+            LeaseAct::Acquire(mode) => {
+                self.in_turn(call, |call| self.acquire_lease(call, fid, owner, mode)).await?;
+                Some(mode)
+            }
+            LeaseAct::Check => self.state.lock().locks.leases.held(fid, holder),
+            LeaseAct::Release => self.state.lock().locks.leases.release(fid, holder),
+        };
+        Ok(MdsReply::Lease(held))
+    }
+
+    fn acquire_lease(&self, call: &mut Call<'_>, fid: Fid, owner: u64, mode: LeaseMode) -> Result<(), Errno> {
+        let export = call.export;
+        self.show(call, |records| {
+            alive(export)?;
+            let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
+            if entry.attr.file_type() != FileType::Regular {
+                return Err(Errno::EINVAL);
+            }
+            let client = export.client();
+            let mut others = records.state.opens.others(client, fid);
+            if records.state.doubts.contains(fid) {
+                others = OpenBy::Writers;
+            }
+            if others == OpenBy::Nobody || !mode.is_broken(others == OpenBy::Writers) {
+                records.call_back(fid, excluded(mode))?;
+                // Whoever was asked and keeps OPEN has it open without a handle.
+                let locks = &records.state.locks;
+                if mode == LeaseMode::Write && !locks.table.is_free(client, None, [(fid, InodeBits::OPEN)]) {
+                    others = OpenBy::Readers;
+                }
+            }
+            records.state.locks.leases.acquire(fid, (client, owner), mode, others)
+        })
+    }
+}
