@@ -65,6 +65,7 @@ fn whole() -> (Store, Objects) {
     let layout = Layout {
         generation: 1,
         owner: Fid::NONE,
+        spent: 0,
         components: vec![Component {
             id: 1,
             start: 0,

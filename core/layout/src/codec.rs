@@ -2,10 +2,11 @@
 //!
 //! | size | field        | meaning                                                          |
 //! |------|--------------|------------------------------------------------------------------|
-//! |    1 | version      | 1, or 2: with an owner                                           |
+//! |    1 | version      | 1, or 2: with an owner, or 3: with both of these                 |
 //! |    1 | components   | how many follow                                                  |
 //! |    4 | generation   | `Layout::generation`                                             |
-//! |   16 | owner        | version 2 only: `Layout::owner`, big endian                      |
+//! |   16 | owner        | from version 2: `Layout::owner`, big endian                      |
+//! |    4 | spent        | version 3: `Layout::spent`, not 0                                |
 //!
 //! then for each component
 //!
@@ -29,11 +30,14 @@ use types::fid::Fid;
 use types::limits;
 use types::target::TargetIndex;
 
-/// Version of the form. 1: the objects are named after the file itself; 2: after another one, which follows.
-pub const VERSION: u8 = 2;
+/// Newest version of the form. 1: the objects are named after the file itself; 2: after another one, which follows; 3: after whatever
+/// follows, and components with objects were taken away.
+pub const VERSION: u8 = 3;
+const VERSION_WITH_OWNER: u8 = 2;
 const VERSION_WITHOUT_OWNER: u8 = 1;
 const HEADER_BYTES: usize = 1 + 1 + 4;
 const OWNER_BYTES: usize = 16;
+const SPENT_BYTES: usize = 4;
 const COMPONENT_BYTES: usize = 4 + 8 + 8 + 1 + 1 + 4 + 2 + 2 + 1;
 const FLAG_OVERSTRIPED: u8 = 1;
 
@@ -60,8 +64,21 @@ pub enum DecodeError {
 /// Bytes that [`encode`] appends.
 pub fn encoded_len(layout: &Layout) -> usize {
     let of = |c: &Component| COMPONENT_BYTES + c.pool.as_ref().map_or(0, |p| p.0.len()) + 2 * c.stripes.len();
-    let owner = if layout.owner == Fid::NONE { 0 } else { OWNER_BYTES };
-    HEADER_BYTES + owner + layout.components.iter().map(of).sum::<usize>()
+    let more = match version(layout) {
+        VERSION_WITHOUT_OWNER => 0,
+        VERSION_WITH_OWNER => OWNER_BYTES,
+        _ => OWNER_BYTES + SPENT_BYTES,
+    };
+    HEADER_BYTES + more + layout.components.iter().map(of).sum::<usize>()
+}
+
+/// The oldest version that can say it.
+fn version(layout: &Layout) -> u8 {
+    match (layout.spent, layout.owner) {
+        (0, Fid::NONE) => VERSION_WITHOUT_OWNER,
+        (0, _) => VERSION_WITH_OWNER,
+        _ => VERSION,
+    }
 }
 
 /// Appends the layout, which must be one that [`verify`] accepts.
@@ -70,12 +87,15 @@ pub fn encoded_len(layout: &Layout) -> usize {
 /// If it is so far off that its counts do not fit their fields: our own bug.
 pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
     out.reserve(encoded_len(layout));
-    let owned = layout.owner != Fid::NONE;
-    out.push(if owned { VERSION } else { VERSION_WITHOUT_OWNER });
+    let version = version(layout);
+    out.push(version);
     out.push(u8::try_from(layout.components.len()).expect("verified: few components"));
     out.extend_from_slice(&layout.generation.to_le_bytes());
-    if owned {
+    if version >= VERSION_WITH_OWNER {
         out.extend_from_slice(&layout.owner.to_be_bytes());
+    }
+    if version >= VERSION {
+        out.extend_from_slice(&layout.spent.to_le_bytes());
     }
     for c in &layout.components {
         let pool = c.pool.as_ref().map_or("", |p| &p.0);
@@ -105,7 +125,7 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     }
     let mut r = Reader { bytes, at: 0 };
     let [version] = r.take()?;
-    if version != VERSION && version != VERSION_WITHOUT_OWNER {
+    if !(VERSION_WITHOUT_OWNER..=VERSION).contains(&version) {
         return Err(DecodeError::Version(version));
     }
     let [count] = r.take()?;
@@ -116,10 +136,17 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     let owner = match version {
         VERSION_WITHOUT_OWNER => Fid::NONE,
         _ => match Fid::from_be_bytes(r.take()?) {
-            Fid::NONE => return Err(DecodeError::Field { field: "owner", value: 0 }),
+            Fid::NONE if version == VERSION_WITH_OWNER => return Err(DecodeError::Field { field: "owner", value: 0 }),
             owner => owner,
         },
     };
+    let spent = match version {
+        VERSION => u32::from_le_bytes(r.take()?),
+        _ => 0,
+    };
+    if version == VERSION && spent == 0 {
+        return Err(DecodeError::Field { field: "spent", value: 0 });
+    }
     let mut components = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
         components.push(component(&mut r)?);
@@ -127,7 +154,7 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     if r.at != bytes.len() {
         return Err(DecodeError::Long(bytes.len()));
     }
-    let layout = Layout { generation, owner, components };
+    let layout = Layout { generation, owner, spent, components };
     verify(&layout)?;
     Ok(layout)
 }

@@ -61,6 +61,8 @@ pub struct Layout {
     pub generation: u32,
     /// The file after which its objects are named, if that is another one: the two swapped layouts. [`Fid::NONE`]: itself.
     pub owner: Fid,
+    /// Highest number of a component that had objects and was taken away; 0: none was. No object gets a name that one had before.
+    pub spent: u32,
     /// Ordered by `start`, without gap or overlap, first at 0, last to [`EOF`] (unless the user left the end open).
     pub components: Vec<Component>,
 }
@@ -131,11 +133,9 @@ impl Layout {
         matches!(&self.components[..], [c] if c.start == 0 && c.end == EOF && c.pattern == Pattern::Raid0)
     }
 
-    /// Instance number for the next component: larger than any in use.
-    ///
-    /// A caller that drops components (migration) keeps the highest number ever used itself.
+    /// Instance number for the next component: larger than any of which there are, or were, objects.
     pub fn next_instance(&self) -> u32 {
-        self.components.iter().map(|c| c.id).max().unwrap_or(0) + 1
+        self.components.iter().map(|c| c.id).fold(self.spent, u32::max) + 1
     }
 }
 

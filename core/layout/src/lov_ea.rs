@@ -83,7 +83,7 @@ impl LovEa {
             c.id = n;
             c.stripes.clear();
         }
-        (self.layout.generation, self.layout.owner) = (0, Fid::NONE);
+        (self.layout.generation, self.layout.owner, self.layout.spent) = (0, Fid::NONE, 0);
         self.first = vec![None; self.layout.components.len()];
         self
     }
@@ -542,13 +542,15 @@ mod tests {
             if layout.components.is_empty() {
                 layout.generation = 0;
             }
-            layout.owner = Fid::NONE;
+            (layout.owner, layout.spent) = (Fid::NONE, 0);
             let n = layout.components.len();
             prop_assert_eq!(decode(&encode(&layout, FID)), Ok(LovEa { layout, first: vec![None; n] }));
         }
 
         #[test]
         fn of_a_file_nothing_is_lost(mut layout in any_layout()) {
+            // But what is no more.
+            layout.spent = 0;
             if layout.is_plain() {
                 layout.generation &= if layout.components[0].stripes.is_empty() { 0 } else { 0xffff };
                 if layout.components[0].stripes.is_empty() {
@@ -566,7 +568,7 @@ mod tests {
 
         #[test]
         fn a_wish_round_trips(mut layout in any_layout(), ost in proptest::option::of(0u16..u16::MAX)) {
-            (layout.generation, layout.owner) = (0, Fid::NONE);
+            (layout.generation, layout.owner, layout.spent) = (0, Fid::NONE, 0);
             if layout.is_plain() {
                 layout.components[0].id = 1;
             }

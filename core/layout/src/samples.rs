@@ -7,7 +7,7 @@ use types::target::TargetIndex;
 
 /// One component over the whole file, 64 KiB stripes, on these OSTs.
 pub fn plain(osts: &[u16]) -> Layout {
-    Layout { generation: 1, owner: Fid::NONE, components: vec![raid0(1, 0, EOF, 65536, osts)] }
+    Layout { generation: 1, owner: Fid::NONE, spent: 0, components: vec![raid0(1, 0, EOF, 65536, osts)] }
 }
 
 /// A striped component.
@@ -34,7 +34,7 @@ pub fn pfl() -> Layout {
     let mut last = raid0(4, 8 << 20, EOF, 1 << 20, &[]);
     (last.stripe_count, last.overstriped) = (8, true);
     let components = vec![dom, raid0(2, 65536, 1 << 20, 256 << 10, &[5]), third, last];
-    Layout { generation: 7, owner: Fid::NONE, components }
+    Layout { generation: 7, owner: Fid::NONE, spent: 0, components }
 }
 
 /// Any good layout: 0 to 5 components, some of which extend themselves; ends need not be multiples of anything.
@@ -45,8 +45,9 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
     let shape = (1u64..3_000_000, 1u32..20, osts, any::<(u16, bool)>(), pool, extension);
     let shapes = proptest::collection::vec(shape, 0..6);
     let owner = prop_oneof![Just(Fid::NONE), (1u64.., any::<u32>()).prop_map(|(seq, oid)| Fid { seq, oid, ver: 0 })];
-    (any::<u32>(), owner, shapes, any::<bool>(), any::<bool>(), 1u32..100).prop_map(
-        |(generation, owner, shapes, open_end, dom, id)| {
+    let spent = prop_oneof![Just(0), 1u32..1000];
+    (any::<u32>(), owner, shapes, any::<bool>(), any::<bool>(), 1u32..100, spent).prop_map(
+        |(generation, owner, shapes, open_end, dom, id, spent)| {
             let (mut start, n) = (0, shapes.len());
             let mut components = Vec::new();
             for (i, (len, stripe, osts, (wanted, overstriped), pool, extension)) in shapes.into_iter().enumerate() {
@@ -70,7 +71,7 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
                 components.push(c);
                 components.extend(Component::extension(id + 200 + i as u32, at, end, size));
             }
-            Layout { generation, owner, components }
+            Layout { generation, owner, spent, components }
         },
     )
 }

@@ -165,3 +165,67 @@ fn two_files_exchange_their_data() {
     soon(&"0".to_owned(), left);
     is_whole(&cluster);
 }
+
+#[test]
+fn components_go_with_their_bytes_on_all_mounts() {
+    let Some(mut cluster) = Cluster::with_clients("1", &["", ""]) else { return };
+    let mounts = cluster.mounts();
+    let (here, there) = (&mounts[0], &mounts[1]);
+    let content = bytes(5 << 20);
+    lfs(here, &["setstripe", "-E", "1M", "-c", "1", "-S", "64K", "-E", "4M", "-c", "2", "-E", "-1", "-c", "1", "f"]);
+    fs::write(here.join("f"), &content).expect("write");
+    let id = |n: usize| {
+        let all = lfs(here, &["getstripe", "f"]);
+        let after = all.split("lcme_id:").nth(n + 1).unwrap_or_else(|| panic!("no component {n}: {all}"));
+        after.split_whitespace().next().expect("a number").to_owned()
+    };
+    let generation = || shown(here, "-g", "f").parse::<u32>().expect("a number");
+    let mut reader = File::open(there.join("f")).expect("open");
+    let mut all = Vec::new();
+    reader.read_to_end(&mut all).expect("read");
+    assert!(all == content, "bytes differ");
+    let writer = OpenOptions::new().write(true).open(there.join("f")).expect("open");
+    let (second, before) = (id(1), generation());
+    let said = "error: setstripe: can't delete components of 'f': Device or resource busy (16); they have objects, and \
+                somebody has the file open to write, or it is being settled\n";
+    lfs_refuses(here, &["setstripe", "--component-del", "-I", &second, "f"], 16, said);
+    drop(writer);
+    // A close reaches the MDT a moment after close(2).
+    soon(&0, || {
+        let output = e2e::lustre::try_lfs(here, &["setstripe", "--component-del", "-I", &second, "f"]);
+        output.status.code().unwrap_or(-1)
+    });
+    assert_eq!((shown(here, "--component-count", "f"), generation()), ("1".into(), before + 1));
+    for mount in &mounts {
+        assert_eq!(fs::metadata(mount.join("f")).expect("stat").len(), 1 << 20);
+        assert!(fs::read(mount.join("f")).expect("read") == content[..1 << 20], "{}", mount.display());
+    }
+    let mut rest = [0; 10];
+    assert_eq!(reader.read_at(&mut rest, 2 << 20).expect("read"), 0, "who has it open sees it too");
+    let blocks = |mount: &Path| fs::metadata(mount.join("f")).expect("stat").blocks() / 1024;
+    soon(&(2, 2), || (blocks(here), blocks(there)));
+    let objects = || sh(&cluster.dir(), "find ost* -path '*objects*' -type f | wc -l").trim().to_owned();
+    soon(&"1".to_owned(), objects);
+
+    // What is behind the end is refused, until there are components again; these are empty.
+    let file = OpenOptions::new().read(true).write(true).open(there.join("f")).expect("open");
+    let beyond = file.write_at(b"beyond", 3 << 20).and_then(|_| file.sync_all());
+    assert!(beyond.is_err(), "no component covers it");
+    drop(file);
+    lfs(here, &["setstripe", "--component-add", "-E", "-1", "-c", "2", "f"]);
+    let file = OpenOptions::new().read(true).write(true).open(there.join("f")).expect("open");
+    file.write_all_at(b"end", 3 << 20).expect("write");
+    let mut found = vec![0; (2 << 20) + 3];
+    File::open(here.join("f")).expect("open").read_exact_at(&mut found, 1 << 20).expect("read");
+    assert!(found[..2 << 20].iter().all(|byte| *byte == 0) && found.ends_with(b"end"), "nothing of what was there");
+    drop(file);
+
+    let many = cluster.many_mut();
+    let mds = (0..many.server_count()).find(|at| many.server_name(*at).contains("mds")).expect("an MDS");
+    many.kill_server(mds);
+    many.start_server_again(mds);
+    let again = fs::read(there.join("f")).expect("read");
+    assert!(again.len() == (3 << 20) + 3 && again[..1 << 20] == content[..1 << 20] && again.ends_with(b"end"));
+    let checked = cluster.many().fsck(&[]);
+    assert!(checked.status.success(), "{}", text(&checked));
+}

@@ -13,6 +13,7 @@ use crate::tail::{self, damaged};
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;
 use disk::{destroy_log, dirent, inode, key, links, mark, xattr};
+use layout::layout::Layout;
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{Change, EachEntry, EachName, View};
 use std::ops::ControlFlow;
@@ -282,18 +283,23 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// The objects of this layout of a file go when that is durable.
+    pub(crate) fn log_destroyed(&mut self, fid: Fid, layout: &Layout) {
+        let mut objects = layout.objects(fid).peekable();
+        if objects.peek().is_some() {
+            let mut log = Vec::new();
+            destroy_log::encode(layout.names(fid), objects, &mut log);
+            self.tx.put(&key::destroy(self.tx.transno(), fid), &log);
+            self.logged = true;
+        }
+    }
+
     fn log_objects(&mut self, inode: &Inode) {
         let fid = inode.fid();
         match tail::layout(fid, &inode.tail, ItemTag::Layout) {
             Ok(Some(layout)) => {
                 self.delete_chunks(Part::of(&layout, fid));
-                let mut objects = layout.objects(fid).peekable();
-                if objects.peek().is_some() {
-                    let mut log = Vec::new();
-                    destroy_log::encode(layout.names(fid), objects, &mut log);
-                    self.tx.put(&key::destroy(self.tx.transno(), fid), &log);
-                    self.logged = true;
-                }
+                self.log_destroyed(fid, &layout);
                 if layout.owner != Fid::NONE {
                     self.tx.delete(&key::objects_at(layout.owner));
                 }

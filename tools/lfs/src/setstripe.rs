@@ -186,14 +186,14 @@ fn add(path: &Path, args: &SetstripeArgs, report: &mut Report<'_>) {
     }
 }
 
-/// The last components of a file go, from number `first` on; 0: all that have no objects.
+/// The last components of a file go, with their bytes, from number `first` on; 0: all that have no objects.
 fn delete_components(path: &Path, first: u32, report: &mut Report<'_>) {
     let what = format!("can't delete components of '{}'", path.display());
     let done = mounts::mount_of(path).and_then(|_| xattr::set(path, xattr::LOV_DEL, &first.to_le_bytes()));
     let Err(error) = done else { return };
     let hint = match Errno::from(&error) {
         Errno::EINVAL => "it has no such component, or nothing would be left; lfs getstripe -v shows their lcme_id",
-        Errno::EBUSY => "components with objects cannot go; lfs migrate gives the file another layout",
+        Errno::EBUSY => "they have objects, and somebody has the file open to write, or it is being settled",
         Errno::ENODATA => "all of them have objects",
         _ => return report.failed(&what, &error),
     };

@@ -151,8 +151,9 @@ pub extern "C" fn llapi_layout_file_comp_add(path: Text, layout: Owned<Layout>) 
     })
 }
 
-/// Takes components from the end of a file, from number `id` on, or with `flags` LCME_FL_NEG | LCME_FL_INIT all that have no
-/// objects. EINVAL: neither or both, or no such component; EBUSY: one has objects; EOPNOTSUPP: other flags.
+/// Takes components from the end of a file, with their bytes, from number `id` on, or with `flags` LCME_FL_NEG | LCME_FL_INIT all that
+/// have no objects. EINVAL: neither or both, no such component, or nothing would be left; EBUSY: one has objects, and somebody has the file
+/// open to write; EOPNOTSUPP: other flags.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_file_comp_del(path: Text, id: u32, flags: u32) -> c_int {
     minus_one(|| {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <lustre/lustreapi.h>
 #include "check.h"
@@ -47,7 +48,9 @@ int main(int argc, char **argv)
 	uint64_t number, end;
 	ssize_t size;
 	uint32_t id;
-	int fd, seen = 0;
+	int fd, n, seen = 0;
+	struct stat info;
+	char bytes[8];
 
 	CHECK(argc == 2 && chdir(argv[1]) == 0);
 
@@ -171,7 +174,26 @@ int main(int argc, char **argv)
 	CHECK(read_back != NULL && llapi_layout_comp_use(read_back, LLAPI_LAYOUT_COMP_USE_FIRST) == 0);
 	CHECK(llapi_layout_comp_id_get(read_back, &id) == 0);
 	llapi_layout_free(read_back);
+	CHECK(llapi_layout_file_comp_del("longer", id, 0) == -1 && errno == EINVAL);
+	CHECK(llapi_layout_file_comp_add("longer", more) == 0);
+
+	/* What has objects goes with its bytes, unless somebody writes; the size follows. */
+	fd = open("longer", O_RDWR);
+	CHECK(fd >= 0 && pwrite(fd, "far", 3, 3 << 20) == 3);
+	read_back = llapi_layout_get_by_path("longer", 0);
+	CHECK(read_back != NULL && llapi_layout_comp_use(read_back, LLAPI_LAYOUT_COMP_USE_LAST) == 0);
+	CHECK(llapi_layout_comp_id_get(read_back, &id) == 0);
+	llapi_layout_free(read_back);
 	CHECK(llapi_layout_file_comp_del("longer", id, 0) == -1 && errno == EBUSY);
+	CHECK(close(fd) == 0);
+	for (n = 0; n < 500 && llapi_layout_file_comp_del("longer", id, 0) != 0; n++) {
+		CHECK(errno == EBUSY);
+		usleep(10000);
+	}
+	CHECK(n < 500 && stat("longer", &info) == 0 && info.st_size == 1 << 20);
+	fd = open("longer", O_RDWR);
+	CHECK(fd >= 0 && pread(fd, bytes, 6, 0) == 6 && memcmp(bytes, "short", 6) == 0);
+	CHECK(pwrite(fd, "far", 3, 3 << 20) == -1 && close(fd) == 0);
 	CHECK(llapi_layout_file_comp_add("longer", more) == 0);
 	llapi_layout_free(more);
 	read_back = llapi_layout_get_by_path("longer", 0);

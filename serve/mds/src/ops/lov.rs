@@ -133,7 +133,7 @@ impl Mds {
         let fid = inode.fid();
         let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
         let mut layout = self.with_dom_of_now(wanted.clone());
-        (layout.generation, layout.owner) = (old.generation + 1, old.owner);
+        (layout.generation, layout.owner, layout.spent) = (old.generation + 1, old.owner, old.spent);
         self.inherit_pool(&old, &mut layout);
         // Instance numbers are never used twice, even where nothing was written.
         for (id, c) in (old.next_instance()..).zip(&mut layout.components) {

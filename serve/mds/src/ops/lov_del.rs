@@ -1,28 +1,112 @@
-//! `lustre.lov.del`: the last components of a file, as long as they have no objects. `lfs setstripe --component-del`.
+//! `lustre.lov.del`: the last components of a file go. `lfs setstripe --component-del`.
 //!
-//! What has objects may hold bytes, and its number may be used once in the life of a file (docs/layout.md): it stays.
+//! If they have objects, these are destroyed as those of a removed file are, and so is what was written in them: nobody may have the
+//! file open to write, and what mounts keep of it, the asking one included, is called back before. As an exchange of layouts this is
+//! durable when it is answered, for a restarted MDT is not told of it again. A number that objects had is never given to others
+//! (docs/layout.md): the layout remembers the highest (`Layout::spent`).
 
+use crate::deal::Deal;
 use crate::mds::{Call, Mds};
+use crate::tail;
 use ::layout::layout::Layout;
+use disk::inode::ItemTag;
+use namespace::inode::InodeFlags;
+use namespace::view::{Change, View};
+use std::time::Duration;
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
+use types::session::{ClientUuid, Transno};
 use wire::mds::MdsReply;
 
-/// Attribute that is only written: the number of the first component that goes, little-endian, 4 bytes; 0: all that have no objects.
+/// Attribute that is only written: the number of the first component that goes, little-endian, 4 bytes; 0: all at the end that have
+/// no objects.
 pub(super) const LOV_DEL: &[u8] = b"lustre.lov.del";
+
+/// What others may keep of a file that loses bytes.
+const CUT: InodeBits =
+    InodeBits::LAYOUT.union(InodeBits::XATTR).union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
+
+/// A layout in two: what stays, as a layout, and what goes.
+#[derive(Debug, PartialEq, Eq)]
+struct Parted {
+    stays: Layout,
+    goes: Layout,
+}
+
+impl Parted {
+    fn loses_objects(&self) -> bool {
+        self.goes.components.iter().any(|c| c.is_instantiated())
+    }
+}
 
 impl Mds {
     /// # Errors
-    /// EINVAL: no number, there is no such component, or nothing would be left; EBUSY: it, or one behind it, has objects; ENODATA: all
-    /// have objects; as [`Mds::change_layout`].
-    pub(super) fn drop_components(&self, call: &mut Call<'_>, fid: Fid, value: &[u8]) -> Result<MdsReply, Errno> {
+    /// EINVAL: no number, there is no such component, or nothing would be left; ENODATA: all have objects, and only those without
+    /// were to go; EBUSY: objects would go, and somebody has the file open to write, or its size is still being settled; as
+    /// [`Mds::change_layout`].
+    pub(super) async fn drop_components(&self, call: &mut Call<'_>, fid: Fid, value: &[u8]) -> Result<MdsReply, Errno> {
         let id = <[u8; 4]>::try_from(value).map(u32::from_le_bytes).map_err(|_| Errno::EINVAL)?;
-        self.change_layout(call, fid, |old| without(old, id))
+        let drop_empty = |call: &mut Call<'_>| {
+            self.change_layout(call, fid, |old| match part(old, id)? {
+                parted if parted.loses_objects() => Err(Errno::EBUSY),
+                parted => Ok(parted.stays),
+            })
+        };
+        match self.in_turn(call, drop_empty).await {
+            // Apart, so that the future of the short road stays small.
+            Err(Errno::EBUSY) => Box::pin(self.destroy_components(call.client(), call.credentials.uid, fid, id)).await,
+            done => done,
+        }
+    }
+
+    async fn destroy_components(&self, client: ClientUuid, uid: u32, fid: Fid, id: u32) -> Result<MdsReply, Errno> {
+        let destroy = |deal: &mut Deal| {
+            self.transact(deal, |records, ctx| {
+                let mut inode = records.existing(fid)?;
+                if inode.file_type() != FileType::Regular {
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                if uid != 0 && uid != inode.attr.uid {
+                    return Err(Errno::EPERM);
+                }
+                records.may_write(fid)?;
+                if records.state.opens.is_written(fid) {
+                    return Err(Errno::EBUSY);
+                }
+                // What a vanished writer left is settled first: afterwards bytes beyond the size are cut.
+                if self.unsettled.lock().has(fid) && !records.marked_cut(fid) {
+                    self.settle_soon(fid);
+                    return Err(Errno::EBUSY);
+                }
+                let old = tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?;
+                let Parted { stays, goes } = part(&old, id)?;
+                records.before(&[Change::of(fid, CUT)])?;
+                records.used(client, fid, true);
+                records.log_destroyed(fid, &goes);
+                let mut bytes = Vec::new();
+                ::layout::codec::encode(&stays, &mut bytes);
+                inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
+                inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true);
+                inode.attr.size = inode.attr.size.min(stays.components.last().map_or(0, |last| last.end));
+                (inode.attr.mtime, inode.attr.ctime) = (ctx.now, ctx.now);
+                inode.attr.version = ctx.version;
+                records.put_inode(&inode);
+                // The objects that stay are looked at for the space that they take.
+                records.mark_writer(fid, true);
+                Ok(ctx.version)
+            })
+        };
+        let version = self.in_own_turn(destroy).await?;
+        self.unsettle(fid, Duration::ZERO);
+        self.store.committed(Transno(version)).await?;
+        Ok(MdsReply::Done)
     }
 }
 
 /// The layout without component `id` and those behind it; 0: without those at its end that have no objects.
-fn without(old: &Layout, id: u32) -> Result<Layout, Errno> {
+fn part(old: &Layout, id: u32) -> Result<Parted, Errno> {
     let components = &old.components;
     let first = match id {
         0 => components.iter().rposition(|c| c.is_instantiated()).map_or(0, |last| last + 1),
@@ -31,13 +115,12 @@ fn without(old: &Layout, id: u32) -> Result<Layout, Errno> {
     if first == components.len() {
         return Err(Errno::ENODATA);
     }
-    if components[first..].iter().any(|c| c.is_instantiated()) {
-        return Err(Errno::EBUSY);
-    }
     // One that has not grown yet covers nothing, and without its extension it never would.
     let covers = components[..first].iter().rposition(|c| !c.is_empty()).ok_or(Errno::EINVAL)?;
-    let left = components[..=covers].to_vec();
-    Ok(Layout { generation: old.generation + 1, components: left, ..old.clone() })
+    let (left, gone) = components.split_at(covers + 1);
+    let spent = gone.iter().filter(|c| c.is_instantiated()).map(|c| c.id).fold(old.spent, u32::max);
+    let stays = Layout { generation: old.generation + 1, components: left.to_vec(), spent, ..old.clone() };
+    Ok(Parted { stays, goes: Layout { components: gone.to_vec(), ..old.clone() } })
 }
 
 #[cfg(test)]
@@ -53,17 +136,31 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_no_objects_goes_and_only_from_the_end() {
+    fn components_go_from_the_end_and_something_is_left() {
         let components = vec![component(1, 0, 10, true), component(2, 10, 20, false), component(5, 20, EOF, false)];
         let layout = Layout { generation: 4, components, ..Layout::default() };
-        let left = |id| without(&layout, id).map(|l| l.components.iter().map(|c| c.id).collect::<Vec<_>>());
-        assert_eq!((left(5), left(2), left(0)), (Ok(vec![1, 2]), Ok(vec![1]), Ok(vec![1])));
-        assert_eq!((left(1), left(3)), (Err(Errno::EBUSY), Err(Errno::EINVAL)));
-        assert_eq!(without(&layout, 5).unwrap().generation, 5);
-        let full = without(&layout, 2).unwrap();
-        assert_eq!(without(&full, 0), Err(Errno::ENODATA));
+        let ids = |layout: &Layout| layout.components.iter().map(|c| c.id).collect::<Vec<_>>();
+        let parted =
+            |id| part(&layout, id).map(|parted| (ids(&parted.stays), ids(&parted.goes), parted.loses_objects()));
+        assert_eq!(parted(5), Ok((vec![1, 2], vec![5], false)));
+        assert_eq!((parted(2), parted(0)), (Ok((vec![1], vec![2, 5], false)), Ok((vec![1], vec![2, 5], false))));
+        assert_eq!((parted(1), parted(3)), (Err(Errno::EINVAL), Err(Errno::EINVAL)));
+        let Parted { stays, .. } = part(&layout, 5).unwrap();
+        assert_eq!((stays.generation, stays.spent, stays.next_instance()), (5, 0, 3));
+        assert_eq!(part(&part(&layout, 2).unwrap().stays, 0), Err(Errno::ENODATA));
         let empty = Layout { components: vec![component(1, 0, EOF, false)], ..Layout::default() };
-        assert_eq!((without(&empty, 1), without(&empty, 0)), (Err(Errno::EINVAL), Err(Errno::EINVAL)));
+        assert_eq!((part(&empty, 1), part(&empty, 0)), (Err(Errno::EINVAL), Err(Errno::EINVAL)));
+    }
+
+    #[test]
+    fn the_numbers_of_objects_that_go_are_not_given_again() {
+        let components = vec![component(1, 0, 10, true), component(4, 10, 20, true), component(6, 20, EOF, false)];
+        let layout = Layout { generation: 4, components, ..Layout::default() };
+        let parted = part(&layout, 4).unwrap();
+        assert!(parted.loses_objects());
+        assert_eq!((parted.stays.spent, parted.stays.next_instance()), (4, 5));
+        let more = Layout { components: vec![component(1, 0, 10, true), component(3, 10, 20, true)], ..parted.stays };
+        assert_eq!(part(&more, 3).unwrap().stays.next_instance(), 5, "the highest of all times");
     }
 
     #[test]
@@ -71,7 +168,7 @@ mod tests {
         let extension = Component::extension(3, 10, EOF, 64 << 20).unwrap();
         let components = vec![component(1, 0, 10, true), component(2, 10, 10, false), extension];
         let layout = Layout { generation: 1, components, ..Layout::default() };
-        let left = without(&layout, 3).unwrap();
+        let left = part(&layout, 3).unwrap().stays;
         assert_eq!(left.components.iter().map(|c| c.id).collect::<Vec<_>>(), [1]);
     }
 }

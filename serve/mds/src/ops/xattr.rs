@@ -83,7 +83,7 @@ impl Mds {
             return self.in_turn(call, |call| self.add_components(call, fid, value)).await;
         }
         if name == LOV_DEL {
-            return self.in_turn(call, |call| self.drop_components(call, fid, value)).await;
+            return self.drop_components(call, fid, value).await;
         }
         if is_lmv(name) {
             return Err(Errno::EOPNOTSUPP);

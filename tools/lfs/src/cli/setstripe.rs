@@ -57,7 +57,7 @@ pub struct SetstripeFlags {
         "component_add", "delete", "copy", "yaml",
     ])]
     pub component_del: bool,
-    /// The component that --component-del begins with, as getstripe -v shows it
+    /// The component that --component-del begins with, as getstripe -v shows it; what is written there is lost
     #[arg(short = 'I', long, visible_alias = "comp-id", value_name = "ID", requires = "component_del",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub component_id: Option<u32>,
