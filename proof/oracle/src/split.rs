@@ -39,6 +39,9 @@ pub struct Objects {
     pub wrong: Vec<Wrong>,
 }
 
+/// (inode, mount) -> from when to when.
+type Times = BTreeMap<(u64, u16), Vec<(u64, u64)>>;
+
 struct Splitter<'a> {
     objects: Objects,
     record: &'a Record,
@@ -48,7 +51,9 @@ struct Splitter<'a> {
     /// Writes that chose their own place: write -> slot.
     placed: BTreeMap<u64, u64>,
     /// When each file was written to through each mount.
-    writes: BTreeMap<(u64, u16), Vec<(u64, u64)>>,
+    writes: Times,
+    /// When each file was appended to through each mount.
+    appends: Times,
     /// When names of files changed through each mount: from when, and the latest end so far.
     naming: BTreeMap<u16, Vec<(u64, u64)>>,
     /// Inode numbers in the order they were seen: small numbers leave room beside them.
@@ -64,13 +69,17 @@ pub fn split(records: &[Record]) -> Objects {
         at: 0,
         places: BTreeMap::new(),
         placed: BTreeMap::new(),
-        writes: BTreeMap::new(),
+        writes: Times::new(),
+        appends: Times::new(),
         naming: BTreeMap::new(),
         inodes: BTreeMap::new(),
     };
     for record in records {
         if let Action::Write { ino, .. } | Action::Append { ino, .. } | Action::Truncate { ino, .. } = record.action {
             splitter.writes.entry((ino, record.mount)).or_default().push((record.begin, record.end));
+        }
+        if let Action::Append { ino, .. } = record.action {
+            splitter.appends.entry((ino, record.mount)).or_default().push((record.begin, record.end));
         }
         if let Action::Unlink { .. } | Action::UnlinkIn { .. } | Action::Rename { .. } | Action::Link { .. } =
             record.action
@@ -279,10 +288,13 @@ impl Splitter<'_> {
             return self.wrong(format!("{bytes} bytes for {asked}"));
         }
         // Two looks, not one: a read goes page by page, and the file may shrink meanwhile.
-        if bytes > 0 {
-            self.length(ino, LengthOp::AtLeast(begin + bytes));
+        let sure = if self.is_beside(&self.appends, ino) { bytes - zeros_at_the_end(bytes, cells) } else { bytes };
+        if sure > 0 {
+            self.length(ino, LengthOp::AtLeast(begin + sure));
         }
-        if bytes < asked && !self.beside_a_write(ino) {
+        // While a program writes, Linux takes no new length from the file system (`FUSE_I_SIZE_UNSTABLE`), and a read through the
+        // same mount may end where the file ended before.
+        if bytes < asked && !self.is_beside(&self.writes, ino) {
             self.length(ino, LengthOp::AtMost(begin + bytes));
         }
         for (n, cell) in cells.iter().enumerate() {
@@ -309,12 +321,11 @@ impl Splitter<'_> {
         }
     }
 
-    /// Does someone write to the file through the same mount meanwhile? Linux then takes no new length from the file
-    /// system (`FUSE_I_SIZE_UNSTABLE`), and a read beside that write may end where the file ended before.
-    fn beside_a_write(&self, ino: u64) -> bool {
+    /// Is this done to the file through the same mount meanwhile?
+    fn is_beside(&self, times: &Times, ino: u64) -> bool {
         let Record { begin, end, .. } = *self.record;
-        let writes = self.writes.get(&(ino, self.record.mount));
-        writes.is_some_and(|writes| writes.iter().any(|(b, e)| *b <= end && begin <= *e))
+        let times = times.get(&(ino, self.record.mount));
+        times.is_some_and(|times| times.iter().any(|(b, e)| *b <= end && begin <= *e))
     }
 
     fn failed(&mut self, action: &Action, errno: i32) {
@@ -391,6 +402,13 @@ impl Splitter<'_> {
 pub const NAMES_MAX: u8 = 8;
 
 /// The cells within a mixed one, or the one itself.
+/// Bytes of a read behind the last that somebody wrote. Linux puts an append where it believes the end to be. If another client has cut the
+/// file since it asked, it takes the length for larger until the append is over, and shows zeros up to there.
+fn zeros_at_the_end(bytes: u64, cells: &[Cell]) -> u64 {
+    let shown = cells.iter().rposition(|cell| *cell != Cell::Zero).map_or(0, |last| (last as u64 + 1) * SLOT);
+    bytes.saturating_sub(shown)
+}
+
 fn flat(cell: &Cell) -> &[Cell] {
     match cell {
         Cell::Mixed(cells) => cells,

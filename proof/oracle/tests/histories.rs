@@ -202,6 +202,20 @@ fn torn_and_foreign_data_is_caught() {
 }
 
 #[test]
+fn zeros_behind_the_end_pass_beside_an_append_of_the_same_kernel_only() {
+    let zeros = |mount, cells| {
+        let append = at(100, 200, Action::Append { ino: 1, slots: 1, id: 6 }, Answer::Done);
+        let (action, answer) = read(1, cells);
+        let mut records = row(&[create(A, 1), (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done)]);
+        records.extend([append, Record { mount, ..at(150, 160, action, answer) }]);
+        records
+    };
+    good(&zeros(0, vec![written(5, 0), written(6, 0), Cell::Zero, Cell::Zero]));
+    assert_eq!(bad(&zeros(1, vec![written(5, 0), written(6, 0), Cell::Zero])).0, "length of 0x1");
+    assert_eq!(bad(&zeros(0, vec![Cell::Zero, written(6, 0), Cell::Zero])).0, "data of 0x1, slot 0");
+}
+
+#[test]
 fn old_attributes_are_caught() {
     let mode = |mode| (Action::Chmod { ino: 1, mode }, Answer::Done);
     assert_eq!(bad(&row(&[create(A, 1), mode(0o600), stat(A, 1, 0, 1)])).0, "mode of 0x1");

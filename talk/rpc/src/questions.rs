@@ -2,8 +2,8 @@
 //!
 //! A target gives a client up that leaves a question open for [`LEASE`], even if it is heard of all the time. Such a client cannot
 //! always know: the question may still be on its way to it. So every reply says for how long the oldest one has been open, and the
-//! client counts the reply as so much older (`Import::prove`): what it may trust then ends before it is given up, however it ends. A reply that is
-//! made after that proves nothing at all.
+//! client counts the reply as so much older (`Import::prove`): what it may trust then ends before it is given up, however it
+//! ends. A reply that is made after that proves nothing at all.
 //!
 //! [`LEASE`]: types::limits::LEASE
 

@@ -1,13 +1,18 @@
 //! Which open files the kernel may keep pages of.
 //!
 //! Who writes does so without the page cache: the kernel holds no page that a callback would wait for while the write waits for
-//! its lock. Who only reads has it, unless others work with the file too: pages that go again and again are of no use, and
-//! the kernel does not keep the end of a growing file right (docs/locks.md, section 4).
+//! its lock. Who only reads has it, unless the file changed a moment ago or was called back: pages that go again and again are of
+//! no use, and the kernel does not keep the end of a growing file right (docs/locks.md, section 4).
 
 use crate::client::Client;
 use crate::node::NodeId;
 use crate::open::FileHandle;
+use std::time::Duration;
+use types::fid::Fid;
 use types::lock::InodeBits;
+
+/// For so long after it changed, by whomever, a file is opened without the kernel's page cache.
+const YOUNG: Duration = Duration::from_secs(2);
 
 /// How the kernel is to treat a file that was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,10 +35,20 @@ impl Client {
             return PageCache::Fresh;
         }
         let held = self.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA);
-        if open.mode.flags.write || !held || self.writeback.is_contended(fid, self.env.clock.now()) {
+        if open.mode.flags.write
+            || !held
+            || self.is_young(fid)
+            || self.writeback.is_contended(fid, self.env.clock.now())
+        {
             return PageCache::Bypassed;
         }
         if self.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
+    }
+
+    /// Did it change a moment ago? By the clocks of two hosts: where they differ by more, nothing is young.
+    fn is_young(&self, fid: Fid) -> bool {
+        let changed = self.locks.attr(fid).map(|entry| entry.attr.ctime.as_nanos());
+        changed.is_none_or(|changed| (self.env.clock.wall().as_nanos() - changed).unsigned_abs() < YOUNG.as_nanos())
     }
 
     /// The kernel drops its pages of a file. Waits for those that are being read; never to be called for a request that holds some.

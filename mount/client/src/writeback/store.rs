@@ -100,7 +100,7 @@ impl Client {
     /// write can come. Ends at the latest when this client is evicted.
     pub(crate) async fn store_all(&self, file: &Arc<File>) {
         while !file.unstored.lock().is_clean() {
-            // The lock is held: the MDT waits for this. That it does is proved by any answer.
+            // The lock is held, for the MDT waits for this: until it has waited for a lease. Its answers say how long it has.
             let proved = match self.has_lease(file.fid) {
                 true => Ok(()),
                 false => self.prove(file.fid).await,

@@ -1,4 +1,4 @@
-//! `build`: a source tree is unpacked and built, as developers do it all day: cold, again with nothing to do, after one header
+//! `build`: a source tree is unpacked and built, as developers do it all day: cold, again with nothing to do (warm), after one header
 //! changed, the link alone (the small random writes of a linker), one and several at once over all mounts.
 //!
 //! Without `--tree` the tree is a C program made from the seed. Everything goes through real programs: `tar`, `make`, `cc`.
@@ -11,6 +11,7 @@ use crate::cli::BuildArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
+use crate::items::warm;
 use crate::machine::cpus;
 use crate::place;
 use child::run_all;
@@ -138,7 +139,7 @@ impl Item for Build {
             let (what, actors) = match task {
                 Task::Unpack => ("unpack".to_owned(), 1),
                 Task::Cold => (format!("build, cold, {jobs} jobs"), jobs),
-                Task::Nothing => ("build again, nothing to do".to_owned(), 1),
+                Task::Nothing => ("build again, nothing to do, warm".to_owned(), 1),
                 Task::Touched => ("build after one header changed".to_owned(), jobs),
                 Task::Link => ("link alone".to_owned(), 1),
                 Task::Many => {
@@ -166,7 +167,11 @@ impl Item for Build {
         match self.tasks[step] {
             Task::Unpack => make_dir(&dir)?,
             Task::Cold => forget()?,
-            Task::Nothing => {}
+            // The first time it reads what the compilers wrote; what changed a moment ago is not cached.
+            Task::Nothing => {
+                std::thread::sleep(warm::YOUNG);
+                run_all(vec![self.make(&dir)], spot.stop)?;
+            }
             Task::Touched => {
                 // Half of the headers include it, by way of others.
                 let header = dir.join("include/part0.h");

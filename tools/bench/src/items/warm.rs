@@ -15,6 +15,8 @@ use std::time::Duration;
 const FOLDER: usize = 1000;
 /// What goes on behind closes is over by then.
 const SETTLE: Duration = Duration::from_millis(500);
+/// Files that changed later are not kept in the kernel's page cache (`docs/locks.md`).
+pub(crate) const YOUNG: Duration = Duration::from_millis(2500);
 
 /// What is done to every file of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,7 @@ impl Warm {
             }
             fs::write(&path, format!("#define HEADER_{number} {number}\n")).map_err(BenchError::at("write", &path))?;
         }
+        std::thread::sleep(YOUNG);
         Ok(())
     }
 
