@@ -396,7 +396,7 @@ fn a_destroyed_inode_has_no_locks() {
 }
 
 #[test]
-fn who_shows_a_name_of_a_destroyed_inode_is_waited_for() {
+fn who_shows_a_destroyed_inode_is_waited_for() {
     let mut t = table();
     t.give(1, B, BOTH.union(DATA).union(WRITE));
     t.give(1, C, LOOKUP);
@@ -404,7 +404,7 @@ fn who_shows_a_name_of_a_destroyed_inode_is_waited_for() {
     let mut out = Vec::new();
     t.destroyed(fid(1), |client| client == B, &mut out);
     t.check();
-    assert_eq!((out, t.shown(fid(1), B), t.shown(fid(1), C)), (vec![], LOOKUP, InodeBits::NONE));
+    assert_eq!((out, t.shown(fid(1), B), t.shown(fid(1), C)), (vec![], BOTH, InodeBits::NONE));
     assert_eq!(t.drop_bits(1, B, BOTH), [Ready(Modifier(1))]);
     assert_eq!(t.over(1), []);
     assert!(t.is_empty() && t.resources.is_empty());

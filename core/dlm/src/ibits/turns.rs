@@ -313,14 +313,14 @@ impl IbitsTable {
         held
     }
 
-    /// The inode is no more: neither are its locks, and nobody is asked. But for LOOKUP of those who `show` a name of it until
-    /// they have an answer that is under way.
+    /// The inode is no more: neither are its locks, and nobody is asked. But for LOOKUP and UPDATE of those who `show` a name of it,
+    /// and its attributes, until they have an answer that is under way.
     pub fn destroyed(&mut self, fid: Fid, show: impl Fn(ClientUuid) -> bool, out: &mut Vec<Action>) {
         let Some(resource) = self.resources.get(&fid) else { return };
         let holders: SmallVec<[u32; 4]> = resource.holders.iter().map(|(holder, _)| *holder).collect();
         for holder in holders {
             let client = self.locks.uuid(holder);
-            let keeps = if show(client) { InodeBits::LOOKUP } else { InodeBits::NONE };
+            let keeps = if show(client) { InodeBits::LOOKUP.union(InodeBits::UPDATE) } else { InodeBits::NONE };
             self.released(fid, client, InodeBits::ALL.without(keeps), out);
         }
     }
