@@ -15,8 +15,8 @@ use types::target::TargetIndex;
 type Sync = BoxFuture<'static, Result<(), ClientError>>;
 
 impl Client {
-    /// Data and attributes of a file are durable when this returns. 1 round trip, 2 more if something was kept. Everything of
-    /// a file that is needed to read its data back is in the MDT's records (size, layout), so `datasync` makes no difference.
+    /// Data and attributes of a file are durable when this returns. 1 round trip, 2 more if something was kept, 1 more if the layout
+    /// is not known. Everything of a file that is needed to read its data back is in the MDT's records (size, layout), so `datasync` makes no difference.
     pub async fn fsync(
         self: Arc<Self>,
         caller: Caller,
@@ -29,12 +29,13 @@ impl Client {
         let fid = open.file.fid;
         self.store_kept(&open.file).await?;
         open.check_failures()?;
+        // It may have been called back since something was written.
+        let layout = self.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
         let mut work: Vec<Sync> = Vec::new();
         let mdc = self.mdc(fid)?;
         work.push(Box::pin(async move { Ok(mdc.sync(&caller.credentials).await?) }));
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
-        // Without a layout nothing was read or written through this handle.
-        for (ost, object) in open.file.layout().iter().flat_map(|layout| layout.objects(fid)) {
+        for (ost, object) in layout.objects(fid) {
             by_ost.entry(ost).or_default().push(object);
         }
         for (ost, objects) in by_ost {

@@ -84,7 +84,8 @@ impl Unstored {
         let (size, mtime) = match self.size() {
             Some(size) => (size, if self.time_untold { self.mtime } else { base.mtime }),
             None => {
-                self.known = base.size;
+                // What was stored before lies within that, and others may have cut the file since.
+                (self.known, self.stored_end) = (base.size, 0);
                 (base.size, base.mtime)
             }
         };
@@ -295,6 +296,25 @@ mod tests {
         // The file was cut to 2 bytes since.
         unstored.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
         assert_eq!((unstored.tell(), unstored.size()), (None, Some(5)));
+    }
+
+    #[test]
+    fn nor_does_it_if_the_time_was_told_before_it_was_stored() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 0, 10, 2000);
+        let telling = unstored.tell_time().unwrap();
+        unstored.told(&telling);
+        send(&mut unstored, 0, 10);
+        unstored.dirty.sent(0);
+        unstored.stored(10, 0);
+        assert!(unstored.is_clean());
+        // The file was cut to 2 bytes since.
+        unstored.wrote(0, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
+        send(&mut unstored, 0, 1);
+        unstored.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
+        unstored.dirty.sent(0);
+        unstored.stored(1, 0);
+        assert_eq!(unstored.tell().unwrap().end, 1, "the write at 4 is not stored");
     }
 
     #[test]
