@@ -192,10 +192,14 @@ impl Authors {
         self.last
     }
 
-    /// What covers these is not with the author any more, if it changed them not after `newest`.
-    pub(crate) fn settled(&mut self, client: ClientUuid, newest: u64, fids: impl IntoIterator<Item = Fid>) {
-        for fid in fids {
-            self.parts.retain(fid, |part| part.client != client || part.number > newest);
+    /// The author was asked to drop these bits and has: what it changed not after `newest` is shown by it as it is, if all of that
+    /// was among them.
+    pub(crate) fn settled(&mut self, client: ClientUuid, newest: u64, asked: &BTreeMap<Fid, InodeBits>) {
+        let was_asked = |(fid, bits): &(Fid, InodeBits)| asked.get(fid).is_some_and(|asked| asked.contains(*bits));
+        for fid in asked.keys() {
+            self.parts.retain(*fid, |part| {
+                part.client != client || part.number > newest || !part.changed.iter().all(was_asked)
+            });
         }
     }
 
@@ -240,6 +244,10 @@ mod tests {
         authors
     }
 
+    fn asked(fids: &[Fid]) -> BTreeMap<Fid, InodeBits> {
+        fids.iter().map(|fid| (*fid, InodeBits::ALL)).collect()
+    }
+
     fn sees(authors: &mut Authors, who: ClientUuid, fid: Fid, look: Look<'_>) -> bool {
         authors.look(who, fid, look);
         let seen = authors.take_seen();
@@ -282,7 +290,7 @@ mod tests {
         let mut authors = unlinked();
         let newest = authors.newest();
         authors.note(AUTHOR, Xid(8), &[Change::name(DIR, b"b")]);
-        authors.settled(AUTHOR, newest, [DIR]);
+        authors.settled(AUTHOR, newest, &asked(&[DIR, FILE]));
         authors.look(OTHER, DIR, Look::Name(b"a"));
         assert!(authors.take_seen().is_empty());
         authors.look(OTHER, DIR, Look::Name(b"b"));
@@ -292,13 +300,21 @@ mod tests {
     }
 
     #[test]
+    fn a_callback_of_a_part_settles_no_change_that_has_more() {
+        let mut authors = unlinked();
+        let newest = authors.newest();
+        authors.settled(AUTHOR, newest, &asked(&[DIR]));
+        assert!(sees(&mut authors, OTHER, DIR, Look::Names), "its mount still shows the file");
+    }
+
+    #[test]
     fn what_was_destroyed_is_over_when_its_authors_know() {
         let mut authors = unlinked();
         assert_eq!(authors.destroyed(FILE)[..], [AUTHOR]);
         assert!(authors.destroyed(Fid { oid: 9, ..DIR }).is_empty(), "nobody removed its name a moment ago");
         assert_eq!(authors.take_over(), []);
         let newest = authors.newest();
-        authors.settled(AUTHOR, newest, [DIR, FILE]);
+        authors.settled(AUTHOR, newest, &asked(&[DIR, FILE]));
         assert_eq!((authors.take_over(), authors.take_over()), (vec![FILE], vec![]));
         let mut authors = unlinked();
         authors.destroyed(FILE);

@@ -483,8 +483,8 @@ impl Mds {
             drop(place);
         }
         let mut state = self.state.lock();
-        for (client, changed) in by_author {
-            state.locks.authors.settled(client, newest, changed.into_keys());
+        for (client, asked) in &by_author {
+            state.locks.authors.settled(*client, newest, asked);
         }
         state.locks.forget_destroyed();
         self.carry_out(state, When::Now);

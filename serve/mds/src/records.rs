@@ -66,6 +66,13 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// A client is told that an inode is not there.
+    fn depend_on_end(&self, fid: Fid) {
+        if let Some(Transno(version)) = self.state.unseen.destroyed_by(fid) {
+            self.depend(version);
+        }
+    }
+
     /// An inode is about to be changed: in which version was it found?
     fn note_found(&mut self, fid: Fid) {
         if self.deal.origin.is_none() || self.deal.found.iter().any(|(known, _)| *known == fid) {
@@ -88,7 +95,11 @@ impl<'a> Records<'a> {
             self.depend(record.attr.version);
             Ok(Entry { attr: record.attr, has_xattr: InodeFlags(record.flags).has(InodeFlags::HAS_XATTR) })
         };
-        self.tx.get(&key::inode(fid), decode)?.transpose()
+        let entry = self.tx.get(&key::inode(fid), decode)?.transpose();
+        if matches!(entry, Ok(None)) {
+            self.depend_on_end(fid);
+        }
+        entry
     }
 
     /// The client is going to see this, in one way or another.
@@ -189,6 +200,7 @@ impl<'a> Records<'a> {
         self.note_found(fid);
         self.deal.untouch(fid);
         self.state.locks.destroyed(fid);
+        self.state.unseen.destroys(self.tx.transno(), fid);
         self.tx.delete(&key::inode(fid));
         if inode.flags.has(InodeFlags::HAS_XATTR) {
             self.delete_xattrs(fid);
@@ -323,7 +335,11 @@ impl View for Records<'_> {
                 tail: Tail::from_slice(record.tail),
             })
         };
-        self.tx.get(&key::inode(fid), decode)?.transpose()
+        let inode = self.tx.get(&key::inode(fid), decode)?.transpose();
+        if matches!(inode, Ok(None)) {
+            self.depend_on_end(fid);
+        }
+        inode
     }
 
     fn dirent(&self, parent: Fid, name: &[u8]) -> Result<Option<Dirent>, Errno> {

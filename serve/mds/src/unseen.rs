@@ -14,7 +14,8 @@
 //! for they end with the MDT.
 
 use foldhash::HashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use types::fid::Fid;
 use types::session::{ClientUuid, Transno, Xid};
 
 struct Change {
@@ -33,6 +34,10 @@ pub struct Unseen {
     by_client: HashMap<ClientUuid, BTreeMap<Xid, Vec<Transno>>>,
     /// How often each client connected.
     connections: HashMap<ClientUuid, u64>,
+    /// Which change destroyed an inode, as long as it is not durable: nothing else is left to show it.
+    destroyed: HashMap<Fid, Transno>,
+    /// The same, oldest first.
+    destroyed_in: VecDeque<(Transno, Fid)>,
 }
 
 impl Unseen {
@@ -48,6 +53,19 @@ impl Unseen {
             self.changes.insert(transno, Change { client, xid, held: true });
             self.by_client.entry(client).or_default().entry(xid).or_default().push(transno);
         }
+    }
+
+    /// The change that is being made destroys an inode.
+    pub fn destroys(&mut self, transno: Transno, fid: Fid) {
+        if self.watched {
+            self.destroyed.insert(fid, transno);
+            self.destroyed_in.push_back((transno, fid));
+        }
+    }
+
+    /// Which change destroyed this inode; `None`: that is durable, or it never was.
+    pub fn destroyed_by(&self, fid: Fid) -> Option<Transno> {
+        self.destroyed.get(&fid).copied()
     }
 
     /// A client connected, or did so again.
@@ -103,6 +121,9 @@ impl Unseen {
 
     /// Everything up to here is durable.
     pub fn committed(&mut self, transno: Transno) {
+        while let Some((_, fid)) = self.destroyed_in.pop_front_if(|(by, _)| *by <= transno) {
+            self.destroyed.remove(&fid);
+        }
         while let Some(first) = self.changes.first_entry().filter(|first| *first.key() <= transno) {
             let (transno, Change { client, xid, .. }) = first.remove_entry();
             let Some(xids) = self.by_client.get_mut(&client) else { continue };
@@ -178,6 +199,19 @@ mod tests {
         unseen.committed(Transno(9));
         assert!(unseen.is_empty() && unseen.by_client.is_empty());
         assert!(!unseen.known(A, Xid(99)));
+    }
+
+    #[test]
+    fn who_destroyed_an_inode_is_known_until_that_is_durable() {
+        let (mut unseen, fid) = (unseen(), Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 });
+        assert_eq!(unseen.destroyed_by(fid), None);
+        unseen.destroys(Transno(8), fid);
+        unseen.applied(Transno(8), A, Xid(51), Transno(4));
+        assert!(unseen.destroyed_by(fid).is_some_and(|by| unseen.concerns(by, B)));
+        unseen.committed(Transno(7));
+        assert_eq!(unseen.destroyed_by(fid), Some(Transno(8)));
+        unseen.committed(Transno(8));
+        assert_eq!((unseen.destroyed_by(fid), unseen.destroyed_in.len()), (None, 0));
     }
 
     #[test]
