@@ -59,7 +59,7 @@ pub enum Event {
     Connected {
         /// How the session stands there.
         standing: Standing,
-        /// The target had no session of this client.
+        /// It is another session than the one that the target told of last.
         new: bool,
         /// The target's boot number.
         boot: u64,

@@ -6,7 +6,7 @@
 //! | at | size | field  | meaning                                                                                      |
 //! |----|------|--------|----------------------------------------------------------------------------------------------|
 //! |  0 |   16 | client | UUID of the client whose session it is                                                       |
-//! | 16 |    2 | flags  | 1: the request may wait for other clients without limit; 2: the session is a new one         |
+//! | 16 |    2 | flags  | 1: the request may wait for other clients without limit                                      |
 //! | 18 |    2 | refusal| 0 none, 1 no such target, 2 no session, 3 version, 4 cluster, 5 errno, 6 bad request, 7 late |
 //! | 20 |    4 | value  | with refusal 5: errno; reply without refusal: for how long a question is open, ms; else 0    |
 //! | 24 |    8 | clock  | the target's clock, ms: a request is late after it (0 never); a reply was made then (0 no)   |
@@ -20,7 +20,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const ENVELOPE_BYTES: usize = 32;
 
 const FLAG_WAITS: u16 = 1;
-const FLAG_NEW_SESSION: u16 = 2;
 
 /// Why a request as a whole is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +47,6 @@ pub struct Envelope {
     pub client: ClientUuid,
     /// Request: may wait for other clients without limit.
     pub waits: bool,
-    /// Reply to a Connect: the target had no session of this client.
-    pub new_session: bool,
     /// Reply: for how many milliseconds the client has left a question of the target unanswered; 0 none. Not with a refusal.
     pub open_ms: u32,
     /// Reply: no message follows, this is why.
@@ -95,7 +92,7 @@ impl Envelope {
             Some(Refusal::BadRequest) => (6, 0),
             Some(Refusal::Late) => (7, 0),
         };
-        let flags = if self.waits { FLAG_WAITS } else { 0 } | if self.new_session { FLAG_NEW_SESSION } else { 0 };
+        let flags = if self.waits { FLAG_WAITS } else { 0 };
         zerocopy::transmute!(Raw {
             client: self.client.0.into(),
             flags: flags.into(),
@@ -128,13 +125,12 @@ impl Envelope {
             7 => Some(Refusal::Late),
             _ => return Err(unknown),
         };
-        if flags & !(FLAG_WAITS | FLAG_NEW_SESSION) != 0 {
+        if flags & !FLAG_WAITS != 0 {
             return Err(unknown);
         }
         Ok(Envelope {
             client: ClientUuid(raw.client.get()),
             waits: flags & FLAG_WAITS != 0,
-            new_session: flags & FLAG_NEW_SESSION != 0,
             open_ms: if refusal.is_none() { raw.value.get() } else { 0 },
             refusal,
             clock: raw.clock.get(),
@@ -151,7 +147,6 @@ mod tests {
         Envelope {
             client: ClientUuid(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
             waits: true,
-            new_session: false,
             open_ms: 0,
             refusal,
             clock: 0x2122_2324_2526_2728,
@@ -170,9 +165,9 @@ mod tests {
         let errno = Refusal::Errno(Errno::EACCES);
         let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest, Late].map(Some);
         for refusal in refusals.into_iter().chain([None]) {
-            for (waits, new_session) in [(false, true), (true, false)] {
+            for waits in [false, true] {
                 let open_ms = if refusal.is_none() { 0x3132_3334 } else { 0 };
-                let envelope = Envelope { refusal, waits, new_session, open_ms, ..sample() };
+                let envelope = Envelope { refusal, waits, open_ms, ..sample() };
                 let mut bytes = envelope.encode().to_vec();
                 bytes.push(7);
                 assert_eq!(Envelope::decode(&bytes), Ok(envelope), "what follows is not looked at");

@@ -95,6 +95,8 @@ pub struct ConnectReply {
     pub cluster: ClusterId,
     /// Boot number of the target: grows at every start.
     pub boot: u64,
+    /// Number of the session: the next one of this client at this target and start has another. Services leave it 0.
+    pub session: u32,
     /// Newest transno that is durable.
     pub last_committed: Transno,
     /// How the session stands.

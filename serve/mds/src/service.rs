@@ -49,6 +49,7 @@ impl Service for Mds {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.cluster,
             boot: self.boot,
+            session: 0,
             last_committed: self.last_committed(),
             standing,
         })

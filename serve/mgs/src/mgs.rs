@@ -219,6 +219,7 @@ impl Service for Mgs {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.target.cluster(),
             boot: self.target.boot(),
+            session: 0,
             last_committed: self.target.store().last_committed(),
             standing: Standing::Transient,
         })

@@ -495,6 +495,7 @@ impl Service for Ost {
             version: hello.version_max.min(VERSION_MAX),
             cluster: self.target.cluster(),
             boot: self.target.boot(),
+            session: 0,
             last_committed: self.last_committed(),
             standing,
         })

@@ -47,6 +47,7 @@ impl Service for Instantly {
             version: VERSION_MAX,
             cluster: CLUSTER,
             boot: 1,
+            session: 0,
             last_committed: Transno(0),
             standing: Default::default(),
         })

@@ -90,7 +90,7 @@ impl Import {
             },
         )?;
         let session = Session::Local(Arc::new(LocalSession { served: served.clone(), export: connected.export }));
-        let action = self.connected(&connected.reply, connected.new);
+        let action = self.connected(&connected.reply);
         self.enter_session(session, action, connected.reply.boot);
         Ok(())
     }
@@ -144,8 +144,11 @@ impl Import {
     }
 
     /// What an answer to a connect means.
-    pub(crate) fn connected(&self, connected: &ConnectReply, new: bool) -> Action {
+    pub(crate) fn connected(&self, connected: &ConnectReply) -> Action {
         let mut link = self.link.lock();
+        // By what this client knows: the answer that told of a new session may have been lost.
+        let now = (connected.boot, connected.session);
+        let new = std::mem::replace(&mut link.known, now) != now;
         let action = link.machine.event(Event::Connected {
             standing: connected.standing,
             new,

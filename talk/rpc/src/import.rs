@@ -139,6 +139,8 @@ pub(crate) struct LinkState {
     /// An attempt to connect is under way.
     pub(crate) attempting: bool,
     pub(crate) session: Option<Session>,
+    /// The newest one that the target told of: its boot number, and that of the session.
+    pub(crate) known: (u64, u32),
     /// Why the last attempt to connect failed.
     pub(crate) error: Option<RpcError>,
     /// Pause before the next attempt, and when it may start.
@@ -200,6 +202,7 @@ impl Import {
                 machine: Machine::new(kept_max),
                 attempting: false,
                 session: None,
+                known: (0, 0),
                 error: None,
                 pause: Duration::ZERO,
                 not_before: Monotonic::ZERO,

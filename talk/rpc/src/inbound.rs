@@ -51,9 +51,9 @@ pub(crate) fn reply_of(rpc: &Rpc, client: ClientUuid, reply: &Reply) -> Payload 
 }
 
 /// As [`reply_of`], in a session.
-fn reply_in(rpc: &Rpc, export: &Export, new_session: bool, reply: &Reply) -> Payload {
+fn reply_in(rpc: &Rpc, export: &Export, reply: &Reply) -> Payload {
     let (clock, open_ms) = moment(rpc, export);
-    seal(Envelope { client: export.client(), new_session, open_ms, clock, ..Envelope::default() }, encode_reply(reply))
+    seal(Envelope { client: export.client(), open_ms, clock, ..Envelope::default() }, encode_reply(reply))
 }
 
 /// A reply that was made before goes out once more: its envelope tells of now.
@@ -132,7 +132,7 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
             rpc.watch_leases();
             let committed = connected.reply.last_committed;
             let reply = single(request.xid, committed, Ok(OpReply::Connect(connected.reply)));
-            let payload = reply_in(rpc, &connected.export, connected.new, &reply);
+            let payload = reply_in(rpc, &connected.export, &reply);
             match served.service.connected(&connected.export) {
                 None => at_once(Some(payload)),
                 Some(known) => {
@@ -173,7 +173,7 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
     export.heard(rpc.env().clock.now());
     let done = |export: &Export| {
         let committed = export.last_committed().max(served.service.last_committed());
-        at_once(Some(reply_in(rpc, export, false, &single(request.xid, committed, Ok(OpReply::Done)))))
+        at_once(Some(reply_in(rpc, export, &single(request.xid, committed, Ok(OpReply::Done)))))
     };
     match &request.ops[..] {
         [Op::Ping] => {
@@ -215,5 +215,5 @@ async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request
     }
     let reply = served.handle(&export, request, &rpc.env().clock).await;
     export.learn_committed(reply.last_committed);
-    reply_in(&rpc, &export, false, &reply)
+    reply_in(&rpc, &export, &reply)
 }

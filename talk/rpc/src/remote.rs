@@ -117,7 +117,7 @@ impl Import {
         }
         let remote = Arc::new(RemoteSession::new(peer));
         remote.clock.learn(envelope.clock, self.rpc.env().clock.now());
-        let mut action = self.connected(&connected, envelope.new_session);
+        let mut action = self.connected(&connected);
         if action == Action::Replay {
             action = self.recover(&remote).await?;
         }

@@ -11,6 +11,7 @@ use env::clock::Clock;
 use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::CLIENTS_MAX;
@@ -26,14 +27,14 @@ pub(crate) struct Served {
     pub(crate) stats: CallStats,
     pub(crate) under_way: Arc<under_way::Table>,
     exports: Mutex<HashMap<ClientUuid, Arc<Export>, foldhash::fast::RandomState>>,
+    /// Number of the next session.
+    sessions: AtomicU32,
 }
 
 /// What came of a hello.
 pub(crate) struct Connected {
     pub(crate) export: Arc<Export>,
     pub(crate) reply: ConnectReply,
-    /// The target did not know the client, or had forgotten it.
-    pub(crate) new: bool,
 }
 
 /// Why there is no session.
@@ -46,7 +47,8 @@ impl Served {
     fn new(service: Arc<dyn Service>, metrics: &Arc<Registry>, under_way: &Arc<under_way::Table>) -> Arc<Served> {
         let stats = CallStats::of_target(metrics.clone(), service.target());
         let under_way = under_way.clone();
-        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, under_way, exports: Mutex::default() })
+        let (exports, sessions) = (Mutex::default(), AtomicU32::new(1));
+        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, under_way, exports, sessions })
     }
 
     /// Works on one request.
@@ -77,7 +79,9 @@ impl Served {
                 None => {
                     let target = self.service.target();
                     let description = hello.description.clone();
-                    let export = Export::new(self.me.clone(), target, hello.client, nid, description, road.clone());
+                    let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+                    let me = self.me.clone();
+                    let export = Export::new(me, target, hello.client, number, nid, description, road.clone());
                     exports.insert(hello.client, export.clone());
                     (export, true)
                 }
@@ -87,7 +91,10 @@ impl Served {
             export.renew(nid, hello.description.clone(), road);
         }
         match self.service.connect(&export, hello) {
-            Ok(reply) => Ok(Connected { export, reply, new }),
+            Ok(reply) => {
+                let reply = ConnectReply { session: export.number(), ..reply };
+                Ok(Connected { export, reply })
+            }
             Err(errno) => {
                 if new {
                     export.end();

@@ -73,6 +73,7 @@ pub struct Export {
     served: Weak<Served>,
     target: TargetName,
     client: ClientUuid,
+    number: u32,
     origin: Mutex<Origin>,
     gone: AtomicBool,
     /// Changes when the client comes back over another connection, and when the session ends.
@@ -98,13 +99,14 @@ impl Export {
         description: String,
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Export> {
-        Export::new(Weak::new(), target, client, Nid::Loopback, description, Road::Local(callbacks))
+        Export::new(Weak::new(), target, client, 1, Nid::Loopback, description, Road::Local(callbacks))
     }
 
     pub(crate) fn new(
         served: Weak<Served>,
         target: TargetName,
         client: ClientUuid,
+        number: u32,
         nid: Nid,
         description: String,
         road: Road,
@@ -113,6 +115,7 @@ impl Export {
             served,
             target,
             client,
+            number,
             origin: Mutex::new(Origin { nid, description, road }),
             gone: AtomicBool::new(false),
             renewed: watch::Sender::new(0),
@@ -126,6 +129,11 @@ impl Export {
     /// The target.
     pub fn target(&self) -> TargetName {
         self.target
+    }
+
+    /// Which of this client's sessions at this start of the target.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Who.

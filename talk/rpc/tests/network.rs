@@ -395,6 +395,34 @@ fn a_silent_client_is_evicted_and_told_so() {
 }
 
 #[test]
+fn an_eviction_is_told_also_if_the_answer_that_told_it_was_lost() {
+    let (env, _guard) = machine();
+    let ms = Duration::from_millis;
+    let server = hasty(&env, ms(50), ms(1000));
+    let silent = process(&env); // pings each 5 s
+    let ost0 = Ost::new(ost(0), 1);
+    server.add_service(ost0.clone());
+    let cable = Cable::new(&env, listen(&env, &server));
+    let import = client_of(&silent, ost(0), vec![Nid::Tcp(cable.addr)], None);
+    let first = import.clone();
+    run(&env, async move { simple(&first, OstOp::Statfs).await.unwrap() });
+    eventually("it is evicted", || !ost0.gone.lock().is_empty());
+    cable.swallow(true);
+    cable.cut();
+    let (late, (answer, answered)) = (import.clone(), std::sync::mpsc::channel());
+    let call = async move { answer.send(simple(&late, OstOp::Statfs).await).unwrap() };
+    env.tasks.spawn("late", Box::pin(call));
+    eventually("it has a session again, and does not know", || ost0.connects.load(Ordering::SeqCst) == 2);
+    std::thread::sleep(ms(20)); // The answer is lost.
+    cable.swallow(false);
+    cable.cut();
+    assert_eq!(answered.recv_timeout(SOON).unwrap(), Err(RpcError::Evicted { target: ost(0) }));
+    assert_eq!(import.evictions(), 1);
+    shutdown(&env, &silent);
+    shutdown(&env, &server);
+}
+
+#[test]
 fn a_mute_peer_is_given_up_after_pings() {
     let (env, _guard) = machine();
     let ms = Duration::from_millis;

@@ -53,7 +53,7 @@ raw! {
     RawConnect 48 { version_min: U16, version_max: U16, zero: U32, boot: U64, cluster: U128, client: U128 }
 
     /// Answer to Connect.
-    RawConnected 40 { version: U16, standing: u8, zero: [u8; 5], boot: U64, last_committed: U64, cluster: U128 }
+    RawConnected 40 { version: U16, standing: u8, zero: u8, session: U32, boot: U64, last_committed: U64, cluster: U128 }
 
     RawFid 16 { seq: U64, oid: U32, ver: U32 }
 

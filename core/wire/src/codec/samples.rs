@@ -235,6 +235,7 @@ pub fn sample_replies() -> Vec<OpReply> {
             version: 1,
             cluster: ClusterId(0x1234),
             boot: 10,
+            session: 3,
             last_committed: Transno(99),
             standing: Standing::Awaited,
         }),

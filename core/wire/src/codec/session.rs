@@ -57,7 +57,8 @@ pub(super) fn encode_connected(reply: &ConnectReply, w: &mut Writer) {
         w.put(&RawConnected {
             version: reply.version.into(),
             standing: reply.standing as u8,
-            zero: [0; 5],
+            zero: 0,
+            session: reply.session.into(),
             boot: reply.boot.into(),
             last_committed: reply.last_committed.0.into(),
             cluster: reply.cluster.0.into(),
@@ -72,6 +73,7 @@ pub(super) fn decode_connected(flags: u16, r: &mut Reader<'_>) -> Result<Connect
         version: raw.version.get(),
         cluster: ClusterId(raw.cluster.get()),
         boot: raw.boot.get(),
+        session: raw.session.get(),
         last_committed: Transno(raw.last_committed.get()),
         standing: match raw.standing {
             0 => Standing::Transient,

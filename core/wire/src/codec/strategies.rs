@@ -437,10 +437,12 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
     ];
     let standing =
         prop::sample::select(vec![Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed]);
-    let connect = (any::<(u16, u128, u64, u64)>(), standing).prop_map(|((version, cluster, boot, last), standing)| {
-        let (cluster, last_committed) = (ClusterId(cluster), Transno(last));
-        OpReply::Connect(ConnectReply { version, cluster, boot, last_committed, standing })
-    });
+    let connect = (any::<(u16, u128, u64, u32, u64)>(), standing).prop_map(
+        |((version, cluster, boot, session, last), standing)| {
+            let (cluster, last_committed) = (ClusterId(cluster), Transno(last));
+            OpReply::Connect(ConnectReply { version, cluster, boot, session, last_committed, standing })
+        },
+    );
     prop_oneof![
         8 => mds.prop_map(OpReply::Mds),
         4 => ost.prop_map(OpReply::Ost),

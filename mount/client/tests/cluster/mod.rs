@@ -368,6 +368,7 @@ impl Service for Target {
             version,
             cluster: CLUSTER,
             boot: self.boot,
+            session: 0,
             last_committed: Transno(0),
             standing: Default::default(),
         })

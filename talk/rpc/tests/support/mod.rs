@@ -165,6 +165,7 @@ impl Service for Ost {
             version: VERSION_MAX,
             cluster: self.cluster,
             boot: self.boot,
+            session: 0,
             last_committed: Transno(self.transno.load(Ordering::SeqCst)),
             standing: Default::default(),
         })
