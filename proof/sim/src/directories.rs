@@ -1,4 +1,5 @@
-//! What the kernel does between programs and a mount: one change of a directory at a time, whoever of its mount asks.
+//! What the kernel does between programs and a mount: one change of a directory at a time, whoever of its mount asks; a directory
+//! that is being removed counts as changed.
 //!
 //! So no program sees the answer to a change of a directory while another change of it, through the same mount, is under way. The
 //! kernel finds names that it knows without that lock; so do programs here.

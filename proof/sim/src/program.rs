@@ -13,6 +13,7 @@ use client::error::ClientError;
 use client::node::NodeId;
 use client::open::{FileHandle, OpenMode};
 use client::ops::directory::Budget;
+use client::ops::lookup::Looked;
 use client::ops::write::WriteFlags;
 use env::Env;
 use layout::lov_ea;
@@ -161,9 +162,12 @@ impl Program {
         answer: impl FnOnce(&T) -> Answer,
     ) -> Option<T> {
         let _changing = self.directories.change(call.changes()).await;
+        let victim = self.victim(&call).await;
+        let _removed = self.directories.change(victim.iter().map(|dir| dir.ino).collect()).await;
         let record = self.witness.history.begin(self.number, call);
         let result = work.await;
         self.told(true);
+        victim.iter().for_each(|dir| self.client.forget(dir.node, 1));
         match result {
             Ok(value) => {
                 self.witness.history.end(record, answer(&value));
@@ -173,6 +177,29 @@ impl Program {
                 self.witness.history.end(record, Answer::Refused(error.errno()));
                 None
             }
+        }
+    }
+
+    /// The directory that a call is about to remove: the kernel looks it up, and nobody makes anything in it meanwhile.
+    async fn victim(&self, call: &Call) -> Option<Held> {
+        let (parent, text) = match call {
+            Call::Rmdir { parent, name } | Call::Rename { new_parent: parent, new_name: name, .. } => (parent, name),
+            _ => return None,
+        };
+        if *parent != Fid::ROOT.ino() {
+            return None;
+        }
+        match self.client.clone().lookup_name(Caller::root(), NodeId::ROOT, name(text)).await {
+            Ok(Looked::Found(found)) => {
+                let held = Held { node: found.node, ino: found.ino };
+                if kind_of(found.attr.file_type()) == Kind::Dir {
+                    return Some(held);
+                }
+                self.client.forget(held.node, 1);
+                None
+            }
+            // The call itself will meet it.
+            Ok(Looked::Absent(_)) | Err(_) => None,
         }
     }
 
