@@ -121,8 +121,9 @@ impl Unseen {
 
     /// Everything up to here is durable.
     pub fn committed(&mut self, transno: Transno) {
-        while let Some((_, fid)) = self.destroyed_in.pop_front_if(|(by, _)| *by <= transno) {
-            self.destroyed.remove(&fid);
+        while let Some((_, fid)) = self.destroyed_in.front().filter(|(by, _)| *by <= transno) {
+            self.destroyed.remove(fid);
+            self.destroyed_in.pop_front();
         }
         while let Some(first) = self.changes.first_entry().filter(|first| *first.key() <= transno) {
             let (transno, Change { client, xid, .. }) = first.remove_entry();
