@@ -288,7 +288,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Forwards connections to a server, and can be cut or made to swallow what the server says.
+/// Forwards connections to a server, and can be cut or made to swallow what the server says after its greeting.
 pub struct Cable {
     pub addr: SocketAddr,
     cuts: watch::Sender<u64>,
@@ -321,11 +321,13 @@ impl Cable {
                         }
                     };
                     let back = async {
-                        let mut buffer = vec![0; 64 << 10];
+                        let (mut buffer, mut greeted) = (vec![0; 64 << 10], false);
                         while let Ok(n @ 1..) = far_read.read(&mut buffer).await {
-                            if !swallow.load(Ordering::SeqCst) && near_write.write_all(&buffer[..n]).await.is_err() {
+                            let passes = !swallow.load(Ordering::SeqCst) || !greeted;
+                            if passes && near_write.write_all(&buffer[..n]).await.is_err() {
                                 return;
                             }
+                            greeted = true;
                         }
                     };
                     tokio::select! {
