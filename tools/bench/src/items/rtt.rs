@@ -12,6 +12,7 @@ use crate::counts::Counts;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
+use crate::items::warm;
 use crate::place::Role;
 use deeds::{DEEDS, Deed, Kind, Per};
 use std::fs;
@@ -144,10 +145,13 @@ impl Item for Rtt {
         }
         fs::create_dir(&dir).map_err(BenchError::at("make", &dir))?;
         self.each(&dir, spot, deed.prepare)?.map_err(BenchError::at("work in", &dir))?;
+        if deed.kind == Kind::WarmPages {
+            std::thread::sleep(warm::YOUNG);
+        }
         match deed.kind {
             Kind::Cold => forget()?,
             // What cannot be done is told when it is measured.
-            Kind::Warm => drop(self.act(deed, &dir, spot)?),
+            Kind::Warm | Kind::WarmPages => drop(self.act(deed, &dir, spot)?),
             Kind::Once => {}
         }
         // The folder itself is no part of what is counted.
