@@ -6,7 +6,8 @@
 //! its own answer only when the author was called back: what covers the change is revoked, as from any other
 //! holder. Mostly nobody looks, and then this costs one entry per change.
 //!
-//! So its lock on what it removed for good stays until then, too: LOOKUP may be all that covers the name at its mount.
+//! So its LOOKUP and UPDATE of what it removed for good stay until then, too: they may be all that covers the name and the attributes
+//! at its mount.
 //!
 //! A change is known to its author when a later request (a ping, too) says that all below it were answered (`xid_known`), and
 //! some time for its kernel is over (`author_grace`). Clients that are alone are not noted at all.
