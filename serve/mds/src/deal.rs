@@ -82,6 +82,11 @@ impl Deal {
         }
     }
 
+    /// The client, and which of its requests this is.
+    pub(crate) fn asks(&self) -> (ClientUuid, Xid) {
+        (self.client, self.xids.0)
+    }
+
     /// For the MDT itself.
     pub(crate) fn own() -> Deal {
         Deal::new(ClientUuid::default(), InodeBits::NONE)

@@ -41,7 +41,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use types::session::{ClientUuid, ClusterId, Transno, Xid};
+use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::TargetName;
 use wire::mds::MdsReply;
 use wire::message::{OpReply, Redo};
@@ -393,7 +393,7 @@ impl Mds {
         }
         deal.found.clear();
         if transno.0 != 0 {
-            let xid = deal.origin.map_or(Xid(0), |origin| origin.xid);
+            let xid = deal.origin.map(|origin| origin.xid);
             state.unseen.applied(transno, deal.client, xid, self.store.last_committed());
             fault::pass(&fault::MDS_AFTER_APPLY);
         }

@@ -58,7 +58,7 @@ impl<'a> Records<'a> {
     /// A version is shown to a client, or an operation builds on it.
     fn depend(&self, version: u64) {
         let version = Transno(version);
-        if !self.state.unseen.is_empty() && self.state.unseen.concerns(version, self.deal.client) {
+        if !self.state.unseen.is_empty() && self.state.unseen.concerns(version, self.deal.asks()) {
             let mut depends = self.deal.depends.borrow_mut();
             if !depends.contains(&version) {
                 depends.push(version);

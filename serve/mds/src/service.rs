@@ -183,7 +183,7 @@ impl Mds {
         }
         let depends = call.deal.depends.take();
         if !depends.is_empty() {
-            Box::pin(self.until_seen(&depends, client)).await;
+            Box::pin(self.until_seen(&depends, (client, xid))).await;
         }
         if !call.deal.seen.is_empty() {
             let seen = std::mem::take(&mut call.deal.seen);
@@ -227,8 +227,8 @@ impl Mds {
         connection
     }
 
-    /// Waits until nobody can lose what an answer to this client shows: see `unseen`.
-    async fn until_seen(&self, depends: &[Transno], client: ClientUuid) {
+    /// Waits until nobody can lose what the answer to this request shows: see `unseen`.
+    async fn until_seen(&self, depends: &[Transno], asks: (ClientUuid, Xid)) {
         if is_mutant(Mutant::TellsTooSoon) {
             return;
         }
@@ -239,7 +239,7 @@ impl Mds {
             {
                 let unseen = &mut self.state.lock().unseen;
                 unseen.committed(self.store.last_committed());
-                if !depends.iter().any(|transno| unseen.concerns(*transno, client)) {
+                if !depends.iter().any(|transno| unseen.concerns(*transno, asks)) {
                     return;
                 }
             }

@@ -4,7 +4,8 @@
 //! committed nor answered for certain may be lost with the crash, for nobody can bring it back. So an answer that shows
 //! such a change of another client waits until the change is committed, or until its author's next request says that it
 //! has the answer (`xid_known`); mostly that is a matter of microseconds. An own change counts only until its answer has
-//! been handed to the connection: answers on one connection arrive in order, or not at all.
+//! been handed to the connection: answers on one connection arrive in order, or not at all. What one request changed is answered
+//! together, and a client in this process ends with the MDT: these do not count for themselves.
 //!
 //! That order ends with the connection: an answer that was handed to one that was lost comes again over the next, maybe behind
 //! others. So what a client changed is durable before its next connection is answered, and what is applied later for a request
@@ -46,11 +47,13 @@ impl Unseen {
         self.watched = true;
     }
 
-    /// A change was applied for this request; the MDT's own changes have no client and are seen when they are durable.
-    pub fn applied(&mut self, transno: Transno, client: ClientUuid, xid: Xid, last_committed: Transno) {
+    /// A change was applied for this request; `None`: of a client in this process. The MDT's own changes have no client and are seen when they
+    /// are durable.
+    pub fn applied(&mut self, transno: Transno, client: ClientUuid, xid: Option<Xid>, last_committed: Transno) {
         self.committed(last_committed);
         if self.watched && transno > last_committed {
-            self.changes.insert(transno, Change { client, xid, held: true });
+            let (held, xid) = (xid.is_some(), xid.unwrap_or(Xid(0)));
+            self.changes.insert(transno, Change { client, xid, held });
             self.by_client.entry(client).or_default().entry(xid).or_default().push(transno);
         }
     }
@@ -140,9 +143,10 @@ impl Unseen {
         }
     }
 
-    /// Must an answer to this client that shows this change wait?
-    pub fn concerns(&self, transno: Transno, client: ClientUuid) -> bool {
-        self.changes.get(&transno).is_some_and(|change| change.client != client || change.held)
+    /// Must the answer to this request of a client that shows this change wait?
+    pub fn concerns(&self, transno: Transno, (client, xid): (ClientUuid, Xid)) -> bool {
+        let concerns = |change: &Change| change.client != client || change.held && change.xid != xid;
+        self.changes.get(&transno).is_some_and(concerns)
     }
 
     /// Nothing to wait for, whatever is shown?
@@ -157,26 +161,29 @@ mod tests {
 
     const A: ClientUuid = ClientUuid(1);
     const B: ClientUuid = ClientUuid(2);
+    /// The next request of each.
+    const A_NEXT: (ClientUuid, Xid) = (A, Xid(52));
+    const B_NEXT: (ClientUuid, Xid) = (B, Xid(71));
 
     fn unseen() -> Unseen {
         let mut unseen = Unseen::default();
         unseen.watch();
-        unseen.applied(Transno(5), A, Xid(50), Transno(4));
-        unseen.applied(Transno(6), A, Xid(50), Transno(4));
-        unseen.applied(Transno(7), B, Xid(70), Transno(4));
+        unseen.applied(Transno(5), A, Some(Xid(50)), Transno(4));
+        unseen.applied(Transno(6), A, Some(Xid(50)), Transno(4));
+        unseen.applied(Transno(7), B, Some(Xid(70)), Transno(4));
         unseen
     }
 
     #[test]
     fn an_own_change_counts_until_its_answer_is_sent_anothers_until_it_is_known() {
         let mut unseen = unseen();
-        assert!(unseen.concerns(Transno(5), A) && unseen.concerns(Transno(5), B));
+        assert!(unseen.concerns(Transno(5), A_NEXT) && unseen.concerns(Transno(5), B_NEXT));
         assert!(unseen.sent(A, Xid(50), 0) && !unseen.sent(A, Xid(51), 0));
-        assert!(!unseen.concerns(Transno(6), A) && unseen.concerns(Transno(6), B));
+        assert!(!unseen.concerns(Transno(6), A_NEXT) && unseen.concerns(Transno(6), B_NEXT));
         assert!(!unseen.known(A, Xid(50)), "below, not up to");
         assert!(unseen.known(A, Xid(51)) && !unseen.known(A, Xid(52)));
-        assert!(!unseen.concerns(Transno(5), B) && !unseen.concerns(Transno(6), B));
-        assert!(unseen.concerns(Transno(7), A));
+        assert!(!unseen.concerns(Transno(5), B_NEXT) && !unseen.concerns(Transno(6), B_NEXT));
+        assert!(unseen.concerns(Transno(7), A_NEXT));
     }
 
     #[test]
@@ -185,18 +192,28 @@ mod tests {
         unseen.connected(A);
         assert_eq!((unseen.newest(A), unseen.newest(ClientUuid(3))), (Transno(6), Transno(0)));
         assert!(!unseen.sent(A, Xid(50), 0));
-        assert!(unseen.concerns(Transno(6), A));
+        assert!(unseen.concerns(Transno(6), A_NEXT));
         assert!(unseen.sent(A, Xid(50), unseen.connection(A)));
-        assert!(!unseen.concerns(Transno(6), A));
+        assert!(!unseen.concerns(Transno(6), A_NEXT));
         unseen.gone(A);
         assert_eq!(unseen.connection(A), 0);
+    }
+
+    #[test]
+    fn what_is_answered_together_and_what_ends_together_does_not_wait_for_itself() {
+        let mut unseen = unseen();
+        assert!(!unseen.concerns(Transno(5), (A, Xid(50))), "another part of the same request");
+        assert!(unseen.concerns(Transno(5), (A, Xid(51))) && unseen.concerns(Transno(5), (B, Xid(50))));
+        unseen.applied(Transno(8), B, None, Transno(4));
+        assert!(!unseen.concerns(Transno(8), B_NEXT), "it ends with this process");
+        assert!(unseen.concerns(Transno(8), A_NEXT));
     }
 
     #[test]
     fn what_is_durable_concerns_nobody() {
         let mut unseen = unseen();
         unseen.committed(Transno(5));
-        assert!(!unseen.concerns(Transno(5), B) && unseen.concerns(Transno(6), B));
+        assert!(!unseen.concerns(Transno(5), B_NEXT) && unseen.concerns(Transno(6), B_NEXT));
         unseen.committed(Transno(9));
         assert!(unseen.is_empty() && unseen.by_client.is_empty());
         assert!(!unseen.known(A, Xid(99)));
@@ -207,8 +224,8 @@ mod tests {
         let (mut unseen, fid) = (unseen(), Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 });
         assert_eq!(unseen.destroyed_by(fid), None);
         unseen.destroys(Transno(8), fid);
-        unseen.applied(Transno(8), A, Xid(51), Transno(4));
-        assert!(unseen.destroyed_by(fid).is_some_and(|by| unseen.concerns(by, B)));
+        unseen.applied(Transno(8), A, Some(Xid(51)), Transno(4));
+        assert!(unseen.destroyed_by(fid).is_some_and(|by| unseen.concerns(by, B_NEXT)));
         unseen.committed(Transno(7));
         assert_eq!(unseen.destroyed_by(fid), Some(Transno(8)));
         unseen.committed(Transno(8));
@@ -218,10 +235,10 @@ mod tests {
     #[test]
     fn without_clients_on_the_network_nothing_is_watched() {
         let mut unseen = Unseen::default();
-        unseen.applied(Transno(5), A, Xid(50), Transno(4));
+        unseen.applied(Transno(5), A, Some(Xid(50)), Transno(4));
         assert!(unseen.is_empty());
         unseen.watch();
-        unseen.applied(Transno(6), A, Xid(50), Transno(6));
+        unseen.applied(Transno(6), A, Some(Xid(50)), Transno(6));
         assert!(unseen.is_empty(), "durable already");
     }
 }
