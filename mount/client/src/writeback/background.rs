@@ -8,6 +8,7 @@ use env::watch;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How often the task looks.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -15,13 +16,16 @@ const INTERVAL: Duration = Duration::from_millis(500);
 impl Client {
     /// Begins to store a file, unless somebody does; beyond a number of files it is left to the next look.
     pub(crate) fn store_later(&self, file: &Arc<File>) {
+        if let Ok(permit) = self.writeback.stores.clone().try_acquire_owned() {
+            self.begin_to_store(file, permit);
+        }
+    }
+
+    fn begin_to_store(&self, file: &Arc<File>, permit: OwnedSemaphorePermit) {
+        let Some(me) = self.strong() else { return };
         if file.storing_later.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (Some(me), Ok(permit)) = (self.strong(), self.writeback.stores.clone().try_acquire_owned()) else {
-            file.storing_later.store(false, Ordering::Release);
-            return;
-        };
         let file = file.clone();
         let store = async move {
             // From here on a new write is not covered by this attempt.
@@ -32,6 +36,20 @@ impl Client {
             drop(permit);
         };
         self.env.tasks.spawn("store what was written", Box::pin(store));
+    }
+
+    /// Begins to store all that waits for long, so many files at once as may be.
+    async fn store_old(&self) {
+        let now = self.env.clock.now();
+        for file in self.writeback.all_kept() {
+            let since = file.unstored.lock().since;
+            // What is stored and not told has no age: it is told now.
+            if since.is_none_or(|since| since + DIRTY_AGE <= now) {
+                // Nobody closes the semaphore.
+                let Ok(permit) = self.writeback.stores.clone().acquire_owned().await else { return };
+                self.begin_to_store(&file, permit);
+            }
+        }
     }
 
     async fn give_back_promises(&self) {
@@ -51,16 +69,17 @@ pub(crate) async fn keep_storing(client: Weak<Client>, mut stop: watch::Receiver
     loop {
         let Some(strong) = client.upgrade() else { return };
         let clock = strong.env.clock.clone();
-        let now = clock.now();
-        for file in strong.writeback.all_kept() {
-            let since = file.unstored.lock().since;
-            // What is stored and not told has no age: it is told now.
-            if since.is_none_or(|since| since + DIRTY_AGE <= now) {
-                strong.store_later(&file);
-            }
-        }
+        let all = tokio::select! {
+            biased;
+            _ = stop.changed() => return,
+            () = strong.store_old() => true,
+            () = clock.sleep(INTERVAL) => false,
+        };
         strong.give_back_promises().await;
         drop(strong);
+        if !all {
+            continue;
+        }
         tokio::select! {
             biased;
             () = clock.sleep(INTERVAL) => {}
