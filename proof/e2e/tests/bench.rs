@@ -190,7 +190,7 @@ fn every_item_runs_beside_references_and_leaves_nothing() {
     }
 
     let report = figures(&cluster, "build", &[mount, "--reference", outside, "--sources", "8", "--jobs", "2"]);
-    assert_eq!(each(&report).len(), 6);
+    assert_eq!(each(&report).len(), 8);
 
     let report = figures(&cluster, "memory", &[mount, "--reference", outside, "--files", "30"]);
     assert!(median(&each(&report)[2].1[0]).expect("memory") > 1.0);

@@ -275,7 +275,7 @@ pub struct BuildArgs {
     /// Jobs of each build [default: processors]
     #[arg(long, value_name = "N", value_parser = ranks)]
     pub jobs: Option<usize>,
-    /// Builds at once in the last step, spread over the paths; 1: no such step
+    /// Builds at once in the last steps, spread over the paths; 1: no such steps
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = ranks)]
     pub copies: usize,
 }

@@ -1,5 +1,6 @@
 //! `build`: a source tree is unpacked and built, as developers do it all day: cold, again with nothing to do (warm), after one header
-//! changed, the link alone (the small random writes of a linker), one and several at once over all mounts.
+//! changed, the link alone (the small random writes of a linker), one and several at once over all mounts: each with a tree of
+//! its own; all from one tree, with folders of their own for objects; all from one tree into one folder, each other modules.
 //!
 //! Without `--tree` the tree is a C program made from the seed. Everything goes through real programs: `tar`, `make`, `cc`.
 
@@ -31,6 +32,10 @@ enum Task {
     Link,
     /// Several at once.
     Many,
+    /// Several at once from one source tree, objects apart.
+    Apart,
+    /// Several at once from one source tree into one object folder.
+    Together,
 }
 
 /// The item.
@@ -51,6 +56,10 @@ impl Build {
         }
         if args.copies > 1 {
             tasks.push(Task::Many);
+            if args.tree.is_none() {
+                // Of a tree of others nobody knows whether its objects may be elsewhere.
+                tasks.extend([Task::Apart, Task::Together]);
+            }
         }
         Build { args: args.clone(), tasks, work: None }
     }
@@ -73,7 +82,7 @@ impl Build {
             Some(tree) => tree.canonicalize().map_err(BenchError::at("find", tree))?,
             None => {
                 let tree = work.path().join("tree");
-                Sources { files: self.args.sources, seed: spot.seed }.write(&tree)?;
+                self.sources(spot).write(&tree)?;
                 tree
             }
         };
@@ -89,6 +98,12 @@ impl Build {
         spot.place.dir(copy).join(format!("build{copy}.{}", spot.round))
     }
 
+    /// Where a client of the shared tree puts its objects, as its mount shows it.
+    fn objects(spot: &Spot<'_>, copy: usize, apart: bool) -> PathBuf {
+        let name = if apart { format!("objects{copy}.{}", spot.round) } else { format!("objects.{}", spot.round) };
+        spot.place.dir(copy).join(name)
+    }
+
     fn unpack(archive: &Path, dir: &Path) -> Command {
         let mut tar = Command::new("tar");
         tar.arg("xf").arg(archive).arg("-C").arg(dir);
@@ -96,10 +111,33 @@ impl Build {
     }
 
     fn make(&self, dir: &Path) -> Command {
+        self.make_with(dir, "")
+    }
+
+    fn make_with(&self, dir: &Path, arguments: &str) -> Command {
         let mut shell = Command::new("sh");
         let line = self.args.command.replace("{jobs}", &self.jobs().to_string());
-        shell.arg("-c").arg(line).current_dir(dir);
+        shell.arg("-c").arg(line + arguments).current_dir(dir);
         shell
+    }
+
+    /// In an object folder, from the one tree beside it.
+    fn make_shared(&self, spot: &Spot<'_>, copy: usize, apart: bool, targets: &str) -> Command {
+        let tree = format!("../build0.{}", spot.round);
+        self.make_with(&Build::objects(spot, copy, apart), &format!(" -f {tree}/Makefile SRC={tree}{targets}"))
+    }
+
+    fn sources(&self, spot: &Spot<'_>) -> Sources {
+        Sources { files: self.args.sources, seed: spot.seed }
+    }
+
+    /// What each client makes of the libraries when all make them together. More clients than libraries: the others have nothing to do.
+    fn shares(&self, spot: &Spot<'_>) -> impl Iterator<Item = (usize, String)> {
+        let (modules, copies) = (self.sources(spot).modules(), self.args.copies);
+        self.copies().take(modules).map(move |copy| {
+            let share = (copy - 1..modules).step_by(copies);
+            (copy, share.map(|module| format!(" module{module}/lib.a")).collect())
+        })
     }
 
     fn copies(&self) -> std::ops::Range<usize> {
@@ -146,11 +184,21 @@ impl Item for Build {
                     let copies = self.args.copies;
                     (format!("{copies} at once: unpack and build, {jobs} jobs each"), copies * jobs)
                 }
+                Task::Apart => {
+                    let copies = self.args.copies;
+                    (format!("{copies} at once from one tree, objects apart, {jobs} jobs each"), copies * jobs)
+                }
+                Task::Together => {
+                    let copies = self.args.copies;
+                    (format!("{copies} at once from one tree into one folder, {jobs} jobs each"), copies * jobs)
+                }
             };
             let step = Step::new(what, Unit::Seconds, actors);
             match task {
                 Task::Cold => step.tag("build", "cold"),
                 Task::Many => step.tag("build", "many").tag("copies", self.args.copies),
+                Task::Apart => step.tag("build", "apart").tag("copies", self.args.copies),
+                Task::Together => step.tag("build", "together").tag("copies", self.args.copies),
                 _ => step,
             }
         };
@@ -187,6 +235,16 @@ impl Item for Build {
                     make_dir(&Build::dir(spot, copy))?;
                 }
             }
+            Task::Apart | Task::Together => {
+                let apart = self.tasks[step] == Task::Apart;
+                let folders = if apart { self.copies() } else { 1..2 };
+                for objects in folders.map(|copy| Build::objects(spot, copy, apart)) {
+                    make_dir(&objects)?;
+                    for module in 0..self.sources(spot).modules() {
+                        make_dir(&objects.join(format!("module{module}")))?;
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -206,6 +264,17 @@ impl Item for Build {
                 let dirs: Vec<PathBuf> = self.copies().map(|copy| Build::dir(spot, copy)).collect();
                 run_all(dirs.iter().map(|dir| Build::unpack(&archive, dir)).collect(), spot.stop)?;
                 run_all(dirs.iter().map(|dir| self.make(dir)).collect(), spot.stop)?;
+            }
+            Task::Apart => {
+                run_all(self.copies().map(|copy| self.make_shared(spot, copy, true, "")).collect(), spot.stop)?;
+                self.copies().try_for_each(|copy| self.check(&Build::objects(spot, copy, true)))?;
+            }
+            Task::Together => {
+                let shares = self.shares(spot);
+                run_all(shares.map(|(copy, share)| self.make_shared(spot, copy, false, &share)).collect(), spot.stop)?;
+                // One of them sees what all have made, and links it.
+                run_all(vec![self.make_shared(spot, 0, false, "")], spot.stop)?;
+                self.check(&Build::objects(spot, 0, false))?;
             }
             _ => {
                 run_all(vec![self.make(&dir)], spot.stop)?;

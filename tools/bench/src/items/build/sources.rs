@@ -23,7 +23,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    fn modules(&self) -> usize {
+    /// Folders with sources, `module0` and so on; each is built to a library `lib.a`.
+    pub fn modules(&self) -> usize {
         self.files.div_ceil(MODULE)
     }
 
@@ -96,7 +97,9 @@ impl Sources {
     }
 
     fn makefile(&self) -> String {
-        let mut text = "CC ?= cc\nCFLAGS = -O0 -g -Iinclude -MMD -MP\nLIBS =".to_owned();
+        // Objects may be elsewhere: there, make -f SRC/Makefile SRC=SRC.
+        let mut text =
+            "CC ?= cc\nSRC ?= .\nvpath %.c $(SRC)\nCFLAGS = -O0 -g -I$(SRC)/include -MMD -MP\nLIBS =".to_owned();
         for module in 0..self.modules() {
             let _ = write!(text, " module{module}/lib.a");
         }
