@@ -6,18 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <lustre/lustreapi.h>
-#include "check.h"
-
-static int at(const char *mount, const char *name, int flags)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", mount, name);
-	fd = open(path, flags, 0644);
-	CHECK(fd >= 0);
-	return fd;
-}
+#include "two_mounts.h"
 
 static void nothing(int signal)
 {

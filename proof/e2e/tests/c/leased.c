@@ -5,20 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <lustre/lustreapi.h>
-#include "check.h"
+#include "two_mounts.h"
 
 static const char *here, *there;
-
-static int at(const char *mount, const char *name, int flags)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", mount, name);
-	fd = open(path, flags, 0644);
-	CHECK(fd >= 0);
-	return fd;
-}
 
 /* A close reaches the server a moment after close(2). */
 static void soon(int fd, enum ll_lease_mode mode)
