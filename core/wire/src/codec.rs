@@ -19,6 +19,7 @@ mod samples;
 mod session;
 #[cfg(test)]
 mod strategies;
+pub mod survey;
 #[cfg(test)]
 mod tests;
 

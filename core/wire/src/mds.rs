@@ -94,8 +94,8 @@ pub enum MdsOp {
     /// Second name for an inode; answers `Entry`.
     Link { fid: Fid, new_parent: Fid, new_name: Name },
     /// Entries in name order, after `after` (None = from the start); at most `limit`, and about `bytes_max` bytes.
-    /// `with_attr`: with all attributes.
-    Readdir { fid: Fid, after: Option<Name>, limit: u32, bytes_max: u32, with_attr: bool },
+    /// `with_attr`: with all attributes; `with_layout`: with layouts of regular files.
+    Readdir { fid: Fid, after: Option<Name>, limit: u32, bytes_max: u32, with_attr: bool, with_layout: bool },
     /// Target of a symbolic link.
     Readlink { fid: Fid },
     /// One extended attribute; ENODATA if absent. `lustre.lov` and friends are answered from the layout.
@@ -170,6 +170,8 @@ pub struct DirEntry {
     pub file_type: FileType,
     /// Attributes, if asked for and the inode is on this MDT.
     pub entry: Option<Entry>,
+    /// Layout of a regular file, if asked for, the inode is on this MDT, and there was room for it.
+    pub layout: Option<Arc<Layout>>,
 }
 
 /// An inode whose last name went.

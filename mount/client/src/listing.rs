@@ -23,8 +23,8 @@ use wire::mds::DirEntry;
 
 /// Entries of one page.
 pub const PAGE_ENTRIES: u32 = 1024;
-/// Pages kept per open directory.
-const PAGES_MAX: usize = 64;
+/// Pages kept per open directory, of names.
+pub const PAGES_MAX: usize = 64;
 /// Position of the first name, behind `.` and `..`.
 const FIRST_NAME: u64 = 2;
 
@@ -61,6 +61,7 @@ pub struct Listing {
     fid: Fid,
     source: Arc<dyn PageSource>,
     tasks: Arc<dyn Tasks>,
+    pages_max: usize,
     stream: Mutex<Stream>,
 }
 
@@ -99,7 +100,7 @@ impl Stream {
     }
 
     /// A page came from the MDT.
-    fn take_in(&mut self, number: usize, mut page: Page) -> Result<Arc<Page>, ClientError> {
+    fn take_in(&mut self, number: usize, mut page: Page, pages_max: usize) -> Result<Arc<Page>, ClientError> {
         if page.more && page.entries.is_empty() {
             tracing::error!("the MDT answers that a directory goes on, but lists nothing");
             return Err(RpcError::Errno(Errno::EPROTO).into());
@@ -120,7 +121,7 @@ impl Stream {
             }
         }
         let page = Arc::new(page);
-        if self.kept.len() >= PAGES_MAX {
+        if self.kept.len() >= pages_max {
             self.kept.pop_front();
         }
         self.kept.push_back((number, page.clone()));
@@ -129,9 +130,9 @@ impl Stream {
 }
 
 impl Listing {
-    /// Of a directory; asks nothing yet.
-    pub fn new(fid: Fid, source: Arc<dyn PageSource>, tasks: Arc<dyn Tasks>) -> Listing {
-        Listing { fid, source, tasks, stream: Mutex::new(Stream::restart()) }
+    /// Of a directory; asks nothing yet. Keeps so many pages.
+    pub fn new(fid: Fid, source: Arc<dyn PageSource>, tasks: Arc<dyn Tasks>, pages_max: usize) -> Listing {
+        Listing { fid, source, tasks, pages_max, stream: Mutex::new(Stream::restart()) }
     }
 
     /// Hands out items from `position` on, until `take` refuses one or the directory ends. With `with_attr` names come
@@ -216,7 +217,7 @@ impl Listing {
             let page = receiver.await;
             stream.ahead = None;
             if let Ok(page) = page {
-                return stream.take_in(number, page?);
+                return stream.take_in(number, page?, self.pages_max);
             }
         }
         let limit = if with_attr { limit.clamp(1, PAGE_ENTRIES) } else { PAGE_ENTRIES };
@@ -231,7 +232,7 @@ impl Listing {
                 page.entries.extend(rest.entries);
             }
         }
-        stream.take_in(number, page)
+        stream.take_in(number, page, self.pages_max)
     }
 
     /// Orders the page behind `number`, if that is the last one known and more follows.
@@ -295,8 +296,13 @@ mod tests {
                 memory.asked.fetch_add(1, Ordering::Relaxed);
                 let names = memory.names.lock();
                 let mut rest = names.iter().filter(|n| after.as_ref().is_none_or(|a| *n > a));
-                let entry =
-                    |n: &Name| DirEntry { name: n.clone(), fid: DIR, file_type: FileType::Regular, entry: None };
+                let entry = |n: &Name| DirEntry {
+                    name: n.clone(),
+                    fid: DIR,
+                    file_type: FileType::Regular,
+                    entry: None,
+                    layout: None,
+                };
                 let entries = rest.by_ref().take(limit as usize).map(entry).collect();
                 let parent = after.is_none().then_some(Fid::ROOT);
                 Ok(Page { entries, more: rest.next().is_some(), parent })
@@ -326,7 +332,7 @@ mod tests {
     }
 
     fn listing(memory: &Arc<Memory>) -> Listing {
-        Listing::new(DIR, Arc::new(Source(memory.clone())), Arc::new(Local))
+        Listing::new(DIR, Arc::new(Source(memory.clone())), Arc::new(Local), PAGES_MAX)
     }
 
     /// What one call hands out: (position, name), at most `count`.

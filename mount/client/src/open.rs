@@ -8,8 +8,8 @@ use crate::writeback::failures::SeenFailures;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use std::hash::Hash;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::oneshot;
 use types::credentials::Credentials;
 use types::fid::Fid;
@@ -138,6 +138,8 @@ pub struct OpenDir {
     pub fid: Fid,
     /// Its entries, as far as read.
     pub listing: Arc<Listing>,
+    /// The same with all that is known of them, for [`Client::survey`](crate::client::Client::survey): without layouts and with them.
+    pub survey: [OnceLock<Listing>; 2],
 }
 
 /// Numbers for open things; never reused.

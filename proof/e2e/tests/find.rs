@@ -4,6 +4,7 @@ use e2e::cluster::Cluster;
 use e2e::lustre::{lfs, lfs_refuses, try_lfs};
 use e2e::programs::sh;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 /// Lines in order.
@@ -84,6 +85,44 @@ fn files_are_found_by_name_attributes_and_layout() {
     lfs_refuses(&mnt, &["find", "none"], 2, "error: find: 'none': No such file or directory (2)\n");
     lfs_refuses(&mnt, &["find", "/proc"], 95, "error: find: '/proc': Operation not supported (95)\n");
     lfs_refuses(&mnt, &["find", "t", "-nmae", "x"], 22, "error: find: -nmae is no predicate; see: lfs find --help\n");
+}
+
+/// Requests to servers so far, and locks that are held.
+fn costs(mount: &Path) -> (u64, u64) {
+    let stats = sh(mount, "getfattr --only-values -n lustre.stats .");
+    let of = |name: &str| {
+        let line = stats.lines().find_map(|line| line.strip_suffix(name)).expect("it is counted");
+        line.trim().parse::<u64>().expect("a number")
+    };
+    (of(" requests"), of(" locks"))
+}
+
+/// Attributes and layouts come with the names: a thousand files cost a few requests, and no locks.
+#[test]
+fn what_is_asked_of_many_files_is_asked_at_once() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "2"]);
+    let (mnt, mut text) = (cluster.mount(), String::new());
+    sh(&mnt, "mkdir -p t/a; cd t/a; for n in $(seq 0 2999); do : > f$n; done; mkdir d; ln -s f1 l");
+    lfs(&mnt, &["setstripe", "-c", "2", "t/a/wide"]);
+    // Nobody has stored this yet.
+    let mut file = fs::File::create(mnt.join("t/a/dirty")).expect("create");
+    file.write_all(&[1; 5000]).expect("write");
+    sh(&mnt, "echo 2 > /proc/sys/vm/drop_caches");
+    let before = costs(&mnt);
+    assert_eq!(find(&mnt, "t -size +4k -type f", &mut text), ["t/a/dirty"]);
+    assert_eq!(find(&mnt, "t -stripe-count 2", &mut text), ["t/a/wide"]);
+    let shown = lfs(&mnt, &["getstripe", "-r", "-c", "t"]);
+    assert_eq!(shown.lines().filter(|line| line.ends_with("f2999")).count(), 1);
+    let after = costs(&mnt);
+    assert!(after.0 - before.0 < 100, "{} requests", after.0 - before.0);
+    assert!(after.1 < before.1 + 100, "{} more locks", after.1 - before.1);
+    let plain = sh(&mnt, "find t -printf '%p %s %m %n %i %y\n'");
+    let ours = lfs(&mnt, &["find", "t", "-printf", "%p %s %m %n %i %y\\n"]);
+    assert_eq!(sorted(&ours), sorted(&plain));
+    drop(file);
 }
 
 /// A directory is printed before what is in it, and nothing is lost or twice, however many threads search.

@@ -162,8 +162,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let mut after = None;
     measure("readdir /1024", files / 1024, |_| {
-        let op =
-            MdsOp::Readdir { fid: Fid::ROOT, after: after.take(), limit: 1024, bytes_max: u32::MAX, with_attr: true };
+        let op = MdsOp::Readdir {
+            fid: Fid::ROOT,
+            after: after.take(),
+            limit: 1024,
+            bytes_max: u32::MAX,
+            with_attr: true,
+            with_layout: false,
+        };
         match client.one(op) {
             MdsReply::Entries { entries, .. } => after = entries.last().map(|e| e.name.clone()),
             other => panic!("{other:?}"),

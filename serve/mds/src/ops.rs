@@ -25,6 +25,7 @@ mod swap;
 mod totals;
 mod xattr;
 
+use self::readdir::Details;
 use crate::mds::{Call, Mds};
 use types::errno::Errno;
 use wire::mds::{MdsOp, MdsReply};
@@ -54,8 +55,8 @@ impl Mds {
             MdsOp::Link { fid, new_parent, new_name } => {
                 self.in_turn(call, |call| self.link(call, fid, new_parent, &new_name)).await
             }
-            MdsOp::Readdir { fid, after, limit, bytes_max, with_attr } => {
-                self.readdir(call, fid, after.as_ref(), limit, bytes_max, with_attr)
+            MdsOp::Readdir { fid, after, limit, bytes_max, with_attr, with_layout } => {
+                self.readdir(call, fid, after.as_ref(), (limit, bytes_max), Details { with_attr, with_layout })
             }
             MdsOp::Readlink { fid } => self.readlink(call, fid),
             MdsOp::Getxattr { fid, name } => self.getxattr(call, fid, &name),

@@ -64,7 +64,14 @@ fn what_is_shown_is_granted() {
     assert_eq!(rig.by(&a, MdsOp::Listxattr { fid: file }).1, [(file, XATTR)]);
     let layout = MdsOp::GetLayout { fid: file, write: false, start: 0, end: 1 };
     assert_eq!(rig.by(&a, layout).1, [(file, LAYOUT)]);
-    let readdir = |with_attr| MdsOp::Readdir { fid: dir, after: None, limit: 9, bytes_max: 1 << 20, with_attr };
+    let readdir = |with_attr| MdsOp::Readdir {
+        fid: dir,
+        after: None,
+        limit: 9,
+        bytes_max: 1 << 20,
+        with_attr,
+        with_layout: false,
+    };
     assert_eq!(rig.by(&a, readdir(false)).1, [(dir, UPDATE)]);
     assert_eq!(rig.by(&a, readdir(true)).1, [(dir, UPDATE), (file, SHOWN)]);
     assert_eq!(rig.by(&a, open(file, false)).1, [(file, MADE.union(OPEN).union(DATA))]);
@@ -413,7 +420,14 @@ fn the_writer_is_asked_for_size_and_times() {
     let attr = entry(shown.unwrap()).attr;
     assert_eq!((attr.size, attr.mtime.sec, attr.ctime.sec, grants), (1000, later, later, vec![(f, LOOKUP)]));
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f] });
-    let readdir = MdsOp::Readdir { fid: Fid::ROOT, after: None, limit: 9, bytes_max: 1 << 20, with_attr: true };
+    let readdir = MdsOp::Readdir {
+        fid: Fid::ROOT,
+        after: None,
+        limit: 9,
+        bytes_max: 1 << 20,
+        with_attr: true,
+        with_layout: false,
+    };
     let MdsReply::Entries { entries, .. } = rig.by(&b, readdir).0.unwrap() else { panic!("entries") };
     assert!(entries.iter().all(|entry| entry.entry.as_ref().unwrap().attr.size == 1000));
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] }, "once for all");

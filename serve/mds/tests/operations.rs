@@ -168,7 +168,14 @@ fn a_directory_is_read_in_pieces_by_name() {
     let fids: Vec<Fid> = names.iter().map(|name| rig.file(name)).collect();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let op = MdsOp::Readdir { fid: Fid::ROOT, after, limit: 7, bytes_max: u32::MAX, with_attr: true };
+        let op = MdsOp::Readdir {
+            fid: Fid::ROOT,
+            after,
+            limit: 7,
+            bytes_max: u32::MAX,
+            with_attr: true,
+            with_layout: false,
+        };
         let MdsReply::Entries { entries, more } = rig.one(op).unwrap() else { panic!() };
         assert!(entries.len() <= 7);
         after = entries.last().map(|e| e.name.clone());
@@ -180,9 +187,11 @@ fn a_directory_is_read_in_pieces_by_name() {
     assert_eq!(seen.iter().map(|e| e.name.to_string()).collect::<Vec<_>>(), names);
     assert_eq!(seen.iter().map(|e| e.fid).collect::<Vec<_>>(), fids);
     assert!(seen.iter().all(|e| e.entry.as_ref().unwrap().attr.fid == e.fid && e.file_type == FileType::Regular));
-    let op = MdsOp::Readdir { fid: Fid::ROOT, after: None, limit: 100, bytes_max: 1, with_attr: false };
+    let op =
+        MdsOp::Readdir { fid: Fid::ROOT, after: None, limit: 100, bytes_max: 1, with_attr: false, with_layout: false };
     assert!(matches!(rig.one(op).unwrap(), MdsReply::Entries { entries, more: true } if entries.len() == 1));
-    let op = MdsOp::Readdir { fid: fids[0], after: None, limit: 100, bytes_max: 1, with_attr: false };
+    let op =
+        MdsOp::Readdir { fid: fids[0], after: None, limit: 100, bytes_max: 1, with_attr: false, with_layout: false };
     assert_eq!(rig.one(op), Err(Errno::ENOTDIR));
 }
 

@@ -228,7 +228,27 @@ impl Mdc {
         bytes_max: u32,
         with_attr: bool,
     ) -> Result<(Vec<DirEntry>, bool), RpcError> {
-        match self.call(credentials, MdsOp::Readdir { fid, after, limit, bytes_max, with_attr }).await? {
+        let with_layout = false;
+        let readdir = MdsOp::Readdir { fid, after, limit, bytes_max, with_attr, with_layout };
+        self.entries(credentials, readdir).await
+    }
+
+    /// Entries after a name with all attributes, and layouts if wanted; whether there are more. Nothing of it may be kept: no lock comes
+    /// with it, so that whoever looks through everything drives out nothing that is of use.
+    pub async fn survey(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        after: Option<Name>,
+        (limit, bytes_max): (u32, u32),
+        with_layout: bool,
+    ) -> Result<(Vec<DirEntry>, bool), RpcError> {
+        let readdir = MdsOp::Readdir { fid, after, limit, bytes_max, with_attr: true, with_layout };
+        Mdc::new(self.import.clone()).entries(credentials, readdir).await
+    }
+
+    async fn entries(&self, credentials: &Credentials, readdir: MdsOp) -> Result<(Vec<DirEntry>, bool), RpcError> {
+        match self.call(credentials, readdir).await? {
             MdsReply::Entries { entries, more } => Ok((entries, more)),
             other => Err(unexpected(&self.import, &other)),
         }

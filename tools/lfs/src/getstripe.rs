@@ -4,15 +4,20 @@ use crate::cli::GetstripeArgs;
 use crate::find::words::targets;
 use crate::lov_fields::Fields;
 use crate::lov_text::Subject;
+use crate::survey;
 use ask::{mounts, xattr};
 use layout::lov_ea::encode;
 use layout::stripe_spec::plain;
 use report::Report;
+use rustix::fs::{Dir, FileType, Stat};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use types::errno::Errno;
 use types::fid::Fid;
+use wire::mds::DirEntry;
 
 /// Prints the layouts that were asked for. What cannot be read is reported and passed over.
 ///
@@ -70,22 +75,23 @@ fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'
         }
     };
     let named = depth > 0;
-    let mut waiting = vec![Waiting { shown: path.to_owned(), real: root, level: 0, kind: None }];
-    while let Some(Waiting { shown, real, level, kind }) = waiting.pop() {
-        let kind = match kind.map_or_else(|| fs::symlink_metadata(&real).map(|m| m.file_type()), Ok) {
+    let mut waiting = vec![Waiting { shown: path.to_owned(), real: root, level: 0, kind: None, lov: None }];
+    while let Some(Waiting { shown, real, level, kind, lov }) = waiting.pop() {
+        let kind = match kind.map_or_else(|| stat(&real).map(|stat| FileType::from_raw_mode(stat.st_mode)), Ok) {
             Ok(kind) => kind,
             Err(error) => {
                 report.failed(&format!("can't get layout of '{}'", shown.display()), &error);
                 continue;
             }
         };
-        if !kind.is_dir() && !kind.is_file() {
+        let is_dir = kind == FileType::Directory;
+        if !is_dir && kind != FileType::RegularFile {
             if level == 0 {
                 writeln!(out, "{} has no stripe info", shown.display())?;
             }
             continue;
         }
-        match subject(&real, kind.is_dir(), *raw) {
+        match subject(&real, is_dir, *raw, lov) {
             Ok(Some(subject)) if on.as_ref().is_some_and(|osts| !subject.is_on(osts)) => {}
             Ok(None) if on.is_some() => {}
             Ok(Some(subject)) => {
@@ -97,7 +103,7 @@ fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'
             Ok(None) => writeln!(out, "{} has no stripe info", shown.display())?,
             Err(error) => report.failed(&format!("can't get layout of '{}'", shown.display()), &error),
         }
-        if kind.is_dir() && level < depth {
+        if is_dir && level < depth {
             match children(&shown, &real, level + 1) {
                 Ok(inside) => waiting.extend(inside),
                 Err(error) => report.failed(&format!("can't read directory '{}'", shown.display()), &error),
@@ -115,23 +121,50 @@ struct Waiting {
     real: PathBuf,
     level: usize,
     /// As the listing told it, which saves a question.
-    kind: Option<fs::FileType>,
+    kind: Option<FileType>,
+    /// Value of `lustre.lov`, if a survey told it.
+    lov: Option<Vec<u8>>,
+}
+
+fn stat(path: &Path) -> io::Result<Stat> {
+    Ok(rustix::fs::lstat(path)?)
 }
 
 /// What is in a directory, last first.
 fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<Waiting>> {
-    let mut entries = fs::read_dir(real)?
-        .map(|entry| entry.map(|entry| (entry.file_name(), entry.file_type().ok())))
-        .collect::<io::Result<Vec<_>>>()?;
-    entries.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-    let waiting = |(name, kind)| Waiting { shown: shown.join(&name), real: real.join(&name), level, kind };
+    let mut entries: Vec<(OsString, FileType, Option<Vec<u8>>)> = Vec::new();
+    let open = survey::Directory::open(real)?;
+    let told = |entry: DirEntry| {
+        let lov = entry.layout.map(|layout| encode(&layout, entry.fid));
+        let kind = FileType::from_raw_mode(entry.file_type.mode_bits());
+        entries.push((OsStr::from_bytes(&entry.name).to_owned(), kind, lov));
+    };
+    let surveyed = match open.survey(true, told) {
+        // Who may not search it gets the failures of the files, one by one.
+        Err(error) if error.raw_os_error() == Some(Errno::EACCES.0) => false,
+        surveyed => surveyed?,
+    };
+    if !surveyed {
+        for entry in Dir::new(open.into_fd())? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                entries.push((OsStr::from_bytes(name).to_owned(), entry.file_type(), None));
+            }
+        }
+    }
+    entries.sort_unstable_by(|(a, ..), (b, ..)| b.cmp(a));
+    let waiting = |(name, kind, lov)| {
+        let kind = Some(kind).filter(|kind| *kind != FileType::Unknown);
+        Waiting { shown: shown.join(&name), real: real.join(&name), level, kind, lov }
+    };
     Ok(entries.into_iter().map(waiting).collect())
 }
 
 /// `None`: it has no layout. A directory without default layout shows the file system's.
 /// `raw`: nothing instead.
-fn subject(path: &Path, directory: bool, raw: bool) -> io::Result<Option<Subject>> {
-    let bytes = match xattr::get(path, xattr::LOV) {
+fn subject(path: &Path, directory: bool, raw: bool, told: Option<Vec<u8>>) -> io::Result<Option<Subject>> {
+    let bytes = match told.map_or_else(|| xattr::get(path, xattr::LOV), Ok) {
         Err(error) if error.raw_os_error() == Some(Errno::ENODATA.0) => match directory {
             true if raw => encode(&plain(0, 0, None), Fid::NONE),
             true => xattr::get(path, xattr::LOV_DEFAULT)?,

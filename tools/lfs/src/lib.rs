@@ -24,7 +24,8 @@ pub mod path2fid;
 pub mod pool_list;
 pub mod setstripe;
 pub mod spec;
-pub mod targets;
+pub mod survey;
+mod targets;
 pub mod yaml;
 
 use cli::{Lfs, LfsCommand};

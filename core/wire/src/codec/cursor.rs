@@ -190,6 +190,11 @@ impl<'a> Reader<'a> {
         Ok((header, Reader::new(body)))
     }
 
+    /// Is nothing left?
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Nothing may be left.
     pub fn finish(&self, what: &'static str) -> Result<(), DecodeError> {
         match self.rest.len() {

@@ -77,8 +77,8 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
             put_fid(*fid, w);
             put_entry(*new_parent, new_name, w);
         }),
-        MdsOp::Readdir { fid, after, limit, bytes_max, with_attr } => {
-            w.op(opcode::MDS_READDIR, bits([*with_attr, after.is_some()]), |w| {
+        MdsOp::Readdir { fid, after, limit, bytes_max, with_attr, with_layout } => {
+            w.op(opcode::MDS_READDIR, bits([*with_attr, after.is_some(), *with_layout]), |w| {
                 let (limit, bytes_max) = ((*limit).into(), (*bytes_max).into());
                 w.put(&RawReaddir { fid: (*fid).into(), limit, bytes_max });
                 after.iter().for_each(|name| w.name(name));
@@ -319,11 +319,11 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         }
         opcode::MDS_LINK => MdsOp::Link { fid: fid(r)?, new_parent: fid(r)?, new_name: r.name()? },
         opcode::MDS_READDIR => {
-            let [with_attr, goes_on] = unpack(FLAGS, flags)?;
+            let [with_attr, goes_on, with_layout] = unpack(FLAGS, flags)?;
             let raw: &RawReaddir = r.get()?;
             let after = if goes_on { Some(r.name()?) } else { None };
             let (limit, bytes_max) = (raw.limit.get(), raw.bytes_max.get());
-            MdsOp::Readdir { fid: (&raw.fid).into(), after, limit, bytes_max, with_attr }
+            MdsOp::Readdir { fid: (&raw.fid).into(), after, limit, bytes_max, with_attr, with_layout }
         }
         opcode::MDS_READLINK => MdsOp::Readlink { fid: fid(r)? },
         opcode::MDS_GETXATTR => MdsOp::Getxattr { fid: fid(r)?, name: xattr_name(r)? },

@@ -67,25 +67,27 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
     }
 }
 
-fn put_dir_entry(entry: &DirEntry, w: &mut Writer) {
+pub(super) fn put_dir_entry(entry: &DirEntry, w: &mut Writer) {
     w.put(&RawDirEntry {
         fid: entry.fid.into(),
         file_type: entry.file_type as u8,
-        flags: entry.entry.is_some().into(),
-        name_len: (entry.name.as_bytes().len() as u16).into(), // at most 255
+        flags: bits([entry.entry.is_some(), entry.layout.is_some()]) as u8, // two bits
+        name_len: (entry.name.as_bytes().len() as u16).into(),              // at most 255
     });
     w.put(entry.name.as_bytes());
     entry.entry.iter().for_each(|entry| w.put(&RawEntry::from(entry)));
+    entry.layout.iter().for_each(|layout| put_layout(layout, w));
 }
 
-fn dir_entry(r: &mut Reader<'_>) -> Result<DirEntry, DecodeError> {
+pub(super) fn dir_entry(r: &mut Reader<'_>) -> Result<DirEntry, DecodeError> {
     let raw: &RawDirEntry = r.get()?;
-    let [has_entry] = unpack("directory entry flags", raw.flags.into())?;
+    let [has_entry, has_layout] = unpack("directory entry flags", raw.flags.into())?;
     let file_type = FileType::from_dtype(raw.file_type)
         .ok_or(DecodeError::Field { field: "file type", value: raw.file_type.into() })?;
     let name = Name::new(r.take(raw.name_len.get().into())?).map_err(DecodeError::Name)?;
     let entry = if has_entry { Some(r.get::<RawEntry>()?.decode()?) } else { None };
-    Ok(DirEntry { name, fid: (&raw.fid).into(), file_type, entry })
+    let layout = if has_layout { Some(layout(r)?) } else { None };
+    Ok(DirEntry { name, fid: (&raw.fid).into(), file_type, entry, layout })
 }
 
 fn maybe_entry(r: &mut Reader<'_>) -> Result<Option<Entry>, DecodeError> {

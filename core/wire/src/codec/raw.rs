@@ -46,6 +46,9 @@ raw! {
     /// A lock: granted, revoked, kept or given up.
     RawLock 20 { fid: RawFid, bits: U32 }
 
+    /// Head of a piece of a survey, in both directions; what follows it is `len` bytes. Flag 0 of a question: with layouts.
+    RawSurvey 16 { position: U64, len: U32, flags: U32 }
+
     /// Size and times of a file that is being written; flag 0: there is something to tell.
     RawGlimpse 24 { size: U64, mtime: I64, mtime_nsec: U32, flags: U32 }
 
@@ -70,7 +73,7 @@ raw! {
         mode: U32, uid: U32, gid: U32, nlink: U32, rdev: U32, flags: U32,
     }
 
-    /// One directory entry; the name and, with flag 0, a [`RawEntry`] follow.
+    /// One directory entry; the name follows, with flag 0 a [`RawEntry`], with flag 1 a layout.
     RawDirEntry 20 { fid: RawFid, file_type: u8, flags: u8, name_len: U16 }
 
     /// Attributes to change; which ones, say the flags of the operation.

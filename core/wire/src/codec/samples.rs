@@ -158,7 +158,14 @@ pub fn sample_ops() -> Vec<Op> {
             flags: RenameFlags { no_replace: false, exchange: true },
         },
         MdsOp::Link { fid, new_parent: parent, new_name: name("other") },
-        MdsOp::Readdir { fid: parent, after: Some(name("m")), limit: 100, bytes_max: 65536, with_attr: true },
+        MdsOp::Readdir {
+            fid: parent,
+            after: Some(name("m")),
+            limit: 100,
+            bytes_max: 65536,
+            with_attr: true,
+            with_layout: false,
+        },
         MdsOp::Readlink { fid },
         MdsOp::Getxattr { fid, name: xattr.clone() },
         MdsOp::Listxattr { fid },
@@ -228,7 +235,10 @@ fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {
 
 /// One of each form of answer, in the order of the table.
 pub fn sample_replies() -> Vec<OpReply> {
-    let dir_entry = |text: &str, entry| DirEntry { name: name(text), fid: FID, file_type: FileType::Regular, entry };
+    let dir_entry = |text: &str, entry, layout| {
+        let file_type = FileType::Regular;
+        DirEntry { name: name(text), fid: FID, file_type, entry, layout }
+    };
     let first = [
         OpReply::Done,
         OpReply::Connect(ConnectReply {
@@ -246,7 +256,10 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Entry(Box::new(entry())),
         MdsReply::Opened { entry: Box::new(entry()), created: true, handle: OpenHandle(77), layout: Some(layout()) },
         MdsReply::Attrs(vec![Some(entry()), None]),
-        MdsReply::Entries { entries: vec![dir_entry("a", Some(entry())), dir_entry("bc", None)], more: true },
+        MdsReply::Entries {
+            entries: vec![dir_entry("a", Some(entry()), Some(layout())), dir_entry("bc", None, None)],
+            more: true,
+        },
         MdsReply::Bytes(Bytes::from_static(b"../there")),
         MdsReply::Layout(layout()),
         MdsReply::Appended { offset: 4096 },

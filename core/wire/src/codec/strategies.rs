@@ -156,8 +156,10 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
             }
         ),
         (any_fid(), entry()).prop_map(|(fid, (new_parent, new_name))| MdsOp::Link { fid, new_parent, new_name }),
-        (any_fid(), of(any_name()), any::<(u32, u32, bool)>()).prop_map(
-            |(fid, after, (limit, bytes_max, with_attr))| MdsOp::Readdir { fid, after, limit, bytes_max, with_attr }
+        (any_fid(), of(any_name()), any::<(u32, u32, bool, bool)>()).prop_map(
+            |(fid, after, (limit, bytes_max, with_attr, with_layout))| {
+                MdsOp::Readdir { fid, after, limit, bytes_max, with_attr, with_layout }
+            }
         ),
     ];
     let inodes = prop_oneof![
@@ -361,13 +363,9 @@ fn any_layout() -> impl Strategy<Value = Arc<Layout>> {
     (any::<u32>(), vec(any::<u16>(), 1..9)).prop_map(plain)
 }
 
-fn any_dir_entry() -> impl Strategy<Value = DirEntry> {
-    (any_name(), any_fid(), any_file_type(), of(any_entry())).prop_map(|(name, fid, file_type, entry)| DirEntry {
-        name,
-        fid,
-        file_type,
-        entry,
-    })
+pub fn any_dir_entry() -> impl Strategy<Value = DirEntry> {
+    (any_name(), any_fid(), any_file_type(), of(any_entry()), of(any_layout()))
+        .prop_map(|(name, fid, file_type, entry, layout)| DirEntry { name, fid, file_type, layout, entry })
 }
 
 fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {

@@ -96,7 +96,7 @@ impl Client {
         self.counters.count(Operation::Access);
         let fid = self.fid(node)?;
         let mdc = self.mdc(fid)?;
-        let entry = match self.locks.attr(fid) {
+        let entry = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
             Some(entry) => entry,
             None => mdc.getattr(&caller.credentials, fid).await?,
         };

@@ -4,7 +4,7 @@ use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
-use crate::listing::{Item, Listing, Page, PageSource};
+use crate::listing::{Item, Listing, PAGES_MAX, Page, PageSource};
 use crate::node::NodeId;
 use crate::open::{DirHandle, OpenDir};
 use crate::targets::{misfit, two};
@@ -68,8 +68,8 @@ impl Client {
         self.counters.count(Operation::Opendir);
         let fid = self.fid(node)?;
         let source = Source { client: self.weak(), mdc: self.mdc(fid)?, credentials: caller.credentials, fid };
-        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.env.tasks.clone()));
-        Ok(self.dirs_open.insert(OpenDir { fid, listing }))
+        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.env.tasks.clone(), PAGES_MAX));
+        Ok(self.dirs_open.insert(OpenDir { fid, listing, survey: Default::default() }))
     }
 
     /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round trip per page of
@@ -152,7 +152,8 @@ impl PageSource for Source {
                 let (entries, more) = mdc.readdir(&who, fid, after, limit, PAGE_BYTES, with_attr).await?;
                 return Ok(Page { entries, more, parent: None });
             }
-            let readdir = MdsOp::Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr };
+            let with_layout = false;
+            let readdir = MdsOp::Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout };
             match two(&mdc, &who, readdir, MdsOp::GetParent { fid }).await? {
                 (MdsReply::Entries { entries, more }, Ok(MdsReply::Entry(parent))) => {
                     Ok(Page { entries, more, parent: Some(parent.attr.fid) })

@@ -15,6 +15,7 @@ pub mod openclose;
 pub mod read;
 pub mod space;
 pub mod statfs;
+pub mod survey;
 pub mod sync;
 mod truncate;
 pub mod untold;

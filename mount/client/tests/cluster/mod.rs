@@ -193,7 +193,7 @@ impl State {
                 for (name, fid) in rest.by_ref().take(limit as usize) {
                     let entry = *self.entry(fid)?;
                     let file_type = entry.attr.file_type();
-                    entries.push(DirEntry { name, fid, file_type, entry: with_attr.then_some(entry) });
+                    entries.push(DirEntry { name, fid, file_type, entry: with_attr.then_some(entry), layout: None });
                 }
                 MdsReply::Entries { entries, more: rest.next().is_some() }
             }

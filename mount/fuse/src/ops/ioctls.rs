@@ -13,6 +13,8 @@ use bytes::Bytes;
 use client::open::FileHandle;
 use types::errno::Errno;
 use types::lock::LeaseMode;
+use wire::codec::survey::{Piece, Question, SURVEY};
+use wire::mds::DirEntry;
 
 const READS: u32 = 2;
 const WRITES: u32 = 1;
@@ -62,8 +64,24 @@ impl ClientFs {
                 let call = self.client().data_version_of(self.caller(request, 0), node(request));
                 answer(call, |version| told([version.to_ne_bytes(), [0; 8]].concat().into()))
             }
+            SURVEY if flags & misc::IOCTL_DIR != 0 => self.survey(request, handle, input),
             _ => Err(Errno::ENOTTY).into(),
         }
+    }
+
+    /// A piece of a directory, with all that is known of what is in it.
+    fn survey(&self, request: &Request<'_>, handle: u64, input: &[u8]) -> Answer {
+        let Ok(question) = Question::decode(input) else { return Err(Errno::EINVAL).into() };
+        let (client, caller, node, dir) =
+            (self.client(), self.caller(request, 0), node(request), self.dir(request, handle));
+        let Question { position, with_layout } = question;
+        let call = async move {
+            let mut piece = Piece::new(question);
+            let take = |next, entry: &DirEntry| piece.push(next, entry);
+            client.survey(caller, node, dir.await?, position, with_layout, take).await?;
+            Ok(piece.finish())
+        };
+        answer(call, |bytes| told(bytes.into()))
     }
 
     /// Flags and numbers behind the mode are about mirrors.

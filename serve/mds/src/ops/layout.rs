@@ -102,7 +102,7 @@ impl Mds {
     }
 }
 
-fn layout_of(inode: &Inode) -> Result<Layout, Errno> {
+pub(super) fn layout_of(inode: &Inode) -> Result<Layout, Errno> {
     if inode.file_type() != FileType::Regular {
         return Err(Errno::EINVAL);
     }

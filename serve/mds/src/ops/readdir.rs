@@ -1,9 +1,13 @@
-//! Readdir: entries in name order, resumed by name, with attributes if wanted.
+//! Readdir: entries in name order, resumed by name, with attributes and layouts if wanted.
 
+use super::layout::layout_of;
 use super::lookup::SHOWN;
 use crate::mds::{Call, Mds};
+use ::layout::codec::encoded_len;
 use namespace::readdir::readdir;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
@@ -18,15 +22,20 @@ const ATTR_BYTES: usize = 128;
 /// Inodes read in one transaction: others get a turn between.
 pub(super) const INODES_PER_TURN: usize = 256;
 
+/// What is told of each entry, besides where its name leads.
+pub(super) struct Details {
+    pub(super) with_attr: bool,
+    pub(super) with_layout: bool,
+}
+
 impl Mds {
     pub(super) fn readdir(
         &self,
         call: &mut Call<'_>,
         fid: Fid,
         after: Option<&Name>,
-        limit: u32,
-        bytes_max: u32,
-        with_attr: bool,
+        (limit, bytes_max): (u32, u32),
+        Details { with_attr, with_layout }: Details,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let limit = (limit as usize).clamp(1, READDIR_ENTRIES_MAX);
@@ -39,7 +48,7 @@ impl Mds {
             let first = entries.len();
             // With attributes in turns, names and attributes of each in one transaction: a lock on an inode covers the
             // name that led to it.
-            let end = if with_attr { limit.min(first + INODES_PER_TURN) } else { limit };
+            let end = if with_attr || with_layout { limit.min(first + INODES_PER_TURN) } else { limit };
             let behind = entries.last().map(|entry| entry.name.clone());
             let behind = behind.as_ref().or(after).map(Name::as_bytes);
             let mut full = false;
@@ -54,7 +63,8 @@ impl Mds {
                     bytes = bytes_with;
                     match Name::new(name) {
                         Ok(name) => {
-                            entries.push(DirEntry { name, fid: dirent.fid, file_type: dirent.file_type, entry: None })
+                            let (fid, file_type) = (dirent.fid, dirent.file_type);
+                            entries.push(DirEntry { name, fid, file_type, entry: None, layout: None });
                         }
                         Err(_) => damaged = true,
                     }
@@ -65,6 +75,18 @@ impl Mds {
                     for entry in &mut entries[first..] {
                         // Damaged, or of another MDT: the name stands, a lookup will tell.
                         entry.entry = records.show(entry.fid, SHOWN).ok().flatten();
+                    }
+                }
+                if with_layout {
+                    let files = entries[first..].iter_mut().filter(|entry| entry.file_type == FileType::Regular);
+                    for entry in files {
+                        let layout = records.existing(entry.fid).and_then(|inode| layout_of(&inode)).ok();
+                        let size = layout.as_ref().map_or(0, encoded_len);
+                        // Who misses one asks for it.
+                        if bytes + size <= bytes_max as usize {
+                            bytes += size;
+                            entry.layout = layout.map(Arc::new);
+                        }
                     }
                 }
                 Ok(more)

@@ -270,7 +270,8 @@ impl Rig {
     }
 
     pub fn names(&self, fid: Fid) -> Vec<String> {
-        let op = MdsOp::Readdir { fid, after: None, limit: 1000, bytes_max: u32::MAX, with_attr: false };
+        let op =
+            MdsOp::Readdir { fid, after: None, limit: 1000, bytes_max: u32::MAX, with_attr: false, with_layout: false };
         match self.one(op).unwrap() {
             MdsReply::Entries { entries, more: false } => entries.iter().map(|e| e.name.to_string()).collect(),
             other => panic!("{other:?}"),

@@ -3,13 +3,108 @@
 use super::when::When;
 use ask::xattr;
 use layout::layout::{Component, Pattern};
-use layout::lov_ea::{LovEa, decode_of_file};
-use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
+use layout::lov_ea::{LovEa, decode_of_file, encode};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxAttributes, StatxFlags};
 use std::cell::OnceCell;
 use std::io;
 use std::path::{Path, PathBuf};
 use types::about;
+use types::attr::Attr;
 use types::fid::Fid;
+use types::time::Timestamp;
+use wire::mds::DirEntry;
+
+/// Attributes that are asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    /// Inode number.
+    pub ino: u64,
+    /// Type and permissions.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Names.
+    pub nlink: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Space, units of 512 bytes.
+    pub blocks: u64,
+    /// Major and minor number of a device.
+    pub rdev: (u32, u32),
+    /// Last read.
+    pub atime: When,
+    /// Last written.
+    pub mtime: When,
+    /// Last changed.
+    pub ctime: When,
+    /// Made.
+    pub btime: When,
+}
+
+impl From<&Statx> for Stat {
+    fn from(stat: &Statx) -> Stat {
+        let when = |at: &rustix::fs::StatxTimestamp| When { seconds: at.tv_sec, nanos: at.tv_nsec };
+        Stat {
+            ino: stat.stx_ino,
+            mode: stat.stx_mode.into(),
+            uid: stat.stx_uid,
+            gid: stat.stx_gid,
+            nlink: stat.stx_nlink,
+            size: stat.stx_size,
+            blocks: stat.stx_blocks,
+            rdev: (stat.stx_rdev_major, stat.stx_rdev_minor),
+            atime: when(&stat.stx_atime),
+            mtime: when(&stat.stx_mtime),
+            ctime: when(&stat.stx_ctime),
+            btime: when(&stat.stx_btime),
+        }
+    }
+}
+
+impl From<&Attr> for Stat {
+    fn from(attr: &Attr) -> Stat {
+        let when = |at: Timestamp| When { seconds: at.sec, nanos: at.nsec };
+        let rdev = u64::from(attr.rdev);
+        Stat {
+            ino: attr.fid.ino(),
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+            nlink: attr.nlink,
+            size: attr.size,
+            blocks: attr.blocks,
+            rdev: (rustix::fs::major(rdev), rustix::fs::minor(rdev)),
+            atime: when(attr.atime),
+            mtime: when(attr.mtime),
+            ctime: when(attr.ctime),
+            btime: when(attr.btime),
+        }
+    }
+}
+
+/// What a search asks of files, besides name and type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// Attributes, or FIDs.
+    pub attributes: bool,
+    /// Layouts.
+    pub layouts: bool,
+}
+
+impl Needs {
+    /// Attributes only.
+    pub const ATTRIBUTES: Needs = Needs { attributes: true, layouts: false };
+    /// Layouts only.
+    pub const LAYOUTS: Needs = Needs { attributes: false, layouts: true };
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Needs) -> Needs {
+        Needs { attributes: self.attributes || other.attributes, layouts: self.layouts || other.layouts }
+    }
+}
 
 /// One file.
 pub struct Facts {
@@ -18,7 +113,8 @@ pub struct Facts {
     /// Levels below it.
     pub level: usize,
     kind: OnceCell<FileType>,
-    stat: OnceCell<Statx>,
+    stat: OnceCell<Stat>,
+    fid: OnceCell<Fid>,
     layout: OnceCell<Option<LovEa>>,
 }
 
@@ -30,20 +126,48 @@ impl Facts {
             // It is empty: it was made just now.
             let _ = cell.set(kind);
         }
-        Facts { path, level, kind: cell, stat: OnceCell::new(), layout: OnceCell::new() }
+        Facts { path, level, kind: cell, stat: OnceCell::new(), fid: OnceCell::new(), layout: OnceCell::new() }
+    }
+
+    /// With what a survey of its directory told.
+    ///
+    /// # Errors
+    /// InvalidData: a layout that is none.
+    pub fn surveyed(path: PathBuf, level: usize, entry: &DirEntry) -> io::Result<Facts> {
+        let kind = FileType::from_raw_mode(entry.file_type.mode_bits());
+        let facts = Facts { fid: entry.fid.into(), ..Facts::new(path, level, Some(kind)) };
+        // All cells are empty: it was made just now.
+        if let Some(entry) = &entry.entry {
+            let _ = facts.stat.set(Stat::from(&entry.attr));
+        }
+        if let Some(layout) = &entry.layout {
+            let _ = facts.layout.set(read_lov(&encode(layout, entry.fid))?);
+        }
+        Ok(facts)
     }
 
     /// Attributes.
     ///
     /// # Errors
     /// Those of statx(2).
-    pub fn stat(&self) -> io::Result<&Statx> {
+    pub fn stat(&self) -> io::Result<&Stat> {
         if self.stat.get().is_none() {
-            let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-            let stat = rustix::fs::statx(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
-            let _ = self.stat.set(stat);
+            let _ = self.stat.set(Stat::from(&self.statx()?));
         }
         Ok(self.stat.get().expect("just set"))
+    }
+
+    /// What chattr(1) sets.
+    ///
+    /// # Errors
+    /// Those of statx(2).
+    pub fn attributes(&self) -> io::Result<StatxAttributes> {
+        Ok(self.statx()?.stx_attributes)
+    }
+
+    fn statx(&self) -> io::Result<Statx> {
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(rustix::fs::statx(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW, wanted)?)
     }
 
     /// Type.
@@ -54,7 +178,7 @@ impl Facts {
         if let Some(kind) = self.kind.get() {
             return Ok(*kind);
         }
-        Ok(FileType::from_raw_mode(u32::from(self.stat()?.stx_mode)))
+        Ok(FileType::from_raw_mode(self.stat()?.mode))
     }
 
     /// Layout of a file, default layout of a directory. `None`: it has none of its own.
@@ -77,8 +201,7 @@ impl Facts {
             Err(e) if e.raw_os_error() == Some(libc::ENODATA) => return Ok(None),
             got => got?,
         };
-        let (ea, _) = decode_of_file(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
-        Ok(Some(ea).filter(|ea| !ea.layout.components.is_empty()))
+        read_lov(&bytes)
     }
 
     /// Components of the layout; none if there is no layout.
@@ -103,6 +226,9 @@ impl Facts {
     /// # Errors
     /// The mount does not tell it.
     pub fn fid(&self) -> io::Result<Fid> {
+        if let Some(fid) = self.fid.get() {
+            return Ok(*fid);
+        }
         let text = xattr::get_text(&self.path, about::FID)?;
         text.trim_end().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no FID"))
     }
@@ -113,7 +239,8 @@ impl Facts {
     }
 }
 
-/// A time of statx(2).
-pub fn when(at: &rustix::fs::StatxTimestamp) -> When {
-    When { seconds: at.tv_sec, nanos: at.tv_nsec }
+/// Value of `lustre.lov`.
+fn read_lov(bytes: &[u8]) -> io::Result<Option<LovEa>> {
+    let (ea, _) = decode_of_file(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+    Ok(Some(ea).filter(|ea| !ea.layout.components.is_empty()))
 }

@@ -1,11 +1,11 @@
 //! `-printf` and `-ls`: a file as text.
 
-use super::facts::Facts;
+use super::facts::{Facts, Needs, Stat};
 use super::people;
 use super::test::Time;
 use super::words::Print;
 use layout::layout::{ALL_OSTS, Component};
-use rustix::fs::{FileType, Statx};
+use rustix::fs::FileType;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -54,7 +54,27 @@ enum Field {
     StripeSize,
 }
 
+impl Field {
+    fn needs(self) -> Needs {
+        match self {
+            Field::Path | Field::Kind | Field::Attrs | Field::Project | Field::Hash => Needs::default(),
+            Field::StripeCount | Field::Pool | Field::StripeSize => Needs::LAYOUTS,
+            // Of directories these are about the FID.
+            Field::First | Field::Targets => Needs { attributes: true, layouts: true },
+            _ => Needs::ATTRIBUTES,
+        }
+    }
+}
+
 impl Format {
+    /// What is printed of a file.
+    pub fn needs(&self) -> Needs {
+        self.0.iter().fold(Needs::default(), |needs, part| match part {
+            Part::Text(_) => needs,
+            Part::Field { what, .. } => needs.and(what.needs()),
+        })
+    }
+
     /// From the text of `-printf`.
     ///
     /// # Errors
@@ -180,17 +200,17 @@ impl Field {
             Field::Path => return Ok(file.path.as_os_str().as_bytes().to_owned()),
             Field::Time(time) => time.of(stat()?).text(),
             Field::Seconds(time) => time.of(stat()?).seconds_text(),
-            Field::Blocks => stat()?.stx_blocks.to_string(),
+            Field::Blocks => stat()?.blocks.to_string(),
             Field::Group => group(stat()?),
-            Field::Gid => stat()?.stx_gid.to_string(),
-            Field::Inode => stat()?.stx_ino.to_string(),
-            Field::Kib => stat()?.stx_blocks.div_ceil(2).to_string(),
-            Field::Mode => format!("{:o}", stat()?.stx_mode & 0o7777),
+            Field::Gid => stat()?.gid.to_string(),
+            Field::Inode => stat()?.ino.to_string(),
+            Field::Kib => stat()?.blocks.div_ceil(2).to_string(),
+            Field::Mode => format!("{:o}", stat()?.mode & 0o7777),
             Field::ModeText => mode_text(stat()?),
-            Field::Links => stat()?.stx_nlink.to_string(),
-            Field::Size => stat()?.stx_size.to_string(),
+            Field::Links => stat()?.nlink.to_string(),
+            Field::Size => stat()?.size.to_string(),
             Field::User => user(stat()?),
-            Field::Uid => stat()?.stx_uid.to_string(),
+            Field::Uid => stat()?.uid.to_string(),
             Field::Kind => kind_letter(file.kind()?, 'f').to_string(),
             Field::Attrs => "---".to_owned(),
             Field::Fid => file.fid()?.to_string(),
@@ -218,12 +238,12 @@ impl Field {
     }
 }
 
-fn user(stat: &Statx) -> String {
-    people::user_name(stat.stx_uid).unwrap_or_else(|| stat.stx_uid.to_string())
+fn user(stat: &Stat) -> String {
+    people::user_name(stat.uid).unwrap_or_else(|| stat.uid.to_string())
 }
 
-fn group(stat: &Statx) -> String {
-    people::group_name(stat.stx_gid).unwrap_or_else(|| stat.stx_gid.to_string())
+fn group(stat: &Stat) -> String {
+    people::group_name(stat.gid).unwrap_or_else(|| stat.gid.to_string())
 }
 
 fn kind_letter(kind: FileType, regular: char) -> char {
@@ -239,8 +259,8 @@ fn kind_letter(kind: FileType, regular: char) -> char {
 }
 
 /// As ls(1): `-rwxr-xr-x`.
-fn mode_text(stat: &Statx) -> String {
-    let mode = u32::from(stat.stx_mode);
+fn mode_text(stat: &Stat) -> String {
+    let mode = stat.mode;
     let mut text = String::from(kind_letter(FileType::from_raw_mode(mode), '-'));
     for (shift, special, set, unset) in [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')] {
         let bits = mode >> shift;
@@ -284,19 +304,19 @@ pub fn print(how: &Print, file: &Facts, out: &mut Vec<u8>) -> io::Result<()> {
 
 fn long(file: &Facts, out: &mut Vec<u8>) -> io::Result<()> {
     let stat = file.stat()?;
-    let size = match FileType::from_raw_mode(u32::from(stat.stx_mode)) {
+    let size = match FileType::from_raw_mode(stat.mode) {
         FileType::BlockDevice | FileType::CharacterDevice => {
-            format!("{}, {:3}", stat.stx_rdev_major, stat.stx_rdev_minor)
+            format!("{}, {:3}", stat.rdev.0, stat.rdev.1)
         }
-        _ => stat.stx_size.to_string(),
+        _ => stat.size.to_string(),
     };
     write!(
         out,
         "{:9} {:6} {} {:3} {:8} {:8} {size:>8} {} ",
-        stat.stx_ino,
-        stat.stx_blocks.div_ceil(2),
+        stat.ino,
+        stat.blocks.div_ceil(2),
         mode_text(stat),
-        stat.stx_nlink,
+        stat.nlink,
         user(stat),
         group(stat),
         Time::Modify.of(stat).short()

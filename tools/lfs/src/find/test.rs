@@ -1,12 +1,12 @@
 //! Predicates.
 
 use super::compare::Compare;
-use super::facts::{Facts, when};
+use super::facts::{Facts, Needs, Stat};
 use super::when::When;
 use ask::xattr;
 use globset::GlobMatcher;
 use layout::layout::{Component, EOF, Pattern};
-use rustix::fs::{FileType, Statx, StatxAttributes};
+use rustix::fs::{FileType, StatxAttributes};
 use std::io;
 use types::target::TargetIndex;
 
@@ -25,13 +25,13 @@ pub enum Time {
 
 impl Time {
     /// Of these attributes.
-    pub fn of(self, stat: &Statx) -> When {
-        when(match self {
-            Time::Access => &stat.stx_atime,
-            Time::Modify => &stat.stx_mtime,
-            Time::Change => &stat.stx_ctime,
-            Time::Birth => &stat.stx_btime,
-        })
+    pub fn of(self, stat: &Stat) -> When {
+        match self {
+            Time::Access => stat.atime,
+            Time::Modify => stat.mtime,
+            Time::Change => stat.ctime,
+            Time::Birth => stat.btime,
+        }
     }
 }
 
@@ -110,6 +110,20 @@ pub enum Test {
 }
 
 impl Test {
+    /// What [`Test::holds`] asks of a file.
+    pub fn needs(&self) -> Needs {
+        match self {
+            Test::Constant(_) | Test::Name(_) | Test::Kind(_) | Test::Attrs(_) | Test::Xattr(..) => Needs::default(),
+            Test::DirStripes(_) | Test::Mirrors(_) => Needs::default(),
+            Test::Size(_) | Test::Blocks(_) | Test::Uid(_) | Test::Gid(_) | Test::Perm(_) => Needs::ATTRIBUTES,
+            Test::Links(_) | Test::Age(..) | Test::Newer(..) | Test::Mdt(_) => Needs::ATTRIBUTES,
+            Test::Ost(_) | Test::Pool(_) | Test::StripeCount(_) | Test::StripeSize(_) => Needs::LAYOUTS,
+            Test::StripeIndex(_) | Test::Layout(_) | Test::ComponentCount(_) => Needs::LAYOUTS,
+            Test::ComponentStart(_) | Test::ComponentEnd(_) | Test::ComponentEndEof => Needs::LAYOUTS,
+            Test::ComponentInit | Test::ComponentExtends | Test::ExtensionSize(_) => Needs::LAYOUTS,
+        }
+    }
+
     /// Is it so?
     ///
     /// # Errors
@@ -120,22 +134,22 @@ impl Test {
             Test::Constant(holds) => Ok(*holds),
             Test::Name(pattern) => Ok(pattern.is_match(file.name())),
             Test::Kind(kinds) => Ok(kinds.contains(&file.kind()?)),
-            Test::Size(size) => Ok(size.size(file.stat()?.stx_size)),
-            Test::Blocks(size) => Ok(size.size(file.stat()?.stx_blocks.saturating_mul(512))),
-            Test::Uid(uid) => Ok(file.stat()?.stx_uid == *uid),
-            Test::Gid(gid) => Ok(file.stat()?.stx_gid == *gid),
+            Test::Size(size) => Ok(size.size(file.stat()?.size)),
+            Test::Blocks(size) => Ok(size.size(file.stat()?.blocks.saturating_mul(512))),
+            Test::Uid(uid) => Ok(file.stat()?.uid == *uid),
+            Test::Gid(gid) => Ok(file.stat()?.gid == *gid),
             Test::Perm(bits) => {
-                let mode = u32::from(file.stat()?.stx_mode) & 0o7777;
+                let mode = file.stat()?.mode & 0o7777;
                 Ok(match *bits {
                     Bits::Exactly(wanted) => mode == wanted,
                     Bits::All(wanted) => mode & wanted == wanted,
                     Bits::Any(wanted) => wanted == 0 || mode & wanted != 0,
                 })
             }
-            Test::Links(count) => Ok(count.size(file.stat()?.stx_nlink.into())),
+            Test::Links(count) => Ok(count.size(file.stat()?.nlink.into())),
             Test::Age(time, age, now) => Ok(age.older(now.saturating_sub(time.of(file.stat()?).seconds))),
             Test::Newer(time, than) => Ok(time.of(file.stat()?) > *than),
-            Test::Attrs(wanted) => Ok(file.stat()?.stx_attributes.contains(*wanted)),
+            Test::Attrs(wanted) => Ok(file.attributes()?.contains(*wanted)),
             Test::Xattr(name, wanted) => match xattr::get(&file.path, name) {
                 Ok(value) => Ok(wanted.as_ref().is_none_or(|wanted| *wanted == value)),
                 Err(e) if matches!(e.raw_os_error(), Some(libc::ENODATA | libc::EOPNOTSUPP)) => Ok(false),

@@ -3,13 +3,18 @@
 //! A directory is the unit of work: a thread reads it, judges what is in it, prints that in one piece, and leaves its
 //! sub-directories to whoever is free. So a directory is always printed before what is in it; otherwise the order is
 //! nobody's. Directories that wait are kept as paths; the newest is taken first, which keeps them few.
+//!
+//! If more than names and types are asked about, a directory is surveyed: attributes and layouts come with the names. What the survey
+//! does not tell (inodes of other MDTs) is asked for one by one.
 
 use super::facts::Facts;
 use super::format::print;
 use super::words::Query;
+use crate::survey;
 use ask::mounts;
 use report::Report;
-use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Dir, FileType};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use types::errno::Errno;
+use wire::mds::DirEntry;
 
 /// Printed text is handed on in pieces of about so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
@@ -26,6 +32,12 @@ const FAILURES_MAX: usize = 1000;
 struct Directory {
     path: PathBuf,
     level: usize,
+}
+
+/// What came of one directory.
+struct Found {
+    below: Vec<Directory>,
+    text: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -117,46 +129,59 @@ impl Search<'_> {
 
     /// Judges and prints what is in a directory; its sub-directories.
     fn read(&self, directory: &Directory) -> Vec<Directory> {
-        let (mut below, mut text) = (Vec::new(), Vec::new());
-        let level = directory.level + 1;
-        // What became a symbolic link meanwhile is not followed.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let entries = rustix::fs::open(&directory.path, flags, Mode::empty()).and_then(Dir::new);
-        let entries = match entries {
-            Ok(entries) => entries,
-            Err(error) => {
-                self.failed(&directory.path.display().to_string(), &error.into());
-                return below;
-            }
-        };
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    self.failed(&directory.path.display().to_string(), &error.into());
-                    break;
+        let mut found = Found { below: Vec::new(), text: Vec::new() };
+        let read = survey::Directory::open(&directory.path).and_then(|open| {
+            let needs = self.query.needs;
+            if needs.attributes || needs.layouts {
+                let take = |entry: DirEntry| {
+                    let path = directory.path.join(OsStr::from_bytes(&entry.name));
+                    match Facts::surveyed(path, directory.level + 1, &entry) {
+                        Ok(file) => self.take(file, &mut found),
+                        Err(error) => self
+                            .failed(&directory.path.join(OsStr::from_bytes(&entry.name)).display().to_string(), &error),
+                    }
+                };
+                match open.survey(needs.layouts, take) {
+                    // Who may not search it gets the failures of the files, one by one.
+                    Err(error) if error.raw_os_error() == Some(libc::EACCES) => {}
+                    Ok(false) => {}
+                    surveyed => return surveyed.map(|_| ()),
                 }
-            };
+            }
+            self.list(open.into_fd(), directory, &mut found)
+        });
+        if let Err(error) = read {
+            self.failed(&directory.path.display().to_string(), &error);
+        }
+        self.write(&found.text);
+        found.below
+    }
+
+    /// Names and types.
+    fn list(&self, open: OwnedFd, directory: &Directory, found: &mut Found) -> io::Result<()> {
+        for entry in Dir::new(open)? {
+            let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
-                continue;
-            }
-            let path = directory.path.join(OsStr::from_bytes(name));
-            let file = Facts::new(path, level, Some(entry.file_type()));
-            self.judge(&file, &mut text);
-            if text.len() >= PIECE_BYTES {
-                self.write(&std::mem::take(&mut text));
-            }
-            match file.kind() {
-                Ok(FileType::Directory) if level < self.query.max_depth => {
-                    below.push(Directory { path: file.path, level });
-                }
-                Ok(_) => {}
-                Err(error) => self.failed(&file.path.display().to_string(), &error),
+            if name != b"." && name != b".." {
+                let path = directory.path.join(OsStr::from_bytes(name));
+                self.take(Facts::new(path, directory.level + 1, Some(entry.file_type())), found);
             }
         }
-        self.write(&text);
-        below
+        Ok(())
+    }
+
+    fn take(&self, file: Facts, found: &mut Found) {
+        self.judge(&file, &mut found.text);
+        if found.text.len() >= PIECE_BYTES {
+            self.write(&std::mem::take(&mut found.text));
+        }
+        match file.kind() {
+            Ok(FileType::Directory) if file.level < self.query.max_depth => {
+                found.below.push(Directory { level: file.level, path: file.path });
+            }
+            Ok(_) => {}
+            Err(error) => self.failed(&file.path.display().to_string(), &error),
+        }
     }
 
     /// Appends what is printed of a file, if it matches.

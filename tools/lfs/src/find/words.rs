@@ -1,6 +1,7 @@
 //! Words of a command line to what is searched for.
 
 use super::compare::Compare;
+use super::facts::Needs;
 use super::format::Format;
 use super::people;
 use super::test::{Bits, Test, Time};
@@ -49,6 +50,18 @@ pub struct Query {
     pub skip: u32,
     /// Threads.
     pub threads: usize,
+    /// What all of it asks of files.
+    pub needs: Needs,
+}
+
+impl Print {
+    fn needs(&self) -> Needs {
+        match self {
+            Print::Line | Print::Nul => Needs::default(),
+            Print::Long => Needs::ATTRIBUTES,
+            Print::Format(format) => format.needs(),
+        }
+    }
 }
 
 /// Reads the words.
@@ -68,6 +81,7 @@ pub fn parse(words: &[OsString]) -> Result<Query, String> {
         max_depth: usize::MAX,
         skip: 0,
         threads: THREADS,
+        needs: Needs::default(),
     };
     let mut wanted = true;
     while let Some(word) = rest.next() {
@@ -111,6 +125,8 @@ pub fn parse(words: &[OsString]) -> Result<Query, String> {
     if query.prints.is_empty() {
         query.prints.push(Print::Line);
     }
+    let needs = query.tests.iter().map(|(_, test)| test.needs()).chain(query.prints.iter().map(Print::needs));
+    query.needs = needs.fold(Needs::default(), Needs::and);
     Ok(query)
 }
 

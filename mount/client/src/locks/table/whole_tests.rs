@@ -51,9 +51,15 @@ fn mkdir(grants: InodeBits) -> Table {
 
 /// A listing with one file.
 fn list(table: &mut Table, more: bool, bits: InodeBits) {
-    let listed =
-        DirEntry { name: name("f"), fid: FILE, file_type: FileType::Regular, entry: Some(entry(FILE, 0o100644)) };
-    let readdir = MdsOp::Readdir { fid: DIR, after: None, limit: 10, bytes_max: 1000, with_attr: true };
+    let listed = DirEntry {
+        name: name("f"),
+        fid: FILE,
+        file_type: FileType::Regular,
+        layout: None,
+        entry: Some(entry(FILE, 0o100644)),
+    };
+    let readdir =
+        MdsOp::Readdir { fid: DIR, after: None, limit: 10, bytes_max: 1000, with_attr: true, with_layout: false };
     let grants = [(DIR, bits), (FILE, BOTH)];
     let ticket = table.gate(DIR.mdt()).send();
     let held = table.arrived(DIR.mdt(), ticket, &grants.map(|(fid, bits)| Grant { fid, bits }));

@@ -1,0 +1,83 @@
+//! Directories with all that MDTs know of what is in them: for programs that look through whole trees (`lfs find`).
+//!
+//! It comes in pages of up to 1,024 entries, the next of which is on its way while one is consumed. Nothing of it is kept under locks:
+//! what is looked at once would drive out what is of use. So it is as old as its page, some milliseconds; what this mount has written
+//! since and not stored is laid over it.
+
+use crate::caller::Caller;
+use crate::client::Client;
+use crate::counters::Operation;
+use crate::error::ClientError;
+use crate::listing::{Item, Listing, Page, PageSource};
+use crate::node::NodeId;
+use crate::open::DirHandle;
+use crate::ops::attributes::AccessMask;
+use env::BoxFuture;
+use std::sync::Arc;
+use stubs::mdc::Mdc;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::name::Name;
+use wire::mds::{DirEntry, Entry};
+
+/// Bytes of one page, about: room for layouts of 16 stripes.
+const PAGE_BYTES: u32 = 1 << 20;
+/// The page that is consumed, and the next one.
+const PAGES_KEPT: usize = 2;
+
+impl Client {
+    /// Hands out entries from `position` on, until `take` refuses one or the directory ends; `.` and `..` have none (a directory begins
+    /// at position 2). The position that comes with an entry is that behind it. `node` is the directory of the handle.
+    ///
+    /// # Errors
+    /// EACCES: the caller may not search the directory. Those of the MDT, unless something was handed out already.
+    pub async fn survey(
+        self: Arc<Self>,
+        caller: Caller,
+        node: NodeId,
+        handle: DirHandle,
+        position: u64,
+        with_layout: bool,
+        mut take: impl FnMut(u64, &DirEntry) -> bool + Send,
+    ) -> Result<(), ClientError> {
+        // A listing shows names; attributes are for those who may search.
+        let search = AccessMask { exec: true, ..AccessMask::default() };
+        self.clone().access(caller.clone(), node, search).await?;
+        self.counters.count(Operation::Readdir);
+        let open = self.dirs_open.get(handle)?;
+        let mdc = self.mdc(open.fid)?;
+        let listing = open.survey[usize::from(with_layout)].get_or_init(|| {
+            let source = Source { mdc, credentials: caller.credentials, fid: open.fid, with_layout };
+            Listing::new(open.fid, Arc::new(source), self.env.tasks.clone(), PAGES_KEPT)
+        });
+        let hand_out = |position, item: Item<'_>| {
+            let Item::Name { entry, .. } = item else { return true };
+            let mut newest = entry.clone();
+            if let Some(Entry { attr, .. }) = &mut newest.entry {
+                *attr = self.locks.with_unstored(*attr);
+            }
+            take(position + 1, &newest)
+        };
+        listing.read(position, false, 0, hand_out).await
+    }
+}
+
+/// Pages from the MDT.
+struct Source {
+    mdc: Mdc,
+    credentials: Credentials,
+    fid: Fid,
+    with_layout: bool,
+}
+
+impl PageSource for Source {
+    fn page(&self, after: Option<Name>, limit: u32, _: bool) -> BoxFuture<'static, Result<Page, ClientError>> {
+        let (mdc, who, fid, with_layout) = (self.mdc.clone(), self.credentials.clone(), self.fid, self.with_layout);
+        Box::pin(async move {
+            // Nobody asks for `..` here.
+            let parent = after.is_none().then_some(fid);
+            let (entries, more) = mdc.survey(&who, fid, after, (limit, PAGE_BYTES), with_layout).await?;
+            Ok(Page { entries, more, parent })
+        })
+    }
+}
