@@ -6,8 +6,10 @@
 //!
 //! - [`flock`]: fcntl(2) and flock(2) locks, which programs ask for and wait for;
 //! - [`ibits`]: inode-bit locks, which let clients keep what they were shown;
-//! - [`leases`]: promises to an open file that it has the file to itself, until somebody else comes.
+//! - [`leases`]: promises to an open file that it has the file to itself, until somebody else comes;
+//! - [`extents`]: ranges of bytes of files that several clients work with at once.
 
+pub mod extents;
 pub mod flock;
 pub mod ibits;
 pub mod leases;

@@ -14,6 +14,7 @@ pub mod lock;
 pub mod name;
 pub mod nid;
 pub mod object;
+pub mod ranges;
 pub mod session;
 pub mod target;
 pub mod time;

@@ -94,6 +94,10 @@ pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
 pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 17;
 /// Inode-bit locks at one MDT in all.
 pub const IBITS_LOCKS_MAX: usize = 1 << 19;
+/// Files of an MDT whose data is a crowd's at the same time.
+pub const CROWDS_MAX: usize = 4096;
+/// Extents of one file that a client of its crowd may hold; each is 16 bytes at both ends.
+pub const EXTENTS_PER_HOLDER_MAX: usize = 512;
 /// Longest key of a record, bytes.
 pub const RECORD_KEY_BYTES_MAX: usize = 511;
 /// Longest record that a checker reads, bytes: an inode with layouts, an extended attribute.

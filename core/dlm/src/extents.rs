@@ -1,0 +1,431 @@
+//! Extents: ranges of bytes of a file whose data is a crowd's (`docs/locks.md`, section 11).
+//!
+//! The crowd of a file holds DATA, UPDATE and WRITE of it in [`crate::ibits`], as one client would. Here its members share
+//! the bytes: a request names the bytes that it needs, to read or to write, and waits until no other member holds what
+//! conflicts with that. First come, first served: nobody overtakes an earlier request that it conflicts with. What is granted is
+//! more than what was needed, as far as nothing held or waited for is in the way; while members meet in the file it grows
+//! less, and then not at all, so that those who write by turns hold just what they write.
+//!
+//! **Invariant:** what a member holds to write, no other member holds.
+//! **Invariant:** a member holds at most [`EXTENTS_PER_HOLDER_MAX`] ranges to read and to write; near the bound some are called
+//! back, and at it requests wait.
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+use foldhash::fast::FixedState;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+use types::fid::Fid;
+use types::limits::{CROWDS_MAX, EXTENTS_PER_HOLDER_MAX};
+use types::ranges::{ByteRange, Ranges};
+use types::session::ClientUuid;
+
+/// Members meet in a file if an extent was called back for another within so long.
+pub const MEETS: Duration = Duration::from_secs(1);
+/// So far extents grow to each side in a file in which members met once, bytes.
+pub const REACH: u64 = 4 << 20;
+/// Who was alone for so long may have the whole file.
+pub const ALONE: Duration = Duration::from_secs(3);
+/// Extents that are called back at once near the bound.
+const BATCH: usize = EXTENTS_PER_HOLDER_MAX / 4;
+
+/// The caller's name for one request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ticket(pub u64);
+
+/// What the caller must do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Ask the member to give these bytes back; report its answer with [`ExtentTable::released`].
+    Revoke(ClientUuid, Fid, ByteRange),
+    /// The request has come to its turn: this is granted.
+    Granted(Ticket, ByteRange),
+    /// The crowd gives the file up, or the member is gone: the request is no more, and asks anew for a place in it.
+    Again(Ticket),
+    /// Nobody holds or wants anything of the file any more: the crowd is no more.
+    Over(Fid),
+}
+
+/// What one member holds.
+#[derive(Default)]
+struct Holder {
+    read: Ranges,
+    write: Ranges,
+    /// Of both, what it was asked for.
+    asked: Ranges,
+}
+
+struct Waiting {
+    ticket: Ticket,
+    client: ClientUuid,
+    needs: ByteRange,
+    write: bool,
+}
+
+/// One file.
+#[derive(Default)]
+struct File {
+    holders: BTreeMap<ClientUuid, Holder>,
+    /// Oldest first.
+    waiting: Vec<Waiting>,
+    /// Everything is called back.
+    closing: bool,
+    /// When members met last, and the time before.
+    met: [Option<Duration>; 2],
+    /// When somebody asked while others held something; at first, when the crowd came.
+    shared: Duration,
+}
+
+/// All extents of one target.
+#[derive(Default)]
+pub struct ExtentTable {
+    files: HashMap<Fid, File, FixedState>,
+    /// Who holds or waits for something, where.
+    members: BTreeMap<ClientUuid, BTreeSet<Fid>>,
+    tickets: BTreeMap<Ticket, Fid>,
+}
+
+impl Holder {
+    fn is_empty(&self) -> bool {
+        self.read.is_empty() && self.write.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.read.len().max(self.write.len())
+    }
+
+    /// What of it is in the way of somebody who reads or writes.
+    fn in_the_way(&self, write: bool) -> impl Iterator<Item = &Ranges> {
+        [&self.write, &self.read].into_iter().take(1 + usize::from(write))
+    }
+
+    /// Notes that all of a range is asked for; `false`: it was already.
+    fn ask(&mut self, range: ByteRange) -> bool {
+        let new = !self.asked.covers(range);
+        self.asked.insert(range);
+        new
+    }
+}
+
+impl Waiting {
+    fn conflicts(&self, other: &Waiting) -> bool {
+        self.client != other.client && (self.write || other.write) && self.needs.overlaps(other.needs)
+    }
+}
+
+impl File {
+    /// How far extents may grow to each side, bytes.
+    fn reach(&self, now: Duration) -> u64 {
+        let met = |at: &Option<Duration>| at.is_some_and(|at| now.saturating_sub(at) < MEETS);
+        match self.met.iter().filter(|at| met(at)).count() {
+            0 => u64::MAX,
+            1 => REACH,
+            _ => 0,
+        }
+    }
+
+    /// Does an earlier request stand before this one, or must its member first give back what it was asked for?
+    fn must_wait(&self, at: usize) -> bool {
+        let own = &self.waiting[at];
+        let holder = self.holders.get(&own.client);
+        self.waiting[..at].iter().any(|earlier| earlier.conflicts(own))
+            || holder.is_some_and(|held| held.asked.overlaps(own.needs) || held.len() >= EXTENTS_PER_HOLDER_MAX)
+    }
+
+    /// Asks others for what is in the way of a request; `false`: nothing is.
+    fn ask_others(&mut self, fid: Fid, at: usize, now: Duration, out: &mut Vec<Action>) -> bool {
+        let Waiting { client, needs, write, .. } = self.waiting[at];
+        let (mut any, mut met) = (false, false);
+        for (other, held) in self.holders.iter_mut().filter(|(other, _)| **other != client) {
+            let conflicts: Vec<ByteRange> = held.in_the_way(write).flat_map(|set| set.overlapping(needs)).collect();
+            for range in conflicts {
+                any = true;
+                if held.ask(range) {
+                    met = true;
+                    out.push(Action::Revoke(*other, fid, range));
+                }
+            }
+        }
+        if met {
+            self.met = [Some(now), self.met[0]];
+        }
+        any
+    }
+
+    /// What the request gets: what it needs, and as much around it as nobody holds or waits for.
+    fn grown(&self, at: usize, now: Duration) -> ByteRange {
+        let Waiting { client, needs, write, .. } = self.waiting[at];
+        let reach = self.reach(now);
+        let mut room = ByteRange::new(needs.start.saturating_sub(reach), needs.end.saturating_add(reach));
+        let mut bound = |taken: &Ranges| {
+            let free = taken.room_around(needs);
+            room = ByteRange::new(room.start.max(free.start), room.end.min(free.end));
+        };
+        for (other, held) in &self.holders {
+            match *other == client {
+                true => bound(&held.asked),
+                false => held.in_the_way(write).for_each(&mut bound),
+            }
+        }
+        let others = self.waiting.iter().filter(|other| other.client != client && (write || other.write));
+        // Whoever needs some of the same bytes comes later: it gets no more to wait for.
+        for other in others.map(|other| other.needs) {
+            if other.start < needs.start {
+                room.start = room.start.max(other.end.min(needs.start));
+            }
+            if other.end > needs.end {
+                room.end = room.end.min(other.start.max(needs.end));
+            }
+        }
+        room
+    }
+
+    /// Near the bound: asks a member for some of its extents, those farthest from where it works now.
+    fn make_room(&mut self, fid: Fid, client: ClientUuid, works: ByteRange, out: &mut Vec<Action>) {
+        let Some(held) = self.holders.get_mut(&client) else { return };
+        let set = if held.write.len() >= held.read.len() { &held.write } else { &held.read };
+        if set.len() + BATCH / 2 < EXTENTS_PER_HOLDER_MAX || !held.asked.is_empty() {
+            return;
+        }
+        let before = set.iter().take_while(|range| range.end <= works.start).count();
+        let far: Vec<ByteRange> = match before * 2 >= set.len() {
+            true => set.iter().take(BATCH).collect(),
+            false => set.iter().rev().take(BATCH).collect(),
+        };
+        for range in far {
+            if !range.overlaps(works) && held.ask(range) {
+                out.push(Action::Revoke(client, fid, range));
+            }
+        }
+    }
+
+    /// Whoever's turn has come gets what it needs, or others are asked for it.
+    fn advance(&mut self, fid: Fid, now: Duration, granted: &mut Vec<Ticket>, out: &mut Vec<Action>) {
+        let mut at = 0;
+        while at < self.waiting.len() {
+            if self.must_wait(at) || self.ask_others(fid, at, now, out) {
+                at += 1;
+                continue;
+            }
+            let range = self.grown(at, now);
+            let Waiting { ticket, client, needs, write } = self.waiting.remove(at);
+            let held = self.holders.entry(client).or_default();
+            match write {
+                true => held.write.insert(range),
+                false => held.read.insert(range),
+            }
+            granted.push(ticket);
+            out.push(Action::Granted(ticket, range));
+            self.make_room(fid, client, needs, out);
+        }
+    }
+}
+
+impl ExtentTable {
+    /// Files with a crowd.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// No crowd at all?
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// May one more file have a crowd?
+    pub fn has_room(&self) -> bool {
+        self.files.len() < CROWDS_MAX
+    }
+
+    /// Extents of all files and members.
+    pub fn extents(&self) -> usize {
+        self.files.values().flat_map(|file| file.holders.values()).map(|held| held.read.len() + held.write.len()).sum()
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.tickets.len()
+    }
+
+    fn holder(&self, fid: Fid, client: ClientUuid) -> Option<&Holder> {
+        self.files.get(&fid)?.holders.get(&client)
+    }
+
+    /// Does the member hold bytes to write, even if it was asked for them?
+    pub fn is_writer(&self, fid: Fid, client: ClientUuid) -> bool {
+        self.holder(fid, client).is_some_and(|held| !held.write.is_empty())
+    }
+
+    /// Does it hold anything of the file, even if it was asked for it?
+    pub fn is_member(&self, fid: Fid, client: ClientUuid) -> bool {
+        self.holder(fid, client).is_some_and(|held| !held.is_empty())
+    }
+
+    /// Members that hold bytes to write, in order: they know size and times.
+    pub fn writers(&self, fid: Fid) -> impl Iterator<Item = ClientUuid> + '_ {
+        let holders = self.files.get(&fid).into_iter().flat_map(|file| &file.holders);
+        holders.filter(|(_, held)| !held.write.is_empty()).map(|(client, _)| *client)
+    }
+
+    /// Has nobody but this client held or wanted anything for some time?
+    pub fn is_alone(&self, fid: Fid, client: ClientUuid, now: Duration) -> bool {
+        self.files.get(&fid).is_some_and(|file| {
+            let others = file.holders.keys().chain(file.waiting.iter().map(|waiting| &waiting.client));
+            now.saturating_sub(file.shared) >= ALONE && others.into_iter().all(|other| *other == client)
+        })
+    }
+
+    /// A member needs bytes. The crowd holds the file, and nobody has asked it back. [`Action::Granted`] when they are its: at once,
+    /// if nobody is in the way. `now`: any clock that never goes back.
+    ///
+    /// # Panics
+    /// If the ticket is under way already: our own bug.
+    pub fn request(
+        &mut self,
+        ticket: Ticket,
+        fid: Fid,
+        client: ClientUuid,
+        (needs, write): (ByteRange, bool),
+        now: Duration,
+        out: &mut Vec<Action>,
+    ) {
+        let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
+        if file.closing {
+            return out.push(Action::Again(ticket));
+        }
+        if file.holders.keys().any(|other| *other != client) {
+            file.shared = now;
+        }
+        file.waiting.push(Waiting { ticket, client, needs, write });
+        let before = self.tickets.insert(ticket, fid);
+        assert!(before.is_none(), "{ticket:?} asks twice");
+        self.members.entry(client).or_default().insert(fid);
+        self.advance(fid, now, out);
+    }
+
+    /// What a member held before the target restarted is its again: just that. `false`: somebody else has it.
+    pub fn restore(&mut self, fid: Fid, client: ClientUuid, (range, write): (ByteRange, bool), now: Duration) -> bool {
+        let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
+        let mut others = file.holders.iter().filter(|(other, _)| **other != client);
+        if others.any(|(_, held)| held.in_the_way(write).any(|set| set.overlaps(range))) {
+            return false;
+        }
+        let held = file.holders.entry(client).or_default();
+        match write {
+            true => held.write.insert(range),
+            false => held.read.insert(range),
+        }
+        self.members.entry(client).or_default().insert(fid);
+        true
+    }
+
+    /// A request is given up.
+    pub fn cancel(&mut self, ticket: Ticket, now: Duration, out: &mut Vec<Action>) {
+        let Some(fid) = self.tickets.remove(&ticket) else { return };
+        if let Some(file) = self.files.get_mut(&fid) {
+            file.waiting.retain(|waiting| waiting.ticket != ticket);
+            self.advance(fid, now, out);
+        }
+    }
+
+    /// A member holds these bytes no longer: it was asked, or gave them back by itself.
+    pub fn released(&mut self, fid: Fid, client: ClientUuid, range: ByteRange, now: Duration, out: &mut Vec<Action>) {
+        let Some(file) = self.files.get_mut(&fid) else { return };
+        if let Some(held) = file.holders.get_mut(&client) {
+            held.read.remove(range);
+            held.write.remove(range);
+            held.asked.remove(range);
+            if held.is_empty() {
+                file.holders.remove(&client);
+            }
+            self.advance(fid, now, out);
+        }
+        self.forget_member(fid, client);
+    }
+
+    /// The crowd is asked for the file: all extents are called back. When the last one is back it is [`Action::Over`].
+    pub fn call_back(&mut self, fid: Fid, out: &mut Vec<Action>) {
+        let Some(file) = self.files.get_mut(&fid) else { return out.push(Action::Over(fid)) };
+        file.closing = true;
+        for (client, held) in &mut file.holders {
+            let all: Ranges = held.read.iter().chain(held.write.iter()).collect();
+            for range in all.iter() {
+                if held.ask(range) {
+                    out.push(Action::Revoke(*client, fid, range));
+                }
+            }
+        }
+        self.turn_away(fid, out);
+        self.end_if_over(fid, out);
+    }
+
+    /// The inode is no more.
+    pub fn forget(&mut self, fid: Fid, out: &mut Vec<Action>) {
+        self.turn_away(fid, out);
+        if let Some(file) = self.files.remove(&fid) {
+            file.holders.keys().for_each(|client| self.forget_member(fid, *client));
+        }
+    }
+
+    /// The client's session ended: what it held is free. Files that it had something of to write.
+    pub fn gone(&mut self, client: ClientUuid, now: Duration, out: &mut Vec<Action>) -> Vec<Fid> {
+        let mut written = Vec::new();
+        for fid in self.members.remove(&client).unwrap_or_default() {
+            let Some(file) = self.files.get_mut(&fid) else { continue };
+            if file.holders.remove(&client).is_some_and(|held| !held.write.is_empty()) {
+                written.push(fid);
+            }
+            let (own, others) = std::mem::take(&mut file.waiting).into_iter().partition(|w| w.client == client);
+            file.waiting = others;
+            let own: Vec<Waiting> = own;
+            for waiting in own {
+                self.tickets.remove(&waiting.ticket);
+                out.push(Action::Again(waiting.ticket));
+            }
+            self.advance(fid, now, out);
+        }
+        written
+    }
+
+    /// Nobody waits here any more.
+    fn turn_away(&mut self, fid: Fid, out: &mut Vec<Action>) {
+        let Some(file) = self.files.get_mut(&fid) else { return };
+        for waiting in std::mem::take(&mut file.waiting) {
+            self.tickets.remove(&waiting.ticket);
+            out.push(Action::Again(waiting.ticket));
+            self.forget_member(fid, waiting.client);
+        }
+    }
+
+    fn advance(&mut self, fid: Fid, now: Duration, out: &mut Vec<Action>) {
+        let Some(file) = self.files.get_mut(&fid) else { return };
+        let mut granted = Vec::new();
+        file.advance(fid, now, &mut granted, out);
+        granted.iter().for_each(|ticket| _ = self.tickets.remove(ticket));
+        self.end_if_over(fid, out);
+    }
+
+    fn end_if_over(&mut self, fid: Fid, out: &mut Vec<Action>) {
+        if self.files.get(&fid).is_some_and(|file| file.holders.is_empty() && file.waiting.is_empty()) {
+            self.files.remove(&fid);
+            out.push(Action::Over(fid));
+        }
+    }
+
+    fn forget_member(&mut self, fid: Fid, client: ClientUuid) {
+        let is_in = |file: &File| {
+            file.holders.contains_key(&client) || file.waiting.iter().any(|waiting| waiting.client == client)
+        };
+        if !self.files.get(&fid).is_some_and(is_in)
+            && let Some(files) = self.members.get_mut(&client)
+        {
+            files.remove(&fid);
+            if files.is_empty() {
+                self.members.remove(&client);
+            }
+        }
+    }
+}
