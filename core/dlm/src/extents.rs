@@ -102,9 +102,11 @@ impl Holder {
         [&self.write, &self.read].into_iter().take(1 + usize::from(write))
     }
 
-    /// Notes that all of a range is asked for; `false`: it was already.
-    fn ask(&mut self, range: ByteRange) -> bool {
-        let new = !self.asked.covers(range);
+    /// Notes that all of a range is asked for; what of it was not yet. So no byte is asked for by two questions at a time, and the answer
+    /// to one says nothing of what was granted since the other.
+    fn ask(&mut self, range: ByteRange) -> Ranges {
+        let mut new: Ranges = [range].into_iter().collect();
+        self.asked.overlapping(range).for_each(|asked| new.remove(asked));
         self.asked.insert(range);
         new
     }
@@ -143,9 +145,9 @@ impl File {
             let conflicts: Vec<ByteRange> = held.in_the_way(write).flat_map(|set| set.overlapping(needs)).collect();
             for range in conflicts {
                 any = true;
-                if held.ask(range) {
+                for new in held.ask(range).iter() {
                     met = true;
-                    out.push(Action::Revoke(*other, fid, range));
+                    out.push(Action::Revoke(*other, fid, new));
                 }
             }
         }
@@ -196,8 +198,8 @@ impl File {
             false => set.iter().rev().take(BATCH).collect(),
         };
         for range in far {
-            if !range.overlaps(works) && held.ask(range) {
-                out.push(Action::Revoke(client, fid, range));
+            if !range.overlaps(works) {
+                out.extend(held.ask(range).iter().map(|new| Action::Revoke(client, fid, new)));
             }
         }
     }
@@ -331,7 +333,15 @@ impl ExtentTable {
         }
     }
 
-    /// A member holds these bytes no longer: it was asked, or gave them back by itself.
+    /// A member gives these bytes back by itself. What it was asked for of them is its until it has answered.
+    pub fn given_back(&mut self, fid: Fid, client: ClientUuid, range: ByteRange, now: Duration, out: &mut Vec<Action>) {
+        let Some(held) = self.holder(fid, client) else { return };
+        let mut rest: Ranges = [range].into_iter().collect();
+        held.asked.overlapping(range).for_each(|asked| rest.remove(asked));
+        rest.iter().for_each(|range| self.released(fid, client, range, now, out));
+    }
+
+    /// A member holds these bytes no longer, as it was asked.
     pub fn released(&mut self, fid: Fid, client: ClientUuid, range: ByteRange, now: Duration, out: &mut Vec<Action>) {
         let Some(file) = self.files.get_mut(&fid) else { return };
         if let Some(held) = file.holders.get_mut(&client) {
@@ -353,9 +363,7 @@ impl ExtentTable {
         for (client, held) in &mut file.holders {
             let all: Ranges = held.read.iter().chain(held.write.iter()).collect();
             for range in all.iter() {
-                if held.ask(range) {
-                    out.push(Action::Revoke(*client, fid, range));
-                }
+                out.extend(held.ask(range).iter().map(|new| Action::Revoke(*client, fid, new)));
             }
         }
         self.turn_away(fid, out);

@@ -24,11 +24,10 @@ mod model;
 mod tests;
 mod turns;
 
-pub use heat::BUSY;
+pub use heat::{BUSY, Heat};
 pub use turns::WaitOf;
 
 use foldhash::fast::FixedState;
-use heat::Heat;
 use locks::{Locks, NONE};
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;

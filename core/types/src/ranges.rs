@@ -34,6 +34,24 @@ impl ByteRange {
     }
 }
 
+/// Bytes that a client of a crowd may keep to itself, to read or to write (`docs/locks.md`, section 10).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Extent {
+    /// Which.
+    pub range: ByteRange,
+    /// To write; nobody else has them then.
+    pub write: bool,
+}
+
+/// Bytes for which a lock is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Needs {
+    /// Which; not empty.
+    pub range: ByteRange,
+    /// They were held as an extent before the server restarted.
+    pub again: bool,
+}
+
 /// A set of bytes, as few ranges as it takes, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ranges(Vec<ByteRange>);

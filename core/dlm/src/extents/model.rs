@@ -53,6 +53,8 @@ struct Asked {
 struct World {
     questions: Vec<(ClientUuid, Fid, ByteRange)>,
     waiting: BTreeMap<Ticket, Asked>,
+    /// What members believe to hold: to read, to write.
+    held: BTreeMap<(Fid, ClientUuid), (Ranges, Ranges)>,
     last: u64,
 }
 
@@ -65,6 +67,12 @@ impl World {
                 Action::Granted(ticket, range) => {
                     let own = self.waiting.remove(&ticket).expect("it is under way");
                     assert!(range.contains(own.needs));
+                    let (read, write) = self.held.entry((own.fid, own.client)).or_default();
+                    if own.write {
+                        write.insert(range)
+                    } else {
+                        read.insert(range)
+                    }
                     let before = |other: &Asked| {
                         other.fid == own.fid
                             && other.client != own.client
@@ -80,8 +88,23 @@ impl World {
     }
 }
 
+impl World {
+    /// A member has answered, or gave something back: it does not work with it any more.
+    fn drops(&mut self, fid: Fid, client: ClientUuid, range: ByteRange) {
+        let (read, write) = self.held.entry((fid, client)).or_default();
+        read.remove(range);
+        write.remove(range);
+    }
+}
+
 impl ExtentTable {
-    fn check(&self) {
+    fn check(&self, world: &World) {
+        for ((fid, client), (read, write)) in &world.held {
+            let known = self.holder(*fid, *client);
+            let none = Ranges::default();
+            let (known_read, known_write) = known.map_or((&none, &none), |held| (&held.read, &held.write));
+            assert_eq!((read, write), (known_read, known_write), "{client:?} believes what is so");
+        }
         for file in self.files.values() {
             for (client, held) in &file.holders {
                 assert!(!held.is_empty());
@@ -115,10 +138,19 @@ proptest! {
                 }
                 Event::Answer(n) if !world.questions.is_empty() => {
                     let (client, fid, range) = world.questions.remove(n % world.questions.len());
+                    world.drops(fid, client, range);
                     t.released(fid, client, range, now, &mut out);
                 }
                 Event::Answer(_) => {}
-                Event::Release(n, c, start, len) => t.released(fid(n), ClientUuid(c), range(start, start + len), now, &mut out),
+                Event::Release(n, c, start, len) => {
+                    let (fid, client, range) = (fid(n), ClientUuid(c), range(start, start + len));
+                    // What it was asked for it drops with its answer.
+                    let mut rest: Ranges = [range].into_iter().collect();
+                    let asked = world.questions.iter().filter(|(other, of, _)| *other == client && *of == fid);
+                    asked.for_each(|(_, _, range)| rest.remove(*range));
+                    rest.iter().for_each(|range| world.drops(fid, client, range));
+                    t.given_back(fid, client, range, now, &mut out);
+                }
                 Event::Cancel(n) => {
                     let ticket = world.waiting.keys().nth(n).copied();
                     if let Some(ticket) = ticket {
@@ -130,23 +162,26 @@ proptest! {
                 Event::Forget(n) => {
                     t.forget(fid(n), &mut out);
                     world.questions.retain(|(_, other, _)| *other != fid(n));
+                    world.held.retain(|(other, _), _| *other != fid(n));
                 }
                 Event::Gone(c) => {
                     t.gone(ClientUuid(c), now, &mut out);
                     world.questions.retain(|(client, ..)| *client != ClientUuid(c));
+                    world.held.retain(|(_, client), _| *client != ClientUuid(c));
                     prop_assert!(!t.members.contains_key(&ClientUuid(c)));
                 }
                 Event::Later(ms) => now += Duration::from_millis(ms),
             }
             world.hear(&t, out);
-            t.check();
+            t.check(&world);
         }
         // From now on nothing new comes: all that is under way ends.
         while let Some((client, fid, range)) = world.questions.pop() {
             let mut out = Vec::new();
+            world.drops(fid, client, range);
             t.released(fid, client, range, now, &mut out);
             world.hear(&t, out);
-            t.check();
+            t.check(&world);
         }
         prop_assert_eq!(world.waiting.len(), 0);
         prop_assert_eq!(t.waiting(), 0);

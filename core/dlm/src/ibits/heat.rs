@@ -1,8 +1,8 @@
-//! Who changes names in which directory, and how quickly authors take turns.
+//! Who works with which inode, and how quickly authors take turns: who changes names of a directory, who asks for the data of a file.
 //!
 //! A directory in which another client than the last one changed a name within the last second is busy, until it
-//! has had one author, or none, for a second. A fixed table: a directory that meets another one in its place is
-//! forgotten, and is busy again after its next two authors. Only speed depends on it.
+//! has had one author, or none, for a second; a file after some more turns. A fixed table: an inode that meets another one in its
+//! place is forgotten, and is busy again after its next authors. Only speed depends on it.
 
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
@@ -22,43 +22,62 @@ struct Place {
     /// When a name was changed last.
     at: Duration,
     busy_until: Duration,
+    /// How often another author came within that time.
+    turns: u32,
 }
 
-/// The table. Made at the first change of a name.
-#[derive(Default)]
-pub(super) struct Heat {
+/// The table. Made at the first turn.
+pub struct Heat {
     places: Vec<Place>,
     hasher: FixedState,
+    /// After so many turns an inode is busy.
+    busy_after: u32,
     /// Nothing is busy from then on.
     quiet_from: Duration,
 }
 
+impl Default for Heat {
+    fn default() -> Heat {
+        Heat::with_turns(1)
+    }
+}
+
 impl Heat {
+    /// What has had so many turns is busy.
+    pub fn with_turns(busy_after: u32) -> Heat {
+        Heat { places: Vec::new(), hasher: FixedState::default(), busy_after, quiet_from: Duration::ZERO }
+    }
+
     fn index(&self, dir: Fid) -> usize {
         self.hasher.hash_one(dir) as usize % PLACES
     }
 
-    /// `author` changes a name.
-    pub(super) fn note(&mut self, dir: Fid, author: ClientUuid, now: Duration) {
+    /// `author` works with the inode.
+    pub fn note(&mut self, dir: Fid, author: ClientUuid, now: Duration) {
         if self.places.is_empty() {
-            let empty = Place { dir: Fid::NONE, author, at: Duration::ZERO, busy_until: Duration::ZERO };
+            let empty = Place { dir: Fid::NONE, author, at: Duration::ZERO, busy_until: Duration::ZERO, turns: 0 };
             self.places = vec![empty; PLACES];
         }
         let index = self.index(dir);
         let place = &mut self.places[index];
         if place.dir != dir {
-            *place = Place { dir, author, at: now, busy_until: Duration::ZERO };
+            *place = Place { dir, author, at: now, busy_until: Duration::ZERO, turns: 0 };
             return;
         }
-        if place.author != author && now.saturating_sub(place.at) < BUSY {
-            place.busy_until = now + BUSY;
-            self.quiet_from = self.quiet_from.max(place.busy_until);
+        if now.saturating_sub(place.at) >= BUSY {
+            place.turns = 0;
+        } else if place.author != author {
+            place.turns = place.turns.saturating_add(1);
+            if place.turns >= self.busy_after {
+                place.busy_until = now + BUSY;
+                self.quiet_from = self.quiet_from.max(place.busy_until);
+            }
         }
         (place.author, place.at) = (author, now);
     }
 
-    /// Is the directory busy?
-    pub(super) fn is_busy(&self, dir: Fid, now: Duration) -> bool {
+    /// Is the inode busy?
+    pub fn is_busy(&self, dir: Fid, now: Duration) -> bool {
         if now >= self.quiet_from {
             return false;
         }
