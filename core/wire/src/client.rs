@@ -3,6 +3,7 @@
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
+use types::ranges::ByteRange;
 use types::time::Timestamp;
 
 /// One callback.
@@ -14,8 +15,10 @@ pub enum ClientOp {
     /// Another client is about to change these names of a directory, and so its attributes: forget those, keep the
     /// lock. Answers `Done`, or `Dropped`: UPDATE of the directory is given up as a whole.
     Changing { dir: Fid, names: Vec<Name> },
-    /// What are size and times of these? Asked of the holder of WRITE. Answers `Glimpses`, in order.
+    /// What are size and times of these? Asked of the holder of WRITE, or of an extent to write. Answers `Glimpses`, in order.
     Glimpse { fids: Vec<Fid> },
+    /// Give up these bytes of these files: what was written of the files is stored and told first. Answers `Done`.
+    RevokeExtents { extents: Vec<(Fid, ByteRange)> },
 }
 
 /// Size and times of a file that is being written, as its writer knows them.

@@ -8,6 +8,7 @@ use types::attr::{Attr, FileType, SetAttr, Statfs, WrittenAt};
 use types::fid::Fid;
 use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
+use types::ranges::{Extent, Needs};
 use types::session::OpenHandle;
 
 /// How a file is opened.
@@ -136,9 +137,9 @@ pub enum MdsOp {
     FlockSet { fid: Fid, lock: Flock, wait: bool },
     /// Give up a waiting `FlockSet` of this owner (a signal came); the waiter answers EINTR.
     FlockCancel { fid: Fid, lock: Flock },
-    /// Wait for locks (DATA, or WRITE with DATA and UPDATE), whatever others hold; answers `Entry`. The reply grants
-    /// them, if the session lives.
-    Lock { fid: Fid, bits: InodeBits },
+    /// Wait for locks (DATA, or WRITE with DATA and UPDATE), whatever others hold; answers `Entry`, and the reply grants
+    /// them, if the session lives. `needs`: these bytes are enough; then it may answer `Extent`.
+    Lock { fid: Fid, bits: InodeBits, needs: Option<Needs> },
     /// These locks are given up; at most REVOKES_PER_CALLBACK_MAX.
     Unlock { locks: Vec<(Fid, InodeBits)> },
     /// About the lease of one open file of this client, which names it `owner`. Other open files of the same client are its own to
@@ -215,6 +216,8 @@ pub enum MdsReply {
     Data { entry: Box<Entry>, data: Bytes },
     /// Position found.
     Offset(Option<u64>),
+    /// A lock on these bytes; the inode as the record has it: nobody cuts it while the extent is held.
+    Extent { entry: Box<Entry>, extent: Extent },
     /// A name went.
     Removed(Removed),
     /// Totals.

@@ -129,6 +129,7 @@ operations! {
     0x0401 CLIENT_REVOKE "client_revoke" Server changes once     Op::Client(ClientOp::Revoke { .. }),
     0x0402 CLIENT_CHANGING "client_changing" Server changes once     Op::Client(ClientOp::Changing { .. }),
     0x0403 CLIENT_GLIMPSE "client_glimpse" Server reads   once     Op::Client(ClientOp::Glimpse { .. }),
+    0x0404 CLIENT_REVOKE_EXTENTS "client_revoke_extents" Server changes once     Op::Client(ClientOp::RevokeExtents { .. }),
 }
 
 /// The row with this number.
@@ -184,6 +185,7 @@ replies! {
     0x020c MDS_DATA "mds_data" OpReply::Mds(MdsReply::Data { .. }),
     0x020d MDS_OFFSET "mds_offset" OpReply::Mds(MdsReply::Offset(_)),
     0x020e MDS_LEASE "mds_lease" OpReply::Mds(MdsReply::Lease(_)),
+    0x020f MDS_EXTENT "mds_extent" OpReply::Mds(MdsReply::Extent { .. }),
     0x0280 MDS_RECORDS "mds_records" OpReply::Mds(MdsReply::Records { .. }),
 
     0x0301 OST_DONE "ost_done" OpReply::Ost(OstReply::Done),

@@ -12,6 +12,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
+use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 use wire::mds::{
     CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
@@ -404,10 +405,19 @@ impl Mdc {
         }
     }
 
-    /// Waits for locks on data (DATA, or WRITE with DATA and UPDATE); they come with the reply.
-    pub async fn lock(&self, credentials: &Credentials, fid: Fid, bits: InodeBits) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Lock { fid, bits }).await? {
-            MdsReply::Entry(e) => Ok(*e),
+    /// Waits for locks on data (DATA, or WRITE with DATA and UPDATE); they come with the reply, which shows the inode. `None`: an extent with
+    /// the bytes of `needs` came.
+    pub async fn lock(
+        &self,
+        credentials: &Credentials,
+        fid: Fid,
+        bits: InodeBits,
+        needs: Option<ByteRange>,
+    ) -> Result<Option<Entry>, RpcError> {
+        let needs = needs.map(|range| Needs { range, again: false });
+        match self.call(credentials, MdsOp::Lock { fid, bits, needs }).await? {
+            MdsReply::Entry(e) => Ok(Some(*e)),
+            MdsReply::Extent { .. } => Ok(None),
             other => Err(unexpected(&self.import, &other)),
         }
     }

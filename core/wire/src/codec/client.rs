@@ -2,12 +2,13 @@
 
 use super::cursor::{Reader, Writer, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawFid, RawGlimpse, RawLock};
+use super::raw::{RawExtent, RawFid, RawGlimpse, RawLock};
 use crate::client::{ClientOp, ClientReply};
 use crate::opcode::{self, answer};
 use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
 use types::lock::InodeBits;
+use types::ranges::ByteRange;
 
 pub(super) fn put_locks(locks: &[(Fid, InodeBits)], w: &mut Writer) {
     w.put(&len32(locks.len()));
@@ -31,6 +32,12 @@ pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
             w.put(&len32(fids.len()));
             fids.iter().for_each(|fid| w.put(&RawFid::from(*fid)));
         }),
+        ClientOp::RevokeExtents { extents } => w.op(opcode::CLIENT_REVOKE_EXTENTS, 0, |w| {
+            w.put(&len32(extents.len()));
+            for (fid, range) in extents {
+                w.put(&RawExtent { fid: (*fid).into(), start: range.start.into(), end: range.end.into() });
+            }
+        }),
     }
 }
 
@@ -52,6 +59,11 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<Clie
         opcode::CLIENT_GLIMPSE => {
             let n = count(*r.get()?, "inodes", REVOKES_PER_CALLBACK_MAX)?;
             Ok(ClientOp::Glimpse { fids: r.slice_of::<RawFid>(n)?.iter().map(Into::into).collect() })
+        }
+        opcode::CLIENT_REVOKE_EXTENTS => {
+            let n = count(*r.get()?, "extents", REVOKES_PER_CALLBACK_MAX)?;
+            let extent = |raw: &RawExtent| ((&raw.fid).into(), ByteRange::new(raw.start.get(), raw.end.get()));
+            Ok(ClientOp::RevokeExtents { extents: r.slice_of::<RawExtent>(n)?.iter().map(extent).collect() })
         }
         number => Err(DecodeError::UnknownOp { number }),
     }

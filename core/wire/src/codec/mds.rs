@@ -19,6 +19,7 @@ use types::limits::{
     XATTR_VALUE_BYTES_MAX,
 };
 use types::name::Name;
+use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 use types::time::Timestamp;
 use zerocopy::little_endian::{I64, U32, U64};
@@ -152,7 +153,16 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
             put_fid(*fid, w);
             w.put(&RawFlock::from(lock));
         }),
-        MdsOp::Lock { fid, bits } => w.op(opcode::MDS_LOCK, 0, |w| w.put(&RawLock::from((*fid, *bits)))),
+        MdsOp::Lock { fid, bits: wanted, needs } => {
+            let again = needs.is_some_and(|needs| needs.again);
+            w.op(opcode::MDS_LOCK, bits([needs.is_some(), again]), |w| {
+                w.put(&RawLock::from((*fid, *wanted)));
+                if let Some(Needs { range, .. }) = needs {
+                    w.put(&U64::new(range.start));
+                    w.put(&U64::new(range.end));
+                }
+            });
+        }
         MdsOp::Unlock { locks } => w.op(opcode::MDS_UNLOCK, 0, |w| put_locks(locks, w)),
         MdsOp::Lease { fid, owner, act } => w.op(opcode::MDS_LEASE, 0, |w| {
             put_fid(*fid, w);
@@ -268,7 +278,7 @@ fn decode_create(flags: u16, r: &mut Reader<'_>) -> Result<MdsOp, DecodeError> {
     Ok(MdsOp::Create { parent: (&raw.parent).into(), name, kind, mode, umask, exclusive })
 }
 
-const HAVE_FLAGS: [u16; 14] = [
+const HAVE_FLAGS: [u16; 15] = [
     opcode::MDS_SETATTR,
     opcode::MDS_CREATE,
     opcode::MDS_OPEN,
@@ -283,6 +293,7 @@ const HAVE_FLAGS: [u16; 14] = [
     opcode::MDS_PUNCH,
     opcode::MDS_SEEK,
     opcode::MDS_FLOCK_SET,
+    opcode::MDS_LOCK,
 ];
 
 pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<MdsOp, DecodeError> {
@@ -381,8 +392,14 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         }
         opcode::MDS_FLOCK_CANCEL => MdsOp::FlockCancel { fid: fid(r)?, lock: flock(r)? },
         opcode::MDS_LOCK => {
+            let [of_bytes, again] = unpack(FLAGS, flags)?;
             let (fid, bits) = r.get::<RawLock>()?.into();
-            MdsOp::Lock { fid, bits }
+            let needs = match of_bytes {
+                true => Some(Needs { range: ByteRange::new(number64(r)?, number64(r)?), again }),
+                false if again => return Err(DecodeError::Field { field: FLAGS, value: flags.into() }),
+                false => None,
+            };
+            MdsOp::Lock { fid, bits, needs }
         }
         opcode::MDS_UNLOCK => MdsOp::Unlock { locks: locks(r)? },
         opcode::MDS_LEASE => MdsOp::Lease { fid: fid(r)?, owner: number64(r)?, act: lease_act(r.get::<U32>()?.get())? },

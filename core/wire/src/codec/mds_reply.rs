@@ -11,6 +11,7 @@ use std::sync::Arc;
 use types::attr::FileType;
 use types::limits::{LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX};
 use types::name::Name;
+use types::ranges::{ByteRange, Extent};
 use types::session::OpenHandle;
 use zerocopy::little_endian::{U32, U64};
 
@@ -53,6 +54,11 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         }),
         MdsReply::Offset(offset) => w.op(answer::MDS_OFFSET, bits([offset.is_some()]), |w| {
             w.put(&U64::new(offset.unwrap_or(0)));
+        }),
+        MdsReply::Extent { entry, extent } => w.op(answer::MDS_EXTENT, bits([extent.write]), |w| {
+            w.put(&RawEntry::from(&**entry));
+            w.put(&U64::new(extent.range.start));
+            w.put(&U64::new(extent.range.end));
         }),
         MdsReply::Removed(removed) => w.op(answer::MDS_REMOVED, 0, |w| {
             w.put(&RawFid::from(removed.fid));
@@ -100,8 +106,14 @@ fn maybe_entry(r: &mut Reader<'_>) -> Result<Option<Entry>, DecodeError> {
 
 pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<MdsReply, DecodeError> {
     const FLAGS: &str = "MDS answer flags";
-    let have_flags =
-        [answer::MDS_OPENED, answer::MDS_ENTRIES, answer::MDS_FLOCK, answer::MDS_RECORDS, answer::MDS_OFFSET];
+    let have_flags = [
+        answer::MDS_OPENED,
+        answer::MDS_ENTRIES,
+        answer::MDS_FLOCK,
+        answer::MDS_RECORDS,
+        answer::MDS_OFFSET,
+        answer::MDS_EXTENT,
+    ];
     if !have_flags.contains(&number) {
         let [] = unpack(FLAGS, flags)?;
     }
@@ -145,6 +157,12 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
             let [found] = unpack(FLAGS, flags)?;
             let offset = r.get::<U64>()?.get();
             MdsReply::Offset(found.then_some(offset))
+        }
+        answer::MDS_EXTENT => {
+            let [write] = unpack(FLAGS, flags)?;
+            let entry = Box::new(r.get::<RawEntry>()?.decode()?);
+            let range = ByteRange::new(r.get::<U64>()?.get(), r.get::<U64>()?.get());
+            MdsReply::Extent { entry, extent: Extent { range, write } }
         }
         answer::MDS_REMOVED => {
             MdsReply::Removed(Removed { fid: r.get::<RawFid>()?.into(), nlink: r.get::<U32>()?.get() })

@@ -19,6 +19,7 @@ use types::job::JobId;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
+use types::ranges::{ByteRange, Extent, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::TargetIndex;
 use types::time::Timestamp;
@@ -190,7 +191,11 @@ pub fn sample_ops() -> Vec<Op> {
         MdsOp::FlockTest { fid, lock },
         MdsOp::FlockSet { fid, lock, wait: true },
         MdsOp::FlockCancel { fid, lock },
-        MdsOp::Lock { fid, bits: InodeBits::DATA },
+        MdsOp::Lock {
+            fid,
+            bits: InodeBits::WRITE,
+            needs: Some(Needs { range: ByteRange::new(4096, 51_104), again: true }),
+        },
         MdsOp::Unlock { locks: vec![(fid, InodeBits::ALL), (parent, InodeBits::UPDATE)] },
         MdsOp::Read { fid, offset: 4096, len: 65536 },
         MdsOp::Write {
@@ -224,6 +229,7 @@ pub fn sample_ops() -> Vec<Op> {
         ClientOp::Revoke { locks: vec![(FID, InodeBits::LOOKUP.union(InodeBits::UPDATE))] },
         ClientOp::Changing { dir: DIR, names: vec![name("a"), name("bc")] },
         ClientOp::Glimpse { fids: vec![FID] },
+        ClientOp::RevokeExtents { extents: vec![(FID, ByteRange::new(4096, u64::MAX))] },
     ];
     let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(mds.into_iter().map(Op::Mds));
     ops.chain(ost.into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
@@ -269,6 +275,10 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Data { entry: Box::new(entry()), data: Bytes::from_static(b"bytes that were read") },
         MdsReply::Offset(Some(65536)),
         MdsReply::Lease(Some(LeaseMode::Read)),
+        MdsReply::Extent {
+            entry: Box::new(entry()),
+            extent: Extent { range: ByteRange::new(4096, u64::MAX), write: true },
+        },
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];
     let ost = [

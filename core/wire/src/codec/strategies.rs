@@ -23,6 +23,7 @@ use types::job::JobId;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
+use types::ranges::{ByteRange, Extent, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::{TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
@@ -42,6 +43,14 @@ fn any_written_at() -> impl Strategy<Value = WrittenAt> {
 
 fn any_locks() -> impl Strategy<Value = Vec<(Fid, InodeBits)>> {
     vec((any_fid(), any::<u32>().prop_map(InodeBits)), 0..20)
+}
+
+fn any_range() -> impl Strategy<Value = ByteRange> {
+    any::<(u64, u64)>().prop_map(|(start, end)| ByteRange::new(start, end))
+}
+
+fn any_needs() -> impl Strategy<Value = Needs> {
+    (any_range(), any::<bool>()).prop_map(|(range, again)| Needs { range, again })
 }
 
 fn any_name() -> impl Strategy<Value = Name> {
@@ -219,7 +228,11 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
             let otherwise = if release { LeaseAct::Release } else { LeaseAct::Check };
             MdsOp::Lease { fid, owner, act: mode.map_or(otherwise, LeaseAct::Acquire) }
         }),
-        (any_fid(), any::<u32>().prop_map(InodeBits)).prop_map(|(fid, bits)| MdsOp::Lock { fid, bits }),
+        (any_fid(), any::<u32>().prop_map(InodeBits), of(any_needs())).prop_map(|(fid, bits, needs)| MdsOp::Lock {
+            fid,
+            bits,
+            needs
+        }),
         any_locks().prop_map(|locks| MdsOp::Unlock { locks }),
         (any_bytes(20), any_bytes(20), any::<u32>()).prop_map(|(start, end, bytes_max)| MdsOp::Scan {
             start,
@@ -308,6 +321,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
         any_locks().prop_map(|locks| ClientOp::Revoke { locks }),
         (any_fid(), vec(any_name(), 0..5)).prop_map(|(dir, names)| ClientOp::Changing { dir, names }),
         vec(any_fid(), 0..20).prop_map(|fids| ClientOp::Glimpse { fids }),
+        vec((any_fid(), any_range()), 0..20).prop_map(|extents| ClientOp::RevokeExtents { extents }),
     ];
     prop_oneof![
         8 => any_mds_op().prop_map(Op::Mds),
@@ -408,6 +422,10 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         any_layout().prop_map(MdsReply::Layout),
         any::<u64>().prop_map(|offset| MdsReply::Appended { offset }),
         (any_entry(), any_bytes(300)).prop_map(|(entry, data)| MdsReply::Data { entry: Box::new(entry), data }),
+        (any_entry(), any_range(), any::<bool>()).prop_map(|(entry, range, write)| MdsReply::Extent {
+            entry: Box::new(entry),
+            extent: Extent { range, write }
+        }),
         of(any::<u64>()).prop_map(MdsReply::Offset),
         (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
         any_statfs().prop_map(MdsReply::Statfs),
