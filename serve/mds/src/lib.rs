@@ -10,6 +10,7 @@
 //! life before are waited for, the recovery of `window`.
 
 mod authors;
+mod crowds;
 mod deal;
 pub mod destroyer;
 mod dom;

@@ -23,11 +23,24 @@ const WAIT: Metric = Metric {
 const EVICTIONS: Metric =
     Metric { name: "evictions", unit: Unit::Requests, help: "Clients evicted because they did not answer a callback." };
 
+const EXTENTS_GRANTED: Metric = Metric {
+    name: "extents_granted",
+    unit: Unit::Requests,
+    help: "Requests that were answered with an extent of a file, for several clients work with it at once.",
+};
+const EXTENTS_REVOKED: Metric = Metric {
+    name: "extents_revoked",
+    unit: Unit::Requests,
+    help: "Extents of files that were called back, for others or to give the whole file back.",
+};
+
 /// The series of one MDT. Nothing is counted before [`LockStats::of`] was given a registry.
 pub(crate) struct LockStats {
     pub(crate) callback: Arc<Histogram>,
     pub(crate) wait: Arc<Histogram>,
     pub(crate) evictions: Arc<Counter>,
+    pub(crate) extents_granted: Arc<Counter>,
+    pub(crate) extents_revoked: Arc<Counter>,
 }
 
 impl LockStats {
@@ -37,6 +50,8 @@ impl LockStats {
             callback: registry.histogram(CALLBACK, &source),
             wait: registry.histogram(WAIT, &source),
             evictions: registry.counter(EVICTIONS, &source),
+            extents_granted: registry.counter(EXTENTS_GRANTED, &source),
+            extents_revoked: registry.counter(EXTENTS_REVOKED, &source),
         }
     }
 }

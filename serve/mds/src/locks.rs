@@ -6,11 +6,13 @@
 //! after `MdsSettings::callback_max`, when the client is evicted. So whoever waits for holders waits no longer than that.
 
 use crate::authors::{Authors, Changed};
+use crate::crowds::{CROWD, Crowds, Turn, WHOLE};
 use crate::deal::{Deal, Obstacle};
 use crate::groups::Groups;
 use crate::lock_stats::micros;
 use crate::mds::{Call, Mds, State};
 use crate::waits::Noted;
+use dlm::extents;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
 use dlm::leases::LeaseTable;
 use env::clock::Monotonic;
@@ -26,6 +28,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{LEASES_MAX, REVOKES_PER_CALLBACK_MAX};
 use types::lock::InodeBits;
+use types::ranges::ByteRange;
 use types::session::{ClientUuid, Xid};
 use wire::client::{ClientOp, ClientReply};
 
@@ -42,6 +45,8 @@ pub struct Locks {
     pub(crate) groups: Arc<Groups>,
     /// Who has a file to itself, for as long as nobody else comes: by client, and its name of the open file.
     pub(crate) leases: LeaseTable<(ClientUuid, u64)>,
+    /// Who has which bytes of files that several clients write.
+    pub(crate) crowds: Crowds,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,
     /// Operations that wait for their turn: on whose behalf ([`observe::cause`]), and since when.
     pub(crate) waits: BTreeMap<Modifier, (u64, Monotonic)>,
@@ -53,18 +58,22 @@ struct Callbacks {
     export: Arc<Export>,
     revokes: Vec<(Fid, InodeBits)>,
     changing: Vec<(Modifier, Fid, Names)>,
+    extents: Vec<(Fid, ByteRange)>,
 }
 
 impl Locks {
     /// None; what authors do not know is theirs after `grace`.
     pub(crate) fn new(grace: Duration, groups: Arc<Groups>) -> Locks {
+        let mut table = IbitsTable::default();
+        table.connect(CROWD);
         Locks {
-            table: IbitsTable::default(),
+            table,
             actions: Vec::new(),
             exports: HashMap::default(),
             authors: Authors::new(grace),
             groups,
             leases: LeaseTable::with_bound(LEASES_MAX),
+            crowds: Crowds::default(),
             waiting: HashMap::default(),
             waits: BTreeMap::new(),
             last: 0,
@@ -109,6 +118,7 @@ impl Locks {
     pub(crate) fn destroyed(&mut self, fid: Fid) {
         let show = self.authors.destroyed(fid);
         self.table.destroyed(fid, |client| show.contains(&client), &mut self.actions);
+        self.crowds.table.forget(fid, &mut self.crowds.actions);
     }
 
     /// `client` has the answers to all below `known`.
@@ -124,11 +134,16 @@ impl Locks {
         }
     }
 
+    /// Is there anything to be done?
+    fn has_work(&self) -> bool {
+        !self.actions.is_empty() || !self.crowds.actions.is_empty()
+    }
+
     /// Who must be asked for size and times of these, because it writes them: all but `client`.
     pub(crate) fn writers(&self, client: ClientUuid, fids: &[Fid]) -> Vec<(Arc<Export>, Vec<Fid>)> {
         let mut writers: BTreeMap<ClientUuid, Vec<Fid>> = BTreeMap::new();
         for fid in fids {
-            if let Some(writer) = self.table.writer(*fid).filter(|writer| *writer != client) {
+            for writer in self.writers_of(*fid, client) {
                 writers.entry(writer).or_default().push(*fid);
             }
         }
@@ -148,11 +163,13 @@ impl Locks {
     }
 
     /// A session ended: what its client held.
-    pub(crate) fn gone(&mut self, client: ClientUuid) -> Vec<(Fid, InodeBits)> {
+    pub(crate) fn gone(&mut self, client: ClientUuid, now: Monotonic) -> Vec<(Fid, InodeBits)> {
         self.exports.remove(&client);
         self.authors.gone(client);
         self.leases.gone(|(holder, _)| *holder == client);
-        let held = self.table.gone(client, &mut self.actions);
+        let mut held = self.table.gone(client, &mut self.actions);
+        let written = self.crowds.table.gone(client, now, &mut self.crowds.actions);
+        held.extend(written.into_iter().map(|fid| (fid, InodeBits::WRITE)));
         self.forget_destroyed();
         held
     }
@@ -160,8 +177,36 @@ impl Locks {
     /// Wakes who is ready; what clients are to be asked.
     fn take(&mut self) -> Vec<Callbacks> {
         let mut asked: BTreeMap<ClientUuid, Callbacks> = BTreeMap::new();
+        // What a crowd does may bring others to their turn in the table, and the other way round.
+        while self.has_work() {
+            self.take_of_table(&mut asked);
+            self.take_of_crowds(&mut asked);
+        }
+        asked.into_values().collect()
+    }
+
+    fn take_of_crowds(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
+        for action in std::mem::take(&mut self.crowds.actions) {
+            match action {
+                extents::Action::Granted(ticket, range) => self.crowds.tell(ticket, Turn::Granted(range)),
+                extents::Action::Again(ticket) => self.crowds.tell(ticket, Turn::Again),
+                extents::Action::Over(fid) => _ = self.table.released(fid, CROWD, WHOLE, &mut self.actions),
+                extents::Action::Revoke(client, fid, range) => {
+                    if let Some(export) = self.exports.get(&client) {
+                        asked.entry(client).or_insert_with(|| Callbacks::to(export)).extents.push((fid, range));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_of_table(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
         for action in self.actions.drain(..) {
             let (client, action) = match action {
+                Action::Revoke(CROWD, fid, _) => {
+                    self.crowds.table.call_back(fid, &mut self.crowds.actions);
+                    continue;
+                }
                 Action::Ready(modifier) | Action::Cancelled(modifier) => {
                     if let Some(waiting) = self.waiting.remove(&modifier) {
                         // Nobody listens: the request was dropped, and is about to leave.
@@ -172,18 +217,19 @@ impl Locks {
                 Action::Revoke(client, ..) | Action::Changing(_, client, ..) => (client, action),
             };
             let Some(export) = self.exports.get(&client) else { continue };
-            let callbacks = asked.entry(client).or_insert_with(|| Callbacks {
-                export: export.clone(),
-                revokes: Vec::new(),
-                changing: Vec::new(),
-            });
+            let callbacks = asked.entry(client).or_insert_with(|| Callbacks::to(export));
             match action {
                 Action::Revoke(_, fid, bits) => callbacks.revokes.push((fid, bits)),
                 Action::Changing(modifier, _, fid, names) => callbacks.changing.push((modifier, fid, names)),
                 Action::Ready(_) | Action::Cancelled(_) => {}
             }
         }
-        asked.into_values().collect()
+    }
+}
+
+impl Callbacks {
+    fn to(export: &Arc<Export>) -> Callbacks {
+        Callbacks { export: export.clone(), revokes: Vec::new(), changing: Vec::new(), extents: Vec::new() }
     }
 }
 
@@ -224,7 +270,7 @@ pub(crate) enum When {
 impl Mds {
     /// Does what the table wants to be done, and gives the lock of the state back.
     pub(crate) fn carry_out(&self, mut state: parking_lot::MutexGuard<'_, State>, when: When) {
-        if state.locks.actions.is_empty() {
+        if !state.locks.has_work() {
             return;
         }
         let asked = state.locks.take();
@@ -235,16 +281,23 @@ impl Mds {
     }
 
     fn ask(&self, callbacks: Callbacks, when: When) {
-        let Callbacks { export, revokes, changing } = callbacks;
+        let Callbacks { export, revokes, changing, extents } = callbacks;
+        if let Some(stats) = self.lock_stats.get() {
+            stats.extents_revoked.add(extents.len() as u64);
+        }
         let revokes = revokes.chunks(REVOKES_PER_CALLBACK_MAX).map(|locks| (None, locks.to_vec()));
         let revokes = revokes.map(|(modifier, locks)| (modifier, ClientOp::Revoke { locks }));
         let changing = changing
             .into_iter()
             .map(|(modifier, dir, names)| (Some(modifier), ClientOp::Changing { dir, names: names.into_vec() }));
-        for (modifier, op) in revokes.chain(changing) {
+        let of_bytes = !extents.is_empty();
+        let extents = extents.chunks(REVOKES_PER_CALLBACK_MAX);
+        let extents = extents.map(|extents| (None, ClientOp::RevokeExtents { extents: extents.to_vec() }));
+        for (modifier, op) in revokes.chain(changing).chain(extents) {
             let Some(mds) = self.me.upgrade() else { return };
             let mut asking = Box::pin(mds.call_back(export.clone(), modifier, op));
-            if when == When::Now {
+            // What is asked for may just have been granted: behind that reply, if possible.
+            if when == When::Now && !of_bytes {
                 let mut context = Context::from_waker(Waker::noop());
                 if let Poll::Ready(()) = asking.as_mut().poll(&mut context) {
                     continue;
@@ -259,7 +312,11 @@ impl Mds {
         let asked = match &op {
             ClientOp::Revoke { locks } => locks.clone(),
             ClientOp::Changing { dir, .. } => vec![(*dir, InodeBits::UPDATE)],
-            ClientOp::Glimpse { .. } => Vec::new(),
+            ClientOp::Glimpse { .. } | ClientOp::RevokeExtents { .. } => Vec::new(),
+        };
+        let of_bytes = match &op {
+            ClientOp::RevokeExtents { extents } => extents.clone(),
+            _ => Vec::new(),
         };
         let Some(answer) = self.answer(&export, op).await else { return };
         let client = export.client();
@@ -280,8 +337,37 @@ impl Mds {
                 return;
             }
         };
+        if !of_bytes.is_empty() {
+            self.extents_released(&export, &of_bytes);
+        }
         let keeps = |fid: Fid| kept.iter().any(|(f, bits)| *f == fid && bits.contains(InodeBits::OPEN));
         self.released(&export, &asked, keeps);
+    }
+
+    /// A client gives up what it holds of these files by itself.
+    pub(crate) fn extents_given_back(&self, export: &Export, files: impl Iterator<Item = Fid>) {
+        let now = self.env.clock.now();
+        let mut state = self.state.lock();
+        if export.is_gone() {
+            return;
+        }
+        let Crowds { table, actions, .. } = &mut state.locks.crowds;
+        files.for_each(|fid| table.given_back(fid, export.client(), ByteRange::ALL, now, actions));
+        self.carry_out(state, When::Now);
+    }
+
+    /// A client gave up these bytes, as it was asked.
+    fn extents_released(&self, export: &Export, extents: &[(Fid, ByteRange)]) {
+        let now = self.env.clock.now();
+        let mut state = self.state.lock();
+        if export.is_gone() {
+            return;
+        }
+        let Crowds { table, actions, .. } = &mut state.locks.crowds;
+        for (fid, range) in extents {
+            table.released(*fid, export.client(), *range, now, actions);
+        }
+        self.carry_out(state, When::Now);
     }
 
     /// A client dropped these bits, but for OPEN where `keeps` says so.
@@ -312,7 +398,7 @@ impl Mds {
     /// A session ended: its locks are free. What that leaves to be done with inodes.
     pub(crate) fn release_all(&self, client: ClientUuid) -> LeftBehind {
         let mut state = self.state.lock();
-        let held = state.locks.gone(client);
+        let held = state.locks.gone(client, self.env.clock.now());
         let has = |bit: InodeBits| move |(_, bits): &&(Fid, InodeBits)| bits.contains(bit);
         let orphans = held.iter().filter(has(InodeBits::OPEN)).map(|(fid, _)| *fid);
         let orphans = orphans.filter(|fid| state.orphans.contains(fid)).collect();

@@ -86,7 +86,7 @@ impl Mds {
             MdsOp::FlockTest { fid, lock } => self.flock_test(call.client(), fid, &lock),
             MdsOp::FlockSet { fid, lock, wait } => self.flock_set(call.export, fid, lock, wait).await,
             MdsOp::FlockCancel { fid, lock } => self.flock_cancel(call.client(), fid, &lock),
-            MdsOp::Lock { fid, bits } => self.lock(call, fid, bits).await,
+            MdsOp::Lock { fid, bits, needs } => self.lock(call, fid, bits, needs).await,
             MdsOp::Unlock { locks } => self.unlock(call, &locks),
             MdsOp::Lease { fid, owner, act } => self.lease(call, fid, owner, act).await,
             MdsOp::Scan { start, end, bytes_max } => self.scan(call, &start, &end, bytes_max),

@@ -5,6 +5,7 @@
 //! or under an OPEN lock.
 
 use crate::authors::Look;
+use crate::crowds::WHOLE;
 use crate::deal::{Deal, Obstacle, owned};
 use crate::dom::Part;
 use crate::locks::Locks;
@@ -132,11 +133,27 @@ impl<'a> Records<'a> {
         Ok(entry)
     }
 
+    /// The client stores bytes of a file. If it writes it in a crowd, the crowd is not in its way. If it stores what others ask for
+    /// (mapped pages become known only then), or is asked for anything of the file that it does not write, it must not wait for them: others are told.
+    pub(crate) fn stores(&mut self, fid: Fid) {
+        let (locks, client) = (&self.state.locks, self.deal.client);
+        let crowds = &locks.crowds.table;
+        self.deal.of_crowd = (!crowds.is_empty() && crowds.is_writer(fid, client)).then_some(fid);
+        let of_data = InodeBits::DATA.union(InodeBits::WRITE);
+        self.deal.urgent = locks.table.is_asked(fid, client, of_data) || crowds.is_member(fid, client);
+    }
+
+    /// That is done.
+    pub(crate) fn stored(&mut self) {
+        (self.deal.of_crowd, self.deal.urgent) = (None, false);
+    }
+
     /// The client is shown an inode that was read already.
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
         if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.deal.client) {
             self.deal.written_elsewhere = true;
+            self.state.locks.end_if_alone(fid, self.deal.client, self.deal.now);
         }
         self.grant(fid, bits);
     }
@@ -234,10 +251,19 @@ impl<'a> Records<'a> {
 
     /// Nobody else holds what is to be changed; else the operation is run again when that is so.
     fn holders_know(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
-        let table = &mut self.state.locks.table;
-        if table.is_empty() {
+        if self.state.locks.table.is_empty() {
             return Ok(());
         }
+        if self.deal.of_crowd.is_some() {
+            // The crowd holds what its members change together, and nobody else anything of that.
+            let of_crowd = self.deal.of_crowd.take();
+            let mut changes = changes.to_vec();
+            for change in changes.iter_mut().filter(|change| Some(change.fid) == of_crowd) {
+                change.bits = change.bits.without(WHOLE);
+            }
+            return self.holders_know(&changes);
+        }
+        let table = &mut self.state.locks.table;
         let Deal { client, modifier, now, xids, .. } = *self.deal;
         if !table.is_free(client, modifier, changes.iter().map(|change| (change.fid, change.bits))) {
             if !self.deal.urgent {

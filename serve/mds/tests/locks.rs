@@ -323,7 +323,7 @@ const TO_READ: InodeBits = DATA.union(UPDATE);
 const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 fn lock(fid: Fid, bits: InodeBits) -> MdsOp {
-    MdsOp::Lock { fid, bits }
+    MdsOp::Lock { fid, bits, needs: None }
 }
 
 fn size(size: u64, sec: i64) -> Answer {

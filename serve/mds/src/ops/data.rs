@@ -6,7 +6,6 @@ use namespace::written;
 use types::attr::WrittenAt;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::InodeBits;
 use wire::mds::MdsReply;
 
 impl Mds {
@@ -21,13 +20,10 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         self.change(call, |records, ctx| {
-            // It stores what others ask for: mapped pages become known only then. Whoever is asked for other bits only
-            // answers without storing anything, and waits as everybody does.
-            let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-            records.deal.urgent = records.state.locks.table.is_asked(fid, records.deal.client, of_data);
+            records.stores(fid);
             let mut inode = written::wrote(records, ctx, fid, end, blocks_delta, at, kill_suidgid)?;
             records.note_data(&mut inode);
-            records.deal.urgent = false;
+            records.stored();
             Ok(MdsReply::Entry(entry(&inode)))
         })
     }

@@ -11,7 +11,6 @@ use types::attr::{FileType, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::DOM_BYTES_MAX;
-use types::lock::InodeBits;
 use wire::mds::MdsReply;
 use wire::ost::PunchKind;
 
@@ -56,14 +55,12 @@ impl Mds {
             let part = file(&records.there(fid)?)?;
             part.has(end)?;
             let plan = dom::write(&part.chunks(&records.tx), offset, data)?;
-            // As `Mds::wrote`: it may store what others ask for.
-            let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-            records.deal.urgent = records.state.locks.table.is_asked(fid, records.deal.client, of_data);
+            records.stores(fid);
             let end = if data.is_empty() { 0 } else { end };
             let mut inode = written::stored(records, ctx, fid, end, plan.blocks_delta, at, kill_suidgid)?;
             records.put_chunks(part, &plan);
             records.note_data(&mut inode);
-            records.deal.urgent = false;
+            records.stored();
             Ok(MdsReply::Entry(entry(&inode)))
         })
     }

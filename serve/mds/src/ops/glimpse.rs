@@ -1,7 +1,9 @@
 //! Size and times of files that other clients are writing: they are asked, and the answer shows what they say.
 //!
 //! One callback per writer for all inodes of a reply. Afterwards the records are read again: an answer counts only if
-//! its writer has held WRITE all the time and told the MDT nothing meanwhile; else everything is asked once more. Size and
+//! its writer has held WRITE all the time and told the MDT nothing meanwhile; else everything is asked once more. If several clients write
+//! a file (docs/locks.md, section 11), all are asked until two rounds agree: each of them knows only what it wrote itself, so else the
+//! answer might have what one wrote and not what another one had written before. Size and
 //! times of such an answer belong to the moment at which the writer answered; everything else to that at which the operation
 //! was done, as the names in the same answer do.
 
@@ -20,7 +22,8 @@ use wire::mds::{Entry, MdsReply};
 /// is not older than the request.
 const ROUNDS: usize = 4;
 
-type Answers = BTreeMap<Fid, (ClientUuid, Option<Glimpse>)>;
+/// Of each file, what its writers say.
+type Answers = BTreeMap<Fid, BTreeMap<ClientUuid, Option<Glimpse>>>;
 
 impl Mds {
     /// Completes what a reply shows of files that others write.
@@ -34,6 +37,7 @@ impl Mds {
         let mut open: BTreeMap<Fid, u64> =
             entries.iter().filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version))).collect();
         let client = call.client();
+        let mut before = Answers::new();
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids).await;
@@ -44,16 +48,17 @@ impl Mds {
                     records.look(*fid, Look::Attr);
                     let Some(shown) = entries.get_mut(fid) else { return false };
                     let told = std::mem::replace(version, fresh.attr.version) != fresh.attr.version;
-                    let writer = records.state.locks.table.writer(*fid).filter(|writer| *writer != client);
-                    let again = match (writer, answers.get(fid)) {
-                        (None, _) => false,
-                        (Some(writer), Some((asked, glimpse))) if writer == *asked => {
-                            if let Some(glimpse) = glimpse {
-                                apply(&mut fresh, glimpse);
-                            }
-                            told
+                    let writers = records.state.locks.writers_of(*fid, client);
+                    let said = answers.get(fid).filter(|said| writers.iter().all(|writer| said.contains_key(writer)));
+                    let again = match said {
+                        _ if writers.is_empty() => false,
+                        Some(said) => {
+                            // Who writes no more has told everything.
+                            let glimpses = writers.iter().filter_map(|writer| said[writer].as_ref());
+                            glimpses.for_each(|glimpse| apply(&mut fresh, glimpse));
+                            told || writers.len() > 1 && before.get(fid) != Some(said)
                         }
-                        (Some(_), _) => true,
+                        None => true,
                     };
                     shown.iter_mut().for_each(|entry| follow(&mut entry.attr, &fresh.attr));
                     again && round < ROUNDS
@@ -63,6 +68,7 @@ impl Mds {
             if looked.is_err() || open.is_empty() {
                 return;
             }
+            before = answers;
         }
     }
 
@@ -74,7 +80,7 @@ impl Mds {
                 match self.answer(export, ClientOp::Glimpse { fids: fids.to_vec() }).await {
                     Some(ClientReply::Glimpses(glimpses)) if glimpses.len() == fids.len() => {
                         let client = export.client();
-                        fids.iter().zip(glimpses).map(|(fid, glimpse)| (*fid, (client, glimpse))).collect()
+                        fids.iter().zip(glimpses).map(|(fid, glimpse)| (*fid, client, glimpse)).collect()
                     }
                     Some(_) => {
                         self.evict(export, "it does not answer a glimpse with sizes");
@@ -85,7 +91,11 @@ impl Mds {
                 }
             })
         });
-        join_all(questions).await.into_iter().flatten().collect()
+        let mut answers = Answers::new();
+        for (fid, client, glimpse) in join_all(questions).await.into_iter().flatten() {
+            answers.entry(fid).or_default().insert(client, glimpse);
+        }
+        answers
     }
 }
 

@@ -8,6 +8,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
 use types::lock::InodeBits;
+use types::ranges::Needs;
 use wire::mds::{Entry, MdsReply};
 
 /// To read.
@@ -16,7 +17,13 @@ const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 impl Mds {
-    pub(super) async fn lock(&self, call: &mut Call<'_>, fid: Fid, bits: InodeBits) -> Result<MdsReply, Errno> {
+    pub(super) async fn lock(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        bits: InodeBits,
+        needs: Option<Needs>,
+    ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let wants = if bits.contains(InodeBits::WRITE) { TO_WRITE } else { TO_READ };
         let asks = !bits.intersection(InodeBits::DATA.union(InodeBits::WRITE)).is_empty();
@@ -24,8 +31,14 @@ impl Mds {
             return Err(Errno::EINVAL);
         }
         self.of_its_group(call.export, fid).await?;
-        if let Some(entry) = self.lock_at_once(call, fid, wants)? {
+        let again = needs.is_some_and(|needs| needs.again);
+        if !again && let Some(entry) = self.lock_at_once(call, fid, wants)? {
             return Ok(MdsReply::Entry(Box::new(entry)));
+        }
+        if let Some(needs) = needs
+            && let Some(extent) = Box::pin(self.lock_extent(call, fid, wants == TO_WRITE, needs)).await?
+        {
+            return Ok(extent);
         }
         // Apart, so that the future of the short road stays small.
         let entry = Box::pin(self.lock_in_turn(call, fid, wants)).await?;
@@ -34,7 +47,7 @@ impl Mds {
 
     /// Waits until the data of the file is no group's that the client is not of. While an MDT recovers nobody asks who did not
     /// hold it before.
-    async fn of_its_group(&self, export: &Export, fid: Fid) -> Result<(), Errno> {
+    pub(crate) async fn of_its_group(&self, export: &Export, fid: Fid) -> Result<(), Errno> {
         let groups = &self.groups;
         if self.window.is_open() && groups.shut_out(fid, export.client()) {
             Box::pin(groups.admitted(fid, export.client(), || export.is_gone())).await;
@@ -106,6 +119,9 @@ impl Mds {
             return Err(Errno::E2BIG);
         }
         self.released(call.export, locks, |_| false);
+        let of_data = InodeBits::DATA.union(InodeBits::WRITE);
+        let extents = locks.iter().filter(|(_, bits)| !bits.intersection(of_data).is_empty());
+        self.extents_given_back(call.export, extents.map(|(fid, _)| *fid));
         Ok(MdsReply::Done)
     }
 }

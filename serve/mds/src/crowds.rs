@@ -1,0 +1,257 @@
+//! Files that several clients write at once: `dlm::extents` decides who has which bytes, this is the crowd's part in the table of
+//! locks (`docs/locks.md`, section 11).
+//!
+//! [`CROWD`] is a client of the MDT's own that holds DATA, UPDATE and WRITE of such files. What the table asks of it is asked of
+//! its members; what they say is answered to the table in its name. A part of [`Locks`](crate::locks::Locks): what it wants to be done is
+//! carried out with what the table wants.
+
+use crate::locks::{Entered, Locks, When};
+use crate::mds::{Call, Mds, alive};
+use dlm::extents::{Action, ExtentTable, Ticket};
+use dlm::ibits::{Heat, IbitsTable, Modifier};
+use env::clock::Monotonic;
+use foldhash::HashMap;
+use tokio::sync::oneshot;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::ranges::{ByteRange, Extent, Needs};
+use types::session::ClientUuid;
+use wire::mds::{Entry, MdsReply};
+
+/// The client that holds what a crowd shares. No client draws this number for itself.
+pub(crate) const CROWD: ClientUuid = ClientUuid(u128::MAX);
+/// What it holds of a file.
+pub(crate) const WHOLE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+/// So often a file changes hands, each time within [`dlm::ibits::BUSY`] of the time before, until a crowd gets it.
+const HANDS: u32 = 3;
+
+/// What became of a request for an extent.
+pub(crate) enum Turn {
+    /// This is granted.
+    Granted(ByteRange),
+    /// The crowd has no place for it now: it asks anew.
+    Again,
+}
+
+/// See the module.
+pub(crate) struct Crowds {
+    pub(crate) table: ExtentTable,
+    /// What it wants to be done.
+    pub(crate) actions: Vec<Action>,
+    heat: Heat,
+    waiting: HashMap<Ticket, oneshot::Sender<Turn>>,
+    last: u64,
+}
+
+impl Default for Crowds {
+    fn default() -> Crowds {
+        Crowds {
+            table: ExtentTable::default(),
+            actions: Vec::new(),
+            heat: Heat::with_turns(HANDS),
+            waiting: HashMap::default(),
+            last: 0,
+        }
+    }
+}
+
+impl Crowds {
+    /// Tells whoever waits.
+    pub(crate) fn tell(&mut self, ticket: Ticket, turn: Turn) {
+        if let Some(waiting) = self.waiting.remove(&ticket) {
+            // Nobody listens: the request was dropped, and is about to be given up.
+            let _ = waiting.send(turn);
+        }
+    }
+}
+
+/// Does a crowd hold the file, and nobody want it back?
+fn is_at_rest(table: &IbitsTable, fid: Fid) -> bool {
+    table.writer(fid) == Some(CROWD) && !table.is_asked(fid, CROWD, WHOLE)
+}
+
+impl Locks {
+    /// All clients but this one that know size and times of a file, because they write it.
+    pub(crate) fn writers_of(&self, fid: Fid, client: ClientUuid) -> Vec<ClientUuid> {
+        match self.table.writer(fid) {
+            None => Vec::new(),
+            Some(CROWD) => self.crowds.table.writers(fid).filter(|writer| *writer != client).collect(),
+            Some(writer) => {
+                if writer == client {
+                    Vec::new()
+                } else {
+                    vec![writer]
+                }
+            }
+        }
+    }
+
+    /// `client` asks for bytes that others have: is the file to be a crowd's?
+    fn goes_to_crowd(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) -> bool {
+        if self.table.writer(fid) == Some(CROWD) {
+            return !self.crowds.table.is_alone(fid, client, now);
+        }
+        self.crowds.heat.note(fid, client, now);
+        self.crowds.heat.is_busy(fid, now) && self.crowds.table.has_room()
+    }
+
+    /// Who has been alone in a crowd for some time gets the whole file with its next request for a lock: its extents are called back.
+    pub(crate) fn end_if_alone(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) {
+        if is_at_rest(&self.table, fid) && self.crowds.table.is_alone(fid, client, now) {
+            let change = dlm::ibits::Change { fid, bits: InodeBits::DATA, names: Default::default() };
+            self.enter_and_leave(client, vec![change], now);
+        }
+    }
+}
+
+/// A request that waits for an extent; it is given up when this is dropped.
+struct Waiting<'a> {
+    mds: &'a Mds,
+    ticket: Ticket,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let now = self.mds.env.clock.now();
+        let mut state = self.mds.state.lock();
+        let crowds = &mut state.locks.crowds;
+        // Not there: it has its answer.
+        if crowds.waiting.remove(&self.ticket).is_some() {
+            crowds.table.cancel(self.ticket, now, &mut crowds.actions);
+            self.mds.carry_out(state, When::Later);
+        }
+    }
+}
+
+/// What a request for an extent waits for next.
+enum Step<'a> {
+    Place(Entered<'a>, oneshot::Receiver<()>),
+    PlaceAgain(Modifier, oneshot::Receiver<()>),
+    Extent(Waiting<'a>, oneshot::Receiver<Turn>),
+}
+
+impl Mds {
+    /// An extent, if a crowd has the file or is to have it. The inode is there, and somebody is in the way of the whole lock.
+    pub(crate) async fn lock_extent(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        write: bool,
+        Needs { range, again }: Needs,
+    ) -> Result<Option<MdsReply>, Errno> {
+        if range.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let (client, now) = (call.client(), self.env.clock.now());
+        if again && !self.window.is_open() {
+            return self.restore_extent(call, fid, Extent { range, write }).map(Some);
+        }
+        if !self.state.lock().locks.goes_to_crowd(fid, client, now) {
+            return Ok(None);
+        }
+        let mut place: Option<Entered<'_>> = None;
+        let range = loop {
+            match self.next_step(call, fid, place.as_ref(), range, write)? {
+                Step::Place(entered, turn) => {
+                    let modifier = entered.modifier;
+                    place = Some(entered);
+                    self.wait_for_holders(modifier, turn).await?;
+                }
+                Step::PlaceAgain(modifier, turn) => self.wait_for_holders(modifier, turn).await?,
+                Step::Extent(waiting, turn) => {
+                    let turn = self.wait_for_extent(turn).await?;
+                    drop(waiting);
+                    match turn {
+                        Turn::Granted(range) => break range,
+                        // Meanwhile the file may have become a group's.
+                        Turn::Again => self.of_its_group(call.export, fid).await?,
+                    }
+                }
+            }
+        };
+        drop(place);
+        if let Some(stats) = self.lock_stats.get() {
+            stats.extents_granted.increment();
+        }
+        self.show_extent(call, fid, Extent { range, write }).map(Some)
+    }
+
+    fn next_step<'a>(
+        &'a self,
+        call: &Call<'_>,
+        fid: Fid,
+        place: Option<&Entered<'_>>,
+        range: ByteRange,
+        write: bool,
+    ) -> Result<Step<'a>, Errno> {
+        let now = self.env.clock.now();
+        let mut state = self.state.lock();
+        alive(call.export)?;
+        let client = call.client();
+        if !state.locks.table.is_connected(client) {
+            return Err(Errno::ENOTCONN);
+        }
+        let locks = &mut state.locks;
+        let held = match place {
+            Some(place) => locks.table.take(place.modifier, &mut locks.actions),
+            None => is_at_rest(&locks.table, fid),
+        };
+        let step = if held {
+            let Crowds { table, actions, waiting, last, .. } = &mut locks.crowds;
+            *last += 1;
+            let (ticket, (sender, turn)) = (Ticket(*last), oneshot::channel());
+            waiting.insert(ticket, sender);
+            table.request(ticket, fid, client, (range, write), now, actions);
+            Step::Extent(Waiting { mds: self, ticket }, turn)
+        } else if let Some(place) = place {
+            Step::PlaceAgain(place.modifier, locks.wait_for(place.modifier))
+        } else {
+            let (modifier, turn) = locks.new_modifier();
+            locks.table.enter_lock(modifier, CROWD, fid, WHOLE, &mut locks.actions);
+            Step::Place(Entered { mds: self, modifier }, turn)
+        };
+        self.carry_out(state, When::Now);
+        Ok(step)
+    }
+
+    async fn wait_for_extent(&self, mut turn: oneshot::Receiver<Turn>) -> Result<Turn, Errno> {
+        let begun = self.env.clock.now();
+        let turn = match turn.try_recv() {
+            Ok(turn) => Ok(turn),
+            // The sender goes only with the table itself.
+            Err(_) => turn.await.map_err(|_| Errno::ESHUTDOWN),
+        };
+        if let Some(stats) = self.lock_stats.get() {
+            stats.wait.record(crate::lock_stats::micros(begun, self.env.clock.now()));
+        }
+        turn
+    }
+
+    /// While the MDT recovers: what the client had is its again.
+    fn restore_extent(&self, call: &mut Call<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
+        {
+            let now = self.env.clock.now();
+            let mut state = self.state.lock();
+            alive(call.export)?;
+            let Locks { table, actions, crowds, .. } = &mut state.locks;
+            if table.writer(fid) != Some(CROWD) && table.grant(fid, CROWD, WHOLE, now, actions) != WHOLE
+                || !crowds.table.restore(fid, call.export.client(), (extent.range, extent.write), now)
+            {
+                tracing::error!(%fid, client = %call.export.client(), ?extent, "somebody else has what this client had");
+                return Err(Errno::EBUSY);
+            }
+        }
+        self.show_extent(call, fid, extent)
+    }
+
+    /// The extent is the client's: the record that is shown from now on is one that nobody cuts while it is.
+    fn show_extent(&self, call: &mut Call<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
+        let export = call.export;
+        let entry: Entry = self.show(call, |records| {
+            alive(export)?;
+            records.entry(fid)?.ok_or(Errno::ESTALE)
+        })?;
+        Ok(MdsReply::Extent { entry: Box::new(entry), extent })
+    }
+}
