@@ -21,6 +21,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 use wire::mds::{MdsOp, MdsReply};
 use wire::message::{Op, OpReply, Reply};
@@ -52,8 +53,14 @@ impl Restore for Restorer {
         // A write or truncate under way goes on as if nothing had happened; so nobody may come in between.
         let mut ours: BTreeSet<Fid> = client.locks.writing(self.mdt).into_iter().collect();
         ours.extend(client.locks.data.get().map(|data| data.unstored(self.mdt)).unwrap_or_default());
+        let mut lost = client.locks.table.lock().lost_extents(self.mdt, |fid| ours.contains(&fid));
         for fid in ours {
-            all.push(lock_again(&client, self.mdt, fid));
+            match lost.remove(&fid) {
+                None => all.push(lock_again(&client, self.mdt, fid, None)),
+                Some(ranges) => {
+                    all.extend(ranges.iter().map(|range| lock_again(&client, self.mdt, fid, Some(range))));
+                }
+            }
         }
         for (fid, lock) in client.locks.flocks.lock().restoring(self.mdt) {
             all.push(restoring(MdsOp::FlockSet { fid, lock, wait: false }, move |reply| {
@@ -91,9 +98,11 @@ fn open_again(client: &Arc<Client>, import: &Arc<Import>, open: Arc<OpenFile>) -
     Restoring { credentials, ..restoring(op, answered) }
 }
 
-/// Data that is not stored, or is being changed, is this mount's alone until it is stored.
-fn lock_again(client: &Arc<Client>, mdt: u16, fid: Fid) -> Restoring {
-    let op = MdsOp::Lock { fid, bits: TO_WRITE };
+/// Data that is not stored, or is being changed, is this mount's alone until it is stored: of the whole file, or in these bytes of one that it
+/// shared.
+fn lock_again(client: &Arc<Client>, mdt: u16, fid: Fid, range: Option<ByteRange>) -> Restoring {
+    let needs = range.map(|range| Needs { range, again: true });
+    let op = MdsOp::Lock { fid, bits: TO_WRITE, needs };
     let (locks, mut sent) = Road { locks: client.locks.clone(), mdt }.sent(std::slice::from_ref(&op));
     let answered = move |reply: Reply| {
         if let Some(Err(errno)) = reply.results.first() {

@@ -12,12 +12,14 @@ use env::BoxFuture;
 use futures_util::future::join_all;
 use observe::metric::{Metric, Unit};
 use rpc::import::Callbacks;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
+use types::ranges::ByteRange;
 use wire::client::{ClientOp, ClientReply};
 
 /// What callbacks cost a mount.
@@ -58,6 +60,7 @@ impl Holder {
         match op {
             ClientOp::Revoke { locks } => self.revoke(locks).await,
             ClientOp::Changing { dir, names } => self.changing(dir, &names).await,
+            ClientOp::RevokeExtents { extents } => self.revoke_extents(extents).await,
             ClientOp::Glimpse { fids } => {
                 let data = self.locks.data.get();
                 ClientReply::Glimpses(fids.into_iter().map(|fid| data.and_then(|d| d.glimpse(fid))).collect())
@@ -104,6 +107,20 @@ impl Holder {
         if kept.is_empty() { ClientReply::Done } else { ClientReply::Kept(kept) }
     }
 
+    async fn revoke_extents(&self, extents: Vec<(Fid, ByteRange)>) -> ClientReply {
+        let me = &self.locks;
+        let mut files: BTreeMap<Fid, Vec<ByteRange>> = BTreeMap::new();
+        {
+            let mut table = me.table.lock();
+            for (fid, range) in extents {
+                table.calls_range(fid, range);
+                files.entry(fid).or_default().push(range);
+            }
+        }
+        join_all(files.iter().map(|(fid, ranges)| me.revoke_extents(*fid, ranges))).await;
+        ClientReply::Done
+    }
+
     async fn changing(&self, dir: Fid, names: &[Name]) -> ClientReply {
         let me = &self.locks;
         let mut debt = Debt::default();
@@ -121,7 +138,7 @@ impl Holder {
     #[cfg(feature = "mutant-ack-early")]
     fn too_early(self: Arc<Self>, op: &ClientOp) -> Option<BoxFuture<'static, Result<ClientReply, Errno>>> {
         let (reply, op) = match op {
-            ClientOp::Revoke { .. } => (ClientReply::Done, op.clone()),
+            ClientOp::Revoke { .. } | ClientOp::RevokeExtents { .. } => (ClientReply::Done, op.clone()),
             ClientOp::Changing { .. } => (ClientReply::Dropped, op.clone()),
             ClientOp::Glimpse { .. } => return None,
         };

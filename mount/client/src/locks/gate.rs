@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::ranges::ByteRange;
 
 /// Notes of one MDT. Beyond it (one request waits very long) all that is under way loses all grants: that costs round
 /// trips, never correctness.
@@ -28,6 +29,8 @@ pub struct Gate {
     out: BTreeSet<Ticket>,
     /// Each note concerns tickets below its number.
     notes: HashMap<Fid, SmallVec<[(Ticket, InodeBits); 2]>>,
+    /// As `notes`, of bytes of files.
+    ranges: HashMap<Fid, SmallVec<[(Ticket, ByteRange); 2]>>,
     order: VecDeque<(Ticket, Fid)>,
     /// Tickets below this one lose everything.
     all: u64,
@@ -61,6 +64,14 @@ impl Gate {
         }
     }
 
+    /// Is an extent in the reply to this request still ours?
+    pub fn admit_range(&self, ticket: Ticket, fid: Fid, range: ByteRange) -> bool {
+        let of_data = InodeBits::DATA.union(InodeBits::WRITE);
+        let giving = self.giving.get(&fid).is_some_and(|(_, bits)| !bits.intersection(of_data).is_empty());
+        let mut noted = self.ranges.get(&fid).into_iter().flatten();
+        ticket.0 >= self.all && !giving && !noted.any(|(at, noted)| ticket < *at && noted.overlaps(range))
+    }
+
     /// The request came back, or will never.
     pub fn came_back(&mut self, ticket: Ticket) {
         self.out.remove(&ticket);
@@ -73,6 +84,12 @@ impl Gate {
                 notes.retain(|(noted, _)| *noted > oldest);
                 if notes.is_empty() {
                     self.notes.remove(&fid);
+                }
+            }
+            if let Some(ranges) = self.ranges.get_mut(&fid) {
+                ranges.retain(|(noted, _)| *noted > oldest);
+                if ranges.is_empty() {
+                    self.ranges.remove(&fid);
                 }
             }
         }
@@ -97,10 +114,24 @@ impl Gate {
         }
     }
 
+    /// These bytes are called back: replies under way lose extents with any of them.
+    pub fn note_range(&mut self, fid: Fid, range: ByteRange) {
+        let at = Ticket(self.next);
+        if self.out.is_empty() {
+            return;
+        }
+        if self.order.len() >= NOTES_MAX {
+            return self.note_all();
+        }
+        self.ranges.entry(fid).or_default().push((at, range));
+        self.order.push_back((at, fid));
+    }
+
     /// The session ended: replies under way lose everything.
     pub fn note_all(&mut self) {
         self.all = self.next;
         self.notes.clear();
+        self.ranges.clear();
         self.order.clear();
     }
 
@@ -124,7 +155,7 @@ impl Gate {
 
     #[cfg(test)]
     fn size(&self) -> (usize, usize) {
-        (self.notes.len(), self.order.len())
+        (self.notes.len() + self.ranges.len(), self.order.len())
     }
 }
 

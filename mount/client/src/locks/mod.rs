@@ -111,6 +111,11 @@ impl Locks {
         self.table.lock().bits(fid)
     }
 
+    /// Is the file shared with others, by extents?
+    pub(crate) fn is_shared(&self, fid: Fid) -> bool {
+        self.table.lock().is_shared(fid)
+    }
+
     pub(crate) fn name(&self, dir: Fid, name: &Name) -> Known {
         self.table.lock().name(dir, name)
     }
@@ -286,6 +291,11 @@ impl Sent for OnTheWay {
                 Err(errno) => Err(*errno),
             };
             learn::learn(table, op, result, &reply.touched, &held);
+        }
+        for result in &reply.results {
+            if let Ok(OpReply::Mds(MdsReply::Extent { entry, extent })) = result {
+                table.arrived_extent(self.mdt, self.ticket, entry, *extent);
+            }
         }
         for entry in &reply.touched {
             table.learn_entry(entry, table::bits_of(&held, entry.attr.fid));

@@ -10,6 +10,7 @@
 
 mod debt;
 mod lately;
+mod shared;
 mod taking;
 mod whole;
 
@@ -128,6 +129,7 @@ pub struct Table {
     /// What the kernel must forget because a reply showed that it is old.
     outdated: Debt,
     lately: Lately,
+    shared: shared::Shared,
 }
 
 impl Table {
@@ -144,6 +146,7 @@ impl Table {
     /// Takes the grants of a reply in; which of them still hold.
     pub fn arrived(&mut self, mdt: u16, ticket: Ticket, grants: &[Grant]) -> Held {
         let mut held = Held::default();
+        self.whole_again(grants);
         for grant in grants {
             let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits);
             // An MDT grants only what is its own.
@@ -179,7 +182,7 @@ impl Table {
 
     /// Is anything of an MDT known?
     pub fn holds_of(&self, mdt: u16) -> bool {
-        self.slots.keys().any(|fid| fid.mdt() == mdt)
+        self.slots.keys().any(|fid| fid.mdt() == mdt) || self.shares_of(mdt)
     }
 
     /// Inodes with something, and their memory in bytes, about.

@@ -39,7 +39,11 @@ impl Locks {
 
     /// Everything that an MDT granted is lost. What the kernel must forget is told to it in the background.
     pub(crate) fn lose(self: &Arc<Self>, mdt: u16, how: Loss) {
-        let debt = self.table.lock().lose(mdt);
+        let debt = {
+            let mut table = self.table.lock();
+            table.lose_extents(mdt, how != Loss::Eviction);
+            table.lose(mdt)
+        };
         if how != Loss::Silence {
             self.opens.lock().lose(mdt);
         }

@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::Locks;
+use crate::locks::table::Table;
 use crate::validity;
 use env::BoxFuture;
 use foldhash::HashMap;
@@ -26,6 +27,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::ranges::{ByteRange, Extent};
 use wire::client::Glimpse;
 
 /// How often it is looked whether a lock is still ours, at least.
@@ -38,9 +40,43 @@ const OWING: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// To read.
-pub(crate) const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
+const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 /// To write.
 pub(crate) const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
+
+/// What work with data needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Need {
+    bits: InodeBits,
+    /// These bytes are enough; `None`: the whole file.
+    range: Option<ByteRange>,
+}
+
+impl Need {
+    /// All of a file, to read.
+    pub(crate) const READ_ALL: Need = Need { bits: TO_READ, range: None };
+    /// All of a file, to write: also to change its size.
+    pub(crate) const WRITE_ALL: Need = Need { bits: TO_WRITE, range: None };
+
+    /// To read `[start, end)`.
+    pub(crate) fn read(start: u64, end: u64) -> Need {
+        let range = ByteRange::new(start, end);
+        Need { bits: TO_READ, range: (!range.is_empty()).then_some(range) }
+    }
+
+    /// To write `[start, end)`.
+    pub(crate) fn write(start: u64, end: u64) -> Need {
+        Need { bits: TO_WRITE, range: Some(ByteRange::new(start, end)) }
+    }
+
+    fn writes(self) -> bool {
+        self.bits.contains(InodeBits::WRITE)
+    }
+
+    fn extent(self) -> Option<Extent> {
+        self.range.map(|range| Extent { range, write: self.writes() })
+    }
+}
 
 /// What the data path does for callbacks.
 pub trait DataHolder: Send + Sync + 'static {
@@ -106,6 +142,14 @@ pub struct DataUse {
     locks: Arc<Locks>,
     fid: Fid,
     writes: bool,
+    shared: Option<u64>,
+}
+
+impl DataUse {
+    /// Under an extent: the number of the time that the file is shared. `None`: under the lock of the whole file.
+    pub(crate) fn shared(&self) -> Option<u64> {
+        self.shared
+    }
 }
 
 impl Drop for DataUse {
@@ -143,14 +187,14 @@ pub enum Turn {
 }
 
 impl Client {
-    /// To be held while data of a file is read (`bits` DATA) or written (WRITE and DATA) under its lock. Asks the MDT for
+    /// To be held while data of a file is read or written under its lock. Asks the MDT for
     /// the lock if it is not held, and waits for its turn. Dropping the future is harmless.
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub(crate) async fn data_use(&self, file: &Arc<File>, bits: InodeBits) -> Result<DataUse, ClientError> {
+    pub(crate) async fn data_use(&self, file: &Arc<File>, need: Need) -> Result<DataUse, ClientError> {
         loop {
-            match self.data_turn(file, bits).await? {
+            match self.data_turn(file, need).await? {
                 Turn::Under(used) => return Ok(used),
                 // Nobody in the kernel waits for this one.
                 Turn::Aside => self.locks.data_unadmitted(file.fid).await,
@@ -162,13 +206,13 @@ impl Client {
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub(crate) async fn data_turn(&self, file: &Arc<File>, bits: InodeBits) -> Result<Turn, ClientError> {
+    pub(crate) async fn data_turn(&self, file: &Arc<File>, need: Need) -> Result<Turn, ClientError> {
         let fid = file.fid;
         let mut asked = 0;
         loop {
             let mut changed = pin!(self.locks.uses.changed.notified());
             changed.as_mut().enable();
-            match self.locks.begin_use(fid, bits, self.has_lease(fid)) {
+            match self.locks.begin_use(fid, need, self.has_lease(fid)) {
                 Admission::Begun(used) => return Ok(Turn::Under(used)),
                 Admission::Aside => return Ok(Turn::Aside),
                 Admission::Wait => changed.await,
@@ -186,7 +230,9 @@ impl Client {
                     let (mdc, me) = (self.mdc(fid)?, Credentials::root());
                     tokio::select! {
                         biased;
-                        locked = mdc.lock(&me, fid, bits) => file.learn(&locked?.attr),
+                        locked = mdc.lock(&me, fid, need.bits, need.range) => if let Some(entry) = locked? {
+                            file.learn(&entry.attr);
+                        },
                         // Others asked before, and wait for the kernel, which may wait for this.
                         () = self.locks.data_admitted(fid) => {}
                     }
@@ -256,8 +302,8 @@ impl Client {
     }
 
     /// A use, if it may begin at once.
-    pub(crate) fn data_use_now(&self, fid: Fid, bits: InodeBits) -> Option<DataUse> {
-        match self.locks.begin_use(fid, bits, self.has_lease(fid)) {
+    pub(crate) fn data_use_now(&self, fid: Fid, need: Need) -> Option<DataUse> {
+        match self.locks.begin_use(fid, need, self.has_lease(fid)) {
             Admission::Begun(used) => Some(used),
             _ => None,
         }
@@ -265,22 +311,24 @@ impl Client {
 }
 
 impl Locks {
-    fn begin_use(self: &Arc<Self>, fid: Fid, bits: InodeBits, has_lease: bool) -> Admission {
+    fn begin_use(self: &Arc<Self>, fid: Fid, need: Need, has_lease: bool) -> Admission {
         let table = self.table.lock();
         let mut files = self.uses.files.lock();
         let stopped = files.get(&fid).filter(|using| using.stops > 0).map(|using| using.admitted);
-        match (stopped, has_lease && table.bits(fid).contains(bits)) {
+        let whole = table.bits(fid).contains(need.bits);
+        let shared = if whole { None } else { need.extent().and_then(|extent| table.shares(fid, extent)) };
+        match (stopped, has_lease && (whole || shared.is_some())) {
             (None | Some(true), true) => {}
             (None, false) => return Admission::Ask,
             (Some(false), _) => return Admission::Wait,
             (Some(true), false) => return Admission::Aside,
         }
         let using = files.entry(fid).or_default();
-        let writes = bits.contains(InodeBits::WRITE);
+        let writes = need.writes();
         using.now += 1;
         using.writing += usize::from(writes);
         using.seen += u64::from(using.stops > 0);
-        Admission::Begun(DataUse { locks: self.clone(), fid, writes })
+        Admission::Begun(DataUse { locks: self.clone(), fid, writes, shared })
     }
 
     /// Files of an MDT that are being changed under WRITE: no other client was granted it, for the use was not waited for.
@@ -317,6 +365,17 @@ impl Locks {
 
     /// DATA or WRITE goes, in the order of the module's story.
     pub(crate) async fn revoke_data(&self, fid: Fid, bits: InodeBits) {
+        // Nothing is owed to the kernel for them.
+        self.give_up(fid, bits, |table| table.take(fid, bits, &mut Default::default())).await;
+    }
+
+    /// Extents go, as DATA and WRITE would; what else is held of the file stays.
+    pub(crate) async fn revoke_extents(&self, fid: Fid, ranges: &[ByteRange]) {
+        let bits = InodeBits::DATA.union(InodeBits::WRITE);
+        self.give_up(fid, bits, |table| ranges.iter().for_each(|range| table.take_range(fid, *range))).await;
+    }
+
+    async fn give_up(&self, fid: Fid, bits: InodeBits, take: impl FnOnce(&mut Table)) {
         self.uses.files.lock().entry(fid).or_default().stops += 1;
         let stopped = Stopped { locks: self, fid };
         self.data_quiet(fid).await;
@@ -324,7 +383,7 @@ impl Locks {
             data.revoke(fid, bits).await;
         }
         // Gone before new uses are admitted.
-        self.table.lock().take(fid, bits, &mut Default::default());
+        take(&mut self.table.lock());
         drop(stopped);
     }
 

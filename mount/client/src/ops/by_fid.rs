@@ -117,14 +117,15 @@ impl Client {
         let mdc = self.mdc(fid)?;
         let file = self.files.get(fid);
         self.store_kept(&file).await?;
-        match mdc.lock(credentials, fid, InodeBits::DATA).await {
+        match mdc.lock(credentials, fid, InodeBits::DATA, None).await {
             Err(error) if error.errno() == Errno::EINVAL => {
                 // No regular file; or this mount keeps no locks on data, and then nobody has data that is not stored.
                 let entry = mdc.getattr(credentials, fid).await?;
                 let regular = entry.attr.file_type() == FileType::Regular;
                 if regular { Ok(entry.attr.version) } else { Err(Errno::EINVAL.into()) }
             }
-            locked => Ok(locked?.attr.version),
+            // Nobody asked for less than the whole.
+            locked => Ok(locked?.ok_or(Errno::EPROTO)?.attr.version),
         }
     }
 

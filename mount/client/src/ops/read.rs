@@ -10,7 +10,7 @@ use crate::counters::Operation;
 use crate::data::clip;
 use crate::error::ClientError;
 use crate::file::File;
-use crate::locks::uses::{TO_READ, Turn};
+use crate::locks::uses::{Need, Turn};
 use crate::open::FileHandle;
 use crate::writeback::keep::{covers, lay_over};
 use bytes::Bytes;
@@ -56,13 +56,13 @@ impl Client {
         offset: u64,
         end: u64,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let turn = self.data_turn(file, TO_READ).await?;
+        let turn = self.data_turn(file, Need::read(offset, end)).await?;
         // What the kernel reads it may keep; it is told when that is old.
         self.writeback.note_pages(file.fid);
         // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
         let _shared = file.gate.read().await;
         match turn {
-            Turn::Under(_) => self.read_held(credentials, file, offset, end).await,
+            Turn::Under(used) => self.read_held(credentials, file, used.shared(), offset, end).await,
             Turn::Aside => self.read_aside(credentials, file, offset, end).await,
         }
     }
@@ -71,10 +71,14 @@ impl Client {
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
+        shared: Option<u64>,
         offset: u64,
         end: u64,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let end = end.min(self.size_held(credentials, file).await?);
+        let end = match shared {
+            None => end.min(self.size_held(credentials, file).await?),
+            Some(number) => self.end_shared(credentials, file, number, end).await?,
+        };
         if offset >= end {
             return Ok(Vec::new());
         }
@@ -99,6 +103,25 @@ impl Client {
                 Ok(self.locks.with_unstored(entry.attr).size)
             }
         }
+    }
+
+    /// Where reading up to `end` ends, under an extent: what is known to be there needs no question.
+    async fn end_shared(
+        &self,
+        credentials: &Credentials,
+        file: &Arc<File>,
+        number: u64,
+        end: u64,
+    ) -> Result<u64, ClientError> {
+        let fid = file.fid;
+        let known = self.locks.table.lock().shared_size(fid, number).max(file.unstored.lock().size());
+        if known >= Some(end) {
+            return Ok(end);
+        }
+        let entry = self.mdc(fid)?.getattr(credentials, fid).await?;
+        let size = self.locks.with_unstored(entry.attr).size;
+        self.locks.table.lock().seen_shared(fid, number, size);
+        Ok(end.min(size))
     }
 
     async fn read_aside(

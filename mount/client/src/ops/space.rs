@@ -7,7 +7,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{TO_READ, TO_WRITE, Tenure};
+use crate::locks::uses::{Need, Tenure};
 use crate::open::FileHandle;
 use crate::targets::getattr_and_layout;
 use env::BoxFuture;
@@ -85,7 +85,7 @@ impl Client {
         Range { start, end }: Range<u64>,
         change: Change,
     ) -> Result<(), ClientError> {
-        let _used = self.data_use(file, TO_WRITE).await?;
+        let _used = self.data_use(file, Need::WRITE_ALL).await?;
         let _alone = file.gate.write().await;
         self.store_held(file).await?;
         self.repair_tail(credentials, file, tenure).await?;
@@ -130,7 +130,7 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let file = &open.file;
-        let _used = self.data_use(file, TO_READ).await?;
+        let _used = self.data_use(file, Need::READ_ALL).await?;
         if !file.unstored.lock().is_clean() {
             self.store_held(file).await?;
         }

@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{TO_WRITE, Tenure};
+use crate::locks::uses::{Need, Tenure};
 use crate::targets::{getattr_and_layout, misfit, two};
 use env::BoxFuture;
 use layout::layout::{EOF, Layout};
@@ -55,7 +55,7 @@ impl Client {
         set: SetAttr,
         size: u64,
     ) -> Result<Stat, ClientError> {
-        let _used = self.data_use(file, TO_WRITE).await?;
+        let _used = self.data_use(file, Need::WRITE_ALL).await?;
         let _alone = file.gate.write().await;
         // Also what will be cut: so nothing that was kept before has to be thought of any more.
         self.store_held(file).await?;

@@ -9,7 +9,7 @@ use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{TO_WRITE, Turn};
+use crate::locks::uses::{Need, Turn};
 use crate::open::FileHandle;
 use crate::targets::{misfit, two};
 use crate::writeback::keep::{Kept, Write};
@@ -106,7 +106,7 @@ impl Client {
         if write.flags.from_page_cache || write.file.tail_is_suspect() {
             return Ok(None);
         }
-        let Some(_used) = self.data_use_now(write.file.fid, TO_WRITE) else { return Ok(None) };
+        let Some(_used) = self.data_use_now(write.file.fid, write.need()) else { return Ok(None) };
         let Ok(_shared) = write.file.gate.try_read() else { return Ok(None) };
         match self.try_keep(write)? {
             Kept::Done(written) => Ok(Some(written)),
@@ -116,13 +116,21 @@ impl Client {
 
     async fn write_in_turn(&self, write: Write<'_>) -> Result<Written, ClientError> {
         let Write { credentials, file, flags, tenure, .. } = write;
-        let turn = match flags.from_page_cache {
-            true => self.data_use_now(file.fid, TO_WRITE).map_or(Turn::Aside, Turn::Under),
-            // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
-            false if self.locks.untold_opens() => self.data_turn(file, TO_WRITE).await?,
-            false => Turn::Under(self.data_use(file, TO_WRITE).await?),
+        let turn = loop {
+            let need = write.need();
+            let turn = match flags.from_page_cache {
+                true => self.data_use_now(file.fid, need).map_or(Turn::Aside, Turn::Under),
+                // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
+                false if self.locks.untold_opens() => self.data_turn(file, need).await?,
+                false => Turn::Under(self.data_use(file, need).await?),
+            };
+            // Objects are cut only under the whole lock: others may be writing beyond the end that is known.
+            if need == write.need() {
+                break turn;
+            }
         };
-        if file.tail_is_suspect() {
+        let aside_of_others = matches!(turn, Turn::Aside) && self.locks.is_shared(file.fid);
+        if file.tail_is_suspect() && !aside_of_others {
             let _alone = file.gate.write().await;
             self.repair_tail(credentials, file, tenure).await?;
         }
@@ -137,7 +145,24 @@ impl Client {
         if !file.unstored.lock().is_clean() {
             self.store_held(file).await?;
         }
-        self.write_through(write).await
+        let written = self.write_through(write).await;
+        if aside_of_others {
+            self.let_others_read_anew(file);
+        }
+        written
+    }
+
+    /// Pages of a mapping were stored without a lock on them, in a file that is shared by extents: the MDT cannot know whose
+    /// extents that concerns. So all of them are called back.
+    fn let_others_read_anew(&self, file: &Arc<File>) {
+        let Some(me) = self.strong() else { return };
+        let file = file.clone();
+        let call_back = async move {
+            if let Err(error) = me.data_use(&file, Need::WRITE_ALL).await {
+                tracing::debug!(fid = %file.fid, %error, "let others read mapped pages");
+            }
+        };
+        self.env.tasks.spawn("let others read mapped pages", Box::pin(call_back));
     }
 
     async fn write_through(&self, write: Write<'_>) -> Result<Written, ClientError> {

@@ -46,12 +46,20 @@ impl DataHolder for Holder {
             let unstored = file.unstored.lock();
             (unstored.size(), unstored.mtime())
         });
-        if let Some(told) = client.writeback.told_since(&attr) {
+        if let Some((mut told, shared)) = client.writeback.told_since(&attr) {
+            if shared {
+                // What others wrote is in what was shown, not in what this mount was answered.
+                (told.size, told.mtime) = (told.size.max(attr.size), told.mtime.max(attr.mtime));
+            }
             (attr.size, attr.blocks, attr.mtime) = (told.size, told.blocks, told.mtime);
             attr.ctime = attr.ctime.max(told.ctime);
         }
-        attr.size = size.unwrap_or(attr.size);
-        if let Some(mtime) = mtime {
+        let (mut least, mut oldest) = (0, NO_TIME);
+        if size.is_some() && client.locks.is_shared(attr.fid) {
+            (least, oldest) = (attr.size, attr.mtime);
+        }
+        attr.size = size.unwrap_or(attr.size).max(least);
+        if let Some(mtime) = mtime.map(|mtime| mtime.max(oldest)) {
             (attr.mtime, attr.ctime) = (mtime, attr.ctime.max(mtime));
         }
         attr

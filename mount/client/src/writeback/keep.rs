@@ -5,7 +5,7 @@ use crate::cache::batch::BATCH_BYTES;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::file::File;
-use crate::locks::uses::Tenure;
+use crate::locks::uses::{Need, Tenure};
 use crate::ops::write::{WriteFlags, Written};
 use bytes::Bytes;
 use layout::layout::Layout;
@@ -38,6 +38,16 @@ pub(crate) struct Write<'a> {
     pub flags: WriteFlags,
     /// Of which locks.
     pub tenure: Tenure,
+}
+
+impl Write<'_> {
+    /// What it needs: its bytes; all of the file, if it goes where the file ends, or its objects are to be cut before.
+    pub fn need(&self) -> Need {
+        match self.flags.append || self.file.tail_is_suspect() {
+            true => Need::WRITE_ALL,
+            false => Need::write(self.offset, self.offset.saturating_add(self.data.len() as u64)),
+        }
+    }
 }
 
 /// What became of one attempt.
@@ -112,9 +122,11 @@ impl Client {
             return Ok(Kept::Lost);
         }
         // Under the lock of what is unstored: what is told meanwhile is known to the table before it is forgotten here.
-        let Some(base) = self.locks.table.lock().attr(file.fid).map(|entry| entry.attr) else {
-            return Ok(Kept::NoAttr);
+        let base = {
+            let mut table = self.locks.table.lock();
+            table.attr(file.fid).map(|entry| entry.attr).or_else(|| table.shared_base(file.fid))
         };
+        let Some(base) = base else { return Ok(Kept::NoAttr) };
         if flags.kill_suidgid && without_setid(base.mode) != base.mode {
             return Ok(Kept::Through);
         }

@@ -44,7 +44,8 @@ const TOLD_MAX: usize = 16_384;
 /// What MDTs answered when they were told; of each inode the newest answer.
 #[derive(Default)]
 struct Told {
-    attrs: HashMap<Fid, Attr>,
+    /// With whether others write the file, too, and the answer does not have what they wrote.
+    attrs: HashMap<Fid, (Attr, bool)>,
     /// All answers that may be remembered, with their versions, oldest first.
     order: VecDeque<(Fid, u64)>,
 }
@@ -119,21 +120,21 @@ impl Writeback {
     }
 
     /// An MDT knows what was written now.
-    fn note_told(&self, attr: &Attr) {
+    fn note_told(&self, attr: &Attr, shared: bool) {
         let Told { attrs, order } = &mut *self.told.lock();
-        attrs.insert(attr.fid, *attr);
+        attrs.insert(attr.fid, (*attr, shared));
         order.push_back((attr.fid, attr.version));
         if order.len() > TOLD_MAX
             && let Some((fid, version)) = order.pop_front()
-            && attrs.get(&fid).is_some_and(|told| told.version == version)
+            && attrs.get(&fid).is_some_and(|(told, _)| told.version == version)
         {
             attrs.remove(&fid);
         }
     }
 
-    /// What the MDT was told since it showed this.
-    fn told_since(&self, attr: &Attr) -> Option<Attr> {
-        self.told.lock().attrs.get(&attr.fid).filter(|told| told.version > attr.version).copied()
+    /// What the MDT was told since it showed this; and is that all there is?
+    fn told_since(&self, attr: &Attr) -> Option<(Attr, bool)> {
+        self.told.lock().attrs.get(&attr.fid).filter(|(told, _)| told.version > attr.version).copied()
     }
 
     /// The kernel gets pages of this inode.

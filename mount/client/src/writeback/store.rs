@@ -15,7 +15,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::locks::table::Known;
-use crate::locks::uses::{TO_WRITE, Tenure};
+use crate::locks::uses::{Need, TO_WRITE, Tenure};
 use crate::targets::misfit;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -33,6 +33,7 @@ use types::fid::Fid;
 use types::job::JobId;
 use types::limits::GRANT_UNIT;
 use types::name::Name;
+use types::ranges::{ByteRange, Extent};
 use wire::mds::{MdsOp, MdsReply};
 
 /// Pause before what got no answer is tried again, while somebody waits.
@@ -75,15 +76,31 @@ impl Client {
             return Ok(());
         }
         // The MDT was silent, or restarted: then the lock is asked for first, for others may have had it meanwhile.
-        let _used = match self.holds_write(file.fid) {
+        let _used = match self.holds_write(file) {
             true => None,
-            false => Some(self.data_use(file, TO_WRITE).await?),
+            false => Some(self.data_use(file, Need::WRITE_ALL).await?),
         };
         self.store_held(file).await
     }
 
-    fn holds_write(&self, fid: Fid) -> bool {
-        self.has_lease(fid) && self.locks.bits(fid).contains(TO_WRITE)
+    fn holds_whole(&self, fid: Fid) -> bool {
+        self.locks.bits(fid).contains(TO_WRITE)
+    }
+
+    /// Is what is kept of a file covered by a lock?
+    fn holds_write(&self, file: &File) -> bool {
+        let fid = file.fid;
+        if !self.has_lease(fid) {
+            return false;
+        }
+        if self.holds_whole(fid) {
+            return true;
+        }
+        // Of a shared file some of it may have been kept under extents that were lost with a session.
+        let fresh = file.unstored.lock().dirty.fresh();
+        let table = self.locks.table.lock();
+        let held = |range| table.shares(fid, Extent { range, write: true }).is_some();
+        table.writes_shared(fid) && fresh.into_iter().all(|(start, end)| held(ByteRange::new(start, end)))
     }
 
     /// As [`Client::store_kept`]; the caller has a use of WRITE, or the callback of it.
@@ -125,7 +142,10 @@ impl Client {
     /// The file whose bytes wait longest is stored, if there is one whose lock need not be asked for: the caller may have
     /// what others wait for.
     pub(crate) async fn store_oldest(&self) -> Result<(), ClientError> {
-        let since = |file: &Arc<File>| file.unstored.lock().since.filter(|_| self.holds_write(file.fid));
+        let since = |file: &Arc<File>| {
+            let since = file.unstored.lock().since;
+            since.filter(|_| self.holds_write(file))
+        };
         let oldest = self.writeback.all_kept().into_iter().filter_map(|file| Some((since(&file)?, file)));
         match oldest.min_by_key(|(since, _)| *since) {
             Some((_, file)) => self.store_held(&file).await,
@@ -288,7 +308,7 @@ impl Client {
         match ask.await?.pop() {
             Some(Ok(MdsReply::Entry(entry))) => {
                 file.learn(&entry.attr);
-                self.writeback.note_told(&entry.attr);
+                self.writeback.note_told(&entry.attr, self.locks.is_shared(file.fid));
                 file.unstored.lock().told(&telling);
                 Ok(())
             }
@@ -308,7 +328,11 @@ impl Client {
         op: MdsOp,
     ) -> Result<MdsReply, ClientError> {
         let mdc = self.mdc(fid)?;
-        let kept = self.writeback.kept(fid);
+        let mut kept = self.writeback.kept(fid);
+        if let Some(file) = kept.take_if(|file| !self.holds_whole(file.fid)) {
+            // The change calls back what others hold of the file, and this mount's extents with it: that must not wait for this.
+            self.store_kept(&file).await?;
+        }
         let _turn = match &kept {
             Some(file) => Some(file.telling.lock().await),
             None => None,

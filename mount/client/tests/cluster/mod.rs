@@ -414,7 +414,7 @@ impl Target {
         };
         let state = self.world.state.lock();
         match (op, result) {
-            (MdsOp::Lock { fid, bits }, Ok(_)) => {
+            (MdsOp::Lock { fid, bits, .. }, Ok(_)) => {
                 return give(*fid, bits.union(InodeBits::DATA).union(InodeBits::UPDATE));
             }
             (MdsOp::Getxattr { fid, .. } | MdsOp::Listxattr { fid }, Ok(_) | Err(Errno::ENODATA)) => {
