@@ -16,6 +16,7 @@ use node::parts::Parts;
 use node::role::mdt::MdtRole;
 use node::role::mgs::MgsRole;
 use node::role::ost::OstRole;
+use observe::registry::Value;
 use oss::ost::Ost;
 use oss::settings::OstSettings;
 use parking_lot::Mutex;
@@ -237,6 +238,14 @@ impl Cluster {
             }
         };
         tasks.spawn("server", Box::pin(life));
+    }
+
+    /// Extents that MDTs granted, in all their lives: so often several clients worked with one file at once.
+    pub fn extents_granted(&self) -> u64 {
+        let started = self.started.lock();
+        let samples = started.iter().flat_map(|rpc| rpc.metrics().snapshot(|_| true));
+        let granted = samples.filter(|sample| sample.metric.name == "extents_granted");
+        granted.map(|sample| if let Value::Counter(count) = sample.value { count } else { 0 }).sum()
     }
 
     /// Is every MDT and OST in service, its recovery over?

@@ -60,6 +60,8 @@ pub struct Report {
     pub answered: u64,
     /// Faults that were made.
     pub faults: u64,
+    /// Extents of files that several clients wrote at once.
+    pub extents: u64,
     /// The name space could not be judged: too many operations without an answer.
     pub tangled: bool,
 }
@@ -156,6 +158,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         time,
         answered,
         faults: run.faults,
+        extents: run.cluster.extents_granted(),
         tangled,
     }
 }

@@ -127,6 +127,17 @@ pub const WRITERS: Taste = Taste {
     uses: &[(Use::Write, 5), (Use::Read, 4), (Use::Fsync, 1)],
 };
 
+/// One file is written by everybody at once, in the same blocks and in others: a crowd gets it.
+pub const SHARERS: Taste = Taste {
+    files: 1,
+    directory: 0,
+    count: 6,
+    rounds: (20, 80),
+    pause_us: 60_000,
+    operations: &[(Operation::Create, 3), (Operation::Open, 12), (Operation::Stat, 2), (Operation::Truncate, 1)],
+    uses: &[(Use::Write, 10), (Use::Read, 8), (Use::Fsync, 1)],
+};
+
 /// Two files are written and synced all the time.
 pub const SYNCERS: Taste = Taste {
     files: 2,

@@ -1,7 +1,7 @@
 //! What a seed leans to: which faults, how often, and how soon targets commit. A world in which everything happens
 //! seldom and at random never meets the coincidences that matter.
 
-use crate::taste::{LOCKERS, NAMERS, REMOVERS, SYNCERS, Taste, USUAL, WRITERS};
+use crate::taste::{LOCKERS, NAMERS, REMOVERS, SHARERS, SYNCERS, Taste, USUAL, WRITERS};
 use simenv::rng::Rng;
 use std::time::Duration;
 
@@ -72,6 +72,17 @@ impl Weather {
         let mut taste = Rng::new(seed, "taste");
         if !tastes {
             return usual;
+        }
+        let mut sharers = Rng::new(seed, "sharers");
+        if sharers.chance(150) {
+            let faults_for = Duration::from_secs(30);
+            let shared = Weather { taste: SHARERS, pause_us: 1_500_000, faults_for, ..usual };
+            // What callbacks and evictions meet, or what a restart of the MDT does.
+            return match sharers.chance(500) {
+                true => shared.with_faults([20, 5, 10, 5, 5, 0, 30, 20]),
+                false => Weather { down_us: 300_000, mdt: 800, unheard: 500, late: 500, ..shared }
+                    .with_faults([15, 0, 10, 0, 50, 0, 10, 5]),
+            };
         }
         if taste.chance(500) {
             if Rng::new(seed, "syncers").chance(700) {
