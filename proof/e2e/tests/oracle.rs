@@ -21,7 +21,7 @@ const HISTORY: &str = "ORACLE_HISTORY";
 /// Set: all kinds of operation, also those of [`RARE`].
 const ALL: &str = "ORACLE_ALL";
 
-/// Data beside truncates and appends of several mounts: about one answer in a million fitted no order (docs/locks.md, section 11). A test
+/// Data beside truncates and appends of several mounts: about one answer in a million fitted no order (docs/locks.md, section 12). A test
 /// that fails now and then proves nothing, so these are left out unless asked for.
 const RARE: [Kind; 3] = [Kind::Read, Kind::Truncate, Kind::Append];
 

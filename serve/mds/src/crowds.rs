@@ -245,12 +245,15 @@ impl Mds {
         self.show_extent(call, fid, extent)
     }
 
-    /// The extent is the client's: the record that is shown from now on is one that nobody cuts while it is.
+    /// The extent is the client's: the record that is shown from now on is one that nobody cuts while it is. Leases of others that
+    /// exclude what it lets the client do are over: one that is asked for later calls it back first.
     fn show_extent(&self, call: &mut Call<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
         let export = call.export;
         let entry: Entry = self.show(call, |records| {
             alive(export)?;
-            records.entry(fid)?.ok_or(Errno::ESTALE)
+            let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
+            records.used(export.client(), fid, extent.write);
+            Ok(entry)
         })?;
         Ok(MdsReply::Extent { entry: Box::new(entry), extent })
     }

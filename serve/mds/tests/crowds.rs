@@ -7,11 +7,11 @@ use rig::*;
 use types::attr::{SetAttr, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
-use types::lock::InodeBits;
+use types::lock::{InodeBits, LeaseMode};
 use types::ranges::{ByteRange, Extent, Needs};
 use types::time::Timestamp;
 use wire::client::{ClientOp, Glimpse};
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{LeaseAct, MdsOp, MdsReply};
 
 const TO_WRITE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
 const ALL: ByteRange = ByteRange::ALL;
@@ -165,4 +165,36 @@ fn a_removed_file_has_no_crowd() {
     assert!(rig.by(&a, MdsOp::Unlink { parent: Fid::ROOT, name: n("f") }).0.is_ok());
     assert_eq!((a.asked(), b.asked()), (revokes(file, range(0, 10)), revokes(file, range(10, 20))));
     assert_eq!(rig.by(&a, lock(file, 0, 10)).0, Err(Errno::ESTALE));
+}
+
+/// What a holder hears about the lease of its only open file.
+fn lease(rig: &Rig, holder: &Holder, fid: Fid, act: LeaseAct) -> Option<LeaseMode> {
+    match rig.by(holder, MdsOp::Lease { fid, owner: 5, act }).0 {
+        Ok(MdsReply::Lease(mode)) => mode,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_extent_breaks_the_leases_that_a_lock_would() {
+    let rig = Rig::new();
+    let (mut a, mut b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    crowd(&rig, &a, &b, file);
+    for (mode, write) in
+        [(LeaseMode::Read, false), (LeaseMode::Read, true), (LeaseMode::Write, false), (LeaseMode::Write, true)]
+    {
+        // All extents are called back for it.
+        assert_eq!(lease(&rig, &a, file, LeaseAct::Acquire(mode)), Some(mode));
+        assert_eq!(granted(rig.by(&a, whole(file))), None, "its own locks are no use of others");
+        assert_eq!(lease(&rig, &a, file, LeaseAct::Check), Some(mode));
+        let bits = if write { TO_WRITE } else { InodeBits::DATA };
+        let needs = Some(Needs { range: range(10, 20), again: false });
+        let got = granted(rig.by(&b, MdsOp::Lock { fid: file, bits, needs })).expect("an extent");
+        assert_eq!(got.write, write);
+        let stands = !mode.is_broken(write);
+        assert_eq!(lease(&rig, &a, file, LeaseAct::Check), stands.then_some(mode), "{mode:?} {write}");
+        // Who takes turns keeps the file hot.
+        std::mem::swap(&mut a, &mut b);
+    }
 }

@@ -105,7 +105,7 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
     // A writer that has closed: what it wrote is stored first.
     let c = rig.holder(13);
     let writes = open(&rig, &c, file, true);
-    assert!(rig.by(&c, MdsOp::Lock { fid: file, bits: InodeBits::WRITE }).0.is_ok());
+    assert!(rig.by(&c, MdsOp::Lock { fid: file, bits: InodeBits::WRITE, needs: None }).0.is_ok());
     close(&rig, &c, file, writes);
     assert_eq!(acquire(&rig, &a, file, READ), Ok(()));
     assert!(bits_of(&c.revoked(), file).contains(InodeBits::WRITE));
@@ -157,8 +157,8 @@ fn what_breaks_a_lease() {
     assert_eq!(both(&|fid| MdsOp::Open { fid, flags: flags(false) }), (false, true));
     assert_eq!(both(&|_| create(true)), (true, true));
     assert_eq!(both(&|_| create(false)), (false, true));
-    assert_eq!(both(&|fid| MdsOp::Lock { fid, bits: InodeBits::WRITE }), (true, true));
-    assert_eq!(both(&|fid| MdsOp::Lock { fid, bits: InodeBits::DATA }), (false, true));
+    assert_eq!(both(&|fid| MdsOp::Lock { fid, bits: InodeBits::WRITE, needs: None }), (true, true));
+    assert_eq!(both(&|fid| MdsOp::Lock { fid, bits: InodeBits::DATA, needs: None }), (false, true));
     assert_eq!(both(&|fid| MdsOp::Setattr { fid, set: size(7) }), (true, true));
     assert_eq!(both(&|fid| MdsOp::Append { fid, len: 1, kill_suidgid: false }), (true, true));
     let chmod = SetAttr { mode: Some(0o600), ..SetAttr::default() };
