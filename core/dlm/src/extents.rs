@@ -4,7 +4,8 @@
 //! the bytes: a request names the bytes that it needs, to read or to write, and waits until no other member holds what
 //! conflicts with that. First come, first served: nobody overtakes an earlier request that it conflicts with. What is granted is
 //! more than what was needed, as far as nothing held or waited for is in the way; while members meet in the file it grows
-//! less, and then not at all, so that those who write by turns hold just what they write.
+//! less, and then not at all, so that those who write by turns hold just what they write. Who then asks for equal pieces at equal
+//! distances, as the ranks of a parallel program do, is granted the next ones ahead.
 //!
 //! **Invariant:** what a member holds to write, no other member holds.
 //! **Invariant:** a member holds at most [`EXTENTS_PER_HOLDER_MAX`] ranges to read and to write; near the bound some are called
@@ -16,10 +17,11 @@ mod model;
 mod tests;
 
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use types::fid::Fid;
-use types::limits::{CROWDS_MAX, EXTENTS_PER_HOLDER_MAX};
+use types::limits::{CROWDS_MAX, EXTENTS_PER_HOLDER_MAX, EXTENTS_PER_REPLY_MAX};
 use types::ranges::{ByteRange, Ranges};
 use types::session::ClientUuid;
 
@@ -29,6 +31,8 @@ pub const MEETS: Duration = Duration::from_secs(1);
 pub const REACH: u64 = 4 << 20;
 /// Who was alone for so long may have the whole file.
 pub const ALONE: Duration = Duration::from_secs(3);
+/// Pieces that are granted ahead at most.
+const AHEAD_MAX: u64 = EXTENTS_PER_REPLY_MAX as u64 - 1;
 /// Extents that are called back at once near the bound.
 const BATCH: usize = EXTENTS_PER_HOLDER_MAX / 4;
 
@@ -41,8 +45,8 @@ pub struct Ticket(pub u64);
 pub enum Action {
     /// Ask the member to give these bytes back; report its answer with [`ExtentTable::released`].
     Revoke(ClientUuid, Fid, ByteRange),
-    /// The request has come to its turn: this is granted.
-    Granted(Ticket, ByteRange),
+    /// The request has come to its turn: these are granted, what it needs with the first of them.
+    Granted(Ticket, SmallVec<[ByteRange; 1]>),
     /// The crowd gives the file up, or the member is gone: the request is no more, and asks anew for a place in it.
     Again(Ticket),
     /// Nobody holds or wants anything of the file any more: the crowd is no more.
@@ -56,6 +60,34 @@ struct Holder {
     write: Ranges,
     /// Of both, what it was asked for.
     asked: Ranges,
+    steps: Steps,
+}
+
+/// Where a member works while members meet.
+#[derive(Default)]
+struct Steps {
+    last: Option<(ByteRange, bool)>,
+    /// From the start of the piece before to that of the last one, bytes; 0: there is no such distance.
+    distance: u64,
+    /// How often that was the same.
+    same: u32,
+}
+
+impl Steps {
+    /// A piece is asked for; how many more are likely to be.
+    fn note(&mut self, needs: ByteRange, write: bool) -> u64 {
+        let len = |range: ByteRange| range.end - range.start;
+        let goes_on =
+            |(last, wrote): (ByteRange, bool)| wrote == write && len(last) == len(needs) && last.end < needs.start;
+        let distance = self.last.filter(|last| goes_on(*last)).map_or(0, |(last, _)| needs.start - last.start);
+        self.same = if distance != 0 && distance == self.distance { self.same + 1 } else { 0 };
+        (self.distance, self.last) = (distance, Some((needs, write)));
+        // 2, 4, 8, as long as it goes on.
+        match self.same {
+            0 => 0,
+            same => AHEAD_MAX.min(1 << same.min(8)),
+        }
+    }
 }
 
 struct Waiting {
@@ -185,6 +217,35 @@ impl File {
         room
     }
 
+    /// What a member gets ahead: pieces that nobody holds or waits for, up to the first that somebody does.
+    fn ahead(&mut self, client: ClientUuid, needs: ByteRange, write: bool, now: Duration) -> SmallVec<[ByteRange; 1]> {
+        let mut ahead = SmallVec::new();
+        let meets = self.reach(now) == 0;
+        let Some(held) = self.holders.get_mut(&client) else { return ahead };
+        let count = if meets { held.steps.note(needs, write) } else { 0 };
+        let distance = held.steps.distance;
+        for n in 1..=count {
+            let (Some(start), Some(end)) = (needs.start.checked_add(n * distance), needs.end.checked_add(n * distance))
+            else {
+                break;
+            };
+            let piece = ByteRange::new(start, end);
+            let is_free = self.holders.iter().all(|(other, held)| match *other == client {
+                true => !held.asked.overlaps(piece) && held.len() + 1 < EXTENTS_PER_HOLDER_MAX,
+                false => held.in_the_way(write).all(|set| !set.overlaps(piece)),
+            });
+            let is_wanted = self.waiting.iter().any(|other| other.client != client && other.needs.overlaps(piece));
+            let Some(held) = self.holders.get_mut(&client).filter(|_| is_free && !is_wanted) else { break };
+            match write {
+                true => held.write.insert(piece),
+                false => held.read.insert(piece),
+            }
+            held.steps.last = Some((piece, write));
+            ahead.push(piece);
+        }
+        ahead
+    }
+
     /// Near the bound: asks a member for some of its extents, those farthest from where it works now.
     fn make_room(&mut self, fid: Fid, client: ClientUuid, works: ByteRange, out: &mut Vec<Action>) {
         let Some(held) = self.holders.get_mut(&client) else { return };
@@ -220,7 +281,9 @@ impl File {
                 false => held.read.insert(range),
             }
             granted.push(ticket);
-            out.push(Action::Granted(ticket, range));
+            let mut ranges = self.ahead(client, needs, write, now);
+            ranges.insert(0, range);
+            out.push(Action::Granted(ticket, ranges));
             self.make_room(fid, client, needs, out);
         }
     }

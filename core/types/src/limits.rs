@@ -98,6 +98,8 @@ pub const IBITS_LOCKS_MAX: usize = 1 << 19;
 pub const CROWDS_MAX: usize = 4096;
 /// Extents of one file that a client of its crowd may hold; each is 16 bytes at both ends.
 pub const EXTENTS_PER_HOLDER_MAX: usize = 512;
+/// Extents that one reply grants: what was needed, and the next pieces of who works in equal steps.
+pub const EXTENTS_PER_REPLY_MAX: usize = 17;
 /// Longest key of a record, bytes.
 pub const RECORD_KEY_BYTES_MAX: usize = 511;
 /// Longest record that a checker reads, bytes: an inode with layouts, an extended attribute.

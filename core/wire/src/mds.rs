@@ -8,7 +8,7 @@ use types::attr::{Attr, FileType, SetAttr, Statfs, WrittenAt};
 use types::fid::Fid;
 use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
-use types::ranges::{Extent, Needs};
+use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 
 /// How a file is opened.
@@ -216,8 +216,9 @@ pub enum MdsReply {
     Data { entry: Box<Entry>, data: Bytes },
     /// Position found.
     Offset(Option<u64>),
-    /// A lock on these bytes; the inode as the record has it: nobody cuts it while the extent is held.
-    Extent { entry: Box<Entry>, extent: Extent },
+    /// Locks on these bytes, at most EXTENTS_PER_REPLY_MAX, what was needed with the first; the inode as the record has it: nobody cuts it
+    /// while one of them is held.
+    Extents { entry: Box<Entry>, ranges: Vec<ByteRange>, write: bool },
     /// A name went.
     Removed(Removed),
     /// Totals.

@@ -28,8 +28,8 @@ const HANDS: u32 = 3;
 
 /// What became of a request for an extent.
 pub(crate) enum Turn {
-    /// This is granted.
-    Granted(ByteRange),
+    /// These are granted.
+    Granted(Vec<ByteRange>),
     /// The crowd has no place for it now: it asks anew.
     Again,
 }
@@ -151,7 +151,7 @@ impl Mds {
             return Ok(None);
         }
         let mut place: Option<Entered<'_>> = None;
-        let range = loop {
+        let ranges = loop {
             match self.next_step(call, fid, place.as_ref(), range, write)? {
                 Step::Place(entered, turn) => {
                     let modifier = entered.modifier;
@@ -163,7 +163,7 @@ impl Mds {
                     let turn = self.wait_for_extent(turn).await?;
                     drop(waiting);
                     match turn {
-                        Turn::Granted(range) => break range,
+                        Turn::Granted(ranges) => break ranges,
                         // Meanwhile the file may have become a group's.
                         Turn::Again => self.of_its_group(call.export, fid).await?,
                     }
@@ -174,7 +174,7 @@ impl Mds {
         if let Some(stats) = self.lock_stats.get() {
             stats.extents_granted.increment();
         }
-        self.show_extent(call, fid, Extent { range, write }).map(Some)
+        self.show_extents(call, fid, ranges, write).map(Some)
     }
 
     fn next_step<'a>(
@@ -242,19 +242,25 @@ impl Mds {
                 return Err(Errno::EBUSY);
             }
         }
-        self.show_extent(call, fid, extent)
+        self.show_extents(call, fid, vec![extent.range], extent.write)
     }
 
-    /// The extent is the client's: the record that is shown from now on is one that nobody cuts while it is. Leases of others that
+    /// The extents are the client's: the record that is shown from now on is one that nobody cuts while they are. Leases of others that
     /// exclude what it lets the client do are over: one that is asked for later calls it back first.
-    fn show_extent(&self, call: &mut Call<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
+    fn show_extents(
+        &self,
+        call: &mut Call<'_>,
+        fid: Fid,
+        ranges: Vec<ByteRange>,
+        write: bool,
+    ) -> Result<MdsReply, Errno> {
         let export = call.export;
         let entry: Entry = self.show(call, |records| {
             alive(export)?;
             let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
-            records.used(export.client(), fid, extent.write);
+            records.used(export.client(), fid, write);
             Ok(entry)
         })?;
-        Ok(MdsReply::Extent { entry: Box::new(entry), extent })
+        Ok(MdsReply::Extents { entry: Box::new(entry), ranges, write })
     }
 }

@@ -188,7 +188,7 @@ impl Locks {
     fn take_of_crowds(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
         for action in std::mem::take(&mut self.crowds.actions) {
             match action {
-                extents::Action::Granted(ticket, range) => self.crowds.tell(ticket, Turn::Granted(range)),
+                extents::Action::Granted(ticket, ranges) => self.crowds.tell(ticket, Turn::Granted(ranges.into_vec())),
                 extents::Action::Again(ticket) => self.crowds.tell(ticket, Turn::Again),
                 extents::Action::Over(fid) => _ = self.table.released(fid, CROWD, WHOLE, &mut self.actions),
                 extents::Action::Revoke(client, fid, range) => {

@@ -35,9 +35,9 @@ fn wrote(fid: Fid, end: u64) -> MdsOp {
 /// What a request was granted: an extent, or the whole.
 fn granted(answer: (Result<MdsReply, Errno>, Vec<(Fid, InodeBits)>)) -> Option<Extent> {
     match answer {
-        (Ok(MdsReply::Extent { extent, .. }), grants) => {
-            assert_eq!(grants, []);
-            Some(extent)
+        (Ok(MdsReply::Extents { ranges, write, .. }), grants) => {
+            assert_eq!((grants, ranges.len()), (vec![], 1));
+            Some(Extent { range: ranges[0], write })
         }
         (Ok(MdsReply::Entry(entry)), grants) => {
             assert_eq!(grants, [(entry.attr.fid, TO_WRITE)]);

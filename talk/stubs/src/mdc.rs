@@ -417,7 +417,7 @@ impl Mdc {
         let needs = needs.map(|range| Needs { range, again: false });
         match self.call(credentials, MdsOp::Lock { fid, bits, needs }).await? {
             MdsReply::Entry(e) => Ok(Some(*e)),
-            MdsReply::Extent { .. } => Ok(None),
+            MdsReply::Extents { .. } => Ok(None),
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -64,15 +64,12 @@ impl World {
             match action {
                 Action::Revoke(client, fid, range) => self.questions.push((client, fid, range)),
                 Action::Again(ticket) => assert!(self.waiting.remove(&ticket).is_some(), "{ticket:?} is not under way"),
-                Action::Granted(ticket, range) => {
+                Action::Granted(ticket, ranges) => {
                     let own = self.waiting.remove(&ticket).expect("it is under way");
-                    assert!(range.contains(own.needs));
+                    assert!(ranges[0].contains(own.needs) && ranges.len() <= EXTENTS_PER_REPLY_MAX);
                     let (read, write) = self.held.entry((own.fid, own.client)).or_default();
-                    if own.write {
-                        write.insert(range)
-                    } else {
-                        read.insert(range)
-                    }
+                    let set = if own.write { write } else { read };
+                    ranges.iter().for_each(|range| set.insert(*range));
                     let before = |other: &Asked| {
                         other.fid == own.fid
                             && other.client != own.client

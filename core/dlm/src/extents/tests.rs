@@ -39,7 +39,7 @@ impl Rig {
 }
 
 fn granted(ticket: u64, start: u64, end: u64) -> Action {
-    Action::Granted(Ticket(ticket), range(start, end))
+    Action::Granted(Ticket(ticket), [range(start, end)].into_iter().collect())
 }
 
 fn revoke(client: ClientUuid, start: u64, end: u64) -> Action {
@@ -74,6 +74,56 @@ fn who_writes_by_turns_soon_holds_just_that_and_nobody_is_asked() {
     }
     assert!(revokes <= 3, "{revokes} extents were called back");
     assert_eq!(rig.table.waiting(), 0);
+}
+
+#[test]
+fn who_writes_equal_pieces_at_equal_distances_gets_the_next_ones_ahead() {
+    let mut rig = Rig::new();
+    let (mut asked, mut revokes, len) = (0, 0, 47_008);
+    let mut held: BTreeMap<ClientUuid, Ranges> = BTreeMap::new();
+    for turn in 0..400u64 {
+        let client = [A, B][(turn % 2) as usize];
+        let piece = range(turn * len, (turn + 1) * len);
+        if held.entry(client).or_default().covers(piece) {
+            continue;
+        }
+        asked += 1;
+        let mut out = rig.asks(client, piece.start, piece.end, true);
+        while let Some(action) = out.pop() {
+            match action {
+                Action::Revoke(member, _, range) => {
+                    revokes += 1;
+                    held.entry(member).or_default().remove(range);
+                    out.append(&mut rig.released(member, range.start, range.end));
+                }
+                Action::Granted(_, ranges) => {
+                    assert!(ranges.len() <= EXTENTS_PER_REPLY_MAX && ranges[0].contains(piece));
+                    ranges.iter().for_each(|range| held.entry(client).or_default().insert(*range));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(asked <= 50 && revokes <= 3, "400 pieces: {asked} requests, {revokes} callbacks");
+}
+
+#[test]
+fn what_is_ahead_ends_where_others_are() {
+    let mut rig = Rig::new();
+    // They meet twice, so nothing grows.
+    rig.asks(A, 0, 10, true);
+    rig.asks(B, 20, 30, true);
+    let met = rig.released(A, 0, u64::MAX);
+    assert!(matches!(&met[..], [Action::Granted(..)]), "{met:?}");
+    rig.asks(A, 0, 10, true);
+    rig.released(B, 0, u64::MAX);
+    rig.asks(B, 100, 110, true);
+    for (n, ahead) in [(40, vec![]), (60, vec![]), (80, vec![])] {
+        let got = rig.asks(A, n, n + 10, true);
+        let Some(Action::Granted(_, ranges)) = got.first() else { panic!("{got:?}") };
+        assert_eq!((ranges[0], &ranges[1..]), (range(n, n + 10), &ahead[..]), "the next but one is B's");
+    }
+    assert!(rig.table.is_writer(FID, B));
 }
 
 #[test]

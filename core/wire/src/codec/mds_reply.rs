@@ -9,9 +9,11 @@ use crate::opcode::answer;
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::attr::FileType;
-use types::limits::{LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX};
+use types::limits::{
+    EXTENTS_PER_REPLY_MAX, LAYOUT_BYTES_MAX, READDIR_ENTRIES_MAX, RECORDS_PER_SCAN_MAX, XATTR_VALUE_BYTES_MAX,
+};
 use types::name::Name;
-use types::ranges::{ByteRange, Extent};
+use types::ranges::ByteRange;
 use types::session::OpenHandle;
 use zerocopy::little_endian::{U32, U64};
 
@@ -55,10 +57,10 @@ pub(super) fn encode(reply: &MdsReply, w: &mut Writer) {
         MdsReply::Offset(offset) => w.op(answer::MDS_OFFSET, bits([offset.is_some()]), |w| {
             w.put(&U64::new(offset.unwrap_or(0)));
         }),
-        MdsReply::Extent { entry, extent } => w.op(answer::MDS_EXTENT, bits([extent.write]), |w| {
+        MdsReply::Extents { entry, ranges, write } => w.op(answer::MDS_EXTENTS, bits([*write]), |w| {
             w.put(&RawEntry::from(&**entry));
-            w.put(&U64::new(extent.range.start));
-            w.put(&U64::new(extent.range.end));
+            w.put(&len32(ranges.len()));
+            ranges.iter().for_each(|range| w.put(&[U64::new(range.start), U64::new(range.end)]));
         }),
         MdsReply::Removed(removed) => w.op(answer::MDS_REMOVED, 0, |w| {
             w.put(&RawFid::from(removed.fid));
@@ -112,7 +114,7 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         answer::MDS_FLOCK,
         answer::MDS_RECORDS,
         answer::MDS_OFFSET,
-        answer::MDS_EXTENT,
+        answer::MDS_EXTENTS,
     ];
     if !have_flags.contains(&number) {
         let [] = unpack(FLAGS, flags)?;
@@ -158,11 +160,12 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
             let offset = r.get::<U64>()?.get();
             MdsReply::Offset(found.then_some(offset))
         }
-        answer::MDS_EXTENT => {
+        answer::MDS_EXTENTS => {
             let [write] = unpack(FLAGS, flags)?;
             let entry = Box::new(r.get::<RawEntry>()?.decode()?);
-            let range = ByteRange::new(r.get::<U64>()?.get(), r.get::<U64>()?.get());
-            MdsReply::Extent { entry, extent: Extent { range, write } }
+            let n = count(*r.get()?, "extents", EXTENTS_PER_REPLY_MAX)?;
+            let ranges = r.slice_of::<[U64; 2]>(n)?.iter().map(|[start, end]| ByteRange::new(start.get(), end.get()));
+            MdsReply::Extents { entry, ranges: ranges.collect(), write }
         }
         answer::MDS_REMOVED => {
             MdsReply::Removed(Removed { fid: r.get::<RawFid>()?.into(), nlink: r.get::<U32>()?.get() })

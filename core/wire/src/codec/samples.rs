@@ -19,7 +19,7 @@ use types::job::JobId;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
-use types::ranges::{ByteRange, Extent, Needs};
+use types::ranges::{ByteRange, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::TargetIndex;
 use types::time::Timestamp;
@@ -275,9 +275,10 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Data { entry: Box::new(entry()), data: Bytes::from_static(b"bytes that were read") },
         MdsReply::Offset(Some(65536)),
         MdsReply::Lease(Some(LeaseMode::Read)),
-        MdsReply::Extent {
+        MdsReply::Extents {
             entry: Box::new(entry()),
-            extent: Extent { range: ByteRange::new(4096, u64::MAX), write: true },
+            ranges: vec![ByteRange::new(4096, 8192), ByteRange::new(16_384, 20_480)],
+            write: true,
         },
         MdsReply::Records { records: vec![record(b"Ia", Some(b"value"))], more: true },
     ];

@@ -20,10 +20,11 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::job::JobId;
+use types::limits::EXTENTS_PER_REPLY_MAX;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
-use types::ranges::{ByteRange, Extent, Needs};
+use types::ranges::{ByteRange, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::{TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
@@ -422,10 +423,8 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         any_layout().prop_map(MdsReply::Layout),
         any::<u64>().prop_map(|offset| MdsReply::Appended { offset }),
         (any_entry(), any_bytes(300)).prop_map(|(entry, data)| MdsReply::Data { entry: Box::new(entry), data }),
-        (any_entry(), any_range(), any::<bool>()).prop_map(|(entry, range, write)| MdsReply::Extent {
-            entry: Box::new(entry),
-            extent: Extent { range, write }
-        }),
+        (any_entry(), vec(any_range(), 0..EXTENTS_PER_REPLY_MAX), any::<bool>())
+            .prop_map(|(entry, ranges, write)| { MdsReply::Extents { entry: Box::new(entry), ranges, write } }),
         of(any::<u64>()).prop_map(MdsReply::Offset),
         (any_fid(), any::<u32>()).prop_map(|(fid, nlink)| MdsReply::Removed(Removed { fid, nlink })),
         any_statfs().prop_map(MdsReply::Statfs),

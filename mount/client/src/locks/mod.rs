@@ -41,6 +41,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
+use types::ranges::Extent;
 use wire::mds::{Entry, MdsOp, MdsReply};
 use wire::message::{OpReply, Reply};
 
@@ -293,8 +294,10 @@ impl Sent for OnTheWay {
             learn::learn(table, op, result, &reply.touched, &held);
         }
         for result in &reply.results {
-            if let Ok(OpReply::Mds(MdsReply::Extent { entry, extent })) = result {
-                table.arrived_extent(self.mdt, self.ticket, entry, *extent);
+            if let Ok(OpReply::Mds(MdsReply::Extents { entry, ranges, write })) = result {
+                for range in ranges {
+                    table.arrived_extent(self.mdt, self.ticket, entry, Extent { range: *range, write: *write });
+                }
             }
         }
         for entry in &reply.touched {
