@@ -350,7 +350,7 @@ async fn a_file_that_changed_a_moment_ago_is_read_past_the_page_cache() {
             cluster.callback(ClientOp::Revoke { locks: vec![(fid, SHOWN)] }).await;
             let handle = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
             let pages = client.page_cache(handle);
-            client.clone().read(Caller::root(), handle, 0, 10).await.unwrap();
+            client.clone().read(Caller::root(), handle, 0, 10, true).await.unwrap();
             let again = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
             let pages = (pages, client.page_cache(again));
             for handle in [handle, again] {

@@ -42,7 +42,7 @@ async fn write(client: &Arc<Client>, handle: FileHandle, offset: u64, data: &[u8
 }
 
 async fn read(client: &Arc<Client>, handle: FileHandle, offset: u64, len: u32) -> Vec<u8> {
-    client.clone().read(Caller::root(), handle, offset, len).await.unwrap().concat()
+    client.clone().read(Caller::root(), handle, offset, len, true).await.unwrap().concat()
 }
 
 async fn truncate(cluster: &Cluster, found: &Found, size: u64) -> Result<u64, ClientError> {

@@ -145,6 +145,7 @@ pub enum Operation<'a> {
         offset: u64,
         size: u32,
         flags: u32,
+        from_page_cache: bool,
     },
     Write {
         handle: u64,
@@ -422,7 +423,14 @@ fn operation<'a>(
         }
         Opcode::Read => {
             let asked = body.take::<ReadIn>()?;
-            Operation::Read { handle: asked.fh, offset: asked.offset, size: asked.size, flags: asked.flags }
+            let from_page_cache = asked.read_flags & misc::READ_LOCKOWNER == 0;
+            Operation::Read {
+                handle: asked.fh,
+                offset: asked.offset,
+                size: asked.size,
+                flags: asked.flags,
+                from_page_cache,
+            }
         }
         Opcode::Readdir => {
             let asked = body.take::<ReadIn>()?;

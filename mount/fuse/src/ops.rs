@@ -138,7 +138,9 @@ impl FileSystem for ClientFs {
             Operation::Release { handle, flock_owner, .. } => self.release(request, handle, flock_owner),
             Operation::Fsync { handle, data_only } => self.fsync(request, handle, data_only),
 
-            Operation::Read { handle, offset, size, flags: _ } => self.read(request, handle, offset, size),
+            Operation::Read { handle, offset, size, flags: _, from_page_cache } => {
+                self.read(request, handle, offset, size, from_page_cache)
+            }
             Operation::Write { handle, offset, data, flags, from_page_cache, kill_suidgid } => {
                 self.write(request, handle, offset, data, data::How { flags, from_page_cache, kill_suidgid })
             }

@@ -349,7 +349,7 @@ impl Program {
     async fn read(&mut self, file: Held, handle: FileHandle, first: u64, blocks: u64) {
         let began = self.witness.history.moment();
         let len = (blocks * BLOCK) as u32;
-        let result = self.client.clone().read(Caller::root(), handle, first * BLOCK, len).await;
+        let result = self.client.clone().read(Caller::root(), handle, first * BLOCK, len, false).await;
         let ended = self.witness.history.moment();
         self.told(result.is_ok());
         let parts = match result {

@@ -38,7 +38,8 @@ impl Client {
         while done < len {
             let chunk = (len - done).min(CHUNK_BYTES) as u32;
             let copied = async {
-                let data = self.read_file(&caller.credentials, &source.file, source_offset + done, chunk).await?;
+                let data =
+                    self.read_file(&caller.credentials, &source.file, (source_offset + done, chunk), false).await?;
                 let data = join(data)?;
                 let flags = WriteFlags { kill_suidgid: caller.credentials.uid != 0, ..WriteFlags::default() };
                 let (who, file) = (caller.credentials.clone(), target.file.clone());

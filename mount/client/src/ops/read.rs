@@ -22,41 +22,48 @@ use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 impl Client {
     /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of the file.
     /// 1 round trip; none for what this mount wrote a moment ago, or what came with the open; one more if DATA is not held.
+    /// `from_page_cache`: the kernel reads it into pages, which it holds until then.
     pub async fn read(
         self: Arc<Self>,
         caller: Caller,
         handle: FileHandle,
         offset: u64,
         len: u32,
+        from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
         self.counters.count(Operation::Read);
         let open = self.files_open.get(handle)?;
         open.check()?;
-        self.read_file(&caller.credentials, &open.file, offset, len).await
+        self.read_file(&caller.credentials, &open.file, (offset, len), from_page_cache).await
     }
 
     pub(crate) async fn read_file(
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
-        offset: u64,
-        len: u32,
+        (offset, len): (u64, u32),
+        from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
         if len as usize > BULK_BYTES_MAX {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
-        self.in_tenure(file.fid, |_| self.read_in_turn(credentials, file, offset, end)).await
+        self.in_tenure(file.fid, |_| self.read_in_turn(credentials, file, (offset, end), from_page_cache)).await
     }
 
     async fn read_in_turn(
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
-        offset: u64,
-        end: u64,
+        (offset, end): (u64, u64),
+        from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let turn = self.data_turn(file, Need::read(offset, end)).await?;
+        let need = Need::read(offset, end);
+        let turn = match from_page_cache {
+            // A callback may wait for the pages that the kernel holds for it.
+            true => self.data_turn(file, need).await?,
+            false => Turn::Under(self.data_use(file, need).await?),
+        };
         // What the kernel reads it may keep; it is told when that is old.
         self.writeback.note_pages(file.fid);
         // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.

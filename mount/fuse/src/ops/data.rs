@@ -16,9 +16,16 @@ pub(super) struct How {
 }
 
 impl ClientFs {
-    pub(super) fn read(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
+    pub(super) fn read(
+        &self,
+        request: &Request<'_>,
+        handle: u64,
+        offset: u64,
+        size: u32,
+        from_page_cache: bool,
+    ) -> Answer {
         let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, false));
-        answer(async move { client.read(caller, file.await?, offset, size).await }, Reply::Pieces)
+        answer(async move { client.read(caller, file.await?, offset, size, from_page_cache).await }, Reply::Pieces)
     }
 
     pub(super) fn write(&self, request: &Request<'_>, handle: u64, offset: u64, data: &[u8], how: How) -> Answer {

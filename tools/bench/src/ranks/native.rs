@@ -241,7 +241,7 @@ impl Door for NativeDoor {
             let mut at = 0;
             while at < length {
                 let wanted = (length - at).min(BULK_BYTES_MAX) as u32;
-                let pieces = client.clone().read(Caller::root(), handle, at as u64, wanted).await?;
+                let pieces = client.clone().read(Caller::root(), handle, at as u64, wanted, false).await?;
                 let before = at;
                 for piece in pieces {
                     buffer[at..at + piece.len()].copy_from_slice(&piece);
