@@ -15,7 +15,10 @@
 //! those who answered that they keep it: UPDATE of a directory without the changed names, OPEN of a removed inode.
 //! **Invariant:** at most so many locks per client and in all as [`IbitsTable::with_bounds`] was told, but for those
 //! that were asked for by name; one lock is one client and one inode. Near the bound the oldest are revoked.
+//! **Invariant:** while an operation is ready and has not left, no name that it changes is in a gap of another client; a lock
+//! has GAP if, and only if, `gaps` has its ranges.
 
+mod gaps;
 mod heat;
 mod locks;
 #[cfg(test)]
@@ -28,6 +31,7 @@ pub use heat::{BUSY, Heat};
 pub use turns::WaitOf;
 
 use foldhash::fast::FixedState;
+use gaps::Gaps;
 use locks::{Locks, NONE};
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
@@ -35,9 +39,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use turns::Entered;
 use types::fid::Fid;
-use types::limits::{IBITS_LOCKS_MAX, IBITS_LOCKS_PER_CLIENT_MAX};
+use types::limits::{GAPS_PER_DIRECTORY_MAX, IBITS_LOCKS_MAX, IBITS_LOCKS_PER_CLIENT_MAX};
 use types::lock::InodeBits;
 use types::name::Name;
+use types::names::NameRange;
 use types::session::ClientUuid;
 
 /// What a client who writes keeps to itself.
@@ -62,7 +67,7 @@ pub struct Change {
     /// What changes.
     pub bits: InodeBits,
     /// Not empty: of a directory's names only these, and so its attributes. Then UPDATE stays with those who forget
-    /// just these names.
+    /// just these names, and GAP with those in whose ranges they are not.
     pub names: Names,
 }
 
@@ -97,6 +102,7 @@ pub struct IbitsTable {
     /// Who holds WRITE.
     writers: HashMap<Fid, u32, FixedState>,
     heat: Heat,
+    gaps: Gaps,
     per_client_max: usize,
     all_max: usize,
 }
@@ -130,6 +136,7 @@ impl IbitsTable {
             modifiers: BTreeMap::new(),
             writers: HashMap::default(),
             heat: Heat::default(),
+            gaps: Gaps::default(),
             per_client_max,
             all_max,
         }
@@ -198,9 +205,18 @@ impl IbitsTable {
         self.writers.get(&fid).map(|number| self.locks.uuid(*number))
     }
 
-    /// A name of the directory is changed by `author`. `now`: any clock that never goes back.
-    pub fn names_change(&mut self, dir: Fid, author: ClientUuid, now: Duration) {
+    /// Names of the directory are changed by `author`. `now`: any clock that never goes back.
+    pub fn names_change<'n>(
+        &mut self,
+        dir: Fid,
+        author: ClientUuid,
+        names: impl IntoIterator<Item = &'n [u8]>,
+        now: Duration,
+    ) {
         self.heat.note(dir, author, now);
+        if let Some(number) = self.locks.number(author) {
+            names.into_iter().for_each(|name| self.gaps.cut(dir, number, name));
+        }
     }
 
     /// A reply shows `client` these bits of `fid`. Answers those it is granted: not the ones another client is
@@ -215,10 +231,61 @@ impl IbitsTable {
         out: &mut Vec<Action>,
     ) -> InodeBits {
         let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
-        let full = self.locks.count(number) >= soft(self.per_client_max) || self.locks.len() >= soft(self.all_max);
-        let room = !full || self.make_room(number, out);
+        let room = self.make_room(number, out);
         let busy = bits.contains(InodeBits::UPDATE) && self.heat.is_busy(fid, now);
+        let bits = bits.without(InodeBits::GAP);
         self.lend(fid, number, if busy { bits.without(EXCLUSIVE) } else { bits }, room, false)
+    }
+
+    /// A reply shows `client` that a directory has no such name. How far a gap could reach that begins there, by what is
+    /// remembered of others. `now` as in [`IbitsTable::names_change`].
+    pub fn gap_at(&self, dir: Fid, client: ClientUuid, name: &[u8], now: Duration) -> NameRange {
+        self.gaps.reach(dir, self.locks.number(client).unwrap_or(NONE), name, now)
+    }
+
+    /// That reply shows that there is no name in this range. Answers how much of it the client is granted under GAP: nothing that
+    /// another client is about to change; `None` also if the table is full, or the client was asked to drop GAP.
+    pub fn grant_gap(
+        &mut self,
+        dir: Fid,
+        client: ClientUuid,
+        names: NameRange,
+        out: &mut Vec<Action>,
+    ) -> Option<NameRange> {
+        let number = self.locks.number(client)?;
+        let names = self.not_entered(dir, number, names)?;
+        if self.gaps.of(dir, number).is_some_and(|ranges| ranges.len() >= GAPS_PER_DIRECTORY_MAX) {
+            // It begins anew.
+            let slot = self.resources.get(&dir)?.slot(number)?;
+            let lock = self.locks.get_mut(slot);
+            if !lock.revoking.contains(InodeBits::GAP) {
+                lock.revoking = lock.revoking.union(InodeBits::GAP);
+                out.push(Action::Revoke(client, dir, InodeBits::GAP));
+            }
+            return None;
+        }
+        let room = self.make_room(number, out);
+        if !self.gaps.has_room(dir, number) || self.lend(dir, number, InodeBits::GAP, room, false).is_empty() {
+            return None;
+        }
+        self.gaps.add(dir, number, names.clone());
+        Some(names)
+    }
+
+    /// The part of a range below what others are about to change.
+    fn not_entered(&self, dir: Fid, number: u32, mut names: NameRange) -> Option<NameRange> {
+        let entered = self.resources.get(&dir).into_iter().flat_map(|resource| &resource.entered);
+        for entered in entered.map(|modifier| &self.modifiers[modifier]) {
+            for change in entered.changes_for(dir, number).filter(|change| change.bits.contains(InodeBits::UPDATE)) {
+                if change.names.is_empty() {
+                    return None;
+                }
+                for name in &change.names {
+                    names = names.below(name)?;
+                }
+            }
+        }
+        Some(names)
     }
 
     /// Records what can be granted. `room`: may there be a new lock? `turn`: it was waited for, nobody else's turn is
@@ -283,6 +350,9 @@ impl IbitsTable {
     /// own, or of all those of the client that has the most.
     fn make_room(&mut self, number: u32, out: &mut Vec<Action>) -> bool {
         let (own, all) = (self.locks.count(number), self.locks.len());
+        if own < soft(self.per_client_max) && all < soft(self.all_max) {
+            return true;
+        }
         if own >= soft(self.per_client_max) {
             self.reclaim(number, own - soft(self.per_client_max), self.per_client_max, out);
         }

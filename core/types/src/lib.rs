@@ -12,6 +12,7 @@ pub mod job;
 pub mod limits;
 pub mod lock;
 pub mod name;
+pub mod names;
 pub mod nid;
 pub mod object;
 pub mod ranges;

@@ -94,6 +94,10 @@ pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
 pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 17;
 /// Inode-bit locks at one MDT in all.
 pub const IBITS_LOCKS_MAX: usize = 1 << 19;
+/// Ranges of names that are not there, of one client in one directory, about 100 bytes each.
+pub const GAPS_PER_DIRECTORY_MAX: usize = 16;
+/// Clients and directories at one MDT with such ranges.
+pub const GAPS_MAX: usize = 1 << 16;
 /// Files of an MDT whose data is a crowd's at the same time.
 pub const CROWDS_MAX: usize = 4096;
 /// Extents of one file that a client of its crowd may hold; each is 16 bytes at both ends.

@@ -26,8 +26,10 @@ impl InodeBits {
     /// All data of the file, to write (ours): what was written may be cached, and the holder answers for size and
     /// times. Excludes DATA, UPDATE and WRITE of others; only granted together with DATA and UPDATE.
     pub const WRITE: InodeBits = InodeBits(0x100);
+    /// Of a directory: some ranges of names that are not there (ours). They come with `Reply::gap` and with nothing else.
+    pub const GAP: InodeBits = InodeBits(0x200);
     /// Every bit there is.
-    pub const ALL: InodeBits = InodeBits(0x1ff);
+    pub const ALL: InodeBits = InodeBits(0x3ff);
 
     /// Both.
     pub const fn union(self, other: InodeBits) -> InodeBits {

@@ -25,18 +25,19 @@ mod tests;
 
 pub use error::DecodeError;
 
-use crate::message::{Grant, Op, OpReply, Reply, Request};
+use crate::message::{Gap, Grant, Op, OpReply, Reply, Request};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
 use cursor::{Bulk, Reader, Writer, bits};
-use raw::{OpHeader, RawEntry, RawLock, RawReply, RawRequest};
+use raw::{OpHeader, RawEntry, RawGap, RawLock, RawReply, RawRequest};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::job::{JOB_ID_BYTES_MAX, JobId};
 use types::limits::{GRANTS_PER_REPLY_MAX, GROUPS_MAX, OPS_PER_REQUEST_MAX};
 use types::lock::InodeBits;
+use types::names::NameRange;
 use types::session::{Transno, Xid};
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U16, U32};
 
 /// A message ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -169,6 +170,8 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
         grants: cursor::len32(reply.grants.len()),
         touched: cursor::len32(reply.touched.len()),
         redo: cursor::len32(reply.redo.len()),
+        gaps: u32::from(reply.gap.is_some()).into(),
+        zero: U32::ZERO,
     });
     for result in &reply.results {
         match result {
@@ -190,6 +193,14 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
         w.put(&RawEntry::from(entry));
     }
     reply.redo.iter().for_each(|redo| session::encode_redo(redo, &mut w));
+    if let Some(Gap { dir, names }) = &reply.gap {
+        let (start, end) = (names.start(), names.end());
+        let len = |bound: &[u8]| U16::new(bound.len() as u16); // at most 256
+        w.put(&RawGap { fid: (*dir).into(), start: len(start), end: len(end) });
+        w.raw(start);
+        w.raw(end);
+        w.pad();
+    }
     w.finish()
 }
 
@@ -222,6 +233,10 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
     let count = cursor::count(head.touched, "inodes", GRANTS_PER_REPLY_MAX)?;
     let touched = r.slice_of::<RawEntry>(count)?.iter().map(RawEntry::decode).collect::<Result<_, _>>()?;
     let redo = session::decode_redo(head.redo, &mut r)?;
+    let gap = match cursor::count(head.gaps, "gaps", 1)? {
+        0 => None,
+        _ => Some(decode_gap(&mut r)?),
+    };
     r.finish("reply")?;
     bulk.finish()?;
     Ok(Reply {
@@ -232,7 +247,16 @@ pub fn decode_reply(body: Bytes, bulk: Bytes) -> Result<Reply, DecodeError> {
         grants,
         touched,
         redo,
+        gap,
     })
+}
+
+fn decode_gap(r: &mut Reader<'_>) -> Result<Gap, DecodeError> {
+    let raw: &RawGap = r.get()?;
+    let (start, end) = (r.take(raw.start.get().into())?, r.take(raw.end.get().into())?);
+    let names = NameRange::new(start, end).ok_or(DecodeError::Field { field: "gap", value: start.len() as u64 })?;
+    r.skip_pad()?;
+    Ok(Gap { dir: (&raw.fid).into(), names })
 }
 
 fn decode_result(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Result<OpReply, Errno>, DecodeError> {

@@ -10,6 +10,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::job::JobId;
 use types::lock::InodeBits;
+use types::names::NameRange;
 use types::session::{ClientUuid, ClusterId, Standing, Transno, Xid};
 use types::target::TargetName;
 
@@ -138,6 +139,15 @@ pub struct Grant {
     pub bits: InodeBits,
 }
 
+/// No name of a directory is in this range, as long as [`InodeBits::GAP`] of it is not called back (`docs/locks.md`, section 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The directory.
+    pub dir: Fid,
+    /// Names that it does not have.
+    pub names: NameRange,
+}
+
 /// One reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
@@ -155,11 +165,14 @@ pub struct Reply {
     pub touched: Vec<Entry>,
     /// Changes to be kept until they are durable.
     pub redo: Vec<Redo>,
+    /// Around the name that a Lookup did not find: a lock, too. Only the last operation that was done can have failed, so there is one.
+    pub gap: Option<Gap>,
 }
 
 impl Reply {
     /// Without locks.
     pub fn new(xid: Xid, transno: Transno, last_committed: Transno, results: Vec<Result<OpReply, Errno>>) -> Reply {
-        Reply { xid, transno, last_committed, results, grants: Vec::new(), touched: Vec::new(), redo: Vec::new() }
+        let (grants, touched, redo) = (Vec::new(), Vec::new(), Vec::new());
+        Reply { xid, transno, last_committed, results, grants, touched, redo, gap: None }
     }
 }

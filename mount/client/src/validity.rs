@@ -20,7 +20,8 @@ pub const KEEPS: InodeBits = InodeBits::LOOKUP
     .union(InodeBits::LAYOUT)
     .union(InodeBits::OPEN)
     .union(InodeBits::DATA)
-    .union(InodeBits::WRITE);
+    .union(InodeBits::WRITE)
+    .union(InodeBits::GAP);
 
 /// Time from the sending of a request that an MDT answered, for which what it granted may be trusted.
 pub fn trust() -> Duration {

@@ -21,8 +21,12 @@ const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// Requests of a mount so far.
 fn requests(mount: &Path) -> u64 {
+    counted(mount, " requests")
+}
+
+fn counted(mount: &Path, what: &str) -> u64 {
     let stats = stats(mount);
-    let line = stats.lines().find(|line| line.ends_with(" requests")).expect("requests are counted");
+    let line = stats.lines().find(|line| line.ends_with(what)).expect("it is counted");
     number_of(line)
 }
 
@@ -205,4 +209,50 @@ fn two_mounts_that_create_in_one_directory_neither_hang_nor_show_anything_old() 
             }
         });
     });
+}
+
+/// Programs on two mounts make, move and remove names of their own in one directory at once: the kernel's questions for names cost no
+/// round trip, but for some in which the two part. What remains is the change itself, and the attributes of the directory, by which the
+/// kernel checks permissions before each step of it.
+#[test]
+fn names_of_ones_own_in_a_busy_directory_are_looked_up_without_a_request() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let mounts = [Second::of(&cluster, "one", "rw"), Second::of(&cluster, "two", "rw")];
+    fs::create_dir(cluster.mount().join("busy")).expect("mkdir");
+    let path = |mount: usize, name: String| mounts[mount].0.join(format!("busy/c{mount}.{name}"));
+    let make = |path: &Path| drop(fs::File::create(path).expect("create"));
+    for n in 0..20 {
+        make(&path(0, format!("{n:04}")));
+        make(&path(1, format!("{n:04}")));
+    }
+    let cost = |work: &dyn Fn(usize)| {
+        let counts = ["lookup", "lookup_hit", "getattr", "getattr_hit", "round_trips"].map(|what| format!(" {what}"));
+        let before = counts.each_ref().map(|what| counted(&mounts[0].0, what));
+        for n in 1000..1200 {
+            work(n);
+            if n % 10 == 0 {
+                make(&path(1, format!("{n}")));
+                fs::remove_file(path(1, format!("{n}"))).expect("unlink");
+            }
+        }
+        let after = counts.each_ref().map(|what| counted(&mounts[0].0, what));
+        let [lookups, known, getattrs, known_attrs, waits] = std::array::from_fn(|n| after[n] - before[n]);
+        eprintln!("{lookups} lookups, {known} known; {getattrs} getattrs, {known_attrs} known; {waits} round trips");
+        (lookups - known, waits - (getattrs - known_attrs))
+    };
+    let (asked, waits) = cost(&|n| make(&path(0, format!("{n}"))));
+    assert!(asked <= 10 && waits <= 210, "200 creates: {asked} lookups and {waits} waits beside getattr");
+    let (asked, waits) = cost(&|n| {
+        let (made, moved) = (path(0, format!("x{n}")), path(0, format!("x{n}-moved")));
+        make(&made);
+        fs::rename(&made, &moved).expect("rename");
+        fs::remove_file(&moved).expect("unlink");
+    });
+    assert!(
+        asked <= 10 && waits <= 610,
+        "200 names made, moved and removed: {asked} lookups and {waits} waits beside getattr"
+    );
 }

@@ -1,6 +1,6 @@
 //! One directory in which several clients make, move and remove names of their own, beside a directory for each: every name is
 //! there in the end, on every client, and nobody hangs. The rates are printed, not judged (`--nocapture` shows them): 0.7 of the
-//! private rate is wanted; 0.36 to 0.74 was measured on two cores that ran all clients, servers, and other work.
+//! private rate is wanted; `round_trips` counts what it rests on.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;

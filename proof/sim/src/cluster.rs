@@ -240,12 +240,12 @@ impl Cluster {
         tasks.spawn("server", Box::pin(life));
     }
 
-    /// Extents that MDTs granted, in all their lives: so often several clients worked with one file at once.
-    pub fn extents_granted(&self) -> u64 {
+    /// What a counter of MDTs counted, in all their lives.
+    pub fn counted(&self, name: &str) -> u64 {
         let started = self.started.lock();
         let samples = started.iter().flat_map(|rpc| rpc.metrics().snapshot(|_| true));
-        let granted = samples.filter(|sample| sample.metric.name == "extents_granted");
-        granted.map(|sample| if let Value::Counter(count) = sample.value { count } else { 0 }).sum()
+        let counted = samples.filter(|sample| sample.metric.name == name);
+        counted.map(|sample| if let Value::Counter(count) = sample.value { count } else { 0 }).sum()
     }
 
     /// Is every MDT and OST in service, its recovery over?

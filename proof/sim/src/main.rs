@@ -91,6 +91,7 @@ fn main() -> ExitCode {
     let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);
     let (began, mut time, mut events, mut answered, mut count, mut tangled) = (Instant::now(), 0.0, 0, 0, 0u64, 0u64);
     let (mut extents, mut shared) = (0, 0u64);
+    let (mut gaps, mut met, mut revoked) = (0, 0u64, 0);
     let mut bad = 0;
     for seed in seeds {
         let mut report = run(seed, faults, arguments.trace);
@@ -107,6 +108,9 @@ fn main() -> ExitCode {
         tangled += u64::from(report.tangled);
         extents += report.extents;
         shared += u64::from(report.extents > 0);
+        gaps += report.gaps.0;
+        revoked += report.gaps.1;
+        met += u64::from(report.gaps.1 > 0);
         if arguments.seed.is_some() {
             println!(
                 "seed {seed}: hash {:016x}, {} events, {:.1} s, {} operations, {} faults",
@@ -129,7 +133,8 @@ fn main() -> ExitCode {
     let wall = began.elapsed().as_secs_f64().max(1e-9);
     println!(
         "{count} seeds, {bad} bad, {tangled} too tangled to judge; {:.0} simulated seconds per second, \
-         {:.0} seeds per hour, {:.0} events per second, {answered} operations, {extents} extents in {shared} seeds",
+         {:.0} seeds per hour, {:.0} events per second, {answered} operations, {extents} extents in {shared} seeds, \
+         {gaps} gaps, {revoked} called back in {met} seeds",
         time / wall,
         count as f64 * 3600.0 / wall,
         events as f64 / wall

@@ -62,6 +62,8 @@ pub struct Report {
     pub faults: u64,
     /// Extents of files that several clients wrote at once.
     pub extents: u64,
+    /// Gaps of directories in which several clients made names at once: granted, and called back.
+    pub gaps: (u64, u64),
     /// The name space could not be judged: too many operations without an answer.
     pub tangled: bool,
 }
@@ -158,7 +160,8 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         time,
         answered,
         faults: run.faults,
-        extents: run.cluster.extents_granted(),
+        extents: run.cluster.counted("extents_granted"),
+        gaps: (run.cluster.counted("gaps_granted"), run.cluster.counted("gaps_revoked")),
         tangled,
     }
 }

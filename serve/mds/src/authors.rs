@@ -180,6 +180,12 @@ impl Authors {
         }
     }
 
+    /// Names of a directory that others changed, and may still show as they were.
+    pub(crate) fn names(&self, client: ClientUuid, dir: Fid) -> impl Iterator<Item = &[u8]> {
+        let parts = self.parts.of.get(&dir).into_iter().flatten();
+        parts.filter(move |part| part.client != client).flat_map(|part| &part.names).map(|name| &**name)
+    }
+
     /// What was looked at since this was asked last: by whom it was changed, and what.
     pub(crate) fn take_seen(&mut self) -> Vec<(ClientUuid, Changed)> {
         match self.seen.get_mut() {

@@ -15,7 +15,7 @@ use types::lock::InodeBits;
 use types::name::Name;
 use types::session::{ClientUuid, Transno, Xid};
 use wire::mds::Entry;
-use wire::message::{Grant, Redo};
+use wire::message::{Gap, Grant, Redo};
 
 /// Grants and touched inodes at the end of a reply among which an inode is looked for: a request that comes back to
 /// one later has it twice, and the later one counts.
@@ -38,6 +38,7 @@ pub(crate) struct Deal {
     /// The operation has entered the table of locks.
     pub(crate) modifier: Option<Modifier>,
     pub(crate) grants: Vec<Grant>,
+    pub(crate) gap: Option<Gap>,
     pub(crate) touched: Vec<Entry>,
     /// The operation changed nothing: it must be run again when this is over.
     pub(crate) obstacle: Option<Obstacle>,
@@ -70,6 +71,7 @@ impl Deal {
             mask,
             modifier: None,
             grants: Vec::new(),
+            gap: None,
             touched: Vec::new(),
             obstacle: None,
             of_crowd: None,

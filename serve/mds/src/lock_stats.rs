@@ -33,6 +33,16 @@ const EXTENTS_REVOKED: Metric = Metric {
     unit: Unit::Requests,
     help: "Extents of files that were called back, for others or to give the whole file back.",
 };
+const GAPS_GRANTED: Metric = Metric {
+    name: "gaps_granted",
+    unit: Unit::Requests,
+    help: "Lookups in busy directories that found nothing and were answered with a range of names that are not there.",
+};
+const GAPS_REVOKED: Metric = Metric {
+    name: "gaps_revoked",
+    unit: Unit::Requests,
+    help: "Directories of which such ranges were called back from a client, mostly for a name that another one made there.",
+};
 
 /// The series of one MDT. Nothing is counted before [`LockStats::of`] was given a registry.
 pub(crate) struct LockStats {
@@ -41,6 +51,8 @@ pub(crate) struct LockStats {
     pub(crate) evictions: Arc<Counter>,
     pub(crate) extents_granted: Arc<Counter>,
     pub(crate) extents_revoked: Arc<Counter>,
+    pub(crate) gaps_granted: Arc<Counter>,
+    pub(crate) gaps_revoked: Arc<Counter>,
 }
 
 impl LockStats {
@@ -52,6 +64,8 @@ impl LockStats {
             evictions: registry.counter(EVICTIONS, &source),
             extents_granted: registry.counter(EXTENTS_GRANTED, &source),
             extents_revoked: registry.counter(EXTENTS_REVOKED, &source),
+            gaps_granted: registry.counter(GAPS_GRANTED, &source),
+            gaps_revoked: registry.counter(GAPS_REVOKED, &source),
         }
     }
 }

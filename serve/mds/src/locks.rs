@@ -284,6 +284,8 @@ impl Mds {
         let Callbacks { export, revokes, changing, extents } = callbacks;
         if let Some(stats) = self.lock_stats.get() {
             stats.extents_revoked.add(extents.len() as u64);
+            let gaps = revokes.iter().filter(|(_, bits)| bits.contains(InodeBits::GAP));
+            stats.gaps_revoked.add(gaps.count() as u64);
         }
         let revokes = revokes.chunks(REVOKES_PER_CALLBACK_MAX).map(|locks| (None, locks.to_vec()));
         let revokes = revokes.map(|(modifier, locks)| (modifier, ClientOp::Revoke { locks }));

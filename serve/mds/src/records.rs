@@ -25,6 +25,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::{ClientUuid, Transno};
 use wire::mds::Entry;
+use wire::message::Gap;
 
 /// What a client sees of an inode.
 pub(crate) fn entry_of(inode: &Inode) -> Entry {
@@ -119,6 +120,36 @@ impl<'a> Records<'a> {
             let granted = table.grant(fid, self.deal.client, bits, self.deal.now, actions);
             self.deal.granted(fid, granted);
         }
+    }
+
+    /// The client is told that a directory has no such name, and does not hold UPDATE of it: it may keep that there is none up
+    /// to the next one, as far as nothing is in the way.
+    ///
+    /// # Errors
+    /// EIO.
+    pub(crate) fn grant_gap(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
+        let Deal { client, mask, now, .. } = *self.deal;
+        let Locks { table, actions, authors, .. } = &mut self.state.locks;
+        if !mask.contains(InodeBits::GAP) || table.shown(dir, client).contains(InodeBits::UPDATE) {
+            return Ok(());
+        }
+        let reach = table.gap_at(dir, client, name, now);
+        let end = match reach.end() {
+            [] => key::dirents_end(dir).to_vec(),
+            end => [&key::dirent(dir, b""), end].concat(),
+        };
+        let mut names = Some(reach);
+        self.tx.scan(&key::dirent(dir, name), &end, |key, _| {
+            names = names.take().and_then(|names| names.below(key::name_of(key)?));
+            ControlFlow::Break(())
+        })?;
+        // Who changed these a moment ago is called back only for who asks for them.
+        for changed in authors.names(client, dir) {
+            names = names.and_then(|names| names.below(changed));
+        }
+        let granted = names.and_then(|names| table.grant_gap(dir, client, names, actions));
+        self.deal.gap = granted.map(|names| Gap { dir, names });
+        Ok(())
     }
 
     /// Shows the client an inode, with these locks. Size and times may be known better elsewhere: the deal says so.
@@ -265,7 +296,8 @@ impl<'a> Records<'a> {
         }
         let table = &mut self.state.locks.table;
         let Deal { client, modifier, now, xids, .. } = *self.deal;
-        if !table.is_free(client, modifier, changes.iter().map(|change| (change.fid, change.bits))) {
+        let with_names = changes.iter().map(|change| (change.fid, change.bits, change.names));
+        if !table.is_free_with_names(client, modifier, with_names) {
             if !self.deal.urgent {
                 return Err(self.deal.held_up(changes));
             }
@@ -274,7 +306,7 @@ impl<'a> Records<'a> {
             return Ok(());
         }
         for change in changes.iter().filter(|change| change.names[0].is_some()) {
-            table.names_change(change.fid, client, now);
+            table.names_change(change.fid, client, change.names.into_iter().flatten(), now);
         }
         self.state.locks.note_author(client, xids.0, changes);
         Ok(())

@@ -189,11 +189,16 @@ impl Mds {
             let seen = std::mem::take(&mut call.deal.seen);
             Box::pin(self.call_authors_back(seen, call.deal.urgent)).await;
         }
-        let Call { transno, results, deal: Deal { grants, touched, redo, origin, .. }, .. } = call;
+        let Call { transno, results, deal: Deal { grants, gap, touched, redo, origin, .. }, .. } = call;
         if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
             self.seen.notify_waiters();
         }
-        Reply { xid, transno, last_committed: self.last_committed(), results, grants, touched, redo }
+        if gap.is_some()
+            && let Some(stats) = self.lock_stats.get()
+        {
+            stats.gaps_granted.increment();
+        }
+        Reply { xid, transno, last_committed: self.last_committed(), results, grants, touched, redo, gap }
     }
 
     /// An answer of an earlier life; a handle in it is of that life, too.

@@ -166,6 +166,7 @@ fn bits(bits: InodeBits) -> String {
         (InodeBits::DOM, "DOM"),
         (InodeBits::DATA, "DATA"),
         (InodeBits::WRITE, "WRITE"),
+        (InodeBits::GAP, "GAP"),
     ];
     let words: Vec<&str> = known.iter().filter(|(bit, _)| bits.contains(*bit)).map(|(_, word)| *word).collect();
     words.join("|")

@@ -1,16 +1,21 @@
 //! Random events, and clients that answer in any order: no two conflicting grants, no lost wake-up, everybody comes to
-//! an end, requests for locks in the order they came.
+//! an end, requests for locks in the order they came; and no name comes to be while another client believes that there is none.
 
 use super::tests::{fid, name, of};
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use types::names::NameRanges;
 
 #[derive(Clone, Debug)]
 enum Event {
     Grant(u32, u128, u32),
-    /// Inode, bits; bits 0: a name of it.
+    /// A lookup that finds nothing: inode, client, name, where the gap ends at most.
+    Gap(u32, u128, usize, usize),
+    /// Inode, bits; bits below [`NAMES`]: that name of it.
     Change(u128, Vec<(u32, u32)>),
+    /// A name of an inode is made where nobody is in the way, else nothing happens.
+    Make(u128, u32, usize),
     Lock(u32, u128, bool),
     /// A client is asked for what it changed itself.
     AskBack(u128, Vec<(u32, u32)>),
@@ -23,13 +28,16 @@ enum Event {
 }
 
 const CLIENTS: u128 = 3;
+const NAMES: [&str; 6] = ["a", "b", "ba", "bb", "c", "d"];
 
 fn event() -> impl Strategy<Value = Event> {
-    let (n, client, bits) = (0..3u32, 0..CLIENTS, 0..0x200u32);
-    let change = prop::collection::vec((n.clone(), prop_oneof![Just(0), bits.clone()]), 1..3);
+    let (n, client, bits, text) = (0..3u32, 0..CLIENTS, 0..0x400u32, 0..NAMES.len());
+    let change = prop::collection::vec((n.clone(), prop_oneof![0..NAMES.len() as u32, bits.clone()]), 1..3);
     let asked = prop::collection::vec((n.clone(), bits.clone()), 1..3);
     prop_oneof![
         6 => (n.clone(), client.clone(), bits.clone()).prop_map(|(n, c, b)| Event::Grant(n, c, b)),
+        6 => (n.clone(), client.clone(), text.clone(), 0..=NAMES.len()).prop_map(|(n, c, from, to)| Event::Gap(n, c, from, to)),
+        4 => (client.clone(), n.clone(), text).prop_map(|(c, n, name)| Event::Make(c, n, name)),
         4 => (client.clone(), change).prop_map(|(c, changes)| Event::Change(c, changes)),
         3 => (n.clone(), client.clone(), any::<bool>()).prop_map(|(n, c, write)| Event::Lock(n, c, write)),
         3 => (client.clone(), asked).prop_map(|(c, asked)| Event::AskBack(c, asked)),
@@ -48,6 +56,10 @@ struct World {
     waiting: BTreeSet<Modifier>,
     /// Requests for locks: inode, client, WRITE.
     locks: BTreeMap<Modifier, (Fid, ClientUuid, bool)>,
+    /// Changes of names, by whom.
+    names: BTreeMap<Modifier, (ClientUuid, Vec<Change>)>,
+    /// Which names clients believe not to be there.
+    gaps: BTreeMap<(Fid, ClientUuid), NameRanges>,
     last: u64,
 }
 
@@ -75,6 +87,39 @@ impl World {
         }
     }
 
+    /// A client sends a change: from then on it does not answer for these names itself.
+    fn send(&mut self, author: ClientUuid, changes: &[Change]) {
+        for change in changes {
+            if let Some(gaps) = self.gaps.get_mut(&(change.fid, author)) {
+                change.names.iter().for_each(|name| gaps.cut(name));
+            }
+        }
+    }
+
+    /// A reply brings a gap, without names of own changes that are under way.
+    fn learn(&mut self, fid: Fid, client: ClientUuid, gap: NameRange) {
+        self.gaps.entry((fid, client)).or_default().add(gap);
+        let own: Vec<_> = self.names.values().filter(|(author, _)| *author == client).cloned().collect();
+        own.iter().for_each(|(author, changes)| self.send(*author, changes));
+    }
+
+    /// A change is applied: nobody may believe that these names are not there.
+    fn make(&mut self, t: &mut IbitsTable, author: ClientUuid, change: &Change) {
+        for ((fid, client), gaps) in self.gaps.iter().filter(|((fid, _), _)| *fid == change.fid) {
+            for name in &change.names {
+                assert!(!gaps.contains(name), "{client:?} misses {name} in {fid}");
+            }
+        }
+        t.names_change(change.fid, author, change.names.iter().map(|name| &**name), Duration::ZERO);
+    }
+
+    /// The client drops gaps, if these bits say so, before it answers.
+    fn dropped(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits) {
+        if bits.contains(InodeBits::GAP) {
+            self.gaps.remove(&(fid, client));
+        }
+    }
+
     fn answer(&mut self, t: &mut IbitsTable, n: usize, keeps: bool) {
         if self.asked.is_empty() {
             return;
@@ -82,6 +127,7 @@ impl World {
         let mut out = Vec::new();
         match self.asked.remove(n % self.asked.len()) {
             Action::Revoke(client, fid, bits) => {
+                self.dropped(fid, client, bits);
                 let keeps = keeps && bits.contains(InodeBits::OPEN);
                 if keeps {
                     t.kept(fid, client, &mut out);
@@ -117,6 +163,10 @@ impl World {
             }
             self.locks.remove(&modifier);
         }
+        if let Some((author, changes)) = self.names.remove(&modifier) {
+            let is_there = t.locks.number(author).is_some() && !t.modifiers[&modifier].is_orphaned();
+            changes.iter().filter(|_| is_there).for_each(|change| self.make(t, author, change));
+        }
         t.leave(modifier, &mut out);
         self.hear(out);
     }
@@ -138,9 +188,32 @@ proptest! {
                     prop_assert!(InodeBits(bits).contains(granted));
                     prop_assert!(t.held(fid, client).contains(granted));
                 }
+                Event::Gap(n, c, from, to) => {
+                    let (fid, client) = (fid(n), ClientUuid(c));
+                    let reach = t.gap_at(fid, client, NAMES[from].as_bytes(), Duration::ZERO);
+                    let reach = NAMES.get(to).map_or(Some(reach.clone()), |to| reach.below(to.as_bytes()));
+                    if let Some(granted) = reach.and_then(|reach| t.grant_gap(fid, client, reach, &mut out)) {
+                        world.learn(fid, client, granted);
+                    }
+                }
                 Event::Change(c, changes) => {
-                    let changes = changes.into_iter().map(|(n, b)| if b == 0 { name(n, "x") } else { of(n, InodeBits(b)) });
-                    t.enter(world.next(), ClientUuid(c), changes, Duration::ZERO, &mut out);
+                    let change = |(n, b): (u32, u32)| match NAMES.get(b as usize) {
+                        Some(text) => name(n, text),
+                        None => of(n, InodeBits(b)),
+                    };
+                    let changes: Vec<Change> = changes.into_iter().map(change).collect();
+                    let modifier = world.next();
+                    world.send(ClientUuid(c), &changes);
+                    world.names.insert(modifier, (ClientUuid(c), changes.clone()));
+                    t.enter(modifier, ClientUuid(c), changes, Duration::ZERO, &mut out);
+                }
+                Event::Make(c, n, text) => {
+                    let (author, change) = (ClientUuid(c), name(n, NAMES[text]));
+                    let names = [Some(NAMES[text].as_bytes()), None];
+                    if t.is_free_with_names(author, None, [(change.fid, change.bits, names)]) {
+                        world.send(author, std::slice::from_ref(&change));
+                        world.make(&mut t, author, &change);
+                    }
                 }
                 Event::Lock(n, c, write) => {
                     let modifier = world.next();
@@ -156,9 +229,13 @@ proptest! {
                 }
                 Event::Answer(n, keeps) => world.answer(&mut t, n, keeps),
                 Event::Go(n) => world.go(&mut t, n),
-                Event::Release(n, c, bits) => _ = t.released(fid(n), ClientUuid(c), InodeBits(bits), &mut out),
+                Event::Release(n, c, bits) => {
+                    world.dropped(fid(n), ClientUuid(c), InodeBits(bits));
+                    t.released(fid(n), ClientUuid(c), InodeBits(bits), &mut out);
+                }
                 Event::Gone(c) => {
                     t.gone(ClientUuid(c), &mut out);
+                    world.gaps.retain(|(_, client), _| *client != ClientUuid(c));
                     world.asked.retain(|ask| !matches!(ask, Action::Revoke(a, ..) | Action::Changing(_, a, ..) if *a == ClientUuid(c)));
                     t.connect(ClientUuid(c));
                 }

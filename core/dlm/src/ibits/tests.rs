@@ -44,6 +44,7 @@ impl IbitsTable {
                 let lock = self.locks.get(*slot);
                 assert_eq!((lock.fid, lock.client), (*fid, *client));
                 assert!(!lock.bits.is_empty() && lock.bits.contains(lock.revoking));
+                assert_eq!(lock.bits.contains(InodeBits::GAP), self.gaps.of(*fid, *client).is_some());
                 if lock.bits.contains(InodeBits::WRITE) {
                     assert!(lock.bits.contains(UNDER_WRITE));
                     assert_eq!(self.writers.get(fid), Some(client));
@@ -63,6 +64,8 @@ impl IbitsTable {
             assert!(self.locks.get(slot).bits.contains(InodeBits::WRITE));
         };
         self.writers.iter().for_each(writes);
+        let holds = |(fid, number)| self.resources[&fid].slot(number).is_some();
+        assert!(self.gaps.keys().all(holds));
     }
 
     fn give(&mut self, n: u32, client: ClientUuid, bits: InodeBits) -> InodeBits {
@@ -105,6 +108,18 @@ impl IbitsTable {
         self.leave(Modifier(modifier), &mut out);
         self.check();
         out
+    }
+
+    /// A lookup of a name of inode 1 that is not there: what of the gap is granted, as far as `next`.
+    fn look_up(&mut self, client: ClientUuid, name: &str, next: &str, now: Duration) -> Option<(String, String)> {
+        let mut out = Vec::new();
+        let reach = self.gap_at(fid(1), client, name.as_bytes(), now);
+        let reach = if next.is_empty() { Some(reach) } else { reach.below(next.as_bytes()) };
+        let granted = self.grant_gap(fid(1), client, reach?, &mut out);
+        assert_eq!(out, []);
+        self.check();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        granted.map(|range| (text(range.start()), text(range.end())))
     }
 
     fn drop_bits(&mut self, n: u32, client: ClientUuid, bits: InodeBits) -> Vec<Action> {
@@ -359,9 +374,9 @@ fn a_directory_with_authors_in_turn_is_locked_by_nobody() {
     t.released(fid(1), C, UPDATE, &mut out);
     (1..=2).for_each(|m| _ = t.over(m));
     assert_eq!(t.grant(fid(1), C, BOTH, NOW + step, &mut out), LOOKUP);
-    (2..=6).for_each(|n| t.names_change(fid(1), B, NOW + step * n));
+    (2..=6).for_each(|n| t.names_change(fid(1), B, [], NOW + step * n));
     assert_eq!(t.grant(fid(1), B, BOTH, NOW + step + BUSY, &mut out), BOTH, "one author for a second");
-    t.names_change(fid(1), A, NOW + step * 7);
+    t.names_change(fid(1), A, [], NOW + step * 7);
     assert_eq!(t.grant(fid(1), C, UPDATE, NOW + step * 8, &mut out), InodeBits::NONE);
     assert_eq!(t.grant(fid(1), C, UPDATE, NOW + step * 11, &mut out), UPDATE, "no author for a second");
 }
@@ -418,4 +433,108 @@ fn who_is_not_connected_gets_nothing() {
     assert!(t.resources.is_empty());
     t.give(1, A, BOTH);
     assert_eq!(t.change(1, other, &[of(1, UPDATE)]), [Revoke(A, fid(1), UPDATE)], "the target itself, for example");
+}
+
+const GAP: InodeBits = InodeBits::GAP;
+
+fn between(start: &str, end: &str) -> Option<(String, String)> {
+    Some((start.to_owned(), end.to_owned()))
+}
+
+#[test]
+fn a_gap_is_called_back_for_a_name_in_it_and_for_no_other() {
+    let mut t = table();
+    assert_eq!(t.look_up(A, "b", "d", NOW), between("b", "d"));
+    assert_eq!((t.held(fid(1), A), t.len()), (GAP, 1));
+    let free = |t: &IbitsTable, client, name: &str| {
+        t.is_free_with_names(client, None, [(fid(1), UPDATE, [Some(name.as_bytes()), None])])
+    };
+    assert!(free(&t, B, "a") && free(&t, B, "d") && !free(&t, B, "b") && !free(&t, B, "c") && free(&t, A, "c"));
+    assert!(!t.is_free(B, None, [(fid(1), UPDATE)]), "any name may change");
+    assert!(t.is_free(B, None, [(fid(1), LOOKUP)]));
+    assert_eq!(t.change(1, B, &[name(1, "d")]), [Ready(Modifier(1))]);
+    assert_eq!(t.change(2, B, &[name(1, "c")]), [Revoke(A, fid(1), GAP)]);
+    assert_eq!(t.change(3, C, &[name(1, "bb")]), [], "asked already");
+    assert_eq!(t.look_up(A, "e", "", NOW), None, "asked to drop it");
+    assert_eq!(t.drop_bits(1, A, GAP), [Ready(Modifier(2)), Ready(Modifier(3))]);
+    (1..=3).for_each(|m| _ = t.over(m));
+    assert!(t.is_empty() && t.resources.is_empty());
+}
+
+#[test]
+fn a_gap_ends_before_what_is_about_to_change() {
+    let mut t = table();
+    t.give(1, C, UPDATE);
+    t.change(1, B, &[name(1, "d")]);
+    assert_eq!(t.look_up(A, "b", "f", NOW), between("b", "d"));
+    assert_eq!(t.look_up(A, "d", "f", NOW), None, "in a moment it is there");
+    assert_eq!(t.look_up(A, "e", "f", NOW), between("e", "f"));
+    assert_eq!(t.look_up(B, "c", "f", NOW), between("c", "f"), "its own change");
+    t.change(2, B, &[of(1, UPDATE)]);
+    assert_eq!(t.look_up(C, "g", "", NOW), None, "who knows which name");
+}
+
+#[test]
+fn own_names_cut_a_gap() {
+    let mut t = table();
+    t.look_up(A, "b", "", NOW);
+    t.names_change(fid(1), A, [&b"c"[..], b"a"], NOW);
+    assert_eq!(t.change(1, B, &[name(1, "bb"), name(1, "c")]), [Ready(Modifier(1))]);
+    assert_eq!(t.change(2, B, &[name(1, "cc")]), [Revoke(A, fid(1), GAP)]);
+    t.names_change(fid(1), B, [&b"cd"[..]], NOW);
+    assert_eq!(t.change(3, B, &[name(1, "cd")]), [], "a foreign name leaves it as it is");
+}
+
+#[test]
+fn a_gap_and_update_are_asked_for_each_in_its_way() {
+    let mut t = table();
+    t.look_up(A, "b", "", NOW);
+    t.give(1, A, UPDATE);
+    let told = t.change(1, B, &[name(1, "c")]);
+    assert_eq!(told, [Changing(Modifier(1), A, fid(1), name(1, "c").names), Revoke(A, fid(1), GAP)]);
+    let mut out = Vec::new();
+    t.forgot(Modifier(1), A, fid(1), &mut out);
+    assert_eq!((out, t.drop_bits(1, A, GAP)), (vec![], vec![Ready(Modifier(1))]));
+    assert_eq!(t.held(fid(1), A), UPDATE);
+}
+
+#[test]
+fn who_met_part_so_far_that_they_do_not_meet_again() {
+    let mut t = table();
+    t.look_up(A, "c1-7", "", NOW);
+    assert_eq!(t.change(1, B, &[name(1, "c2-1")]), [Revoke(A, fid(1), GAP)]);
+    t.drop_bits(1, A, GAP);
+    t.over(1);
+    assert_eq!(t.look_up(A, "c1-8", "", NOW), between("c1-8", "c2"));
+    assert_eq!(t.look_up(B, "c2-2", "", NOW), between("c2-2", ""), "nobody met that one");
+    assert_eq!(t.change(1, B, &[name(1, "c2-2")]), [Ready(Modifier(1))]);
+    t.over(1);
+    // Names in turns: in the end each has its own only.
+    assert_eq!(t.change(2, B, &[name(1, "c1-9")]), [Revoke(A, fid(1), GAP)]);
+    t.drop_bits(1, A, GAP);
+    t.over(2);
+    assert_eq!(t.look_up(A, "c1-10", "", NOW), between("c1-10", "c1-2"));
+    assert_eq!(t.look_up(A, "c1", "", NOW), between("c1", "c1\0"));
+    let later = NOW + Duration::from_secs(10);
+    assert_eq!(t.look_up(A, "c1-12", "", later), between("c1-12", ""), "long ago");
+}
+
+#[test]
+fn gaps_of_a_client_in_a_directory_are_bounded() {
+    let mut t = table();
+    for n in 0..GAPS_PER_DIRECTORY_MAX {
+        let (from, to) = (format!("{n:03}"), format!("{n:03}x"));
+        assert_eq!(t.look_up(A, &from, &to, NOW), between(&from, &to));
+    }
+    let mut out = Vec::new();
+    for _ in 0..2 {
+        assert_eq!(t.grant_gap(fid(1), A, NameRange::at(b"y", 0), &mut out), None);
+        t.check();
+    }
+    assert_eq!(out, [Revoke(A, fid(1), GAP)], "once");
+    t.drop_bits(1, A, GAP);
+    assert_eq!(t.look_up(A, "y", "", NOW), between("y", ""));
+    let mut out = Vec::new();
+    assert_eq!(t.gone(A, &mut out), [(fid(1), GAP)]);
+    t.check();
 }

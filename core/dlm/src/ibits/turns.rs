@@ -1,6 +1,6 @@
 //! Entering, answers of holders, and leaving.
 
-use super::{Action, Change, EXCLUSIVE, IbitsTable, Modifier, NONE, Resource, UNDER_WRITE, clash};
+use super::{Action, Change, EXCLUSIVE, IbitsTable, Modifier, NONE, Resource, UNDER_WRITE};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +14,8 @@ pub(super) struct Entered {
     author: u32,
     /// What it changes; a request for a lock: what nobody else may hold with it.
     changes: SmallVec<[Change; 4]>,
+    /// Busy directories among them: who holds UPDATE of these is not told names, but drops it.
+    busy: SmallVec<[Fid; 2]>,
     /// A request for a lock: what it wants.
     wants: InodeBits,
     /// Who has still to answer, and for which bits.
@@ -44,6 +46,12 @@ impl Entered {
         here.fold(InodeBits::NONE, |all, change| all.union(change.bits))
     }
 
+    /// What it forbids this client to be granted of an inode.
+    pub(super) fn changes_for(&self, fid: Fid, number: u32) -> impl Iterator<Item = &Change> {
+        let foreign = self.author != number;
+        self.changes.iter().filter(move |change| foreign && change.fid == fid)
+    }
+
     /// Bits that it forbids this client to be granted.
     pub(super) fn closes(&self, fid: Fid, number: u32) -> InodeBits {
         if self.author == number {
@@ -66,22 +74,44 @@ impl IbitsTable {
         entered: Option<Modifier>,
         changes: impl IntoIterator<Item = (Fid, InodeBits)>,
     ) -> bool {
+        let changes = changes.into_iter().map(|(fid, bits)| (fid, bits, [None, None]));
+        self.is_free_with_names(client, entered, changes)
+    }
+
+    /// As [`IbitsTable::is_free`]; with the names, if only these change.
+    pub fn is_free_with_names<'n>(
+        &self,
+        client: ClientUuid,
+        entered: Option<Modifier>,
+        changes: impl IntoIterator<Item = (Fid, InodeBits, [Option<&'n [u8]>; 2])>,
+    ) -> bool {
         if self.is_empty() {
             return true;
         }
         let author = self.locks.number(client).unwrap_or(NONE);
         let entered = entered.and_then(|modifier| self.modifiers.get(&modifier)).filter(|entered| entered.ready);
-        changes.into_iter().all(|(fid, bits)| {
+        changes.into_iter().all(|(fid, bits, names)| {
+            // With UPDATE it entered for the names, too.
             let covered = entered.map_or(InodeBits::NONE, |entered| entered.changed(fid));
             let bits = bits.without(covered);
-            bits.is_empty()
-                || self.resources.get(&fid).is_none_or(|resource| !self.is_in_the_way(resource, author, bits))
+            let in_the_way = |resource| self.is_in_the_way(resource, author, fid, bits, names);
+            bits.is_empty() || !self.resources.get(&fid).is_some_and(in_the_way)
         })
     }
 
-    fn is_in_the_way(&self, resource: &Resource, author: u32, bits: InodeBits) -> bool {
+    fn is_in_the_way(
+        &self,
+        resource: &Resource,
+        author: u32,
+        fid: Fid,
+        bits: InodeBits,
+        names: [Option<&[u8]>; 2],
+    ) -> bool {
         let mut others = resource.holders.iter().filter(|(holder, _)| *holder != author);
-        others.any(|(_, slot)| !clash(self.locks.get(*slot).bits, bits).is_empty())
+        others.any(|(holder, slot)| {
+            let held = self.locks.get(*slot).bits;
+            !self.gaps.clash_of(*holder, held, fid, bits, names.into_iter().flatten()).is_empty()
+        })
     }
 
     /// An operation of `client` is going to change these bits. Clients that hold them are asked to drop them; when all
@@ -98,14 +128,25 @@ impl IbitsTable {
         now: Duration,
         out: &mut Vec<Action>,
     ) {
-        let mut changes: SmallVec<[Change; 4]> = changes.into_iter().collect();
-        for change in changes.iter_mut().filter(|change| !change.names.is_empty()) {
+        let changes: SmallVec<[Change; 4]> = changes.into_iter().collect();
+        let mut busy = SmallVec::new();
+        for change in changes.iter().filter(|change| !change.names.is_empty()) {
             self.heat.note(change.fid, client, now);
             if self.heat.is_busy(change.fid, now) {
-                change.names.clear();
+                busy.push(change.fid);
             }
+            self.meet(client, change, now);
         }
-        self.begin(modifier, client, changes, InodeBits::NONE, out);
+        self.begin(modifier, client, changes, busy, InodeBits::NONE, out);
+    }
+
+    /// These names are foreign to all other holders of gaps.
+    fn meet(&mut self, client: ClientUuid, change: &Change, now: Duration) {
+        let author = self.locks.number(client).unwrap_or(NONE);
+        let holders = self.resources.get(&change.fid).into_iter().flat_map(|resource| &resource.holders);
+        for (holder, _) in holders.filter(|(holder, _)| *holder != author) {
+            change.names.iter().for_each(|name| self.gaps.meets(change.fid, *holder, name, now));
+        }
     }
 
     /// `client` asks for a lock (WRITE with DATA and UPDATE, or DATA with UPDATE) and waits for its turn. When it is
@@ -123,7 +164,7 @@ impl IbitsTable {
     ) {
         let excludes = if wants.contains(InodeBits::WRITE) { EXCLUSIVE } else { InodeBits::WRITE };
         let change = Change { fid, bits: excludes, names: SmallVec::new() };
-        self.begin(modifier, client, SmallVec::from_iter([change]), wants, out);
+        self.begin(modifier, client, SmallVec::from_iter([change]), SmallVec::new(), wants, out);
     }
 
     fn begin(
@@ -131,6 +172,7 @@ impl IbitsTable {
         modifier: Modifier,
         client: ClientUuid,
         changes: SmallVec<[Change; 4]>,
+        busy: SmallVec<[Fid; 2]>,
         wants: InodeBits,
         out: &mut Vec<Action>,
     ) {
@@ -141,7 +183,7 @@ impl IbitsTable {
                 resource.entered.push(modifier);
             }
         }
-        let entered = Entered { author, changes, wants, pending: BTreeMap::new(), ready: false };
+        let entered = Entered { author, changes, busy, wants, pending: BTreeMap::new(), ready: false };
         let before = self.modifiers.insert(modifier, entered);
         assert!(before.is_none(), "{modifier:?} enters twice");
         self.advance(modifier, out);
@@ -185,7 +227,8 @@ impl IbitsTable {
         if pending.is_empty() {
             return false;
         }
-        let entered = Entered { author: NONE, changes, wants: InodeBits::NONE, pending, ready: false };
+        let (busy, wants) = (SmallVec::new(), InodeBits::NONE);
+        let entered = Entered { author: NONE, changes, busy, wants, pending, ready: false };
         let before = self.modifiers.insert(modifier, entered);
         assert!(before.is_none(), "{modifier:?} enters twice");
         true
@@ -264,6 +307,9 @@ impl IbitsTable {
         let had = lock.bits.intersection(bits);
         lock.bits = lock.bits.without(bits);
         lock.revoking = lock.revoking.without(bits);
+        if had.contains(InodeBits::GAP) {
+            self.gaps.remove(fid, number);
+        }
         if lock.bits.is_empty() {
             self.locks.remove(slot);
             resource.holders.retain(|(holder, _)| *holder != number);
@@ -359,14 +405,14 @@ impl IbitsTable {
     }
 
     fn ask_holders(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
-        let IbitsTable { resources, locks, modifiers, .. } = self;
-        let Some(Entered { author, changes, pending, .. }) = modifiers.get_mut(&modifier) else { return };
+        let IbitsTable { resources, locks, modifiers, gaps, .. } = self;
+        let Some(Entered { author, changes, busy, pending, .. }) = modifiers.get_mut(&modifier) else { return };
         for change in changes.iter() {
             let Some(resource) = resources.get(&change.fid) else { continue };
             for (holder, slot) in resource.holders.iter().filter(|(holder, _)| holder != author) {
                 let uuid = locks.uuid(*holder);
                 let lock = locks.get_mut(*slot);
-                let clash = clash(lock.bits, change.bits);
+                let clash = gaps.clash(*holder, lock.bits, change);
                 if clash.is_empty() {
                     continue;
                 }
@@ -374,7 +420,8 @@ impl IbitsTable {
                 let new = clash.without(*waits);
                 *waits = waits.union(clash);
                 let mut more = new.without(lock.revoking);
-                if !change.names.is_empty() && more.contains(InodeBits::UPDATE) {
+                let told = !change.names.is_empty() && !busy.contains(&change.fid);
+                if told && more.contains(InodeBits::UPDATE) {
                     more = more.without(InodeBits::UPDATE);
                     out.push(Action::Changing(modifier, uuid, change.fid, change.names.clone()));
                 }
@@ -439,11 +486,16 @@ impl Entered {
     /// Whoever holds what it changes was asked and is waited for, or kept it; if it is not ready, something is missing.
     pub(super) fn check(&self, fid: Fid, table: &IbitsTable, holders: &[(u32, u32)], modifier: Modifier) {
         for (holder, slot) in holders.iter().filter(|(holder, _)| *holder != self.author) {
-            let clash = clash(table.locks.get(*slot).bits, self.changed(fid));
+            let held = table.locks.get(*slot).bits;
+            let here = self.changes.iter().filter(|change| change.fid == fid);
+            let clash = here.fold(super::clash(held, self.changed(fid)), |clash, change| {
+                clash.union(table.gaps.clash(*holder, held, change))
+            });
             let pending = self.pending.get(&(fid, *holder)).copied().unwrap_or_default();
             let keepers = InodeBits::UPDATE.union(InodeBits::OPEN);
             let asks_back = self.changed(fid).is_empty();
-            assert!(asks_back || clash.contains(pending));
+            // The holder may have cut the gap meanwhile that it was asked for.
+            assert!(asks_back || clash.union(held.intersection(InodeBits::GAP)).contains(pending));
             let asks = !self.is_lock() || table.is_first(modifier);
             if asks && self.author != NONE {
                 assert!(pending.contains(clash.without(keepers)), "{modifier:?} does not wait for {clash:?}");

@@ -36,9 +36,14 @@ raw! {
         target: RawTarget, groups: U32, uid: U32, gid: U32, locks: U32, slot: U32,
     }
 
-    /// Head of a reply; the results, then `grants` times [`RawLock`], padded, `touched` times [`RawEntry`] and `redo` times
-    /// [`RawRedo`] follow.
-    RawReply 40 { xid: U64, transno: U64, last_committed: U64, results: U32, grants: U32, touched: U32, redo: U32 }
+    /// Head of a reply; the results, then `grants` times [`RawLock`], padded, `touched` times [`RawEntry`], `redo` times
+    /// [`RawRedo`] and `gaps` times (0 or 1) [`RawGap`] follow.
+    RawReply 48 {
+        xid: U64, transno: U64, last_committed: U64, results: U32, grants: U32, touched: U32, redo: U32, gaps: U32, zero: U32,
+    }
+
+    /// Names that a directory does not have; both bounds follow, the first one and what is behind the last one (none: nothing is).
+    RawGap 20 { fid: RawFid, start: U16, end: U16 }
 
     /// A change to be kept or done again; its bytes follow, padded to 8.
     RawRedo 16 { transno: U64, bytes: U32, zero: U32 }

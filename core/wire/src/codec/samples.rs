@@ -4,7 +4,7 @@ use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{
     CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
 };
-use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Redo, Reply, Request};
+use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
 use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
@@ -18,6 +18,7 @@ use types::fid::Fid;
 use types::job::JobId;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
+use types::names::NameRange;
 use types::object::{ObjectId, ObjectOffset};
 use types::ranges::{ByteRange, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
@@ -326,10 +327,12 @@ fn redo() -> Vec<Redo> {
 /// A reply around some results.
 pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
     let grants = vec![Grant { fid: DIR, bits: InodeBits::UPDATE }];
+    let gap = results.last().is_some_and(Result::is_err).then(|| Gap { dir: DIR, names: NameRange::at(b"a.17", 2) });
     Reply {
         grants,
         touched: vec![entry()],
         redo: redo(),
+        gap,
         ..Reply::new(Xid(0x0102_0304), Transno(56), Transno(50), results)
     }
 }

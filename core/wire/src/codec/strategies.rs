@@ -5,7 +5,7 @@ use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{
     CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
 };
-use crate::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Redo, Reply, Request};
+use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
 use crate::report::{KeptReport, NodeReport};
@@ -23,6 +23,7 @@ use types::job::JobId;
 use types::limits::EXTENTS_PER_REPLY_MAX;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
+use types::names::{BOUND_BYTES_MAX, NameRange};
 use types::object::{ObjectId, ObjectOffset};
 use types::ranges::{ByteRange, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
@@ -474,11 +475,15 @@ pub fn any_reply() -> impl Strategy<Value = Reply> {
         4 => any_op_reply().prop_map(Ok),
         1 => (1..=4095i32).prop_map(|n| Err(Errno(n))),
     ];
-    (any::<(u64, u64, u64)>(), vec(result, 0..6), any_locks(), vec(any_entry(), 0..4), any_redo()).prop_map(
-        |((xid, transno, last), results, locks, touched, redo)| Reply {
+    let bound = || vec(any::<u8>(), 0..=BOUND_BYTES_MAX);
+    let gap = (any_fid(), bound(), bound())
+        .prop_map(|(dir, start, end)| NameRange::new(&start, &end).map(|names| Gap { dir, names }));
+    (any::<(u64, u64, u64)>(), vec(result, 0..6), any_locks(), vec(any_entry(), 0..4), any_redo(), gap).prop_map(
+        |((xid, transno, last), results, locks, touched, redo, gap)| Reply {
             grants: locks.into_iter().map(|(fid, bits)| Grant { fid, bits }).collect(),
             touched,
             redo,
+            gap,
             ..Reply::new(Xid(xid), Transno(transno), Transno(last), results)
         },
     )

@@ -5,6 +5,9 @@
 //! ticket is older than a note loses the noted bits. A note goes when all tickets older than it have come back. What is
 //! being given up stays noted until the MDT has answered, for requests sent meanwhile may be served before it.
 //!
+//! A gap in a reply may be of the time before an own request that makes a name in it: it is cut above names that own requests make
+//! which are under way, or were answered since the ticket was taken.
+//!
 //! Pure: no clock, no lock, no I/O.
 
 use foldhash::HashMap;
@@ -12,11 +15,16 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use types::fid::Fid;
 use types::lock::InodeBits;
+use types::name::Name;
+use types::names::NameRange;
 use types::ranges::ByteRange;
 
 /// Notes of one MDT. Beyond it (one request waits very long) all that is under way loses all grants: that costs round
 /// trips, never correctness.
 const NOTES_MAX: usize = 16_384;
+
+/// Names of requests that ended without an answer. Each may come to be at any time. Beyond it no gap is taken any more.
+const UNANSWERED_MAX: usize = 1024;
 
 /// Number of a request, in the order of sending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,6 +39,12 @@ pub struct Gate {
     notes: HashMap<Fid, SmallVec<[(Ticket, InodeBits); 2]>>,
     /// As `notes`, of bytes of files.
     ranges: HashMap<Fid, SmallVec<[(Ticket, ByteRange); 2]>>,
+    /// As `notes`, of names that own requests made.
+    names: HashMap<Fid, SmallVec<[(Ticket, Name); 2]>>,
+    /// Names that own requests may be making now, each as often as there are requests.
+    making: HashMap<Fid, Vec<Name>>,
+    /// So many of these are of requests that ended without an answer.
+    unanswered: usize,
     order: VecDeque<(Ticket, Fid)>,
     /// Tickets below this one lose everything.
     all: u64,
@@ -72,6 +86,46 @@ impl Gate {
         ticket.0 >= self.all && !giving && !noted.any(|(at, noted)| ticket < *at && noted.overlaps(range))
     }
 
+    /// What is left of a gap in the reply to this request.
+    pub fn admit_names(&self, ticket: Ticket, dir: Fid, names: &NameRange) -> Option<NameRange> {
+        if self.admit(ticket, dir, InodeBits::GAP).is_empty() || self.unanswered > UNANSWERED_MAX {
+            return None;
+        }
+        let made = self.names.get(&dir).into_iter().flatten().filter(|(at, _)| ticket < *at).map(|(_, name)| name);
+        let making = self.making.get(&dir).into_iter().flatten();
+        made.chain(making).try_fold(names.clone(), |left, name| left.behind(name))
+    }
+
+    /// A request is sent that may make this name.
+    pub fn makes(&mut self, dir: Fid, name: Name) {
+        self.making.entry(dir).or_default().push(name);
+    }
+
+    /// It was answered: the name is there, or will not be. Or nobody waits for its answer any more, and so it may come at any time.
+    pub fn made(&mut self, dir: Fid, name: Name, answered: bool) {
+        if !answered {
+            self.unanswered += 1;
+            return;
+        }
+        if let Some(making) = self.making.get_mut(&dir) {
+            if let Some(at) = making.iter().position(|other| *other == name) {
+                making.swap_remove(at);
+            }
+            if making.is_empty() {
+                self.making.remove(&dir);
+            }
+        }
+        let at = Ticket(self.next);
+        if self.out.is_empty() {
+            return;
+        }
+        if self.order.len() >= NOTES_MAX {
+            return self.note_all();
+        }
+        self.names.entry(dir).or_default().push((at, name));
+        self.order.push_back((at, dir));
+    }
+
     /// The request came back, or will never.
     pub fn came_back(&mut self, ticket: Ticket) {
         self.out.remove(&ticket);
@@ -80,18 +134,9 @@ impl Gate {
             && at <= oldest
         {
             self.order.pop_front();
-            if let Some(notes) = self.notes.get_mut(&fid) {
-                notes.retain(|(noted, _)| *noted > oldest);
-                if notes.is_empty() {
-                    self.notes.remove(&fid);
-                }
-            }
-            if let Some(ranges) = self.ranges.get_mut(&fid) {
-                ranges.retain(|(noted, _)| *noted > oldest);
-                if ranges.is_empty() {
-                    self.ranges.remove(&fid);
-                }
-            }
+            drop_until(&mut self.notes, fid, oldest);
+            drop_until(&mut self.ranges, fid, oldest);
+            drop_until(&mut self.names, fid, oldest);
         }
     }
 
@@ -132,6 +177,7 @@ impl Gate {
         self.all = self.next;
         self.notes.clear();
         self.ranges.clear();
+        self.names.clear();
         self.order.clear();
     }
 
@@ -155,7 +201,17 @@ impl Gate {
 
     #[cfg(test)]
     fn size(&self) -> (usize, usize) {
-        (self.notes.len() + self.ranges.len(), self.order.len())
+        (self.notes.len() + self.ranges.len() + self.names.len(), self.order.len())
+    }
+}
+
+/// Notes that concern no ticket from `oldest` on go.
+fn drop_until<T>(notes: &mut HashMap<Fid, SmallVec<[(Ticket, T); 2]>>, fid: Fid, oldest: Ticket) {
+    if let Some(of_inode) = notes.get_mut(&fid) {
+        of_inode.retain(|(noted, _)| *noted > oldest);
+        if of_inode.is_empty() {
+            notes.remove(&fid);
+        }
     }
 }
 
@@ -223,6 +279,52 @@ mod tests {
         assert_eq!(gate.admit(before, A, BOTH), InodeBits::LOOKUP);
         assert_eq!(gate.admit(between, A, BOTH), InodeBits::LOOKUP);
         assert_eq!(gate.admit(after, A, BOTH), BOTH);
+    }
+
+    #[test]
+    fn a_gap_is_cut_above_names_that_are_being_made() {
+        let (name, all) = (|text: &str| Name::new(text.as_bytes()).unwrap(), NameRange::at(b"b", 0));
+        let behind = |text: &str| all.clone().behind(text.as_bytes());
+        let mut gate = Gate::default();
+        let lookup = gate.send();
+        gate.makes(A, name("c"));
+        let create = gate.send();
+        assert_eq!(gate.admit_names(lookup, A, &all), behind("c"), "under way");
+        gate.makes(A, name("a"));
+        assert_eq!(
+            (gate.admit_names(lookup, A, &all), gate.admit_names(lookup, B, &all)),
+            (behind("c"), Some(all.clone()))
+        );
+        let between = gate.send();
+        gate.made(A, name("c"), true);
+        gate.came_back(create);
+        let later = gate.send();
+        assert_eq!(gate.admit_names(lookup, A, &all), behind("c"), "of the time before, perhaps");
+        assert_eq!(gate.admit_names(between, A, &all), behind("c"));
+        assert_eq!(gate.admit_names(later, A, &all), Some(all.clone()));
+        gate.came_back(lookup);
+        gate.note(A, InodeBits::GAP);
+        gate.came_back(between);
+        assert_eq!(gate.admit_names(later, A, &all), None, "called back");
+        gate.came_back(later);
+        assert_eq!(gate.size(), (0, 0));
+    }
+
+    #[test]
+    fn a_name_of_a_request_without_an_answer_is_in_no_gap_for_good() {
+        let (name, all) = (|text: &str| Name::new(text.as_bytes()).unwrap(), NameRange::at(b"b", 0));
+        let mut gate = Gate::default();
+        gate.makes(A, name("c"));
+        gate.made(A, name("c"), false);
+        gate.note_all();
+        let ticket = gate.send();
+        assert_eq!(gate.admit_names(ticket, A, &all), all.clone().behind(b"c"));
+        for n in 0..UNANSWERED_MAX {
+            let name = name(&format!("x{n}"));
+            gate.makes(B, name.clone());
+            gate.made(B, name, false);
+        }
+        assert_eq!(gate.admit_names(ticket, A, &all), None);
     }
 
     #[test]

@@ -15,6 +15,10 @@ fn of(entries: &[Entry], fid: Fid) -> Option<&Entry> {
     entries.iter().find(|entry| entry.attr.fid == fid)
 }
 
+fn has_one_name(entry: &Entry) -> bool {
+    entry.attr.is_dir() || entry.attr.nlink == 1
+}
+
 /// Teaches the table what one operation answered.
 pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, touched: &[Entry], held: &Held) {
     let bits = |fid: Fid| bits_of(held, fid);
@@ -88,8 +92,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
             table.renamed_inode(removed.fid);
             let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
-            // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so.
-            let certain = removed.fid != Fid::NONE || table.name(*new_parent, new_name) == Known::Absent;
+            // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so. But it shows what moved.
+            let moves = moved.and_then(|fid| of(touched, fid)).is_some_and(|entry| has_one_name(entry));
+            let certain = removed.fid != Fid::NONE || moves || table.name(*new_parent, new_name) == Known::Absent;
             let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
                 true => table.changed_name(dir, name, to, held),
                 false => table.forget_name(dir, name),

@@ -248,7 +248,11 @@ struct OnTheWay {
 impl Watch for Road {
     fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>) {
         let keeps = self.locks.keeps;
-        let ticket = self.locks.table.lock().gate(self.mdt).send();
+        let ticket = {
+            let mut table = self.locks.table.lock();
+            ops.iter().filter_map(made).for_each(|(dir, name)| table.makes(dir, name));
+            table.gate(self.mdt).send()
+        };
         let open_change = ops.iter().any(changes);
         let flocks = self.locks.flocks.lock().sent(ops);
         let sent =
@@ -273,6 +277,17 @@ fn changes(op: &MdsOp) -> bool {
             | Wrote { .. }
             | Append { .. }
     )
+}
+
+/// The name that it makes, if it does.
+fn made(op: &MdsOp) -> Option<(Fid, &Name)> {
+    match op {
+        MdsOp::Create { parent, name, .. } => Some((*parent, name)),
+        MdsOp::Link { new_parent, new_name, .. } | MdsOp::Rename { new_parent, new_name, .. } => {
+            Some((*new_parent, new_name))
+        }
+        _ => None,
+    }
 }
 
 impl Sent for OnTheWay {
@@ -300,6 +315,9 @@ impl Sent for OnTheWay {
                 }
             }
         }
+        if let Some(gap) = &reply.gap {
+            table.arrived_gap(self.mdt, self.ticket, gap);
+        }
         for entry in &reply.touched {
             table.learn_entry(entry, table::bits_of(&held, entry.attr.fid));
         }
@@ -315,6 +333,9 @@ impl Drop for OnTheWay {
         let mut table = self.locks.table.lock();
         if self.open_change {
             self.ops.iter().for_each(|op| learn::unsure(&mut table, op));
+        }
+        for (dir, name) in self.ops.iter().filter_map(made) {
+            table.gate(dir.mdt()).made(dir, name.clone(), !self.open_change);
         }
         table.gate(self.mdt).came_back(self.ticket);
         drop(table);

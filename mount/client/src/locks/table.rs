@@ -9,6 +9,7 @@
 //! with a second chance for those used since.
 
 mod debt;
+mod gaps;
 mod lately;
 mod shared;
 mod taking;
@@ -30,6 +31,7 @@ use types::fid::Fid;
 use types::limits::IBITS_LOCKS_PER_CLIENT_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
+use types::names::NameRanges;
 use whole::Listing;
 use wire::mds::{Entry, Removed};
 use wire::message::Grant;
@@ -48,6 +50,7 @@ pub const IDLE_CHANGES_MAX: u8 = 16;
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
 const XATTR: InodeBits = InodeBits::XATTR;
+const GAP: InodeBits = InodeBits::GAP;
 
 /// What is known of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +85,8 @@ struct Slot {
     whole: bool,
     /// Its listing, if that was asked for and nothing changed since.
     listing: Option<Listing>,
+    /// Of a directory, under GAP: it has no names in these ranges.
+    gaps: Option<Box<NameRanges>>,
     /// Names that lead here and are covered by LOOKUP of this inode.
     led_here: SmallVec<[(Fid, Name); 1]>,
     xattrs: Option<Box<Xattrs>>,
@@ -148,7 +153,8 @@ impl Table {
         let mut held = Held::default();
         self.whole_again(grants);
         for grant in grants {
-            let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits);
+            // What GAP covers comes apart.
+            let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits.without(GAP));
             // An MDT grants only what is its own.
             if !bits.is_empty() && grant.fid.mdt() == mdt {
                 let slot = self.slot(grant.fid);
@@ -415,6 +421,8 @@ impl Table {
                 self.learn_absent(dir, name);
                 Known::Absent
             }
+            // The kernel is given no trust in it: so it is noted nowhere else.
+            None if slot.gaps.as_ref().is_some_and(|gaps| gaps.contains(name)) => Known::Absent,
             None => Known::Nothing,
         }
     }

@@ -291,6 +291,23 @@ fn a_rename_whose_outcome_its_reply_does_not_show_teaches_nothing() {
 }
 
 #[test]
+fn a_rename_in_a_busy_directory_teaches_the_new_name() {
+    for (nlink, known) in [(1, Known::To(FILE)), (2, Known::Nothing)] {
+        let mut rig = Rig::default();
+        rig.lookup("a", Some(entry(FILE, 1)), &[(FILE, BOTH)]);
+        let ticket = rig.send();
+        let flags = RenameFlags::default();
+        let op = MdsOp::Rename { parent: DIR, name: name("a"), new_parent: DIR, new_name: name("b"), flags };
+        let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
+        let mut moved = entry(FILE, 2);
+        moved.attr.nlink = nlink;
+        rig.reply(ticket, &op, Ok(removed), &[(FILE, BOTH)], &[moved]);
+        assert_eq!((rig.knows("a"), rig.knows("b")), (Known::Nothing, known), "{nlink} names");
+        assert_eq!(rig.0.owed().all_names, nlink == 2, "the kernel moved its trust along");
+    }
+}
+
+#[test]
 fn xattrs_are_kept_with_their_absence_until_one_changes() {
     let mut rig = Rig::default();
     let ask = |rig: &mut Rig, name: &'static str, result| {

@@ -5,6 +5,7 @@ use crate::mds::{Call, Mds};
 use namespace::link::link;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::MdsReply;
 
@@ -23,7 +24,9 @@ impl Mds {
         self.ours(fid)?;
         self.change(call, |records, ctx| {
             records.there(fid)?;
-            link(records, ctx, fid, new_parent, new_name).map(|inode| MdsReply::Entry(entry(&inode)))
+            let inode = link(records, ctx, fid, new_parent, new_name)?;
+            records.grant(fid, InodeBits::LOOKUP);
+            Ok(MdsReply::Entry(entry(&inode)))
         })
     }
 }

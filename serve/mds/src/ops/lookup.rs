@@ -33,6 +33,7 @@ impl Mds {
                 directory(records, parent)?;
                 // That it is not there is worth knowing, too.
                 records.grant(parent, InodeBits::UPDATE);
+                records.grant_gap(parent, name)?;
                 Err(Errno::ENOENT)
             }
         })

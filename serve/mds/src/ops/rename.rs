@@ -4,6 +4,7 @@ use crate::mds::{Call, Mds};
 use namespace::rename::{Flags, Place, rename};
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::{MdsReply, Removed, RenameFlags};
 
@@ -27,6 +28,8 @@ impl Mds {
         let flags = Flags { no_replace: flags.no_replace, exchange: flags.exchange };
         self.change(call, |records, ctx| {
             let renamed = rename(records, ctx, from, to, flags)?;
+            // In a busy directory this alone covers the new name.
+            records.grant(renamed.moved.fid(), InodeBits::LOOKUP);
             let removed = match renamed.replaced {
                 Some(inode) if !flags.exchange => Removed { fid: inode.fid(), nlink: inode.attr.nlink },
                 _ => Removed { fid: Fid::NONE, nlink: 0 },

@@ -1,7 +1,7 @@
 //! Taking away: what is called back, given up, or lost, with all that it covered. Whoever takes gets back what the kernel must
 //! be told to forget.
 
-use super::{Debt, IDLE_CHANGES_MAX, LOCKS_MAX, LOOKUP, NAME_BYTES, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use super::{Debt, GAP, IDLE_CHANGES_MAX, LOCKS_MAX, LOOKUP, NAME_BYTES, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
@@ -52,6 +52,9 @@ impl Table {
         }
         if bits.contains(LOOKUP) {
             self.take_names_here(fid, debt);
+        }
+        if bits.contains(GAP) {
+            self.take_gaps(fid);
         }
         self.drop_if_empty(fid);
     }
