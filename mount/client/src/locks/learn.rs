@@ -93,7 +93,7 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             table.renamed_inode(removed.fid);
             let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
             // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so. But it shows what moved.
-            let moves = moved.and_then(|fid| of(touched, fid)).is_some_and(|entry| has_one_name(entry));
+            let moves = moved.and_then(|fid| of(touched, fid)).is_some_and(has_one_name);
             let certain = removed.fid != Fid::NONE || moves || table.name(*new_parent, new_name) == Known::Absent;
             let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
                 true => table.changed_name(dir, name, to, held),
