@@ -130,7 +130,7 @@ struct Using {
     /// Callbacks under way.
     stops: usize,
     /// Admitted although stopped, for the kernel waits for them.
-    admitted: bool,
+    admitted: usize,
 }
 
 /// Which locks of an MDT: an eviction ends all, and what was begun under them begins anew under others.
@@ -314,7 +314,7 @@ impl Locks {
     fn begin_use(self: &Arc<Self>, fid: Fid, need: Need, has_lease: bool) -> Admission {
         let table = self.table.lock();
         let mut files = self.uses.files.lock();
-        let stopped = files.get(&fid).filter(|using| using.stops > 0).map(|using| using.admitted);
+        let stopped = files.get(&fid).filter(|using| using.stops > 0).map(|using| using.admitted > 0);
         let whole = table.bits(fid).contains(need.bits);
         let shared = if whole { None } else { need.extent().and_then(|extent| table.shares(fid, extent)) };
         match (stopped, has_lease && (whole || shared.is_some())) {
@@ -339,12 +339,12 @@ impl Locks {
 
     /// Ready when the kernel is dropping pages of this file, and may wait for uses of it.
     async fn data_admitted(&self, fid: Fid) {
-        self.uses_are(|files| files.get(&fid).is_some_and(|using| using.stops > 0 && using.admitted)).await;
+        self.uses_are(|files| files.get(&fid).is_some_and(|using| using.stops > 0 && using.admitted > 0)).await;
     }
 
     /// Ready when it is not, or no more.
     async fn data_unadmitted(&self, fid: Fid) {
-        self.uses_are(|files| files.get(&fid).is_none_or(|using| !using.admitted)).await;
+        self.uses_are(|files| files.get(&fid).is_none_or(|using| using.admitted == 0)).await;
     }
 
     /// Ready when no use of this file is under way.
@@ -390,7 +390,8 @@ impl Locks {
     /// The kernel is about to drop pages of a stopped file (`admit`), or has done so.
     pub fn data_admit(&self, fid: Fid, admit: bool) {
         if let Some(using) = self.uses.files.lock().get_mut(&fid) {
-            using.admitted = admit;
+            // Several callbacks may be at it at once.
+            using.admitted = if admit { using.admitted + 1 } else { using.admitted.saturating_sub(1) };
         }
         self.uses.changed.notify_waiters();
     }
@@ -413,7 +414,7 @@ impl Drop for Stopped<'_> {
         if let Some(using) = files.get_mut(&self.fid) {
             using.stops -= 1;
             if using.stops == 0 {
-                (using.seen, using.admitted) = (0, false);
+                (using.seen, using.admitted) = (0, 0);
                 if using.now == 0 {
                     files.remove(&self.fid);
                 }

@@ -19,6 +19,9 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 
+/// How often the end of a file is asked for that changes hands.
+const ASKS_MAX: usize = 64;
+
 impl Client {
     /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of the file.
     /// 1 round trip; none for what this mount wrote a moment ago, or what came with the open; one more if DATA is not held.
@@ -59,33 +62,46 @@ impl Client {
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
         let need = Need::read(offset, end);
-        let turn = match from_page_cache {
-            // A callback may wait for the pages that the kernel holds for it.
-            true => self.data_turn(file, need).await?,
-            false => Turn::Under(self.data_use(file, need).await?),
-        };
-        // What the kernel reads it may keep; it is told when that is old.
-        self.writeback.note_pages(file.fid);
-        // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
-        let _shared = file.gate.read().await;
-        match turn {
-            Turn::Under(used) => self.read_held(credentials, file, used.shared(), offset, end).await,
-            Turn::Aside => self.read_aside(credentials, file, offset, end).await,
+        let mut told = None;
+        for _ in 0..ASKS_MAX {
+            let turn = match from_page_cache {
+                // A callback may wait for the pages that the kernel holds for it.
+                true => self.data_turn(file, need).await?,
+                false => Turn::Under(self.data_use(file, need).await?),
+            };
+            // What the kernel reads it may keep; it is told when that is old.
+            self.writeback.note_pages(file.fid);
+            // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
+            let shared = file.gate.read().await;
+            let Turn::Under(used) = turn else { return self.read_aside(credentials, file, offset, end).await };
+            let size = match used.shared() {
+                None => Some(self.size_held(credentials, file).await?),
+                Some(number) => self.size_shared(file, number, told, end),
+            };
+            if let Some(size) = size {
+                return self.read_held(credentials, file, offset, end.min(size)).await;
+            }
+            let number = used.shared();
+            // Callbacks wait for what is under way under an extent, and this question may wait for callbacks of others.
+            drop((shared, used));
+            let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+            let size = self.locks.with_unstored(entry.attr).size;
+            if let Some(number) = number {
+                self.locks.table.lock().seen_shared(file.fid, number, size);
+                told = Some((number, size));
+            }
         }
+        // The file changed hands as often, each time between the answer and the next use.
+        Err(Errno::EIO.into())
     }
 
     async fn read_held(
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
-        shared: Option<u64>,
         offset: u64,
         end: u64,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let end = match shared {
-            None => end.min(self.size_held(credentials, file).await?),
-            Some(number) => self.end_shared(credentials, file, number, end).await?,
-        };
         if offset >= end {
             return Ok(Vec::new());
         }
@@ -112,23 +128,12 @@ impl Client {
         }
     }
 
-    /// Where reading up to `end` ends, under an extent: what is known to be there needs no question.
-    async fn end_shared(
-        &self,
-        credentials: &Credentials,
-        file: &Arc<File>,
-        number: u64,
-        end: u64,
-    ) -> Result<u64, ClientError> {
-        let fid = file.fid;
-        let known = self.locks.table.lock().shared_size(fid, number).max(file.unstored.lock().size());
-        if known >= Some(end) {
-            return Ok(end);
-        }
-        let entry = self.mdc(fid)?.getattr(credentials, fid).await?;
-        let size = self.locks.with_unstored(entry.attr).size;
-        self.locks.table.lock().seen_shared(fid, number, size);
-        Ok(end.min(size))
+    /// A size that is right for reading up to `end` under an extent: what is known to be there needs no question. `told`: what the MDT
+    /// said, and in which time that the file is shared. `None`: it must be asked.
+    fn size_shared(&self, file: &Arc<File>, number: u64, told: Option<(u64, u64)>, end: u64) -> Option<u64> {
+        let known = self.locks.table.lock().shared_size(file.fid, number).max(file.unstored.lock().size());
+        let told = told.filter(|(since, _)| *since == number).map(|(_, size)| size);
+        known.filter(|size| *size >= end).or(told.max(known.filter(|_| told.is_some())))
     }
 
     async fn read_aside(
