@@ -10,7 +10,6 @@ use client::locks::kernel::KernelCache;
 use client::node::NodeId;
 use client::open::OpenMode;
 use client::ops::lookup::Looked;
-use client::writeback::pages::PageCache;
 use cluster::Cluster;
 use env::BoxFuture;
 use parking_lot::Mutex;
@@ -22,7 +21,6 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
-use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::OpenFlags;
 
@@ -332,33 +330,4 @@ async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
     }
     assert!(cluster.world.state.lock().open.is_empty());
     client.unmount().await;
-}
-
-#[tokio::test]
-async fn a_file_that_changed_a_moment_ago_is_read_past_the_page_cache() {
-    let (cluster, _) = granting().await;
-    let client = &cluster.client;
-    let file = make(client, "file").await;
-    let fid = fid_of(client, "file").await;
-    let clock = &cluster.env.clock;
-    let opened = |age: Duration| {
-        let changed = clock.wall().as_nanos() - age.as_nanos() as i128;
-        cluster.world.state.lock().inodes.get_mut(&fid).unwrap().attr.ctime = Timestamp::from_nanos(changed);
-        let cluster = &cluster;
-        async move {
-            // Its attributes go, so they are shown anew.
-            cluster.callback(ClientOp::Revoke { locks: vec![(fid, SHOWN)] }).await;
-            let handle = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
-            let pages = client.page_cache(handle);
-            client.clone().read(Caller::root(), handle, 0, 10, true).await.unwrap();
-            let again = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
-            let pages = (pages, client.page_cache(again));
-            for handle in [handle, again] {
-                client.clone().release(Caller::root(), handle, None).await.unwrap();
-            }
-            pages
-        }
-    };
-    assert_eq!(opened(Duration::from_secs(1)).await, (PageCache::Bypassed, PageCache::Bypassed));
-    assert_eq!(opened(Duration::from_secs(3)).await, (PageCache::Fresh, PageCache::Kept));
 }

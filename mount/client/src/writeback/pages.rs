@@ -1,7 +1,7 @@
 //! Which open files the kernel may keep pages of.
 //!
 //! Who writes does so without the page cache: the kernel holds no page that a callback would wait for while the write waits for
-//! its lock. Who only reads has it, unless others changed the file a moment ago or it was called back: pages that go again and again are of
+//! its lock. Who only reads has it, unless the file changed a moment ago or was called back: pages that go again and again are of
 //! no use, and the kernel does not keep the end of a growing file right (docs/locks.md, section 4).
 
 use crate::client::Client;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::lock::InodeBits;
 
-/// For so long after another client may have changed it a file is opened without the kernel's page cache.
+/// For so long after it changed, by whomever, a file is opened without the kernel's page cache.
 const YOUNG: Duration = Duration::from_secs(2);
 
 /// How the kernel is to treat a file that was opened.
@@ -34,12 +34,10 @@ impl Client {
             // It trusts nothing for longer than an answer, and compares times.
             return PageCache::Fresh;
         }
-        let bits = if self.has_lease(fid) { self.locks.bits(fid) } else { InodeBits::NONE };
-        // Under WRITE every change was this mount's own, and the kernel knows it: a compiler writes what a linker reads.
-        let is_young = !bits.contains(InodeBits::WRITE) && self.is_young(fid);
+        let held = self.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA);
         if open.mode.flags.write
-            || !bits.contains(InodeBits::DATA)
-            || is_young
+            || !held
+            || self.is_young(fid)
             || self.writeback.is_contended(fid, self.env.clock.now())
         {
             return PageCache::Bypassed;
