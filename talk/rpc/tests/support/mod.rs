@@ -27,6 +27,8 @@ use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{FsName, TargetName};
 use wire::client::{ClientOp, ClientReply};
+use wire::frame::HEADER_BYTES;
+use wire::hello::HELLO_BYTES;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
 
@@ -321,13 +323,13 @@ impl Cable {
                         }
                     };
                     let back = async {
-                        let (mut buffer, mut greeted) = (vec![0; 64 << 10], false);
+                        let (mut buffer, mut greeting) = (vec![0; 64 << 10], HEADER_BYTES + HELLO_BYTES);
                         while let Ok(n @ 1..) = far_read.read(&mut buffer).await {
-                            let passes = !swallow.load(Ordering::SeqCst) || !greeted;
-                            if passes && near_write.write_all(&buffer[..n]).await.is_err() {
+                            let passes = if swallow.load(Ordering::SeqCst) { n.min(greeting) } else { n };
+                            greeting = greeting.saturating_sub(n);
+                            if near_write.write_all(&buffer[..passes]).await.is_err() {
                                 return;
                             }
-                            greeted = true;
                         }
                     };
                     tokio::select! {
