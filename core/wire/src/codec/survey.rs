@@ -15,8 +15,8 @@ use zerocopy::IntoBytes;
 pub const BUFFER_BYTES: usize = 16_376;
 /// The number of the command, as `asm-generic/ioctl.h` makes it: reads and writes, type 'Z', 1.
 pub const SURVEY: u32 = 3 << 30 | (BUFFER_BYTES as u32) << 16 | (b'Z' as u32) << 8 | 1;
-/// Position at which a directory begins.
-pub const FIRST: u64 = 2;
+/// Position at which a directory begins; asking for it looks at everything anew.
+pub const FIRST: u64 = 0;
 
 const HEAD_BYTES: usize = size_of::<RawSurvey>();
 
@@ -132,9 +132,9 @@ mod tests {
             loop {
                 prop_assert_eq!(Question::decode(&question.encode()[..]).unwrap(), question);
                 let mut piece = Piece::new(question);
-                let rest = all.iter().enumerate().skip((question.position - FIRST) as usize);
+                let rest = all.iter().enumerate().skip(question.position as usize);
                 for (n, entry) in rest {
-                    if !piece.push(FIRST + n as u64 + 1, entry) {
+                    if !piece.push(n as u64 + 1, entry) {
                         break;
                     }
                 }

@@ -26,8 +26,8 @@ const PAGE_BYTES: u32 = 1 << 20;
 const PAGES_KEPT: usize = 2;
 
 impl Client {
-    /// Hands out entries from `position` on, until `take` refuses one or the directory ends; `.` and `..` have none (a directory begins
-    /// at position 2). The position that comes with an entry is that behind it. `node` is the directory of the handle.
+    /// Hands out entries from `position` on, until `take` refuses one or the directory ends, without `.` and `..`; position 0 starts all over: a handle
+    /// may serve many surveys. The position that comes with an entry is that behind it. `node` is the directory of the handle.
     ///
     /// # Errors
     /// EACCES: the caller may not search the directory. Those of the MDT, unless something was handed out already.
