@@ -86,7 +86,7 @@ pub struct Recovery<T> {
     deadline: Duration,
 }
 
-impl<T> Recovery<T> {
+impl<T: Clone> Recovery<T> {
     /// A target that starts at `now` and waits for these, each of two phases no longer than `window`.
     pub fn new(expected: impl IntoIterator<Item = ClientUuid>, now: Duration, window: Duration) -> Recovery<T> {
         let clients: BTreeMap<_, _> = expected.into_iter().map(|client| (client, Progress::Absent)).collect();
@@ -124,7 +124,7 @@ impl<T> Recovery<T> {
         true
     }
 
-    /// A client brings a change. One that was brought before is the same.
+    /// A client brings a change. One that was brought before, by whomever, is the same, and kept once.
     ///
     /// # Errors
     /// [`Refused`]; its sender cannot be recovered then.
@@ -138,12 +138,13 @@ impl<T> Recovery<T> {
         if self.clients.get(&client).is_none_or(|progress| *progress == Progress::Absent) {
             return Err(Refused::Stranger);
         }
+        let same = self.gathered.range((transno, ClientUuid(0))..=(transno, ClientUuid(u128::MAX))).next();
+        let (change, bytes) = same.map_or((change, bytes), |(_, same)| (same.clone(), 0));
         if self.bytes + bytes > GATHERED_BYTES_MAX {
             return Err(Refused::TooMuch);
         }
-        if self.gathered.insert((transno, client), change).is_none() {
-            self.bytes += bytes;
-        }
+        self.bytes += bytes;
+        self.gathered.insert((transno, client), change);
         Ok(())
     }
 
@@ -327,6 +328,16 @@ mod tests {
     }
 
     #[test]
+    fn what_two_bring_is_there_as_long_as_one_of_them_is() {
+        let mut recovery = gathered();
+        recovery.replay(B, Transno(3), "three", 1).unwrap();
+        recovery.replayed(B);
+        recovery.gone(A);
+        let changes = vec![change(3, B, "three"), change(4, B, "four")];
+        assert_eq!(recovery.next(START), Some(Action::Apply { changes, late: vec![] }));
+    }
+
+    #[test]
     fn half_of_a_clients_changes_is_not_done() {
         let mut recovery = gathered();
         recovery.replayed(A);
@@ -362,6 +373,8 @@ mod tests {
         assert_eq!(recovery.replay(A, Transno(1), "", GATHERED_BYTES_MAX + 1), Err(Refused::TooMuch));
         recovery.replay(A, Transno(1), "", GATHERED_BYTES_MAX).unwrap();
         assert_eq!(recovery.replay(A, Transno(2), "", 1), Err(Refused::TooMuch));
+        recovery.connected(B);
+        recovery.replay(B, Transno(1), "", GATHERED_BYTES_MAX).unwrap();
     }
 
     #[test]

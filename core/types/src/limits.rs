@@ -14,6 +14,10 @@ pub const XATTR_LIST_BYTES_MAX: usize = 65536;
 pub const LINKS_MAX: u32 = 65_000;
 /// Supplementary groups that travel with a request (NGROUPS_MAX is 65,536; beyond this the first ones travel).
 pub const GROUPS_MAX: usize = 1024;
+/// Changes of others that one answer of an MDT brings along, to be kept (docs/recovery.md, section 2).
+pub const REDO_OF_OTHERS_MAX: usize = 64;
+/// As above, bytes.
+pub const REDO_OF_OTHERS_BYTES_MAX: usize = 64 << 10;
 /// Operations in one request.
 pub const OPS_PER_REQUEST_MAX: usize = 4096;
 /// Body of one message, bytes: the largest bulk request (16 MiB) and its structs.

@@ -122,7 +122,8 @@ impl Authors {
     pub(crate) fn note(&mut self, client: ClientUuid, xid: Xid, changes: &[Change<'_>]) {
         self.last += 1;
         // Handles of removed files are another matter, and data has its own ways.
-        let mask = InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::XATTR).union(InodeBits::LAYOUT);
+        let attributes = InodeBits::UPDATE.union(InodeBits::PERM).union(InodeBits::XATTR);
+        let mask = attributes.union(InodeBits::LOOKUP).union(InodeBits::LAYOUT);
         // What it wrote its mount shows already; anything else it may hide also under WRITE.
         let bits_of = |change: &Change<'_>| match change.bits.intersection(mask) {
             bits if !change.shown && bits.contains(InodeBits::UPDATE) => bits.union(InodeBits::WRITE),

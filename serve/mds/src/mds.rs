@@ -20,8 +20,9 @@ use crate::slots::{self, Slots};
 use crate::spaces::Spaces;
 use crate::tasks::{Stopper, Wake};
 use crate::tunables::Tunables;
-use crate::unseen::Unseen;
+use crate::unseen::{Applied, Unseen};
 use crate::window::Window;
+use bytes::Bytes;
 use env::Env;
 use foldhash::HashSet;
 use layout::placement::Rotor;
@@ -388,13 +389,14 @@ impl Mds {
         let log = records.tx.take_log().filter(|_| records.tx.has_changed());
         let (transno, logged) = records.finish();
         deal.seen.append(&mut state.locks.authors.take_seen());
-        if let Some(log) = log {
-            deal.redo.push(Redo { transno, bytes: log.encode(&deal.found).into() });
-        }
+        let redo = log.map(|log| Bytes::from(log.encode(&deal.found)));
+        deal.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
         deal.found.clear();
         if transno.0 != 0 {
-            let xid = deal.origin.map(|origin| origin.xid);
-            state.unseen.applied(transno, deal.client, xid, self.store.last_committed());
+            let (client, xid) = (deal.client, deal.origin.map(|origin| origin.xid));
+            let rests_on = deal.depends.borrow().clone();
+            let applied = Applied { transno, client, xid, redo, rests_on };
+            state.unseen.applied(applied, self.store.last_committed());
             fault::pass(&fault::MDS_AFTER_APPLY);
         }
         self.carry_out(state, When::Later);

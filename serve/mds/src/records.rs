@@ -158,8 +158,9 @@ impl<'a> Records<'a> {
     /// EIO: the record is damaged.
     pub(crate) fn show(&mut self, fid: Fid, bits: InodeBits) -> Result<Option<Entry>, Errno> {
         let entry = self.entry(fid)?;
-        if entry.is_some() {
-            self.shown(fid, bits);
+        if let Some(entry) = &entry {
+            let of_directory = if entry.attr.is_dir() { InodeBits::PERM } else { InodeBits::NONE };
+            self.shown(fid, bits.union(of_directory));
         }
         Ok(entry)
     }

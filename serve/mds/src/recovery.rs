@@ -87,12 +87,13 @@ pub(crate) fn recover(
     Ok(Recovered { fids: state.fids, marked, orphans, slots, refused })
 }
 
-/// Puts what was changed, in this order. A client is refused as a whole from the first change that finds an inode in
-/// another version than it did: a change before it was lost with somebody who did not come.
+/// Puts what was changed, in this order, each once, whoever brought it. A client is refused as a whole from the first of its changes that finds an
+/// inode in another version than it did: a change before it was lost with somebody who did not come. What it brought of others is passed over then.
 fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> Result<Vec<ClientUuid>, StartError> {
     let mut refused: Vec<ClientUuid> = Vec::new();
+    let mut done = None;
     for Gathered { transno, client, change } in changes {
-        if refused.contains(client) {
+        if refused.contains(client) || done == Some(transno) {
             continue;
         }
         let redo = match redo::decode(change) {
@@ -110,9 +111,12 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
         }
         if !fits && !is_mutant(Mutant::ReplayDisorder) {
             tracing::warn!(target = %name, %client, ?transno, "a change before this one is missing");
-            refused.push(*client);
+            if author_of(&redo).is_none_or(|author| author == *client) {
+                refused.push(*client);
+            }
             continue;
         }
+        done = Some(transno);
         for (key, value) in redo.changes.iter().filter(|(key, _)| is_of_operations(key)) {
             match value {
                 Some(value) => tx.put(key, value),
@@ -121,6 +125,12 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
         }
     }
     Ok(refused)
+}
+
+/// Whose change it is: the record of the reply says so.
+fn author_of(redo: &redo::Redo) -> Option<ClientUuid> {
+    let is_reply = |key: &[u8]| key.first() == Some(&(Tag::Reply as u8));
+    redo.changes.iter().find(|(key, _)| is_reply(key)).and_then(|(key, _)| key::client_of(key))
 }
 
 /// Records that operations of clients change. The state of the MDT is its own: FIDs are never taken back.
@@ -148,4 +158,53 @@ fn marked(tx: &store::tx::Tx<'_>, tag: Tag) -> Result<Vec<Fid>, StartError> {
         ControlFlow::Continue(())
     })?;
     Ok(fids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::redo::Log;
+    use env::real::{RealConfig, RealEnv};
+    use store::memory::Memory;
+    use store::store::StoreOptions;
+    use types::session::Transno;
+
+    const A: ClientUuid = ClientUuid(1);
+    const B: ClientUuid = ClientUuid(2);
+    const GONE: ClientUuid = ClientUuid(3);
+    const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    fn name_of(transno: u64) -> Vec<u8> {
+        key::dirent(DIR, format!("{transno}").as_bytes()).to_vec()
+    }
+
+    /// A change by `author` that makes a name; `found`: in which version it saw the directory, of which there is none here.
+    fn brought(transno: u64, client: ClientUuid, author: ClientUuid, found: u64) -> Gathered<Bytes> {
+        let mut log = Log::default();
+        log.note(&name_of(transno), Some(b"made"));
+        log.note(&key::reply(author, 0), Some(b"answered"));
+        Gathered { transno: Transno(transno), client, change: log.encode(&[(DIR, found)]).into() }
+    }
+
+    #[test]
+    fn each_change_is_made_once_and_only_its_author_is_refused_for_it() {
+        let (env, _guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        let store = Store::open(Memory::new(1 << 20), env, StoreOptions::default()).unwrap();
+        let mut tx = store.begin();
+        let changes = [
+            brought(5, A, A, 0),
+            brought(5, B, A, 0),
+            brought(6, B, GONE, 9),
+            brought(7, B, B, 0),
+            brought(8, A, A, 9),
+            brought(9, A, A, 0),
+            brought(9, B, A, 0),
+            brought(10, A, A, 0),
+        ];
+        assert_eq!(do_again(&mut tx, TargetName::mdt(Default::default(), 0), &changes).unwrap(), [A]);
+        let there = |transno: u64| tx.get(&name_of(transno), |_| ()).unwrap().is_some();
+        let made: Vec<u64> = (5..=10).filter(|transno| there(*transno)).collect();
+        assert_eq!(made, [5, 7, 9], "what another was told of is made again, though its author is refused");
+        tx.finish();
+    }
 }

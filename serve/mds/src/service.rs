@@ -18,7 +18,7 @@ use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
 use wire::mds::{CreateKind, LeaseAct, MdsOp, MdsReply};
-use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
+use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 
 /// How long an answer waits for what it shows to be seen before it asks for a commit.
 const SEEN_PAUSE: Duration = Duration::from_millis(1);
@@ -182,17 +182,19 @@ impl Mds {
             call.results.push(result);
         }
         let depends = call.deal.depends.take();
-        if !depends.is_empty() {
-            Box::pin(self.until_seen(&depends, (client, xid))).await;
-        }
+        let others = match depends.is_empty() {
+            true => Vec::new(),
+            false => Box::pin(self.until_seen(&depends, (client, xid), call.deal.origin.is_some())).await,
+        };
         if !call.deal.seen.is_empty() {
             let seen = std::mem::take(&mut call.deal.seen);
             Box::pin(self.call_authors_back(seen, call.deal.urgent)).await;
         }
-        let Call { transno, results, deal: Deal { grants, gap, touched, redo, origin, .. }, .. } = call;
+        let Call { transno, results, deal: Deal { grants, gap, touched, mut redo, origin, .. }, .. } = call;
         if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
             self.seen.notify_waiters();
         }
+        redo.extend(others);
         if gap.is_some()
             && let Some(stats) = self.lock_stats.get()
         {
@@ -232,10 +234,11 @@ impl Mds {
         connection
     }
 
-    /// Waits until nobody can lose what the answer to this request shows: see `unseen`.
-    async fn until_seen(&self, depends: &[Transno], asks: (ClientUuid, Xid)) {
+    /// What the client must keep of others' changes so that nobody can lose what the answer to this request shows: see `unseen`.
+    /// Waits if that is too much, or if it `keeps` nothing.
+    async fn until_seen(&self, depends: &[Transno], asks: (ClientUuid, Xid), keeps: bool) -> Vec<Redo> {
         if is_mutant(Mutant::TellsTooSoon) {
-            return;
+            return Vec::new();
         }
         let mut asked = false;
         loop {
@@ -244,8 +247,9 @@ impl Mds {
             {
                 let unseen = &mut self.state.lock().unseen;
                 unseen.committed(self.store.last_committed());
-                if !depends.iter().any(|transno| unseen.concerns(*transno, asks)) {
-                    return;
+                match unseen.to_keep(depends, asks) {
+                    Some(others) if keeps || others.is_empty() => return others,
+                    _ => {}
                 }
             }
             if !asked {
@@ -263,7 +267,7 @@ impl Mds {
                 () = seen => {}
                 committed = self.store.commit() => if committed.is_err() {
                     // It stops anyway; nothing that is told now can be made good.
-                    return;
+                    return Vec::new();
                 }
             }
         }

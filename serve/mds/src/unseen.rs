@@ -2,8 +2,9 @@
 //!
 //! A client brings back, after a crash, the changes that it was told of. A change that was applied but neither
 //! committed nor answered for certain may be lost with the crash, for nobody can bring it back. So an answer that shows
-//! such a change of another client waits until the change is committed, or until its author's next request says that it
-//! has the answer (`xid_known`); mostly that is a matter of microseconds. An own change counts only until its answer has
+//! such a change of another client brings it along, and all that it rests on and that others may not have seen: then its reader can bring
+//! it back, too. If that is too much, or the reader keeps nothing, the answer waits until the change is committed, or until its author's
+//! next request says that it has the answer (`xid_known`). An own change counts only until its answer has
 //! been handed to the connection: answers on one connection arrive in order, or not at all. What one request changed is answered
 //! together, and a client in this process ends with the MDT: these do not count for themselves.
 //!
@@ -14,16 +15,37 @@
 //! Owner: the MDT's state. Bound: the changes that are not committed. Empty as long as all clients are in this process,
 //! for they end with the MDT.
 
+use bytes::Bytes;
 use foldhash::HashMap;
-use std::collections::{BTreeMap, VecDeque};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::fid::Fid;
+use types::limits::{REDO_OF_OTHERS_BYTES_MAX, REDO_OF_OTHERS_MAX};
 use types::session::{ClientUuid, Transno, Xid};
+use wire::message::Redo;
+
+/// A change that was applied.
+pub struct Applied {
+    /// Its number.
+    pub transno: Transno,
+    /// Its author. The MDT's own changes have no client and are seen when they are durable.
+    pub client: ClientUuid,
+    /// The request; `None`: of a client in this process.
+    pub xid: Option<Xid>,
+    /// How it is made again; `None`: nobody keeps it.
+    pub redo: Option<Bytes>,
+    /// Changes that its operation looked at, those that concern its author.
+    pub rests_on: SmallVec<[Transno; 4]>,
+}
 
 struct Change {
     client: ClientUuid,
     xid: Xid,
     /// Its answer is not on its way yet.
     held: bool,
+    redo: Option<Bytes>,
+    /// Others that must be there before it; among them the one of the same client before it.
+    rests_on: SmallVec<[Transno; 4]>,
 }
 
 /// See the module.
@@ -32,7 +54,7 @@ pub struct Unseen {
     /// A client came over the network.
     watched: bool,
     changes: BTreeMap<Transno, Change>,
-    by_client: HashMap<ClientUuid, BTreeMap<Xid, Vec<Transno>>>,
+    by_client: HashMap<ClientUuid, BTreeMap<Xid, BTreeSet<Transno>>>,
     /// How often each client connected.
     connections: HashMap<ClientUuid, u64>,
     /// Which change destroyed an inode, as long as it is not durable: nothing else is left to show it.
@@ -47,14 +69,16 @@ impl Unseen {
         self.watched = true;
     }
 
-    /// A change was applied for this request; `None`: of a client in this process. The MDT's own changes have no client and are seen when they
-    /// are durable.
-    pub fn applied(&mut self, transno: Transno, client: ClientUuid, xid: Option<Xid>, last_committed: Transno) {
+    /// A change was applied.
+    pub fn applied(&mut self, applied: Applied, last_committed: Transno) {
         self.committed(last_committed);
+        let Applied { transno, client, xid, redo, mut rests_on } = applied;
         if self.watched && transno > last_committed {
             let (held, xid) = (xid.is_some(), xid.unwrap_or(Xid(0)));
-            self.changes.insert(transno, Change { client, xid, held });
-            self.by_client.entry(client).or_default().entry(xid).or_default().push(transno);
+            let xids = self.by_client.entry(client).or_default();
+            rests_on.extend(newest(xids));
+            self.changes.insert(transno, Change { client, xid, held, redo, rests_on });
+            xids.entry(xid).or_default().insert(transno);
         }
     }
 
@@ -88,8 +112,7 @@ impl Unseen {
 
     /// The newest change of a client that is here; 0: none is.
     pub fn newest(&self, client: ClientUuid) -> Transno {
-        let all = self.by_client.get(&client).into_iter().flat_map(|xids| xids.values().flatten());
-        all.max().copied().unwrap_or_default()
+        self.by_client.get(&client).and_then(newest).unwrap_or_default()
     }
 
     /// The answer of this request is on its way, over this connection; `true`: that may matter to somebody.
@@ -132,7 +155,7 @@ impl Unseen {
             let (transno, Change { client, xid, .. }) = first.remove_entry();
             let Some(xids) = self.by_client.get_mut(&client) else { continue };
             if let Some(transnos) = xids.get_mut(&xid) {
-                transnos.retain(|other| *other != transno);
+                transnos.remove(&transno);
                 if transnos.is_empty() {
                     xids.remove(&xid);
                 }
@@ -149,10 +172,37 @@ impl Unseen {
         self.changes.get(&transno).is_some_and(concerns)
     }
 
+    /// What the client must keep that is told of these changes: all of them that concern it and what they rest on, oldest first. `None`: it is too
+    /// much, or nobody can bring it back.
+    pub fn to_keep(&self, depends: &[Transno], asks: (ClientUuid, Xid)) -> Option<Vec<Redo>> {
+        let mut all = BTreeMap::new();
+        let mut bytes = 0;
+        let mut next: BTreeSet<Transno> = depends.iter().copied().collect();
+        while let Some(transno) = next.pop_last() {
+            if !self.concerns(transno, asks) {
+                continue;
+            }
+            let Change { redo, rests_on, .. } = self.changes.get(&transno)?;
+            let redo = redo.clone()?;
+            bytes += redo.len();
+            all.insert(transno, redo);
+            if all.len() > REDO_OF_OTHERS_MAX || bytes > REDO_OF_OTHERS_BYTES_MAX {
+                return None;
+            }
+            next.extend(rests_on);
+        }
+        Some(all.into_iter().map(|(transno, bytes)| Redo { transno, bytes }).collect())
+    }
+
     /// Nothing to wait for, whatever is shown?
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
+}
+
+/// The newest of a client's changes; a later request may have been applied before an earlier one.
+fn newest(xids: &BTreeMap<Xid, BTreeSet<Transno>>) -> Option<Transno> {
+    xids.values().filter_map(|transnos| transnos.last().copied()).max()
 }
 
 #[cfg(test)]
@@ -165,13 +215,26 @@ mod tests {
     const A_NEXT: (ClientUuid, Xid) = (A, Xid(52));
     const B_NEXT: (ClientUuid, Xid) = (B, Xid(71));
 
+    fn change(transno: u64, client: ClientUuid, xid: Option<u64>, rests_on: &[u64]) -> Applied {
+        let redo = xid.map(|_| Bytes::from(format!("change {transno}")));
+        let rests_on = rests_on.iter().map(|on| Transno(*on)).collect();
+        Applied { transno: Transno(transno), client, xid: xid.map(Xid), redo, rests_on }
+    }
+
     fn unseen() -> Unseen {
         let mut unseen = Unseen::default();
         unseen.watch();
-        unseen.applied(Transno(5), A, Some(Xid(50)), Transno(4));
-        unseen.applied(Transno(6), A, Some(Xid(50)), Transno(4));
-        unseen.applied(Transno(7), B, Some(Xid(70)), Transno(4));
+        unseen.applied(change(5, A, Some(50), &[]), Transno(4));
+        unseen.applied(change(6, A, Some(50), &[]), Transno(4));
+        unseen.applied(change(7, B, Some(70), &[]), Transno(4));
         unseen
+    }
+
+    fn kept(unseen: &Unseen, depends: &[u64], asks: (ClientUuid, Xid)) -> Option<Vec<u64>> {
+        let depends: Vec<Transno> = depends.iter().map(|on| Transno(*on)).collect();
+        let redo = unseen.to_keep(&depends, asks)?;
+        assert!(redo.iter().all(|redo| redo.bytes == format!("change {}", redo.transno.0)));
+        Some(redo.iter().map(|redo| redo.transno.0).collect())
     }
 
     #[test]
@@ -184,6 +247,41 @@ mod tests {
         assert!(unseen.known(A, Xid(51)) && !unseen.known(A, Xid(52)));
         assert!(!unseen.concerns(Transno(5), B_NEXT) && !unseen.concerns(Transno(6), B_NEXT));
         assert!(unseen.concerns(Transno(7), A_NEXT));
+    }
+
+    #[test]
+    fn who_is_told_of_a_change_keeps_it_and_what_it_rests_on() {
+        let (mut unseen, c_next) = (unseen(), (ClientUuid(3), Xid(9)));
+        assert_eq!(kept(&unseen, &[6], c_next), Some(vec![5, 6]), "its author made another before it");
+        assert_eq!(kept(&unseen, &[7, 4], c_next), Some(vec![7]));
+        unseen.applied(change(8, B, Some(71), &[6]), Transno(4));
+        assert_eq!(kept(&unseen, &[8], c_next), Some(vec![5, 6, 7, 8]));
+        assert_eq!(kept(&unseen, &[8], (A, Xid(50))), Some(vec![7, 8]), "answered together with its own");
+        unseen.sent(A, Xid(50), 0);
+        assert_eq!(kept(&unseen, &[8], A_NEXT), Some(vec![7, 8]), "its own are on their way");
+        unseen.known(B, Xid(71));
+        assert_eq!(kept(&unseen, &[8], A_NEXT), Some(vec![8]), "B brings the rest");
+        unseen.committed(Transno(8));
+        assert_eq!(kept(&unseen, &[8], c_next), Some(vec![]));
+    }
+
+    #[test]
+    fn what_nobody_can_bring_back_and_what_is_too_much_is_waited_for() {
+        let mut unseen = unseen();
+        unseen.applied(change(8, ClientUuid(3), None, &[7]), Transno(4));
+        unseen.applied(change(9, B, Some(71), &[8]), Transno(4));
+        assert_eq!(kept(&unseen, &[9], A_NEXT), None);
+        for n in 0..=REDO_OF_OTHERS_MAX as u64 {
+            let rests_on: &[u64] = if n == 0 { &[] } else { &[9 + n] };
+            unseen.applied(change(10 + n, ClientUuid(100 + u128::from(n)), Some(1), rests_on), Transno(4));
+        }
+        let newest = 10 + REDO_OF_OTHERS_MAX as u64;
+        assert_eq!(kept(&unseen, &[newest - 1], B_NEXT).map(|all| all.len()), Some(REDO_OF_OTHERS_MAX));
+        assert_eq!(kept(&unseen, &[newest], B_NEXT), None);
+        let large =
+            Applied { redo: Some(vec![0; REDO_OF_OTHERS_BYTES_MAX + 1].into()), ..change(99, B, Some(72), &[]) };
+        unseen.applied(large, Transno(98));
+        assert_eq!(unseen.to_keep(&[Transno(99)], A_NEXT), None);
     }
 
     #[test]
@@ -204,7 +302,7 @@ mod tests {
         let mut unseen = unseen();
         assert!(!unseen.concerns(Transno(5), (A, Xid(50))), "another part of the same request");
         assert!(unseen.concerns(Transno(5), (A, Xid(51))) && unseen.concerns(Transno(5), (B, Xid(50))));
-        unseen.applied(Transno(8), B, None, Transno(4));
+        unseen.applied(change(8, B, None, &[]), Transno(4));
         assert!(!unseen.concerns(Transno(8), B_NEXT), "it ends with this process");
         assert!(unseen.concerns(Transno(8), A_NEXT));
     }
@@ -224,7 +322,7 @@ mod tests {
         let (mut unseen, fid) = (unseen(), Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 });
         assert_eq!(unseen.destroyed_by(fid), None);
         unseen.destroys(Transno(8), fid);
-        unseen.applied(Transno(8), A, Some(Xid(51)), Transno(4));
+        unseen.applied(change(8, A, Some(51), &[]), Transno(4));
         assert!(unseen.destroyed_by(fid).is_some_and(|by| unseen.concerns(by, B_NEXT)));
         unseen.committed(Transno(7));
         assert_eq!(unseen.destroyed_by(fid), Some(Transno(8)));
@@ -235,10 +333,10 @@ mod tests {
     #[test]
     fn without_clients_on_the_network_nothing_is_watched() {
         let mut unseen = Unseen::default();
-        unseen.applied(Transno(5), A, Some(Xid(50)), Transno(4));
+        unseen.applied(change(5, A, Some(50), &[]), Transno(4));
         assert!(unseen.is_empty());
         unseen.watch();
-        unseen.applied(Transno(6), A, Some(Xid(50)), Transno(6));
+        unseen.applied(change(6, A, Some(50), &[]), Transno(6));
         assert!(unseen.is_empty(), "durable already");
     }
 }

@@ -7,7 +7,7 @@ use super::raw::{RawConnect, RawConnected, RawRedo};
 use crate::message::{ConnectReply, ConnectRequest, Redo};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
-use types::limits::{MESSAGE_BYTES_MAX, OPS_PER_REQUEST_MAX};
+use types::limits::{MESSAGE_BYTES_MAX, OPS_PER_REQUEST_MAX, REDO_OF_OTHERS_MAX};
 use types::session::{ClientUuid, ClusterId, Standing, Transno};
 use zerocopy::little_endian::U32;
 
@@ -95,7 +95,7 @@ pub(super) fn encode_redo(redo: &Redo, w: &mut Writer) {
 
 /// So many changes.
 pub(super) fn decode_redo(n: U32, r: &mut Reader<'_>) -> Result<Vec<Redo>, DecodeError> {
-    let n = count(n, "changes", OPS_PER_REQUEST_MAX)?;
+    let n = count(n, "changes", OPS_PER_REQUEST_MAX + REDO_OF_OTHERS_MAX)?;
     r.expect(n, size_of::<RawRedo>())?;
     let mut all = Vec::with_capacity(n);
     for _ in 0..n {
