@@ -43,6 +43,9 @@ pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr)
     if acl.is_some() {
         bits = bits.union(InodeBits::XATTR);
     }
+    if mode != inode.attr.mode || set.uid.is_some() || set.gid.is_some() {
+        bits = bits.union(InodeBits::PERM);
+    }
     view.before(&[Change::of(fid, bits)])?;
 
     if let Some(acl) = acl {

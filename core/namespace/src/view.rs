@@ -41,7 +41,7 @@ impl<'a> Change<'a> {
     /// An inode loses, gets or moves a name; `last`: it loses its last one.
     pub const fn named(fid: Fid, last: bool) -> Change<'a> {
         let bits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
-        Change::of(fid, if last { bits.union(InodeBits::OPEN) } else { bits })
+        Change::of(fid, if last { bits.union(InodeBits::OPEN).union(InodeBits::PERM) } else { bits })
     }
 }
 

@@ -258,7 +258,7 @@ fn drop_acl(view: &mut impl View, ctx: &Context<'_>, mut inode: Inode, name: &[u
 }
 
 fn changes(inode: &Inode) -> Change<'static> {
-    Change::of(inode.fid(), InodeBits::XATTR.union(InodeBits::UPDATE))
+    Change::of(inode.fid(), InodeBits::XATTR.union(InodeBits::UPDATE).union(InodeBits::PERM))
 }
 
 fn delete(

@@ -15,7 +15,7 @@ impl InodeBits {
     pub const OPEN: InodeBits = InodeBits(0x04);
     /// The layout.
     pub const LAYOUT: InodeBits = InodeBits(0x08);
-    /// Owner, group, mode, ACL.
+    /// Of a directory: owner, group, mode, ACL, and whether there are extended attributes. What remains of UPDATE while several clients change its names.
     pub const PERM: InodeBits = InodeBits(0x10);
     /// Extended attributes, present and absent.
     pub const XATTR: InodeBits = InodeBits(0x20);

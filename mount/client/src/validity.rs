@@ -16,6 +16,7 @@ pub const WITHOUT_END: Duration = Duration::from_secs(1 << 40);
 /// Bits that this mount can keep, and so asks for.
 pub const KEEPS: InodeBits = InodeBits::LOOKUP
     .union(InodeBits::UPDATE)
+    .union(InodeBits::PERM)
     .union(InodeBits::XATTR)
     .union(InodeBits::LAYOUT)
     .union(InodeBits::OPEN)

@@ -1,8 +1,8 @@
-//! The process behind a request: its supplementary groups, its job, and whether a signal is killing it.
+//! The process behind a request: its supplementary groups, its job, whether a signal is killing it, and what it called.
 //!
-//! The kernel tells user, group and thread id of a caller; the rest is in `/proc/<tid>/status`. Open status files are kept
-//! (at most `STATUS_FILES_MAX`): an open one stays bound to its thread even if the id is reused, and each read gives
-//! the truth of this moment, which the caller, blocked in its request, cannot change. The superuser's groups are not
+//! The kernel tells user, group and thread id of a caller; the rest is in `/proc/<tid>/status` and `/proc/<tid>/syscall`. Open
+//! files are kept (at most `STATUS_FILES_MAX` of each): an open one stays bound to its thread even if the id is reused, and each read
+//! gives the truth of this moment, which the caller, blocked in its request, cannot change. The superuser's groups are not
 //! looked up: they decide nothing. (The extension that brings a group with creates is not enough: it names one group, and
 //! only for creates.)
 
@@ -20,12 +20,32 @@ use types::limits::GROUPS_MAX;
 
 /// Longest status that is read, bytes: GROUPS_MAX groups of 11 characters and everything before them.
 const STATUS_BYTES_MAX: usize = 16 << 10;
+/// As above, of a system call: ten numbers.
+const SYSCALL_BYTES_MAX: usize = 256;
 
 /// Looks callers up.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Processes {
-    open: Mutex<OpenFiles>,
+    status: Kept,
+    syscall: Kept,
     jobs: Option<Arc<JobNames>>,
+}
+
+impl Default for Processes {
+    fn default() -> Processes {
+        let kept = |name, bytes_max| Kept { name, bytes_max, open: Mutex::default() };
+        let (status, syscall) = (kept("status", STATUS_BYTES_MAX), kept("syscall", SYSCALL_BYTES_MAX));
+        Processes { status, syscall, jobs: None }
+    }
+}
+
+/// Open files of one name in the folders of threads.
+#[derive(Debug)]
+struct Kept {
+    name: &'static str,
+    /// Longest text that is read.
+    bytes_max: usize,
+    open: Mutex<OpenFiles>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +72,7 @@ impl Processes {
         if uid == 0 {
             return credentials;
         }
-        match self.status(thread) {
+        match self.status.of(thread) {
             Ok(status) => credentials.groups.extend(groups(&status).take(GROUPS_MAX)),
             // In another pid namespace, or ended since: the request is asynchronous and needs no groups.
             Err(Errno::NOENT | Errno::SRCH) => {}
@@ -68,7 +88,7 @@ impl Processes {
 
     /// Is a signal pending that will end this thread, whatever its request answers?
     pub fn is_being_killed(&self, thread: u32) -> bool {
-        match self.status(thread) {
+        match self.status.of(thread) {
             Ok(status) => fatal_signal(&status),
             // Thread 0 is nobody that could be killed; any other that is not there any more does not wait.
             Err(Errno::NOENT | Errno::SRCH) => thread != 0,
@@ -77,13 +97,21 @@ impl Processes {
         }
     }
 
-    /// ENOENT or ESRCH: there is no such thread.
-    fn status(&self, thread: u32) -> Result<Vec<u8>, Errno> {
+    /// Is this thread in a system call that shows nobody the attributes of a directory? Then what it asks of one is for the
+    /// kernel's check of permissions. `false`: also if that cannot be told.
+    pub fn only_walks(&self, thread: u32) -> bool {
+        self.syscall.of(thread).is_ok_and(|text| call_number(&text).is_some_and(|call| WALKS.contains(&call)))
+    }
+}
+
+impl Kept {
+    /// What the file says now. ENOENT or ESRCH: there is no such thread.
+    fn of(&self, thread: u32) -> Result<Vec<u8>, Errno> {
         if thread == 0 {
             return Err(Errno::SRCH);
         }
         let known = self.open.lock().by_thread.get(&thread).cloned();
-        match known.map(|file| read(&file)) {
+        match known.map(|file| self.read(&file)) {
             Some(Err(Errno::SRCH)) => {
                 // That thread ended; its id may have been given to another.
                 self.open.lock().by_thread.remove(&thread);
@@ -92,10 +120,18 @@ impl Processes {
             None => {}
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::open(format!("/proc/{thread}/status"), flags, Mode::empty())?;
-        let status = read(&file)?;
+        let file = rustix::fs::open(format!("/proc/{thread}/{}", self.name), flags, Mode::empty())?;
+        let text = self.read(&file)?;
         self.keep(thread, file);
-        Ok(status)
+        Ok(text)
+    }
+
+    fn read(&self, file: &OwnedFd) -> Result<Vec<u8>, Errno> {
+        let mut text = vec![0; self.bytes_max];
+        // One read is enough: procfs makes the whole text at the first and gives what fits.
+        let len = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *text, 0))?;
+        text.truncate(len);
+        if len > 0 { Ok(text) } else { Err(Errno::SRCH) }
     }
 
     fn keep(&self, thread: u32, file: OwnedFd) {
@@ -111,6 +147,43 @@ impl Processes {
     }
 }
 
+/// System calls that find, make, move and remove names. What they ask of directories nobody sees. Not rmdir: in a 32-bit program its number
+/// is that of a stat.
+const WALKS: &[libc::c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+];
+
+/// The number that `/proc/<tid>/syscall` begins with; there is none while the thread runs.
+fn call_number(text: &[u8]) -> Option<libc::c_long> {
+    let first = text.split(|b| *b == b' ').next()?;
+    std::str::from_utf8(first).ok()?.parse().ok()
+}
+
 /// Memory reclaim in a thread that serves a mount must not wait for that mount. For the calling thread and those it starts
 /// later. Needs CAP_SYS_RESOURCE; without it a risk stays under memory pressure, so a refusal is no error.
 pub fn set_io_flusher() {
@@ -121,14 +194,6 @@ pub fn set_io_flusher() {
     if result != 0 {
         tracing::debug!(error = %std::io::Error::last_os_error(), "PR_SET_IO_FLUSHER");
     }
-}
-
-fn read(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
-    let mut status = vec![0; STATUS_BYTES_MAX];
-    // One read is enough: procfs makes the whole text at the first and gives what fits.
-    let len = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *status, 0))?;
-    status.truncate(len);
-    if len > 0 { Ok(status) } else { Err(Errno::SRCH) }
 }
 
 fn field<'a>(status: &'a [u8], name: &str) -> Option<&'a str> {
@@ -201,6 +266,42 @@ mod tests {
         assert_eq!(processes.credentials(1, 1, me, None).groups.to_vec(), mine);
         assert_eq!(processes.credentials(1, 1, 0, Some(9)).groups.to_vec(), [9]);
         assert!(processes.credentials(0, 0, me, Some(9)).groups.is_empty());
+    }
+
+    #[test]
+    fn the_number_of_a_call_is_read() {
+        assert_eq!(call_number(b"257 0xffffff9c 0x7ffd"), Some(257));
+        assert_eq!(call_number(b"running\n"), None);
+        assert_eq!(call_number(b"-1 0x7ffd 0x7f"), Some(-1));
+        assert_eq!(call_number(b""), None);
+    }
+
+    #[test]
+    fn who_reads_a_pipe_does_not_only_walk_and_who_opens_one_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let processes = Processes::default();
+        let (send, receive) = std::sync::mpsc::channel();
+        let opened = path.clone();
+        let thread = std::thread::spawn(move || {
+            send.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            // Waits for somebody who writes, first in open(2), then in read(2).
+            std::fs::read(&opened).unwrap()
+        });
+        let tid = receive.recv().unwrap();
+        let becomes = |walks: bool| {
+            (0..500).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                processes.only_walks(tid) == walks
+            })
+        };
+        assert!(becomes(true));
+        let writer = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        assert!(becomes(false));
+        drop(writer);
+        thread.join().unwrap();
+        assert!(!processes.only_walks(tid) && !processes.only_walks(0));
     }
 
     #[test]

@@ -57,7 +57,8 @@ fn what_is_shown_is_granted() {
     assert_eq!(rig.by(&a, lookup(dir, "f")).1, [(file, SHOWN), (dir, UPDATE)]);
     assert_eq!(rig.by(&a, lookup(dir, "none")), (Err(Errno::ENOENT), vec![(dir, UPDATE)]));
     assert_eq!(rig.by(&a, MdsOp::Getattr { fid: file }).1, [(file, SHOWN)]);
-    assert_eq!(rig.by(&a, MdsOp::GetattrMany { fids: vec![file, dir] }).1, [(file, SHOWN), (dir, SHOWN)]);
+    let of_directory = SHOWN.union(InodeBits::PERM);
+    assert_eq!(rig.by(&a, MdsOp::GetattrMany { fids: vec![file, dir] }).1, [(file, SHOWN), (dir, of_directory)]);
     assert_eq!(rig.by(&a, MdsOp::GetParent { fid: dir }).1, [(dir, LOOKUP), (Fid::ROOT, SHOWN)]);
     let getxattr = MdsOp::Getxattr { fid: file, name: b(b"user.none") };
     assert_eq!(rig.by(&a, getxattr), (Err(Errno::ENODATA), vec![(file, XATTR)]));

@@ -122,6 +122,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             MdsOp::Setattr { fid, .. } | MdsOp::Wrote { fid, .. } | MdsOp::Write { fid, .. } | MdsOp::Punch { fid, .. },
             Ok(MdsReply::Entry(entry)),
         ) => {
+            if matches!(op, MdsOp::Setattr { .. }) {
+                table.changed_permissions(*fid);
+            }
             table.changed_inode(*fid, Some(entry), held);
         }
         (MdsOp::Append { fid, .. }, Ok(_)) => table.changed_inode(*fid, of(touched, *fid), held),
@@ -179,11 +182,13 @@ pub fn unsure(table: &mut Table, op: &MdsOp) {
             name_and_all(*new_parent, new_name);
             table.unsure_inode(*fid);
         }
-        MdsOp::Setattr { fid, .. }
-        | MdsOp::Wrote { fid, .. }
-        | MdsOp::Append { fid, .. }
-        | MdsOp::Write { fid, .. }
-        | MdsOp::Punch { fid, .. } => table.unsure_inode(*fid),
+        MdsOp::Setattr { fid, .. } => {
+            table.changed_permissions(*fid);
+            table.unsure_inode(*fid);
+        }
+        MdsOp::Wrote { fid, .. } | MdsOp::Append { fid, .. } | MdsOp::Write { fid, .. } | MdsOp::Punch { fid, .. } => {
+            table.unsure_inode(*fid)
+        }
         MdsOp::Setxattr { fid, .. } | MdsOp::Removexattr { fid, .. } => {
             table.changed_xattrs(*fid);
             table.unsure_inode(*fid);

@@ -49,6 +49,7 @@ pub const IDLE_CHANGES_MAX: u8 = 16;
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
+const PERM: InodeBits = InodeBits::PERM;
 const XATTR: InodeBits = InodeBits::XATTR;
 const GAP: InodeBits = InodeBits::GAP;
 
@@ -76,6 +77,8 @@ struct Slot {
     bits: InodeBits,
     /// Under UPDATE.
     attr: Option<Entry>,
+    /// Of a directory, under PERM: mode, owner, ACL. The rest may be old.
+    permissions: Option<Box<Entry>>,
     /// The kernel may trust `attr` (or an older state, which it knows to be old by itself).
     attr_told: bool,
     /// An own change took a name from it: the kernel counts its links down some time after the answer, in whatever it knows by then.
@@ -207,6 +210,10 @@ impl Table {
             slot.attr = Some(entry.clone());
         } else if entry.attr.version > known {
             slot.attr = None;
+        }
+        let known = slot.permissions.as_ref().map_or(0, |known| known.attr.version);
+        if bits.contains(PERM) && entry.attr.version >= known {
+            slot.permissions = Some(Box::new(entry.clone()));
         }
     }
 
@@ -400,11 +407,20 @@ impl Table {
         self.lately.tick();
     }
 
-    /// An own change altered extended attributes.
+    /// An own change altered extended attributes, an ACL maybe.
     pub fn changed_xattrs(&mut self, fid: Fid) {
         self.gate(fid.mdt()).note(fid, XATTR);
         if let Some(slot) = self.slots.get_mut(&fid) {
             slot.xattrs = None;
+        }
+        self.changed_permissions(fid);
+    }
+
+    /// An own change may have altered mode or owner.
+    pub fn changed_permissions(&mut self, fid: Fid) {
+        self.gate(fid.mdt()).note(fid, PERM);
+        if let Some(slot) = self.slots.get_mut(&fid) {
+            slot.permissions = None;
         }
     }
 
@@ -434,13 +450,21 @@ impl Table {
         slot.attr.clone()
     }
 
+    /// Attributes of a directory of which mode, owner and ACL are covered.
+    pub fn permissions(&mut self, fid: Fid) -> Option<Attr> {
+        let slot = self.slots.get_mut(&fid)?;
+        slot.used = true;
+        slot.permissions.as_ref().map(|entry| entry.attr)
+    }
+
     /// An extended attribute, if it is known; `Some(None)`: known not to be there.
     pub fn xattr(&mut self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
         let slot = self.slots.get_mut(&fid)?;
         slot.used = true;
         let known = slot.xattrs.as_ref().and_then(|xattrs| xattrs.values.get(name).cloned());
         // Who sets the first one changes ctime: so what is shown of an inode says whether it has any.
-        let none = slot.attr.as_ref().is_some_and(|entry| !entry.has_xattr) && is_stored(name);
+        let shown = slot.attr.as_ref().or(slot.permissions.as_deref());
+        let none = shown.is_some_and(|entry| !entry.has_xattr) && is_stored(name);
         known.or(none.then_some(None))
     }
 

@@ -454,3 +454,40 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
         assert!(table.tell_attr(&entry(FILE, 2).attr).1, "the kernel has read the answer long ago");
     }
 }
+
+#[test]
+fn permissions_are_known_while_names_change() {
+    let mut rig = Rig::default();
+    let getattr = |rig: &mut Rig, version: u64, bits: InodeBits| {
+        let ticket = rig.send();
+        let shown = MdsReply::Entry(Box::new(entry(DIR, version)));
+        rig.reply(ticket, &MdsOp::Getattr { fid: DIR }, Ok(shown), &[(DIR, bits)], &[]);
+    };
+    let known = |rig: &mut Rig| rig.0.permissions(DIR).map(|attr| attr.version);
+    getattr(&mut rig, 1, BOTH);
+    assert_eq!(known(&mut rig), None, "not granted");
+    getattr(&mut rig, 2, BOTH.union(PERM));
+    rig.revoke(DIR, UPDATE);
+    assert_eq!((known(&mut rig), rig.0.attr(DIR)), (Some(2), None));
+    assert_eq!(rig.0.xattr(DIR, b"system.posix_acl_access"), Some(None), "there is no ACL");
+    getattr(&mut rig, 3, PERM);
+    getattr(&mut rig, 1, PERM);
+    assert_eq!((known(&mut rig), rig.0.attr(DIR)), (Some(3), None), "times are not covered");
+    rig.revoke(DIR, PERM);
+    assert_eq!(known(&mut rig), None);
+    assert_eq!(rig.0.xattr(DIR, b"system.posix_acl_access"), None);
+}
+
+#[test]
+fn an_own_chmod_ends_what_was_known_of_permissions_and_what_is_under_way() {
+    let mut rig = Rig::default();
+    let shown = |version| Ok(MdsReply::Entry(Box::new(entry(DIR, version))));
+    let (first, late) = (rig.send(), rig.send());
+    rig.reply(first, &MdsOp::Getattr { fid: DIR }, shown(1), &[(DIR, PERM)], &[]);
+    let chmod = rig.send();
+    let op = MdsOp::Setattr { fid: DIR, set: types::attr::SetAttr::default() };
+    rig.reply(chmod, &op, shown(2), &[(DIR, UPDATE)], &[]);
+    assert_eq!(rig.0.permissions(DIR), None);
+    rig.reply(late, &MdsOp::Getattr { fid: DIR }, shown(1), &[(DIR, PERM)], &[]);
+    assert_eq!(rig.0.permissions(DIR), None, "it may show the mode before");
+}

@@ -12,6 +12,7 @@ use crate::targets::misfit;
 use bytes::Bytes;
 use namespace::acl::{ACL_ACCESS, Acl};
 use std::sync::Arc;
+use std::time::Duration;
 use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -56,6 +57,17 @@ impl Client {
     /// Attributes, if they are covered by locks: no request, no waiting.
     pub fn getattr_known(&self, node: NodeId, handle: Option<FileHandle>) -> Option<Stat> {
         self.attr_known(self.fid_of(node, handle).ok()?)
+    }
+
+    /// Attributes of a directory of which mode, owner and ACL are as they are now; times and counts may be older. Nobody may be shown these, and the
+    /// kernel must not trust them: if `only_walks` says that it asks to check permissions. That is asked only if they are known.
+    pub fn permissions_known(&self, node: NodeId, only_walks: impl FnOnce() -> bool) -> Option<Stat> {
+        let fid = self.nodes.fid(node).filter(|fid| self.has_lease(*fid))?;
+        let known = self.locks.table.lock().permissions(fid);
+        let attr = known.filter(|_| only_walks())?;
+        self.counters.count(Operation::Getattr);
+        self.counters.count(Operation::GetattrHit);
+        Some(Stat { attr_valid: Duration::ZERO, ..self.stat(&attr) })
     }
 
     fn attr_known(&self, fid: Fid) -> Option<Stat> {

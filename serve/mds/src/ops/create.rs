@@ -5,6 +5,7 @@ use crate::mds::{Call, Mds};
 use crate::records::Records;
 use crate::tail;
 use disk::inode::ItemTag;
+use dlm::leases::OpenBy;
 use namespace::create::{Made, New, create};
 use namespace::inode::{Inode, InodeFlags, Tail};
 use namespace::open;
@@ -125,8 +126,13 @@ impl Mds {
             }
             records.note_data(&mut inode);
         }
+        let opens = &records.state.opens;
         let bits = match inode.file_type() {
             FileType::Regular if write => WRITTEN,
+            // Nobody writes it, as a rule: only else it is looked whether that is this client itself.
+            FileType::Regular if opens.is_written(fid) && opens.others(client, fid) == OpenBy::Writers => {
+                READ.without(InodeBits::OPEN)
+            }
             FileType::Regular => READ,
             _ => SHOWN.union(InodeBits::OPEN),
         };

@@ -1,7 +1,7 @@
 //! Taking away: what is called back, given up, or lost, with all that it covered. Whoever takes gets back what the kernel must
 //! be told to forget.
 
-use super::{Debt, GAP, IDLE_CHANGES_MAX, LOCKS_MAX, LOOKUP, NAME_BYTES, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use super::{Debt, GAP, IDLE_CHANGES_MAX, LOCKS_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
@@ -49,6 +49,9 @@ impl Table {
             });
             slot.weight = slot.weight.saturating_sub(bytes);
             self.weight = self.weight.saturating_sub(bytes);
+        }
+        if bits.contains(PERM) {
+            slot.permissions = None;
         }
         if bits.contains(LOOKUP) {
             self.take_names_here(fid, debt);
