@@ -19,4 +19,26 @@ impl Timestamp {
     pub const fn as_nanos(self) -> i128 {
         self.sec as i128 * 1_000_000_000 + self.nsec as i128
     }
+
+    /// The last multiple of `grain` that is not later; this moment itself if `grain` is zero.
+    pub const fn floor(self, grain: std::time::Duration) -> Timestamp {
+        let (nanos, grain) = (self.as_nanos(), grain.as_nanos() as i128);
+        if grain == 0 { self } else { Timestamp::from_nanos(nanos - nanos.rem_euclid(grain)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_grain_takes_the_rest_away_before_the_epoch_too() {
+        let grain = Duration::from_millis(4);
+        let floor = |nanos| Timestamp::from_nanos(nanos).floor(grain).as_nanos();
+        assert_eq!([floor(0), floor(3_999_999), floor(4_000_000), floor(9_000_000)], [0, 0, 4_000_000, 8_000_000]);
+        assert_eq!([floor(-1), floor(-4_000_000)], [-4_000_000, -4_000_000]);
+        let now = Timestamp { sec: 7, nsec: 7 };
+        assert_eq!(now.floor(Duration::ZERO), now);
+    }
 }

@@ -125,12 +125,20 @@ struct Using {
     now: usize,
     /// Those of them that may change it.
     writing: usize,
-    /// Begun since the file was stopped.
+    /// Aside, under way.
+    aside: usize,
+    /// Begun since the file was stopped, aside or not.
     seen: u64,
     /// Callbacks under way.
     stops: usize,
     /// Admitted although stopped, for the kernel waits for them.
     admitted: usize,
+}
+
+impl Using {
+    fn is_idle(&self) -> bool {
+        self.now == 0 && self.aside == 0 && self.stops == 0
+    }
 }
 
 /// Which locks of an MDT: an eviction ends all, and what was begun under them begins anew under others.
@@ -158,7 +166,27 @@ impl Drop for DataUse {
         if let Some(using) = files.get_mut(&self.fid) {
             using.now -= 1;
             using.writing -= usize::from(self.writes);
-            if using.now == 0 && using.stops == 0 {
+            if using.is_idle() {
+                files.remove(&self.fid);
+            }
+        }
+        drop(files);
+        self.locks.uses.changed.notify_waiters();
+    }
+}
+
+/// Data is worked with aside: the kernel fills pages with it that no lock covers. So the callback that is under way lets the kernel drop its pages once more.
+pub struct AsideUse {
+    locks: Arc<Locks>,
+    fid: Fid,
+}
+
+impl Drop for AsideUse {
+    fn drop(&mut self) {
+        let mut files = self.locks.uses.files.lock();
+        if let Some(using) = files.get_mut(&self.fid) {
+            using.aside -= 1;
+            if using.is_idle() {
                 files.remove(&self.fid);
             }
         }
@@ -175,15 +203,15 @@ enum Admission {
     /// It is being called back.
     Wait,
     /// It is being called back, the kernel drops its pages and may wait for this, and what is held is not enough.
-    Aside,
+    Aside(AsideUse),
 }
 
 /// How data is worked with.
 pub enum Turn {
     /// Under its lock.
     Under(DataUse),
-    /// At once, under whatever lock there is, for a callback waits for it: nothing may be kept, everything goes through.
-    Aside,
+    /// At once, under whatever lock there is, for a callback waits for it: nothing may be kept, everything goes through. `None`: a write of pages.
+    Aside(Option<AsideUse>),
 }
 
 impl Client {
@@ -197,7 +225,10 @@ impl Client {
             match self.data_turn(file, need).await? {
                 Turn::Under(used) => return Ok(used),
                 // Nobody in the kernel waits for this one.
-                Turn::Aside => self.locks.data_unadmitted(file.fid).await,
+                Turn::Aside(aside) => {
+                    drop(aside);
+                    self.locks.data_unadmitted(file.fid).await;
+                }
             }
         }
     }
@@ -214,7 +245,7 @@ impl Client {
             changed.as_mut().enable();
             match self.locks.begin_use(fid, need, self.has_lease(fid)) {
                 Admission::Begun(used) => return Ok(Turn::Under(used)),
-                Admission::Aside => return Ok(Turn::Aside),
+                Admission::Aside(aside) => return Ok(Turn::Aside(Some(aside))),
                 Admission::Wait => changed.await,
                 Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
                 Admission::Ask => {
@@ -321,7 +352,11 @@ impl Locks {
             (None | Some(true), true) => {}
             (None, false) => return Admission::Ask,
             (Some(false), _) => return Admission::Wait,
-            (Some(true), false) => return Admission::Aside,
+            (Some(true), false) => {
+                let using = files.entry(fid).or_default();
+                (using.aside, using.seen) = (using.aside + 1, using.seen + 1);
+                return Admission::Aside(AsideUse { locks: self.clone(), fid });
+            }
         }
         let using = files.entry(fid).or_default();
         let writes = need.writes();
@@ -396,9 +431,9 @@ impl Locks {
         self.uses.changed.notify_waiters();
     }
 
-    /// Uses that were admitted since the file was stopped, and how many are under way.
+    /// Uses that were admitted since the file was stopped, aside or not, and how many are under way.
     pub fn data_seen(&self, fid: Fid) -> (u64, usize) {
-        self.uses.files.lock().get(&fid).map_or((0, 0), |using| (using.seen, using.now))
+        self.uses.files.lock().get(&fid).map_or((0, 0), |using| (using.seen, using.now + using.aside))
     }
 }
 
@@ -415,7 +450,7 @@ impl Drop for Stopped<'_> {
             using.stops -= 1;
             if using.stops == 0 {
                 (using.seen, using.admitted) = (0, 0);
-                if using.now == 0 {
+                if using.is_idle() {
                     files.remove(&self.fid);
                 }
             }

@@ -7,7 +7,7 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::data::clip;
+use crate::data::{clip, push_zeros};
 use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::uses::{Need, Turn};
@@ -24,7 +24,7 @@ const ASKS_MAX: usize = 64;
 
 impl Client {
     /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of the file.
-    /// 1 round trip; none for what this mount wrote a moment ago, or what came with the open; one more if DATA is not held.
+    /// 1 round trip; none for what this mount wrote a moment ago, holes between included, or what came with the open; one more if DATA is not held.
     /// `from_page_cache`: the kernel reads it into pages, which it holds until then.
     pub async fn read(
         self: Arc<Self>,
@@ -73,13 +73,17 @@ impl Client {
             self.writeback.note_pages(file.fid);
             // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
             let shared = file.gate.read().await;
-            let Turn::Under(used) = turn else { return self.read_aside(credentials, file, offset, end).await };
+            let used = match turn {
+                Turn::Under(used) => used,
+                Turn::Aside(_aside) => return self.read_aside(credentials, file, offset, end).await,
+            };
             let size = match used.shared() {
                 None => Some(self.size_held(credentials, file).await?),
                 Some(number) => self.size_shared(file, number, told, end),
             };
             if let Some(size) = size {
-                return self.read_held(credentials, file, offset, end.min(size)).await;
+                let whole = used.shared().is_none();
+                return self.read_held(credentials, file, (offset, end.min(size)), whole).await;
             }
             let number = used.shared();
             // Callbacks wait for what is under way under an extent, and this question may wait for callbacks of others.
@@ -99,21 +103,31 @@ impl Client {
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
-        offset: u64,
-        end: u64,
+        (offset, end): (u64, u64),
+        whole: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
         if offset >= end {
             return Ok(Vec::new());
         }
         // First what is kept, then the objects: what is stored in between is seen there.
-        let kept = file.unstored.lock().dirty.overlay(offset, end);
+        let (kept, objects_end) = {
+            let unstored = file.unstored.lock();
+            (unstored.dirty.overlay(offset, end), unstored.objects_end())
+        };
         if covers(&kept, offset, end) {
             return Ok(kept.into_iter().map(|(_, bytes)| bytes).collect());
         }
-        let read = match self.read_early(file, offset, end) {
-            Some(bytes) => vec![bytes],
-            None => self.read_known(credentials, file, offset, end).await?,
+        // Linkers and assemblers read holes of what they write: nobody is asked for bytes that no object has.
+        let objects_end = objects_end.filter(|_| whole && !file.tail_is_suspect()).unwrap_or(end).clamp(offset, end);
+        let mut read = match self.read_early(file, offset, end) {
+            Some(bytes) => return Ok(lay_over(vec![bytes], offset, kept)),
+            None => match &kept[..kept.partition_point(|(over, _)| *over < objects_end)] {
+                before if covers(before, offset, objects_end) => Vec::new(),
+                _ => self.read_known(credentials, file, offset, objects_end).await?,
+            },
         };
+        let len = read.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
+        push_zeros(&mut read, (end - offset - len) as usize);
         Ok(lay_over(read, offset, kept))
     }
 
@@ -131,7 +145,9 @@ impl Client {
     /// A size that is right for reading up to `end` under an extent: what is known to be there needs no question. `told`: what the MDT
     /// said, and in which time that the file is shared. `None`: it must be asked.
     fn size_shared(&self, file: &Arc<File>, number: u64, told: Option<(u64, u64)>, end: u64) -> Option<u64> {
-        let known = self.locks.table.lock().shared_size(file.fid, number).max(file.unstored.lock().size());
+        // One after the other: a write that is kept takes the table under the lock of what is unstored.
+        let written = file.unstored.lock().size();
+        let known = self.locks.table.lock().shared_size(file.fid, number).max(written);
         let told = told.filter(|(since, _)| *since == number).map(|(_, size)| size);
         known.filter(|size| *size >= end).or(told.max(known.filter(|_| told.is_some())))
     }

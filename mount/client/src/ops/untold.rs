@@ -59,7 +59,8 @@ impl Client {
 
     fn open_untold(&self, fid: Fid) -> FileHandle {
         let file = self.files.get(fid);
-        if let Some(layout) = self.locks.table.lock().layout(fid) {
+        let layout = self.locks.table.lock().layout(fid);
+        if let Some(layout) = layout {
             file.learn_layout(layout);
         }
         self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)))

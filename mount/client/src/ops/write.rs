@@ -119,7 +119,7 @@ impl Client {
         let turn = loop {
             let need = write.need();
             let turn = match flags.from_page_cache {
-                true => self.data_use_now(file.fid, need).map_or(Turn::Aside, Turn::Under),
+                true => self.data_use_now(file.fid, need).map_or(Turn::Aside(None), Turn::Under),
                 // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
                 false if self.locks.untold_opens() => self.data_turn(file, need).await?,
                 false => Turn::Under(self.data_use(file, need).await?),
@@ -129,7 +129,7 @@ impl Client {
                 break turn;
             }
         };
-        let aside_of_others = matches!(turn, Turn::Aside) && self.locks.is_shared(file.fid);
+        let aside_of_others = matches!(turn, Turn::Aside(_)) && self.locks.is_shared(file.fid);
         if file.tail_is_suspect() && !aside_of_others {
             let _alone = file.gate.write().await;
             self.repair_tail(credentials, file, tenure).await?;

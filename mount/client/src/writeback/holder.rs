@@ -33,9 +33,9 @@ impl DataHolder for Holder {
 
     fn glimpse(&self, fid: Fid) -> Option<Glimpse> {
         let file = self.0.upgrade()?.writeback.kept(fid)?;
-        let unstored = file.unstored.lock();
+        let mut unstored = file.unstored.lock();
         let size = unstored.size()?;
-        Some(Glimpse { size, mtime: unstored.mtime().unwrap_or(NO_TIME) })
+        Some(Glimpse { size, mtime: unstored.show_mtime().unwrap_or(NO_TIME) })
     }
 
     fn newest(&self, mut attr: Attr) -> Attr {

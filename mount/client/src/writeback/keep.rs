@@ -14,6 +14,7 @@ use namespace::setattr::without_setid;
 use rpc::error::RpcError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::limits::{FILE_BYTES_MAX, GRANT_UNIT};
@@ -22,6 +23,9 @@ use types::target::TargetIndex;
 
 /// How often something that is missing is fetched before a write goes through.
 const TRIES: usize = 8;
+/// Grain of the time of a write where the kernel keeps pages of what it writes (`localflock`, `noflock`): it drops all pages of a file when it sees
+/// another time than before. So a linker, which writes and reads by turns, reads its own pages. As coarse as the times of a local file system: a tick of 250 Hz.
+const MTIME_GRAIN: Duration = Duration::from_millis(4);
 
 /// One write that may be kept. The caller has a use of WRITE and shares the gate.
 #[derive(Clone, Copy)]
@@ -142,7 +146,11 @@ impl Client {
         }
         let blocks = needs.iter().map(|(_, blocks)| blocks).sum();
         all_blocks.fetch_add(blocks, Ordering::Relaxed);
-        unstored.wrote(start, data, blocks, &base, (clock.now(), clock.wall()));
+        let wall = match self.locks.untold_opens() {
+            true => clock.wall().floor(MTIME_GRAIN),
+            false => clock.wall(),
+        };
+        unstored.wrote(start, data, blocks, &base, (clock.now(), wall));
         unstored.writer = (credentials.clone(), observe::cause::job());
         let much = unstored.blocks * GRANT_UNIT >= BATCH_BYTES;
         drop(unstored);

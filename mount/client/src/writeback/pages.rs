@@ -1,8 +1,9 @@
 //! Which open files the kernel may keep pages of.
 //!
 //! Who writes does so without the page cache: the kernel holds no page that a callback would wait for while the write waits for
-//! its lock. Who only reads has it, unless the file changed a moment ago or was called back: pages that go again and again are of
-//! no use, and the kernel does not keep the end of a growing file right (docs/locks.md, section 4).
+//! its lock. Who only reads has it, unless another client has the file open to write (then the MDT does not grant OPEN), or it changed a moment
+//! ago or was called back: pages that go again and again are of no use, and the kernel does not keep the end of a growing file right
+//! (docs/locks.md, section 4).
 
 use crate::client::Client;
 use crate::node::NodeId;
@@ -34,7 +35,7 @@ impl Client {
             // It trusts nothing for longer than an answer, and compares times.
             return PageCache::Fresh;
         }
-        let held = self.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA);
+        let held = self.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA.union(InodeBits::OPEN));
         if open.mode.flags.write
             || !held
             || self.is_young(fid)

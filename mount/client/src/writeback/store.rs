@@ -299,7 +299,7 @@ impl Client {
     async fn tell(&self, file: &Arc<File>) -> Result<(), ClientError> {
         let _turn = file.telling.lock().await;
         let (telling, (credentials, job)) = {
-            let unstored = file.unstored.lock();
+            let mut unstored = file.unstored.lock();
             let Some(telling) = unstored.tell() else { return Ok(()) };
             (telling, unstored.writer.clone())
         };

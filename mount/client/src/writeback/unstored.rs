@@ -31,12 +31,16 @@ pub(crate) struct Unstored {
     size: u64,
     /// As `size`: of the newest write.
     mtime: Timestamp,
+    /// The newest of these that another client may have seen.
+    shown: Timestamp,
     size_untold: bool,
     time_untold: bool,
     /// While anything is untold: size that the MDT knows, bytes.
     known: u64,
     /// The end of what is stored and not told.
     stored_end: u64,
+    /// While anything is untold: the end of what was ever sent to objects beyond `known`.
+    sent_end: u64,
     /// Growth of objects, 512-byte blocks.
     grown: i64,
     failures: u64,
@@ -68,6 +72,12 @@ impl Unstored {
         self.time_untold.then_some(self.mtime)
     }
 
+    /// As [`Unstored::mtime`], for another client: a later write has a later time.
+    pub fn show_mtime(&mut self) -> Option<Timestamp> {
+        self.shown = self.mtime;
+        self.mtime()
+    }
+
     /// Nothing to store and nothing to tell?
     pub fn is_clean(&self) -> bool {
         self.dirty.is_clean() && !self.has_untold()
@@ -86,6 +96,9 @@ impl Unstored {
             None => {
                 // What was stored before lies within that, and others may have cut the file since.
                 (self.known, self.stored_end) = (base.size, 0);
+                if self.dirty.is_clean() {
+                    self.sent_end = 0;
+                }
                 (base.size, base.mtime)
             }
         };
@@ -96,12 +109,20 @@ impl Unstored {
         self.size = size.max(end);
         self.size_untold |= end > size;
         // Other kernels see by a new mtime that their pages are old.
-        self.mtime = now.1.max(Timestamp::from_nanos(mtime.as_nanos() + 1));
+        let seen = mtime == self.shown || !self.time_untold;
+        self.mtime = now.1.max(Timestamp::from_nanos(mtime.as_nanos() + i128::from(seen)));
         self.time_untold = true;
+    }
+
+    /// From here on objects hold nothing: what was written there is all here. `None`: not known. For who holds the whole file to write:
+    /// objects hold nothing beyond the size that the MDT knows, but for what was sent since.
+    pub fn objects_end(&self) -> Option<u64> {
+        self.size().filter(|_| self.failures == 0).map(|_| self.known.max(self.sent_end))
     }
 
     /// A request's bytes go on their way.
     pub fn send(&mut self, batch: &Batch) -> Vec<Bytes> {
+        self.sent_end = batch.pieces.iter().map(|piece| piece.file + piece.len).fold(self.sent_end, u64::max);
         self.blocks = self.blocks.saturating_sub(batch.blocks);
         batch.pieces.iter().map(|piece| self.dirty.send(piece.file, piece.file + piece.len)).collect()
     }
@@ -123,7 +144,8 @@ impl Unstored {
     }
 
     /// What to tell the MDT now; `None`: nothing.
-    pub fn tell(&self) -> Option<Telling> {
+    pub fn tell(&mut self) -> Option<Telling> {
+        self.shown = self.mtime;
         let all_stored = self.dirty.is_clean();
         let end = match self.size_untold {
             true if all_stored => self.size,
@@ -137,7 +159,8 @@ impl Unstored {
     }
 
     /// What to tell before a change of attributes, so that it comes behind the time of the newest write.
-    pub fn tell_time(&self) -> Option<Telling> {
+    pub fn tell_time(&mut self) -> Option<Telling> {
+        self.shown = self.mtime;
         let at = WrittenAt::At(self.mtime);
         self.time_untold.then_some(Telling { end: 0, grown: 0, at, stored_end: None, tenure: self.tenure })
     }
@@ -165,7 +188,7 @@ impl Unstored {
     pub fn drop_all(&mut self) {
         self.dirty.forget();
         self.tenure += 1;
-        (self.size_untold, self.time_untold, self.stored_end, self.grown) = (false, false, 0, 0);
+        (self.size_untold, self.time_untold, self.stored_end, self.sent_end, self.grown) = (false, false, 0, 0, 0);
         (self.since, self.blocks) = (None, 0);
     }
 
@@ -240,8 +263,14 @@ mod tests {
         let mut unstored = Unstored::default();
         write(&mut unstored, 0, 5, 7);
         assert_eq!((unstored.size(), unstored.mtime()), (Some(10), Some(time(1001))), "the MDT's clock is ahead");
+        assert_eq!(unstored.show_mtime(), Some(time(1001)));
         write(&mut unstored, 0, 5, 7);
         assert_eq!(unstored.mtime(), Some(time(1002)));
+        write(&mut unstored, 0, 5, 1002);
+        assert_eq!(unstored.mtime(), Some(time(1002)), "nobody has seen it");
+        unstored.tell_time();
+        write(&mut unstored, 0, 5, 1002);
+        assert_eq!(unstored.mtime(), Some(time(1003)));
         write(&mut unstored, 5, 15, 5000);
         assert_eq!((unstored.size(), unstored.mtime()), (Some(20), Some(time(5000))));
         assert_eq!(unstored.blocks, 1);
@@ -339,6 +368,26 @@ mod tests {
         unstored.fail(Errno::EIO);
         assert_eq!(unstored.size(), Some(10), "what the MDT knows");
         assert_eq!(unstored.tell().unwrap().end, 0, "only its time");
+    }
+
+    #[test]
+    fn what_no_object_can_have_is_known_until_it_is_sent() {
+        let mut unstored = Unstored::default();
+        assert_eq!(unstored.objects_end(), None);
+        write(&mut unstored, 100, 50, 2000);
+        assert_eq!(unstored.objects_end(), Some(10), "what the MDT knows");
+        send(&mut unstored, 100, 150);
+        assert_eq!(unstored.objects_end(), Some(150));
+        let batch = Batch { ost: TargetIndex(0), bytes: 0, blocks: 0, pieces: Vec::new() };
+        unstored.unsend(&batch);
+        write(&mut unstored, 300, 50, 3000);
+        assert_eq!(unstored.objects_end(), Some(150), "it may have come");
+        unstored.dirty.sent(100);
+        unstored.stored(0, 8);
+        assert_eq!(unstored.objects_end(), Some(150), "though it is not told");
+        unstored.fail(Errno::EIO);
+        write(&mut unstored, 500, 50, 4000);
+        assert_eq!(unstored.objects_end(), None, "parts of a failed request may be there");
     }
 
     #[test]
