@@ -2,7 +2,7 @@
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
-use oracle::run::{Kind, Plan, run};
+use oracle::run::{Plan, run};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,25 +18,17 @@ const MUTANT: &str = "ORACLE_MUTANT";
 /// File that gets the whole history of a round with a violation.
 const HISTORY: &str = "ORACLE_HISTORY";
 
-/// Set: all kinds of operation, also those of [`RARE`].
-const ALL: &str = "ORACLE_ALL";
-
-/// Data beside truncates and appends of several mounts: about one answer in a million fitted no order (docs/locks.md, section 12). A test
-/// that fails now and then proves nothing, so these are left out unless asked for.
-const RARE: [Kind; 3] = [Kind::Read, Kind::Truncate, Kind::Append];
-
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: no number")))
 }
 
 fn plan(mounts: Vec<PathBuf>) -> Plan {
-    let without = if std::env::var_os(ALL).is_some() { Vec::new() } else { RARE.to_vec() };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let seed = number("ORACLE_SEED").unwrap_or(now.as_millis() as u64);
     let time = Duration::from_secs(number(SECONDS).unwrap_or(60));
     let round = Duration::from_secs(10);
     let threads = number("ORACLE_THREADS").unwrap_or(THREADS) as usize;
-    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads, without }
+    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads, without: Vec::new() }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! One directory in which several clients make, move and remove names of their own, beside a directory for each: every name is
 //! there in the end, on every client, and nobody hangs. The rates are printed, not judged (`--nocapture` shows them): 0.7 of the
-//! private rate is wanted; `round_trips` counts what it rests on.
+//! private rate is wanted; `round_trips` counts what it rests on. What a mount knows of the permissions there ends with a chmod of another, and
+//! times are those of the last change, whoever made it.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -71,5 +73,103 @@ fn clients_that_share_a_directory_lose_no_name() {
         for mount in &mounts {
             assert_eq!(fs::read_dir(mount.join(&shared)).expect("list").count(), CLIENTS * FILES / 2);
         }
+    }
+}
+
+const READERS: usize = 100;
+const LINES: usize = 600;
+
+fn line(number: usize) -> Vec<u8> {
+    format!("{number:06} by client {}\n", number % 2).into_bytes()
+}
+
+/// Reads what comes, as tail -f does, until all is there. Every byte must be right when it is first read.
+fn tail(path: &Path, whole: &[u8]) {
+    let mut file = File::open(path).expect("open");
+    let (mut at, mut bytes) = (0, [0; 4096]);
+    while at < whole.len() {
+        let len = file.read(&mut bytes).expect("read");
+        assert!(whole[at..].starts_with(&bytes[..len]), "{len} bytes at {at} are not what was appended");
+        at += len;
+        if len == 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Two clients append to one log by turns; readers on two others follow it: those who opened it while it lay still, and
+/// those who come later. Then an append that was answered is in the next read of everybody.
+#[test]
+fn a_log_that_two_clients_append_to_is_followed_by_a_hundred_readers() {
+    if !can_mount() {
+        return;
+    }
+    let Some(cluster) = Cluster::with_clients("1", &[""; CLIENTS]) else { return };
+    let paths: Vec<PathBuf> = cluster.mounts().iter().map(|mount| mount.join("log")).collect();
+    let mut logs = [&paths[0], &paths[1]]
+        .map(|path| fs::OpenOptions::new().create(true).append(true).open(path).expect("open to append"));
+    let whole: Vec<u8> = (0..LINES).flat_map(line).collect();
+    let mut append = |number: usize| logs[number % 2].write_all(&line(number)).expect("append");
+    (0..LINES / 10).for_each(&mut append);
+    // Long enough that readers would get its pages, if it were not open to write (docs/locks.md, section 4).
+    std::thread::sleep(Duration::from_secs(3));
+    std::thread::scope(|scope| {
+        for reader in 0..READERS {
+            let (path, whole) = (&paths[2 + reader % 2], &whole);
+            scope.spawn(move || {
+                let second_half = reader >= READERS / 2;
+                std::thread::sleep(Duration::from_millis(if second_half { 500 + 5 * reader as u64 } else { 0 }));
+                tail(path, whole);
+            });
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        (LINES / 10..LINES).for_each(&mut append);
+        let rate = (LINES * 9 / 10) as f64 / began.elapsed().as_secs_f64();
+        eprintln!("{rate:.0} appends a second by turns, with {READERS} readers");
+    });
+    for number in LINES..LINES + 100 {
+        append(number);
+        let written = (0..=number).map(|number| line(number).len() as u64).sum::<u64>();
+        for path in &paths {
+            assert_eq!(fs::metadata(path).expect("stat").len(), written);
+            assert!(fs::read(path).expect("read").ends_with(&line(number)), "line {number} is not at the end");
+        }
+    }
+}
+
+/// Can a user who is not the owner make a name in here?
+fn may_make(dir: &Path, name: &str) -> bool {
+    let made = std::process::Command::new("setpriv")
+        .args(["--reuid=4711", "--regid=4711", "--clear-groups", "mkdir", "--"])
+        .arg(dir.join(name))
+        .stderr(std::process::Stdio::null())
+        .status();
+    made.expect("setpriv").success()
+}
+
+#[test]
+fn a_busy_directory_shows_each_chmod_and_each_time() {
+    if !can_mount() {
+        return;
+    }
+    let Some(cluster) = Cluster::with_clients("1", &["", ""]) else { return };
+    let dirs: Vec<PathBuf> = cluster.mounts().iter().map(|mount| mount.join("busy")).collect();
+    fs::create_dir(&dirs[0]).expect("mkdir");
+    let chmod = |dir: &Path, mode| {
+        fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("chmod");
+    };
+    for n in 0..40 {
+        for (client, dir) in dirs.iter().enumerate() {
+            File::create(dir.join(format!("c{client}-{n}"))).expect("create");
+            let times: Vec<_> =
+                dirs.iter().map(|dir| fs::metadata(dir).expect("stat").modified().expect("mtime")).collect();
+            assert_eq!(times[0], times[1], "after name {n} of client {client}");
+        }
+        let (here, there) = (&dirs[n % 2], &dirs[1 - n % 2]);
+        chmod(there, 0o777);
+        assert!(may_make(here, &format!("by-user-{n}")), "round {n}");
+        chmod(there, 0o755);
+        assert!(!may_make(here, &format!("by-nobody-{n}")), "round {n}");
     }
 }
