@@ -408,16 +408,12 @@ fn an_eviction_is_told_also_if_the_answer_that_told_it_was_lost() {
     run(&env, async move { simple(&first, OstOp::Statfs).await.unwrap() });
     eventually("it is evicted", || !ost0.gone.lock().is_empty());
     cable.swallow(true);
-    cable.cut();
     let (late, (answer, answered)) = (import.clone(), std::sync::mpsc::channel());
-    let (begun, begins) = std::sync::mpsc::channel();
-    let call = async move {
-        begun.send(()).unwrap();
-        answer.send(simple(&late, OstOp::Statfs).await).unwrap();
-    };
+    let call = async move { answer.send(simple(&late, OstOp::Statfs).await).unwrap() };
     env.tasks.spawn("late", Box::pin(call));
     // Who asks after the eviction is known has nothing to be told of it.
-    begins.recv_timeout(SOON).unwrap();
+    eventually("it was asked in the session of before", || !silent.under_way().is_empty());
+    cable.cut();
     eventually("it has a session again, and does not know", || ost0.connects.load(Ordering::SeqCst) >= 2);
     std::thread::sleep(ms(20)); // The answer is lost.
     cable.swallow(false);
