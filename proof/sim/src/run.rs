@@ -10,6 +10,7 @@ use crate::tree::{SYNTHETIC, Tree};
 use crate::weather::{Fault, Weather};
 use check::check::{Check, FIRST, THEN};
 use client::client::Client;
+use observe::fault::{self, Act, Planned, Point};
 use parking_lot::Mutex;
 use rpc::import::{Import, ImportState};
 use simenv::net::Delays;
@@ -147,7 +148,9 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         ]));
     }
     run.rng = rng;
+    let answers = late_answers(seed, run.weather.unanswered);
     let tangled = run.whole(faults);
+    drop(answers);
     let world = &run.cluster.world;
     run.wrong.extend(world.failures());
     let (hash, time) = (world.hash(), world.now());
@@ -164,6 +167,16 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         gaps: (run.cluster.counted("gaps_granted"), run.cluster.counted("gaps_revoked")),
         tangled,
     }
+}
+
+/// So many of 1000 answers to changes are late.
+fn late_answers(seed: u64, of_1000: u64) -> Option<Planned> {
+    let mut rng = Rng::new(seed, "answers");
+    let plan = move |point: &'static Point| {
+        let is_late = point.name == fault::MDS_BEFORE_ANSWER.name && rng.chance(of_1000);
+        is_late.then(|| Act::Delay(Duration::from_micros(rng.between(100, 60_000))))
+    };
+    (of_1000 > 0).then(|| fault::plan(Box::new(plan)))
 }
 
 impl Run {

@@ -57,6 +57,8 @@ pub struct Weather {
     /// In so many of 1000 cases a client does not hear an MDT for a moment while that recovers, or just after: others go on
     /// before it.
     pub late: u64,
+    /// In so many of 1000 cases the answer to a change is late, while callbacks go on: others see the change before its author knows of it.
+    pub unanswered: u64,
     /// Length of the time with faults.
     pub faults_for: Duration,
     /// What programs do.
@@ -93,13 +95,21 @@ impl Weather {
             return dark.with_faults([20, 10, 20, 20, 60, 0, 10, 0]);
         }
         // One thing over and over, while the MDT comes and goes.
-        let restless = Weather { pause_us: 250_000, down_us: 200_000, mdt: 900, unheard: 500, late: 700, ..usual }
-            .with_faults([10, 0, 10, 0, 70, 0, 10, 0]);
+        let restless = Weather {
+            pause_us: 250_000,
+            down_us: 200_000,
+            mdt: 900,
+            unheard: 500,
+            late: 700,
+            unanswered: 100,
+            ..usual
+        }
+        .with_faults([10, 0, 10, 0, 70, 0, 10, 0]);
         match taste.below(4) {
             0 => Weather { taste: LOCKERS, ..restless },
             1 => Weather { taste: REMOVERS, ..restless },
             // What was told is not durable yet.
-            2 => Weather { taste: NAMERS, commits: SLOW, unheard: 900, late: 200, ..restless },
+            2 => Weather { taste: NAMERS, commits: SLOW, unheard: 700, late: 200, unanswered: 300, ..restless },
             _ => {
                 let faults_for = Duration::from_secs(120);
                 let calm = Weather { taste: WRITERS, pause_us: 3_000_000, faults_for, ..usual };
@@ -138,6 +148,7 @@ impl Weather {
                 mdt: 250,
                 unheard: 0,
                 late: 0,
+                unanswered: 0,
                 faults_for: FAULTS_FOR,
                 taste: USUAL,
                 faults: of([35, 20, 25, 7, 8, 0, 5, 0]),
@@ -150,6 +161,7 @@ impl Weather {
                 mdt: 800,
                 unheard: 500,
                 late: 0,
+                unanswered: 0,
                 faults_for: FAULTS_FOR,
                 taste: USUAL,
                 faults: of([20, 0, 10, 0, 60, 0, 10, 0]),
@@ -162,6 +174,7 @@ impl Weather {
                 mdt: 500,
                 unheard: 0,
                 late: 0,
+                unanswered: 0,
                 faults_for: FAULTS_FOR,
                 taste: USUAL,
                 faults: of([30, 5, 15, 0, 10, 30, 10, 0]),

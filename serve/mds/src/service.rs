@@ -6,6 +6,7 @@ use crate::mds::{Call, Mds};
 use crate::replies::Begin;
 use crate::slots::{Kept, Origin};
 use env::BoxFuture;
+use observe::fault::{self, Act};
 use observe::mutant::{Mutant, is_mutant};
 use rpc::service::{Export, Gone, Service};
 use smallvec::SmallVec;
@@ -190,6 +191,9 @@ impl Mds {
             let seen = std::mem::take(&mut call.deal.seen);
             Box::pin(self.call_authors_back(seen, call.deal.urgent)).await;
         }
+        if fault::armed() && call.deal.origin.is_some() && !call.deal.redo.is_empty() {
+            Box::pin(self.answer_late()).await;
+        }
         let Call { transno, results, deal: Deal { grants, gap, touched, mut redo, origin, .. }, .. } = call;
         if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
             self.seen.notify_waiters();
@@ -232,6 +236,13 @@ impl Mds {
         }
         self.end_orphans(&undoubted);
         connection
+    }
+
+    /// A fault point: a change is there, its author waits for the answer.
+    async fn answer_late(&self) {
+        if let Some(Act::Delay(delay)) = fault::hit(&fault::MDS_BEFORE_ANSWER) {
+            self.env.clock.sleep(delay).await;
+        }
     }
 
     /// What the client must keep of others' changes so that nobody can lose what the answer to this request shows: see `unseen`.

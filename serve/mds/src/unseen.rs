@@ -17,6 +17,7 @@
 
 use bytes::Bytes;
 use foldhash::HashMap;
+use observe::mutant::{Mutant, is_mutant};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::fid::Fid;
@@ -189,7 +190,9 @@ impl Unseen {
             if all.len() > REDO_OF_OTHERS_MAX || bytes > REDO_OF_OTHERS_BYTES_MAX {
                 return None;
             }
-            next.extend(rests_on);
+            if !is_mutant(Mutant::RedoAlone) {
+                next.extend(rests_on);
+            }
         }
         Some(all.into_iter().map(|(transno, bytes)| Redo { transno, bytes }).collect())
     }

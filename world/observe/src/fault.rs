@@ -79,6 +79,7 @@ points! {
     OST_EROFS "ost.write.erofs" 0x216 Usual::Fail(libc::EROFS), "An OST is about to write.";
     OST_MAPBLK_ENOSPC "ost.write.enospc" 0x228 Usual::Fail(libc::ENOSPC), "An OST is about to take space for a write.";
     MDS_AFTER_APPLY "mds.change.after_apply" 0x0 Usual::Crash, "An MDT has applied a change, nothing of it is durable.";
+    MDS_BEFORE_ANSWER "mds.change.before_answer" 0x0 Usual::Delay, "An MDT has applied a change of a client on the network, others may see it, its answer is not on its way.";
     MDS_DESTROY_BEFORE_LOG "mds.destroy.before_log" 0x0 Usual::Crash, "Objects of removed files are gone, their log record is not.";
     STORE_BEFORE_COMMIT "store.commit.before" 0x0 Usual::Crash, "A group of changes is about to be made durable.";
     STORE_AFTER_COMMIT "store.commit.after" 0x0 Usual::Crash, "A group is durable, nobody was told.";

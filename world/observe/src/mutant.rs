@@ -14,7 +14,7 @@ pub enum Mutant {
     ReplayDisorder = 3,
     /// Clients that have restored are served while others still restore.
     LockInRecovery = 4,
-    /// An answer that shows what another client may not have seen does not wait.
+    /// An answer that shows what another client may not have seen neither brings it along nor waits.
     TellsTooSoon = 5,
     /// An MDT's sync answers before anything is durable.
     SyncTooSoon = 6,
@@ -26,11 +26,13 @@ pub enum Mutant {
     FenceIgnored = 9,
     /// A client does not keep what an OST has answered.
     KeptDroppedEarly = 10,
+    /// What an answer shows of others' changes comes without that what these rest on.
+    RedoAlone = 11,
 }
 
 impl Mutant {
     /// All, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 10] = [
+    pub const ALL: [(&str, Mutant); 11] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -41,6 +43,7 @@ impl Mutant {
         ("doubts-forgotten", Mutant::DoubtsForgotten),
         ("fence-ignored", Mutant::FenceIgnored),
         ("kept-dropped-early", Mutant::KeptDroppedEarly),
+        ("redo-alone", Mutant::RedoAlone),
     ];
 }
 
