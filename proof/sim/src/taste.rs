@@ -105,6 +105,7 @@ pub const REMOVERS: Taste = Taste {
 pub const NAMERS: Taste = Taste {
     files: 2,
     directory: 0,
+    count: 100,
     operations: &[
         (Operation::Make, 6),
         (Operation::Unlink, 5),

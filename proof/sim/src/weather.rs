@@ -109,7 +109,7 @@ impl Weather {
             0 => Weather { taste: LOCKERS, ..restless },
             1 => Weather { taste: REMOVERS, ..restless },
             // What was told is not durable yet.
-            2 => Weather { taste: NAMERS, commits: SLOW, unheard: 700, late: 200, unanswered: 300, ..restless },
+            2 => Weather { taste: NAMERS, commits: SLOW, unheard: 700, late: 200, unanswered: 400, ..restless },
             _ => {
                 let faults_for = Duration::from_secs(120);
                 let calm = Weather { taste: WRITERS, pause_us: 3_000_000, faults_for, ..usual };
