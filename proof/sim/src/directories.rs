@@ -1,34 +1,42 @@
-//! What the kernel does between programs and a mount: one change of a directory at a time, whoever of its mount asks; a directory
-//! that is being removed counts as changed.
+//! What the kernel does between programs and a mount: one change of a directory at a time, whoever of its mount asks, and nobody lists it
+//! meanwhile; a directory that is being removed counts as changed.
 //!
-//! So no program sees the answer to a change of a directory while another change of it, through the same mount, is under way. The
-//! kernel finds names that it knows without that lock; so do programs here.
+//! So no program sees the answer to a change of a directory, nor its names, while another change of it, through the same mount, is under way.
+//! The kernel finds names that it knows without that lock; so do programs here.
 
 use crate::history::Ino;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 /// Locks of the directories of one mount.
 #[derive(Clone, Default)]
-pub struct Directories(Arc<Mutex<BTreeMap<Ino, Arc<tokio::sync::Mutex<()>>>>>);
+pub struct Directories(Arc<Mutex<BTreeMap<Ino, Arc<RwLock<()>>>>>);
 
 /// Directories that are being changed.
 pub struct Changing {
-    _guards: Vec<OwnedMutexGuard<()>>,
+    _guards: Vec<OwnedRwLockWriteGuard<()>>,
 }
 
 impl Directories {
-    /// Waits until nobody changes them. Those of a rename are taken in one order.
+    /// Waits until nobody changes or lists them. Those of a rename are taken in one order.
     pub async fn change(&self, mut dirs: Vec<Ino>) -> Changing {
         dirs.sort_unstable();
         dirs.dedup();
         let mut guards = Vec::with_capacity(dirs.len());
         for dir in dirs {
-            let lock = self.0.lock().entry(dir).or_default().clone();
-            guards.push(lock.lock_owned().await);
+            guards.push(self.of(dir).write_owned().await);
         }
         Changing { _guards: guards }
+    }
+
+    /// Waits until nobody changes it, and keeps it so.
+    pub async fn list(&self, dir: Ino) -> OwnedRwLockReadGuard<()> {
+        self.of(dir).read_owned().await
+    }
+
+    fn of(&self, dir: Ino) -> Arc<RwLock<()>> {
+        self.0.lock().entry(dir).or_default().clone()
     }
 }

@@ -234,6 +234,7 @@ impl Program {
             client.releasedir(handle);
             result
         };
+        let _listed = self.directories.list(dir.ino).await;
         self.ask(Call::Readdir { ino: dir.ino }, work, |names| Answer::Names(names.clone())).await
     }
 
