@@ -32,6 +32,7 @@ use foldhash::HashMap;
 use observe::histogram::Histogram;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
+use smallvec::{SmallVec, smallvec};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use stubs::mdc::{Sent, Watch};
@@ -119,6 +120,11 @@ impl Locks {
 
     pub(crate) fn name(&self, dir: Fid, name: &Name) -> Known {
         self.table.lock().name(dir, name)
+    }
+
+    /// As [`Table::looked_up`].
+    pub(crate) fn looked_up(&self, dir: Fid, name: &Name) -> Known {
+        self.table.lock().looked_up(dir, name)
     }
 
     pub(crate) fn attr(&self, fid: Fid) -> Option<Entry> {
@@ -251,6 +257,7 @@ impl Watch for Road {
         let ticket = {
             let mut table = self.locks.table.lock();
             ops.iter().filter_map(made).for_each(|(dir, name)| table.makes(dir, name));
+            ops.iter().flat_map(taken).for_each(|(dir, name)| table.takes(dir, name));
             table.gate(self.mdt).send()
         };
         let open_change = ops.iter().any(changes);
@@ -287,6 +294,15 @@ fn made(op: &MdsOp) -> Option<(Fid, &Name)> {
             Some((*new_parent, new_name))
         }
         _ => None,
+    }
+}
+
+/// The names that it takes, or makes lead elsewhere.
+fn taken(op: &MdsOp) -> SmallVec<[(Fid, &Name); 2]> {
+    match op {
+        MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name } => smallvec![(*parent, name)],
+        MdsOp::Rename { parent, name, new_parent, new_name, .. } => smallvec![(*parent, name), (*new_parent, new_name)],
+        _ => SmallVec::new(),
     }
 }
 
@@ -337,6 +353,7 @@ impl Drop for OnTheWay {
         for (dir, name) in self.ops.iter().filter_map(made) {
             table.gate(dir.mdt()).made(dir, name.clone(), !self.open_change);
         }
+        self.ops.iter().flat_map(taken).for_each(|(dir, name)| table.took(dir, name));
         table.gate(self.mdt).came_back(self.ticket);
         drop(table);
         if self.open_change {

@@ -138,6 +138,8 @@ pub struct Table {
     outdated: Debt,
     lately: Lately,
     shared: shared::Shared,
+    /// Names that own requests under way take away or lead elsewhere, each as often as there are requests.
+    taking: HashMap<Fid, Vec<Name>>,
 }
 
 impl Table {
@@ -440,6 +442,31 @@ impl Table {
             // The kernel is given no trust in it: so it is noted nowhere else.
             None if slot.gaps.as_ref().is_some_and(|gaps| gaps.contains(name)) => Known::Absent,
             None => Known::Nothing,
+        }
+    }
+
+    /// Where a name leads, for somebody who looks it up. While an own request takes it, other answers may show already that it is gone: then
+    /// only the MDT knows.
+    pub fn looked_up(&mut self, dir: Fid, name: &Name) -> Known {
+        match self.taking.get(&dir).is_some_and(|names| names.contains(name)) {
+            true => Known::Nothing,
+            false => self.name(dir, name),
+        }
+    }
+
+    /// A request is sent that takes this name, or makes it lead elsewhere.
+    pub fn takes(&mut self, dir: Fid, name: &Name) {
+        self.taking.entry(dir).or_default().push(name.clone());
+    }
+
+    /// That request is over.
+    pub fn took(&mut self, dir: Fid, name: &Name) {
+        let Some(names) = self.taking.get_mut(&dir) else { return };
+        if let Some(at) = names.iter().position(|other| other == name) {
+            names.swap_remove(at);
+        }
+        if names.is_empty() {
+            self.taking.remove(&dir);
         }
     }
 

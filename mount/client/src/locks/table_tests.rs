@@ -491,3 +491,18 @@ fn an_own_chmod_ends_what_was_known_of_permissions_and_what_is_under_way() {
     rig.reply(late, &MdsOp::Getattr { fid: DIR }, shown(1), &[(DIR, PERM)], &[]);
     assert_eq!(rig.0.permissions(DIR), None, "it may show the mode before");
 }
+
+#[test]
+fn a_name_that_is_being_taken_is_asked_for() {
+    let mut rig = Rig::default();
+    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
+    let looked_up = |rig: &mut Rig| rig.0.looked_up(DIR, &name("a"));
+    assert_eq!(looked_up(&mut rig), Known::To(FILE));
+    rig.0.takes(DIR, &name("a"));
+    rig.0.takes(DIR, &name("a"));
+    rig.0.took(DIR, &name("a"));
+    assert_eq!((looked_up(&mut rig), rig.knows("a")), (Known::Nothing, Known::To(FILE)), "another takes it");
+    rig.0.took(DIR, &name("a"));
+    rig.0.took(DIR, &name("a"));
+    assert_eq!(looked_up(&mut rig), Known::To(FILE), "it was refused");
+}

@@ -81,7 +81,7 @@ impl Client {
             return None;
         }
         let dir = self.nodes.fid(parent).filter(|dir| self.has_lease(*dir))?;
-        let known = match self.locks.name(dir, name) {
+        let known = match self.locks.looked_up(dir, name) {
             Known::To(fid) => Looked::Found(self.found(dir, Some(name), &self.locks.attr(fid)?.attr)),
             Known::Absent => self.absent(dir, name),
             Known::Nothing => return None,
