@@ -32,7 +32,7 @@ use foldhash::HashMap;
 use observe::histogram::Histogram;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
-use smallvec::{SmallVec, smallvec};
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use stubs::mdc::{Sent, Watch};
@@ -63,6 +63,8 @@ pub struct Locks {
     /// Bits that replies may grant.
     keeps: InodeBits,
     untold_opens: bool,
+    /// An own request that changes a name is over.
+    pub(crate) names_changed: Notify,
     pub(crate) wake_upkeep: Notify,
     /// Callbacks answered, for the parameter tree.
     pub(crate) callbacks: AtomicU64,
@@ -92,6 +94,7 @@ impl Locks {
             telling: Arc::default(),
             busy: Mutex::default(),
             keeps,
+            names_changed: Notify::new(),
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),
             answers,
@@ -122,9 +125,22 @@ impl Locks {
         self.table.lock().name(dir, name)
     }
 
-    /// As [`Table::looked_up`].
+    /// Where a name leads, for somebody who looks it up: see [`Table::is_changing`].
     pub(crate) fn looked_up(&self, dir: Fid, name: &Name) -> Known {
-        self.table.lock().looked_up(dir, name)
+        let mut table = self.table.lock();
+        if table.is_changing(dir, name) { Known::Nothing } else { table.name(dir, name) }
+    }
+
+    /// Waits until no own request changes this name.
+    pub(crate) async fn name_unchanging(&self, dir: Fid, name: &Name) {
+        loop {
+            let mut changed = pin!(self.names_changed.notified());
+            changed.as_mut().enable();
+            if !self.table.lock().is_changing(dir, name) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     pub(crate) fn attr(&self, fid: Fid) -> Option<Entry> {
@@ -257,7 +273,7 @@ impl Watch for Road {
         let ticket = {
             let mut table = self.locks.table.lock();
             ops.iter().filter_map(made).for_each(|(dir, name)| table.makes(dir, name));
-            ops.iter().flat_map(taken).for_each(|(dir, name)| table.takes(dir, name));
+            ops.iter().flat_map(changed).for_each(|(dir, name)| table.begin_change(dir, name));
             table.gate(self.mdt).send()
         };
         let open_change = ops.iter().any(changes);
@@ -297,13 +313,15 @@ fn made(op: &MdsOp) -> Option<(Fid, &Name)> {
     }
 }
 
-/// The names that it takes, or makes lead elsewhere.
-fn taken(op: &MdsOp) -> SmallVec<[(Fid, &Name); 2]> {
-    match op {
-        MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name } => smallvec![(*parent, name)],
-        MdsOp::Rename { parent, name, new_parent, new_name, .. } => smallvec![(*parent, name), (*new_parent, new_name)],
-        _ => SmallVec::new(),
-    }
+/// The names that it takes, makes, or makes lead elsewhere.
+fn changed(op: &MdsOp) -> impl Iterator<Item = (Fid, &Name)> {
+    let taken = match op {
+        MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name } | MdsOp::Rename { parent, name, .. } => {
+            Some((*parent, name))
+        }
+        _ => None,
+    };
+    taken.into_iter().chain(made(op))
 }
 
 impl Sent for OnTheWay {
@@ -353,9 +371,14 @@ impl Drop for OnTheWay {
         for (dir, name) in self.ops.iter().filter_map(made) {
             table.gate(dir.mdt()).made(dir, name.clone(), !self.open_change);
         }
-        self.ops.iter().flat_map(taken).for_each(|(dir, name)| table.took(dir, name));
+        let mut names = self.ops.iter().flat_map(changed).peekable();
+        let changes_names = names.peek().is_some();
+        names.for_each(|(dir, name)| table.end_change(dir, name));
         table.gate(self.mdt).came_back(self.ticket);
         drop(table);
+        if changes_names {
+            self.locks.names_changed.notify_waiters();
+        }
         if self.open_change {
             self.locks.pay_owed_later();
         }

@@ -138,8 +138,8 @@ pub struct Table {
     outdated: Debt,
     lately: Lately,
     shared: shared::Shared,
-    /// Names that own requests under way take away or lead elsewhere, each as often as there are requests.
-    taking: HashMap<Fid, Vec<Name>>,
+    /// Names that own requests under way change, each as often as there are requests.
+    changing: HashMap<Fid, Vec<Name>>,
 }
 
 impl Table {
@@ -445,28 +445,24 @@ impl Table {
         }
     }
 
-    /// Where a name leads, for somebody who looks it up. While an own request takes it, other answers may show already that it is gone: then
-    /// only the MDT knows.
-    pub fn looked_up(&mut self, dir: Fid, name: &Name) -> Known {
-        match self.taking.get(&dir).is_some_and(|names| names.contains(name)) {
-            true => Known::Nothing,
-            false => self.name(dir, name),
-        }
+    /// Does an own request under way change this name? Then other answers may show already what it does, and what is known is of before.
+    pub fn is_changing(&self, dir: Fid, name: &Name) -> bool {
+        self.changing.get(&dir).is_some_and(|names| names.contains(name))
     }
 
-    /// A request is sent that takes this name, or makes it lead elsewhere.
-    pub fn takes(&mut self, dir: Fid, name: &Name) {
-        self.taking.entry(dir).or_default().push(name.clone());
+    /// A request is sent that may change this name.
+    pub fn begin_change(&mut self, dir: Fid, name: &Name) {
+        self.changing.entry(dir).or_default().push(name.clone());
     }
 
     /// That request is over.
-    pub fn took(&mut self, dir: Fid, name: &Name) {
-        let Some(names) = self.taking.get_mut(&dir) else { return };
+    pub fn end_change(&mut self, dir: Fid, name: &Name) {
+        let Some(names) = self.changing.get_mut(&dir) else { return };
         if let Some(at) = names.iter().position(|other| other == name) {
             names.swap_remove(at);
         }
         if names.is_empty() {
-            self.taking.remove(&dir);
+            self.changing.remove(&dir);
         }
     }
 

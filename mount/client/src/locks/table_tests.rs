@@ -493,16 +493,14 @@ fn an_own_chmod_ends_what_was_known_of_permissions_and_what_is_under_way() {
 }
 
 #[test]
-fn a_name_that_is_being_taken_is_asked_for() {
-    let mut rig = Rig::default();
-    rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
-    let looked_up = |rig: &mut Rig| rig.0.looked_up(DIR, &name("a"));
-    assert_eq!(looked_up(&mut rig), Known::To(FILE));
-    rig.0.takes(DIR, &name("a"));
-    rig.0.takes(DIR, &name("a"));
-    rig.0.took(DIR, &name("a"));
-    assert_eq!((looked_up(&mut rig), rig.knows("a")), (Known::Nothing, Known::To(FILE)), "another takes it");
-    rig.0.took(DIR, &name("a"));
-    rig.0.took(DIR, &name("a"));
-    assert_eq!(looked_up(&mut rig), Known::To(FILE), "it was refused");
+fn a_name_changes_as_long_as_one_request_may_change_it() {
+    let mut table = Table::default();
+    table.begin_change(DIR, &name("a"));
+    table.begin_change(DIR, &name("a"));
+    table.end_change(DIR, &name("a"));
+    assert!(table.is_changing(DIR, &name("a")), "another does");
+    assert!(!table.is_changing(DIR, &name("b")) && !table.is_changing(OTHER, &name("a")));
+    table.end_change(DIR, &name("a"));
+    assert!(!table.is_changing(DIR, &name("a")) && table.changing.is_empty());
+    table.end_change(DIR, &name("a"));
 }

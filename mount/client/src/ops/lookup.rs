@@ -55,6 +55,7 @@ impl Client {
             return self.lookup_by_fid(&caller, &name).await;
         }
         self.counters.count(Operation::Lookup);
+        self.locks.name_unchanging(parent, &name).await;
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.mdc(parent)?;
         for _ in 0..PIN_TRIES {
