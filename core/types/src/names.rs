@@ -96,9 +96,10 @@ impl NameRanges {
         self.0.iter().find(|range| range.contains(name))
     }
 
-    /// One more; those that are a part of it go.
+    /// One more; those go that are, and remain whatever name is cut, a part of it: those that end where it does. One that ends before may be in use
+    /// below a name at which this one is cut.
     pub fn add(&mut self, range: NameRange) {
-        self.0.retain(|older| !range.includes(older));
+        self.0.retain(|older| !(range.includes(older) && range.end == older.end));
         self.0.push(range);
     }
 
@@ -164,10 +165,14 @@ mod tests {
         some.cut(b"bb");
         assert!(!some.contains(b"b") && !some.contains(b"bb") && some.contains(b"bba") && some.contains(b"m"));
         some.cut(b"z");
-        some.add(range("a", "f"));
+        some.add(range("a", "d"));
         assert_eq!(some.len(), 2, "one was a part of the new one");
         some.drop_oldest();
-        assert_eq!(some, NameRanges(vec![range("a", "f")]));
+        assert_eq!(some, NameRanges(vec![range("a", "d")]));
+        some.add(range("a", "f"));
+        some.cut(b"d");
+        assert_eq!(some, NameRanges(vec![range("a", "d"), NameRange::new(b"d\0", b"f").unwrap()]));
+        some.drop_oldest();
         some.cut(b"e");
         assert_eq!(some, NameRanges(vec![NameRange::new(b"e\0", b"f").unwrap()]));
         assert_eq!(range("b", "d").below(b"c"), Some(range("b", "c")));

@@ -96,11 +96,13 @@ impl World {
         }
     }
 
-    /// A reply brings a gap, without names of own changes that are under way.
+    /// A reply brings a gap: of it remains what is behind the names of own changes that are under way.
     fn learn(&mut self, fid: Fid, client: ClientUuid, gap: NameRange) {
-        self.gaps.entry((fid, client)).or_default().add(gap);
-        let own: Vec<_> = self.names.values().filter(|(author, _)| *author == client).cloned().collect();
-        own.iter().for_each(|(author, changes)| self.send(*author, changes));
+        let own = self.names.values().filter(|(author, _)| *author == client).flat_map(|(_, changes)| changes);
+        let mut names = own.filter(|change| change.fid == fid).flat_map(|change| &change.names);
+        if let Some(left) = names.try_fold(gap, |left, name| left.behind(name)) {
+            self.gaps.entry((fid, client)).or_default().add(left);
+        }
     }
 
     /// A change is applied: nobody may believe that these names are not there.
