@@ -110,9 +110,10 @@ impl Client {
             return Ok(Vec::new());
         }
         // First what is kept, then the objects: what is stored in between is seen there.
+        let shared_so_far = self.locks.table.lock().shared_so_far();
         let (kept, objects_end) = {
             let unstored = file.unstored.lock();
-            (unstored.dirty.overlay(offset, end), unstored.objects_end())
+            (unstored.dirty.overlay(offset, end), unstored.objects_end(shared_so_far))
         };
         if covers(&kept, offset, end) {
             return Ok(kept.into_iter().map(|(_, bytes)| bytes).collect());

@@ -7,6 +7,7 @@ use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::uses::{Need, Tenure};
 use crate::ops::write::{WriteFlags, Written};
+use crate::writeback::unstored::Base;
 use bytes::Bytes;
 use layout::layout::Layout;
 use layout::map::{Place, pieces};
@@ -128,13 +129,15 @@ impl Client {
         // Under the lock of what is unstored: what is told meanwhile is known to the table before it is forgotten here.
         let base = {
             let mut table = self.locks.table.lock();
-            table.attr(file.fid).map(|entry| entry.attr).or_else(|| table.shared_base(file.fid))
+            let alone = Some(table.shared_so_far()).filter(|_| !table.is_shared(file.fid));
+            let attr = table.attr(file.fid).map(|entry| entry.attr).or_else(|| table.shared_base(file.fid));
+            attr.map(|attr| Base { attr, alone })
         };
         let Some(base) = base else { return Ok(Kept::NoAttr) };
-        if flags.kill_suidgid && without_setid(base.mode) != base.mode {
+        if flags.kill_suidgid && without_setid(base.attr.mode) != base.attr.mode {
             return Ok(Kept::Through);
         }
-        let start = if flags.append { unstored.size().unwrap_or(base.size) } else { offset };
+        let start = if flags.append { unstored.size().unwrap_or(base.attr.size) } else { offset };
         let end = start.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(start))?;
         let Some(layout) = file.layout() else { return Ok(Kept::NoLayout(start, end)) };
         let needs = match needs(&layout, file.fid, start, end, |from, to| unstored.dirty.new_blocks(from, to)) {

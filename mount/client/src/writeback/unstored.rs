@@ -35,8 +35,15 @@ pub(crate) struct Unstored {
     shown: Timestamp,
     size_untold: bool,
     time_untold: bool,
-    /// While anything is untold: size that the MDT knows, bytes.
+    /// Up to here the file was written here, of what is untold.
+    written_end: u64,
+    /// While anything is untold: size that the MDT showed, bytes.
     known: u64,
+    /// As `known`: that of its record for certain. Of a file that several clients write it may have shown what another one has not stored, and
+    /// may lose.
+    recorded: u64,
+    /// While anything is untold: see [`Base::alone`].
+    alone: Option<u64>,
     /// The end of what is stored and not told.
     stored_end: u64,
     /// While anything is untold: the end of what was ever sent to objects beyond `known`.
@@ -45,6 +52,15 @@ pub(crate) struct Unstored {
     grown: i64,
     failures: u64,
     failure: Option<Errno>,
+}
+
+/// What is known of a file when it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base {
+    /// As the MDT showed it.
+    pub attr: Attr,
+    /// If only this mount writes the file: how often any file came to be shared by extents here so far. As long as nothing does, that stays so.
+    pub alone: Option<u64>,
 }
 
 /// What the MDT is being told.
@@ -90,12 +106,15 @@ impl Unstored {
 
     /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes by the MDT; what
     /// is untold counts more.
-    pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Attr, now: (Monotonic, Timestamp)) {
+    pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Base, now: (Monotonic, Timestamp)) {
+        let Base { attr: base, alone } = base;
         let (size, mtime) = match self.size() {
             Some(size) => (size, if self.time_untold { self.mtime } else { base.mtime }),
             None => {
                 // What was stored before lies within that, and others may have cut the file since.
-                (self.known, self.stored_end) = (base.size, 0);
+                (self.known, self.stored_end, self.written_end) = (base.size, 0, 0);
+                self.alone = *alone;
+                self.recorded = if alone.is_some() { base.size } else { 0 };
                 if self.dirty.is_clean() {
                     self.sent_end = 0;
                 }
@@ -107,17 +126,20 @@ impl Unstored {
         self.blocks += blocks;
         self.since.get_or_insert(now.0);
         self.size = size.max(end);
-        self.size_untold |= end > size;
+        self.written_end = self.written_end.max(end);
+        self.size_untold |= end > self.recorded;
+        self.alone = self.alone.filter(|_| self.alone == *alone);
         // Other kernels see by a new mtime that their pages are old.
         let seen = mtime == self.shown || !self.time_untold;
         self.mtime = now.1.max(Timestamp::from_nanos(mtime.as_nanos() + i128::from(seen)));
         self.time_untold = true;
     }
 
-    /// From here on objects hold nothing: what was written there is all here. `None`: not known. For who holds the whole file to write:
-    /// objects hold nothing beyond the size that the MDT knows, but for what was sent since.
-    pub fn objects_end(&self) -> Option<u64> {
-        self.size().filter(|_| self.failures == 0).map(|_| self.known.max(self.sent_end))
+    /// From here on objects hold nothing: what was written there is all here. `None`: not known. For who holds the whole file to write, and did when it
+    /// wrote what is here (`alone`: as [`Base::alone`], now): objects hold nothing beyond the size that the MDT knows, but for what was sent since.
+    pub fn objects_end(&self, alone: u64) -> Option<u64> {
+        let known = self.size().is_some() && self.failures == 0 && self.alone == Some(alone);
+        known.then(|| self.recorded.max(self.sent_end))
     }
 
     /// A request's bytes go on their way.
@@ -148,7 +170,7 @@ impl Unstored {
         self.shown = self.mtime;
         let all_stored = self.dirty.is_clean();
         let end = match self.size_untold {
-            true if all_stored => self.size,
+            true if all_stored => self.written_end,
             true => self.stored_end,
             false => 0,
         };
@@ -172,7 +194,8 @@ impl Unstored {
         }
         self.grown -= what.grown;
         self.known = self.known.max(what.end);
-        if what.end >= self.size {
+        self.recorded = self.recorded.max(what.end);
+        if what.end >= self.written_end {
             self.size_untold = false;
         }
         // What it was not told of in so many words lies within the size that it knows.
@@ -199,7 +222,8 @@ impl Unstored {
         // The file ends where it is known to end, or what is left of it.
         let end = self.known.max(self.stored_end).max(self.dirty.end());
         self.size = self.size.min(end);
-        self.size_untold &= self.size > self.known;
+        self.written_end = self.written_end.min(self.recorded.max(self.stored_end).max(self.dirty.end()));
+        self.size_untold &= self.written_end > self.recorded;
     }
 
     /// How often something was lost so far.
@@ -227,7 +251,11 @@ mod tests {
         Timestamp::from_nanos(nanos)
     }
 
-    fn base(size: u64) -> Attr {
+    fn base(size: u64) -> Base {
+        Base { attr: attr(size), alone: Some(7) }
+    }
+
+    fn attr(size: u64) -> Attr {
         let at = time(1000);
         Attr {
             fid: FID,
@@ -373,21 +401,60 @@ mod tests {
     #[test]
     fn what_no_object_can_have_is_known_until_it_is_sent() {
         let mut unstored = Unstored::default();
-        assert_eq!(unstored.objects_end(), None);
+        assert_eq!(unstored.objects_end(7), None);
         write(&mut unstored, 100, 50, 2000);
-        assert_eq!(unstored.objects_end(), Some(10), "what the MDT knows");
+        assert_eq!(unstored.objects_end(7), Some(10), "what the MDT knows");
         send(&mut unstored, 100, 150);
-        assert_eq!(unstored.objects_end(), Some(150));
+        assert_eq!(unstored.objects_end(7), Some(150));
         let batch = Batch { ost: TargetIndex(0), bytes: 0, blocks: 0, pieces: Vec::new() };
         unstored.unsend(&batch);
         write(&mut unstored, 300, 50, 3000);
-        assert_eq!(unstored.objects_end(), Some(150), "it may have come");
+        assert_eq!(unstored.objects_end(7), Some(150), "it may have come");
         unstored.dirty.sent(100);
         unstored.stored(0, 8);
-        assert_eq!(unstored.objects_end(), Some(150), "though it is not told");
+        assert_eq!(unstored.objects_end(7), Some(150), "though it is not told");
         unstored.fail(Errno::EIO);
         write(&mut unstored, 500, 50, 4000);
-        assert_eq!(unstored.objects_end(), None, "parts of a failed request may be there");
+        assert_eq!(unstored.objects_end(7), None, "parts of a failed request may be there");
+    }
+
+    #[test]
+    fn of_a_file_that_others_write_too_every_end_is_told() {
+        let mut unstored = Unstored::default();
+        // Another client wrote up to 5,000 and has not stored it.
+        let shared = Base { attr: attr(5000), alone: None };
+        let at = |wall| (Monotonic::ZERO, time(wall));
+        unstored.wrote(10, &Bytes::from(vec![1; 90]), 1, &shared, at(2000));
+        assert_eq!((unstored.size(), unstored.objects_end(7)), (Some(5000), None));
+        send(&mut unstored, 10, 100);
+        unstored.dirty.sent(10);
+        unstored.stored(100, 8);
+        let telling = unstored.tell().unwrap();
+        assert_eq!(telling.end, 100, "the other one may lose its bytes");
+        unstored.wrote(20, &Bytes::from(vec![1; 30]), 1, &shared, at(3000));
+        unstored.told(&telling);
+        send(&mut unstored, 20, 50);
+        unstored.dirty.sent(20);
+        unstored.stored(50, 0);
+        assert_eq!(unstored.tell().unwrap().end, 0, "the record has it");
+        unstored.fail(Errno::EIO);
+        assert_eq!(unstored.size(), Some(5000));
+    }
+
+    #[test]
+    fn what_objects_hold_is_not_known_once_a_file_was_shared() {
+        let mut unstored = Unstored::default();
+        write(&mut unstored, 100, 50, 2000);
+        assert_eq!((unstored.objects_end(7), unstored.objects_end(8)), (Some(10), None), "one came to be shared since");
+        unstored.wrote(
+            100,
+            &Bytes::from_static(b"x"),
+            0,
+            &Base { alone: None, ..base(10) },
+            (Monotonic::ZERO, time(1)),
+        );
+        write(&mut unstored, 100, 50, 3000);
+        assert_eq!(unstored.objects_end(7), None);
     }
 
     #[test]

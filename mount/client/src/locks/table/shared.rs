@@ -89,6 +89,11 @@ impl Table {
         self.shared.files.get(&fid).filter(|held| held.covers(extent)).map(|held| held.number)
     }
 
+    /// How often any file came to be shared so far.
+    pub fn shared_so_far(&self) -> u64 {
+        self.shared.last
+    }
+
     /// Is anything of the file held as an extent?
     pub fn is_shared(&self, fid: Fid) -> bool {
         self.shared.files.contains_key(&fid)
