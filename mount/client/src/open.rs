@@ -4,6 +4,7 @@ use crate::error::ClientError;
 use crate::file::File;
 use crate::listing::Listing;
 use crate::locks::opens::LocalOpen;
+use crate::writeback::ends::Watched;
 use crate::writeback::failures::SeenFailures;
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -80,6 +81,8 @@ pub struct OpenFile {
     pub(crate) group: Mutex<Membership>,
     /// The MDT may know of a lease of it. Whoever asks for one, after it, or ends it has the turn.
     pub(crate) leased: tokio::sync::Mutex<bool>,
+    /// The kernel has pages for it: since then it is known where the kernel believes the file to end.
+    pub(crate) end: OnceLock<Watched>,
     stale: AtomicBool,
     closed: AtomicBool,
 }
@@ -91,7 +94,8 @@ impl OpenFile {
         let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let seen_failures = SeenFailures::new(&file);
-        OpenFile { file, mode, credentials, handle, local: None, seen_failures, group, leased, stale, closed }
+        let end = OnceLock::new();
+        OpenFile { file, mode, credentials, handle, local: None, seen_failures, group, leased, end, stale, closed }
     }
 
     /// A file that is open here only, under OPEN.

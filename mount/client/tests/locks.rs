@@ -66,6 +66,11 @@ impl KernelCache for FakeKernel {
         Box::pin(std::future::ready(()))
     }
 
+    fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>> {
+        self.0.push(format!("store {} at {offset} of {}", data.len(), node.0));
+        Some(Box::pin(std::future::ready(())))
+    }
+
     fn inc_epoch(&self) -> BoxFuture<'static, ()> {
         self.0.push("epoch".to_owned());
         Box::pin(std::future::ready(()))

@@ -79,6 +79,20 @@ enum Order {
     End,
 }
 
+/// A notification on its way to the kernel, behind those of its thread that were queued before.
+#[derive(Debug)]
+pub struct Queued(oneshot::Receiver<Result<bool, Errno>>);
+
+impl Queued {
+    /// Ready when the kernel has done it. `false`: it had nothing to forget, or no place for it.
+    ///
+    /// # Errors
+    /// ENODEV: the mount is gone; EINVAL: this kernel does not know it.
+    pub async fn answer(self) -> Result<bool, Errno> {
+        self.0.await.unwrap_or(Err(Errno::ENODEV))
+    }
+}
+
 /// Sends notifications; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Notifier {
@@ -91,7 +105,21 @@ impl Notifier {
     /// # Errors
     /// [`NotTaken`]; nothing was sent then.
     pub fn post(&self, notification: Notification) -> Result<(), NotTaken> {
-        self.lanes[notification.lane()].try_send(Order::Send(notification, None)).map_err(|error| match error {
+        self.enqueue(notification, None)
+    }
+
+    /// As [`Notifier::post`], for somebody who wants to know when the kernel has done it.
+    ///
+    /// # Errors
+    /// [`NotTaken`]; nothing was sent then.
+    pub fn begin(&self, notification: Notification) -> Result<Queued, NotTaken> {
+        let (done, answer) = oneshot::channel();
+        self.enqueue(notification, Some(done))?;
+        Ok(Queued(answer))
+    }
+
+    fn enqueue(&self, notification: Notification, done: Done) -> Result<(), NotTaken> {
+        self.lanes[notification.lane()].try_send(Order::Send(notification, done)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => NotTaken::Full,
             mpsc::error::TrySendError::Closed(_) => NotTaken::Ended,
         })
@@ -113,7 +141,7 @@ impl Notifier {
         let (done, answer) = oneshot::channel();
         let lane = &self.lanes[notification.lane()];
         lane.send(Order::Send(notification, Some(done))).await.map_err(|_| Errno::ENODEV)?;
-        answer.await.unwrap_or(Err(Errno::ENODEV))
+        Queued(answer).answer().await
     }
 
     /// Ends the threads, whoever else holds a notifier. A full queue needs no telling: the next write finds the mount gone.

@@ -97,23 +97,26 @@ fn tail(path: &Path, whole: &[u8]) {
     }
 }
 
-/// Two clients append to one log by turns; readers on two others follow it: those who opened it while it lay still, and
-/// those who come later. Then an append that was answered is in the next read of everybody.
-#[test]
-fn a_log_that_two_clients_append_to_is_followed_by_a_hundred_readers() {
+fn append(logs: &mut [File; 2], number: usize) {
+    logs[number % 2].write_all(&line(number)).expect("append");
+}
+
+/// Two clients append to one log by turns; readers on two others follow it: those who opened it before, and those who come later.
+/// `still`: it was closed meanwhile, so long that those who opened it before have its pages. Then an append that was answered is in the next read of everybody.
+fn follow(still: bool) {
     if !can_mount() {
         return;
     }
     let Some(cluster) = Cluster::with_clients("1", &[""; CLIENTS]) else { return };
     let paths: Vec<PathBuf> = cluster.mounts().iter().map(|mount| mount.join("log")).collect();
-    let mut logs = [&paths[0], &paths[1]]
-        .map(|path| fs::OpenOptions::new().create(true).append(true).open(path).expect("open to append"));
+    let open = |path| fs::OpenOptions::new().create(true).append(true).open(path).expect("open to append");
+    let mut logs = [open(&paths[0]), open(&paths[1])];
     let whole: Vec<u8> = (0..LINES).flat_map(line).collect();
-    let mut append = |number: usize| logs[number % 2].write_all(&line(number)).expect("append");
-    (0..LINES / 10).for_each(&mut append);
-    // Long enough that readers would get its pages, if it were not open to write (docs/locks.md, section 4).
+    (0..LINES / 10).for_each(|number| append(&mut logs, number));
+    let logs = (!still).then_some(logs);
+    // Long enough that readers get its pages, unless it is open to write (docs/locks.md, section 4).
     std::thread::sleep(Duration::from_secs(3));
-    std::thread::scope(|scope| {
+    let mut logs = std::thread::scope(|scope| {
         for reader in 0..READERS {
             let (path, whole) = (&paths[2 + reader % 2], &whole);
             scope.spawn(move || {
@@ -123,19 +126,31 @@ fn a_log_that_two_clients_append_to_is_followed_by_a_hundred_readers() {
             });
         }
         std::thread::sleep(Duration::from_millis(300));
+        let mut logs = logs.unwrap_or_else(|| [open(&paths[0]), open(&paths[1])]);
         let began = Instant::now();
-        (LINES / 10..LINES).for_each(&mut append);
+        (LINES / 10..LINES).for_each(|number| append(&mut logs, number));
         let rate = (LINES * 9 / 10) as f64 / began.elapsed().as_secs_f64();
         eprintln!("{rate:.0} appends a second by turns, with {READERS} readers");
+        logs
     });
     for number in LINES..LINES + 100 {
-        append(number);
+        append(&mut logs, number);
         let written = (0..=number).map(|number| line(number).len() as u64).sum::<u64>();
         for path in &paths {
             assert_eq!(fs::metadata(path).expect("stat").len(), written);
             assert!(fs::read(path).expect("read").ends_with(&line(number)), "line {number} is not at the end");
         }
     }
+}
+
+#[test]
+fn a_log_that_two_clients_append_to_is_followed_by_a_hundred_readers() {
+    follow(false);
+}
+
+#[test]
+fn a_log_is_followed_by_readers_who_opened_it_while_it_lay_still() {
+    follow(true);
 }
 
 /// Can a user who is not the owner make a name in here?

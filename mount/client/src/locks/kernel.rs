@@ -12,6 +12,7 @@
 use crate::locks::Locks;
 use crate::locks::table::{Debt, OwedName};
 use crate::node::NodeId;
+use bytes::Bytes;
 use env::BoxFuture;
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -54,6 +55,9 @@ pub trait KernelCache: Send + Sync + 'static {
     /// Cached data of `[offset, offset + len)` go (`len` 0: all behind), and attributes. Waits for pages that are being
     /// read and for dirty mapped pages that must be written.
     fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()>;
+    /// Bytes of a file for the page cache, behind which the file ends or goes on. It is on its way when this returns, ahead of every
+    /// [`KernelCache::inval_data`] that follows. Waits for pages that are being read. `None`: too much is on its way already.
+    fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>>;
     /// All names are to be asked for again at their next use. Never waits.
     fn inc_epoch(&self) -> BoxFuture<'static, ()>;
 }

@@ -2,8 +2,8 @@
 //!
 //! A callback first *stops* a file: no new use is admitted, those under way are waited for. Then the data path stores what
 //! is dirty and lets the kernel drop its pages. While the kernel does, it may wait for reads and writes of this very mount:
-//! so these are *admitted* again, under the old lock, which is still held; [`Locks::data_seen`] tells whether there were any,
-//! and then the kernel is told once more. At the end the lock is *gone*, and who waits asks for it anew.
+//! so these are *admitted* again, under the old lock, which is still held, until a time in which the kernel was told and there were none
+//! ([`Locks::data_shut`]). At the end the lock is *gone*, and who waits asks for it anew.
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -422,18 +422,42 @@ impl Locks {
         drop(stopped);
     }
 
-    /// The kernel is about to drop pages of a stopped file (`admit`), or has done so.
-    pub fn data_admit(&self, fid: Fid, admit: bool) {
+    /// The kernel is about to drop pages of a stopped file, and may wait for uses of it. [`Locks::data_shut`] follows.
+    pub fn data_admit(&self, fid: Fid) {
         if let Some(using) = self.uses.files.lock().get_mut(&fid) {
             // Several callbacks may be at it at once.
-            using.admitted = if admit { using.admitted + 1 } else { using.admitted.saturating_sub(1) };
+            using.admitted += 1;
         }
         self.uses.changed.notify_waiters();
     }
 
-    /// Uses that were admitted since the file was stopped, aside or not, and how many are under way.
-    pub fn data_seen(&self, fid: Fid) -> (u64, usize) {
-        self.uses.files.lock().get(&fid).map_or((0, 0), |using| (using.seen, using.now + using.aside))
+    /// Uses that were admitted since the file was stopped, aside or not.
+    pub fn data_seen(&self, fid: Fid) -> u64 {
+        self.uses.files.lock().get(&fid).map_or(0, |using| using.seen)
+    }
+
+    /// The kernel has dropped its pages: no use is admitted any more, if none was since `before` and none is under way, or `anyway`. Whether so.
+    pub fn data_shut(&self, fid: Fid, before: u64, anyway: bool) -> bool {
+        {
+            let mut files = self.uses.files.lock();
+            let Some(using) = files.get_mut(&fid) else { return true };
+            if !anyway && (using.seen != before || using.now + using.aside > 0) {
+                return false;
+            }
+            using.admitted = using.admitted.saturating_sub(1);
+        }
+        self.uses.changed.notify_waiters();
+        true
+    }
+
+    /// Is data of this file being called back?
+    pub(crate) fn is_stopped(&self, fid: Fid) -> bool {
+        self.uses.files.lock().get(&fid).is_some_and(|using| using.stops > 0)
+    }
+
+    /// Ready when it is not.
+    pub(crate) async fn data_unstopped(&self, fid: Fid) {
+        self.uses_are(|files| files.get(&fid).is_none_or(|using| using.stops == 0)).await;
     }
 }
 

@@ -50,8 +50,16 @@ impl Client {
             return Ok(stat);
         }
         self.counters.count(Operation::Getattr);
-        let asked = self.mdc(fid)?.getattr(&caller.credentials, fid).await;
-        Ok(self.stat(&self.seen(asked.map_err(ClientError::from))?.attr))
+        self.pages_gone(fid).await;
+        let attr = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
+            Some(entry) => entry.attr,
+            None => {
+                let asked = self.mdc(fid)?.getattr(&caller.credentials, fid).await;
+                self.seen(asked.map_err(ClientError::from))?.attr
+            }
+        };
+        self.show_end(fid, self.locks.with_unstored(attr).size).await;
+        Ok(self.stat(&attr))
     }
 
     /// Attributes, if they are covered by locks: no request, no waiting.
@@ -74,7 +82,7 @@ impl Client {
         if fid.is_shown_only() {
             return Some(shown_stat(fid));
         }
-        let entry = self.locks.attr(fid).filter(|_| self.has_lease(fid))?;
+        let entry = self.locks.attr(fid).filter(|entry| self.has_lease(fid) && self.may_show(fid, entry.attr.size))?;
         self.counters.count(Operation::Getattr);
         self.counters.count(Operation::GetattrHit);
         Some(self.stat(&entry.attr))

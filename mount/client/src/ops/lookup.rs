@@ -59,7 +59,11 @@ impl Client {
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.mdc(parent)?;
         for _ in 0..PIN_TRIES {
-            match mdc.lookup(&caller.credentials, parent, name.clone()).await {
+            let looked = mdc.lookup(&caller.credentials, parent, name.clone()).await;
+            if let Ok(entry) = &looked {
+                self.show_end(entry.attr.fid, self.locks.with_unstored(entry.attr).size).await;
+            }
+            match looked {
                 Ok(entry) if self.is_careful() && entry.attr.file_type() == FileType::Regular => {
                     if self.pin(entry.attr.fid).await? {
                         return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
@@ -83,7 +87,13 @@ impl Client {
         }
         let dir = self.nodes.fid(parent).filter(|dir| self.has_lease(*dir))?;
         let known = match self.locks.looked_up(dir, name) {
-            Known::To(fid) => Looked::Found(self.found(dir, Some(name), &self.locks.attr(fid)?.attr)),
+            Known::To(fid) => {
+                let attr = self.locks.attr(fid)?.attr;
+                if self.writeback.ends.is_behind(fid, attr.size) {
+                    return None;
+                }
+                Looked::Found(self.found(dir, Some(name), &attr))
+            }
             Known::Absent => self.absent(dir, name),
             Known::Nothing => return None,
         };

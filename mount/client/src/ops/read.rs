@@ -10,17 +10,31 @@ use crate::counters::Operation;
 use crate::data::{clip, push_zeros};
 use crate::error::ClientError;
 use crate::file::File;
-use crate::locks::uses::{Need, Turn};
+use crate::locks::uses::{AsideUse, DataUse, Need, Turn};
 use crate::open::FileHandle;
 use crate::writeback::keep::{covers, lay_over};
 use bytes::Bytes;
 use std::sync::Arc;
+use tokio::sync::RwLockReadGuard;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 
 /// How often the end of a file is asked for that changes hands.
 const ASKS_MAX: usize = 64;
+
+/// A read may begin.
+pub(crate) enum Ready<'f> {
+    /// Under a lock.
+    Under {
+        used: DataUse,
+        gate: RwLockReadGuard<'f, ()>,
+        /// Of the file, as it is under that lock; of one that is shared by extents it may be more.
+        size: u64,
+    },
+    /// Through to the servers: see [`Turn::Aside`].
+    Aside { _aside: Option<AsideUse>, _gate: RwLockReadGuard<'f, ()> },
+}
 
 impl Client {
     /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of the file.
@@ -37,6 +51,10 @@ impl Client {
         self.counters.count(Operation::Read);
         let open = self.files_open.get(handle)?;
         open.check()?;
+        if from_page_cache && self.locks.untold_opens() {
+            // Others were watched when they were opened.
+            open.end.get_or_init(|| self.writeback.ends.watch(open.file.fid, open.file.size().unwrap_or(0)));
+        }
         self.read_file(&caller.credentials, &open.file, (offset, len), from_page_cache).await
     }
 
@@ -61,7 +79,24 @@ impl Client {
         (offset, end): (u64, u64),
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let need = Need::read(offset, end);
+        match self.ready_to_read(credentials, file, (offset, end), end, from_page_cache).await? {
+            Ready::Under { used, gate: _gate, size } => {
+                self.read_held(credentials, file, (offset, end.min(size)), used.shared().is_none()).await
+            }
+            Ready::Aside { _aside, _gate } => self.read_aside(credentials, file, offset, end).await,
+        }
+    }
+
+    /// Gets the lock on the bytes of `range`, shares the gate, and asks for the size as far as that is not known to be `wanted` at least.
+    pub(crate) async fn ready_to_read<'f>(
+        &self,
+        credentials: &Credentials,
+        file: &'f Arc<File>,
+        range: (u64, u64),
+        wanted: u64,
+        from_page_cache: bool,
+    ) -> Result<Ready<'f>, ClientError> {
+        let need = Need::read(range.0, range.1);
         let mut told = None;
         for _ in 0..ASKS_MAX {
             let turn = match from_page_cache {
@@ -72,22 +107,21 @@ impl Client {
             // What the kernel reads it may keep; it is told when that is old.
             self.writeback.note_pages(file.fid);
             // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
-            let shared = file.gate.read().await;
+            let gate = file.gate.read().await;
             let used = match turn {
                 Turn::Under(used) => used,
-                Turn::Aside(_aside) => return self.read_aside(credentials, file, offset, end).await,
+                Turn::Aside(_aside) => return Ok(Ready::Aside { _aside, _gate: gate }),
             };
             let size = match used.shared() {
                 None => Some(self.size_held(credentials, file).await?),
-                Some(number) => self.size_shared(file, number, told, end),
+                Some(number) => self.size_shared(file, number, told, wanted),
             };
             if let Some(size) = size {
-                let whole = used.shared().is_none();
-                return self.read_held(credentials, file, (offset, end.min(size)), whole).await;
+                return Ok(Ready::Under { used, gate, size });
             }
             let number = used.shared();
             // Callbacks wait for what is under way under an extent, and this question may wait for callbacks of others.
-            drop((shared, used));
+            drop((gate, used));
             let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
             let size = self.locks.with_unstored(entry.attr).size;
             if let Some(number) = number {
@@ -99,7 +133,7 @@ impl Client {
         Err(Errno::EIO.into())
     }
 
-    async fn read_held(
+    pub(crate) async fn read_held(
         &self,
         credentials: &Credentials,
         file: &Arc<File>,

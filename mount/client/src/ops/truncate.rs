@@ -55,8 +55,16 @@ impl Client {
         set: SetAttr,
         size: u64,
     ) -> Result<Stat, ClientError> {
-        let _used = self.data_use(file, Need::WRITE_ALL).await?;
-        let _alone = file.gate.write().await;
+        let (_used, _alone) = loop {
+            let used = self.data_use(file, Need::WRITE_ALL).await?;
+            let alone = file.gate.write().await;
+            if self.writeback.ends.is_settled(file.fid) {
+                break (used, alone);
+            }
+            // An end that is on its way to the kernel would come after this one; and what it waits for may wait for the gate.
+            drop((alone, used));
+            self.writeback.ends.settled(file.fid).await;
+        };
         // Also what will be cut: so nothing that was kept before has to be thought of any more.
         self.store_held(file).await?;
         self.truncate_alone(credentials, file, tenure, set, size).await

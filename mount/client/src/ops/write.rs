@@ -91,12 +91,15 @@ impl Client {
         let tenure = self.tenure(file.fid);
         let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, tenure };
         if let Some(written) = self.keep_at_once(write)? {
+            self.writeback.ends.written(file.fid, written.offset + u64::from(written.bytes));
             return Ok(written);
         }
         let tasks = self.env.tasks.clone();
         let work = async move {
             let write = |tenure| Write { credentials: &credentials, file: &file, offset, data: &data, flags, tenure };
-            self.in_tenure(file.fid, |tenure| self.write_in_turn(write(tenure))).await
+            let written = self.in_tenure(file.fid, |tenure| self.write_in_turn(write(tenure))).await?;
+            self.writeback.ends.written(file.fid, written.offset + u64::from(written.bytes));
+            Ok(written)
         };
         Finish::new("write", &tasks, work).await
     }

@@ -5,6 +5,7 @@ use crate::file::File;
 use crate::locks::uses::{DataHolder, Loss};
 use env::BoxFuture;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use types::attr::Attr;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -13,7 +14,11 @@ use types::time::Timestamp;
 use wire::client::Glimpse;
 
 /// How often the kernel is told to drop its pages, because it read some meanwhile.
-const ROUNDS_MAX: usize = 16;
+const ROUNDS_MAX: usize = 32;
+/// Pause before the second time; twice as long before each further one, up to `PAUSE_MAX`: readers who come to the end of the file wait
+/// ([`Client::may_show`]), the others get there meanwhile.
+const PAUSE_MIN: Duration = Duration::from_micros(100);
+const PAUSE_MAX: Duration = Duration::from_millis(4);
 
 /// A time that is never the newest.
 const NO_TIME: Timestamp = Timestamp { sec: i64::MIN, nsec: 0 };
@@ -95,15 +100,17 @@ impl Client {
         }
         if let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) {
             // It waits for pages that are being read: so these reads are answered, under the lock that is still held.
-            self.locks.data_admit(fid, true);
-            for _ in 0..ROUNDS_MAX {
-                let before = self.locks.data_seen(fid).0;
+            self.locks.data_admit(fid);
+            let mut pause = PAUSE_MIN;
+            for round in 1..=ROUNDS_MAX {
+                let before = self.locks.data_seen(fid);
                 kernel.inval_data(node, 0, 0).await;
-                if self.locks.data_seen(fid) == (before, 0) {
+                if self.locks.data_shut(fid, before, round == ROUNDS_MAX) {
                     break;
                 }
+                self.env.clock.sleep(pause).await;
+                pause = (2 * pause).min(PAUSE_MAX);
             }
-            self.locks.data_admit(fid, false);
             self.locks.data_quiet(fid).await;
         }
         self.writeback.forget_pages(fid);

@@ -2,10 +2,11 @@
 //!
 //! [`unstored`] is what is kept of one file. [`keep`] takes a write in, [`store`] brings it to the objects and tells the
 //! MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
-//! was lost, [`pages`] what the kernel may keep. Locks are taken in this order: a use of the lock (`locks::uses`), the file's
+//! was lost, [`pages`] what the kernel may keep, [`ends`] where it believes files to end. Locks are taken in this order: a use of the lock (`locks::uses`), the file's
 //! gate, its turn to store, its turn to tell; the small locks inside are never held across a wait.
 
 pub(crate) mod background;
+pub(crate) mod ends;
 pub(crate) mod failures;
 pub(crate) mod holder;
 pub(crate) mod keep;
@@ -15,6 +16,7 @@ pub(crate) mod unstored;
 
 use crate::cache::promise::Promises;
 use crate::file::File;
+use crate::writeback::ends::Ends;
 use env::clock::Monotonic;
 use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
@@ -60,6 +62,7 @@ pub(crate) struct Writeback {
     blocks: AtomicU64,
     /// Inodes of which the kernel may have pages, read under DATA that is held since.
     pages: Mutex<BTreeSet<Fid>>,
+    pub(crate) ends: Arc<Ends>,
     told: Mutex<Told>,
     /// When data was last called back.
     contended: Mutex<HashMap<Fid, Monotonic>>,
@@ -76,6 +79,7 @@ impl Writeback {
             files: Mutex::default(),
             blocks: AtomicU64::new(0),
             pages: Mutex::default(),
+            ends: Arc::default(),
             told: Mutex::default(),
             contended: Mutex::default(),
             stores: Arc::new(Semaphore::new(STORES_MAX)),

@@ -2,8 +2,7 @@
 //!
 //! Who writes does so without the page cache: the kernel holds no page that a callback would wait for while the write waits for
 //! its lock. Who only reads has it, unless another client has the file open to write (then the MDT does not grant OPEN), or it changed a moment
-//! ago or was called back: pages that go again and again are of no use, and the kernel does not keep the end of a growing file right
-//! (docs/locks.md, section 4).
+//! ago or was called back: pages that go again and again are of no use (docs/locks.md, section 4).
 
 use crate::client::Client;
 use crate::node::NodeId;
@@ -43,6 +42,8 @@ impl Client {
         {
             return PageCache::Bypassed;
         }
+        let size = self.locks.attr(fid).map_or(0, |entry| entry.attr.size);
+        open.end.get_or_init(|| self.writeback.ends.watch(fid, size));
         if self.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
     }
 

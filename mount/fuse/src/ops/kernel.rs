@@ -1,6 +1,7 @@
 //! The kernel's caches of a mount, as the client's locks see them.
 
-use crate::notify::{Notification, Notifier};
+use crate::notify::{NotTaken, Notification, Notifier};
+use bytes::Bytes;
 use client::locks::kernel::KernelCache;
 use client::node::NodeId;
 use env::BoxFuture;
@@ -63,6 +64,18 @@ impl KernelCache for Kernel {
     fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()> {
         let (offset, len) = (offset as i64, len as i64);
         self.done(Notification::InvalInode { node: node.0, offset, len })
+    }
+
+    fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>> {
+        match self.notifier.begin(Notification::Store { node: node.0, offset, data }) {
+            Ok(queued) => Some(Box::pin(async move {
+                if let Err(errno) = queued.answer().await {
+                    // The mount is gone, or the kernel is short of memory: then it has no such page, and asks.
+                    tracing::debug!(%errno, "the kernel did not take a page");
+                }
+            })),
+            Err(NotTaken::Full | NotTaken::Ended) => None,
+        }
     }
 
     fn inc_epoch(&self) -> BoxFuture<'static, ()> {

@@ -1,0 +1,252 @@
+//! Where the kernel believes files to end of which programs read its pages.
+//!
+//! A file of which others make more grows in the kernel when it is told new attributes. Then it cuts its pages where the file ended in these,
+//! which may be older than what another thread was told, and read, a moment ago; and it ignores them altogether if a callback
+//! overtakes them, and reads on up to the older end. So before attributes with a new end are shown, the last byte is put among the kernel's pages: that
+//! moves the end, leaves the pages alone, and comes in the order of callbacks ([`KernelCache::store`](crate::locks::kernel::KernelCache::store)).
+//! The attributes then tell nothing new about the end.
+
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::ops::read::Ready;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use types::credentials::Credentials;
+use types::fid::Fid;
+
+/// Bytes of a page of the kernel.
+const PAGE: u64 = 4096;
+/// So long attributes wait at most for a callback that drops pages of their file: a reader who comes to its end meanwhile would be asked to read again, and
+/// the callback wait for that.
+const PAGES_GO: Duration = Duration::from_secs(1);
+
+/// Files of which the kernel has pages for open files.
+#[derive(Default)]
+pub(crate) struct Ends {
+    files: Mutex<HashMap<Fid, End>>,
+    grown: Notify,
+}
+
+struct End {
+    /// The kernel was told so much, or more.
+    known: u64,
+    /// Somebody is telling it more.
+    growing: bool,
+    watchers: usize,
+}
+
+impl Ends {
+    /// The kernel has pages of this file from now on, for one open file more. It was told this size.
+    pub fn watch(self: &Arc<Self>, fid: Fid, size: u64) -> Watched {
+        self.files.lock().entry(fid).or_insert(End { known: size, growing: false, watchers: 0 }).watchers += 1;
+        Watched { ends: self.clone(), fid }
+    }
+
+    /// Does anybody read pages of it?
+    pub fn is_watched(&self, fid: Fid) -> bool {
+        self.files.lock().contains_key(&fid)
+    }
+
+    /// Would attributes with this size move the end? A lower one is noted: they do so.
+    pub fn is_behind(&self, fid: Fid, size: u64) -> bool {
+        let mut files = self.files.lock();
+        let Some(end) = files.get_mut(&fid) else { return false };
+        let behind = end.known < size;
+        end.known = end.known.min(size);
+        behind
+    }
+
+    /// A program of this mount wrote up to `size`, which its kernel knows without being told.
+    pub fn written(&self, fid: Fid, size: u64) {
+        if let Some(end) = self.files.lock().get_mut(&fid) {
+            end.known = end.known.max(size);
+        }
+    }
+
+    /// Its turn to tell the kernel of more. `None`: nobody reads pages of it.
+    async fn turn(&self, fid: Fid) -> Option<Growing<'_>> {
+        loop {
+            let mut grown = pin!(self.grown.notified());
+            grown.as_mut().enable();
+            match self.files.lock().get_mut(&fid) {
+                None => return None,
+                Some(end) if !end.growing => {
+                    end.growing = true;
+                    return Some(Growing { ends: self, fid });
+                }
+                Some(_) => {}
+            }
+            grown.await;
+        }
+    }
+
+    /// Is the kernel told of no end of this file just now?
+    pub fn is_settled(&self, fid: Fid) -> bool {
+        self.files.lock().get(&fid).is_none_or(|end| !end.growing)
+    }
+
+    /// Ready when it is told of none.
+    pub async fn settled(&self, fid: Fid) {
+        loop {
+            let mut grown = pin!(self.grown.notified());
+            grown.as_mut().enable();
+            if self.is_settled(fid) {
+                return;
+            }
+            grown.await;
+        }
+    }
+}
+
+/// The kernel has pages of a file for an open file, until this is dropped.
+pub(crate) struct Watched {
+    ends: Arc<Ends>,
+    fid: Fid,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut files = self.ends.files.lock();
+        if let Some(end) = files.get_mut(&self.fid) {
+            end.watchers -= 1;
+            if end.watchers == 0 {
+                files.remove(&self.fid);
+            }
+        }
+        drop(files);
+        self.ends.grown.notify_waiters();
+    }
+}
+
+/// Somebody tells the kernel where a file ends.
+struct Growing<'a> {
+    ends: &'a Ends,
+    fid: Fid,
+}
+
+impl Drop for Growing<'_> {
+    fn drop(&mut self) {
+        if let Some(end) = self.ends.files.lock().get_mut(&self.fid) {
+            end.growing = false;
+        }
+        self.ends.grown.notify_waiters();
+    }
+}
+
+impl Client {
+    /// May attributes with this size go to the kernel at once? Else [`Client::pages_gone`] and [`Client::show_end`] come before.
+    pub(crate) fn may_show(&self, fid: Fid, size: u64) -> bool {
+        let ends = &self.writeback.ends;
+        let pages_go = self.locks.is_stopped(fid) && ends.is_watched(fid);
+        !pages_go && !ends.is_behind(fid, size)
+    }
+
+    /// Waits, not for long, until no callback drops pages of this file that programs read.
+    pub(crate) async fn pages_gone(&self, fid: Fid) {
+        if !self.locks.is_stopped(fid) || !self.writeback.ends.is_watched(fid) {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = self.locks.data_unstopped(fid) => {}
+            () = self.env.clock.sleep(PAGES_GO) => {}
+        }
+    }
+
+    /// To be awaited before attributes with this size go to the kernel.
+    pub(crate) async fn show_end(&self, fid: Fid, size: u64) {
+        let ends = &self.writeback.ends;
+        if !ends.is_behind(fid, size) {
+            return;
+        }
+        let Some(_growing) = ends.turn(fid).await else { return };
+        if !ends.is_behind(fid, size) {
+            return;
+        }
+        match self.give_end(fid, size).await {
+            Ok(Some(end)) => ends.written(fid, end),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%fid, %error, "put the end of a file among the kernel's pages"),
+        }
+    }
+
+    /// Puts the last byte of a file of at least this size among the kernel's pages. Where the file ends; `None`: it did not come to that.
+    async fn give_end(&self, fid: Fid, size: u64) -> Result<Option<u64>, ClientError> {
+        let me = Credentials::root();
+        let file = self.files.get(fid);
+        let tenure = self.tenure(fid);
+        let page = size.saturating_sub(1) / PAGE * PAGE;
+        let ready = self.ready_to_read(&me, &file, (page, page + PAGE), size, false).await?;
+        let Ready::Under { used, gate, size: end } = ready else { return Ok(None) };
+        let whole = used.shared().is_none();
+        // A page that is not there begins with this byte, and the kernel takes the rest for zeros; others may have written there.
+        let alone_in_page = (end.saturating_sub(1)).is_multiple_of(PAGE);
+        if end < size || (alone_in_page && !whole) {
+            return Ok(None);
+        }
+        let last = self.read_held(&me, &file, (end - 1, end), whole).await?.concat();
+        let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) else { return Ok(None) };
+        self.writeback.note_pages(fid);
+        let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(None) };
+        // From here on a callback may come: it follows to the kernel.
+        drop((gate, used));
+        if self.tenure(fid) != tenure || !self.has_lease(fid) {
+            kernel.inval_data(node, 0, 0).await;
+        }
+        stored.await;
+        Ok(Some(end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    #[test]
+    fn only_files_with_pages_are_behind() {
+        let ends = Arc::new(Ends::default());
+        assert!(!ends.is_behind(A, 10), "nobody reads it");
+        let first = ends.watch(A, 5);
+        let second = ends.watch(A, 7);
+        assert!(ends.is_behind(A, 6), "who opens it again knows no more than the kernel");
+        drop(first);
+        assert!(ends.is_watched(A));
+        drop(second);
+        assert!(!ends.is_behind(A, 10) && !ends.is_watched(A));
+    }
+
+    #[test]
+    fn what_was_shown_or_written_is_known() {
+        let ends = Arc::new(Ends::default());
+        let _watched = ends.watch(A, 5);
+        ends.written(A, 9);
+        assert!(!ends.is_behind(A, 9));
+        assert!(!ends.is_behind(A, 4), "it was cut: attributes show that");
+        assert!(ends.is_behind(A, 9), "and it grew again");
+    }
+
+    #[tokio::test]
+    async fn one_at_a_time_tells_the_kernel_of_an_end() {
+        let ends = Arc::new(Ends::default());
+        assert!(ends.turn(A).await.is_none(), "nobody reads it");
+        let watched = ends.watch(A, 5);
+        let growing = ends.turn(A).await;
+        assert!(growing.is_some() && !ends.is_settled(A));
+        let mut second = pin!(ends.turn(A));
+        assert!(futures_util::poll!(second.as_mut()).is_pending());
+        let mut settled = pin!(ends.settled(A));
+        assert!(futures_util::poll!(settled.as_mut()).is_pending());
+        drop(growing);
+        let growing = second.await;
+        assert!(growing.is_some());
+        drop(watched);
+        settled.await;
+        assert!(ends.turn(A).await.is_none(), "closed meanwhile");
+    }
+}
