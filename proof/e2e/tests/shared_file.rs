@@ -1,11 +1,13 @@
-//! One file that two mounts write at once, each its own segments, as the ranks of a parallel program do: every byte is there in the end, on
-//! both, while both go on reading what the other one wrote.
+//! One file that several mounts write at once, each its own segments, as the ranks of a parallel program do: every byte is there in the end, on
+//! all, while they go on reading what the others wrote; also who reads it through the kernel's pages, because he opened it while it lay still.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Bytes of a segment: no multiple of any page or block.
 const SEGMENT: usize = 47_008;
@@ -60,4 +62,67 @@ fn interleaved_segments_of_one_file_are_all_there() {
             assert!(bytes == segment(number % ranks, number / ranks), "segment {number} on mount {rank}");
         }
     }
+}
+
+/// Places in a file that each writer counts up in.
+const PLACES: usize = 16;
+const COUNTS: u64 = 60;
+
+fn place(writer: usize, number: usize) -> u64 {
+    ((number * WRITERS + writer) * 8192) as u64
+}
+
+const WRITERS: usize = 3;
+
+#[test]
+fn who_reads_through_pages_sees_what_several_wrote() {
+    if !can_mount() {
+        return;
+    }
+    let Some(cluster) = Cluster::with_clients("1", &[""; WRITERS]) else { return };
+    let paths: Vec<_> = cluster.mounts().iter().map(|mount| mount.join("counts")).collect();
+    fs::write(&paths[0], vec![0; PLACES * WRITERS * 8192]).expect("write");
+    // So long a file is opened without pages after it changed (docs/locks.md, section 4).
+    std::thread::sleep(Duration::from_secs(3));
+    let reader = File::open(&paths[0]).expect("open");
+    assert!(fs::read(&paths[0]).expect("read").iter().all(|byte| *byte == 0));
+    let done: [[AtomicU64; PLACES]; WRITERS] = Default::default();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = paths
+            .iter()
+            .zip(&done)
+            .enumerate()
+            .map(|(writer, (path, done))| {
+                scope.spawn(move || {
+                    let file = OpenOptions::new().read(true).write(true).open(path).expect("open");
+                    for count in 1..=COUNTS {
+                        for (number, done) in done.iter().enumerate() {
+                            file.write_all_at(&count.to_le_bytes(), place(writer, number)).expect("write");
+                            done.store(count, Ordering::SeqCst);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (reader, done, over) = (&reader, &done, &over);
+        for _ in 0..2 {
+            scope.spawn(move || {
+                let mut reads = 0;
+                while !over.load(Ordering::SeqCst) {
+                    for (writer, number) in (0..PLACES * WRITERS).map(|n| (n % WRITERS, n / WRITERS)) {
+                        let (least, mut seen) = (done[writer][number].load(Ordering::SeqCst), [0; 8]);
+                        reader.read_exact_at(&mut seen, place(writer, number)).expect("read");
+                        let seen = u64::from_le_bytes(seen);
+                        assert!(seen >= least, "place {number} of writer {writer} has {seen}, but {least} was written");
+                        reads += 1;
+                    }
+                }
+                eprintln!("{reads} reads");
+            });
+        }
+        let results: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        over.store(true, Ordering::SeqCst);
+        results.into_iter().for_each(|result| result.expect("a writer failed"));
+    });
 }

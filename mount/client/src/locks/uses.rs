@@ -55,6 +55,9 @@ pub(crate) struct Need {
 impl Need {
     /// All of a file, to read.
     pub(crate) const READ_ALL: Need = Need { bits: TO_READ, range: None };
+    /// To fill the kernel's pages, which must be able to wait: a callback that drops pages lets a read that waits go aside, and what others have not
+    /// stored yet is not there. Callbacks of the whole file find it stored, those of extents let pages be (`localflock`, `noflock`: docs/locks.md, section 11).
+    pub(crate) const PAGES: Need = Need::READ_ALL;
     /// All of a file, to write: also to change its size.
     pub(crate) const WRITE_ALL: Need = Need { bits: TO_WRITE, range: None };
 
@@ -406,7 +409,9 @@ impl Locks {
 
     /// Extents go, as DATA and WRITE would; what else is held of the file stays.
     pub(crate) async fn revoke_extents(&self, fid: Fid, ranges: &[ByteRange]) {
-        let bits = InodeBits::DATA.union(InodeBits::WRITE);
+        // Under extents there are pages only of what a kernel that opens without telling has written or read.
+        let pages = if self.untold_opens() { InodeBits::DATA } else { InodeBits::NONE };
+        let bits = InodeBits::WRITE.union(pages);
         self.give_up(fid, bits, |table| ranges.iter().for_each(|range| table.take_range(fid, *range))).await;
     }
 

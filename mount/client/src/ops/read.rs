@@ -79,7 +79,11 @@ impl Client {
         (offset, end): (u64, u64),
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
-        match self.ready_to_read(credentials, file, (offset, end), end, from_page_cache).await? {
+        let need = match from_page_cache && !self.locks.untold_opens() {
+            true => Need::PAGES,
+            false => Need::read(offset, end),
+        };
+        match self.ready_to_read(credentials, file, need, end, from_page_cache).await? {
             Ready::Under { used, gate: _gate, size } => {
                 self.read_held(credentials, file, (offset, end.min(size)), used.shared().is_none()).await
             }
@@ -87,16 +91,15 @@ impl Client {
         }
     }
 
-    /// Gets the lock on the bytes of `range`, shares the gate, and asks for the size as far as that is not known to be `wanted` at least.
+    /// Gets the lock, shares the gate, and asks for the size as far as that is not known to be `wanted` at least.
     pub(crate) async fn ready_to_read<'f>(
         &self,
         credentials: &Credentials,
         file: &'f Arc<File>,
-        range: (u64, u64),
+        need: Need,
         wanted: u64,
         from_page_cache: bool,
     ) -> Result<Ready<'f>, ClientError> {
-        let need = Need::read(range.0, range.1);
         let mut told = None;
         for _ in 0..ASKS_MAX {
             let turn = match from_page_cache {

@@ -8,6 +8,7 @@
 
 use crate::client::Client;
 use crate::error::ClientError;
+use crate::locks::uses::Need;
 use crate::ops::read::Ready;
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -18,8 +19,6 @@ use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::fid::Fid;
 
-/// Bytes of a page of the kernel.
-const PAGE: u64 = 4096;
 /// So long attributes wait at most for a callback that drops pages of their file: a reader who comes to its end meanwhile would be asked to read again, and
 /// the callback wait for that.
 const PAGES_GO: Duration = Duration::from_secs(1);
@@ -179,16 +178,13 @@ impl Client {
         let me = Credentials::root();
         let file = self.files.get(fid);
         let tenure = self.tenure(fid);
-        let page = size.saturating_sub(1) / PAGE * PAGE;
-        let ready = self.ready_to_read(&me, &file, (page, page + PAGE), size, false).await?;
+        let ready = self.ready_to_read(&me, &file, Need::PAGES, size, false).await?;
         let Ready::Under { used, gate, size: end } = ready else { return Ok(None) };
-        let whole = used.shared().is_none();
-        // A page that is not there begins with this byte, and the kernel takes the rest for zeros; others may have written there.
-        let alone_in_page = (end.saturating_sub(1)).is_multiple_of(PAGE);
-        if end < size || (alone_in_page && !whole) {
+        if end < size {
             return Ok(None);
         }
-        let last = self.read_held(&me, &file, (end - 1, end), whole).await?.concat();
+        // Of a page that begins with this byte, the kernel takes the rest for zeros: under the lock of the whole file it is so.
+        let last = self.read_held(&me, &file, (end - 1, end), true).await?.concat();
         let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) else { return Ok(None) };
         self.writeback.note_pages(fid);
         let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(None) };
