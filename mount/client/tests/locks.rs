@@ -12,12 +12,14 @@ use client::open::OpenMode;
 use client::ops::lookup::Looked;
 use cluster::Cluster;
 use env::BoxFuture;
+use futures_util::poll;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::watch;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
@@ -36,15 +38,19 @@ fn to_read() -> OpenMode {
 
 /// The kernel's caches as a list of what they were told.
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct Told {
+    lines: Mutex<Vec<String>>,
+    /// Attributes are forgotten when this is over.
+    hold_attrs: watch::Sender<bool>,
+}
 
 impl Told {
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.lines.lock())
     }
 
     fn push(&self, line: String) {
-        self.0.lock().push(line);
+        self.lines.lock().push(line);
     }
 }
 
@@ -58,7 +64,8 @@ impl KernelCache for FakeKernel {
 
     fn inval_attr(&self, node: NodeId, _: bool) -> BoxFuture<'static, bool> {
         self.0.push(format!("attr {}", node.0));
-        Box::pin(std::future::ready(true))
+        let mut hold = self.0.hold_attrs.subscribe();
+        Box::pin(async move { hold.wait_for(|hold| !hold).await.is_ok() })
     }
 
     fn inval_data(&self, node: NodeId, _: u64, _: u64) -> BoxFuture<'static, ()> {
@@ -207,6 +214,29 @@ async fn a_revoke_is_answered_when_the_kernel_has_forgotten() {
 }
 
 #[tokio::test]
+async fn a_callback_waits_for_what_the_one_before_took() {
+    let (cluster, told) = granting().await;
+    let client = &cluster.client;
+    assert!(matches!(lookup(client, "a").await, Looked::Absent(valid) if !valid.is_zero()));
+    client.clone().getattr(Caller::root(), NodeId::ROOT, None).await.unwrap();
+    told.hold_attrs.send_replace(true);
+    told.take();
+    // Two changes of one directory call back at once; the second one finds nothing that the kernel was told of.
+    let all = cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE)] });
+    let one = cluster.callback(ClientOp::Changing { dir: Fid::ROOT, names: vec![name("a")] });
+    let (mut all, mut one) = (std::pin::pin!(all), std::pin::pin!(one));
+    for _ in 0..1000 {
+        assert!(poll!(all.as_mut()).is_pending(), "the kernel has not forgotten");
+        assert!(poll!(one.as_mut()).is_pending(), "the kernel has not forgotten what the other one took");
+        tokio::task::yield_now().await;
+    }
+    assert!(told.take().contains(&"attr 1".to_owned()));
+    told.hold_attrs.send_replace(false);
+    assert_eq!((all.await, one.await), (ClientReply::Done, ClientReply::Dropped));
+    client.unmount().await;
+}
+
+#[tokio::test]
 async fn told_names_go_and_others_stay() {
     let (cluster, told) = granting().await;
     let client = &cluster.client;
@@ -318,7 +348,7 @@ async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
     // The next request that goes out finds the new session.
     client.clone().statfs(Caller::root()).await.unwrap();
     for _ in 0..1000 {
-        if cluster.world.state.lock().open.len() == 1 && told.0.lock().contains(&"epoch".to_owned()) {
+        if cluster.world.state.lock().open.len() == 1 && told.lines.lock().contains(&"epoch".to_owned()) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -2,11 +2,10 @@
 //!
 //! Nothing here waits for a request that could wait for a lock. The order is that of `docs/locks.md`, section 4: note it at
 //! the gate (replies under way lose their say), data first (its holder may have to store), then the table forgets, then
-//! answers that were decided before reach the kernel, then the kernel forgets, then the answer.
+//! answers that were decided before reach the kernel, then the kernel forgets, also what an earlier callback took that is not done yet, then the answer.
 
 use crate::file::FileTable;
 use crate::locks::Locks;
-use crate::locks::table::Debt;
 use crate::locks::uses::TO_WRITE;
 use env::BoxFuture;
 use futures_util::future::join_all;
@@ -86,24 +85,23 @@ impl Holder {
             }
         }
         join_all(of_data.into_iter().map(|(fid, bits)| me.revoke_data(fid, bits))).await;
-        let mut debt = Debt::default();
-        let mut kept = Vec::new();
-        {
-            let (mut table, mut opens) = (me.table.lock(), me.opens.lock());
+        let (kept, owed) = me.take(|table, debt| {
+            let mut opens = me.opens.lock();
+            let mut kept = Vec::new();
             for (fid, bits) in &locks {
-                table.take(*fid, *bits, &mut debt);
+                table.take(*fid, *bits, debt);
                 if bits.contains(InodeBits::OPEN) && me.keeps_open(&mut opens, *fid) {
                     kept.push((*fid, InodeBits::OPEN));
                 }
             }
-        }
+            kept
+        });
         for (fid, _) in locks.iter().filter(|(_, bits)| bits.contains(InodeBits::LAYOUT)) {
             if let Some(file) = self.files.get_used(*fid) {
                 file.forget_layout();
             }
         }
-        me.telling.settled().await;
-        me.pay(debt).await;
+        me.all_forgotten(owed).await;
         if kept.is_empty() { ClientReply::Done } else { ClientReply::Kept(kept) }
     }
 
@@ -123,14 +121,11 @@ impl Holder {
 
     async fn changing(&self, dir: Fid, names: &[Name]) -> ClientReply {
         let me = &self.locks;
-        let mut debt = Debt::default();
-        let kept = {
-            let mut table = me.table.lock();
+        let (kept, owed) = me.take(|table, debt| {
             table.gate(dir.mdt()).note(dir, InodeBits::UPDATE);
-            table.changing(dir, names, &mut debt)
-        };
-        me.telling.settled().await;
-        me.pay(debt).await;
+            table.changing(dir, names, debt)
+        });
+        me.all_forgotten(owed).await;
         if kept { ClientReply::Done } else { ClientReply::Dropped }
     }
 

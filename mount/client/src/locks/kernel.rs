@@ -9,8 +9,8 @@
 //! An answer that was written a moment ago may not have become an inode in the kernel yet, so that there is nothing to
 //! invalidate: then it is tried again until the inode is there or the kernel gave its reference back.
 
-use crate::locks::Locks;
 use crate::locks::table::{Debt, OwedName};
+use crate::locks::{Locks, Owed};
 use crate::node::NodeId;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -64,7 +64,7 @@ pub trait KernelCache: Send + Sync + 'static {
 
 impl Locks {
     /// Lets the kernel forget. Everything that was answered before is with the kernel already ([`super::telling`]).
-    pub(crate) async fn pay(&self, debt: Debt) {
+    pub(crate) async fn pay(&self, Owed { debt, _owing }: Owed) {
         let Some(kernel) = self.kernel.get() else { return };
         if debt.is_empty() {
             return;

@@ -58,6 +58,8 @@ pub struct Locks {
     /// flock and fcntl locks that MDTs granted.
     pub(crate) flocks: Mutex<HeldFlocks>,
     pub(crate) telling: Arc<Telling>,
+    /// What was taken from the table and the kernel has not forgotten yet.
+    owing: Arc<Telling>,
     /// Requests under way in a directory that may hold its lock in the kernel.
     busy: Mutex<HashMap<Fid, u32>>,
     /// Bits that replies may grant.
@@ -92,6 +94,7 @@ impl Locks {
             opens: Mutex::default(),
             flocks: Mutex::default(),
             telling: Arc::default(),
+            owing: Arc::default(),
             busy: Mutex::default(),
             keeps,
             names_changed: Notify::new(),
@@ -194,34 +197,46 @@ impl Locks {
         self.busy.lock().contains_key(&dir)
     }
 
+    /// Takes something from the table; what the kernel must be told to forget is owed from then on.
+    pub(crate) fn take<R>(&self, take: impl FnOnce(&mut Table, &mut Debt) -> R) -> (R, Owed) {
+        let mut table = self.table.lock();
+        let mut debt = Debt::default();
+        let taken = take(&mut table, &mut debt);
+        (taken, Owed { debt, _owing: self.owing.begin() })
+    }
+
+    /// Lets the kernel forget what a callback took, and waits until it has forgotten what others took before, who may not be done yet: the callback found
+    /// nothing of that any more.
+    pub(crate) async fn all_forgotten(&self, owed: Owed) {
+        self.telling.settled().await;
+        self.pay(owed).await;
+        self.owing.settled().await;
+    }
+
     /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is answered.
     pub(crate) async fn pay_owed(&self) {
-        let debt = self.table.lock().owed();
-        if debt.is_empty() {
-            return;
-        }
-        if !debt.attrs.is_empty() {
+        let ((), owed) = self.take(|table, debt| *debt = table.owed());
+        if !owed.debt.attrs.is_empty() {
             self.telling.settled().await;
         }
-        self.pay(debt).await;
+        self.pay(owed).await;
     }
 
     /// A change ended that nobody waited for any more: the kernel knows nothing of it, and must ask for this name.
     pub(crate) async fn unseen(&self, dir: Fid, name: &Name) {
-        let debt = {
-            let mut table = self.table.lock();
+        let ((), owed) = self.take(|table, debt| {
             table.unseen(dir, name);
-            table.outdated()
-        };
+            *debt = table.outdated();
+        });
         self.telling.settled().await;
-        self.pay(debt).await;
+        self.pay(owed).await;
     }
 
-    fn pay_later(self: &Arc<Self>, debt: Debt) {
+    pub(crate) fn pay_later(self: &Arc<Self>, owed: Owed) {
         let locks = self.clone();
         let pay = async move {
             locks.telling.settled().await;
-            locks.pay(debt).await;
+            locks.pay(owed).await;
         };
         self.env.tasks.spawn("let the kernel forget", Box::pin(pay));
     }
@@ -230,6 +245,12 @@ impl Locks {
         let locks = self.clone();
         self.env.tasks.spawn("let the kernel forget", Box::pin(async move { locks.pay_owed().await }));
     }
+}
+
+/// What was taken from the table, and the kernel must be told to forget. As long as this is there, callbacks that take nothing of it wait.
+pub(crate) struct Owed {
+    debt: Debt,
+    _owing: Token,
 }
 
 /// See [`Locks::enter_dir`].
@@ -357,7 +378,8 @@ impl Sent for OnTheWay {
         }
         let outdated = table.outdated();
         if !outdated.is_empty() {
-            self.locks.pay_later(outdated);
+            let owed = Owed { debt: outdated, _owing: self.locks.owing.begin() };
+            self.locks.pay_later(owed);
         }
     }
 }

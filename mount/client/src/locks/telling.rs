@@ -70,7 +70,7 @@ impl Telling {
         Token { telling: self.clone(), number: state.newest() }
     }
 
-    /// Ready when everything that was decided before has been told.
+    /// Ready when the tokens from before are gone: everything that was decided before has been told.
     pub async fn settled(&self) {
         let upto = {
             let mut state = self.state.lock();

@@ -39,11 +39,10 @@ impl Locks {
 
     /// Everything that an MDT granted is lost. What the kernel must forget is told to it in the background.
     pub(crate) fn lose(self: &Arc<Self>, mdt: u16, how: Loss) {
-        let debt = {
-            let mut table = self.table.lock();
+        let ((), owed) = self.take(|table, debt| {
             table.lose_extents(mdt, how != Loss::Eviction);
-            table.lose(mdt)
-        };
+            *debt = table.lose(mdt);
+        });
         if how != Loss::Silence {
             self.opens.lock().lose(mdt);
         }
@@ -53,12 +52,7 @@ impl Locks {
         if let Some(data) = self.data.get() {
             data.lost(mdt, how);
         }
-        let locks = self.clone();
-        let tell = async move {
-            locks.telling.settled().await;
-            locks.pay(debt).await;
-        };
-        self.env.tasks.spawn("let the kernel forget", Box::pin(tell));
+        self.pay_later(owed);
     }
 
     fn too_many(&self) -> bool {
@@ -68,7 +62,6 @@ impl Locks {
 
     /// Takes the oldest locks out of the table.
     async fn give_back(self: &Arc<Self>) -> Vec<(Fid, InodeBits)> {
-        let mut debt = Debt::default();
         let mut given = Vec::new();
         let victims = {
             let (mut table, opens) = (self.table.lock(), self.opens.lock());
@@ -80,17 +73,21 @@ impl Locks {
             if !data.is_empty() {
                 self.revoke_data(fid, data).await;
             }
-            let bits = {
-                let (mut table, opens) = (self.table.lock(), self.opens.lock());
-                let open = opens.is_open(fid);
-                let bits = table.give(fid, &mut debt);
-                // Opened while it was chosen: the MDT goes on to keep it.
-                bits.union(data).without(if open { InodeBits::OPEN } else { InodeBits::NONE })
-            };
-            given.push((fid, bits));
+            given.push((fid, data));
         }
-        self.telling.settled().await;
-        self.pay(debt).await;
+        // Callbacks wait for what is owed: so nothing is waited for in between.
+        let ((), owed) = self.take(|table, debt| {
+            let opens = self.opens.lock();
+            for (fid, bits) in &mut given {
+                *bits = bits.union(table.give(*fid, debt));
+                if opens.is_open(*fid) {
+                    // Opened while it was chosen: the MDT goes on to keep it.
+                    *bits = bits.without(InodeBits::OPEN);
+                }
+            }
+        });
+        // To the MDT this answers callbacks, too, that are not done yet.
+        self.all_forgotten(owed).await;
         given
     }
 }

@@ -381,7 +381,7 @@ impl Locks {
     }
 
     /// Ready when it is not, or no more.
-    async fn data_unadmitted(&self, fid: Fid) {
+    pub(crate) async fn data_unadmitted(&self, fid: Fid) {
         self.uses_are(|files| files.get(&fid).is_none_or(|using| using.admitted == 0)).await;
     }
 

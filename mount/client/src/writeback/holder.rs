@@ -111,6 +111,8 @@ impl Client {
                 self.env.clock.sleep(pause).await;
                 pause = (2 * pause).min(PAUSE_MAX);
             }
+            // Another callback may let the kernel read yet; its last round finds these pages.
+            self.locks.data_unadmitted(fid).await;
             self.locks.data_quiet(fid).await;
         }
         self.writeback.forget_pages(fid);
