@@ -9,9 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How a terminal treats input and output: its flags.
+pub type Settings = [libc::tcflag_t; 4];
+
 /// The terminal and the program on it, which is killed when this is dropped.
 pub struct Terminal {
     child: Child,
+    before: Settings,
     master: File,
     // Kept open, so that the settings can be looked at when the program has ended.
     slave: Option<OwnedFd>,
@@ -21,6 +25,16 @@ pub struct Terminal {
 
 fn size(rows: u16, columns: u16) -> libc::winsize {
     libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+fn settings(master: &File) -> Settings {
+    // SAFETY: termios is plain data, filled by tcgetattr from an open terminal.
+    let termios = unsafe {
+        let mut termios: libc::termios = std::mem::zeroed();
+        assert_eq!(libc::tcgetattr(master.as_raw_fd(), &mut termios), 0, "it is a terminal");
+        termios
+    };
+    [termios.c_iflag, termios.c_oflag, termios.c_cflag, termios.c_lflag]
 }
 
 impl Terminal {
@@ -44,6 +58,7 @@ impl Terminal {
                 if taken { Ok(()) } else { Err(std::io::Error::last_os_error()) }
             });
         }
+        let before = settings(&master);
         let child = command.spawn().expect("the program starts");
         drop(command);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
@@ -59,7 +74,7 @@ impl Terminal {
             }
         };
         let reader = Some(std::thread::spawn(read));
-        Terminal { child, master, slave: Some(slave), screen, reader }
+        Terminal { child, before, master, slave: Some(slave), screen, reader }
     }
 
     /// Its process id.
@@ -80,15 +95,14 @@ impl Terminal {
         (screen.screen().alternate_screen(), screen.screen().hide_cursor())
     }
 
-    /// How the terminal treats input and output: its flags.
-    pub fn settings(&self) -> [libc::tcflag_t; 4] {
-        // SAFETY: termios is plain data, filled by tcgetattr from an open terminal.
-        let termios = unsafe {
-            let mut termios: libc::termios = std::mem::zeroed();
-            assert_eq!(libc::tcgetattr(self.master.as_raw_fd(), &mut termios), 0, "it is a terminal");
-            termios
-        };
-        [termios.c_iflag, termios.c_oflag, termios.c_cflag, termios.c_lflag]
+    /// Its settings before the program was started.
+    pub fn settings_before(&self) -> Settings {
+        self.before
+    }
+
+    /// Its settings now.
+    pub fn settings(&self) -> Settings {
+        settings(&self.master)
     }
 
     /// Waits until the screen is as wanted; its lines.

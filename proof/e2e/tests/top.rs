@@ -136,7 +136,7 @@ fn the_terminal_is_as_before_however_it_ends() {
     ];
     for (name, end) in ends {
         let mut top = top(&cluster);
-        let before = top.settings();
+        let before = top.settings_before();
         top.until(name, |lines| lines[0].contains("targets up"));
         assert_eq!(top.is_taken(), (true, true), "{name}");
         assert_ne!(top.settings(), before, "{name}: it reads single keys");
