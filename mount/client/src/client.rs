@@ -3,7 +3,7 @@
 use crate::cache::promise::Promises;
 use crate::caller::{Found, Stat};
 use crate::config;
-use crate::counters::Counters;
+use crate::counters::{Counters, Operation, Timed};
 use crate::early::Earlies;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
@@ -26,6 +26,7 @@ use crate::validity;
 use crate::writeback::background::keep_storing;
 use crate::writeback::{self, Writeback};
 use dlm::leases::LeaseTable;
+use env::clock::Monotonic;
 use env::watch;
 use env::{BoxFuture, Env};
 use parking_lot::Mutex;
@@ -215,11 +216,6 @@ impl Client {
         self.files_open.count() + self.dirs_open.count()
     }
 
-    /// (operation, how often it was asked for).
-    pub fn requests_by_operation(&self) -> Vec<(&'static str, u64)> {
-        self.counters.snapshot()
-    }
-
     /// A (new) configuration.
     pub(crate) fn apply(&self, config: &FsConfig) -> Result<(), ClientError> {
         let me = self.me.clone();
@@ -336,7 +332,18 @@ impl Client {
         }
     }
 
-    /// How often each operation was asked for, and how many requests went out.
+    /// An operation that a program asked for begins; it is counted when the result is dropped.
+    pub(crate) fn timed(&self, operation: Operation) -> Timed {
+        self.counters.begin(operation, &self.env.clock)
+    }
+
+    /// An operation that was answered without a request, and the same as a hit.
+    pub(crate) fn was_known(&self, operations: [Operation; 2], begun: Monotonic) {
+        let took = self.env.clock.now().saturating_sub(begun);
+        operations.into_iter().for_each(|operation| self.counters.count(operation, took));
+    }
+
+    /// How often each operation was asked for, and how long it took.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

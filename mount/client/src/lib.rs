@@ -18,7 +18,7 @@ pub mod error;
 mod fan_out;
 mod file;
 mod finish;
-mod inspect;
+pub mod inspect;
 mod kept;
 mod listing;
 pub mod locks;

@@ -126,12 +126,25 @@ pub(crate) fn device_number(path: &Path) -> Result<(u32, u32), MountError> {
     Ok(top.device)
 }
 
-/// Raises the read-ahead window. It is a matter of speed only, so a refusal is logged and no error.
-pub(crate) fn set_read_ahead((major, minor): (u32, u32), kb: u32) {
-    let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-    if let Err(error) = std::fs::write(&file, kb.to_string()) {
-        tracing::warn!(%file, %error, "read-ahead stays small");
-    }
+fn read_ahead_file((major, minor): (u32, u32)) -> String {
+    format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")
+}
+
+/// Most that the kernel reads ahead of one open file of a mount, KiB.
+///
+/// # Errors
+/// The kernel has no such mount any more.
+pub(crate) fn read_ahead(device: (u32, u32)) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string(read_ahead_file(device))?;
+    text.trim().parse().map_err(|_| std::io::Error::from_raw_os_error(libc::EIO))
+}
+
+/// Sets it, for files that are opened from then on.
+///
+/// # Errors
+/// The kernel refuses, or has no such mount any more.
+pub(crate) fn set_read_ahead(device: (u32, u32), kb: u64) -> std::io::Result<()> {
+    std::fs::write(read_ahead_file(device), kb.to_string())
 }
 
 /// Takes the mount away. A busy one is detached: new paths do not reach it, its users go on. True: it was detached.

@@ -95,7 +95,10 @@ impl Session {
                 }),
             );
         }
-        mount::set_read_ahead(device_number, options.read_ahead_kb);
+        // It is a matter of speed only, so a refusal is no error.
+        if let Err(error) = mount::set_read_ahead(device_number, options.read_ahead_kb.into()) {
+            tracing::warn!(%error, "read-ahead stays small");
+        }
         undo.0 = None;
         tracing::info!(path = %path.display(), minor = agreed.minor, flags = format_args!("{:#x}", agreed.flags), "mounted");
         Ok(Session { path, device_number, agreed, notifier: Some(notifier), waiting, gate, ended, done: false })
@@ -104,6 +107,11 @@ impl Session {
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Device number of the mount, as in `/sys/class/bdi`.
+    pub fn device_number(&self) -> (u32, u32) {
+        self.device_number
     }
 
     /// What kernel and daemon agreed on.

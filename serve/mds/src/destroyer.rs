@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use observe::fault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use types::errno::Errno;
 use types::object::ObjectId;
 use types::session::Transno;
 use types::target::TargetIndex;
@@ -156,6 +157,29 @@ impl Mds {
             Ok(())
         });
         result.is_ok() && finished.len() == batch.len()
+    }
+
+    /// Objects on this OST of removed files that it has not destroyed yet.
+    ///
+    /// # Errors
+    /// EIO: the log cannot be read.
+    pub fn destroys_waiting(&self, ost: TargetIndex) -> Result<usize, Errno> {
+        let mut count = 0;
+        let tx = self.store.begin();
+        let (start, end) = all(Tag::Destroy);
+        let scanned = tx.scan(&start, &end, |key, value| {
+            match destroy_log::decode(value) {
+                Ok(objects) => count += objects.iter().filter(|(of, _)| *of == ost).count(),
+                Err(error) => tracing::error!(%error, ?key, "damaged destroy log record"),
+            }
+            ControlFlow::Continue(())
+        });
+        tx.finish();
+        scanned.map_err(|error| {
+            tracing::error!(%error, "cannot read the destroy log");
+            Errno::EIO
+        })?;
+        Ok(count)
     }
 
     /// Records in the destroy log.

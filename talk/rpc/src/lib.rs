@@ -139,6 +139,16 @@ impl Rpc {
         self.lnet.set_cluster(cluster);
     }
 
+    /// Do messages that are sent from here carry checksums of their data?
+    pub fn checksums(&self) -> bool {
+        self.lnet.checksums()
+    }
+
+    /// As [`Rpc::checksums`], for all sessions, from the next message on.
+    pub fn set_checksums(&self, on: bool) {
+        self.lnet.set_checksums(on);
+    }
+
     /// Rules that lose or delay frames on purpose.
     pub fn faults(&self) -> &Faults {
         self.lnet.faults()

@@ -24,6 +24,9 @@ pub struct ParamAnswer {
     pub value: Option<String>,
     /// Why it could not be read or set, errno.
     pub errno: Option<i32>,
+    /// The same in a sentence, if the parameter has one.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 /// What can be asked about parameters.

@@ -18,8 +18,14 @@ pub fn run(args: &GetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) ->
         let mut found: Vec<ParamAnswer> = daemons::params(&request, report).into_values().collect();
         found.retain(|p| p.level || ((p.readable || !args.readable) && (p.writable || !args.writable)));
         if !args.only_name {
-            // What can only be set is not shown, unless it was asked for by name.
-            found.retain(|param| !param.level && (param.readable || param.name == *pattern));
+            // What can only be set is not shown, unless it was asked for by name; nor is what has no value, unless the
+            // last word of the pattern names it or nothing else is meant.
+            let shows = found.iter().any(|param| !param.level && param.readable);
+            found.retain(|param| {
+                let named = !shows || last_word(&param.name) == last_word(pattern);
+                let explained = param.reason.is_some() && named;
+                !param.level && (param.readable || explained || param.name == *pattern)
+            });
         }
         if found.is_empty() {
             report.errno(&format!("param_path '{}'", pattern.replace('.', "/")), Errno::ENOENT);
@@ -32,12 +38,20 @@ pub fn run(args: &GetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) ->
                 }
                 (false, None, errno) => {
                     let errno = errno.map_or(Errno(13), Errno);
-                    report.errno(&format!("reading '{}'", param.name), errno);
+                    let what = format!("reading '{}'", param.name);
+                    match &param.reason {
+                        Some(reason) => report.sentence(&format!("{what}: {reason}"), errno),
+                        None => report.errno(&what, errno),
+                    }
                 }
             }
         }
     }
     Ok(())
+}
+
+fn last_word(name: &str) -> &str {
+    name.rsplit(['.', '/']).next().unwrap_or(name)
 }
 
 /// A name, with what `-F` puts behind it.
@@ -99,6 +113,7 @@ mod tests {
             writable,
             value: None,
             errno: None,
+            reason: None,
         };
         assert_eq!(classified(&param(true, false), true, false), "a.b/");
         assert_eq!(classified(&param(false, true), true, false), "a.b=");

@@ -37,8 +37,9 @@ fn is_meant(param: &Param, name: &str) -> bool {
 }
 
 fn text(param: &Param) -> String {
-    let Param { path, help, unit, default, range, access, gauge: _ } = param;
-    let mut text = format!("{path}\n    {help}\n    may be: {}\n", access.words());
+    let Param { path, help, unit, default, range, access, gauge: _, governed } = param;
+    let said = [help, governed].into_iter().filter(|said| !said.is_empty()).map(|said| format!("    {said}\n"));
+    let mut text = format!("{path}\n{}    may be: {}\n", said.collect::<String>(), access.words());
     for (what, said) in [("unit", unit), ("default", default), ("values", range)] {
         if !said.is_empty() {
             text += &format!("    {what}: {said}\n");

@@ -73,6 +73,10 @@ fn may_be(path: &str, pattern: &str) -> bool {
 fn keep(name: &str, value: Option<String>, report: &mut Report<'_>) {
     let dotted = name.replace('/', ".");
     let settable = catalog::ALL.iter().any(|param| param.access.writable() && may_be(param.path, &dotted));
+    let governed = catalog::ALL.iter().find(|param| !param.governed.is_empty() && may_be(param.path, &dotted));
+    if let (false, Some(param), Some(_)) = (settable, governed, &value) {
+        return report.sentence(&format!("{name}: {}", param.governed), Errno::EOPNOTSUPP);
+    }
     if !settable && value.is_some() {
         return report.sentence(
             &format!("{name}: there is no such parameter to be set; lctl help_param explains those that are"),

@@ -34,7 +34,13 @@ pub fn set(pattern: &str, value: &str, quiet: bool, out: &mut dyn Write, report:
     }
     for param in found.values() {
         match param.errno {
-            Some(errno) => report.errno(&format!("setting {}={value}", param.name), Errno(errno)),
+            Some(errno) => {
+                let what = format!("setting {}={value}", param.name);
+                match &param.reason {
+                    Some(reason) => report.sentence(&format!("{what}: {reason}"), Errno(errno)),
+                    None => report.errno(&what, Errno(errno)),
+                }
+            }
             None if quiet => {}
             None => writeln!(out, "{}={value}", param.name)?,
         }

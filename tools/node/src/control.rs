@@ -179,7 +179,8 @@ mod tests {
         assert_eq!(heard(set), Request::Set { pattern: patterns[0].clone(), value: value.clone() });
         let heard = |answer| serde_json::from_slice::<ParamReply>(&serde_json::to_vec(&answer).unwrap()).ok();
         let (name, value) = (patterns[0].clone(), Some(value));
-        let params = vec![ParamAnswer { name, level: false, readable: true, writable: true, value, errno: None }];
+        let params =
+            vec![ParamAnswer { name, level: false, readable: true, writable: true, value, errno: None, reason: None }];
         assert_eq!(heard(Answer::Params { params: params.clone() }), Some(ParamReply::Params { params }));
         let reason = || "so it is".to_owned();
         let failed = ParamReply::Failed { errno: 7, reason: reason() };

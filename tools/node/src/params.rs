@@ -3,7 +3,9 @@
 //! The tree is made anew for each question, from weak references; so it shows what is there now, and nothing has to be
 //! taken out when a role ends.
 
+mod flags;
 mod global;
+mod locks;
 mod mgs;
 mod mount;
 mod series;
@@ -17,6 +19,7 @@ use ask::params::ParamAnswer;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use observe::openmetrics::{self, Gauge};
+use observe::param::{Access, Param};
 use observe::tree::{BadPattern, Found, Tree, dotted};
 use rpc::stats::source_of_target;
 use std::sync::Arc;
@@ -59,21 +62,30 @@ fn answer<'a>(name: &'a str, found: Found<'a>, values: bool) -> BoxFuture<'a, Pa
     async move {
         let name = dotted(name);
         let Found::Param(entry) = found else {
-            return ParamAnswer { name, level: true, readable: false, writable: false, value: None, errno: None };
+            return ParamAnswer {
+                name,
+                level: true,
+                readable: false,
+                writable: false,
+                value: None,
+                errno: None,
+                reason: None,
+            };
         };
         let access = entry.param.access;
-        let value = match values && access.readable() {
+        let value = match values && (access.readable() || access == Access::Explained) {
             true => Some(entry.get().await),
             false => None,
         };
-        let errno = value.as_ref().and_then(|value| value.as_ref().err()).map(|errno| errno.0);
+        let error = value.as_ref().and_then(|value| value.as_ref().err()).copied();
         ParamAnswer {
             name,
             level: false,
             readable: access.readable(),
             writable: access.writable(),
             value: value.and_then(Result::ok),
-            errno,
+            errno: error.map(|errno| errno.0),
+            reason: error.and_then(|errno| reason(entry.param, errno)),
         }
     }
     .boxed()
@@ -88,7 +100,7 @@ pub async fn set(view: &Arc<View>, pattern: &str, value: &str) -> Result<Vec<Par
     let mut answers = Vec::new();
     for (name, found) in tree.find(pattern, false)? {
         let Found::Param(entry) = found else { continue };
-        let errno = entry.set(value.to_owned()).await.err().map(|errno| errno.0);
+        let error = entry.set(value.to_owned()).await.err();
         let access = entry.param.access;
         answers.push(ParamAnswer {
             name: dotted(name),
@@ -96,17 +108,23 @@ pub async fn set(view: &Arc<View>, pattern: &str, value: &str) -> Result<Vec<Par
             readable: access.readable(),
             writable: access.writable(),
             value: None,
-            errno,
+            errno: error.map(|errno| errno.0),
+            reason: error.and_then(|errno| reason(entry.param, errno)),
         });
     }
     Ok(answers)
+}
+
+/// What a parameter says of a refusal.
+fn reason(param: &Param, errno: Errno) -> Option<String> {
+    (errno == Errno::EOPNOTSUPP && !param.governed.is_empty()).then(|| param.governed.to_owned())
 }
 
 /// All counts and gauges, as Prometheus reads them.
 pub async fn metrics(view: &Arc<View>) -> String {
     let tree = tree(view);
     let mut gauges: Vec<Gauge> = Vec::new();
-    for (name, entry) in tree.entries().filter(|(_, entry)| entry.param.gauge) {
+    for (name, entry) in tree.entries().filter(|(_, entry)| entry.gauge) {
         // A gauge that cannot be read now is left out, as the format wants it.
         let Ok(value) = entry.get().await else { continue };
         if let Ok(value) = value.parse() {

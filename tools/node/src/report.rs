@@ -161,7 +161,11 @@ fn of_ost(view: &View, samples: &[Sample], ost: &Arc<Ost>, target: &Target) -> O
 fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> MountReport {
     let mdts = client.mdts().into_iter().map(|mdc| mdc.import().clone());
     let osts = client.osts().into_iter().map(|osc| osc.import().clone());
-    let operation = |(name, count): (&str, u64)| OperationCount { name: name.to_owned(), count, micros: 0 };
+    let operation = |(name, times): (&str, HistogramSnapshot)| OperationCount {
+        name: name.to_owned(),
+        count: times.count(),
+        micros: times.sum,
+    };
     MountReport {
         client: client.uuid().to_string(),
         fsname: client.fsname().to_string(),
@@ -171,7 +175,13 @@ fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> M
         waiting: waiting as u32,
         locks: client.lock_count() as u64,
         dirty_bytes: client.dirty_bytes(),
-        operations: client.requests_by_operation().into_iter().filter(|(_, n)| *n > 0).map(operation).collect(),
+        operations: client
+            .counters()
+            .times()
+            .into_iter()
+            .filter(|(_, times)| times.count() > 0)
+            .map(operation)
+            .collect(),
         sessions: mdts.chain(osts).map(|import| of_session(samples, client, &import)).collect(),
     }
 }

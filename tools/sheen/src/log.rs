@@ -13,7 +13,15 @@ pub fn start() {
     let filter = EnvFilter::try_from_env("SHEEN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let ansi = io::stderr().is_terminal();
     // A second call (tests) leaves the first in force.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi).try_init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi);
+    let log = log.with_filter_reloading();
+    let filter = log.reload_handle();
+    if log.try_init().is_ok() {
+        observe::debug::follow(move |level| {
+            let changed = filter.reload(EnvFilter::new(level.to_string()));
+            changed.map_err(|_| types::errno::Errno::EIO)
+        });
+    }
 }
 
 /// Opens a log file for appending; one that has become too long is renamed to `*.1` first.

@@ -270,7 +270,7 @@ impl Link {
     }
 
     fn push(&self, kind: FrameKind, tag: u64, payload: Option<Payload>) {
-        let checksums = self.shared.checksums && payload.is_some();
+        let checksums = self.shared.checksums.load(Ordering::Relaxed) && payload.is_some();
         let (body_bytes, bulk_bytes) = payload.as_ref().map_or((0, 0), |p| (p.head.len() + p.body.len(), p.bulk_len()));
         let header = Header {
             version: self.ends.version,

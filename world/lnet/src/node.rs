@@ -36,7 +36,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What links share with their node.
 pub(crate) struct Shared {
     pub(crate) env: Env,
-    pub(crate) checksums: bool,
+    /// Do frames that are sent from here carry checksums of their content?
+    pub(crate) checksums: AtomicBool,
     pub(crate) process: ClientUuid,
     pub(crate) faults: Faults,
     cluster: Mutex<ClusterId>,
@@ -124,7 +125,7 @@ impl Lnet {
         let process = ClientUuid(env.random.next_u128());
         let shared = Shared {
             env,
-            checksums,
+            checksums: AtomicBool::new(checksums),
             process,
             faults: Faults::default(),
             cluster: Mutex::new(cluster),
@@ -139,6 +140,16 @@ impl Lnet {
     /// The cluster became known.
     pub fn set_cluster(&self, cluster: ClusterId) {
         *self.shared.cluster.lock() = cluster;
+    }
+
+    /// Do frames that are sent from here carry checksums of their content?
+    pub fn checksums(&self) -> bool {
+        self.shared.checksums.load(Ordering::Relaxed)
+    }
+
+    /// As [`Lnet::checksums`], from the next frame on. What comes with a checksum is verified in any case.
+    pub fn set_checksums(&self, on: bool) {
+        self.shared.checksums.store(on, Ordering::Relaxed);
     }
 
     /// Rules that lose or delay frames.

@@ -42,7 +42,62 @@ const fn asked(param: Param) -> Param {
     Param { gauge: false, ..param }
 }
 
+/// Requests in flight adapt by themselves.
+const fn window(path: &'static str) -> Param {
+    Param::governed(
+        path,
+        "requests",
+        "Requests that may be in flight to the target's node now; 0: it is in the same process, and nothing bounds them.",
+        "The number follows bandwidth and delay as they are measured (rpcs_window), up to 1024: there is nothing to set.",
+    )
+}
+
+/// One switch of the process, seen through each of its sessions.
+const fn checksums(path: &'static str) -> Param {
+    Param::setting(
+        path,
+        "",
+        "1 (`checksums` of node.toml)",
+        "0 or 1",
+        "Messages that this process sends over the network carry checksums of their data. One switch for all its sessions; what comes with a checksum is always verified.",
+    )
+}
+
+const fn checksum_type(path: &'static str) -> Param {
+    Param::setting(
+        path,
+        "",
+        "[crc32c]",
+        "crc32c",
+        "Kind of these checksums, in brackets as Lustre marks the chosen one.",
+    )
+}
+
+const fn connect_flags(path: &'static str) -> Param {
+    Param::shown(path, "", "What client and target can do with each other, in Lustre's words, a line each.")
+}
+
+const fn default_layout(path: &'static str, unit: &'static str, help: &'static str) -> Param {
+    Param::governed(
+        path,
+        unit,
+        help,
+        "MDT0000 says what new files get: set it there (lod.*.stripecount, lod.*.stripesize), or for a directory with lfs setstripe.",
+    )
+}
+
+/// Lustre's precreation.
+const fn precreate(path: &'static str) -> Param {
+    Param::governed(
+        path,
+        "objects",
+        "Objects that are made ahead of their files: none.",
+        "The MDT names the objects of a file itself and an OST makes them when they are first written, so none are made ahead.",
+    )
+}
+
 catalog! {
+    DEBUG = Param::setting("debug", "", "the words below `info` of SHEEN_LOG's level", "Lustre's words, +word and -word change the set, 0 none, -1 all; or a number", "What the process logs beyond errors and warnings. Words mean levels: info, neterror, ha, config and console level info; trace, iotrace, malloc, net, buffs, nettrace and page level trace; all others level debug. The most detailed word counts, and takes the place of SHEEN_LOG.");
     VERSION = Param::shown("version", "", "Version of the program that runs.");
     HEALTH_CHECK = Param::shown("health_check", "", "`healthy`, or `NOT HEALTHY` and the local targets whose store has failed.");
     TIMEOUT = Param::shown("timeout", "s", "A request that is not answered for so long fails.");
@@ -57,7 +112,7 @@ catalog! {
     FAULT = Param::setting("fault", "", "", "POINT[=drop, delay:SECONDS, fail:ERRNO or crash][,skip=N][,times=N][,one_in=N], or clear", "Rules by name of what goes wrong on purpose (docs/simulation.md).");
     FAULT_POINTS = Param::shown("fault_points", "", "Fault points: name, number, how often reached while one was armed, how often it went wrong, meaning.");
 
-    LLITE_STATS = Param::counts("llite.*.stats", "How often programs asked the mount for each operation.");
+    LLITE_STATS = Param::counts("llite.*.stats", "Operations that programs asked of the mount, with their times, and bytes that they read and wrote.");
     LLITE_UUID = Param::shown("llite.*.uuid", "", "UUID by which servers know the mount.");
     LLITE_FSTYPE = Param::shown("llite.*.fstype", "", "`lustre`, as scripts expect.");
     LLITE_CLIENT_TYPE = Param::shown("llite.*.client_type", "", "`local client`, as scripts expect.");
@@ -65,6 +120,17 @@ catalog! {
     LLITE_NODES = Param::gauge("llite.*.inodes_cached", "inodes", "Inodes that the kernel remembers of this mount.");
     LLITE_OPEN = Param::gauge("llite.*.opened_files", "handles", "Open files and directories.");
     LLITE_DIRTY = Param::gauge("llite.*.cur_dirty_bytes", "bytes", "Written by programs and not yet stored by OSTs, in whole blocks of 4 KiB; for all OSTs together, because they are kept by file.");
+    LLITE_SBI_FLAGS = Param::shown("llite.*.sbi_flags", "", "What holds for this mount, in Lustre's words: `flock` or `localflock`, `checksum`, `xattr_cache` as they are set.");
+    LLITE_EXTENTS_STATS = Param::counts("llite.*.extents_stats", "Reads and writes that the kernel asked of the mount, by size. What its page cache answered is not among them.");
+    LLITE_MAX_READ_AHEAD_MB = Param::setting("llite.*.max_read_ahead_mb", "MiB", "4", "0 to 1024, also with a fraction", "Most that the kernel reads ahead of one open file of this mount; 0: nothing. Holds for files that are opened from then on. The kernel has no bound for all files together, so this and max_read_ahead_per_file_mb are one setting.");
+    LLITE_MAX_READ_AHEAD_PER_FILE_MB = Param::setting("llite.*.max_read_ahead_per_file_mb", "MiB", "4", "0 to 1024, also with a fraction", "The same.");
+    LLITE_READ_AHEAD_STATS = Param::explained("llite.*.read_ahead_stats", "The kernel reads ahead, and does not tell a mount what was found in its pages: reads that came to the mount are in llite.*.extents_stats, the bound is llite.*.max_read_ahead_mb.");
+    LLITE_MAX_CACHED_MB = Param::governed("llite.*.max_cached_mb", "MiB", "Memory that pages of files may take, as Lustre writes it: `max_cached_mb: N`. The kernel tells no mount how much that is now, so `used_mb` and `unused_mb` are not there.", "The kernel keeps pages in all memory that nothing else needs: bound it with memory.max of a cgroup, and drop a mount's pages with ldlm.namespaces.*.lru_size=clear.");
+    LLITE_HYBRID_IO = Param::governed("llite.*.hybrid_io", "", "0: no read or write goes past the page cache because it is large.", "A file is opened past the page cache if it was changed or called back a moment ago, or with O_DIRECT; size alone decides nothing.");
+    LLITE_DEFAULT_EASIZE = Param::governed("llite.*.default_easize", "bytes", "Longest layout that comes with the answer to an open.", "An answer has room for every layout that there can be, so there is no size to guess.");
+    LLITE_MAX_EASIZE = Param::governed("llite.*.max_easize", "bytes", "Longest layout that there can be.", "The format bounds it.");
+    LLITE_XATTR_CACHE = Param::setting("llite.*.xattr_cache", "", "1", "0 or 1", "Extended attributes are kept under locks; 0: each question goes to the MDT.");
+    LLITE_OPENCACHE_THRESHOLD_COUNT = Param { governed: "The kernel of a mount with localflock or noflock opens files without telling, so it needs the locks.", ..Param::setting("llite.*.opencache_threshold_count", "opens", "1", "0 or 1", "Opens after which an open to read brings a lock under which the file is opened again without a request. 1: the first brings it. 0: none does, and files are opened past the kernel's page cache, which needs that lock.") };
     LLITE_KBYTESTOTAL = asked(space("llite.*.kbytestotal", SPACE_HELP));
     LLITE_KBYTESFREE = asked(space("llite.*.kbytesfree", FREE_HELP));
     LLITE_KBYTESAVAIL = asked(space("llite.*.kbytesavail", AVAILABLE_HELP));
@@ -73,12 +139,18 @@ catalog! {
 
     LDLM_STATS = Param::counts("ldlm.namespaces.*.stats", "Locks on names and attributes. A mount: time to answer callbacks. An MDT: time until clients answer, how long operations wait for them, evictions.");
 
-    LDLM_LOCK_COUNT = Param::gauge("ldlm.namespaces.*.lock_count", "locks", "Inodes with locks: of an MDT all that clients hold, of a mount its own.");
+    LDLM_LOCK_COUNT = Param::gauge("ldlm.namespaces.*.lock_count", "locks", "Inodes with locks: of an MDT all that clients hold, of a mount its own; of its session with an MDT those of that MDT, with an OST those on data of files that have objects there.");
+    LDLM_LOCK_UNUSED_COUNT = Param::shown("ldlm.namespaces.*.lock_unused_count", "locks", "Those of a mount's locks of which no file is open and no data is being read or written: what lru_size=clear and lru_max_age take.");
+    LDLM_LRU_SIZE = Param::setting("ldlm.namespaces.*.lru_size", "locks", "0 to be set: as many as the MDTs allow", "clear, 0, or 1 to 98304", "Reads as the number of unused locks. clear: gives back all locks of this namespace, and drops what they cover from the caches of the mount and of its kernel; what is written is stored first. A number: the mount keeps at most so many locks, in all its namespaces together; 0: as many as the MDTs allow.");
+    LDLM_LRU_MAX_AGE = Param::setting("ldlm.namespaces.*.lru_max_age", "ms", "0", "0 to 4294967295, or with s: 3900s", "Locks of the mount that were not used for so long are given back; 0: none is for its age. One setting for all namespaces of the mount.");
     LDLM_LOCK_WAITS = Param::gauge("ldlm.namespaces.*.lock_waits", "operations", "Operations of an MDT that wait for holders of locks, or for file locks.");
 
     LOV_NUMOBD = Param::shown("lov.*.numobd", "targets", "OSTs in the configuration.");
     LOV_ACTIVEOBD = Param::shown("lov.*.activeobd", "targets", "OSTs with which there is a session, or none was needed yet.");
     LOV_TARGET_OBD = Param::shown("lov.*.target_obd", "", "OSTs by index: `0: sheen-OST0000_UUID ACTIVE`.");
+    LOV_STRIPECOUNT = default_layout("lov.*.stripecount", "stripes", "Stripes of a new file whose directory says nothing; -1: one on each OST.");
+    LOV_STRIPESIZE = default_layout("lov.*.stripesize", "bytes", "Stripe size of such a file.");
+    LOV_STRIPEOFFSET = default_layout("lov.*.stripeoffset", "", "OST of its first stripe; -1: where there is room.");
     LOV_POOLS = Param::shown("lov.*.pools.*", "", "OSTs of a pool, a line each.");
     LMV_NUMOBD = Param::shown("lmv.*.numobd", "targets", "MDTs in the configuration.");
     LMV_ACTIVEOBD = Param::shown("lmv.*.activeobd", "targets", "MDTs with which there is a session, or none was needed yet.");
@@ -95,6 +167,18 @@ catalog! {
     OSC_WINDOW = Param::gauge("osc.*.rpcs_window", "requests", "Requests that may be in flight to the OST's node now, grown as bandwidth and delay were measured; 0: no network between.");
     OSC_IN_FLIGHT = Param::gauge("osc.*.rpcs_in_flight", "requests", "Requests to the OST without an answer.");
     OSC_GRANT = Param::gauge("osc.*.cur_grant_bytes", "bytes", "Space that the OST promised to the mount and that no write has taken yet.");
+    OSC_CONNECT_FLAGS = connect_flags("osc.*.connect_flags");
+    OSC_MAX_RPCS_IN_FLIGHT = window("osc.*.max_rpcs_in_flight");
+    OSC_MAX_PAGES_PER_RPC = Param::governed("osc.*.max_pages_per_rpc", "pages of 4 KiB", "Most that one read or write carries.", "The format bounds it. Requests are as large as what programs and the kernel read or wrote in one piece.");
+    OSC_SHORT_IO_BYTES = Param::governed("osc.*.short_io_bytes", "bytes", "Up to here data travels in the message of its request.", "All data does: there is no other way to send it.");
+    OSC_MAX_DIRTY_MB = Param::setting("osc.*.max_dirty_mb", "MiB", "256", "1 to 2047", "What programs wrote and OSTs have not stored, at most; beyond it a write waits. Writes are kept by file: one bound for the whole mount, whichever OST is named.");
+    OSC_CUR_DIRTY_BYTES = Param::explained("osc.*.cur_dirty_bytes", "Writes are kept by file, for all OSTs together: llite.*.cur_dirty_bytes says how much.");
+    OSC_GRANT_SHRINK = Param::setting("osc.*.grant_shrink", "", "1", "0 or 1", "Promised space that no write takes for grant_shrink_interval is given back to the OST.");
+    OSC_GRANT_SHRINK_INTERVAL = Param::setting("osc.*.grant_shrink_interval", "s", "10", "1 to 65535", "See grant_shrink.");
+    OSC_CHECKSUMS = checksums("osc.*.checksums");
+    OSC_CHECKSUM_TYPE = checksum_type("osc.*.checksum_type");
+    OSC_RESEND_COUNT = Param::explained("osc.*.resend_count", "A request whose answer was lost is sent again after each new connection, until it is answered: nothing counts how often.");
+    OSC_IDLE_TIMEOUT = Param::governed("osc.*.idle_timeout", "s", "0: a session without requests stays.", "A session costs a ping every ping_interval and is kept as long as the mount lives: its locks and promised space hang on it.");
     OSC_KBYTESTOTAL = asked(space("osc.*.kbytestotal", SPACE_HELP));
     OSC_KBYTESFREE = asked(space("osc.*.kbytesfree", FREE_HELP));
     OSC_KBYTESAVAIL = asked(space("osc.*.kbytesavail", AVAILABLE_HELP));
@@ -111,6 +195,11 @@ catalog! {
     MDC_MDS_CONN_UUID = Param::shown("mdc.*.mds_conn_uuid", "", "NID at which the MDT answers.");
     MDC_WINDOW = Param::gauge("mdc.*.rpcs_window", "requests", "Requests that may be in flight to the MDT's node now; 0: no network between.");
     MDC_IN_FLIGHT = Param::gauge("mdc.*.rpcs_in_flight", "requests", "Requests to the MDT without an answer.");
+    MDC_CONNECT_FLAGS = connect_flags("mdc.*.connect_flags");
+    MDC_MAX_RPCS_IN_FLIGHT = window("mdc.*.max_rpcs_in_flight");
+    MDC_MAX_MOD_RPCS_IN_FLIGHT = window("mdc.*.max_mod_rpcs_in_flight");
+    MDC_CHECKSUMS = checksums("mdc.*.checksums");
+    MDC_CHECKSUM_TYPE = checksum_type("mdc.*.checksum_type");
     MDC_KBYTESTOTAL = asked(space("mdc.*.kbytestotal", SPACE_HELP));
     MDC_KBYTESFREE = asked(space("mdc.*.kbytesfree", FREE_HELP));
     MDC_KBYTESAVAIL = asked(space("mdc.*.kbytesavail", AVAILABLE_HELP));
@@ -145,6 +234,10 @@ catalog! {
     LOD_POOLS = Param::shown("lod.*.pools.*", "", "OSTs of a pool as the MDT knows it, a line each.");
 
     OSP_ACTIVE = Param::setting("osp.*.active", "", "1", "0 or 1", "0: the OST gets no new objects from this MDT; those that it has stay in use.");
+    OSP_MAX_RPCS_IN_FLIGHT = window("osp.*.max_rpcs_in_flight");
+    OSP_CREATE_COUNT = precreate("osp.*.create_count");
+    OSP_MAX_CREATE_COUNT = precreate("osp.*.max_create_count");
+    OSP_DESTROYS_IN_FLIGHT = Param::shown("osp.*.destroys_in_flight", "objects", "Objects of removed files on this OST that it has not destroyed yet.");
     OSP_STATS = Param::counts("osp.*.stats", "Requests of this node's servers to the OST; MDTs of one process share a session.");
     OSP_IMPORT = Param::shown("osp.*.import", "", "How the session with the OST stands, as YAML.");
     OSP_STATE = Param::shown("osp.*.state", "", "State of the session.");
@@ -182,8 +275,9 @@ catalog! {
 pub fn markdown() -> String {
     let mut text =
         String::from("| parameter | may be | unit | default | range | meaning |\n|---|---|---|---|---|---|\n");
-    for Param { path, help, unit, default, range, access, gauge: _ } in ALL {
-        text += &format!("| `{path}` | {} | {unit} | {default} | {range} | {help} |\n", access.words());
+    for Param { path, help, unit, default, range, access, gauge: _, governed } in ALL {
+        let said = format!("{help} {governed}");
+        text += &format!("| `{path}` | {} | {unit} | {default} | {range} | {} |\n", access.words(), said.trim());
     }
     text
 }
@@ -212,10 +306,67 @@ mod tests {
     fn declarations_are_whole() {
         assert_eq!(ALL.iter().map(|p| p.path).collect::<BTreeSet<_>>().len(), ALL.len(), "a path twice");
         for param in ALL {
-            assert!(param.help.ends_with('.') && !param.help.contains('|'), "{}", param.path);
+            let said = format!("{} {}", param.help, param.governed);
+            assert!(said.trim_end().ends_with('.') && !said.contains('|'), "{}", param.path);
+            assert_eq!(param.access == crate::param::Access::Explained, param.help.is_empty(), "{}", param.path);
             assert_eq!(param.access.writable(), !param.range.is_empty(), "{}", param.path);
             assert!(!param.gauge || !param.unit.is_empty(), "{}", param.path);
         }
+    }
+
+    /// Words of a text that are written as parameters are: `osc.*.checksums`, also with a device, a value, braces.
+    fn named(text: &str) -> BTreeSet<String> {
+        let first: BTreeSet<&str> = ALL.iter().filter_map(|p| p.path.split_once('.')).map(|(level, _)| level).collect();
+        let inside = |c: char| c.is_ascii_alphanumeric() || "._-*?[]{},@<>".contains(c);
+        let words = text.split(|c: char| !inside(c)).map(|word| word.trim_matches(['.', ',', '[', ']']));
+        let is_one = |word: &&str| word.matches('.').count() >= 2 && first.contains(word.split('.').next().unwrap());
+        words.filter(is_one).flat_map(without_braces).collect()
+    }
+
+    /// `a.{b,c}` is `a.b` and `a.c`.
+    fn without_braces(word: &str) -> Vec<String> {
+        match (word.find('{'), word.find('}')) {
+            (Some(open), Some(close)) if open < close => word[open + 1..close]
+                .split(',')
+                .map(|part| format!("{}{part}{}", &word[..open], &word[close + 1..]))
+                .flat_map(|word| without_braces(&word))
+                .collect(),
+            _ => vec![word.to_owned()],
+        }
+    }
+
+    fn exists(word: &str) -> bool {
+        let is = |param: &Param| {
+            let (levels, words): (Vec<_>, Vec<_>) = (param.path.split('.').collect(), word.split('.').collect());
+            // A NID has dots, and `...` in prose stands for any name.
+            let device = words.len() > levels.len() && word.contains('@');
+            let same = |(level, word): (&&str, &&str)| *level == "*" || level == word || word.contains('*');
+            device || (levels.len() == words.len() && levels.iter().zip(&words).all(same))
+        };
+        ALL.iter().any(is)
+    }
+
+    #[test]
+    fn every_parameter_that_a_document_names_exists() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+        let mut seen = 0;
+        let mut missing = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            for word in named(&std::fs::read_to_string(&path).unwrap()) {
+                seen += 1;
+                if !exists(&word) {
+                    missing.push(format!("{}: {word}", path.display()));
+                }
+            }
+        }
+        missing.sort();
+        assert_eq!(missing, [""; 0]);
+        assert!(seen > ALL.len() / 2, "only {seen} were recognized");
+        assert!(!exists("osc.*.checksum") && !exists("lod.*.stripecnt"));
     }
 
     #[test]

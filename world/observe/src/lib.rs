@@ -13,6 +13,7 @@
 pub mod catalog;
 pub mod cause;
 pub mod counter;
+pub mod debug;
 pub mod fault;
 pub mod histogram;
 pub mod jobs;

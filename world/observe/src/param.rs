@@ -9,17 +9,19 @@ pub enum Access {
     Write,
     /// Both.
     ReadWrite,
+    /// Neither: it is listed, and whoever asks is told what there is instead ([`Param::governed`]).
+    Explained,
 }
 
 impl Access {
     /// May it be read?
     pub const fn readable(self) -> bool {
-        !matches!(self, Access::Write)
+        matches!(self, Access::Read | Access::ReadWrite)
     }
 
     /// May it be set?
     pub const fn writable(self) -> bool {
-        !matches!(self, Access::Read)
+        matches!(self, Access::Write | Access::ReadWrite)
     }
 
     /// For people: `read`, `set`, `read, set`.
@@ -28,6 +30,7 @@ impl Access {
             Access::Read => "read",
             Access::Write => "set",
             Access::ReadWrite => "read, set",
+            Access::Explained => "explained",
         }
     }
 }
@@ -49,12 +52,15 @@ pub struct Param {
     pub access: Access,
     /// Is it a number that goes up and down, so that `/metrics` shows it as a gauge?
     pub gauge: bool,
+    /// What decides its value, or a part of its range, one sentence; empty if setting it does. A setting that
+    /// is refused with EOPNOTSUPP is refused in these words.
+    pub governed: &'static str,
 }
 
 impl Param {
     /// One that is only shown.
     pub const fn shown(path: &'static str, unit: &'static str, help: &'static str) -> Param {
-        Param { path, help, unit, default: "", range: "", access: Access::Read, gauge: false }
+        Param { path, help, unit, default: "", range: "", access: Access::Read, gauge: false, governed: "" }
     }
 
     /// A number that is shown here and as a gauge in `/metrics`.
@@ -75,12 +81,22 @@ impl Param {
         range: &'static str,
         help: &'static str,
     ) -> Param {
-        Param { path, help, unit, default, range, access: Access::ReadWrite, gauge: false }
+        Param { path, help, unit, default, range, access: Access::ReadWrite, gauge: false, governed: "" }
     }
 
     /// One that only does something when it is set.
     pub const fn command(path: &'static str, range: &'static str, help: &'static str) -> Param {
-        Param { path, help, unit: "", default: "", range, access: Access::Write, gauge: false }
+        Param { path, help, unit: "", default: "", range, access: Access::Write, gauge: false, governed: "" }
+    }
+
+    /// One that is shown, and whose value follows from what `governed` says: only the value that it has can be set.
+    pub const fn governed(path: &'static str, unit: &'static str, help: &'static str, governed: &'static str) -> Param {
+        Param { governed, ..Param::shown(path, unit, help) }
+    }
+
+    /// One that Lustre has and that cannot be told here: `governed` says why, and what to look at instead.
+    pub const fn explained(path: &'static str, governed: &'static str) -> Param {
+        Param { access: Access::Explained, ..Param::governed(path, "", "", governed) }
     }
 
     /// Its own name: the last level of the path.

@@ -22,6 +22,8 @@ type Set = Box<dyn Fn(String) -> Later<Result<(), Errno>> + Send + Sync>;
 pub struct Entry {
     /// Its declaration.
     pub param: &'static Param,
+    /// Is it a gauge of `/metrics`?
+    pub gauge: bool,
     get: Option<Get>,
     set: Option<Set>,
 }
@@ -30,22 +32,26 @@ impl Entry {
     /// Its value, without a line end unless it has several lines.
     ///
     /// # Errors
-    /// EACCES: it can only be set. What it says itself.
+    /// EACCES: it can only be set. EOPNOTSUPP: its declaration says why there is nothing to show. What it says itself.
     pub async fn get(&self) -> Result<String, Errno> {
         match &self.get {
             Some(get) => get().await,
-            None => Err(Errno::EACCES),
+            None if self.param.governed.is_empty() => Err(Errno::EACCES),
+            None => Err(Errno::EOPNOTSUPP),
         }
     }
 
     /// Sets it.
     ///
     /// # Errors
-    /// EACCES: it can only be read. EINVAL, ERANGE: not such a value. What it says itself.
+    /// EACCES: it can only be read. EINVAL, ERANGE: not such a value. EOPNOTSUPP: its declaration says what decides its
+    /// value, and that is another one now. What it says itself.
     pub async fn set(&self, value: String) -> Result<(), Errno> {
-        match &self.set {
-            Some(set) => set(value).await,
-            None => Err(Errno::EACCES),
+        match (&self.set, &self.get) {
+            (Some(set), _) => set(value).await,
+            (None, _) if self.param.governed.is_empty() => Err(Errno::EACCES),
+            (None, Some(get)) if get().await?.trim() == value.trim() => Ok(()),
+            (None, _) => Err(Errno::EOPNOTSUPP),
         }
     }
 }
@@ -83,6 +89,17 @@ impl Tree {
     /// Is there none?
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// A part of what another entry shows: `/metrics`, whose readers add devices up, leaves it out.
+    pub fn shows_part(
+        &mut self,
+        param: &'static Param,
+        devices: &[&str],
+        get: impl Fn() -> Result<String, Errno> + Send + Sync + 'static,
+    ) {
+        self.shows(param, devices, get);
+        self.entry(param, devices).gauge = false;
     }
 
     /// One that is read at once. `devices` fill the `*` of the declaration's path, in order.
@@ -125,9 +142,14 @@ impl Tree {
         self.entry(param, devices).set = Some(Box::new(set));
     }
 
+    /// One of which its declaration says all that there is to say.
+    pub fn explains(&mut self, param: &'static Param, devices: &[&str]) {
+        self.entry(param, devices);
+    }
+
     fn entry(&mut self, param: &'static Param, devices: &[&str]) -> &mut Entry {
         let name = name_of(param, devices);
-        self.entries.entry(name).or_insert(Entry { param, get: None, set: None })
+        self.entries.entry(name).or_insert(Entry { param, gauge: param.gauge, get: None, set: None })
     }
 
     /// Every entry, by name.
@@ -195,7 +217,10 @@ pub fn dotted(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{LOD_STRIPECOUNT, MDT_EXPORT_UUID, OSC_PING, OSC_STATE, OSC_STATS, VERSION};
+    use crate::catalog::{
+        LOD_STRIPECOUNT, MDT_EXPORT_UUID, OSC_MAX_PAGES_PER_RPC, OSC_PING, OSC_RESEND_COUNT, OSC_STATE, OSC_STATS,
+        VERSION,
+    };
 
     fn tree() -> Tree {
         let mut tree = Tree::new();
@@ -271,6 +296,27 @@ mod tests {
         assert_eq!(set.as_mut().poll(&mut context), std::task::Poll::Ready(Err(Errno::EACCES)));
         let Some(Found::Param(stats)) = found.remove("osc/sheen-OST0000-osc-00ff/stats") else { panic!("stats") };
         assert_eq!(run((stats.get.as_ref().unwrap())()), Ok("a\nb\n".to_owned()));
+    }
+
+    #[test]
+    fn what_is_governed_takes_only_the_value_that_it_has() {
+        let mut tree = Tree::new();
+        tree.shows(&OSC_MAX_PAGES_PER_RPC, &["o"], || Ok("4096".to_owned()));
+        tree.explains(&OSC_RESEND_COUNT, &["o"]);
+        fn at_once<T>(work: impl Future<Output = T>) -> T {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            match std::pin::pin!(work).poll(&mut context) {
+                std::task::Poll::Ready(result) => result,
+                std::task::Poll::Pending => panic!("nothing here waits"),
+            }
+        }
+        let entry = |name: &str| tree.entries().find(|(known, _)| *known == name).unwrap().1;
+        let pages = entry("osc/o/max_pages_per_rpc");
+        assert_eq!(at_once(pages.set("4096\n".into())), Ok(()), "who restores what was read is let be");
+        assert_eq!(at_once(pages.set("256".into())), Err(Errno::EOPNOTSUPP));
+        let count = entry("osc/o/resend_count");
+        assert_eq!(at_once(count.get()), Err(Errno::EOPNOTSUPP));
+        assert_eq!(at_once(count.set("10".into())), Err(Errno::EOPNOTSUPP));
     }
 
     #[test]

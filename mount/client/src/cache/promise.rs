@@ -2,7 +2,8 @@
 //!
 //! A write may be kept back only if its blocks were *reserved* here. What is reserved is spent by the request that stores
 //! it, which asks for as much again. When an OST lost our session, its promises went with it; nothing here is believed
-//! then, and an answer that was on its way does not count. What lies idle for [`IDLE`] is given back.
+//! then, and an answer that was on its way does not count. What lies idle is given back, after
+//! [`IDLE`] if no administrator says otherwise.
 
 use env::clock::Monotonic;
 use parking_lot::Mutex;
@@ -13,7 +14,7 @@ use types::target::TargetIndex;
 
 /// What a mount wants to hold of each OST, reserved bytes beside: enough for what is dirty while requests are on their way.
 pub const PROMISE_WANTED: u64 = 64 << 20;
-/// A promise that was not used for so long is given back.
+/// A promise that was not used for so long is given back, if no administrator says otherwise.
 pub const IDLE: Duration = Duration::from_secs(10);
 
 /// What is promised by one OST.
@@ -26,6 +27,22 @@ struct Promise {
     /// Counts sessions with the OST.
     session: u64,
     used: Monotonic,
+    shrink: Shrink,
+}
+
+/// When a promise of an OST that is not used is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shrink {
+    /// Is it ever?
+    pub on: bool,
+    /// After this time without use.
+    pub after: Duration,
+}
+
+impl Default for Shrink {
+    fn default() -> Shrink {
+        Shrink { on: true, after: IDLE }
+    }
 }
 
 /// A question on its way to an OST.
@@ -91,18 +108,30 @@ impl Promises {
     pub fn lost(&self, ost: TargetIndex) {
         let mut osts = self.osts.lock();
         let promise = osts.entry(ost).or_default();
-        *promise = Promise { session: promise.session + 1, used: promise.used, ..Promise::default() };
+        *promise =
+            Promise { session: promise.session + 1, used: promise.used, shrink: promise.shrink, ..Promise::default() };
     }
 
     /// Takes what lies idle, to be given back.
     pub fn take_idle(&self, now: Monotonic) -> Vec<(TargetIndex, u64)> {
         let mut idle = Vec::new();
         for (ost, promise) in self.osts.lock().iter_mut() {
-            if promise.free > 0 && promise.asked == 0 && now >= promise.used + IDLE {
+            let Shrink { on, after } = promise.shrink;
+            if on && promise.free > 0 && promise.asked == 0 && now >= promise.used + after {
                 idle.push((*ost, std::mem::take(&mut promise.free)));
             }
         }
         idle
+    }
+
+    /// When what this OST promised is given back.
+    pub fn shrink(&self, ost: TargetIndex) -> Shrink {
+        self.osts.lock().get(&ost).map_or_else(Shrink::default, |promise| promise.shrink)
+    }
+
+    /// As [`Promises::shrink`].
+    pub fn set_shrink(&self, ost: TargetIndex, shrink: Shrink) {
+        self.osts.lock().entry(ost).or_default().shrink = shrink;
     }
 
     /// Promised and not reserved, bytes.
@@ -149,5 +178,23 @@ mod tests {
         assert_eq!(promises.take_idle(NOW + IDLE - Duration::from_nanos(1)), []);
         assert_eq!(promises.take_idle(NOW + IDLE), [(A, GRANT_UNIT)]);
         assert_eq!(promises.free(A), 0);
+    }
+
+    #[test]
+    fn an_administrator_says_when_a_promise_is_given_back() {
+        let promises = Promises::default();
+        let promise = || {
+            let asked = promises.ask(A);
+            promises.answered(A, asked, GRANT_UNIT);
+            promises.reserve(NOW, &[(A, 0)]).unwrap();
+        };
+        promise();
+        promises.set_shrink(A, Shrink { on: false, after: IDLE });
+        assert_eq!(promises.take_idle(NOW + 100 * IDLE), []);
+        let after = Duration::from_secs(1);
+        promises.set_shrink(A, Shrink { on: true, after });
+        assert_eq!(promises.take_idle(NOW + after), [(A, GRANT_UNIT)]);
+        promises.lost(A);
+        assert_eq!((promises.shrink(A).after, promises.shrink(B)), (after, Shrink::default()), "it outlives a session");
     }
 }

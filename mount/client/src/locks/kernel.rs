@@ -16,6 +16,7 @@ use bytes::Bytes;
 use env::BoxFuture;
 use futures_util::future::join_all;
 use std::time::Duration;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
 
@@ -60,6 +61,21 @@ pub trait KernelCache: Send + Sync + 'static {
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>>;
     /// All names are to be asked for again at their next use. Never waits.
     fn inc_epoch(&self) -> BoxFuture<'static, ()>;
+    /// Most that the kernel reads ahead of one open file, KiB.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn read_ahead_kb(&self) -> Result<u64, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Sets it, for files that are opened from then on.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn set_read_ahead_kb(&self, kb: u64) -> Result<(), Errno> {
+        let _ = kb;
+        Err(Errno::EOPNOTSUPP)
+    }
 }
 
 impl Locks {

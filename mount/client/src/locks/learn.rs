@@ -86,6 +86,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             table.changed_inode(*parent, of(touched, *parent), held);
             table.changed_inode(removed.fid, of(touched, removed.fid), held);
             table.renamed_inode(removed.fid);
+            if removed.nlink == 0 {
+                table.lost_last_name(removed.fid);
+            }
         }
         (MdsOp::Rename { parent, name, new_parent, new_name, flags }, Ok(MdsReply::Removed(removed))) => {
             // Also of the inode that moved, if nothing is known of its name.
@@ -111,6 +114,9 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             }
             for fid in [*parent, *new_parent, removed.fid].into_iter().chain(moved).chain(replaced) {
                 table.changed_inode(fid, of(touched, fid), held);
+            }
+            if removed.fid != Fid::NONE && removed.nlink == 0 {
+                table.lost_last_name(removed.fid);
             }
         }
         (MdsOp::Link { fid, new_parent, new_name }, Ok(MdsReply::Entry(entry))) => {

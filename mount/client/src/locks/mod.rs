@@ -63,7 +63,7 @@ pub struct Locks {
     /// Requests under way in a directory that may hold its lock in the kernel.
     busy: Mutex<HashMap<Fid, u32>>,
     /// Bits that replies may grant.
-    keeps: InodeBits,
+    keeps: Mutex<InodeBits>,
     untold_opens: bool,
     /// An own request that changes a name is over.
     pub(crate) names_changed: Notify,
@@ -96,7 +96,7 @@ impl Locks {
             telling: Arc::default(),
             owing: Arc::default(),
             busy: Mutex::default(),
-            keeps,
+            keeps: Mutex::new(keeps),
             names_changed: Notify::new(),
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),
@@ -112,6 +112,17 @@ impl Locks {
     /// Does the kernel open files without telling?
     pub(crate) fn untold_opens(&self) -> bool {
         self.untold_opens
+    }
+
+    /// May replies grant these bits?
+    pub(crate) fn keeps(&self, bits: InodeBits) -> bool {
+        self.keeps.lock().contains(bits)
+    }
+
+    /// May replies grant these bits from now on?
+    pub(crate) fn set_keeps(&self, bits: InodeBits, on: bool) {
+        let mut keeps = self.keeps.lock();
+        *keeps = if on { keeps.union(bits) } else { keeps.without(bits) };
     }
 
     /// What is held of an inode.
@@ -157,11 +168,11 @@ impl Locks {
     }
 
     pub(crate) fn xattr(&self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
-        self.table.lock().xattr(fid, name)
+        self.table.lock().xattr(fid, name).filter(|_| self.keeps(InodeBits::XATTR))
     }
 
     pub(crate) fn xattr_list(&self, fid: Fid) -> Option<Bytes> {
-        self.table.lock().xattr_list(fid)
+        self.table.lock().xattr_list(fid).filter(|_| self.keeps(InodeBits::XATTR))
     }
 
     pub(crate) fn target(&self, fid: Fid) -> Option<Bytes> {
@@ -253,6 +264,13 @@ pub(crate) struct Owed {
     _owing: Token,
 }
 
+impl Owed {
+    /// Is the kernel to be told nothing?
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.debt.is_empty()
+    }
+}
+
 /// See [`Locks::enter_dir`].
 pub(crate) struct InDir {
     locks: Arc<Locks>,
@@ -290,7 +308,7 @@ struct OnTheWay {
 
 impl Watch for Road {
     fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>) {
-        let keeps = self.locks.keeps;
+        let keeps = *self.locks.keeps.lock();
         let ticket = {
             let mut table = self.locks.table.lock();
             ops.iter().filter_map(made).for_each(|(dir, name)| table.makes(dir, name));

@@ -24,7 +24,7 @@ pub use lately::Asked;
 use lately::{Lately, Told};
 use layout::layout::Layout;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use types::attr::Attr;
 use types::fid::Fid;
@@ -52,6 +52,21 @@ const UPDATE: InodeBits = InodeBits::UPDATE;
 const PERM: InodeBits = InodeBits::PERM;
 const XATTR: InodeBits = InodeBits::XATTR;
 const GAP: InodeBits = InodeBits::GAP;
+
+/// What an administrator lets a mount keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Inodes with locks, at most; 1 to [`LOCKS_MAX`].
+    pub locks: usize,
+    /// Locks that were not used for so long are given back, milliseconds; 0: none is for its age.
+    pub age_ms: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { locks: LOCKS_MAX, age_ms: 0 }
+    }
+}
 
 /// What is known of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,9 +115,17 @@ struct Slot {
     /// Told changes since this mount used the directory.
     changes: u8,
     used: bool,
+    /// When it was used last, seconds of the mount's clock.
+    used_at: u64,
     /// Chosen to be given up.
     leaving: bool,
     weight: usize,
+}
+
+impl Slot {
+    fn use_at(&mut self, now: u64) {
+        (self.used, self.used_at) = (true, now);
+    }
 }
 
 struct Led {
@@ -132,6 +155,12 @@ pub struct Table {
     slots: HashMap<Fid, Slot>,
     gates: HashMap<u16, Gate>,
     ring: VecDeque<Fid>,
+    /// Seconds of the mount's clock, about.
+    now: u64,
+    bounds: Bounds,
+    /// Inodes that lost their last name by a change of this mount and are in `slots`. Their MDT drops the locks without
+    /// a callback.
+    removed: BTreeSet<Fid>,
     weight: usize,
     owed: Debt,
     /// What the kernel must forget because a reply showed that it is old.
@@ -175,7 +204,7 @@ impl Table {
         self.slots.entry(fid).or_insert_with(|| {
             self.ring.push_back(fid);
             self.weight += SLOT_BYTES;
-            Slot { weight: SLOT_BYTES, used: true, ..Slot::default() }
+            Slot { weight: SLOT_BYTES, used: true, used_at: self.now, ..Slot::default() }
         })
     }
 
@@ -404,6 +433,26 @@ impl Table {
         std::mem::take(&mut self.outdated)
     }
 
+    /// What is kept at most.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// As [`Table::bounds`]. What is too much goes at the next look.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// Is more held than may be?
+    pub fn is_too_much(&self) -> bool {
+        self.slots.len() > self.bounds.locks || self.weight > WEIGHT_MAX
+    }
+
+    /// It is so late, seconds.
+    pub fn set_now(&mut self, now: u64) {
+        self.now = now;
+    }
+
     /// About a second has gone by.
     pub fn tick(&mut self) {
         self.lately.tick();
@@ -431,7 +480,8 @@ impl Table {
     /// Where a name leads.
     pub fn name(&mut self, dir: Fid, name: &Name) -> Known {
         let Some(slot) = self.slots.get_mut(&dir) else { return Known::Nothing };
-        (slot.used, slot.changes) = (true, 0);
+        slot.changes = 0;
+        slot.use_at(self.now);
         match slot.names.get(name) {
             Some(Led { to: Some(fid), .. }) => Known::To(*fid),
             Some(Led { to: None, .. }) => Known::Absent,
@@ -469,21 +519,22 @@ impl Table {
     /// Attributes, if they are covered.
     pub fn attr(&mut self, fid: Fid) -> Option<Entry> {
         let slot = self.slots.get_mut(&fid)?;
-        (slot.used, slot.changes) = (true, 0);
+        slot.changes = 0;
+        slot.use_at(self.now);
         slot.attr.clone()
     }
 
     /// Attributes of a directory of which mode, owner and ACL are covered.
     pub fn permissions(&mut self, fid: Fid) -> Option<Attr> {
         let slot = self.slots.get_mut(&fid)?;
-        slot.used = true;
+        slot.use_at(self.now);
         slot.permissions.as_ref().map(|entry| entry.attr)
     }
 
     /// An extended attribute, if it is known; `Some(None)`: known not to be there.
     pub fn xattr(&mut self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
         let slot = self.slots.get_mut(&fid)?;
-        slot.used = true;
+        slot.use_at(self.now);
         let known = slot.xattrs.as_ref().and_then(|xattrs| xattrs.values.get(name).cloned());
         // Who sets the first one changes ctime: so what is shown of an inode says whether it has any.
         let shown = slot.attr.as_ref().or(slot.permissions.as_deref());
@@ -494,21 +545,21 @@ impl Table {
     /// The list of extended attributes, if it is known.
     pub fn xattr_list(&mut self, fid: Fid) -> Option<Bytes> {
         let slot = self.slots.get_mut(&fid)?;
-        slot.used = true;
+        slot.use_at(self.now);
         slot.xattrs.as_ref()?.list.clone()
     }
 
     /// The target of a symbolic link, if it is known.
     pub fn target(&mut self, fid: Fid) -> Option<Bytes> {
         let slot = self.slots.get_mut(&fid)?;
-        slot.used = true;
+        slot.use_at(self.now);
         slot.target.clone()
     }
 
     /// The layout, if it is covered.
     pub fn layout(&mut self, fid: Fid) -> Option<Arc<Layout>> {
         let slot = self.slots.get_mut(&fid)?;
-        slot.used = true;
+        slot.use_at(self.now);
         slot.layout.clone()
     }
 

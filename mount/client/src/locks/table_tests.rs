@@ -504,3 +504,47 @@ fn a_name_changes_as_long_as_one_request_may_change_it() {
     assert!(!table.is_changing(DIR, &name("a")) && table.changing.is_empty());
     table.end_change(DIR, &name("a"));
 }
+
+#[test]
+fn locks_of_a_removed_inode_end_with_it() {
+    let mut rig = Rig::default();
+    rig.lookup("f", Some(entry(FILE, 1)), &[(DIR, BOTH), (FILE, BOTH)]);
+    let late = rig.send();
+    let unlink = MdsOp::Unlink { parent: DIR, name: name("f") };
+    let removed = |nlink| Ok(MdsReply::Removed(Removed { fid: FILE, nlink }));
+    let ticket = rig.send();
+    rig.reply(ticket, &unlink, removed(1), &[], &[]);
+    assert!(!rig.0.is_removed(FILE), "it has another name");
+    let ticket = rig.send();
+    rig.reply(ticket, &unlink, removed(0), &[], &[]);
+    assert_eq!((rig.0.removed(), rig.0.count()), (vec![FILE], 2), "programs may still have it open");
+    rig.0.bury(FILE, &mut Debt::default());
+    assert_eq!((rig.0.removed(), rig.0.count()), (vec![], 1));
+    // An answer of the time before does not bring it back.
+    let getattr = MdsOp::Getattr { fid: FILE };
+    rig.reply(late, &getattr, Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))), &[(FILE, BOTH)], &[]);
+    assert_eq!(rig.0.count(), 1);
+    rig.0.lost_last_name(FILE);
+    assert!(!rig.0.is_removed(FILE), "of what is not held nothing is remembered");
+}
+
+#[test]
+fn what_is_idle_for_too_long_is_old_and_what_is_too_much_leaves() {
+    let mut rig = Rig::default();
+    rig.lookup("f", Some(entry(FILE, 1)), &[(DIR, BOTH), (FILE, BOTH)]);
+    rig.0.set_now(100);
+    assert_eq!(rig.0.aged(9, |_| false), [], "no age, no end");
+    rig.0.set_bounds(Bounds { age_ms: 10_000, ..Bounds::default() });
+    assert_eq!(rig.0.aged(9, |_| false), [DIR, FILE]);
+    assert_eq!(rig.0.aged(1, |_| false), [DIR], "some at a time");
+    assert_eq!(rig.0.aged(9, |fid| fid == DIR), [FILE]);
+    rig.0.attr(FILE);
+    assert_eq!(rig.0.aged(9, |_| false), [DIR], "the other one was used");
+    rig.0.set_now(110);
+    assert_eq!(rig.0.aged(9, |_| false), [DIR, FILE]);
+
+    assert!(!rig.0.is_too_much());
+    rig.0.set_bounds(Bounds { locks: 1, ..Bounds::default() });
+    assert!(rig.0.is_too_much());
+    assert_eq!(rig.0.victims(9, |_| false).len(), 1);
+}

@@ -1,17 +1,19 @@
 //! Giving locks back, and no longer trusting what an MDT granted.
 //!
 //! One task per mount. When there are too many locks the oldest go, in batches, those of inodes that the kernel forgot
-//! first. When an MDT was not heard of for two thirds of its lease, all that it granted is forgotten, by the kernel too:
-//! it may evict this client soon and grant the same to others. When a session turns out to be new, the same happens at once.
+//! first; so do those that were not used for longer than an administrator allows. Locks of inodes that this mount removed
+//! end without a callback: they are forgotten with the inode. When an MDT was not heard of for two thirds of its lease,
+//! all that it granted is forgotten, by the kernel too: it may evict this client soon and grant the same to others. When a session turns out to be new, the same happens at once.
 
 use crate::client::Client;
 use crate::locks::Locks;
 use crate::locks::opens::Opens;
-use crate::locks::table::{Debt, LOCKS_MAX, WEIGHT_MAX};
+use crate::locks::table::Debt;
 use crate::locks::uses::Loss;
 use crate::validity;
 use env::watch;
 use rpc::import::Import;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::credentials::Credentials;
@@ -55,34 +57,46 @@ impl Locks {
         self.pay_later(owed);
     }
 
-    fn too_many(&self) -> bool {
-        let (slots, weight) = self.table.lock().size();
-        slots > LOCKS_MAX || weight > WEIGHT_MAX
+    /// Locks to be given up now: there are too many, or they are too old.
+    fn victims(&self) -> Vec<Fid> {
+        let (mut table, opens) = (self.table.lock(), self.opens.lock());
+        let old = table.aged(BATCH, |fid| fid == Fid::ROOT || opens.is_open(fid));
+        if !old.is_empty() {
+            return old;
+        }
+        match table.is_too_much() {
+            true => table.victims(BATCH, |fid| opens.is_open(fid)),
+            false => Vec::new(),
+        }
     }
 
-    /// Takes the oldest locks out of the table.
-    async fn give_back(self: &Arc<Self>) -> Vec<(Fid, InodeBits)> {
+    /// Takes these bits of inodes out of the table, and what they cover out of the kernel; what is written is stored
+    /// first. OPEN of what is open stays. What was held, for the MDTs.
+    async fn give_back(self: &Arc<Self>, fids: Vec<Fid>, bits: InodeBits) -> Vec<(Fid, InodeBits)> {
         let mut given = Vec::new();
-        let victims = {
-            let (mut table, opens) = (self.table.lock(), self.opens.lock());
-            table.victims(BATCH, |fid| opens.is_open(fid))
-        };
-        for fid in victims {
-            let data = self.bits(fid).intersection(InodeBits::DATA.union(InodeBits::WRITE));
-            self.table.lock().gate(fid.mdt()).giving(fid, InodeBits::ALL);
+        for fid in fids {
+            let data = self.bits(fid).intersection(bits).intersection(InodeBits::DATA.union(InodeBits::WRITE));
+            self.table.lock().gate(fid.mdt()).giving(fid, bits);
             if !data.is_empty() {
                 self.revoke_data(fid, data).await;
+                if let Some(holder) = self.data.get() {
+                    holder.given_back(fid);
+                }
             }
             given.push((fid, data));
         }
         // Callbacks wait for what is owed: so nothing is waited for in between.
         let ((), owed) = self.take(|table, debt| {
             let opens = self.opens.lock();
-            for (fid, bits) in &mut given {
-                *bits = bits.union(table.give(*fid, debt));
-                if opens.is_open(*fid) {
-                    // Opened while it was chosen: the MDT goes on to keep it.
-                    *bits = bits.without(InodeBits::OPEN);
+            for (fid, held) in &mut given {
+                // What is open here, perhaps opened while it was chosen, the MDT goes on to keep.
+                let bits = if opens.is_open(*fid) { bits.without(InodeBits::OPEN) } else { bits };
+                *held = held.union(table.bits(*fid).intersection(bits));
+                if bits == InodeBits::ALL {
+                    table.give(*fid, debt);
+                } else {
+                    table.take(*fid, bits, debt);
+                    table.stays(*fid);
                 }
             }
         });
@@ -98,10 +112,14 @@ pub(crate) async fn keep_up(client: Weak<Client>, mut stop: watch::Receiver<bool
         let Some(strong) = client.upgrade() else { return };
         let (clock, locks) = (strong.env.clock.clone(), strong.locks.clone());
         strong.check_leases();
-        while locks.too_many() && !*stop.borrow() {
-            if !strong.give_up_some().await {
+        locks.table.lock().set_now(clock.now().as_secs());
+        strong.bury_removed();
+        while !*stop.borrow() {
+            let victims = locks.victims();
+            if victims.is_empty() {
                 break;
             }
+            strong.give_locks(victims, InodeBits::ALL).await;
         }
         drop(strong);
         tokio::select! {
@@ -127,17 +145,42 @@ impl Client {
         }
     }
 
-    /// `false`: nothing could be given up.
-    async fn give_up_some(&self) -> bool {
-        let given = self.locks.give_back().await;
-        let mut by_mdt = foldhash::HashMap::<u16, Vec<(Fid, InodeBits)>>::default();
+    /// Gives bits of inodes back to their MDTs, with what they cover here and in the kernel.
+    async fn give_locks(&self, fids: Vec<Fid>, bits: InodeBits) {
+        let given = self.locks.give_back(fids, bits).await;
+        let mut by_mdt = BTreeMap::<u16, Vec<(Fid, InodeBits)>>::new();
         for (fid, bits) in &given {
             by_mdt.entry(fid.mdt()).or_default().push((*fid, *bits));
         }
         for locks in by_mdt.into_values() {
             self.unlock(locks).await;
         }
-        !given.is_empty()
+    }
+
+    /// Gives bits of all these inodes back, some at a time.
+    pub(crate) async fn give_all_locks(&self, fids: Vec<Fid>, bits: InodeBits) {
+        for some in fids.chunks(BATCH) {
+            self.give_locks(some.to_vec(), bits).await;
+        }
+    }
+
+    /// An inode is gone by a change of this mount, and so are its locks at the MDT: forgets them here, once neither the
+    /// kernel nor a program nor what is to be stored needs them.
+    pub(crate) fn bury(&self, fid: Fid) {
+        let used =
+            self.nodes.node(fid).is_some() || self.locks.opens.lock().is_open(fid) || self.writeback.has_kept(fid);
+        if used {
+            return;
+        }
+        let ((), owed) = self.locks.take(|table, debt| table.bury(fid, debt));
+        if !owed.is_nothing() {
+            self.locks.pay_later(owed);
+        }
+    }
+
+    fn bury_removed(&self) {
+        let removed = self.locks.table.lock().removed();
+        removed.into_iter().for_each(|fid| self.bury(fid));
     }
 
     /// Tells an MDT what is given up; `giving` was said at its gate before. An error: the session is lost, or its locks
@@ -182,6 +225,9 @@ impl Client {
         }
         if let Some(file) = unstored {
             self.discard_removed(&file).await;
+        }
+        if self.nodes.node(fid).is_none() {
+            self.bury(fid);
         }
     }
 

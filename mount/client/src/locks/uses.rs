@@ -87,6 +87,10 @@ pub trait DataHolder: Send + Sync + 'static {
     /// read, lets the kernel drop its pages. No use is under way when it is called; afterwards the lock is gone. May wait
     /// for OSTs and for `Wrote`, for nothing that could wait for a lock.
     fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()>;
+    /// This mount gave DATA or WRITE back by itself: no other client wanted it.
+    fn given_back(&self, fid: Fid) {
+        let _ = fid;
+    }
     /// Size and times, if something was written that the MDT does not know.
     fn glimpse(&self, fid: Fid) -> Option<Glimpse>;
     /// Attributes that an MDT showed, with what this mount wrote and it did not know at that time.
@@ -413,6 +417,11 @@ impl Locks {
         let pages = if self.untold_opens() { InodeBits::DATA } else { InodeBits::NONE };
         let bits = InodeBits::WRITE.union(pages);
         self.give_up(fid, bits, |table| ranges.iter().for_each(|range| table.take_range(fid, *range))).await;
+    }
+
+    /// Is data of this file worked with?
+    pub(crate) fn is_used(&self, fid: Fid) -> bool {
+        self.uses.files.lock().get(&fid).is_some_and(|using| using.now + using.aside > 0)
     }
 
     async fn give_up(&self, fid: Fid, bits: InodeBits, take: impl FnOnce(&mut Table)) {

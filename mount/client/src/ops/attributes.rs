@@ -49,7 +49,7 @@ impl Client {
         if let Some(stat) = self.attr_known(fid) {
             return Ok(stat);
         }
-        self.counters.count(Operation::Getattr);
+        let _timed = self.timed(Operation::Getattr);
         self.pages_gone(fid).await;
         let attr = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
             Some(entry) => entry.attr,
@@ -70,21 +70,21 @@ impl Client {
     /// Attributes of a directory of which mode, owner and ACL are as they are now; times and counts may be older. Nobody may be shown these, and the
     /// kernel must not trust them: if `only_walks` says that it asks to check permissions. That is asked only if they are known.
     pub fn permissions_known(&self, node: NodeId, only_walks: impl FnOnce() -> bool) -> Option<Stat> {
+        let begun = self.env.clock.now();
         let fid = self.nodes.fid(node).filter(|fid| self.has_lease(*fid))?;
         let known = self.locks.table.lock().permissions(fid);
         let attr = known.filter(|_| only_walks())?;
-        self.counters.count(Operation::Getattr);
-        self.counters.count(Operation::GetattrHit);
+        self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
         Some(Stat { attr_valid: Duration::ZERO, ..self.stat(&attr) })
     }
 
     fn attr_known(&self, fid: Fid) -> Option<Stat> {
+        let begun = self.env.clock.now();
         if fid.is_shown_only() {
             return Some(shown_stat(fid));
         }
         let entry = self.locks.attr(fid).filter(|entry| self.has_lease(fid) && self.may_show(fid, entry.attr.size))?;
-        self.counters.count(Operation::Getattr);
-        self.counters.count(Operation::GetattrHit);
+        self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
         Some(self.stat(&entry.attr))
     }
 
@@ -102,7 +102,7 @@ impl Client {
             let cut = self.clone().truncate(caller.credentials, fid, set).await;
             return self.seen(cut);
         }
-        self.counters.count(Operation::Setattr);
+        let _timed = self.timed(Operation::Setattr);
         let me = self.clone();
         let work = async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr { fid, set }).await };
         match self.seen(Finish::new("setattr", &self.env.tasks, work).await)? {
@@ -113,7 +113,7 @@ impl Client {
 
     /// access(2) by mode bits and access ACL. The kernel asks only without `default_permissions`.
     pub async fn access(self: Arc<Self>, caller: Caller, node: NodeId, mask: AccessMask) -> Result<(), ClientError> {
-        self.counters.count(Operation::Access);
+        let _timed = self.timed(Operation::Access);
         let fid = self.fid(node)?;
         let mdc = self.mdc(fid)?;
         let entry = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {

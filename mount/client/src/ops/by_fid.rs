@@ -59,7 +59,7 @@ impl Client {
             (parent, b"fid") if self.nodes.fid(parent) == Some(Fid::DOT_LUSTRE) => Fid::BY_FID,
             _ => return None,
         };
-        self.counters.count(Operation::Lookup);
+        let _timed = self.timed(Operation::Lookup);
         let Stat { attr, ino, attr_valid } = shown_stat(fid);
         let node = self.nodes.remember(fid);
         Some(Looked::Found(Found { node, generation: 0, attr, ino, entry_valid: Duration::ZERO, attr_valid }))
@@ -70,7 +70,7 @@ impl Client {
     /// # Errors
     /// ENOENT: no FID, or no such inode; ELOOP: the root, which is above.
     pub(crate) async fn lookup_by_fid(&self, caller: &Caller, name: &Name) -> Result<Looked, ClientError> {
-        self.counters.count(Operation::Lookup);
+        let _timed = self.timed(Operation::Lookup);
         let text = std::str::from_utf8(name.as_bytes()).map_err(|_| Errno::ENOENT)?;
         let fid: Fid = text.parse().map_err(|_| Errno::ENOENT)?;
         if fid == Fid::ROOT {

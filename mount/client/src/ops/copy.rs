@@ -26,7 +26,7 @@ impl Client {
         target_offset: u64,
         len: u64,
     ) -> Result<u64, ClientError> {
-        self.counters.count(Operation::CopyFileRange);
+        let _timed = self.timed(Operation::CopyFileRange);
         let (source, target) = (self.files_open.get(source)?, self.files_open.get(target)?);
         source.check()?;
         target.check()?;

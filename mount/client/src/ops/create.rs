@@ -26,7 +26,7 @@ impl Client {
         mode: u32,
         open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
-        self.counters.count(Operation::Create);
+        let _timed = self.timed(Operation::Create);
         let parent = self.fid(parent)?;
         let tasks = self.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
@@ -82,7 +82,7 @@ impl Client {
         mode: u32,
         rdev: u32,
     ) -> Result<Found, ClientError> {
-        self.counters.count(Operation::Mknod);
+        let _timed = self.timed(Operation::Mknod);
         // As mknod(2): no type bits mean a regular file.
         let file_type = match mode & libc::S_IFMT {
             0 => Some(FileType::Regular),
@@ -106,7 +106,7 @@ impl Client {
         name: Name,
         mode: u32,
     ) -> Result<Found, ClientError> {
-        self.counters.count(Operation::Mkdir);
+        let _timed = self.timed(Operation::Mkdir);
         self.make(caller, parent, name, CreateKind::Directory, mode & !libc::S_IFMT).await
     }
 
@@ -118,7 +118,7 @@ impl Client {
         name: Name,
         target: Bytes,
     ) -> Result<Found, ClientError> {
-        self.counters.count(Operation::Symlink);
+        let _timed = self.timed(Operation::Symlink);
         if target.is_empty() {
             return Err(Errno::ENOENT.into());
         }

@@ -65,7 +65,7 @@ impl Budget {
 impl Client {
     /// Opens a directory for listing. No request.
     pub async fn opendir(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<DirHandle, ClientError> {
-        self.counters.count(Operation::Opendir);
+        let _timed = self.timed(Operation::Opendir);
         let fid = self.fid(node)?;
         let source = Source { client: self.weak(), mdc: self.mdc(fid)?, credentials: caller.credentials, fid };
         let listing = Arc::new(Listing::new(fid, Arc::new(source), self.env.tasks.clone(), PAGES_MAX));
@@ -82,7 +82,7 @@ impl Client {
         mut budget: Budget,
         plus: bool,
     ) -> Result<Vec<DirItem>, ClientError> {
-        self.counters.count(Operation::Readdir);
+        let _timed = self.timed(Operation::Readdir);
         let open = self.dirs_open.get(handle)?;
         let mut items = Vec::new();
         let limit = budget.entries();

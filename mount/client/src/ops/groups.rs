@@ -36,7 +36,7 @@ impl Client {
         group: u64,
         wait: bool,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Setlk);
+        let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
         let (give_up, given_up) = oneshot::channel();
         {
@@ -84,7 +84,7 @@ impl Client {
         handle: FileHandle,
         group: u64,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Setlk);
+        let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
         {
             let membership = &mut *open.group.lock();

@@ -35,7 +35,7 @@ impl Client {
         handle: FileHandle,
         mode: LeaseMode,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Setlk);
+        let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
         let tasks = self.env.tasks.clone();
         let work = async move { self.take_lease(&caller, handle, &open, mode).await };
@@ -51,7 +51,7 @@ impl Client {
         caller: Caller,
         handle: FileHandle,
     ) -> Result<Option<LeaseMode>, ClientError> {
-        self.counters.count(Operation::Getlk);
+        let _timed = self.timed(Operation::Getlk);
         let open = self.open_to_lock(handle)?;
         let _turn = open.leased.lock().await;
         let fid = open.file.fid;
@@ -72,7 +72,7 @@ impl Client {
     /// # Errors
     /// Those of the MDT: then nothing is known; it has none any more.
     pub async fn lease_release(self: Arc<Self>, handle: FileHandle) -> Result<Option<LeaseMode>, ClientError> {
-        self.counters.count(Operation::Setlk);
+        let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
         let tasks = self.env.tasks.clone();
         Finish::new("give a lease back", &tasks, async move { self.end_lease(handle, &open).await }).await

@@ -24,7 +24,7 @@ impl Client {
         handle: FileHandle,
         lock: Flock,
     ) -> Result<Option<Flock>, ClientError> {
-        self.counters.count(Operation::Getlk);
+        let _timed = self.timed(Operation::Getlk);
         let open = self.open_to_lock(handle)?;
         let fid = open.file.fid;
         Ok(self.mdc(fid)?.flock_test(&caller.credentials, fid, lock).await?)
@@ -39,7 +39,7 @@ impl Client {
         lock: Flock,
         wait: bool,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Setlk);
+        let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
         let fid = open.file.fid;
         let mdc = self.mdc(fid)?;

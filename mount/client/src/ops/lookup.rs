@@ -54,7 +54,7 @@ impl Client {
         if parent == Fid::BY_FID {
             return self.lookup_by_fid(&caller, &name).await;
         }
-        self.counters.count(Operation::Lookup);
+        let _timed = self.timed(Operation::Lookup);
         self.locks.name_unchanging(parent, &name).await;
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.mdc(parent)?;
@@ -85,6 +85,7 @@ impl Client {
         if self.is_careful() {
             return None;
         }
+        let begun = self.env.clock.now();
         let dir = self.nodes.fid(parent).filter(|dir| self.has_lease(*dir))?;
         let known = match self.locks.looked_up(dir, name) {
             Known::To(fid) => {
@@ -97,8 +98,7 @@ impl Client {
             Known::Absent => self.absent(dir, name),
             Known::Nothing => return None,
         };
-        self.counters.count(Operation::Lookup);
-        self.counters.count(Operation::LookupHit);
+        self.was_known([Operation::Lookup, Operation::LookupHit], begun);
         Some(known)
     }
 
@@ -109,7 +109,7 @@ impl Client {
 
     /// `.`: the inode itself, counted once more.
     pub async fn lookup_self(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Found, ClientError> {
-        self.counters.count(Operation::Lookup);
+        let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
         let entry = self.mdc(fid)?.getattr(&caller.credentials, fid).await?;
         Ok(self.found(fid, None, &entry.attr))
@@ -117,7 +117,7 @@ impl Client {
 
     /// `..`: the parent of a directory.
     pub async fn lookup_parent(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Found, ClientError> {
-        self.counters.count(Operation::Lookup);
+        let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
         let entry = self.mdc(fid)?.get_parent(&caller.credentials, fid).await?;
         Ok(self.found(fid, None, &entry.attr))
@@ -126,10 +126,17 @@ impl Client {
     /// The kernel gives back `count` lookups of a node.
     pub fn forget(&self, node: NodeId, count: u64) {
         let Some(fid) = self.nodes.forget(node, count) else { return };
-        self.locks.table.lock().kernel_forgot(fid);
+        let removed = {
+            let mut table = self.locks.table.lock();
+            table.kernel_forgot(fid);
+            table.is_removed(fid)
+        };
         self.writeback.forget_pages(fid);
         if self.locks.untold_opens() {
             self.forgotten(fid);
+        }
+        if removed {
+            self.bury(fid);
         }
     }
 }

@@ -17,7 +17,7 @@ use wire::mds::RenameFlags;
 impl Client {
     /// Removes a name that is no directory.
     pub async fn unlink(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
-        self.counters.count(Operation::Unlink);
+        let _timed = self.timed(Operation::Unlink);
         let parent = self.fid(parent)?;
         let (me, mdc, in_dir) = (self.clone(), self.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.name(parent, &name);
@@ -36,7 +36,7 @@ impl Client {
 
     /// Removes an empty directory.
     pub async fn rmdir(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
-        self.counters.count(Operation::Rmdir);
+        let _timed = self.timed(Operation::Rmdir);
         let parent = self.fid(parent)?;
         let (mdc, in_dir) = (self.mdc(parent)?, self.locks.enter_dir(parent));
         let work = async move {
@@ -57,7 +57,7 @@ impl Client {
         new_name: Name,
         flags: RenameFlags,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Rename);
+        let _timed = self.timed(Operation::Rename);
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
         let (me, mdc, locks) = (self.clone(), self.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
@@ -87,7 +87,7 @@ impl Client {
         new_parent: NodeId,
         new_name: Name,
     ) -> Result<Found, ClientError> {
-        self.counters.count(Operation::Link);
+        let _timed = self.timed(Operation::Link);
         let (fid, new_parent) = (self.fid(node)?, self.fid(new_parent)?);
         let (mdc, in_dir, linked) = (self.mdc(new_parent)?, self.locks.enter_dir(new_parent), new_name.clone());
         let work = async move {
@@ -111,7 +111,7 @@ impl Client {
 
     /// Target of a symbolic link.
     pub async fn readlink(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
-        self.counters.count(Operation::Readlink);
+        let _timed = self.timed(Operation::Readlink);
         let fid = self.fid(node)?;
         if let Some(target) = self.locks.target(fid) {
             return Ok(target);

@@ -29,7 +29,7 @@ impl Client {
         if let Some(handle) = self.open_known(&caller.credentials, node, open) {
             return Ok(handle);
         }
-        self.counters.count(Operation::Open);
+        let _timed = self.timed(Operation::Open);
         let fid = self.fid(node)?;
         let tasks = self.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
@@ -54,7 +54,7 @@ impl Client {
             let layout = table.layout(fid).filter(|_| table.bits(fid).contains(InodeBits::OPEN))?;
             (layout, self.locks.opens.lock().open(fid))
         };
-        self.counters.count(Operation::Open);
+        let _timed = self.timed(Operation::Open);
         let file = self.files.get(fid);
         file.learn_layout(layout);
         if let Some(entry) = self.locks.attr(fid) {
@@ -96,7 +96,7 @@ impl Client {
         handle: FileHandle,
         lock_owner: u64,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Flush);
+        let _timed = self.timed(Operation::Flush);
         let open = self.files_open.get(handle)?;
         if open.mode.flags.write {
             self.store_later(&open.file);
@@ -115,7 +115,7 @@ impl Client {
         handle: FileHandle,
         flock_owner: Option<u64>,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Release);
+        let _timed = self.timed(Operation::Release);
         let tasks = self.env.tasks.clone();
         // Beyond the bound of closes under way, release waits.
         let permit = self.closes.clone().acquire_owned().await;

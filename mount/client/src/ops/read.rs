@@ -6,7 +6,7 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
-use crate::counters::Operation;
+use crate::counters::{Operation, Way};
 use crate::data::{clip, push_zeros};
 use crate::error::ClientError;
 use crate::file::File;
@@ -48,14 +48,16 @@ impl Client {
         len: u32,
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
-        self.counters.count(Operation::Read);
+        let _timed = self.timed(Operation::Read);
         let open = self.files_open.get(handle)?;
         open.check()?;
         if from_page_cache && self.locks.untold_opens() {
             // Others were watched when they were opened.
             open.end.get_or_init(|| self.writeback.ends.watch(open.file.fid, open.file.size().unwrap_or(0)));
         }
-        self.read_file(&caller.credentials, &open.file, (offset, len), from_page_cache).await
+        let data = self.read_file(&caller.credentials, &open.file, (offset, len), from_page_cache).await?;
+        self.counters.moved(Way::Read, data.iter().map(Bytes::len).sum());
+        Ok(data)
     }
 
     pub(crate) async fn read_file(

@@ -58,7 +58,7 @@ impl Client {
         len: u64,
         mode: u32,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Fallocate);
+        let _timed = self.timed(Operation::Fallocate);
         let open = self.files_open.get(handle)?;
         open.check()?;
         if !open.mode.flags.write {
@@ -126,7 +126,7 @@ impl Client {
         offset: u64,
         hole: bool,
     ) -> Result<u64, ClientError> {
-        self.counters.count(Operation::Seek);
+        let _timed = self.timed(Operation::Seek);
         let open = self.files_open.get(handle)?;
         open.check()?;
         let file = &open.file;

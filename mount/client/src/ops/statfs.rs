@@ -15,7 +15,7 @@ impl Client {
     /// Bytes of all OSTs, inodes of all MDTs. All targets at once, 1 round trip. A target that does not answer adds
     /// nothing; an error only if none of a kind answers.
     pub async fn statfs(self: Arc<Self>, caller: Caller) -> Result<Statfs, ClientError> {
-        self.counters.count(Operation::Statfs);
+        let _timed = self.timed(Operation::Statfs);
         let mut work: Vec<BoxFuture<'static, Result<Statfs, RpcError>>> = Vec::new();
         let mdcs = self.targets.mdcs();
         let mdts = mdcs.len();

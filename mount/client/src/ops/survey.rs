@@ -43,7 +43,7 @@ impl Client {
         // A listing shows names; attributes are for those who may search.
         let search = AccessMask { exec: true, ..AccessMask::default() };
         self.clone().access(caller.clone(), node, search).await?;
-        self.counters.count(Operation::Readdir);
+        let _timed = self.timed(Operation::Readdir);
         let open = self.dirs_open.get(handle)?;
         let mdc = self.mdc(open.fid)?;
         let listing = open.survey[usize::from(with_layout)].get_or_init(|| {

@@ -23,7 +23,7 @@ impl Client {
         handle: FileHandle,
         _datasync: bool,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Fsync);
+        let _timed = self.timed(Operation::Fsync);
         let open = self.files_open.get(handle)?;
         open.check()?;
         let fid = open.file.fid;
@@ -49,14 +49,14 @@ impl Client {
 
     /// The names in a directory are durable when this returns.
     pub async fn fsyncdir(self: Arc<Self>, caller: Caller, handle: DirHandle) -> Result<(), ClientError> {
-        self.counters.count(Operation::Fsync);
+        let _timed = self.timed(Operation::Fsync);
         let open = self.dirs_open.get(handle)?;
         Ok(self.mdc(open.fid)?.sync(&caller.credentials).await?)
     }
 
     /// Everything of this file system is durable when this returns.
     pub async fn syncfs(self: Arc<Self>, caller: Caller) -> Result<(), ClientError> {
-        self.counters.count(Operation::Syncfs);
+        let _timed = self.timed(Operation::Syncfs);
         self.store_everything().await?;
         let mut work: Vec<Sync> = Vec::new();
         for mdc in self.targets.mdcs() {

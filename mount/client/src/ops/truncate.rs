@@ -34,7 +34,7 @@ impl Client {
         fid: Fid,
         set: SetAttr,
     ) -> Result<Stat, ClientError> {
-        self.counters.count(Operation::Truncate);
+        let _timed = self.timed(Operation::Truncate);
         let size = set.size.ok_or(Errno::EINVAL)?;
         if size > FILE_BYTES_MAX {
             return Err(ClientError::TooFar(size));

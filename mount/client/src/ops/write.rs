@@ -5,7 +5,7 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
-use crate::counters::Operation;
+use crate::counters::{Operation, Way};
 use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
@@ -56,14 +56,17 @@ impl Client {
         data: Bytes,
         flags: WriteFlags,
     ) -> Result<Written, ClientError> {
-        self.counters.count(Operation::Write);
+        let _timed = self.timed(Operation::Write);
         let open = self.files_open.get(handle)?;
         open.check()?;
         if !open.mode.flags.write {
             return Err(Errno::EBADF.into());
         }
         open.check_failures()?;
-        self.write_file(caller.credentials, open.file.clone(), offset, data, flags).await
+        let counters = self.counters.clone();
+        let written = self.write_file(caller.credentials, open.file.clone(), offset, data, flags).await?;
+        counters.moved(Way::Write, written.bytes as usize);
+        Ok(written)
     }
 
     pub(crate) async fn write_file(

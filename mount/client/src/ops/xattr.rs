@@ -18,7 +18,7 @@ use wire::mds::SetxattrFlags;
 impl Client {
     /// One value; ENODATA if absent. What the client knows itself (`About`) costs no round trip.
     pub async fn getxattr(self: Arc<Self>, caller: Caller, node: NodeId, name: Bytes) -> Result<Bytes, ClientError> {
-        self.counters.count(Operation::Getxattr);
+        let _timed = self.timed(Operation::Getxattr);
         check_name(&name)?;
         let fid = self.fid(node)?;
         match About::of(&name) {
@@ -46,7 +46,7 @@ impl Client {
 
     /// All names that the caller may see, each with a NUL behind it.
     pub async fn listxattr(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
-        self.counters.count(Operation::Listxattr);
+        let _timed = self.timed(Operation::Listxattr);
         let fid = self.fid(node)?;
         if fid.is_shown_only() {
             return Ok(Bytes::new());
@@ -68,7 +68,7 @@ impl Client {
         value: Bytes,
         flags: SetxattrFlags,
     ) -> Result<(), ClientError> {
-        self.counters.count(Operation::Setxattr);
+        let _timed = self.timed(Operation::Setxattr);
         check_name(&name)?;
         if value.len() > XATTR_VALUE_BYTES_MAX {
             return Err(Errno::E2BIG.into());
@@ -84,7 +84,7 @@ impl Client {
 
     /// Removes one.
     pub async fn removexattr(self: Arc<Self>, caller: Caller, node: NodeId, name: Bytes) -> Result<(), ClientError> {
-        self.counters.count(Operation::Removexattr);
+        let _timed = self.timed(Operation::Removexattr);
         check_name(&name)?;
         let fid = self.fid(node)?;
         let mdc = self.mdc(fid)?;

@@ -36,6 +36,12 @@ impl DataHolder for Holder {
         })
     }
 
+    fn given_back(&self, fid: Fid) {
+        if let Some(client) = self.0.upgrade() {
+            client.writeback.forget_contended(fid);
+        }
+    }
+
     fn glimpse(&self, fid: Fid) -> Option<Glimpse> {
         let file = self.0.upgrade()?.writeback.kept(fid)?;
         let mut unstored = file.unstored.lock();

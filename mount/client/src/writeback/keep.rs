@@ -1,6 +1,6 @@
 //! Taking a write in: it is laid into the cache if there is room for it, on this mount and on its OSTs.
 
-use super::{DIRTY_BYTES_MAX, Writeback};
+use super::Writeback;
 use crate::cache::batch::BATCH_BYTES;
 use crate::client::Client;
 use crate::error::ClientError;
@@ -116,7 +116,7 @@ impl Client {
             return Ok(Kept::Through);
         }
         let len = data.len() as u64;
-        if self.writeback.bytes() + len > DIRTY_BYTES_MAX {
+        if self.writeback.bytes() + len > self.writeback.dirty_max() {
             return Ok(Kept::Full);
         }
         let clock = &self.env.clock;

@@ -32,7 +32,7 @@ use unstored::Unstored;
 
 /// A write waits at most about so long before it is sent by itself.
 pub const DIRTY_AGE: Duration = Duration::from_secs(1);
-/// Bytes of one mount that are not stored yet; beyond it writers store first.
+/// Bytes of one mount that are not stored yet, if no administrator says otherwise; beyond it writers store first.
 pub const DIRTY_BYTES_MAX: u64 = 256 << 20;
 /// Files that are stored at the same time in the background.
 const STORES_MAX: usize = 64;
@@ -66,6 +66,8 @@ pub(crate) struct Writeback {
     told: Mutex<Told>,
     /// When data was last called back.
     contended: Mutex<HashMap<Fid, Monotonic>>,
+    /// Bytes that may be unstored; beyond it writers store first.
+    dirty_max: AtomicU64,
     stores: Arc<Semaphore>,
     /// Requests that gave promises back.
     given_back: AtomicU64,
@@ -82,6 +84,7 @@ impl Writeback {
             ends: Arc::default(),
             told: Mutex::default(),
             contended: Mutex::default(),
+            dirty_max: AtomicU64::new(DIRTY_BYTES_MAX),
             stores: Arc::new(Semaphore::new(STORES_MAX)),
             given_back: AtomicU64::new(0),
         }
@@ -90,6 +93,16 @@ impl Writeback {
     /// Bytes that are not stored, in whole blocks.
     pub fn bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed) * GRANT_UNIT
+    }
+
+    /// Bytes that may be unstored.
+    pub fn dirty_max(&self) -> u64 {
+        self.dirty_max.load(Ordering::Relaxed)
+    }
+
+    /// As [`Writeback::dirty_max`], from the next write on.
+    pub fn set_dirty_max(&self, bytes: u64) {
+        self.dirty_max.store(bytes, Ordering::Relaxed);
     }
 
     /// Requests that gave promises back: when, no program decides.
@@ -116,6 +129,11 @@ impl Writeback {
     /// The file, if something of it is kept.
     fn kept(&self, fid: Fid) -> Option<Arc<File>> {
         self.files.lock().get(&fid).cloned()
+    }
+
+    /// Is anything of it kept?
+    pub fn has_kept(&self, fid: Fid) -> bool {
+        self.files.lock().contains_key(&fid)
     }
 
     /// All files of which something is kept.
@@ -170,6 +188,10 @@ impl Writeback {
             contended.clear();
         }
         contended.insert(fid, now);
+    }
+
+    fn forget_contended(&self, fid: Fid) {
+        self.contended.lock().remove(&fid);
     }
 
     fn is_contended(&self, fid: Fid, now: Monotonic) -> bool {

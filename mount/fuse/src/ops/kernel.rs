@@ -1,5 +1,6 @@
 //! The kernel's caches of a mount, as the client's locks see them.
 
+use crate::mount::{read_ahead, set_read_ahead};
 use crate::notify::{NotTaken, Notification, Notifier};
 use bytes::Bytes;
 use client::locks::kernel::KernelCache;
@@ -14,12 +15,14 @@ pub const MINOR_WITH_EPOCH: u32 = 44;
 /// Tells the kernel what to forget.
 pub struct Kernel {
     notifier: Notifier,
+    /// Device number of the mount.
+    device: (u32, u32),
 }
 
 impl Kernel {
-    /// Over the notifications of one mount.
-    pub fn new(notifier: Notifier) -> Kernel {
-        Kernel { notifier }
+    /// Over the notifications of one mount; `device`: its device number.
+    pub fn new(notifier: Notifier, device: (u32, u32)) -> Kernel {
+        Kernel { notifier, device }
     }
 
     fn tell(&self, notification: Notification) -> BoxFuture<'static, bool> {
@@ -80,5 +83,13 @@ impl KernelCache for Kernel {
 
     fn inc_epoch(&self) -> BoxFuture<'static, ()> {
         self.done(Notification::IncEpoch)
+    }
+
+    fn read_ahead_kb(&self) -> Result<u64, Errno> {
+        read_ahead(self.device).map_err(|error| Errno::from(&error))
+    }
+
+    fn set_read_ahead_kb(&self, kb: u64) -> Result<(), Errno> {
+        set_read_ahead(self.device, kb).map_err(|error| Errno::from(&error))
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::view::View;
 use observe::catalog::{
-    FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, JOBID_NAME, JOBID_VAR, MEMUSED, NIS, PING_INTERVAL, TIMEOUT,
-    VERSION,
+    DEBUG, FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, JOBID_NAME, JOBID_VAR, MEMUSED, NIS, PING_INTERVAL,
+    TIMEOUT, VERSION,
 };
 use observe::fault;
 use observe::tree::Tree;
@@ -17,6 +17,8 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     tree.shows(&TIMEOUT, &[], || Ok(REQUEST_TIMEOUT.as_secs().to_string()));
     tree.shows(&PING_INTERVAL, &[], || Ok(INTERVAL.as_secs().to_string()));
     tree.shows(&MEMUSED, &[], resident_bytes);
+    tree.shows(&DEBUG, &[], || Ok(observe::debug::words()));
+    tree.takes(&DEBUG, &[], observe::debug::set);
     tree.shows(&FAIL_LOC, &[], || Ok(fault::numbers().0.to_string()));
     tree.takes(&FAIL_LOC, &[], |value| fault::arm_number(any_base(value)?).map_err(|bad| refused(&bad)));
     tree.shows(&FAIL_VAL, &[], || Ok(fault::numbers().1.to_string()));

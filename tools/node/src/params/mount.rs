@@ -1,11 +1,16 @@
 //! Parameters of mounts: `llite`, `lmv`, `lov`, `mdc`, `osc`, `mgc`.
 
-use super::series;
 use super::session::{self, Waits};
+use super::{flags, locks, number, series};
+use crate::mount_options::MountOptions;
 use crate::view::View;
+use client::cache::promise::Shrink;
 use client::caller::Caller;
 use client::client::Client;
+use client::counters::Way;
+use client::inspect::{DefaultLayout, Whose};
 use observe::catalog::*;
+use observe::histogram::HistogramSnapshot;
 use observe::metric::{Metric, Unit};
 use observe::param::Param;
 use observe::registry::{Registry, Sample, Value};
@@ -20,10 +25,15 @@ use stubs::osc::Osc;
 use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::errno::Errno;
-use types::target::{FsName, TargetName};
+use types::limits::{BULK_BYTES_MAX, LAYOUT_BYTES_MAX};
+use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 
 /// A target that is asked for its space or pinged answers within this time, or not at all.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most that the kernel may read ahead of a file, MiB.
+const READ_AHEAD_MB_MAX: u64 = 1024;
+/// Most that a mount may keep back of writes, MiB (Lustre's bound).
+const DIRTY_MB_MAX: u64 = 2047;
 /// Block size that statfs tells.
 const BLOCK_BYTES: u64 = 4096;
 
@@ -34,11 +44,10 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         let source = client.lock_source();
         let device = source.strip_prefix("ldlm.namespaces.").unwrap_or(&source);
         series::stats(tree, view, &LDLM_STATS, &[device], &source);
-        let counted = client.clone();
-        tree.shows(&LDLM_LOCK_COUNT, &[device], move || Ok(counted.lock_count().to_string()));
-        targets(tree, &client, &id);
+        locks::add(tree, &client, device);
+        targets(tree, view, &client, &id);
         for mdc in client.mdts() {
-            add_mdc(tree, view, &mdc);
+            add_mdc(tree, view, &client, &mdc);
         }
         for osc in client.osts() {
             add_osc(tree, view, &client, &osc);
@@ -50,6 +59,14 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
 /// What a name of the tree calls the device: `osc.sheen-OST0000-osc-1` is `sheen-OST0000-osc-1`.
 pub(super) fn device(import: &Import) -> String {
     import.source().split_once('.').map_or(import.source(), |(_, device)| device).to_owned()
+}
+
+/// Options with which a mount was made.
+fn options_of(view: &View, client: &Arc<Client>) -> MountOptions {
+    let mounts = view.alive().mounts();
+    let at = mounts.iter().find(|(mounted, ..)| Arc::ptr_eq(mounted, client)).map(|(.., at)| at);
+    let settings = view.settings().mounts.iter().find(|settings| Some(&settings.at) == at);
+    settings.map_or_else(MountOptions::default, |settings| settings.options.clone())
 }
 
 fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
@@ -64,6 +81,18 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
         clearing.clear_counts(clock.wall());
         Ok(())
     });
+    let (counted, clock, since) = (client.clone(), view.parts().env.clock.clone(), view.since());
+    tree.shows(&LLITE_EXTENTS_STATS, &devices, move || {
+        let sizes = [Way::Read, Way::Write].map(|way| counted.counters().sizes(way));
+        Ok(observe::text::extents(clock.wall(), counted.counted_since().unwrap_or(since), &sizes))
+    });
+    let (clearing, clock) = (client.clone(), view.parts().env.clock.clone());
+    // Sizes are in both bodies, so both begin anew.
+    tree.takes(&LLITE_EXTENTS_STATS, &devices, move |_| {
+        clearing.clear_counts(clock.wall());
+        Ok(())
+    });
+    caches(tree, view, client, &devices);
     let uuid = client.uuid();
     tree.shows(&LLITE_UUID, &devices, move || Ok(uuid.to_string()));
     tree.shows(&LLITE_FSTYPE, &devices, || Ok("lustre".to_owned()));
@@ -89,17 +118,98 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
     space(tree, SpaceParams::LLITE, &devices, ask);
 }
 
+/// What the mount and its kernel keep.
+fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&str; 1]) {
+    let (shown, rpc, options) = (client.clone(), view.parts().rpc.clone(), options_of(view, client));
+    tree.shows(&LLITE_SBI_FLAGS, devices, move || {
+        Ok(flags::of_mount(&options, rpc.checksums(), shown.keeps_xattrs()).join(" "))
+    });
+    for param in [&LLITE_MAX_READ_AHEAD_MB, &LLITE_MAX_READ_AHEAD_PER_FILE_MB] {
+        let (shown, set) = (client.clone(), client.clone());
+        tree.shows(param, devices, move || Ok(mebibytes_text(shown.read_ahead_kb()?)));
+        tree.takes(param, devices, move |value| set.set_read_ahead_kb(mebibytes(value, READ_AHEAD_MB_MAX)?));
+    }
+    tree.explains(&LLITE_READ_AHEAD_STATS, devices);
+    tree.shows(&LLITE_MAX_CACHED_MB, devices, || Ok(format!("max_cached_mb: {}\n", memory_mb()?)));
+    tree.shows(&LLITE_HYBRID_IO, devices, || Ok("0".to_owned()));
+    for param in [&LLITE_DEFAULT_EASIZE, &LLITE_MAX_EASIZE] {
+        tree.shows(param, devices, || Ok(LAYOUT_BYTES_MAX.to_string()));
+    }
+    let (shown, set) = (client.clone(), client.clone());
+    tree.shows(&LLITE_XATTR_CACHE, devices, move || Ok(u8::from(shown.keeps_xattrs()).to_string()));
+    tree.does(&LLITE_XATTR_CACHE, devices, move |value| {
+        let client = set.clone();
+        Box::pin(async move {
+            client.keep_xattrs(switch(&value)?).await;
+            Ok(())
+        })
+    });
+    let (shown, set) = (client.clone(), client.clone());
+    tree.shows(&LLITE_OPENCACHE_THRESHOLD_COUNT, devices, move || Ok(u8::from(shown.keeps_opens()).to_string()));
+    tree.does(&LLITE_OPENCACHE_THRESHOLD_COUNT, devices, move |value| {
+        let client = set.clone();
+        Box::pin(async move { client.keep_opens(switch(&value)?).await })
+    });
+}
+
+/// 0 or 1.
+fn switch(text: &str) -> Result<bool, Errno> {
+    match number::<u64>(text)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Errno::ERANGE),
+    }
+}
+
+/// Memory of the host, MiB.
+fn memory_mb() -> Result<u64, Errno> {
+    let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Errno::from(&error))?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kb: u64 = total.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).ok_or(Errno::EIO)?;
+    Ok(kb >> 10)
+}
+
+/// MiB with a fraction, or with a unit (`64M`, `512K`, `1G`), as KiB.
+fn mebibytes(text: &str, most: u64) -> Result<u64, Errno> {
+    let text = text.trim();
+    let (digits, kb) = match text.chars().last() {
+        Some('k' | 'K') => (&text[..text.len() - 1], 1.0),
+        Some('m' | 'M') => (&text[..text.len() - 1], 1024.0),
+        Some('g' | 'G') => (&text[..text.len() - 1], 1024.0 * 1024.0),
+        _ => (text, 1024.0),
+    };
+    if !digits.bytes().all(|digit| digit.is_ascii_digit() || digit == b'.') {
+        return Err(Errno::EINVAL);
+    }
+    let size: f64 = number(digits)?;
+    let kb = size * kb;
+    if kb > (most << 10) as f64 { Err(Errno::ERANGE) } else { Ok(kb as u64) }
+}
+
+/// KiB as MiB.
+fn mebibytes_text(kb: u64) -> String {
+    if kb.is_multiple_of(1024) { (kb >> 10).to_string() } else { format!("{}", kb as f64 / 1024.0) }
+}
+
+const OPERATION: &str = "Time from the question of a program to the answer of the mount.";
+const HIT: &str = "Those that locks covered, without a request.";
+const BYTES: &str = "Bytes that one request of the kernel moved.";
+
 /// What the client counts, as the registry would tell it.
 fn client_samples(client: &Client) -> Vec<Sample> {
     let source: Arc<str> = format!("llite.{}-{:016x}", client.fsname(), client.uuid().0 as u64).into();
-    let mut counts = client.requests_by_operation();
-    counts.sort_unstable();
-    let sample = |(name, count)| Sample {
-        metric: Metric { name, unit: Unit::Requests, help: "How often programs asked the mount for it." },
+    let sample = |name, unit, help, histogram: HistogramSnapshot| Sample {
+        metric: Metric { name, unit, help },
         source: source.clone(),
-        value: Value::Counter(count),
+        value: Value::Histogram(Box::new(histogram)),
     };
-    counts.into_iter().map(sample).collect()
+    let sizes = [("read_bytes", Way::Read), ("write_bytes", Way::Write)];
+    let sizes = sizes.map(|(name, way)| sample(name, Unit::Bytes, BYTES, client.counters().sizes(way)));
+    let mut times = client.counters().times();
+    times.sort_unstable_by_key(|(name, _)| *name);
+    let help = |name: &str| if name.ends_with("_hit") { HIT } else { OPERATION };
+    let times = times.into_iter().map(|(name, times)| sample(name, Unit::Microseconds, help(name), times));
+    sizes.into_iter().chain(times).collect()
 }
 
 /// Counts of all mounts.
@@ -107,7 +217,8 @@ pub(super) fn samples(view: &View) -> Vec<Sample> {
     view.alive().clients().iter().flat_map(|client| client_samples(client)).collect()
 }
 
-fn targets(tree: &mut Tree, client: &Arc<Client>, id: &str) {
+fn targets(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, id: &str) {
+    let clock = view.parts().env.clock.clone();
     let targets = |mdts: bool| {
         let client = client.clone();
         move || -> Vec<(TargetName, bool)> {
@@ -129,6 +240,28 @@ fn targets(tree: &mut Tree, client: &Arc<Client>, id: &str) {
         tree.shows(&LOV_POOLS, &[&lov, &pool.name], move || Ok(text.clone()));
     }
     target_params(tree, [&LOV_NUMOBD, &LOV_ACTIVEOBD, &LOV_TARGET_OBD], &lov, targets(false));
+    type Pick = fn(&DefaultLayout) -> String;
+    let figures: [(&'static Param, Pick); 3] = [
+        (&LOV_STRIPECOUNT, |layout| or_minus_one(layout.stripe_count)),
+        (&LOV_STRIPESIZE, |layout| layout.stripe_size.to_string()),
+        (&LOV_STRIPEOFFSET, |layout| or_minus_one(layout.first.map(|ost| ost.0))),
+    ];
+    for (param, pick) in figures {
+        let (asked, clock) = (client.clone(), clock.clone());
+        tree.asks(param, &[&lov], move || {
+            let (client, clock) = (asked.clone(), clock.clone());
+            Box::pin(async move {
+                tokio::select! {
+                    answer = client.default_layout() => Ok(pick(&answer.map_err(|error| error.errno())?)),
+                    () = clock.sleep(ASK_TIMEOUT) => Err(Errno::ETIMEDOUT),
+                }
+            })
+        });
+    }
+}
+
+fn or_minus_one(value: Option<u16>) -> String {
+    value.map_or_else(|| "-1".to_owned(), |value| value.to_string())
 }
 
 /// OSTs of a pool, a line each.
@@ -173,12 +306,28 @@ struct SessionParams {
     window: &'static Param,
     in_flight: &'static Param,
     ping: &'static Param,
+    connect_flags: &'static Param,
+    /// Shown as the window is.
+    windows: &'static [&'static Param],
+    checksums: &'static Param,
+    checksum_type: &'static Param,
 }
 
 /// `import` of any session.
-pub(super) fn add_import(tree: &mut Tree, view: &Arc<View>, param: &'static Param, device: &str, import: &Arc<Import>) {
+pub(super) fn add_import(
+    tree: &mut Tree,
+    view: &Arc<View>,
+    param: &'static Param,
+    device: &str,
+    import: &Arc<Import>,
+    read_only: bool,
+) {
     let (shown, name, registry) = (import.clone(), device.to_owned(), view.parts().rpc.metrics().clone());
-    tree.shows(param, &[device], move || Ok(session::import(&shown, &name, waits(&registry, shown.source()))));
+    let rpc = view.parts().rpc.clone();
+    tree.shows(param, &[device], move || {
+        let flags = flags::of_session(shown.target().kind, read_only, rpc.checksums());
+        Ok(session::import(&shown, &name, &flags, waits(&registry, shown.source())))
+    });
 }
 
 fn waits(registry: &Registry, source: &str) -> Waits {
@@ -187,11 +336,34 @@ fn waits(registry: &Registry, source: &str) -> Waits {
     Waits { mean: Duration::from_micros(mean), max: Duration::from_micros(histogram.max) }
 }
 
-fn add_session(tree: &mut Tree, view: &Arc<View>, params: &SessionParams, import: &Arc<Import>) {
+fn add_session(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, params: &SessionParams, import: &Arc<Import>) {
     let device = device(import);
     let devices = [device.as_str()];
     series::stats(tree, view, params.stats, &devices, import.source());
-    add_import(tree, view, params.import, &device, import);
+    let read_only = options_of(view, client).read_only;
+    add_import(tree, view, params.import, &device, import, read_only);
+    let (kind, rpc) = (import.target().kind, view.parts().rpc.clone());
+    tree.shows(params.connect_flags, &devices, move || {
+        Ok(flags::of_session(kind, read_only, rpc.checksums()).iter().map(|flag| format!("{flag}\n")).collect())
+    });
+    for param in params.windows {
+        let shown = import.clone();
+        tree.shows(param, &devices, move || Ok(shown.report().window.unwrap_or(0).to_string()));
+    }
+    let (shown, set) = (view.parts().rpc.clone(), view.parts().rpc.clone());
+    tree.shows(params.checksums, &devices, move || Ok(u8::from(shown.checksums()).to_string()));
+    tree.takes(params.checksums, &devices, move |value| {
+        set.set_checksums(switch(value)?);
+        Ok(())
+    });
+    tree.shows(params.checksum_type, &devices, || Ok("[crc32c]".to_owned()));
+    tree.takes(params.checksum_type, &devices, |value| match value.trim() {
+        "crc32c" | "[crc32c]" => Ok(()),
+        _ => Err(Errno::EINVAL),
+    });
+    let index = import.target().index;
+    let whose = if kind == TargetKind::Ost { Whose::Ost(index) } else { Whose::Mdt(index) };
+    locks::add_session(tree, client, &device, whose);
     let shown = import.clone();
     tree.shows(params.state, &devices, move || Ok(format!("current_state: {}\n", session::state_word(shown.state()))));
     let shown = import.clone();
@@ -234,9 +406,13 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
         window: &OSC_WINDOW,
         in_flight: &OSC_IN_FLIGHT,
         ping: &OSC_PING,
+        connect_flags: &OSC_CONNECT_FLAGS,
+        windows: &[&OSC_MAX_RPCS_IN_FLIGHT],
+        checksums: &OSC_CHECKSUMS,
+        checksum_type: &OSC_CHECKSUM_TYPE,
     };
     let import = osc.import();
-    add_session(tree, view, &params, import);
+    add_session(tree, view, client, &params, import);
     let device = device(import);
     let counted = import.clone();
     series::tables(tree, view, &OSC_RPC_STATS, &[&device], import.source(), move |samples| {
@@ -255,6 +431,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
     });
     let (promised, ost) = (client.clone(), import.target().index);
     tree.shows(&OSC_GRANT, &[&device], move || Ok(promised.granted_bytes(ost).to_string()));
+    data_bounds(tree, client, &device, ost);
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
     space(tree, SpaceParams::OSC, &[&device], move || {
         let (osc, clock) = (osc.clone(), clock.clone());
@@ -267,7 +444,42 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
     });
 }
 
-fn add_mdc(tree: &mut Tree, view: &Arc<View>, mdc: &Mdc) {
+/// What bounds the data that goes to an OST.
+fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetIndex) {
+    let devices = [device];
+    tree.shows(&OSC_MAX_PAGES_PER_RPC, &devices, || Ok((BULK_BYTES_MAX as u64 / BLOCK_BYTES).to_string()));
+    tree.shows(&OSC_SHORT_IO_BYTES, &devices, || Ok(BULK_BYTES_MAX.to_string()));
+    let (shown, set) = (client.clone(), client.clone());
+    tree.shows(&OSC_MAX_DIRTY_MB, &devices, move || Ok((shown.dirty_bytes_max() >> 20).to_string()));
+    tree.takes(&OSC_MAX_DIRTY_MB, &devices, move |value| match mebibytes(value, DIRTY_MB_MAX)? >> 10 {
+        0 => Err(Errno::ERANGE),
+        mb => {
+            set.set_dirty_bytes_max(mb << 20);
+            Ok(())
+        }
+    });
+    tree.explains(&OSC_CUR_DIRTY_BYTES, &devices);
+    let (shown, set) = (client.clone(), client.clone());
+    tree.shows(&OSC_GRANT_SHRINK, &devices, move || Ok(u8::from(shown.grant_shrink(ost).on).to_string()));
+    tree.takes(&OSC_GRANT_SHRINK, &devices, move |value| {
+        set.set_grant_shrink(ost, Shrink { on: switch(value)?, ..set.grant_shrink(ost) });
+        Ok(())
+    });
+    let (shown, set) = (client.clone(), client.clone());
+    tree.shows(&OSC_GRANT_SHRINK_INTERVAL, &devices, move || Ok(shown.grant_shrink(ost).after.as_secs().to_string()));
+    tree.takes(&OSC_GRANT_SHRINK_INTERVAL, &devices, move |value| match number::<u64>(value)? {
+        seconds @ 1..=65_535 => {
+            let after = Duration::from_secs(seconds);
+            set.set_grant_shrink(ost, Shrink { after, ..set.grant_shrink(ost) });
+            Ok(())
+        }
+        _ => Err(Errno::ERANGE),
+    });
+    tree.explains(&OSC_RESEND_COUNT, &devices);
+    tree.shows(&OSC_IDLE_TIMEOUT, &devices, || Ok("0".to_owned()));
+}
+
+fn add_mdc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, mdc: &Mdc) {
     let params = SessionParams {
         stats: &MDC_STATS,
         import: &MDC_IMPORT,
@@ -278,9 +490,13 @@ fn add_mdc(tree: &mut Tree, view: &Arc<View>, mdc: &Mdc) {
         window: &MDC_WINDOW,
         in_flight: &MDC_IN_FLIGHT,
         ping: &MDC_PING,
+        connect_flags: &MDC_CONNECT_FLAGS,
+        windows: &[&MDC_MAX_RPCS_IN_FLIGHT, &MDC_MAX_MOD_RPCS_IN_FLIGHT],
+        checksums: &MDC_CHECKSUMS,
+        checksum_type: &MDC_CHECKSUM_TYPE,
     };
     let import = mdc.import();
-    add_session(tree, view, &params, import);
+    add_session(tree, view, client, &params, import);
     let device = device(import);
     let counted = import.clone();
     series::tables(tree, view, &MDC_RPC_STATS, &[&device], import.source(), move |samples| {
@@ -302,7 +518,7 @@ fn add_mdc(tree: &mut Tree, view: &Arc<View>, mdc: &Mdc) {
 /// Session with the MGS.
 pub(super) fn add_mgc(tree: &mut Tree, view: &Arc<View>, import: &Arc<Import>) {
     let device = device(import);
-    add_import(tree, view, &MGC_IMPORT, &device, import);
+    add_import(tree, view, &MGC_IMPORT, &device, import, false);
     series::stats(tree, view, &MGC_STATS, &[&device], import.source());
 }
 
@@ -368,5 +584,27 @@ pub(super) fn space(
             let answer = ask();
             Box::pin(async move { answer.await.map(|statfs| pick(&statfs).to_string()) })
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_mebibytes_may_have_fractions_and_units() {
+        let kb = |text| mebibytes(text, 1024);
+        assert_eq!(
+            ["0", "4", "0.5", "64M\n", "128K", "1G"].map(kb),
+            [Ok(0), Ok(4096), Ok(512), Ok(65_536), Ok(128), Ok(1 << 20)]
+        );
+        assert_eq!(["", "x", "-1", "1e3", "nan", "inf"].map(kb), [Err(Errno::EINVAL); 6]);
+        assert_eq!(["1025", "2G"].map(kb), [Err(Errno::ERANGE); 2]);
+        assert_eq!([0, 128, 4096].map(mebibytes_text), ["0", "0.125", "4"]);
+    }
+
+    #[test]
+    fn a_switch_is_0_or_1() {
+        assert_eq!(["0", "1\n", "2", "on"].map(switch), [Ok(false), Ok(true), Err(Errno::ERANGE), Err(Errno::EINVAL)]);
     }
 }

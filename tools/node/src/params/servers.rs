@@ -169,9 +169,16 @@ fn add_osp(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex
         "1" => set.set_ost_active(index, true),
         _ => Err(Errno::EINVAL),
     });
+    for param in [&OSP_CREATE_COUNT, &OSP_MAX_CREATE_COUNT] {
+        tree.shows(param, &[&device], || Ok("0".to_owned()));
+    }
+    let counted = mdt.clone();
+    tree.shows(&OSP_DESTROYS_IN_FLIGHT, &[&device], move || Ok(counted.destroys_waiting(index)?.to_string()));
     let Some(import) = view.parts().known_session(ost) else { return };
     series::stats(tree, view, &OSP_STATS, &[&device], import.source());
-    add_import(tree, view, &OSP_IMPORT, &device, &import);
+    add_import(tree, view, &OSP_IMPORT, &device, &import, false);
+    let shown = import.clone();
+    tree.shows(&OSP_MAX_RPCS_IN_FLIGHT, &[&device], move || Ok(shown.report().window.unwrap_or(0).to_string()));
     tree.shows(&OSP_STATE, &[&device], move || Ok(format!("current_state: {}\n", session::state_word(import.state()))));
 }
 

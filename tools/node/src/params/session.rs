@@ -38,11 +38,11 @@ pub(super) struct Waits {
 }
 
 /// The `import` parameter, YAML.
-pub(super) fn import(import: &Import, name: &str, waits: Waits) -> String {
-    body(&import.report(), name, &import.target().to_string(), import.last_committed().0, waits)
+pub(super) fn import(import: &Import, name: &str, flags: &[&str], waits: Waits) -> String {
+    body(&import.report(), name, flags, &import.target().to_string(), import.last_committed().0, waits)
 }
 
-fn body(report: &ImportReport, name: &str, target: &str, committed: u64, waits: Waits) -> String {
+fn body(report: &ImportReport, name: &str, flags: &[&str], target: &str, committed: u64, waits: Waits) -> String {
     let nids: Vec<String> = report.nids.iter().map(Nid::to_string).collect();
     let current = report.current.map_or_else(|| "<none>".to_owned(), |nid| nid.to_string());
     // What a caller may have to wait is at least what it had to wait, in whole seconds.
@@ -50,12 +50,13 @@ fn body(report: &ImportReport, name: &str, target: &str, committed: u64, waits: 
     let mut text = String::new();
     write!(
         text,
-        "import:\n    name: {name}\n    target: {target}_UUID\n    state: {}\n    connect_flags: [  ]\n    connection:\n       \
+        "import:\n    name: {name}\n    target: {target}_UUID\n    state: {}\n    connect_flags: [ {} ]\n    connection:\n       \
          failover_nids: [ {} ]\n       current_connection: {current}\n       connection_attempts: {}\n       generation: {}\n       \
          in-progress_invalidations: 0\n    rpcs:\n       inflight: {}\n       unregistering: 0\n       timeouts: {}\n       \
          avg_waittime: {} usec\n    service_estimates:\n       services: {seconds} sec\n       network: {seconds} sec\n    \
          transactions:\n       last_replay: 0\n       peer_committed: {committed}\n       last_checked: {committed}\n",
         state_word(report.state),
+        flags.join(", "),
         nids.join(", "),
         report.attempts,
         report.boot,
@@ -93,7 +94,7 @@ import:
     name: sheen-OST0000-osc-00ff
     target: sheen-OST0000_UUID
     state: FULL
-    connect_flags: [  ]
+    connect_flags: [ version, write_grant ]
     connection:
        failover_nids: [ 0@lo, 10.0.0.1@tcp ]
        current_connection: 0@lo
@@ -113,6 +114,9 @@ import:
        peer_committed: 99
        last_checked: 99
 ";
-        assert_eq!(body(&report, "sheen-OST0000-osc-00ff", "sheen-OST0000", 99, waits), expected);
+        assert_eq!(
+            body(&report, "sheen-OST0000-osc-00ff", &["version", "write_grant"], "sheen-OST0000", 99, waits),
+            expected
+        );
     }
 }

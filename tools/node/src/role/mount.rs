@@ -68,7 +68,7 @@ impl MountRole {
             Ok(session) => {
                 match session.notifier() {
                     Some(notifier) if session.agreed().has_minor(MINOR_WITH_EPOCH) => {
-                        client.attach_kernel(Arc::new(Kernel::new(notifier)));
+                        client.attach_kernel(Arc::new(Kernel::new(notifier, session.device_number())));
                     }
                     _ => tracing::warn!("this kernel cannot be told to forget: it asks for everything each time"),
                 }

@@ -1,7 +1,9 @@
 //! Taking away: what is called back, given up, or lost, with all that it covered. Whoever takes gets back what the kernel must
 //! be told to forget.
 
-use super::{Debt, GAP, IDLE_CHANGES_MAX, LOCKS_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use super::{Debt, GAP, IDLE_CHANGES_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use layout::layout::Layout;
+use std::sync::Arc;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
@@ -89,6 +91,7 @@ impl Table {
     fn remove(&mut self, fid: Fid) {
         if let Some(slot) = self.slots.remove(&fid) {
             self.weight = self.weight.saturating_sub(slot.weight);
+            self.removed.remove(&fid);
         }
     }
 
@@ -109,6 +112,15 @@ impl Table {
             return false;
         }
         true
+    }
+
+    /// An inode that was chosen to be given up keeps some of its bits.
+    pub fn stays(&mut self, fid: Fid) {
+        if let Some(slot) = self.slots.get_mut(&fid)
+            && std::mem::take(&mut slot.leaving)
+        {
+            self.ring.push_back(fid);
+        }
     }
 
     /// Everything of one inode goes; what was held.
@@ -136,12 +148,67 @@ impl Table {
         debt
     }
 
+    /// An own change took the last name of this inode. Its locks end with it: when nothing here uses it any more,
+    /// [`Table::bury`] is due.
+    pub fn lost_last_name(&mut self, fid: Fid) {
+        if self.slots.contains_key(&fid) {
+            self.removed.insert(fid);
+        }
+    }
+
+    /// Did this inode lose its last name by a change of this mount?
+    pub fn is_removed(&self, fid: Fid) -> bool {
+        self.removed.contains(&fid)
+    }
+
+    /// All of which that is so and something is held.
+    pub fn removed(&self) -> Vec<Fid> {
+        self.removed.iter().copied().collect()
+    }
+
+    /// Forgets an inode that is gone. Nothing is to be given back, for its MDT has no locks of it any more; replies under
+    /// way have no say.
+    pub fn bury(&mut self, fid: Fid, debt: &mut Debt) {
+        self.gate(fid.mdt()).note(fid, InodeBits::ALL);
+        self.give(fid, debt);
+    }
+
+    /// Inodes of which something is held: of one MDT, or all. In order.
+    pub fn held(&self, mdt: Option<u16>) -> Vec<Fid> {
+        let wanted = |fid: &&Fid| mdt.is_none_or(|mdt| fid.mdt() == mdt);
+        let mut fids: Vec<Fid> = self.slots.keys().filter(wanted).copied().collect();
+        fids.sort_unstable();
+        fids
+    }
+
+    /// Inodes with DATA or WRITE, and their layouts if they are known. In order.
+    pub fn with_data(&self) -> Vec<(Fid, Option<Arc<Layout>>)> {
+        let data = InodeBits::DATA.union(InodeBits::WRITE);
+        let with_data = self.slots.iter().filter(|(_, slot)| !slot.bits.intersection(data).is_empty());
+        let mut fids: Vec<_> = with_data.map(|(fid, slot)| (*fid, slot.layout.clone())).collect();
+        fids.sort_unstable_by_key(|(fid, _)| *fid);
+        fids
+    }
+
+    /// Inodes whose locks were not used for longer than they may, at most `count`. `pinned` ones stay. In order.
+    pub fn aged(&self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
+        if self.bounds.age_ms == 0 {
+            return Vec::new();
+        }
+        let is_old = |slot: &Slot| self.now.saturating_sub(slot.used_at) * 1000 >= self.bounds.age_ms;
+        let old = self.slots.iter().filter(|(fid, slot)| is_old(slot) && !slot.leaving && !pinned(**fid));
+        let mut fids: Vec<Fid> = old.map(|(fid, _)| *fid).collect();
+        fids.sort_unstable();
+        fids.truncate(count);
+        fids
+    }
+
     /// Inodes whose locks are to be given up, at most `count`, because there are too many. `pinned` ones stay.
     pub fn victims(&mut self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
         let mut victims = Vec::new();
         let (mut slots, mut weight) = (self.slots.len(), self.weight);
         let mut looks = 2 * self.ring.len();
-        while (slots > LOCKS_MAX || weight > WEIGHT_MAX) && victims.len() < count && looks > 0 {
+        while (slots > self.bounds.locks || weight > WEIGHT_MAX) && victims.len() < count && looks > 0 {
             looks -= 1;
             let Some(fid) = self.ring.pop_front() else { break };
             let Some(slot) = self.slots.get_mut(&fid).filter(|slot| !slot.leaving) else { continue };

@@ -82,7 +82,8 @@ impl Table {
         let slot = self.slots.get_mut(&dir)?;
         let listing = slot.listing.as_ref()?;
         let (entries, parent) = (listing.entries.clone(), listing.parent?);
-        (slot.used, slot.changes) = (true, 0);
+        slot.changes = 0;
+        slot.use_at(self.now);
         let known = |entry: &DirEntry| self.slots.get(&entry.fid).is_some_and(|slot| slot.attr.is_some());
         (!with_attr || entries.iter().all(known)).then_some((entries, parent))
     }
