@@ -153,7 +153,8 @@ pub struct Gap {
 pub struct Reply {
     /// The request.
     pub xid: Xid,
-    /// Transno of the last change it made; 0 = none.
+    /// OST, MGS: transno of the last change that the request made; 0 = none. MDT: of the newest change that any client had made when
+    /// it answered, so once that is durable everything that the answer shows is.
     pub transno: Transno,
     /// Newest transno of the target that is durable.
     pub last_committed: Transno,

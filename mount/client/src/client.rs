@@ -246,6 +246,11 @@ impl Client {
         Ok(())
     }
 
+    /// Is it being unmounted?
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.stop.borrow()
+    }
+
     /// Itself, for what it owns.
     pub(crate) fn weak(&self) -> Weak<Client> {
         self.me.clone()

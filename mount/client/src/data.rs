@@ -197,6 +197,7 @@ impl Client {
             return Ok(layout);
         }
         let layout = self.mdc(file.fid)?.get_layout(credentials, file.fid, write, start, end).await?;
+        self.rest_on_answers(file);
         Ok(file.learn_layout(layout))
     }
 }

@@ -14,12 +14,13 @@ use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::RwLock;
 use types::attr::Attr;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
+use types::session::Transno;
 
 /// Inodes with a suspect tail that are remembered without being in use. Each needs a failed target; beyond this one
 /// is forgotten, with a warning.
@@ -44,6 +45,8 @@ pub struct File {
     /// Groups that have, or want, its data.
     groups: Mutex<BTreeMap<u64, Arc<GroupTurn>>>,
     suspect: AtomicBool,
+    /// Change of the MDT that must be durable before objects are changed; 0 = none (`recorded`).
+    rests_on: AtomicU64,
     table: Weak<FileTable>,
 }
 
@@ -118,6 +121,23 @@ impl File {
         self.suspect.swap(suspect, Ordering::AcqRel)
     }
 
+    /// Objects must not be changed before this change of the MDT is durable.
+    pub(crate) fn rest_on(&self, newest: Transno) {
+        self.rests_on.fetch_max(newest.0, Ordering::AcqRel);
+    }
+
+    /// What must be durable before objects are changed, if anything.
+    pub(crate) fn rests_on(&self) -> Option<Transno> {
+        let newest = self.rests_on.load(Ordering::Acquire);
+        (newest != 0).then_some(Transno(newest))
+    }
+
+    /// It is durable, unless the file rests on something newer by now.
+    pub(crate) fn is_recorded_up_to(&self, newest: Transno) {
+        // An error: it rests on something newer, which is waited for in its turn.
+        let _newer = self.rests_on.compare_exchange(newest.0, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// This owner took (or tries to take) a lock.
     pub fn note_locker(&self, lock: &Flock) {
         if lock.kind != FlockKind::Unlock {
@@ -182,6 +202,7 @@ impl FileTable {
             lockers: Mutex::default(),
             groups: Mutex::default(),
             suspect: AtomicBool::new(inner.suspects.remove(&fid)),
+            rests_on: AtomicU64::new(0),
             table: Arc::downgrade(self),
         });
         inner.files.insert(fid, Arc::downgrade(&file));
@@ -250,6 +271,20 @@ mod tests {
         again.mark_tail(false);
         drop(again);
         assert!(!table.get(FID).tail_is_suspect());
+    }
+
+    #[test]
+    fn a_file_rests_on_the_newest_answer_until_that_is_durable() {
+        let file = Arc::new(FileTable::default()).get(FID);
+        assert_eq!(file.rests_on(), None);
+        file.rest_on(Transno(7));
+        file.rest_on(Transno(5));
+        assert_eq!(file.rests_on(), Some(Transno(7)));
+        file.rest_on(Transno(9));
+        file.is_recorded_up_to(Transno(7));
+        assert_eq!(file.rests_on(), Some(Transno(9)), "a newer answer came meanwhile");
+        file.is_recorded_up_to(Transno(9));
+        assert_eq!(file.rests_on(), None);
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod node;
 pub mod open;
 pub mod ops;
 mod pins;
+mod recorded;
 mod reopen;
 mod targets;
 mod validity;

@@ -90,8 +90,12 @@ fn open_again(client: &Arc<Client>, import: &Arc<Import>, open: Arc<OpenFile>) -
             Some(Err(errno)) => Err(RpcError::Errno(errno)),
             _ => Err(RpcError::Errno(Errno::EPROTO)),
         };
+        let import = import.upgrade();
+        if let Some(import) = &import {
+            open.file.rest_on(import.newest());
+        }
         let unused = settle(&open, opened);
-        if let (Some(handle), Some(import)) = (unused, import.upgrade()) {
+        if let (Some(handle), Some(import)) = (unused, import) {
             tasks.spawn("close", Box::pin(async move { close_unused(&Mdc::new(import), &open, handle).await }));
         }
     };
@@ -129,6 +133,7 @@ pub async fn reopen_all(client: Arc<Client>, mdc: Mdc) {
 async fn reopen(mdc: Mdc, open: Arc<OpenFile>) {
     open.file.distrust();
     let opened = mdc.open(&open.credentials, open.file.fid, open.mode.flags).await;
+    open.file.rest_on(mdc.import().newest());
     let unused = settle(&open, opened.map(|opened| (opened.entry.attr, opened.handle, opened.layout)));
     if let Some(handle) = unused {
         close_unused(&mdc, &open, handle).await;

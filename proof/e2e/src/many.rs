@@ -273,15 +273,39 @@ impl Many {
 
     /// Kills every process at once: servers and clients.
     pub fn kill(&mut self) {
-        for server in &mut self.servers {
-            if let Some(mut child) = server.child.take() {
-                child.kill().expect("kill a server");
-                child.wait().expect("wait for a server");
-            }
+        let (servers, clients): (Vec<_>, Vec<_>) =
+            ((0..self.servers.len()).collect(), (0..self.clients.len()).collect());
+        self.kill_together(&servers, &clients);
+    }
+
+    /// Kills these servers and clients in the same instant: all have their signal before the end of any is waited for. The mounts
+    /// of the clients are taken away.
+    pub fn kill_together(&mut self, servers: &[usize], clients: &[usize]) {
+        let pids: Vec<i32> = clients.iter().flat_map(|n| daemons(&self.clients[*n].mount)).collect();
+        let mut ended: Vec<Child> = servers.iter().filter_map(|at| self.servers[*at].child.take()).collect();
+        for pid in ended.iter().map(|child| child.id() as i32).chain(pids.iter().copied()) {
+            signal(pid, libc::SIGKILL);
         }
-        for client in &self.clients {
-            daemons(&client.mount).into_iter().for_each(kill_and_wait);
-            detach(&client.mount);
+        for child in &mut ended {
+            child.wait().expect("wait for a server");
+        }
+        pids.into_iter().for_each(kill_and_wait);
+        clients.iter().for_each(|n| detach(&self.clients[*n].mount));
+    }
+
+    /// The MDT, which has just been started again, waits no longer for clients that have not come.
+    pub fn abort_recovery(&self) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let mut command = Command::new(sheen());
+            command.args(["lctl", "--device", "sheen-MDT0000", "abort_recovery"]).env(RUN_DIR, self.run_dir());
+            let output = command.stdin(Stdio::null()).output().expect("sheen runs");
+            if output.status.success() {
+                return;
+            }
+            // It listens before it has the device.
+            assert!(Instant::now() < deadline, "sheen lctl abort_recovery: {}\n{}", text(&output), self.logs());
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

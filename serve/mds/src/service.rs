@@ -194,7 +194,9 @@ impl Mds {
         if fault::armed() && call.deal.origin.is_some() && !call.deal.redo.is_empty() {
             Box::pin(self.answer_late()).await;
         }
-        let Call { transno, results, deal: Deal { grants, gap, touched, mut redo, origin, .. }, .. } = call;
+        // Whatever the answer shows is not younger.
+        let transno = self.store.last_assigned().max(call.transno);
+        let Call { results, deal: Deal { grants, gap, touched, mut redo, origin, .. }, .. } = call;
         if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
             self.seen.notify_waiters();
         }

@@ -180,7 +180,11 @@ impl Mds {
         };
         let settled = match (layout, &cutting) {
             (None, _) => None,
-            (Some((size, layout)), Some(_)) => Some(self.cut_objects(fid, &layout, size).await?),
+            (Some((size, layout)), Some(_)) => {
+                // A size that a crash could still take back must not decide what is cut away.
+                self.store.commit().await?;
+                Some(self.cut_objects(fid, &layout, size).await?)
+            }
             (Some((_, layout)), None) => Some(self.ask_sizes(fid, &layout).await?),
         };
         self.store.admit_release().await?;

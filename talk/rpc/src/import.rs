@@ -113,6 +113,8 @@ pub struct Import {
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     pub(crate) xids: Xids,
     last_committed: AtomicU64,
+    /// Newest transno that any answer of this session named.
+    newest: AtomicU64,
     /// Requests of the owner so far.
     asked: Asked,
     /// When the newest request was sent that was answered, nanoseconds of the monotonic clock; 0 = none was.
@@ -193,6 +195,7 @@ impl Import {
             callbacks,
             xids,
             last_committed: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
             asked: Asked::default(),
             proved: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -265,6 +268,11 @@ impl Import {
     /// Newest transno known to be durable there.
     pub fn last_committed(&self) -> Transno {
         Transno(self.last_committed.load(Ordering::Acquire))
+    }
+
+    /// Newest transno that any answer of this session named. Of an MDT: once it is durable, all that was answered so far is.
+    pub fn newest(&self) -> Transno {
+        Transno(self.newest.load(Ordering::Acquire))
     }
 
     /// Requests that its owner made so far; a repetition after a lost connection is none.
@@ -532,6 +540,7 @@ impl Import {
 
     /// What a reply says is durable, and the changes that it brings to be kept.
     pub(crate) fn keep(&self, reply: &Reply) {
+        self.newest.fetch_max(reply.transno.0, Ordering::AcqRel);
         self.learn_committed(reply.last_committed);
         if !reply.redo.is_empty() && self.target.kind != TargetKind::Ost {
             let mut link = self.link.lock();
@@ -585,6 +594,7 @@ impl Import {
 
     pub(crate) fn set_committed(&self, last_committed: Transno) {
         self.last_committed.store(last_committed.0, Ordering::Release);
+        self.newest.store(last_committed.0, Ordering::Release);
     }
 
     pub(crate) fn learn_committed(&self, last_committed: Transno) {

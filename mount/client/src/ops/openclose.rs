@@ -4,19 +4,25 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
+use crate::file::File;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::{FileHandle, OpenFile, OpenMode};
 use observe::cause;
+use rpc::error::RpcError;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 use stubs::mdc::Opened;
 use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
+
+/// Pause before what was written to a closed file is stored again.
+const STORE_AGAIN: Duration = Duration::from_millis(200);
 
 impl Client {
     /// Opens an inode that is no directory. 1 round trip; none to read what is covered by OPEN and LAYOUT.
@@ -56,6 +62,9 @@ impl Client {
         };
         let _timed = self.timed(Operation::Open);
         let file = self.files.get(fid);
+        if file.layout().is_none_or(|known| known.generation != layout.generation) {
+            self.rest_on_answers(&file);
+        }
         file.learn_layout(layout);
         if let Some(entry) = self.locks.attr(fid) {
             file.learn(&entry.attr);
@@ -82,6 +91,7 @@ impl Client {
     pub(crate) fn opened(&self, caller: &Caller, opened: Opened, mode: OpenMode) -> FileHandle {
         let file = self.files.get(opened.entry.attr.fid);
         file.learn(&opened.entry.attr);
+        self.rest_on_answers(&file);
         if let Some(layout) = opened.layout {
             self.early.note(layout.mdt_bytes());
             file.learn_layout(layout);
@@ -138,12 +148,8 @@ impl Client {
             return;
         };
         let fid = open.file.fid;
-        // Once the MDT knows, the objects of a file without a name are destroyed: nothing may be stored in them any more.
-        if open.mode.flags.write
-            && !open.file.unstored.lock().is_clean()
-            && let Err(error) = self.store_kept(&open.file).await
-        {
-            tracing::warn!(%fid, %error, "store what was written before a close");
+        if open.mode.flags.write {
+            self.store_before_close(&open.file).await;
         }
         if let Some(owner) = flock_owner {
             let caller = Caller { credentials: open.credentials.clone(), ..Caller::root() };
@@ -175,6 +181,26 @@ impl Client {
         };
         if let Err(error) = closed {
             tracing::warn!(%fid, %error, "close");
+        }
+    }
+
+    /// Once the MDT knows of a close, the objects of a file without a name are destroyed, and the writer mark of one that nobody else
+    /// writes goes: nothing may be stored in them any more. So this ends when all is stored, or lost with the lock that covered it.
+    async fn store_before_close(&self, file: &Arc<File>) {
+        if file.unstored.lock().is_clean() {
+            return;
+        }
+        self.give_time_to_record(file).await;
+        let mut told = false;
+        while !file.unstored.lock().is_clean() && !self.is_ending() {
+            let error = match self.store_kept(file).await {
+                Ok(()) | Err(ClientError::Rpc(RpcError::Shutdown)) => return,
+                Err(error) => error,
+            };
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(fid = %file.fid, %error, "a closed file waits for what was written to be stored");
+            }
+            self.env.clock.sleep(STORE_AGAIN).await;
         }
     }
 

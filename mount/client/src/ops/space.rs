@@ -104,6 +104,9 @@ impl Client {
             // It counts its own blocks; it comes first in the file, and the size follows below.
             self.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
         }
+        if !work.is_empty() {
+            self.until_recorded(file).await?;
+        }
         for answer in self.while_trusted(fid, tenure, fan_out(work)).await? {
             match answer {
                 Ok(delta) => blocks_delta += delta,
@@ -137,6 +140,7 @@ impl Client {
         let mdc = self.mdc(file.fid)?;
         let (attr, layout) = getattr_and_layout(&mdc, &caller.credentials, file.fid).await?;
         file.learn(&attr);
+        self.rest_on_answers(file);
         let layout = file.learn_layout(layout);
         if offset >= attr.size {
             return Err(Errno::ENXIO.into());

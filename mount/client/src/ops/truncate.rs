@@ -98,7 +98,8 @@ impl Client {
             }
         };
         file.learn(&entry.attr);
-        let freed = self.cut(&layout, fid, tenure, size).await?;
+        self.rest_on_answers(file);
+        let freed = self.cut(&layout, file, tenure, size).await?;
         file.mark_tail(false);
         if freed == 0 {
             return Ok(self.changed_stat(&entry.attr));
@@ -122,8 +123,9 @@ impl Client {
         let mdc = self.mdc(fid)?;
         let (attr, layout) = getattr_and_layout(&mdc, credentials, fid).await?;
         file.learn(&attr);
+        self.rest_on_answers(file);
         let layout = file.learn_layout(layout);
-        let freed = self.cut(&layout, fid, tenure, attr.size).await?;
+        let freed = self.cut(&layout, file, tenure, attr.size).await?;
         file.mark_tail(false);
         if freed != 0 {
             mdc.wrote(credentials, fid, 0, freed, false).await?;
@@ -132,7 +134,9 @@ impl Client {
     }
 
     /// Cuts all objects to a file size; by how many 512-byte blocks they grew (so at most 0).
-    async fn cut(&self, layout: &Layout, fid: Fid, tenure: Tenure, size: u64) -> Result<i64, ClientError> {
+    async fn cut(&self, layout: &Layout, file: &File, tenure: Tenure, size: u64) -> Result<i64, ClientError> {
+        let fid = file.fid;
+        self.until_recorded(file).await?;
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for cut in cuts(layout, fid, FileOffset(size)) {
             let osc = self.targets.osc(cut.ost)?;

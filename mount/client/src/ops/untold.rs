@@ -48,6 +48,7 @@ impl Client {
                 let at_mdt = opened.handle;
                 let file = self.files.get(fid);
                 file.learn(&opened.entry.attr);
+                self.rest_on_answers(&file);
                 if let Some(layout) = opened.layout {
                     file.learn_layout(layout);
                 }
@@ -60,6 +61,7 @@ impl Client {
     fn open_untold(&self, fid: Fid) -> FileHandle {
         let file = self.files.get(fid);
         let layout = self.locks.table.lock().layout(fid);
+        self.rest_on_answers(&file);
         if let Some(layout) = layout {
             file.learn_layout(layout);
         }

@@ -182,6 +182,9 @@ impl Client {
         };
         let end = offset.checked_add(len).ok_or(ClientError::TooFar(offset))?;
         let layout = self.layout_for(credentials, file, true, offset, end).await?;
+        if end > layout.mdt_bytes() {
+            self.until_recorded(file).await?;
+        }
         let stored = self.store(&layout, fid, tenure, offset, data, flags).await?;
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");

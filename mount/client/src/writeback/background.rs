@@ -30,6 +30,7 @@ impl Client {
         let store = async move {
             // From here on a new write is not covered by this attempt.
             file.storing_later.store(false, Ordering::Release);
+            me.give_time_to_record(&file).await;
             if let Err(error) = me.store_kept(&file).await {
                 tracing::debug!(fid = %file.fid, %error, "store what was written");
             }

@@ -183,6 +183,9 @@ impl Client {
         let Some((start, end)) = span else { return Ok(Round::Nothing) };
         // Writes were kept only where it has objects; another one is known only since this mount gave WRITE back.
         let layout = self.layout_for(&credentials, file, true, start, end).await;
+        if layout.is_ok() {
+            self.until_recorded(file).await?;
+        }
         let held = self.tenure(file.fid);
         let (sending, tenure) = match layout.and_then(|layout| self.take_out(layout, file)) {
             Ok(taken) => taken,
