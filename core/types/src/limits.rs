@@ -88,7 +88,7 @@ pub const GRANTS_PER_REPLY_MAX: usize = 8192;
 pub const GRANT_PER_CLIENT_MAX: u64 = 256 << 20;
 /// Unit of promised space, bytes: the block of the local file system.
 pub const GRANT_UNIT: u64 = 4096;
-/// Object files that one target keeps open (below the usual soft limit of 1,024 descriptors).
+/// Object files that the targets of a process keep open, for each of them, if its limit of descriptors allows.
 pub const OBJECT_FILES_OPEN_MAX: usize = 512;
 /// Object files with unsynced data that are remembered by name; beyond it the whole volume is synced.
 pub const OBJECT_FILES_UNSYNCED_MAX: usize = 65_536;

@@ -15,6 +15,8 @@ pub struct Cluster {
     // Declared before the folder, so that processes end before their files go.
     many: Option<Many>,
     args: Vec<String>,
+    /// Hard limit of open files of its process.
+    descriptors: Option<u32>,
     dir: tempfile::TempDir,
 }
 
@@ -23,7 +25,16 @@ impl Cluster {
     pub fn up(args: &[&str]) -> Cluster {
         let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
         all.extend(args.iter().map(|a| (*a).to_owned()));
-        let mut cluster = Cluster { many: None, args: all, dir: folder() };
+        let mut cluster = Cluster { many: None, args: all, descriptors: None, dir: folder() };
+        cluster.start();
+        cluster
+    }
+
+    /// As [`Cluster::up`], in a process that may open so many files.
+    pub fn up_with_descriptors(descriptors: u32, args: &[&str]) -> Cluster {
+        let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
+        all.extend(args.iter().map(|a| (*a).to_owned()));
+        let mut cluster = Cluster { many: None, args: all, descriptors: Some(descriptors), dir: folder() };
         cluster.start();
         cluster
     }
@@ -37,7 +48,7 @@ impl Cluster {
     /// As [`Cluster::on_hosts`], with a client on a host of its own for each of these mount options (empty: the defaults).
     /// The first is mounted at [`Cluster::mount`].
     pub fn with_clients(stripes: &str, options: &[&str]) -> Option<Cluster> {
-        let mut cluster = Cluster { many: None, args: Vec::new(), dir: folder() };
+        let mut cluster = Cluster { many: None, args: Vec::new(), descriptors: None, dir: folder() };
         let client = |(n, options): (usize, &&str)| {
             let mount = if n == 0 { cluster.mount() } else { cluster.dir.path().join(format!("mnt{n}")) };
             Client { mount, options: (*options).to_owned() }
@@ -85,7 +96,15 @@ impl Cluster {
             return many.start();
         }
         let (dir, mount) = (self.dir(), self.mount());
-        let output = Command::new(sheen())
+        let mut command = match self.descriptors {
+            None => Command::new(sheen()),
+            Some(max) => {
+                let mut limited = Command::new("prlimit");
+                limited.arg(format!("--nofile={max}:{max}")).arg(sheen());
+                limited
+            }
+        };
+        let output = command
             .arg("up")
             .arg(&dir)
             .arg("--mount")

@@ -123,6 +123,11 @@ impl Rpc {
         self.lnet.listen(addr).await.map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
     }
 
+    /// Bounds the connections that are accepted.
+    pub fn accept_at_most(&self, links: usize) {
+        self.lnet.accept_at_most(links);
+    }
+
     /// NIDs this process is reached at; `0@lo` first.
     pub fn nids(&self) -> Vec<Nid> {
         std::iter::once(Nid::Loopback).chain(self.lnet.listening()).collect()

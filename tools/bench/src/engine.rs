@@ -14,9 +14,11 @@ use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::FutureExt;
 use node::announce::Silent;
+use node::descriptors::{self, Wanted};
 use node::format::{FormatSpec, format};
 use node::node::Node;
 use node::parts::Parts;
+use node::rlimit::raise_open_files;
 use node::settings::{Listen, Settings};
 use node::view::View;
 use parking_lot::Mutex;
@@ -102,7 +104,10 @@ impl Engine<'_> {
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let parts = Parts::new(env, rpc.clone(), vec![Nid::Loopback], dir.path());
         let view = Arc::new(View::new(None, settings.clone(), parts.clone()));
-        let mut node = Node::new(settings, parts.clone(), view);
+        let wanted = Wanted { targets: settings.targets.len(), mounts: 0 };
+        let bounds = descriptors::divide(raise_open_files(), wanted)
+            .map_err(|too_few| BenchError::Failed(too_few.to_string()))?;
+        let mut node = Node::new(settings, bounds, parts.clone(), view);
         runtime.block_on(node.start(&mut Silent)).map_err(BenchError::of("start the targets"))?;
         let mdc = Mdc::new(parts.short_session(TargetName::mdt(fsname, 0), vec![Nid::Loopback]));
         let figures = self.in_process(&runtime, &mdc).and_then(|mut figures| {

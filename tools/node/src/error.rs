@@ -1,6 +1,7 @@
 //! Why a node does not start, one clear sentence each.
 
 use crate::client_file::BadClientFile;
+use crate::descriptors::TooFew;
 use crate::settings::SettingsError;
 use client::error::ClientError;
 use fuse::mount::MountError;
@@ -22,6 +23,9 @@ pub enum NodeError {
     /// Threads or sockets of the process itself.
     #[error("cannot start the process' own parts: {0}")]
     Process(#[source] io::Error),
+    /// The limit of descriptors.
+    #[error(transparent)]
+    Descriptors(#[from] TooFew),
     /// The control socket.
     #[error("cannot make the control socket in {}: {source}", .dir.display())]
     Control { dir: PathBuf, source: io::Error },

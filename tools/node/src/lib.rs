@@ -9,6 +9,7 @@ pub mod alive;
 pub mod announce;
 pub mod client_file;
 pub mod control;
+pub mod descriptors;
 pub mod devices;
 pub mod error;
 pub mod faults;

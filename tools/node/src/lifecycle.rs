@@ -8,6 +8,7 @@
 use crate::admin;
 use crate::announce::{Announce, Event};
 use crate::control::{self, Answer, Request};
+use crate::descriptors::{self, Bounds, Wanted};
 use crate::error::NodeError;
 use crate::home::{Home, HomeGuard};
 use crate::local;
@@ -36,13 +37,22 @@ use types::session::ClusterId;
 pub fn run(settings: Settings, home: Option<HomeGuard>, announce: Box<dyn Announce>) -> Result<(), NodeError> {
     settings.check()?;
     let open_files = rlimit::raise_open_files();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), open_files, "node starts");
+    let wanted = Wanted { targets: settings.targets.len(), mounts: settings.mounts.len() };
+    let bounds = descriptors::divide(open_files, wanted)?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        open_files,
+        links = bounds.links,
+        object_files = bounds.object_files,
+        "node starts"
+    );
     for line in settings.to_toml().lines().filter(|l| !l.is_empty()) {
         tracing::info!("setting: {line}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(NodeError::Process)?;
     let (env, reactors) = RealEnv::start(RealConfig::default()).map_err(NodeError::Process)?;
-    let result = runtime.block_on(live(env, settings, home.as_ref(), announce));
+    let result = runtime.block_on(live(env, settings, bounds, home.as_ref(), announce));
     drop(runtime);
     drop(reactors);
     match &result {
@@ -55,11 +65,13 @@ pub fn run(settings: Settings, home: Option<HomeGuard>, announce: Box<dyn Announ
 async fn live(
     env: Env,
     settings: Settings,
+    bounds: Bounds,
     home: Option<&HomeGuard>,
     mut announce: Box<dyn Announce>,
 ) -> Result<(), NodeError> {
     let mut told = Told::new()?;
     let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: settings.checksums });
+    rpc.accept_at_most(bounds.links);
     let place = home.map(|h| h.home().dir()).or(settings.mounts.first().map(|m| &*m.at)).unwrap_or(Path::new(""));
     let parts = Parts::new(env, rpc, mgs_nids(&settings), place);
     let view = Arc::new(View::new(home.map(|h| h.home().clone()), settings.clone(), parts.clone()));
@@ -85,7 +97,7 @@ async fn live(
     };
 
     let only_mounts = settings.targets.is_empty();
-    let mut node = Node::new(settings, parts.clone(), view.clone());
+    let mut node = Node::new(settings, bounds, parts.clone(), view.clone());
     let started = tokio::select! {
         started = node.start(&mut *announce) => started,
         signal = told.next() => {

@@ -6,6 +6,7 @@
 use crate::alive;
 use crate::announce::{Announce, Event};
 use crate::client_file;
+use crate::descriptors::Bounds;
 use crate::error::NodeError;
 use crate::object_targets::Followed;
 use crate::parts::{Parts, blocking};
@@ -26,6 +27,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::open_files::OpenFiles;
 use stubs::mgc::Mgc;
 use target::{Target, TargetOptions};
 use types::nid::Nid;
@@ -36,6 +38,8 @@ pub struct Node {
     settings: Settings,
     parts: Parts,
     mgc: Mgc,
+    /// Of all targets.
+    object_files: Arc<OpenFiles>,
     view: Arc<View>,
     mgs: Option<MgsRole>,
     osts: Vec<OstRole>,
@@ -47,8 +51,9 @@ pub struct Node {
 
 impl Node {
     /// A node without a role yet.
-    pub fn new(settings: Settings, parts: Parts, view: Arc<View>) -> Node {
+    pub fn new(settings: Settings, bounds: Bounds, parts: Parts, view: Arc<View>) -> Node {
         Node {
+            object_files: Arc::new(OpenFiles::new(bounds.object_files)),
             mgc: parts.mgc(),
             settings,
             parts,
@@ -210,6 +215,7 @@ impl Node {
     async fn open(&self, dir: &Path, kind: TargetKind) -> Result<Arc<Target>, NodeError> {
         let (env, dir) = (self.parts.env.clone(), dir.to_owned());
         let mut options = TargetOptions { kind: Some(kind), ..TargetOptions::default() };
+        options.objects.open = self.object_files.clone();
         if kind == TargetKind::Ost {
             options.objects.bytes_max = self.settings.ost_bytes;
         }

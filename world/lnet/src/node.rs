@@ -1,7 +1,7 @@
 //! This process on the network: accepts connections, makes peers, ends both.
 //!
 //! Tasks: one per listener, one per link, one that looks for overdue requests each second (started with the first
-//! link). All end with [`Lnet::shutdown`], which waits for them. Bound: LINKS_ACCEPTED_MAX accepted connections.
+//! link). All end with [`Lnet::shutdown`], which waits for them. Bound: [`Lnet::accept_at_most`] accepted connections.
 
 use crate::driver::Driver;
 use crate::error::LinkError;
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     tasks: watch::Sender<usize>,
     links: Mutex<Vec<Weak<Link>>>,
     sweeping: AtomicBool,
+    /// Connections that are accepted at once.
+    accepted_max: AtomicUsize,
 }
 
 impl Shared {
@@ -64,6 +66,11 @@ impl Shared {
             // An error means that the node is gone: stopped as well.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         }
+    }
+
+    /// May one more connection be accepted? Two tasks are none: those that accept and sweep.
+    fn has_room(&self) -> bool {
+        self.tasks.borrow().saturating_sub(2) < self.accepted_max.load(Ordering::Relaxed)
     }
 
     /// Counts a task until dropped.
@@ -133,8 +140,14 @@ impl Lnet {
             tasks: watch::Sender::new(0),
             links: Mutex::default(),
             sweeping: AtomicBool::new(false),
+            accepted_max: AtomicUsize::new(LINKS_ACCEPTED_MAX),
         };
         Lnet { shared: Arc::new(shared), handler, listening: Mutex::default(), peers: Mutex::default() }
+    }
+
+    /// Bounds the connections that are accepted, below LINKS_ACCEPTED_MAX.
+    pub fn accept_at_most(&self, links: usize) {
+        self.shared.accepted_max.store(links.min(LINKS_ACCEPTED_MAX), Ordering::Relaxed);
     }
 
     /// The cluster became known.
@@ -231,7 +244,7 @@ impl Lnet {
 async fn accept(shared: &Arc<Shared>, handler: &Arc<dyn Handler>, listener: &dyn Listener, source: Nid) {
     loop {
         match listener.accept().await {
-            Ok((stream, addr)) if shared.tasks.borrow().saturating_sub(2) < LINKS_ACCEPTED_MAX => {
+            Ok((stream, addr)) if shared.has_room() => {
                 let (shared, handler, task) = (shared.clone(), handler.clone(), shared.task());
                 let tasks = shared.env.tasks.clone();
                 let serve = async move {
@@ -240,7 +253,10 @@ async fn accept(shared: &Arc<Shared>, handler: &Arc<dyn Handler>, listener: &dyn
                 };
                 tasks.spawn_apart("link", Box::pin(serve));
             }
-            Ok((_, addr)) => tracing::warn!(%addr, max = LINKS_ACCEPTED_MAX, "connection refused: too many"),
+            Ok((_, addr)) => {
+                let max = shared.accepted_max.load(Ordering::Relaxed);
+                tracing::warn!(%addr, max, "connection refused: too many; a higher limit of descriptors allows more");
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 shared.env.clock.sleep(ACCEPT_PAUSE).await;

@@ -7,10 +7,11 @@
 //! have dropped what it could not write.
 //!
 //! All calls block; call them where that is allowed. Callers order a destroy against other calls on the same object.
-//! Bounds: `limits::OBJECT_FILES_OPEN_MAX`, `OBJECT_FILES_UNSYNCED_MAX` (beyond it the whole volume is synced).
+//! When the process has no descriptors left (EMFILE, ENFILE), object files that are open and unused are closed and the operation is done again.
+//! Bounds: [`ObjectsOptions::open`], `OBJECT_FILES_UNSYNCED_MAX` (beyond it the whole volume is synced).
 
 use crate::error::StoreError;
-use crate::open_files::OpenFiles;
+use crate::open_files::{OpenFiles, Share};
 use crate::unsynced::Unsynced;
 use disk::checksum::crc32c;
 use env::Env;
@@ -31,18 +32,12 @@ const FOLDER_SHIFT: u32 = 8;
 const BLOCK_BYTES: u64 = 512;
 
 /// Settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ObjectsOptions {
-    /// Files kept open.
-    pub open_max: usize,
+    /// Files kept open; shared by the targets of a process.
+    pub open: Arc<OpenFiles>,
     /// Bytes that all objects together may take; `None`: what the volume has.
     pub bytes_max: Option<u64>,
-}
-
-impl Default for ObjectsOptions {
-    fn default() -> ObjectsOptions {
-        ObjectsOptions { open_max: limits::OBJECT_FILES_OPEN_MAX, bytes_max: None }
-    }
 }
 
 /// Space for objects, bytes.
@@ -63,7 +58,7 @@ pub struct Objects {
     pub(crate) env: Env,
     pub(crate) root: PathBuf,
     options: ObjectsOptions,
-    open: OpenFiles,
+    open: Share,
     /// Files with data that may not be on the disk.
     files: Unsynced<ObjectId>,
     /// Folders with entries that may not be on the disk.
@@ -97,7 +92,7 @@ impl Objects {
         let objects = Objects {
             env: env.clone(),
             root,
-            open: OpenFiles::new(options.open_max),
+            open: Share::new(options.open.clone()),
             files: Unsynced::new(limits::OBJECT_FILES_UNSYNCED_MAX),
             folders: Unsynced::new(limits::OBJECT_FILES_UNSYNCED_MAX),
             allocated: AtomicU64::new(0),
@@ -251,8 +246,8 @@ impl Objects {
         let (files, folders) = (self.files.note(), self.folders.note());
         let count = files.marked.len() + folders.marked.len();
         if files.overflow || folders.overflow || count > limits::OBJECT_FILES_SYNCED_ONE_BY_ONE {
-            let done = self.env.disk.sync_volume(&self.root);
-            done.map_err(|e| self.fail(StoreError::io("sync the volume of", &self.root)(e)))?;
+            let done = self.with_room(|| self.env.disk.sync_volume(&self.root));
+            done.map_err(|e| self.sync_failed(&e, StoreError::io("sync the volume of", &self.root)))?;
         } else {
             for (id, _) in &files.marked {
                 if let Some(file) = self.existing(*id)? {
@@ -287,7 +282,7 @@ impl Objects {
     /// # Errors
     /// The disk refuses, or `f` does. Files with other names are passed over.
     pub fn for_each(&self, mut f: impl FnMut(ObjectId) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        let list = |path: &Path| self.env.disk.list(path).map_err(StoreError::io("list", path));
+        let list = |path: &Path| self.with_room(|| self.env.disk.list(path)).map_err(StoreError::io("list", path));
         for upper in list(&self.root)? {
             for lower in list(&self.root.join(&upper))? {
                 for name in list(&self.root.join(&upper).join(&lower))? {
@@ -357,7 +352,7 @@ impl Objects {
         if let Some(file) = self.open.get(id) {
             return Ok(Some(file));
         }
-        match self.env.disk.open(&self.path(id), Open::Existing) {
+        match self.open_file(&self.path(id), Open::Existing) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             file => Ok(Some(self.open.insert(id, file.map_err(self.io("open", id))?))),
         }
@@ -368,14 +363,14 @@ impl Objects {
             return Ok(file);
         }
         let (path, folder) = (self.path(id), self.folder(id));
-        let mut file = self.env.disk.open(&path, Open::CreateNew);
+        let mut file = self.open_file(&path, Open::CreateNew);
         if matches!(&file, Err(e) if e.kind() == io::ErrorKind::NotFound) {
-            self.env.disk.create_dirs(&folder).map_err(StoreError::io("create", &folder))?;
+            self.with_room(|| self.env.disk.create_dirs(&folder)).map_err(StoreError::io("create", &folder))?;
             folder.ancestors().skip(1).take(2).for_each(|upper| self.folders.mark(&upper.to_owned()));
-            file = self.env.disk.open(&path, Open::CreateNew);
+            file = self.open_file(&path, Open::CreateNew);
         }
         if matches!(&file, Err(e) if e.kind() == io::ErrorKind::AlreadyExists) {
-            file = self.env.disk.open(&path, Open::Existing);
+            file = self.open_file(&path, Open::Existing);
         }
         let file = file.map_err(|e| match self.io("create", id)(e) {
             StoreError::Io { errno: Errno::ENOSPC, .. } => self.no_space(),
@@ -386,7 +381,31 @@ impl Objects {
     }
 
     fn sync_folder(&self, folder: &Path) -> Result<(), StoreError> {
-        self.env.disk.sync_dir(folder).map_err(|e| self.fail(StoreError::io("sync", folder)(e)))
+        let done = self.with_room(|| self.env.disk.sync_dir(folder));
+        done.map_err(|e| self.sync_failed(&e, StoreError::io("sync", folder)))
+    }
+
+    fn open_file(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        self.with_room(|| self.env.disk.open(path, how))
+    }
+
+    /// Does something that needs a descriptor, for which open files make room.
+    fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match work() {
+                Err(error) if is_out_of_descriptors(&error) && self.open.shed() => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// A sync failed. Without a descriptor it did not begin, so nothing is lost: the next one may succeed.
+    fn sync_failed(&self, error: &io::Error, named: impl FnOnce(io::Error) -> StoreError) -> StoreError {
+        let copy = error.raw_os_error().map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error);
+        match is_out_of_descriptors(error) {
+            true => named(copy),
+            false => self.fail(named(copy)),
+        }
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -416,6 +435,11 @@ impl Objects {
     fn io(&self, action: &'static str, id: ObjectId) -> impl FnOnce(io::Error) -> StoreError + use<'_> {
         move |e| StoreError::io(action, &self.path(id))(e)
     }
+}
+
+/// Has this process, or the machine, no descriptors left?
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from(error), Errno::EMFILE | Errno::ENFILE)
 }
 
 /// The object whose file has this name.

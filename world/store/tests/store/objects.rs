@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::error::StoreError;
 use store::objects::{Objects, ObjectsOptions};
+use store::open_files::OpenFiles;
 use types::fid::Fid;
 use types::limits;
 use types::object::ObjectId;
@@ -32,7 +33,8 @@ fn objects_are_sparse_files() {
     let (env, _guard) = real_env();
     let dir = tempfile::tempdir().unwrap();
     Objects::create(&env, dir.path()).unwrap();
-    let objects = open(&env, dir.path(), ObjectsOptions { open_max: 3, ..ObjectsOptions::default() });
+    let objects =
+        open(&env, dir.path(), ObjectsOptions { open: Arc::new(OpenFiles::new(3)), ..ObjectsOptions::default() });
     assert_eq!(read(&objects, 1, 0, 10), None);
     assert_eq!((objects.size_and_blocks(id(1)).unwrap(), objects.seek(id(1), 0, false).unwrap()), (None, None));
     objects.punch(id(1), 0, 10).unwrap();
