@@ -19,6 +19,7 @@ pub mod object;
 pub mod objects_at;
 pub mod redo;
 pub mod session;
+pub mod sums;
 pub mod superblock;
 pub mod xattr;
 
