@@ -45,6 +45,8 @@ pub struct File {
     /// Groups that have, or want, its data.
     groups: Mutex<BTreeMap<u64, Arc<GroupTurn>>>,
     suspect: AtomicBool,
+    /// How much its objects grew may not be what was told (`recount`).
+    miscounted: AtomicBool,
     /// Change of the MDT that must be durable before objects are changed; 0 = none (`recorded`).
     rests_on: AtomicU64,
     table: Weak<FileTable>,
@@ -119,6 +121,16 @@ impl File {
     /// Sets or clears the mark; returns what it was.
     pub fn mark_tail(&self, suspect: bool) -> bool {
         self.suspect.swap(suspect, Ordering::AcqRel)
+    }
+
+    /// Sets or clears the mark that how much its objects grew may not be what was told; returns what it was.
+    pub(crate) fn mark_miscounted(&self, miscounted: bool) -> bool {
+        self.miscounted.swap(miscounted, Ordering::AcqRel)
+    }
+
+    /// May how much its objects grew not be what was told?
+    pub(crate) fn is_miscounted(&self) -> bool {
+        self.miscounted.load(Ordering::Acquire)
     }
 
     /// Objects must not be changed before this change of the MDT is durable.
@@ -203,6 +215,7 @@ impl FileTable {
             groups: Mutex::default(),
             suspect: AtomicBool::new(inner.suspects.remove(&fid)),
             rests_on: AtomicU64::new(0),
+            miscounted: AtomicBool::new(false),
             table: Arc::downgrade(self),
         });
         inner.files.insert(fid, Arc::downgrade(&file));

@@ -27,6 +27,7 @@ pub mod open;
 pub mod ops;
 mod pins;
 mod recorded;
+mod recount;
 mod reopen;
 mod targets;
 mod validity;

@@ -165,6 +165,7 @@ impl Import {
         let lost = {
             let mut link = self.link.lock();
             link.session = Some(session);
+            self.connections.fetch_add(1, Ordering::AcqRel);
             link.attempting = false;
             link.error = None;
             link.pause = Duration::ZERO;

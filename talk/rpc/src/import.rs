@@ -115,6 +115,8 @@ pub struct Import {
     last_committed: AtomicU64,
     /// Newest transno that any answer of this session named.
     newest: AtomicU64,
+    /// Sessions that were entered.
+    pub(crate) connections: AtomicU64,
     /// Requests of the owner so far.
     asked: Asked,
     /// When the newest request was sent that was answered, nanoseconds of the monotonic clock; 0 = none was.
@@ -196,6 +198,7 @@ impl Import {
             xids,
             last_committed: AtomicU64::new(0),
             newest: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
             asked: Asked::default(),
             proved: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -273,6 +276,11 @@ impl Import {
     /// Newest transno that any answer of this session named. Of an MDT: once it is durable, all that was answered so far is.
     pub fn newest(&self) -> Transno {
         Transno(self.newest.load(Ordering::Acquire))
+    }
+
+    /// How often a connection with the target was made. If it is another number after a request, that may have been sent more than once.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Acquire)
     }
 
     /// Requests that its owner made so far; a repetition after a lost connection is none.

@@ -187,20 +187,30 @@ impl Client {
     /// Once the MDT knows of a close, the objects of a file without a name are destroyed, and the writer mark of one that nobody else
     /// writes goes: nothing may be stored in them any more. So this ends when all is stored, or lost with the lock that covered it.
     async fn store_before_close(&self, file: &Arc<File>) {
-        if file.unstored.lock().is_clean() {
-            return;
+        if !file.unstored.lock().is_clean() {
+            self.give_time_to_record(file).await;
         }
-        self.give_time_to_record(file).await;
         let mut told = false;
         while !file.unstored.lock().is_clean() && !self.is_ending() {
             let error = match self.store_kept(file).await {
-                Ok(()) | Err(ClientError::Rpc(RpcError::Shutdown)) => return,
+                Ok(()) => break,
+                Err(ClientError::Rpc(RpcError::Shutdown)) => return,
                 Err(error) => error,
             };
             if !std::mem::replace(&mut told, true) {
                 tracing::warn!(fid = %file.fid, %error, "a closed file waits for what was written to be stored");
             }
             self.env.clock.sleep(STORE_AGAIN).await;
+        }
+        while file.is_miscounted() && !self.is_ending() {
+            match self.recount(file).await {
+                Ok(()) => {}
+                Err(ClientError::Rpc(RpcError::Errno(_) | RpcError::Shutdown)) => return,
+                Err(error) => {
+                    tracing::debug!(fid = %file.fid, %error, "count the blocks of a closed file");
+                    self.env.clock.sleep(STORE_AGAIN).await;
+                }
+            }
         }
     }
 

@@ -104,6 +104,7 @@ impl Client {
             // It counts its own blocks; it comes first in the file, and the size follows below.
             self.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
         }
+        let connections = self.ost_connections();
         if !work.is_empty() {
             self.until_recorded(file).await?;
         }
@@ -117,6 +118,7 @@ impl Client {
         let grown_to = if change.grows && failed.is_none() { end } else { 0 };
         let entry = self.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, credentials.uid != 0).await?;
         file.learn(&entry.attr);
+        self.note_reconnected(file, connections);
         failed.map_or(Ok(()), Err)
     }
 

@@ -185,7 +185,9 @@ impl Client {
         if end > layout.mdt_bytes() {
             self.until_recorded(file).await?;
         }
+        let connections = self.ost_connections();
         let stored = self.store(&layout, fid, tenure, offset, data, flags).await?;
+        self.note_reconnected(file, connections);
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");
             // Parts behind the failed one may be stored, beyond what will be the end of the file.

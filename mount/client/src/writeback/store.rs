@@ -186,7 +186,7 @@ impl Client {
         if layout.is_ok() {
             self.until_recorded(file).await?;
         }
-        let held = self.tenure(file.fid);
+        let (held, connections) = (self.tenure(file.fid), self.ost_connections());
         let (sending, tenure) = match layout.and_then(|layout| self.take_out(layout, file)) {
             Ok(taken) => taken,
             Err(error) if is_decided(&error) => {
@@ -197,6 +197,7 @@ impl Client {
         };
         let sends = sending.into_iter().map(|sending| self.send(file.fid, held, job, sending));
         let sent = fan_out(sends.collect()).await;
+        self.note_reconnected(file, connections);
         self.settle_round(file, tenure, sent)
     }
 
