@@ -3,6 +3,7 @@
 use crate::history::Record;
 use crate::length::Length;
 use crate::linear::{Model, Timed, Verdict, check};
+use crate::locks::{Lock, LockOp};
 use crate::names::{NameOp, Names, Tree};
 use crate::register::{ABSENT, Register, RegisterOp};
 use crate::split::{Key, MODES, split};
@@ -51,8 +52,12 @@ pub fn check_history(records: &[Record]) -> Findings {
             Key::Slot { ino, slot } => (format!("data of {ino:#x}, slot {slot}"), 0),
             Key::Mode { ino, dir } => (format!("mode of {ino:#x}"), MODES[usize::from(*dir)].into()),
             Key::Xattr { ino, which } => (format!("user.x{which} of {ino:#x}"), ABSENT),
+            Key::Word(word) => (format!("mapped word {word}"), 0),
         };
         findings.one(&what, &Register, &initial, ops, unseen);
+    }
+    for (ino, ops) in &objects.locks {
+        findings.one(&format!("OFD lock of {ino:#x}"), &Lock, &0, ops, |_, _| false);
     }
     findings
 }
@@ -103,6 +108,7 @@ trait Relevant: Sized {
 }
 
 impl Relevant for RegisterOp {}
+impl Relevant for LockOp {}
 impl Relevant for crate::length::LengthOp {}
 
 impl Relevant for NameOp {

@@ -112,6 +112,33 @@ pub enum Action {
     Close {
         ino: u64,
     },
+    /// Takes the exclusive OFD lock of the whole file, without waiting. `open` tells open files apart.
+    Lock {
+        ino: u64,
+        open: u64,
+    },
+    Unlock {
+        ino: u64,
+        open: u64,
+    },
+    /// A file was closed that had the lock, which goes with it: the file system hears of a close a moment later.
+    LockEnds {
+        ino: u64,
+        open: u64,
+    },
+    /// A load from the mapped words ([`crate::mapped`]).
+    Load {
+        word: u8,
+    },
+    /// A store to them.
+    Store {
+        word: u8,
+        value: u64,
+    },
+    /// One of them read by a system call.
+    ReadWord {
+        word: u8,
+    },
 }
 
 /// What `stat` told.

@@ -2,7 +2,7 @@
 //! checker that every answer fits one order that respects real time.
 //!
 //! [`run`] makes a history ([`history`]); [`check`] splits it into objects ([`split`]) and searches an order for each
-//! ([`linear`], with the models [`names`], [`length`], [`register`]). All names together are one object, so half a rename
+//! ([`linear`], with the models [`names`], [`length`], [`register`], [`locks`]). All names together are one object, so half a rename
 //! is seen. The length, each 512-byte slot, the mode and each extended attribute of a file are objects of their own: that
 //! a write is seen in several slots at once is not asked, as Linux does not promise it of pages either. An append that
 //! nobody saw before its file was cut or forgotten explains nothing and is asked nothing. Times of files are not looked at.
@@ -12,6 +12,8 @@ pub mod check;
 pub mod history;
 pub mod length;
 pub mod linear;
+pub mod locks;
+pub mod mapped;
 pub mod marks;
 pub mod names;
 pub mod perform;

@@ -1,13 +1,14 @@
 //! One system call, its two times, its answer.
 
 use crate::history::{Action, Answer, Attributes, Entry, Place, Record, SLOT};
+use crate::mapped::{self, Words};
 use crate::marks;
 use rustix::fs::{AtFlags, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The name that a directory made during the run may hold.
 const INSIDE: &str = "x";
@@ -25,6 +26,10 @@ pub struct Performer<'a> {
     pub clock: Instant,
     pub doing: &'a Doing,
     pub records: Vec<Record>,
+    /// The number of the newest open file of this thread.
+    pub opened: u64,
+    /// The mapped words; none in an audit.
+    pub words: Option<Words>,
 }
 
 /// An open file or directory.
@@ -35,7 +40,14 @@ pub struct Open {
     pub length: u64,
     /// Not only to read.
     pub writable: bool,
+    /// Tells open files of a round apart; never 0.
+    pub number: u64,
+    /// It has the OFD lock.
+    pub locked: bool,
 }
+
+/// A lock that ends with a close is gone after so long at the latest.
+const LOCK_ENDS: Duration = Duration::from_secs(5);
 
 fn path(at: Place) -> String {
     at.to_string()
@@ -87,7 +99,8 @@ impl Performer<'_> {
                 None
             }
             Ok(fd) => {
-                let mut open = Open { file: fd.into(), ino: 0, length: 0, writable: true };
+                let number = self.number();
+                let mut open = Open { file: fd.into(), ino: 0, length: 0, writable: true, number, locked: false };
                 let ino = self.fstat(&mut open)?.ino;
                 self.remember(begin, end, action, Answer::Inode(ino));
                 open.ino = ino;
@@ -117,6 +130,7 @@ impl Performer<'_> {
         let action = Action::OpenDir { at };
         let call = || rustix::fs::openat(self.arena, path(at), flags, Mode::empty());
         let (begin, end, result) = self.timed(&action, call);
+        let number = self.number();
         let (answer, open) = match result {
             Err(errno) => (failed(errno), None),
             // Another client may remove it at once. That an open directory outlives its name is promised for files only.
@@ -125,7 +139,7 @@ impl Performer<'_> {
                 Err(errno) => (failed(errno), None),
                 Ok(stat) => (
                     Answer::Inode(stat.st_ino),
-                    Some(Open { file: fd.into(), ino: stat.st_ino, length: 0, writable: false }),
+                    Some(Open { file: fd.into(), ino: stat.st_ino, length: 0, writable: false, number, locked: false }),
                 ),
             },
         };
@@ -269,18 +283,76 @@ impl Performer<'_> {
         self.simple(Action::Fsync { ino: open.ino }, |_| done(rustix::fs::fsync(&open.file)));
     }
 
+    /// Takes the OFD lock, or gives it back if it is there.
+    pub fn lock(&mut self, open: &mut Open) {
+        let (ino, number) = (open.ino, open.number);
+        let (kind, action) = match open.locked {
+            true => (libc::F_UNLCK, Action::Unlock { ino, open: number }),
+            false => (libc::F_WRLCK, Action::Lock { ino, open: number }),
+        };
+        let whole =
+            libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 0, l_pid: 0 };
+        let fd = open.file.as_raw_fd();
+        // SAFETY: the descriptor is open and `whole` lives through the call.
+        let call = || match unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &whole) } {
+            0 => Answer::Done,
+            _ => last_error(),
+        };
+        let (begin, end, answer) = self.timed(&action, call);
+        open.locked ^= answer == Answer::Done;
+        self.remember(begin, end, action, answer);
+    }
+
+    pub fn load(&mut self, word: u8) {
+        let Some(words) = &self.words else { return };
+        let action = Action::Load { word };
+        let (begin, end, value) = self.timed(&action, || words.get(word));
+        self.remember(begin, end, action, Answer::Value(Some(value)));
+    }
+
+    pub fn store(&mut self, word: u8, value: u64) {
+        let Some(words) = &self.words else { return };
+        let action = Action::Store { word, value };
+        let (begin, end, ()) = self.timed(&action, || words.set(word, value));
+        self.remember(begin, end, action, Answer::Done);
+    }
+
+    pub fn read_word(&mut self, word: u8) {
+        let Some(words) = &self.words else { return };
+        let action = Action::ReadWord { word };
+        let mut bytes = [0; 8];
+        let call = || rustix::io::pread(&words.file, &mut bytes[..], mapped::offset(word) as u64);
+        let (begin, end, result) = self.timed(&action, call);
+        let answer = match result {
+            Ok(8) => Answer::Value(Some(u64::from_ne_bytes(bytes))),
+            Ok(short) => Answer::Short(short as u64),
+            Err(errno) => failed(errno),
+        };
+        self.remember(begin, end, action, answer);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.opened += 1;
+        u64::from(self.thread) << 40 | self.opened
+    }
+
     pub fn close(&mut self, open: Open) {
+        if open.locked {
+            let (begin, later) = (self.now(), LOCK_ENDS.as_nanos() as u64);
+            let action = Action::LockEnds { ino: open.ino, open: open.number };
+            self.remember(begin, begin + later, action, Answer::Done);
+        }
         let fd = open.file.into_raw_fd();
         self.simple(Action::Close { ino: open.ino }, |_| {
             // SAFETY: the descriptor was ours and is given up here.
             let result = unsafe { libc::close(fd) };
-            if result == 0 {
-                Answer::Done
-            } else {
-                Answer::Failed(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
-            }
+            if result == 0 { Answer::Done } else { last_error() }
         });
     }
+}
+
+fn last_error() -> Answer {
+    Answer::Failed(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
 }
 
 fn xattr(which: u8) -> String {

@@ -5,6 +5,7 @@
 
 use crate::check::{Findings, check_history};
 use crate::history::{Answer, Place, Record, SLOT};
+use crate::mapped::{self, Words};
 use crate::perform::{Doing, Open, Performer};
 use crate::split::NAMES_MAX;
 use rustix::fs::{Mode, OFlags};
@@ -73,10 +74,14 @@ pub enum Kind {
     Removexattr,
     Fsync,
     Close,
+    Lock,
+    Load,
+    Store,
+    Readword,
 }
 
 /// How often each kind is tried, and whether it needs an open file (else it works on names).
-const WEIGHTS: [(Kind, u32); 22] = [
+const WEIGHTS: [(Kind, u32); 26] = [
     (Kind::Create, 10),
     (Kind::Open, 12),
     (Kind::Opendir, 4),
@@ -99,6 +104,10 @@ const WEIGHTS: [(Kind, u32); 22] = [
     (Kind::Removexattr, 2),
     (Kind::Fsync, 2),
     (Kind::Close, 6),
+    (Kind::Lock, 8),
+    (Kind::Load, 6),
+    (Kind::Store, 4),
+    (Kind::Readword, 2),
 ];
 
 /// What a run found.
@@ -192,8 +201,15 @@ fn round(
         let path = plan.mounts[0].join(&name).join(format!("d{dir}"));
         std::fs::create_dir_all(&path).map_err(|e| Broken(format!("make {}: {e}", path.display())))?;
     }
+    let words = plan.mounts[0].join(&name).join(mapped::NAME);
+    std::fs::write(&words, [0; mapped::LEN]).map_err(|e| Broken(format!("make {}: {e}", words.display())))?;
     let roots: Vec<OwnedFd> = plan.mounts.iter().map(|mount| open_dir(&mount.join(&name))).collect::<Result<_, _>>()?;
     assert!(plan.threads < 256, "a mark has no room for more threads");
+    let map = |thread: usize| {
+        let root = &roots[thread % roots.len()];
+        Words::open(root.as_fd()).map_err(|e| Broken(format!("map {}: {e}", words.display())))
+    };
+    let mut mapped = (0..plan.threads).map(map).collect::<Result<Vec<_>, _>>()?.into_iter();
     let clock = Instant::now();
     let doing: Vec<Doing> = (0..plan.threads).map(|_| Doing::default()).collect();
     let stop = AtomicBool::new(false);
@@ -208,6 +224,8 @@ fn round(
                     clock,
                     doing: &doing[thread],
                     records: Vec::new(),
+                    opened: 0,
+                    words: mapped.next(),
                 };
                 let ids = (thread as u64) << 40 | (number as u64 & 0xff) << 32;
                 let (rng, stop) = (rng.fork(), &stop);
@@ -232,6 +250,8 @@ fn round(
             clock,
             doing: &doing[0],
             records: Vec::new(),
+            opened: 0,
+            words: None,
         };
         records.extend(audit(performer, arena, !plan.without.contains(&Kind::Read)));
     }
@@ -339,6 +359,15 @@ impl Worker<'_> {
             Kind::Stat => self.performer.stat(at),
             Kind::List => self.performer.list(at.dir),
             Kind::Inside => self.inside(),
+            Kind::Load | Kind::Store | Kind::Readword => {
+                let word = self.rng.u8(0..mapped::WORDS);
+                self.ids += 1;
+                match kind {
+                    Kind::Load => self.performer.load(word),
+                    Kind::Store => self.performer.store(word, self.ids),
+                    _ => self.performer.read_word(word),
+                }
+            }
             _ => self.on_file(kind),
         }
     }
@@ -385,6 +414,8 @@ impl Worker<'_> {
             Kind::Getxattr => performer.getxattr(file, which),
             Kind::Removexattr => performer.removexattr(file, which),
             Kind::Fsync => performer.fsync(file),
+            Kind::Lock if file.writable => performer.lock(file),
+            Kind::Lock => {}
             _ => {
                 let file = self.files.swap_remove(chosen);
                 performer.close(file);

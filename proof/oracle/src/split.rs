@@ -7,6 +7,7 @@
 use crate::history::{Action, Answer, Attributes, Cell, Record, SLOT};
 use crate::length::LengthOp;
 use crate::linear::Timed;
+use crate::locks::LockOp;
 use crate::names::{NameOp, Seen};
 use crate::register::{ABSENT, RegisterOp};
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub enum Key {
     Slot { ino: u64, slot: u64 },
     Mode { ino: u64, dir: bool },
     Xattr { ino: u64, which: u8 },
+    Word(u8),
 }
 
 /// An answer that is wrong whatever others did.
@@ -36,6 +38,8 @@ pub struct Objects {
     pub names: Vec<Timed<NameOp>>,
     pub lengths: BTreeMap<u64, Vec<Timed<LengthOp>>>,
     pub registers: BTreeMap<Key, Vec<Timed<RegisterOp>>>,
+    /// OFD locks, by inode.
+    pub locks: BTreeMap<u64, Vec<Timed<LockOp>>>,
     pub wrong: Vec<Wrong>,
 }
 
@@ -129,6 +133,11 @@ impl Splitter<'_> {
     fn register(&mut self, key: Key, op: RegisterOp) {
         let op = self.timed(op);
         self.objects.registers.entry(key).or_default().push(op);
+    }
+
+    fn lock(&mut self, ino: u64, op: LockOp) {
+        let op = self.timed(op);
+        self.objects.locks.entry(ino).or_default().push(op);
     }
 
     fn dense(&mut self, ino: u64) -> u64 {
@@ -233,6 +242,14 @@ impl Splitter<'_> {
                 self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Remove);
             }
             (Action::Fsync { .. } | Action::Close { .. }, Answer::Done) => {}
+            (Action::Lock { ino, open }, Answer::Done) => self.lock(*ino, LockOp::Taken(*open)),
+            (Action::Unlock { ino, open } | Action::LockEnds { ino, open }, Answer::Done) => {
+                self.lock(*ino, LockOp::Given(*open));
+            }
+            (Action::Store { word, value }, Answer::Done) => self.register(Key::Word(*word), RegisterOp::Set(*value)),
+            (Action::Load { word } | Action::ReadWord { word }, Answer::Value(Some(value))) => {
+                self.register(Key::Word(*word), RegisterOp::Is(*value));
+            }
             (action, answer) => self.wrong(format!("{action:?} cannot answer {answer:?}")),
         }
     }
@@ -375,6 +392,7 @@ impl Splitter<'_> {
             // Nothing is asked of it: when a client removes a name that another one has just given to a different
             // directory, Linux takes the one it knew there for removed, and answers so without asking anybody.
             (Action::MakeIn { .. } | Action::UnlinkIn { .. }, libc::ENOENT) => {}
+            (Action::Lock { ino, open }, libc::EAGAIN) => self.lock(*ino, LockOp::Refused(*open)),
             (Action::Removexattr { ino, which }, libc::ENODATA) => {
                 self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Is(ABSENT));
             }

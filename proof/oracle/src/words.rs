@@ -38,6 +38,12 @@ impl fmt::Display for Action {
             Action::Removexattr { ino, which } => write!(f, "removes user.x{which} of {ino:#x}"),
             Action::Fsync { ino } => write!(f, "fsyncs {ino:#x}"),
             Action::Close { ino } => write!(f, "closes {ino:#x}"),
+            Action::Lock { ino, open } => write!(f, "takes the OFD lock of {ino:#x} for open file {open}"),
+            Action::Unlock { ino, open } => write!(f, "gives the OFD lock of {ino:#x} back for open file {open}"),
+            Action::LockEnds { ino, open } => write!(f, "closed open file {open}, which has the OFD lock of {ino:#x}"),
+            Action::Load { word } => write!(f, "loads word {word} from its mapping"),
+            Action::Store { word, value } => write!(f, "stores {value} in word {word} of its mapping"),
+            Action::ReadWord { word } => write!(f, "reads word {word}"),
         }
     }
 }
