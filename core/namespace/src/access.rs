@@ -5,6 +5,7 @@
 
 use crate::acl::{ACL_ACCESS, Acl};
 use crate::context::Context;
+use crate::flags::{check_mutable, check_unprotected};
 use crate::inode::{Inode, InodeFlags};
 use crate::view::View;
 use libc::S_ISVTX;
@@ -20,9 +21,12 @@ pub const EXECUTE: u32 = 1;
 /// May the caller do all of `want`?
 ///
 /// # Errors
-/// EACCES if not.
+/// EACCES if not; EPERM: to write what is immutable.
 pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32) -> Result<(), Errno> {
     let attr = &inode.attr;
+    if want & WRITE != 0 {
+        check_mutable(inode)?;
+    }
     if ctx.is_root() {
         // CAP_DAC_OVERRIDE: everything but executing a file that nobody may execute.
         let refused = want & EXECUTE != 0 && !inode.is_dir() && attr.mode & 0o111 == 0;
@@ -53,9 +57,11 @@ pub(crate) fn may_create(view: &impl View, ctx: &Context<'_>, dir: &Inode) -> Re
 /// May the caller remove the name of `inode` from `dir`?
 ///
 /// # Errors
-/// EACCES without permission on `dir`; EPERM if the sticky bit forbids it.
+/// EACCES without permission on `dir`; EPERM if the sticky bit or a flag of either forbids it.
 pub(crate) fn may_delete(view: &impl View, ctx: &Context<'_>, dir: &Inode, inode: &Inode) -> Result<(), Errno> {
     permission(view, ctx, dir, WRITE | EXECUTE)?;
+    check_unprotected(dir)?;
+    check_unprotected(inode)?;
     if dir.attr.mode & S_ISVTX != 0 && !ctx.owns(inode.attr.uid) && !ctx.owns(dir.attr.uid) {
         return Err(Errno::EPERM);
     }

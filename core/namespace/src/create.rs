@@ -73,14 +73,7 @@ pub fn create(
     let (tail, flags) = tail(&dir)?;
 
     let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags);
-    if let Some(acl) = &inherited.access {
-        view.put_xattr(new.fid, ACL_ACCESS, acl);
-        inode.flags = inode.flags.with(InodeFlags::HAS_ACL, true).with(InodeFlags::HAS_XATTR, true);
-    }
-    if let Some(acl) = &inherited.default {
-        view.put_xattr(new.fid, ACL_DEFAULT, acl);
-        inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_ACL, true).with(InodeFlags::HAS_XATTR, true);
-    }
+    put_acls(view, &mut inode, &inherited);
     view.named(&mut inode, parent, name);
     view.put_inode(&inode);
     view.put_dirent(parent, name, Dirent { fid: new.fid, file_type: new.file_type });
@@ -90,6 +83,41 @@ pub fn create(
     dir.modified(ctx);
     view.put_inode(&dir);
     Ok(Made::Created(inode))
+}
+
+/// Makes a regular file without a name in `parent`, from which it takes what a named one would (O_TMPFILE). It has no
+/// link, so the view must keep it while it is open. `linkable`: [`crate::link::link`] may name it. `tail` as [`create`].
+///
+/// # Errors
+/// ENOENT, ENOTDIR: no live directory; EACCES; whatever `tail` answers.
+pub fn create_unnamed(
+    view: &mut impl View,
+    ctx: &Context<'_>,
+    parent: Fid,
+    new: New,
+    linkable: bool,
+    tail: impl FnOnce(&Inode) -> Result<(Tail, InodeFlags), Errno>,
+) -> Result<Inode, Errno> {
+    let dir = directory(view, parent)?;
+    may_create(view, ctx, &dir)?;
+    let inherited = inherit(view, ctx, &dir, &new)?;
+    let (tail, flags) = tail(&dir)?;
+    let mut inode = inode(ctx, &dir, &new, inherited.mode, tail, flags.with(InodeFlags::LINKABLE, linkable));
+    inode.attr.nlink = 0;
+    put_acls(view, &mut inode, &inherited);
+    view.put_inode(&inode);
+    Ok(inode)
+}
+
+fn put_acls(view: &mut impl View, inode: &mut Inode, inherited: &Inherited) {
+    if let Some(acl) = &inherited.access {
+        view.put_xattr(inode.fid(), ACL_ACCESS, acl);
+        inode.flags = inode.flags.with(InodeFlags::HAS_ACL, true).with(InodeFlags::HAS_XATTR, true);
+    }
+    if let Some(acl) = &inherited.default {
+        view.put_xattr(inode.fid(), ACL_DEFAULT, acl);
+        inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_ACL, true).with(InodeFlags::HAS_XATTR, true);
+    }
 }
 
 fn check_link_target(len: u64) -> Result<(), Errno> {

@@ -28,6 +28,16 @@ impl InodeFlags {
 
     /// Its layout came from its directory or was asked for; it is not the file system's default.
     pub const OWN_LAYOUT: InodeFlags = InodeFlags(64);
+    /// It was made without a name (O_TMPFILE), and a link may give it its first one.
+    pub const LINKABLE: InodeFlags = InodeFlags(128);
+    /// Nothing of it changes ([`crate::flags`]).
+    pub const IMMUTABLE: InodeFlags = InodeFlags(256);
+    /// A file takes bytes at its end only, a directory new names only.
+    pub const APPEND_ONLY: InodeFlags = InodeFlags(512);
+    /// Backup programs pass over it.
+    pub const NODUMP: InodeFlags = InodeFlags(1024);
+    /// Its access time stays when it is read.
+    pub const NOATIME: InodeFlags = InodeFlags(2048);
 
     /// Is the bit set?
     pub const fn has(self, bit: InodeFlags) -> bool {

@@ -10,6 +10,7 @@ pub mod acl;
 pub mod context;
 pub mod create;
 pub mod dom;
+pub mod flags;
 pub mod inode;
 pub mod link;
 pub mod lookup;

@@ -2,7 +2,8 @@
 
 use crate::access::may_create;
 use crate::context::Context;
-use crate::inode::{Dirent, Inode};
+use crate::flags::check_unprotected;
+use crate::inode::{Dirent, Inode, InodeFlags};
 use crate::view::{Change, View, directory};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -12,8 +13,8 @@ use types::lock::InodeBits;
 /// Gives `fid` the name `name` in `parent`; returns the inode.
 ///
 /// # Errors
-/// ENOENT: no such inode (or it lost its last name already), no such directory; ENOTDIR; EEXIST; EACCES;
-/// EPERM: it is a directory; EMLINK at [`LINKS_MAX`].
+/// ENOENT: no such inode, or it has no name (but one that was made so gets its first one here); no such directory; ENOTDIR; EEXIST; EACCES;
+/// EPERM: it is a directory, immutable or append-only; EMLINK at [`LINKS_MAX`].
 pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     let mut dir = directory(view, parent)?;
@@ -24,7 +25,9 @@ pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name
     if inode.is_dir() {
         return Err(Errno::EPERM);
     }
-    if inode.attr.nlink == 0 {
+    check_unprotected(&inode)?;
+    let first = inode.flags.has(InodeFlags::LINKABLE);
+    if inode.attr.nlink == 0 && !first {
         return Err(Errno::ENOENT);
     }
     if inode.attr.nlink >= LINKS_MAX {
@@ -34,6 +37,10 @@ pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name
 
     inode.attr.nlink += 1;
     inode.changed(ctx);
+    if first {
+        inode.flags = inode.flags.with(InodeFlags::LINKABLE, false);
+        view.first_name(fid);
+    }
     view.named(&mut inode, parent, name);
     view.put_inode(&inode);
     view.put_dirent(parent, name, Dirent { fid, file_type: inode.file_type() });

@@ -6,6 +6,7 @@
 use crate::access::{WRITE, permission};
 use crate::acl::{ACL_ACCESS, Acl};
 use crate::context::Context;
+use crate::flags::{check_mutable, check_unprotected};
 use crate::inode::{Inode, InodeFlags};
 use crate::view::{Change, View};
 use libc::{S_ISGID, S_ISUID, S_IXGRP};
@@ -19,11 +20,12 @@ use types::lock::InodeBits;
 /// change time and takes the set-id bits.
 ///
 /// # Errors
-/// ENOENT; EPERM: not the owner; EACCES: times to now without write permission; EISDIR, EINVAL: a size for what has
+/// ENOENT; EPERM: not the owner, or a flag forbids it; EACCES: times to now without write permission; EISDIR, EINVAL: a size for what has
 /// none; EFBIG.
 pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     check_size(&inode, set)?;
+    check_flags(&inode, set)?;
     check_owner(ctx, &inode, set)?;
     check_times(view, ctx, &inode, set)?;
     let mode = new_mode(ctx, &inode, set);
@@ -76,6 +78,16 @@ fn check_size(inode: &Inode, set: &SetAttr) -> Result<(), Errno> {
         FileType::Regular => Ok(()),
         FileType::Directory => Err(Errno::EISDIR),
         _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Of what is append-only the times may become now, no more.
+fn check_flags(inode: &Inode, set: &SetAttr) -> Result<(), Errno> {
+    let given = |time: Option<SetTime>| matches!(time, Some(SetTime::At(_)));
+    let more = set.size.is_some() || set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+    match more || given(set.atime) || given(set.mtime) {
+        true => check_unprotected(inode),
+        false => check_mutable(inode),
     }
 }
 

@@ -80,6 +80,10 @@ pub trait View {
     /// An inode lost its last name (`nlink` is 0). The view keeps it while somebody has it open and destroys it, with
     /// its extended attributes and data, when nobody has.
     fn last_name_gone(&mut self, inode: &Inode);
+    /// An inode that was made without a name, and is kept because it is open, is about to get one: it is kept for that.
+    fn first_name(&mut self, fid: Fid) {
+        let _ = fid;
+    }
     /// Makes or replaces a name.
     fn put_dirent(&mut self, parent: Fid, name: &[u8], dirent: Dirent);
     /// Removes a name.

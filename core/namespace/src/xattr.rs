@@ -6,6 +6,7 @@
 use crate::access::{READ, WRITE, permission};
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
 use crate::context::Context;
+use crate::flags::check_unprotected;
 use crate::inode::{Inode, InodeFlags};
 use crate::view::{Change, View};
 use libc::{S_ISGID, S_ISVTX};
@@ -69,6 +70,7 @@ fn may_read(view: &impl View, ctx: &Context<'_>, inode: &Inode, space: Space) ->
 }
 
 fn may_write(view: &impl View, ctx: &Context<'_>, inode: &Inode, space: Space) -> Result<(), Errno> {
+    check_unprotected(inode)?;
     match space {
         Space::Trusted | Space::Security if ctx.is_root() => Ok(()),
         Space::Trusted | Space::Security => Err(Errno::EPERM),

@@ -4,12 +4,12 @@ mod common;
 
 use common::{Memory, context, fid, plain};
 use namespace::acl::{ACL_ACCESS, ACL_DEFAULT};
-use namespace::create::{Made, New, create};
+use namespace::create::{Made, New, create, create_unnamed};
 use namespace::inode::{Inode, InodeFlags};
 use namespace::rename::{Flags, Place, Renamed, rename};
 use namespace::view::View;
 use namespace::written::{self, Settled};
-use namespace::{link, rmdir, setattr, unlink, xattr};
+use namespace::{flags, link, rmdir, setattr, unlink, xattr};
 use types::attr::{Attr, FileType, SetAttr, SetTime};
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -549,4 +549,82 @@ fn all_names_of_an_inode_fit_into_one_listing_acls_included() {
     let first = format!("user.{:0>250}", 0);
     xattr::remove(&mut w.memory, &ctx, d, first.as_bytes()).unwrap();
     xattr::set(&mut w.memory, &ctx, d, b"system.posix_acl_access", &acl, Default::default()).unwrap();
+}
+
+#[test]
+fn a_file_without_a_name_gets_one_by_a_link_if_it_may() {
+    let mut world = World::new();
+    let dir = world.dir(ROOT, "d", 0o755);
+    let unnamed = |world: &mut World, linkable| {
+        world.now += 1;
+        world.made += 1;
+        let new =
+            New { fid: fid(world.made), file_type: FileType::Regular, mode: 0o666, umask: 0o022, rdev: 0, size: 0 };
+        create_unnamed(&mut world.memory, &context(&world.who, world.now), dir, new, linkable, plain)
+    };
+    let before = world.times(dir);
+    let file = unnamed(&mut world, true).unwrap();
+    assert_eq!((file.attr.nlink, file.attr.mode & 0o7777), (0, 0o644));
+    assert_eq!((world.times(dir), world.memory.dirents.len()), (before, 1), "its directory knows nothing of it");
+    let fid = file.fid();
+    let linked = world.link(fid, dir, "f").unwrap();
+    assert_eq!((linked.attr.nlink, linked.flags.has(InodeFlags::LINKABLE)), (1, false));
+    assert_eq!(world.link(fid, dir, "g").unwrap().attr.nlink, 2);
+    // Once it had names it goes with the last one, as others do.
+    world.memory.open.insert(fid);
+    world.unlink(dir, "f").unwrap();
+    world.unlink(dir, "g").unwrap();
+    assert_eq!(world.link(fid, dir, "f"), Err(Errno::ENOENT));
+    let sealed = unnamed(&mut world, false).unwrap().fid();
+    assert_eq!(world.link(sealed, dir, "f"), Err(Errno::ENOENT));
+    world.be(ALICE, ALICE);
+    assert_eq!(unnamed(&mut world, true), Err(Errno::EACCES));
+}
+
+#[test]
+fn flags_protect_an_inode_from_everybody() {
+    let mut world = World::new();
+    let dir = world.dir(ROOT, "d", 0o777);
+    let file = world.file(dir, "f", 0o666);
+    let set = |world: &mut World, fid, wanted| {
+        world.now += 1;
+        flags::set_flags(&mut world.memory, &context(&world.who, world.now), fid, wanted).map(|inode| {
+            assert_eq!(flags::flags(&inode), wanted);
+        })
+    };
+    assert_eq!(set(&mut world, file, 0x8_0000), Err(Errno::EOPNOTSUPP));
+    world.chown(file, Some(ALICE), None).unwrap();
+    world.be(BOB, BOB);
+    assert_eq!(set(&mut world, file, flags::NODUMP), Err(Errno::EPERM));
+    world.be(ALICE, ALICE);
+    assert_eq!(set(&mut world, file, flags::NODUMP | flags::NOATIME), Ok(()));
+    assert_eq!(set(&mut world, file, flags::IMMUTABLE | flags::NODUMP), Err(Errno::EPERM));
+    world.root();
+    let now = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
+    let cut = SetAttr { size: Some(0), ..SetAttr::default() };
+    let may_write = |world: &World, append| namespace::open::open(&world.memory.inodes[&file], true, append, false);
+    for flag in [flags::IMMUTABLE, flags::APPEND] {
+        assert_eq!(set(&mut world, file, flag), Ok(()));
+        assert_eq!(world.unlink(dir, "f").unwrap_err(), Errno::EPERM);
+        assert_eq!(world.rename((dir, "f"), (dir, "g"), PLAIN).unwrap_err(), Errno::EPERM);
+        assert_eq!(world.link(file, dir, "g").unwrap_err(), Errno::EPERM);
+        assert_eq!(world.chmod(file, 0o600), Err(Errno::EPERM));
+        assert_eq!(world.set(file, cut).unwrap_err(), Errno::EPERM);
+        assert_eq!(world.setxattr(file, b"user.a", b"b").unwrap_err(), Errno::EPERM);
+        assert_eq!(may_write(&world, false), Err(Errno::EPERM));
+        let append_only = flag == flags::APPEND;
+        assert_eq!(may_write(&world, true).is_ok(), append_only);
+        assert_eq!(world.set(file, now).is_ok(), append_only);
+    }
+    assert_eq!(set(&mut world, file, 0), Ok(()));
+    assert_eq!(may_write(&world, false), Ok(()));
+    // Of a directory: its names.
+    assert_eq!(set(&mut world, dir, flags::APPEND), Ok(()));
+    let more = world.file(dir, "g", 0o666);
+    assert_eq!(world.unlink(dir, "f").unwrap_err(), Errno::EPERM);
+    assert_eq!(set(&mut world, dir, flags::IMMUTABLE), Ok(()));
+    assert_eq!(world.make(dir, "h", FileType::Regular, 0o666).unwrap_err(), Errno::EPERM);
+    assert_eq!(world.link(more, dir, "h").unwrap_err(), Errno::EPERM);
+    assert_eq!(set(&mut world, dir, 0), Ok(()));
+    world.unlink(dir, "f").unwrap();
 }

@@ -13,6 +13,7 @@
 //! | `lustre.data_version`    | version of the file: grows with every change, what other clients have not stored included |
 //! | `lustre.links.FID`       | names of the inode FID, whatever file is asked, as `[FID of directory]/NAME` with a NUL behind each; root only |
 //! | `lustre.swap_layouts`    | only to be set: [`SwapLine`]                                                     |
+//! | `lustre.flags`           | flags of the inode that chattr(1) sets, as a decimal number (`FS_*_FL`); may be set |
 //! | `lustre.space.mdt.N`, `lustre.space.ost.N` | [`SpaceLine`] of up to [`SPACE_LINES_MAX`] targets, N and the next ones |
 
 use crate::attr::Statfs;
@@ -32,6 +33,8 @@ pub const STATS: &str = "lustre.stats";
 pub const POOLS: &str = "lustre.pools";
 /// Attribute with the version of the file.
 pub const DATA_VERSION: &str = "lustre.data_version";
+/// Attribute with the flags of the inode (chattr): the MDT answers it, and sets them.
+pub const FLAGS: &str = "lustre.flags";
 /// Attribute by which two files exchange their data.
 pub const SWAP_LAYOUTS: &str = "lustre.swap_layouts";
 /// Targets in one value of space, so that it stays below 64 KiB (XATTR_SIZE_MAX).

@@ -18,8 +18,13 @@ pub struct OpenFlags {
     pub read: bool,
     /// Writes.
     pub write: bool,
-    /// Executes (denies writers: ETXTBSY).
+    /// Executes: other clients do not open it to write, nor change its size, and the other way round (ETXTBSY).
     pub exec: bool,
+    /// Writes at the end only (O_APPEND).
+    pub append: bool,
+    /// The handle is the mount's own and outlives the opens of programs, of which it does not hear (`localflock`): it
+    /// neither denies nor is denied anything.
+    pub lasting: bool,
 }
 
 /// What to create.
@@ -82,6 +87,9 @@ pub enum MdsOp {
     /// Make an inode and its name. `mode` is as the caller gave it; `umask` applies unless a default ACL does.
     /// Regular: with `exclusive` an existing name is EEXIST; without, it is opened (if opening was asked).
     Create { parent: Fid, name: Name, kind: CreateKind, mode: u32, umask: u32, exclusive: bool },
+    /// Make a regular file without a name and open it (O_TMPFILE); answers `Opened`. With `linkable` a `Link` may give it its
+    /// first name; else it goes with its last handle.
+    Tmpfile { parent: Fid, mode: u32, umask: u32, flags: OpenFlags, linkable: bool },
     /// Hold an inode open; answers `Opened`.
     Open { fid: Fid, flags: OpenFlags },
     /// Let it go. The last close of an unlinked inode destroys it.

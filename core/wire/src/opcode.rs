@@ -112,6 +112,7 @@ operations! {
     0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client changes once     Op::Mds(MdsOp::SwapLayouts { .. }),
     0x0221 MDS_SEEK "mds_seek" Client reads   once     Op::Mds(MdsOp::Seek { .. }),
     0x0222 MDS_LEASE "mds_lease" Client changes once     Op::Mds(MdsOp::Lease { .. }),
+    0x0223 MDS_TMPFILE "mds_tmpfile" Client changes replayed Op::Mds(MdsOp::Tmpfile { .. }),
     0x0280 MDS_SCAN "mds_scan" Client reads   once     Op::Mds(MdsOp::Scan { .. }),
     0x0281 MDS_MEND "mds_mend" Client changes once     Op::Mds(MdsOp::Mend { .. }),
 

@@ -8,13 +8,14 @@
 //! outlives the `File` (in the table), for an inode may be closed and opened again.
 
 use crate::early::Early;
+use crate::open::FileHandle;
 use crate::writeback::unstored::Unstored;
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::RwLock;
 use types::attr::Attr;
@@ -41,7 +42,11 @@ pub struct File {
     /// A task will store.
     pub(crate) storing_later: AtomicBool,
     known: Mutex<Known>,
-    lockers: Mutex<HashSet<(FlockFlavor, u64)>>,
+    lockers: Mutex<Lockers>,
+    /// Held exclusively while the locks of a closed file are dropped, shared by whoever is about to take some.
+    pub(crate) dropping: RwLock<()>,
+    /// Open files of this mount that may write it, and so map it to be written.
+    open_to_write: AtomicUsize,
     /// Groups that have, or want, its data.
     groups: Mutex<BTreeMap<u64, Arc<GroupTurn>>>,
     suspect: AtomicBool,
@@ -50,6 +55,32 @@ pub struct File {
     /// Change of the MDT that must be durable before objects are changed; 0 = none (`recorded`).
     rests_on: AtomicU64,
     table: Weak<FileTable>,
+}
+
+/// Which owners took locks through which open files. An owner with fcntl locks is a process, or an open file (OFD locks):
+/// the kernel does not say which. It tells of a process's close with FLUSH, and of the end of an open file with RELEASE
+/// only, which does not name the owner.
+type Lockers = HashMap<(FlockFlavor, u64), BTreeSet<FileHandle>>;
+
+/// An open file that may write: counted while it lives.
+pub(crate) struct OpenToWrite(Option<Arc<File>>);
+
+impl OpenToWrite {
+    /// Counts one, if it may `write`.
+    pub(crate) fn new(file: &Arc<File>, write: bool) -> OpenToWrite {
+        OpenToWrite(write.then(|| {
+            file.open_to_write.fetch_add(1, Ordering::SeqCst);
+            file.clone()
+        }))
+    }
+}
+
+impl Drop for OpenToWrite {
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            file.open_to_write.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }
 
 /// How many open files of this mount are of a group. Who joins or leaves has its turn: so the MDT hears of joining and
@@ -150,11 +181,16 @@ impl File {
         let _newer = self.rests_on.compare_exchange(newest.0, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// This owner took (or tries to take) a lock.
-    pub fn note_locker(&self, lock: &Flock) {
+    /// The owner of this lock took it, or tries to, through this open file.
+    pub fn note_locker(&self, handle: FileHandle, lock: &Flock) {
         if lock.kind != FlockKind::Unlock {
-            self.lockers.lock().insert((lock.flavor, lock.owner));
+            self.lockers.lock().entry((lock.flavor, lock.owner)).or_default().insert(handle);
         }
+    }
+
+    /// May a program of this mount have it mapped to be written?
+    pub(crate) fn is_open_to_write(&self) -> bool {
+        self.open_to_write.load(Ordering::SeqCst) > 0
     }
 
     /// The turn of a group.
@@ -172,7 +208,29 @@ impl File {
 
     /// Did this owner ever take a lock here? Asked once: the answer is forgotten.
     pub fn take_locker(&self, flavor: FlockFlavor, owner: u64) -> bool {
-        self.lockers.lock().remove(&(flavor, owner))
+        self.lockers.lock().remove(&(flavor, owner)).is_some()
+    }
+
+    /// Did somebody take locks through this open file that may be held still?
+    pub fn has_lockers(&self, handle: FileHandle) -> bool {
+        self.lockers.lock().values().any(|through| through.contains(&handle))
+    }
+
+    /// This open file is closed: the owners whose locks end with it, in order. Asked once, as [`File::take_locker`].
+    ///
+    /// A process that locked through it has closed it before, and its locks went then. So what is left are OFD and flock
+    /// locks, which belong to the open file. The kernel names their owner by the place of the open file in its memory, and
+    /// gives that place away again: an owner that has taken a lock through another open file since is that one.
+    pub fn take_lockers(&self, handle: FileHandle) -> Vec<(FlockFlavor, u64)> {
+        let mut ended = Vec::new();
+        self.lockers.lock().retain(|owner, through| {
+            if through.remove(&handle) && through.is_empty() {
+                ended.push(*owner);
+            }
+            !through.is_empty()
+        });
+        ended.sort_unstable();
+        ended
     }
 }
 
@@ -212,6 +270,8 @@ impl FileTable {
             storing_later: AtomicBool::new(false),
             known: Mutex::default(),
             lockers: Mutex::default(),
+            dropping: RwLock::new(()),
+            open_to_write: AtomicUsize::new(0),
             groups: Mutex::default(),
             suspect: AtomicBool::new(inner.suspects.remove(&fid)),
             rests_on: AtomicU64::new(0),
@@ -298,6 +358,38 @@ mod tests {
         assert_eq!(file.rests_on(), Some(Transno(9)), "a newer answer came meanwhile");
         file.is_recorded_up_to(Transno(9));
         assert_eq!(file.rests_on(), None);
+    }
+
+    #[test]
+    fn a_closed_file_ends_the_locks_of_its_owners_and_no_others() {
+        use FlockFlavor::{Bsd, Posix};
+        let table = Arc::new(FileTable::default());
+        let file = table.get(FID);
+        let lock = |flavor, owner| Flock { flavor, kind: FlockKind::Write, owner, pid: 1, start: 0, end: 9 };
+        let (first, second) = (FileHandle(1), FileHandle(2));
+        file.note_locker(first, &Flock { kind: FlockKind::Unlock, ..lock(Posix, 7) });
+        assert!(!file.has_lockers(first));
+        file.note_locker(first, &lock(Posix, 7));
+        file.note_locker(first, &lock(Bsd, 8));
+        file.note_locker(first, &lock(Posix, 9));
+        file.note_locker(second, &lock(Posix, 9));
+        file.note_locker(first, &lock(Posix, 10));
+        assert!(file.take_locker(Posix, 10), "a process closed it");
+        assert!(file.has_lockers(first));
+        assert_eq!(file.take_lockers(first), [(Posix, 7), (Bsd, 8)], "the owner 9 is another open file by now");
+        assert!(!file.has_lockers(first));
+        assert_eq!(file.take_lockers(second), [(Posix, 9)]);
+    }
+
+    #[test]
+    fn files_that_are_open_to_write_are_counted() {
+        let table = Arc::new(FileTable::default());
+        let file = table.get(FID);
+        let (reader, writer) = (OpenToWrite::new(&file, false), OpenToWrite::new(&file, true));
+        drop(reader);
+        assert!(file.is_open_to_write());
+        drop(writer);
+        assert!(!file.is_open_to_write());
     }
 
     #[test]

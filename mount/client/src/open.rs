@@ -1,7 +1,7 @@
 //! Open files and directories: the kernel's handle numbers and what is behind them.
 
 use crate::error::ClientError;
-use crate::file::File;
+use crate::file::{File, OpenToWrite};
 use crate::listing::Listing;
 use crate::locks::opens::LocalOpen;
 use crate::writeback::ends::Watched;
@@ -45,6 +45,8 @@ impl OpenMode {
                 read: access == libc::O_RDONLY || access == libc::O_RDWR,
                 write: access == libc::O_WRONLY || access == libc::O_RDWR,
                 exec,
+                append: flags & libc::O_APPEND != 0,
+                lasting: false,
             },
             truncate: flags & libc::O_TRUNC != 0,
             exclusive: flags & libc::O_EXCL != 0,
@@ -85,6 +87,7 @@ pub struct OpenFile {
     pub(crate) end: OnceLock<Watched>,
     stale: AtomicBool,
     closed: AtomicBool,
+    _open_to_write: OpenToWrite,
 }
 
 impl OpenFile {
@@ -95,7 +98,21 @@ impl OpenFile {
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let seen_failures = SeenFailures::new(&file);
         let end = OnceLock::new();
-        OpenFile { file, mode, credentials, handle, local: None, seen_failures, group, leased, end, stale, closed }
+        let _open_to_write = OpenToWrite::new(&file, mode.flags.write);
+        OpenFile {
+            file,
+            mode,
+            credentials,
+            handle,
+            local: None,
+            seen_failures,
+            group,
+            leased,
+            end,
+            stale,
+            closed,
+            _open_to_write,
+        }
     }
 
     /// A file that is open here only, under OPEN.

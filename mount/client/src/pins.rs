@@ -77,7 +77,7 @@ impl Client {
         let Some(me) = self.strong() else { return };
         let unpin = async move {
             me.env.clock.sleep(HELD).await;
-            me.close(handle, None).await;
+            me.close(handle).await;
             drop(permit);
         };
         self.env.tasks.spawn("let go of a file that the kernel looked up", Box::pin(unpin));

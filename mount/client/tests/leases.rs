@@ -42,7 +42,7 @@ async fn check(client: &Arc<Client>, open: FileHandle) -> Option<LeaseMode> {
 }
 
 async fn close(client: &Arc<Client>, open: FileHandle) {
-    client.clone().release(Caller::root(), open, None).await.unwrap();
+    client.clone().release(Caller::root(), open).await.unwrap();
 }
 
 #[tokio::test]

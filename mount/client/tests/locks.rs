@@ -95,7 +95,7 @@ async fn granting() -> (Cluster, Arc<Told>) {
 async fn make(client: &Arc<Client>, text: &str) -> NodeId {
     let open = OpenMode { flags: OpenFlags { write: true, ..OpenFlags::default() }, truncate: false, exclusive: true };
     let (found, handle) = client.clone().create(Caller::root(), NodeId::ROOT, name(text), 0o644, open).await.unwrap();
-    client.clone().release(Caller::root(), handle, None).await.unwrap();
+    client.clone().release(Caller::root(), handle).await.unwrap();
     found.node
 }
 
@@ -316,12 +316,12 @@ async fn a_file_that_is_open_here_only_is_kept_until_its_close() {
     cluster.asked();
     let second = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
     assert_eq!(cluster.asked(), Vec::<String>::new(), "under OPEN and LAYOUT");
-    client.clone().release(Caller::root(), first, None).await.unwrap();
+    client.clone().release(Caller::root(), first).await.unwrap();
     let fid = fid_of(client, "file").await;
     let answer = cluster.callback(ClientOp::Revoke { locks: vec![(fid, InodeBits::OPEN)] }).await;
     assert_eq!(answer, ClientReply::Kept(vec![(fid, InodeBits::OPEN)]));
     cluster.asked();
-    client.clone().release(Caller::root(), second, None).await.unwrap();
+    client.clone().release(Caller::root(), second).await.unwrap();
     for _ in 0..1000 {
         if !cluster.world.state.lock().log.is_empty() {
             break;
@@ -340,7 +340,7 @@ async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
     let client = &cluster.client;
     let file = make(client, "file").await;
     let opened = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
-    client.clone().release(Caller::root(), opened, None).await.unwrap();
+    client.clone().release(Caller::root(), opened).await.unwrap();
     let local = client.clone().open(Caller::root(), file, to_read()).await.unwrap();
     assert!(cluster.world.state.lock().open.is_empty(), "the MDT does not know");
     told.take();
@@ -355,7 +355,7 @@ async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
     }
     assert_eq!(cluster.world.state.lock().open.len(), 1, "opened again, now at the MDT");
     assert!(told.take().contains(&"epoch".to_owned()));
-    client.clone().release(Caller::root(), local, None).await.unwrap();
+    client.clone().release(Caller::root(), local).await.unwrap();
     // A close that must ask goes on behind its release.
     for _ in 0..1000 {
         if cluster.world.state.lock().open.is_empty() {

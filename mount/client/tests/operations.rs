@@ -22,8 +22,11 @@ use types::name::Name;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{DirEntry, OpenFlags};
 
-const RDWR: OpenMode =
-    OpenMode { flags: OpenFlags { read: true, write: true, exec: false }, truncate: false, exclusive: false };
+const RDWR: OpenMode = OpenMode {
+    flags: OpenFlags { read: true, write: true, exec: false, append: false, lasting: false },
+    truncate: false,
+    exclusive: false,
+};
 
 fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
@@ -220,7 +223,7 @@ async fn a_tail_that_could_not_be_cut_is_cut_before_the_file_grows() {
     write(&cluster.client, file, 0, &vec![1; 2 * STRIPE as usize]).await.unwrap();
     cluster.world.state.lock().broken_ost = Some(1);
     assert_eq!(truncate(&cluster, &found, 0).await.unwrap_err().errno(), Errno::EIO);
-    cluster.client.clone().release(Caller::root(), file, None).await.unwrap();
+    cluster.client.clone().release(Caller::root(), file).await.unwrap();
     cluster.world.state.lock().broken_ost = None;
     let file = cluster.client.clone().open(Caller::root(), found.node, RDWR).await.unwrap();
     write(&cluster.client, file, 2 * STRIPE, b"x").await.unwrap();
@@ -258,7 +261,7 @@ async fn told_of_what_was_removed(elsewhere: bool) -> bool {
     let (found, file) = create(&cluster, "f").await;
     write(&cluster.client, file, 0, b"abc").await.unwrap();
     cluster.world.hold_writes.send_replace(true);
-    client().release(Caller::root(), file, None).await.unwrap();
+    client().release(Caller::root(), file).await.unwrap();
     cluster.world.state.lock().open_elsewhere = elsewhere;
     let fid = found.attr.fid;
     client().unlink(Caller::root(), NodeId::ROOT, name("f")).await.unwrap();
@@ -295,7 +298,7 @@ async fn what_a_dropped_create_or_open_opened_is_closed() {
     let cluster = Cluster::mounted().await;
     let client = || cluster.client.clone();
     let (found, file) = create(&cluster, "f").await;
-    client().release(Caller::root(), file, None).await.unwrap();
+    client().release(Caller::root(), file).await.unwrap();
     client().forget(found.node, 1);
     let found = client().lookup(Caller::root(), NodeId::ROOT, name("f")).await.unwrap();
     cluster.world.hold_opens.send_replace(true);
@@ -376,7 +379,7 @@ async fn each_simple_operation_is_one_question() {
     assert_eq!(cluster.asked(), ["Lookup"]);
     client().flush(who(), file, 1).await.unwrap();
     assert_eq!(cluster.asked(), [""; 0], "nobody took a lock");
-    client().release(who(), file, Some(1)).await.unwrap();
+    client().release(who(), file).await.unwrap();
     assert_eq!(cluster.asked(), ["Close"]);
     client().unlink(who(), NodeId::ROOT, name("f")).await.unwrap();
     assert_eq!(cluster.asked(), ["Unlink"]);
@@ -395,7 +398,7 @@ async fn listing_with_attributes_counts_lookups() {
     let client = || cluster.client.clone();
     for n in 0..5 {
         let (found, file) = create(&cluster, &format!("f{n}")).await;
-        client().release(Caller::root(), file, None).await.unwrap();
+        client().release(Caller::root(), file).await.unwrap();
         client().forget(found.node, 1);
     }
     assert_eq!(client().node_count(), 1);
@@ -480,8 +483,8 @@ async fn open_files_survive_a_restart_of_their_mdt() {
         tried += 1;
         assert!(tried < 1000);
     }
-    cluster.client.clone().release(Caller::root(), file, None).await.unwrap();
-    cluster.client.clone().release(Caller::root(), orphan, None).await.unwrap();
+    cluster.client.clone().release(Caller::root(), file).await.unwrap();
+    cluster.client.clone().release(Caller::root(), orphan).await.unwrap();
     until(|| cluster.world.state.lock().open.is_empty()).await;
 }
 

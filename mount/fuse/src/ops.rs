@@ -135,7 +135,7 @@ impl FileSystem for ClientFs {
             }
             Operation::Tmpfile { flags, mode, umask } => self.tmpfile(request, flags, mode, umask),
             Operation::Flush { handle, lock_owner } => self.flush(request, handle, lock_owner),
-            Operation::Release { handle, flock_owner, .. } => self.release(request, handle, flock_owner),
+            Operation::Release { handle, .. } => self.release(request, handle),
             Operation::Fsync { handle, data_only } => self.fsync(request, handle, data_only),
 
             Operation::Read { handle, offset, size, flags: _, from_page_cache } => {

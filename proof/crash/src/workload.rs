@@ -384,7 +384,7 @@ impl Live {
     /// As a client does: open, objects, size, close.
     fn write(&mut self) {
         let (fid, start) = (self.file().fid, self.file().size);
-        let flags = OpenFlags { read: true, write: true, exec: false };
+        let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
         let handle = match self.ask(MdsOp::Open { fid, flags }) {
             Ok(MdsReply::Opened { handle, .. }) => handle,
             other => panic!("open: {other:?}"),

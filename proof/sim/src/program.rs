@@ -296,7 +296,7 @@ impl Program {
 
     async fn close(&mut self, handle: FileHandle) {
         // Errors can reach no program.
-        let _ = self.client.clone().release(Caller::root(), handle, None).await;
+        let _ = self.client.clone().release(Caller::root(), handle).await;
     }
 
     /// As [`Program::unexpected`], of a file that the program has open: whatever happens to its names, it is there.

@@ -178,7 +178,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     measure("unlink", files, |i| {
         client.one(MdsOp::Unlink { parent: Fid::ROOT, name: name("f", i) });
     });
-    let flags = OpenFlags { read: true, write: true, exec: false };
+    let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
     measure("create+close", files, |i| match client.one(create("g", i, CreateKind::Regular(Some(flags)))) {
         MdsReply::Opened { entry, handle, .. } => {
             client.one(MdsOp::Close { fid: entry.attr.fid, handle });

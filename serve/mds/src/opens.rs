@@ -1,5 +1,8 @@
 //! Open handles: who holds which inode open, and who may write it.
 //!
+//! A file that is executed is not written, and the other way round. Between the programs of one client its kernel sees to
+//! that, which also knows of a close before we do; between clients it is decided here.
+//!
 //! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in `inodes` exactly while a
 //! handle names it.
 
@@ -10,6 +13,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::OPENS_PER_CLIENT_MAX;
 use types::session::{ClientUuid, OpenHandle};
+use wire::mds::OpenFlags;
 
 /// Handles of one life: more than it can give.
 const HANDLES_PER_BOOT_BITS: u32 = 40;
@@ -18,13 +22,16 @@ const HANDLES_PER_BOOT_BITS: u32 = 40;
 struct Open {
     client: ClientUuid,
     fid: Fid,
-    write: bool,
+    flags: OpenFlags,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Inode {
     opens: u32,
     writers: u32,
+    /// Of the writers those that programs opened.
+    programs_writing: u32,
+    executors: u32,
     /// A writer vanished: the size may be behind the objects.
     unsettled: bool,
 }
@@ -66,15 +73,42 @@ impl Opens {
         if held < OPENS_PER_CLIENT_MAX { Ok(()) } else { Err(Errno::ENFILE) }
     }
 
+    /// May this client open a file so?
+    ///
+    /// # Errors
+    /// ETXTBSY: to write what another client executes, or to execute what another client has open to write.
+    pub fn may_open(&self, client: ClientUuid, fid: Fid, flags: OpenFlags) -> Result<(), Errno> {
+        let Some(inode) = self.inodes.get(&fid).filter(|_| !flags.lasting) else { return Ok(()) };
+        let writes = |open: OpenFlags| open.write && !open.lasting;
+        let busy = flags.write && self.is_executed_elsewhere(client, fid)
+            || flags.exec && inode.programs_writing > self.own(client, fid, writes);
+        if busy { Err(Errno::ETXTBSY) } else { Ok(()) }
+    }
+
+    /// Does another client execute this file?
+    pub fn is_executed_elsewhere(&self, client: ClientUuid, fid: Fid) -> bool {
+        let executors = self.inodes.get(&fid).map_or(0, |inode| inode.executors);
+        executors > 0 && executors > self.own(client, fid, |open| open.exec)
+    }
+
+    /// How many open files of this kind a client has of an inode.
+    fn own(&self, client: ClientUuid, fid: Fid, kind: impl Fn(OpenFlags) -> bool) -> u32 {
+        let held = self.clients.get(&client).into_iter().flatten().filter_map(|handle| self.handles.get(handle));
+        held.fold(0, |count, open| count + u32::from(open.fid == fid && kind(open.flags)))
+    }
+
     /// Opens. Call [`Opens::admit`] first. Also says whether this is the first writer (then it needs a writer mark).
-    pub fn open(&mut self, client: ClientUuid, fid: Fid, write: bool) -> (OpenHandle, bool) {
+    pub fn open(&mut self, client: ClientUuid, fid: Fid, flags: OpenFlags) -> (OpenHandle, bool) {
+        let OpenFlags { write, exec, lasting, .. } = flags;
         self.last_handle += 1;
         let handle = OpenHandle(self.last_handle);
-        self.handles.insert(handle, Open { client, fid, write });
+        self.handles.insert(handle, Open { client, fid, flags });
         self.clients.entry(client).or_default().insert(handle);
         let inode = self.inodes.entry(fid).or_default();
         inode.opens += 1;
         inode.writers += u32::from(write);
+        inode.programs_writing += u32::from(write && !lasting);
+        inode.executors += u32::from(exec);
         (handle, write && inode.writers == 1)
     }
 
@@ -110,9 +144,11 @@ impl Opens {
         let open = self.handles.remove(&handle).expect("handle was listed");
         let inode = self.inodes.get_mut(&open.fid).expect("an open inode is listed");
         inode.opens -= 1;
-        inode.writers -= u32::from(open.write);
-        inode.unsettled |= vanished && open.write;
-        let last_writer = open.write && inode.writers == 0;
+        inode.writers -= u32::from(open.flags.write);
+        inode.programs_writing -= u32::from(open.flags.write && !open.flags.lasting);
+        inode.executors -= u32::from(open.flags.exec);
+        inode.unsettled |= vanished && open.flags.write;
+        let last_writer = open.flags.write && inode.writers == 0;
         let closed = Closed {
             fid: open.fid,
             last: inode.opens == 0,
@@ -150,7 +186,7 @@ impl Opens {
         let held = self.clients.get(&client).into_iter().flatten();
         let own = held.filter_map(|handle| self.handles.get(handle)).filter(|open| open.fid == fid);
         let (own_opens, own_writers) =
-            own.fold((0, 0), |(opens, writers), own| (opens + 1, writers + u32::from(own.write)));
+            own.fold((0, 0), |(opens, writers), own| (opens + 1, writers + u32::from(own.flags.write)));
         match (opens - own_opens, writers - own_writers) {
             (0, _) => OpenBy::Nobody,
             (_, 0) => OpenBy::Readers,
@@ -171,13 +207,44 @@ mod tests {
     const A: ClientUuid = ClientUuid(1);
     const B: ClientUuid = ClientUuid(2);
     const F: Fid = Fid { seq: 9, oid: 1, ver: 0 };
+    const READ: OpenFlags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
+    const WRITE: OpenFlags = OpenFlags { write: true, ..READ };
+    const EXEC: OpenFlags = OpenFlags { exec: true, ..READ };
+    const LASTING: OpenFlags = OpenFlags { lasting: true, ..WRITE };
+
+    #[test]
+    fn what_one_client_executes_another_one_does_not_write() {
+        let mut opens = Opens::default();
+        let (program, _) = opens.open(A, F, EXEC);
+        assert_eq!(opens.may_open(B, F, WRITE), Err(Errno::ETXTBSY));
+        assert!(opens.is_executed_elsewhere(B, F) && !opens.is_executed_elsewhere(A, F));
+        for (client, flags) in [(A, WRITE), (B, READ), (B, EXEC), (B, LASTING)] {
+            assert_eq!(opens.may_open(client, F, flags), Ok(()), "{flags:?}");
+        }
+        opens.close(A, F, program).unwrap();
+        assert_eq!(opens.may_open(B, F, WRITE), Ok(()));
+        assert!(!opens.is_executed_elsewhere(B, F));
+    }
+
+    #[test]
+    fn what_one_client_writes_another_one_does_not_execute() {
+        let mut opens = Opens::default();
+        opens.open(A, F, LASTING);
+        assert_eq!(opens.may_open(B, F, EXEC), Ok(()), "nothing says that a program has it open");
+        opens.open(A, F, WRITE);
+        assert_eq!(opens.may_open(B, F, EXEC), Err(Errno::ETXTBSY));
+        assert_eq!((opens.may_open(A, F, EXEC), opens.may_open(B, F, WRITE)), (Ok(()), Ok(())));
+        opens.forget_one(A).unwrap();
+        opens.forget_one(A).unwrap();
+        assert_eq!(opens.may_open(B, F, EXEC), Ok(()));
+    }
 
     #[test]
     fn the_last_close_is_told() {
         let mut opens = Opens::default();
         assert!(!opens.is_open(F));
-        let (a, first) = opens.open(A, F, true);
-        let (b, second) = opens.open(B, F, true);
+        let (a, first) = opens.open(A, F, WRITE);
+        let (b, second) = opens.open(B, F, WRITE);
         assert!(first && !second);
         assert!(opens.is_open(F));
         let closed = opens.close(A, F, a).unwrap();
@@ -191,9 +258,9 @@ mod tests {
     #[test]
     fn a_vanished_writer_is_settled_when_the_last_writer_went() {
         let mut opens = Opens::default();
-        opens.open(A, F, true);
-        let (b, _) = opens.open(B, F, true);
-        let (reader, _) = opens.open(B, F, false);
+        opens.open(A, F, WRITE);
+        let (b, _) = opens.open(B, F, WRITE);
+        let (reader, _) = opens.open(B, F, READ);
         let closed = opens.forget_one(A).unwrap();
         assert!(!closed.settle && !closed.unmark, "another one still writes");
         assert_eq!(opens.forget_one(A), None);
@@ -206,17 +273,17 @@ mod tests {
     fn what_others_have_open_is_told_apart() {
         let mut opens = Opens::default();
         assert_eq!(opens.others(A, F), OpenBy::Nobody);
-        opens.open(A, F, true);
-        opens.open(A, Fid { oid: 2, ..F }, true);
+        opens.open(A, F, WRITE);
+        opens.open(A, Fid { oid: 2, ..F }, WRITE);
         assert_eq!((opens.others(A, F), opens.others(B, F)), (OpenBy::Nobody, OpenBy::Writers));
-        opens.open(B, F, false);
+        opens.open(B, F, READ);
         assert_eq!(opens.others(A, F), OpenBy::Readers);
     }
 
     #[test]
     fn a_handle_belongs_to_its_client_and_inode() {
         let mut opens = Opens::default();
-        let (handle, _) = opens.open(A, F, false);
+        let (handle, _) = opens.open(A, F, READ);
         assert_eq!(opens.close(B, F, handle), Err(Errno::EBADF));
         assert_eq!(opens.close(A, Fid { oid: 2, ..F }, handle), Err(Errno::EBADF));
         assert!(opens.close(A, F, handle).is_ok());

@@ -44,6 +44,9 @@ impl Mds {
                 let create = |call: &mut Call<'_>| self.create(call, parent, &name, &kind, mode, umask, exclusive);
                 self.in_turn(call, create).await
             }
+            MdsOp::Tmpfile { parent, mode, umask, flags, linkable } => {
+                self.in_turn(call, |call| self.tmpfile(call, parent, (mode, umask), flags, linkable)).await
+            }
             MdsOp::Open { fid, flags } => self.in_turn(call, |call| self.open(call, fid, flags)).await,
             MdsOp::Close { fid, handle } => self.close(call, fid, handle),
             MdsOp::Unlink { parent, name } => self.in_turn(call, |call| self.unlink(call, parent, &name)).await,
@@ -99,6 +102,7 @@ impl Mds {
     async fn admit(&self, op: &MdsOp) -> Result<(), Errno> {
         match op {
             MdsOp::Create { .. }
+            | MdsOp::Tmpfile { .. }
             | MdsOp::Rename { .. }
             | MdsOp::Link { .. }
             | MdsOp::Setxattr { .. }

@@ -260,6 +260,12 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// An inode without a name is kept while it is open.
+    pub(crate) fn keep_orphan(&mut self, fid: Fid) {
+        self.state.orphans.insert(fid);
+        self.tx.put(&key::orphan(fid), &mark::encode(Mark { boot: self.boot, cut: false }));
+    }
+
     /// Somebody let go of an inode: if it has no name, and nobody has it open any more, it is destroyed.
     pub(crate) fn end_orphan(&mut self, fid: Fid) -> bool {
         // Before recovery is over nobody knows who has it open.
@@ -474,12 +480,16 @@ impl View for Records<'_> {
         let fid = inode.fid();
         // Whoever was asked for OPEN and still has it said `Kept`. The author was not asked, and may use it, too.
         if self.is_used(fid) {
-            self.state.orphans.insert(fid);
             self.put_inode(inode);
-            self.tx.put(&key::orphan(fid), &mark::encode(Mark { boot: self.boot, cut: false }));
+            self.keep_orphan(fid);
         } else {
             self.destroy(inode);
         }
+    }
+
+    fn first_name(&mut self, fid: Fid) {
+        self.state.orphans.remove(&fid);
+        self.tx.delete(&key::orphan(fid));
     }
 
     fn put_dirent(&mut self, parent: Fid, name: &[u8], entry: Dirent) {

@@ -212,7 +212,11 @@ impl Mds {
     /// An answer of an earlier life; a handle in it is of that life, too.
     fn open_again(&self, call: &mut Call<'_>, op: &Op, result: Result<OpReply, Errno>) -> Result<OpReply, Errno> {
         let flags = match op {
-            Op::Mds(MdsOp::Create { kind: CreateKind::Regular(Some(flags)), .. } | MdsOp::Open { flags, .. }) => *flags,
+            Op::Mds(
+                MdsOp::Create { kind: CreateKind::Regular(Some(flags)), .. }
+                | MdsOp::Tmpfile { flags, .. }
+                | MdsOp::Open { flags, .. },
+            ) => *flags,
             _ => return result,
         };
         let Ok(OpReply::Mds(MdsReply::Opened { entry, created, layout, .. })) = result else { return result };
@@ -328,6 +332,7 @@ fn changes(request: &Request) -> bool {
         Op::Mds(op) => match op {
             MdsOp::Setattr { .. }
             | MdsOp::Create { .. }
+            | MdsOp::Tmpfile { .. }
             | MdsOp::Open { .. }
             | MdsOp::Close { .. }
             | MdsOp::Unlink { .. }
@@ -395,6 +400,7 @@ fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
     match op {
         MdsOp::Lookup { parent: fid, .. }
         | MdsOp::Create { parent: fid, .. }
+        | MdsOp::Tmpfile { parent: fid, .. }
         | MdsOp::Unlink { parent: fid, .. }
         | MdsOp::Rmdir { parent: fid, .. }
         | MdsOp::GetParent { fid }

@@ -122,7 +122,7 @@ fn everybody_forgets_what_goes_also_whoever_asks() {
     let fid = file(&rig);
     let last = layout(&rig, fid, false).components[2].id;
     let (a, c) = (rig.holder(10), rig.holder(11));
-    let flags = OpenFlags { read: true, write: false, exec: false };
+    let flags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
     for holder in [&a, &c] {
         rig.warm(holder, MdsOp::Open { fid, flags });
     }

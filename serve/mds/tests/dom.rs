@@ -267,7 +267,7 @@ fn limits_say_what_new_files_get() {
     assert_eq!(set_layout(&rig, dir, DOM_BYTES_MAX + 65536), Err(Errno::EINVAL));
     set_layout(&rig, dir, DOM_BYTES_MAX).unwrap();
     let on_mdt = |name: &str| {
-        let flags = OpenFlags { read: true, write: true, exec: false };
+        let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
         let kind = CreateKind::Regular(Some(flags));
         let name = rig::n(name);
         let made = MdsOp::Create { parent: dir, name, kind, mode: 0o644, umask: 0, exclusive: true };

@@ -19,7 +19,7 @@ fn group(fid: Fid, owner: u64, kind: FlockKind) -> MdsOp {
 }
 
 fn open(fid: Fid) -> MdsOp {
-    MdsOp::Open { fid, flags: OpenFlags { read: true, write: false, exec: false } }
+    MdsOp::Open { fid, flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false } }
 }
 
 fn bits_of(granted: &[(Fid, InodeBits)], fid: Fid) -> InodeBits {

@@ -34,7 +34,7 @@ fn check(rig: &Rig, holder: &Holder, fid: Fid) -> Option<LeaseMode> {
 }
 
 fn open(rig: &Rig, holder: &Holder, fid: Fid, write: bool) -> OpenHandle {
-    let flags = OpenFlags { read: true, write, exec: false };
+    let flags = OpenFlags { read: true, write, exec: false, append: false, lasting: false };
     opened(rig.by(holder, MdsOp::Open { fid, flags }).0.unwrap()).1
 }
 
@@ -77,7 +77,13 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    let granted = rig.warm(&b, MdsOp::Open { fid: file, flags: OpenFlags { read: true, write: false, exec: false } });
+    let granted = rig.warm(
+        &b,
+        MdsOp::Open {
+            fid: file,
+            flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false },
+        },
+    );
     assert!(bits_of(&granted, file).contains(InodeBits::OPEN.union(InodeBits::DATA)));
     rig.gone(b.client);
     // The same, closed in order: only the locks are left.
@@ -122,7 +128,7 @@ fn whoever_comes_while_others_are_asked_is_in_the_way() {
     b.answers(Answer::Later);
     let asks = rig.start(&a, MdsOp::Lease { fid: file, owner: OWNER, act: LeaseAct::Acquire(WRITE) });
     b.revoked();
-    let flags = OpenFlags { read: true, write: false, exec: false };
+    let flags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
     let (opened, granted) = rig.by(&c, MdsOp::Open { fid: file, flags });
     assert!(opened.is_ok() && !bits_of(&granted, file).contains(InodeBits::OPEN));
     sleep(Duration::from_millis(20));
@@ -146,7 +152,7 @@ fn broken_by(mode: LeaseMode, op: impl Fn(Fid) -> MdsOp) -> bool {
 
 #[test]
 fn what_breaks_a_lease() {
-    let flags = |write| OpenFlags { read: true, write, exec: false };
+    let flags = |write| OpenFlags { read: true, write, exec: false, append: false, lasting: false };
     let create = |write| {
         let kind = CreateKind::Regular(Some(flags(write)));
         MdsOp::Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o644, umask: 0, exclusive: false }

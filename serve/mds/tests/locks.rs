@@ -45,7 +45,7 @@ fn unlink(name: &str) -> MdsOp {
 }
 
 fn open(fid: Fid, write: bool) -> MdsOp {
-    MdsOp::Open { fid, flags: OpenFlags { read: true, write, exec: false } }
+    MdsOp::Open { fid, flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false } }
 }
 
 #[test]

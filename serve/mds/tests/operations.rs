@@ -51,7 +51,7 @@ fn what_is_created_is_found() {
 fn a_found_file_is_opened_unless_creation_is_exclusive() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let flags = Some(OpenFlags { read: true, write: true, exec: false });
+    let flags = Some(OpenFlags { read: true, write: true, exec: false, append: false, lasting: false });
     let op =
         |exclusive, kind| MdsOp::Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o600, umask: 0, exclusive };
     let (found, handle, created) = opened(rig.one(op(false, CreateKind::Regular(flags))).unwrap());
@@ -68,7 +68,7 @@ fn a_found_file_is_opened_unless_creation_is_exclusive() {
 fn creation_opens_nothing_that_is_no_file() {
     let rig = Rig::new();
     let special = |file_type| CreateKind::Special(file_type, 0);
-    let flags = Some(OpenFlags { read: true, write: false, exec: false });
+    let flags = Some(OpenFlags { read: true, write: false, exec: false, append: false, lasting: false });
     for (kind, expected) in [
         (CreateKind::Directory, Errno::EISDIR),
         (CreateKind::Symlink(b(b"x")), Errno::ESTALE),
@@ -98,7 +98,9 @@ fn directories_and_links_are_opened_as_what_they_are() {
     let rig = Rig::new();
     let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
     let link = rig.create(Fid::ROOT, "l", CreateKind::Symlink(b(b"x"))).unwrap();
-    let open = |fid, write| rig.one(MdsOp::Open { fid, flags: OpenFlags { read: true, write, exec: false } });
+    let open = |fid, write| {
+        rig.one(MdsOp::Open { fid, flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false } })
+    };
     assert!(open(dir, false).is_ok());
     assert_eq!(open(dir, true), Err(Errno::EISDIR));
     assert_eq!(open(link, false), Err(Errno::ELOOP));

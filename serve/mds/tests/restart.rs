@@ -283,7 +283,7 @@ fn nobody_begins_to_write_while_a_file_is_cut() {
     cut(&rig, file, 100);
     // The OST never answers: the attempt ends after `answer_max`, and writers get their turn between attempts.
     std::thread::sleep(std::time::Duration::from_millis(40));
-    let flags = OpenFlags { read: true, write: true, exec: false };
+    let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
     let opening = rig.send(OTHER, &Credentials::root(), vec![MdsOp::Open { fid: file, flags }]);
     let reader = rig.open(CLIENT, file, false);
     rig.one(MdsOp::Close { fid: file, handle: reader }).unwrap();

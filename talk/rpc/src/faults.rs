@@ -22,6 +22,7 @@ fn points(op: &Op) -> (Vec<&'static Point>, Vec<&'static Point>) {
     match op {
         Op::Mds(
             MdsOp::Create { .. }
+            | MdsOp::Tmpfile { .. }
             | MdsOp::Unlink { .. }
             | MdsOp::Rmdir { .. }
             | MdsOp::Rename { .. }

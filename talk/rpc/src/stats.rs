@@ -101,7 +101,9 @@ const fn place(name: &str) -> usize {
 fn served_place(op: &Op) -> usize {
     match op {
         Op::Mds(op) => match op {
-            MdsOp::Open { .. } | MdsOp::Create { kind: CreateKind::Regular(Some(_)), .. } => const { place("open") },
+            MdsOp::Open { .. } | MdsOp::Tmpfile { .. } | MdsOp::Create { kind: CreateKind::Regular(Some(_)), .. } => {
+                const { place("open") }
+            }
             MdsOp::Close { .. } => const { place("close") },
             MdsOp::Create { kind: CreateKind::Directory, .. } => const { place("mkdir") },
             MdsOp::Create { .. } => const { place("mknod") },

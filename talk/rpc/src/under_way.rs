@@ -120,6 +120,7 @@ fn fid(op: &Op) -> Fid {
         Op::Mds(
             MdsOp::Lookup { parent: fid, .. }
             | MdsOp::Create { parent: fid, .. }
+            | MdsOp::Tmpfile { parent: fid, .. }
             | MdsOp::Unlink { parent: fid, .. }
             | MdsOp::Rmdir { parent: fid, .. }
             | MdsOp::Rename { parent: fid, .. }

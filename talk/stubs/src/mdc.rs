@@ -155,6 +155,23 @@ impl Mdc {
         }
     }
 
+    /// Makes an open regular file without a name; with `linkable` it may get one.
+    pub async fn tmpfile(
+        &self,
+        credentials: &Credentials,
+        parent: Fid,
+        (mode, umask): (u32, u32),
+        flags: OpenFlags,
+        linkable: bool,
+    ) -> Result<Opened, RpcError> {
+        match self.call(credentials, MdsOp::Tmpfile { parent, mode, umask, flags, linkable }).await? {
+            MdsReply::Opened { entry, created, handle, layout } => {
+                Ok(Opened { entry: *entry, created, handle, layout })
+            }
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
     /// Holds an inode open.
     pub async fn open(&self, credentials: &Credentials, fid: Fid, flags: OpenFlags) -> Result<Opened, RpcError> {
         match self.call(credentials, MdsOp::Open { fid, flags }).await? {

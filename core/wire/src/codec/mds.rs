@@ -6,7 +6,7 @@ use super::error::DecodeError;
 use super::ost::punch_kind;
 use super::raw::{
     self, RawCreate, RawFid, RawFlock, RawGetLayout, RawLock, RawPunchFile, RawReaddir, RawSetAttr, RawStore, RawSwap,
-    RawWrote, set_attr_flags,
+    RawTmpfile, RawWrote, set_attr_flags,
 };
 use super::records::{KEY_BYTES, put_records, records};
 use crate::mds::{CreateKind, LeaseAct, MdsOp, OpenFlags, RenameFlags, SetxattrFlags};
@@ -59,8 +59,14 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
         MdsOp::Create { parent, name, kind, mode, umask, exclusive } => {
             encode_create(*parent, name, kind, *mode, *umask, *exclusive, w);
         }
-        MdsOp::Open { fid, flags: OpenFlags { read, write, exec } } => {
-            w.op(opcode::MDS_OPEN, bits([*read, *write, *exec]), |w| put_fid(*fid, w));
+        MdsOp::Tmpfile { parent, mode, umask, flags, linkable } => {
+            let OpenFlags { read, write, exec, append, lasting } = *flags;
+            w.op(opcode::MDS_TMPFILE, bits([read, write, exec, append, lasting, *linkable]), |w| {
+                w.put(&RawTmpfile { parent: (*parent).into(), mode: (*mode).into(), umask: (*umask).into() });
+            });
+        }
+        MdsOp::Open { fid, flags: OpenFlags { read, write, exec, append, lasting } } => {
+            w.op(opcode::MDS_OPEN, bits([*read, *write, *exec, *append, *lasting]), |w| put_fid(*fid, w));
         }
         MdsOp::Close { fid, handle } => w.op(opcode::MDS_CLOSE, 0, |w| {
             put_fid(*fid, w);
@@ -236,8 +242,8 @@ fn encode_create(parent: Fid, name: &Name, kind: &CreateKind, mode: u32, umask: 
         CreateKind::Special(file_type, rdev) => (KIND_SPECIAL, *file_type as u8, *rdev),
     };
     let open = if let CreateKind::Regular(open) = kind { *open } else { None };
-    let OpenFlags { read, write, exec } = open.unwrap_or_default();
-    w.op(opcode::MDS_CREATE, bits([exclusive, open.is_some(), read, write, exec]), |w| {
+    let OpenFlags { read, write, exec, append, lasting } = open.unwrap_or_default();
+    w.op(opcode::MDS_CREATE, bits([exclusive, open.is_some(), read, write, exec, append, lasting]), |w| {
         w.put(&RawCreate {
             parent: parent.into(),
             mode: mode.into(),
@@ -255,11 +261,11 @@ fn encode_create(parent: Fid, name: &Name, kind: &CreateKind, mode: u32, umask: 
 }
 
 fn decode_create(flags: u16, r: &mut Reader<'_>) -> Result<MdsOp, DecodeError> {
-    let [exclusive, opened, read, write, exec] = unpack("create flags", flags)?;
+    let [exclusive, opened, read, write, exec, append, lasting] = unpack("create flags", flags)?;
     let raw: &RawCreate = r.get()?;
     let name = r.name()?;
-    let open = opened.then_some(OpenFlags { read, write, exec });
-    if open.is_none() && (read || write || exec) || open.is_some() && raw.kind != KIND_REGULAR {
+    let open = opened.then_some(OpenFlags { read, write, exec, append, lasting });
+    if open.is_none() && (read || write || exec || append || lasting) || open.is_some() && raw.kind != KIND_REGULAR {
         return Err(DecodeError::Field { field: "create flags", value: flags.into() });
     }
     let kind = match raw.kind {
@@ -278,7 +284,8 @@ fn decode_create(flags: u16, r: &mut Reader<'_>) -> Result<MdsOp, DecodeError> {
     Ok(MdsOp::Create { parent: (&raw.parent).into(), name, kind, mode, umask, exclusive })
 }
 
-const HAVE_FLAGS: [u16; 15] = [
+const HAVE_FLAGS: [u16; 16] = [
+    opcode::MDS_TMPFILE,
     opcode::MDS_SETATTR,
     opcode::MDS_CREATE,
     opcode::MDS_OPEN,
@@ -317,8 +324,15 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         }
         opcode::MDS_CREATE => decode_create(flags, r)?,
         opcode::MDS_OPEN => {
-            let [read, write, exec] = unpack(FLAGS, flags)?;
-            MdsOp::Open { fid: fid(r)?, flags: OpenFlags { read, write, exec } }
+            let [read, write, exec, append, lasting] = unpack(FLAGS, flags)?;
+            MdsOp::Open { fid: fid(r)?, flags: OpenFlags { read, write, exec, append, lasting } }
+        }
+        opcode::MDS_TMPFILE => {
+            let [read, write, exec, append, lasting, linkable] = unpack(FLAGS, flags)?;
+            let raw: &RawTmpfile = r.get()?;
+            let flags = OpenFlags { read, write, exec, append, lasting };
+            let (mode, umask) = (raw.mode.get(), raw.umask.get());
+            MdsOp::Tmpfile { parent: (&raw.parent).into(), mode, umask, flags, linkable }
         }
         opcode::MDS_CLOSE => MdsOp::Close { fid: fid(r)?, handle: OpenHandle(number64(r)?) },
         opcode::MDS_UNLINK => MdsOp::Unlink { parent: fid(r)?, name: r.name()? },

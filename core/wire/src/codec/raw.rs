@@ -98,6 +98,9 @@ raw! {
     /// 4 special, then with `file_type` and `rdev`.
     RawCreate 32 { parent: RawFid, mode: U32, umask: U32, rdev: U32, kind: u8, file_type: u8, zero: U16 }
 
+    /// Tmpfile.
+    RawTmpfile 24 { parent: RawFid, mode: U32, umask: U32 }
+
     /// Readdir; with flag 1 the name to go on after follows.
     RawReaddir 24 { fid: RawFid, limit: U32, bytes_max: U32 }
 

@@ -132,7 +132,7 @@ pub fn sample_ops() -> Vec<Op> {
         mtime: Some(SetTime::At(Timestamp { sec: -5, nsec: 6 })),
         kill_suidgid: true,
     };
-    let open = OpenFlags { read: true, write: true, exec: false };
+    let open = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
     let lock = flock();
     let mds = [
         MdsOp::Lookup { parent, name: name("caf\u{e9}") },
@@ -210,6 +210,7 @@ pub fn sample_ops() -> Vec<Op> {
         MdsOp::SwapLayouts { fid, other: Fid::ROOT, versions: (7, 0), same: true },
         MdsOp::Seek { fid, offset: 4096, hole: true },
         MdsOp::Lease { fid, owner: 0xfeed, act: LeaseAct::Acquire(LeaseMode::Write) },
+        MdsOp::Tmpfile { parent, mode: 0o600, umask: 0o022, flags: open, linkable: true },
         MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
         MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
     ];

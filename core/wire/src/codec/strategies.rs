@@ -135,7 +135,8 @@ fn any_offset() -> impl Strategy<Value = ObjectOffset> {
 }
 
 fn any_open() -> impl Strategy<Value = OpenFlags> {
-    any::<(bool, bool, bool)>().prop_map(|(read, write, exec)| OpenFlags { read, write, exec })
+    let flags = any::<(bool, bool, bool, bool, bool)>();
+    flags.prop_map(|(read, write, exec, append, lasting)| OpenFlags { read, write, exec, append, lasting })
 }
 
 fn any_create() -> impl Strategy<Value = MdsOp> {
@@ -178,6 +179,9 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
         any_fid().prop_map(|fid| MdsOp::Getattr { fid }),
         vec(any_fid(), 0..50).prop_map(|fids| MdsOp::GetattrMany { fids }),
         (any_fid(), any_set_attr()).prop_map(|(fid, set)| MdsOp::Setattr { fid, set }),
+        (any_fid(), any::<(u32, u32, bool)>(), any_open()).prop_map(|(parent, (mode, umask, linkable), flags)| {
+            MdsOp::Tmpfile { parent, mode, umask, flags, linkable }
+        }),
         (any_fid(), any_open()).prop_map(|(fid, flags)| MdsOp::Open { fid, flags }),
         (any_fid(), any::<u64>()).prop_map(|(fid, n)| MdsOp::Close { fid, handle: OpenHandle(n) }),
         any_fid().prop_map(|fid| MdsOp::Readlink { fid }),

@@ -58,7 +58,7 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             }
             table.learn_layout(*fid, layout, bits(*fid));
         }
-        (MdsOp::Open { .. }, Ok(MdsReply::Opened { entry, layout, .. })) => {
+        (MdsOp::Open { .. } | MdsOp::Tmpfile { .. }, Ok(MdsReply::Opened { entry, layout, .. })) => {
             table.learn_entry(entry, bits(entry.attr.fid));
             if let Some(layout) = layout {
                 table.learn_layout(entry.attr.fid, layout, bits(entry.attr.fid));

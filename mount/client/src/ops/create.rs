@@ -35,7 +35,7 @@ impl Client {
         let close = |result: Result<(Found, FileHandle), ClientError>| async move {
             if let Ok((found, handle)) = &result {
                 closer.forget(found.node, 1);
-                closer.close(*handle, None).await;
+                closer.close(*handle).await;
             }
             unseen(result).await;
         };
@@ -53,7 +53,12 @@ impl Client {
         let kind = CreateKind::Regular(Some(open.flags));
         let (who, umask) = (caller.credentials.clone(), caller.umask);
         let _in_dir = self.locks.enter_dir(parent);
-        let opened = self.mdc(parent)?.create(&who, parent, name.clone(), kind, mode, umask, open.exclusive).await?;
+        let mdc = self.mdc(parent)?;
+        let attempt = || async {
+            let made = mdc.create(&who, parent, name.clone(), kind.clone(), mode, umask, open.exclusive);
+            Ok(made.await?)
+        };
+        let opened = self.if_not_executed(None, attempt).await?;
         let (attr, created) = (opened.entry.attr, opened.created);
         let handle = self.opened(&caller, opened, open);
         if open.truncate && !created {
@@ -61,7 +66,7 @@ impl Client {
             match self.clone().truncate(who, attr.fid, set).await {
                 Ok(stat) => return Ok((self.changed_found(parent, &name, &stat.attr), handle)),
                 Err(error) => {
-                    self.close(handle, None).await;
+                    self.close(handle).await;
                     return Err(error);
                 }
             }
@@ -128,15 +133,33 @@ impl Client {
         self.make(caller, parent, name, CreateKind::Symlink(target), 0o777).await
     }
 
-    /// O_TMPFILE: an open file without a name. Not in this version: EOPNOTSUPP, and programs fall back to a named one.
+    /// O_TMPFILE: an open file without a name, made in a directory. Without `open.exclusive` a link may give it a name;
+    /// else it is gone after its last close. 1 round trip.
     pub async fn tmpfile(
         self: Arc<Self>,
-        _caller: Caller,
-        _parent: NodeId,
-        _mode: u32,
-        _open: OpenMode,
+        caller: Caller,
+        parent: NodeId,
+        mode: u32,
+        open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
-        Err(Errno::EOPNOTSUPP.into())
+        let _timed = self.timed(Operation::Create);
+        let parent = self.fid(parent)?;
+        let tasks = self.env.tasks.clone();
+        let (opener, closer) = (self.clone(), self.clone());
+        let work = async move {
+            let (who, modes) = (&caller.credentials, (mode & !libc::S_IFMT, caller.umask));
+            let opened = opener.mdc(parent)?.tmpfile(who, parent, modes, open.flags, !open.exclusive).await?;
+            let attr = opened.entry.attr;
+            let handle = opener.opened(&caller, opened, open);
+            Ok((opener.found(parent, None, &attr), handle))
+        };
+        let close = |result: Result<(Found, FileHandle), ClientError>| async move {
+            if let Ok((found, handle)) = result {
+                closer.forget(found.node, 1);
+                closer.close(handle).await;
+            }
+        };
+        Finish::new("create", &tasks, work).or_else(close).await
     }
 
     async fn make(

@@ -43,13 +43,18 @@ impl Client {
         let open = self.open_to_lock(handle)?;
         let fid = open.file.fid;
         let mdc = self.mdc(fid)?;
+        // The kernel may give an owner's name to another one as soon as a file is closed: the locks of the old one go first.
+        drop(open.file.dropping.read().await);
         // Noted before it is asked for: a close that overtakes the answer must release it.
-        open.file.note_locker(&lock);
+        open.file.note_locker(handle, &lock);
         let (asker, who) = (mdc.clone(), caller.credentials.clone());
         let ask = Box::pin(async move { asker.flock_set(&who, fid, lock, wait).await });
         let tasks = self.env.tasks.clone();
         let request = LockRequest { ask: Some(ask), mdc, credentials: caller.credentials, fid, lock, tasks };
-        Ok(request.await?)
+        request.await?;
+        // Noted again: a process that closed another descriptor meanwhile dropped what it had then.
+        open.file.note_locker(handle, &lock);
+        Ok(())
     }
 
     /// Gives up a waiting [`Client::setlk`], which then answers EINTR (or succeeds, if it was granted just now).

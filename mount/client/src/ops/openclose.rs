@@ -6,6 +6,7 @@ use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
+use crate::locks::uses::Need;
 use crate::node::NodeId;
 use crate::open::{FileHandle, OpenFile, OpenMode};
 use observe::cause;
@@ -23,6 +24,9 @@ use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 
 /// Pause before what was written to a closed file is stored again.
 const STORE_AGAIN: Duration = Duration::from_millis(200);
+/// Pauses before an open is repeated that met ETXTBSY: half a second in all.
+const BUSY_PAUSE_MIN: Duration = Duration::from_millis(1);
+const BUSY_PAUSE_MAX: Duration = Duration::from_millis(256);
 
 impl Client {
     /// Opens an inode that is no directory. 1 round trip; none to read what is covered by OPEN and LAYOUT.
@@ -42,7 +46,7 @@ impl Client {
         let work = async move { opener.open_fid(caller, fid, open).await };
         let close = |result: Result<FileHandle, ClientError>| async move {
             if let Ok(handle) = result {
-                closer.close(handle, None).await;
+                closer.close(handle).await;
             }
         };
         self.seen(Finish::new("open", &tasks, work).or_else(close).await)
@@ -72,15 +76,40 @@ impl Client {
         Some(self.keep_open(OpenFile::new_local(file, open, credentials.clone(), local)))
     }
 
+    /// Repeats what the MDT refuses because another client executes the file, or has it open to write. It hears of a close
+    /// a moment after close(2) or the end of a process, so a refusal counts after half a second only. A file that is to be
+    /// executed is read first: so who wrote it stores it, and tells the close behind that.
+    pub(crate) async fn if_not_executed<T, Attempt: Future<Output = Result<T, ClientError>>>(
+        &self,
+        to_execute: Option<Fid>,
+        attempt: impl Fn() -> Attempt,
+    ) -> Result<T, ClientError> {
+        let mut pause = BUSY_PAUSE_MIN;
+        loop {
+            match attempt().await {
+                Err(error) if error.errno() == Errno::ETXTBSY && pause <= BUSY_PAUSE_MAX => {
+                    if let Some(fid) = to_execute.filter(|_| pause == BUSY_PAUSE_MIN) {
+                        self.data_use(&self.files.get(fid), Need::READ_ALL).await?;
+                    }
+                    self.env.clock.sleep(pause).await;
+                    pause *= 2;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     async fn open_fid(self: Arc<Self>, caller: Caller, fid: Fid, open: OpenMode) -> Result<FileHandle, ClientError> {
         // In use from here on: with it is kept what comes along.
         let _file = self.files.get(fid);
-        let opened = self.open_at_mdt(&caller.credentials, fid, open).await?;
+        let to_execute = open.flags.exec.then_some(fid);
+        let attempt = || self.open_at_mdt(&caller.credentials, fid, open);
+        let opened = self.if_not_executed(to_execute, attempt).await?;
         let handle = self.opened(&caller, opened, open);
         if open.truncate {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
             if let Err(error) = self.clone().truncate(caller.credentials, fid, set).await {
-                self.close(handle, None).await;
+                self.close(handle).await;
                 return Err(error);
             }
         }
@@ -113,24 +142,24 @@ impl Client {
         }
         let lost = open.check_failures();
         let me = self.clone();
-        let unlock = async move { me.drop_locks(&caller, &open, FlockFlavor::Posix, lock_owner).await };
+        let unlock = async move {
+            match open.file.take_locker(FlockFlavor::Posix, lock_owner) {
+                true => me.drop_locks(&caller, &open, FlockFlavor::Posix, lock_owner).await,
+                false => Ok(()),
+            }
+        };
         Finish::new("drop locks", &self.env.tasks, unlock).await.and(lost)
     }
 
-    /// The last descriptor is gone. `flock_owner`: drop the flock(2) lock of this owner. Returns at once; the MDT is
-    /// told in the background.
-    pub async fn release(
-        self: Arc<Self>,
-        _caller: Caller,
-        handle: FileHandle,
-        flock_owner: Option<u64>,
-    ) -> Result<(), ClientError> {
+    /// The last descriptor is gone, and with it flock(2) and OFD locks that were taken through it. Returns at once; the MDT
+    /// is told in the background.
+    pub async fn release(self: Arc<Self>, _caller: Caller, handle: FileHandle) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Release);
         let tasks = self.env.tasks.clone();
         // Beyond the bound of closes under way, release waits.
         let permit = self.closes.clone().acquire_owned().await;
         let mut close = Box::pin(async move {
-            self.close(handle, flock_owner).await;
+            self.close(handle).await;
             drop(permit);
         });
         // A target in this process has answered already: then no task is needed. Nobody waits for it, here or there.
@@ -142,7 +171,7 @@ impl Client {
     }
 
     /// Drops locks, then closes. Errors can reach nobody any more: they are logged.
-    pub(crate) async fn close(&self, handle: FileHandle, flock_owner: Option<u64>) {
+    pub(crate) async fn close(&self, handle: FileHandle) {
         let Some(open) = self.files_open.remove(handle) else {
             tracing::warn!(handle = handle.0, "released, but not open");
             return;
@@ -151,10 +180,13 @@ impl Client {
         if open.mode.flags.write {
             self.store_before_close(&open.file).await;
         }
-        if let Some(owner) = flock_owner {
+        if open.file.has_lockers(handle) {
             let caller = Caller { credentials: open.credentials.clone(), ..Caller::root() };
-            if let Err(error) = self.drop_locks(&caller, &open, FlockFlavor::Bsd, owner).await {
-                tracing::warn!(%fid, %error, "drop the flock lock of a closed file");
+            let _alone = open.file.dropping.write().await;
+            for (flavor, owner) in open.file.take_lockers(handle) {
+                if let Err(error) = self.drop_locks(&caller, &open, flavor, owner).await {
+                    tracing::warn!(%fid, %error, "drop the locks of a closed file");
+                }
             }
         }
         if let Err(error) = self.leave_at_close(&open).await {
@@ -221,9 +253,6 @@ impl Client {
         flavor: FlockFlavor,
         owner: u64,
     ) -> Result<(), ClientError> {
-        if !open.file.take_locker(flavor, owner) {
-            return Ok(());
-        }
         let lock = Flock { flavor, kind: FlockKind::Unlock, owner, pid: caller.pid, start: 0, end: u64::MAX };
         let fid = open.file.fid;
         Ok(self.mdc(fid)?.flock_set(&caller.credentials, fid, lock, false).await?)

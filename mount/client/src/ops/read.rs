@@ -82,6 +82,8 @@ impl Client {
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
         let need = match from_page_cache && !self.locks.untold_opens() {
+            // The kernel does not say when a mapped page becomes dirty: so whoever may do that has the file to itself.
+            true if file.is_open_to_write() => Need::WRITE_ALL,
             true => Need::PAGES,
             false => Need::read(offset, end),
         };

@@ -42,7 +42,8 @@ impl Client {
         let file = self.files.get(fid);
         let tasks = self.env.tasks.clone();
         let work = async move {
-            self.in_tenure(fid, |tenure| self.truncate_in_turn(&credentials, &file, tenure, set, size)).await
+            let cut = |tenure| self.truncate_in_turn(&credentials, &file, tenure, set, size);
+            self.if_not_executed(None, || self.in_tenure(fid, cut)).await
         };
         Finish::new("truncate", &tasks, work).await
     }

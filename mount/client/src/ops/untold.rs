@@ -26,8 +26,11 @@ pub struct Untold {
 }
 
 /// Whoever was let in by the kernel may do what the kernel lets through; so these opens are the mount's own.
-const ANY: OpenMode =
-    OpenMode { flags: OpenFlags { read: true, write: true, exec: false }, truncate: false, exclusive: false };
+const ANY: OpenMode = OpenMode {
+    flags: OpenFlags { read: true, write: true, exec: false, append: false, lasting: true },
+    truncate: false,
+    exclusive: false,
+};
 
 impl Client {
     /// The handle of a node that the kernel has open without a handle. 1 round trip at its first use if OPEN is not held.
@@ -43,7 +46,7 @@ impl Client {
         let handle = match held {
             true => self.open_untold(fid),
             false => {
-                let flags = OpenFlags { read: !write, write, exec: false };
+                let flags = OpenFlags { read: !write, write, exec: false, append: false, lasting: true };
                 let opened = self.mdc(fid)?.open(&Credentials::root(), fid, flags).await?;
                 let at_mdt = opened.handle;
                 let file = self.files.get(fid);
@@ -88,7 +91,7 @@ impl Client {
 
     fn close_later(&self, handle: FileHandle) {
         if let Some(me) = self.strong() {
-            self.env.tasks.spawn("close", Box::pin(async move { me.close(handle, None).await }));
+            self.env.tasks.spawn("close", Box::pin(async move { me.close(handle).await }));
         }
     }
 

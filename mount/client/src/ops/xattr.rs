@@ -8,7 +8,7 @@ use crate::finish::Finish;
 use crate::node::NodeId;
 use bytes::Bytes;
 use std::sync::Arc;
-use types::about::{About, SWAP_LAYOUTS};
+use types::about::{About, FLAGS, SWAP_LAYOUTS};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -42,6 +42,27 @@ impl Client {
             Some(None) => Err(Errno::ENODATA.into()),
             None => Ok(self.mdc(fid)?.getxattr(credentials, fid, name).await?),
         }
+    }
+
+    /// Flags of an inode that chattr(1) sets (`FS_*_FL`). 1 round trip.
+    ///
+    /// # Errors
+    /// The MDT does not answer, or the inode is gone.
+    pub async fn inode_flags(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<u32, ClientError> {
+        let _timed = self.timed(Operation::Getxattr);
+        let fid = self.fid(node)?;
+        let told = self.mdc(fid)?.getxattr(&caller.credentials, fid, Bytes::from_static(FLAGS.as_bytes())).await?;
+        let flags = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
+        flags.ok_or_else(|| Errno::EPROTO.into())
+    }
+
+    /// Sets them all anew. 1 round trip.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP: a flag that does not exist here; EPERM.
+    pub async fn set_inode_flags(self: Arc<Self>, caller: Caller, node: NodeId, flags: u32) -> Result<(), ClientError> {
+        let (name, value) = (Bytes::from_static(FLAGS.as_bytes()), flags.to_string().into());
+        self.setxattr(caller, node, name, value, SetxattrFlags::default()).await
     }
 
     /// All names that the caller may see, each with a NUL behind it.

@@ -101,7 +101,9 @@ impl Client {
         if let Some(file) = self.writeback.kept(fid) {
             self.store_all(&file).await;
         }
-        if !bits.contains(InodeBits::DATA) || !self.writeback.has_pages(fid) {
+        // With WRITE go pages that a mapping may have made dirty, though DATA stays.
+        let mapped = || self.files.get_used(fid).is_some_and(|file| file.is_open_to_write());
+        if !self.writeback.has_pages(fid) || !bits.contains(InodeBits::DATA) && !mapped() {
             return;
         }
         if let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) {

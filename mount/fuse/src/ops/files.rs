@@ -59,8 +59,8 @@ impl ClientFs {
         done(self.client().flush(self.holder(request), FileHandle(handle), lock_owner))
     }
 
-    pub(super) fn release(&self, request: &Request<'_>, handle: u64, flock_owner: Option<u64>) -> Answer {
-        done(self.client().release(self.holder(request), FileHandle(handle), flock_owner))
+    pub(super) fn release(&self, request: &Request<'_>, handle: u64) -> Answer {
+        done(self.client().release(self.holder(request), FileHandle(handle)))
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>, handle: u64, data_only: bool) -> Answer {

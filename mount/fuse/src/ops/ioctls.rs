@@ -41,6 +41,34 @@ const GET_MDTIDX: u32 = command(READS, 4, 175);
 /// `LL_IOC_DATA_VERSION`: a `struct ioc_data_version`, the first half of which is the version. Nothing comes in, so there are no flags.
 const DATA_VERSION: u32 = command(READS, 16, 218);
 
+/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`: an `int`, though their numbers say `long`.
+const GET_FLAGS: u32 = READS << 30 | 8 << 16 | (b'f' as u32) << 8 | 1;
+const SET_FLAGS: u32 = WRITES << 30 | 8 << 16 | (b'f' as u32) << 8 | 2;
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`: a `struct fsxattr`.
+const GET_FSXATTR: u32 = READS << 30 | (FSXATTR_BYTES as u32) << 16 | (b'X' as u32) << 8 | 31;
+const SET_FSXATTR: u32 = WRITES << 30 | (FSXATTR_BYTES as u32) << 16 | (b'X' as u32) << 8 | 32;
+const FSXATTR_BYTES: usize = 28;
+/// `FS_*_FL` and `FS_XFLAG_*` of the flags that exist here: immutable, append-only, no dump, no access time.
+const XFLAGS: [(u32, u32); 4] = [(0x10, 0x8), (0x20, 0x10), (0x40, 0x80), (0x80, 0x40)];
+
+/// A `struct fsxattr` with these flags, and nothing else.
+fn fsxattr(flags: u32) -> [u8; FSXATTR_BYTES] {
+    let xflags = XFLAGS.iter().filter(|(flag, _)| flags & flag != 0).fold(0, |all, (_, xflag)| all | xflag);
+    let mut bytes = [0; FSXATTR_BYTES];
+    bytes[..4].copy_from_slice(&u32::to_ne_bytes(xflags));
+    bytes
+}
+
+/// The flags in a `struct fsxattr`; `None`: it asks for what does not exist here (extent sizes, projects).
+fn flags_of(bytes: &[u8; FSXATTR_BYTES]) -> Option<u32> {
+    let word = |n: usize| bytes[4 * n..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
+    // The words are: flags, extent size, number of extents (only told), project, extent size of copies; the rest is zero.
+    let rest = XFLAGS.iter().fold(word(0), |rest, (_, xflag)| rest & !xflag);
+    let plain = rest == 0 && [1, 3, 4, 5, 6].into_iter().all(|n| word(n) == 0);
+    let set = XFLAGS.iter().filter(|(_, xflag)| word(0) & xflag != 0);
+    plain.then(|| set.fold(0, |all, (flag, _)| all | flag))
+}
+
 impl ClientFs {
     pub(super) fn ioctl(&self, request: &Request<'_>, handle: u64, flags: u32, command: u32, input: &[u8]) -> Answer {
         match command {
@@ -64,6 +92,23 @@ impl ClientFs {
                 let call = self.client().data_version_of(self.caller(request, 0), node(request));
                 answer(call, |version| told([version.to_ne_bytes(), [0; 8]].concat().into()))
             }
+            GET_FLAGS => {
+                let call = self.client().inode_flags(self.holder(request), node(request));
+                answer(call, |flags| told(Bytes::copy_from_slice(&flags.to_ne_bytes())))
+            }
+            GET_FSXATTR => {
+                let call = self.client().inode_flags(self.holder(request), node(request));
+                answer(call, |flags| told(Bytes::copy_from_slice(&fsxattr(flags))))
+            }
+            SET_FLAGS => match input.first_chunk() {
+                Some(flags) => self.set_flags(request, u32::from_ne_bytes(*flags)),
+                None => Err(Errno::EINVAL).into(),
+            },
+            SET_FSXATTR => match input.first_chunk().map(flags_of) {
+                Some(Some(flags)) => self.set_flags(request, flags),
+                Some(None) => Err(Errno::EOPNOTSUPP).into(),
+                None => Err(Errno::EINVAL).into(),
+            },
             SURVEY if flags & misc::IOCTL_DIR != 0 => self.survey(request, handle, input),
             _ => Err(Errno::ENOTTY).into(),
         }
@@ -82,6 +127,11 @@ impl ClientFs {
             Ok(piece.finish())
         };
         answer(call, |bytes| told(bytes.into()))
+    }
+
+    fn set_flags(&self, request: &Request<'_>, flags: u32) -> Answer {
+        let call = self.client().set_inode_flags(self.caller(request, 0), node(request), flags);
+        answer(call, |()| told(Bytes::new()))
     }
 
     /// Flags and numbers behind the mode are about mirrors.
@@ -141,10 +191,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn flags_have_two_forms() {
+        for flags in [0, 0x10, 0x20, 0x40, 0x80, 0xf0] {
+            assert_eq!(flags_of(&fsxattr(flags)), Some(flags));
+        }
+        assert_eq!(fsxattr(0x30)[..4], 0x18_u32.to_ne_bytes());
+        let with = |at: usize, byte| {
+            let mut bytes = fsxattr(0x10);
+            bytes[at] = byte;
+            flags_of(&bytes)
+        };
+        assert_eq!(with(8, 3), Some(0x10), "the number of extents is only told");
+        assert_eq!([with(1, 1), with(4, 1), with(12, 1), with(16, 1), with(27, 1)], [None; 5]);
+    }
+
+    #[test]
     fn commands_have_the_numbers_of_the_headers() {
         assert_eq!((GROUP_LOCK, GROUP_UNLOCK), (0x4008_669e, 0x4008_669f));
         assert_eq!((SET_LEASE, GET_LEASE), (0xc00c_66f3, 0x66f4));
         assert_eq!((GET_MDTIDX, DATA_VERSION), (0x8004_66af, 0x8010_66da));
+        assert_eq!((GET_FLAGS, SET_FLAGS), (0x8008_6601, 0x4008_6602));
+        assert_eq!((GET_FSXATTR, SET_FSXATTR), (0x801c_581f, 0x401c_5820));
         assert_eq!((number(&7u64.to_ne_bytes()), number(&[1, 2])), (7, 0));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::inodes::name;
 use super::ioctls::is_of_open_files;
-use super::{ClientFs, entry, node, teach};
+use super::{ClientFs, answer, entry, node, teach};
 use crate::decode::{Operation, Request};
 use crate::filesystem::Answer;
 use crate::ops::Style;
@@ -13,6 +13,13 @@ use client::node::NodeId;
 use client::open::{DirHandle, FileHandle, OpenMode};
 use types::errno::Errno;
 use types::name::Name;
+use wire::mds::OpenFlags;
+
+/// How such a mount opens what a program makes: the handle stays until the kernel forgets the node.
+fn lasting(flags: u32) -> OpenMode {
+    let mode = OpenMode::from_libc(flags as i32, false);
+    OpenMode { flags: OpenFlags { lasting: true, ..mode.flags }, ..mode }
+}
 
 impl ClientFs {
     /// What is answered otherwise than on mounts that tell opens.
@@ -28,6 +35,7 @@ impl ClientFs {
             Operation::Statx { .. } => self.statx(request, None),
             Operation::Setattr { set, .. } => self.setattr(request, set, None),
             Operation::Create { name, flags, mode, umask, .. } => self.create_untold(request, name, flags, mode, umask),
+            Operation::Tmpfile { flags, mode, umask } => self.tmpfile_untold(request, flags, mode, umask),
             Operation::Getlk { .. } | Operation::Setlk { .. } if self.style == Style::NoFlock => {
                 Err(Errno::ENOSYS).into()
             }
@@ -39,9 +47,19 @@ impl ClientFs {
     /// CREATE: the kernel gets a handle that it will never release; ours stays until it forgets the node.
     fn create_untold(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
-        let open = OpenMode::from_libc(flags as i32, false);
+        let open = lasting(flags);
         let (client, keeper) = (self.client(), self.client());
         self.told(client.create(caller, node(request), name!(name), mode, open), move |(found, handle)| {
+            keeper.untold_created(found.node, handle);
+            Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
+        })
+    }
+
+    /// TMPFILE: as CREATE.
+    fn tmpfile_untold(&self, request: &Request<'_>, flags: u32, mode: u32, umask: u32) -> Answer {
+        let caller = self.caller(request, umask);
+        let (client, keeper) = (self.client(), self.client());
+        answer(client.tmpfile(caller, node(request), mode, lasting(flags)), move |(found, handle)| {
             keeper.untold_created(found.node, handle);
             Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
         })

@@ -43,9 +43,11 @@ impl Mds {
 
     pub(super) fn setattr(&self, call: &mut Call<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
+        let client = call.client();
         self.change(call, |records, ctx| {
             records.there(fid)?;
             let inode = match set.size {
+                Some(_) if records.state.opens.is_executed_elsewhere(client, fid) => return Err(Errno::ETXTBSY),
                 None => setattr::setattr(records, ctx, fid, set)?,
                 Some(size) => {
                     records.may_write(fid)?;

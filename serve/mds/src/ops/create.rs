@@ -6,7 +6,7 @@ use crate::records::Records;
 use crate::tail;
 use disk::inode::ItemTag;
 use dlm::leases::OpenBy;
-use namespace::create::{Made, New, create};
+use namespace::create::{Made, New, create, create_unnamed};
 use namespace::inode::{Inode, InodeFlags, Tail};
 use namespace::open;
 use std::sync::Arc;
@@ -72,6 +72,33 @@ impl Mds {
         })
     }
 
+    /// O_TMPFILE: a file that lives as long as it is open, or gets a name.
+    pub(super) fn tmpfile(
+        &self,
+        call: &mut Call<'_>,
+        parent: Fid,
+        (mode, umask): (u32, u32),
+        flags: OpenFlags,
+        linkable: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(parent)?;
+        let last_committed = self.store.last_committed();
+        let export = call.export;
+        self.change(call, |records, ctx| {
+            records.state.opens.admit(export.client())?;
+            let fid = {
+                let Records { tx, state, .. } = &mut *records;
+                state.fids.next(tx, last_committed)?
+            };
+            let new = New { fid, file_type: FileType::Regular, mode, umask, rdev: 0, size: 0 };
+            let kind = CreateKind::Regular(Some(flags));
+            let tail = |dir: &Inode| self.new_tail(dir, &kind, flags.write);
+            let inode = create_unnamed(records, ctx, parent, new, linkable, tail)?;
+            records.keep_orphan(fid);
+            self.opened(records, export.client(), inode, Some(flags), true)
+        })
+    }
+
     /// Tail of a new inode, from its directory's.
     fn new_tail(&self, dir: &Inode, kind: &CreateKind, write: bool) -> Result<(Tail, InodeFlags), Errno> {
         let default = match dir.flags.has(InodeFlags::HAS_DEFAULT_LAYOUT) {
@@ -107,8 +134,11 @@ impl Mds {
             records.shown(inode.fid(), MADE);
             return Ok(MdsReply::Opened { entry: entry(&inode), created, handle: OpenHandle(0), layout: None });
         };
-        open::open(&inode, flags.write, flags.exec)?;
+        open::open(&inode, flags.write, flags.append || flags.lasting, flags.exec)?;
         let fid = inode.fid();
+        if inode.file_type() == FileType::Regular {
+            records.state.opens.may_open(client, fid, flags)?;
+        }
         let layout = match inode.file_type() {
             FileType::Regular => Some(Arc::new(tail::layout(fid, &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)?)),
             _ => None,
@@ -118,7 +148,7 @@ impl Mds {
             records.may_write(fid)?;
         }
         records.used(client, fid, write);
-        let (handle, first_writer) = records.state.opens.open(client, fid, write);
+        let (handle, first_writer) = records.state.opens.open(client, fid, OpenFlags { write, ..flags });
         if first_writer {
             // A mark that is there already may say more.
             if !self.unsettled.lock().has(fid) {

@@ -5,8 +5,9 @@ use super::lov_add::LOV_ADD;
 use super::lov_del::LOV_DEL;
 use crate::mds::{Call, Mds};
 use namespace::context::Context;
+use namespace::flags;
 use namespace::xattr::{self, Flags};
-use types::about::LINKS;
+use types::about::{FLAGS, LINKS};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -26,6 +27,12 @@ impl Mds {
         }
         if is_lmv(name) {
             return Err(Errno::ENODATA);
+        }
+        if name == FLAGS.as_bytes() {
+            return self.show(call, |records| {
+                let flags = flags::flags(&records.there(fid)?);
+                Ok(MdsReply::Bytes(flags.to_string().into()))
+            });
         }
         let ctx = reading(call);
         self.show(call, |records| {
@@ -87,6 +94,17 @@ impl Mds {
         }
         if is_lmv(name) {
             return Err(Errno::EOPNOTSUPP);
+        }
+        if name == FLAGS.as_bytes() {
+            let wanted = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or(Errno::EINVAL)?;
+            let set = |call: &mut Call<'_>| {
+                self.change(call, |records, ctx| {
+                    records.there(fid)?;
+                    flags::set_flags(records, ctx, fid, wanted)?;
+                    Ok(MdsReply::Done)
+                })
+            };
+            return self.in_turn(call, set).await;
         }
         let flags = Flags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         let set = |call: &mut Call<'_>| {

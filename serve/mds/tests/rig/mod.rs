@@ -253,7 +253,7 @@ impl Rig {
     }
 
     pub fn open(&self, client: ClientUuid, fid: Fid, write: bool) -> OpenHandle {
-        let flags = OpenFlags { read: true, write, exec: false };
+        let flags = OpenFlags { read: true, write, exec: false, append: false, lasting: false };
         opened(self.one_as(client, &Credentials::root(), MdsOp::Open { fid, flags }).unwrap()).1
     }
 

@@ -174,7 +174,7 @@ impl NativeDoor {
 
     async fn close(client: Arc<Client>, handle: FileHandle) -> Result<(), ClientError> {
         client.clone().flush(Caller::root(), handle, 0).await?;
-        client.release(Caller::root(), handle, None).await
+        client.release(Caller::root(), handle).await
     }
 }
 
