@@ -11,9 +11,13 @@ use crate::locks::LockOp;
 use crate::names::{NameOp, Seen};
 use crate::register::{ABSENT, RegisterOp};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Mode of a new file and of a new directory.
 pub const MODES: [u32; 2] = [0o644, 0o755];
+
+/// A load may miss a store through another mapping that was done no longer before (docs/semantics.md).
+const LATE: Duration = Duration::from_secs(1);
 
 /// One object, but for names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,7 +252,9 @@ impl Splitter<'_> {
             }
             (Action::Store { word, value }, Answer::Done) => self.register(Key::Word(*word), RegisterOp::Set(*value)),
             (Action::Load { word } | Action::ReadWord { word }, Answer::Value(Some(value))) => {
-                self.register(Key::Word(*word), RegisterOp::Is(*value));
+                let mut op = self.timed(RegisterOp::Is(*value));
+                op.begin = op.begin.saturating_sub(LATE.as_nanos() as u64);
+                self.objects.registers.entry(Key::Word(*word)).or_default().push(op);
             }
             (action, answer) => self.wrong(format!("{action:?} cannot answer {answer:?}")),
         }
