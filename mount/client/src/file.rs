@@ -9,6 +9,7 @@
 
 use crate::early::Early;
 use crate::open::FileHandle;
+use crate::writeback::failures::Failures;
 use crate::writeback::unstored::Unstored;
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
@@ -19,12 +20,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tokio::sync::RwLock;
 use types::attr::Attr;
+use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::Transno;
 
-/// Inodes with a suspect tail that are remembered without being in use. Each needs a failed target; beyond this one
-/// is forgotten, with a warning.
+/// Inodes with a suspect tail, and inodes with a loss that no program was told of, that are remembered without being in
+/// use. Each needs a failed target; beyond this one is forgotten, with a warning.
 const SUSPECTS_MAX: usize = 65_536;
 
 /// An inode in use.
@@ -237,7 +239,8 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         if let Some(table) = self.table.upgrade() {
-            table.dropped(self.fid, self.tail_is_suspect());
+            let untold = self.unstored.get_mut().failures.untold();
+            table.dropped(self.fid, self.tail_is_suspect(), untold);
         }
     }
 }
@@ -252,6 +255,8 @@ pub struct FileTable {
 struct Inner {
     files: HashMap<Fid, Weak<File>>,
     suspects: HashSet<Fid>,
+    /// Losses of files not in use that no open file was told of.
+    lost: BTreeMap<Fid, Errno>,
 }
 
 impl FileTable {
@@ -261,10 +266,11 @@ impl FileTable {
         if let Some(file) = inner.files.get(&fid).and_then(Weak::upgrade) {
             return file;
         }
+        let failures = inner.lost.remove(&fid).map(Failures::remembered).unwrap_or_default();
         let file = Arc::new(File {
             fid,
             gate: RwLock::new(()),
-            unstored: Mutex::default(),
+            unstored: Mutex::new(Unstored::with(failures)),
             storing: tokio::sync::Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             storing_later: AtomicBool::new(false),
@@ -293,12 +299,24 @@ impl FileTable {
         self.inner.lock().files.len()
     }
 
-    fn dropped(&self, fid: Fid, suspect: bool) {
+    fn dropped(&self, fid: Fid, suspect: bool, untold: Option<Errno>) {
         let inner = &mut *self.inner.lock();
         // Meanwhile somebody may have begun to use the inode again.
         let successor = inner.files.get(&fid).and_then(Weak::upgrade);
         if successor.is_none() {
             inner.files.remove(&fid);
+        }
+        match (untold, &successor) {
+            (None, _) => {}
+            (Some(errno), Some(file)) => file.unstored.lock().failures.fail(errno),
+            (Some(errno), None) => {
+                if inner.lost.len() >= SUSPECTS_MAX
+                    && let Some((fid, errno)) = inner.lost.pop_first()
+                {
+                    tracing::warn!(%fid, %errno, "a loss that no program was told of is forgotten");
+                }
+                inner.lost.insert(fid, errno);
+            }
         }
         if suspect {
             match &successor {

@@ -3,12 +3,14 @@
 
 use crate::client::{Client, UNMOUNT_STORE_WAIT};
 use crate::fan_out::fan_out;
+use crate::file::File;
 use env::BoxFuture;
 use rpc::import::ImportState;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use stubs::osc::Osc;
 use types::errno::Errno;
+use types::fid::Fid;
 use types::limits::CONNECT_TIMEOUT;
 use types::object::ObjectId;
 use wire::message::Op;
@@ -47,23 +49,32 @@ impl Client {
         }
     }
 
-    /// What an OST had answered is lost: its files tell it once to whoever has them open.
+    /// What an OST had answered is lost: its files tell it ([`crate::writeback::failures`]).
     pub(crate) fn lost_objects(&self, lost: &[Op]) {
         let objects: BTreeSet<ObjectId> = lost.iter().filter_map(object_of).collect();
-        let mut told = BTreeSet::new();
+        let (mut closed, mut told) = (objects.clone(), BTreeSet::new());
         for open in self.files_open.all() {
             let file = &open.file;
-            let is_hit = match file.layout() {
-                Some(layout) => layout.objects(file.fid).any(|(_, object)| objects.contains(&object)),
+            let hit: Vec<ObjectId> = match file.layout() {
+                Some(layout) => {
+                    layout.objects(file.fid).map(|(_, object)| object).filter(|o| objects.contains(o)).collect()
+                }
                 // It was called back: but for files that changed layouts with others, objects bear the name of their file.
-                None => objects.iter().any(|object| object.fid == file.fid),
+                None => objects.iter().filter(|object| object.fid == file.fid).copied().collect(),
             };
-            if is_hit && told.insert(file.fid) {
-                tracing::error!(fid = %file.fid, "what was written is lost; the next fsync, close or write says so");
-                file.unstored.lock().fail(Errno::EIO);
+            hit.iter().for_each(|object| _ = closed.remove(object));
+            if !hit.is_empty() && told.insert(file.fid) {
+                lost_of(file);
             }
         }
+        let closed: BTreeSet<Fid> = closed.iter().map(|object| object.fid).filter(|fid| !told.contains(fid)).collect();
+        closed.into_iter().for_each(|fid| lost_of(&self.files.get(fid)));
     }
+}
+
+fn lost_of(file: &File) {
+    tracing::error!(fid = %file.fid, "what was written is lost; the next fsync or write says so");
+    file.unstored.lock().fail(Errno::EIO);
 }
 
 fn object_of(op: &Op) -> Option<ObjectId> {

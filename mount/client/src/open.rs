@@ -96,7 +96,7 @@ impl OpenFile {
         let handle = AtomicU64::new(handle.0);
         let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let seen_failures = SeenFailures::new(&file);
+        let seen_failures = SeenFailures::new(&file, true);
         let end = OnceLock::new();
         let _open_to_write = OpenToWrite::new(&file, mode.flags.write);
         OpenFile {
@@ -118,6 +118,12 @@ impl OpenFile {
     /// A file that is open here only, under OPEN.
     pub fn new_local(file: Arc<File>, mode: OpenMode, credentials: Credentials, local: LocalOpen) -> OpenFile {
         OpenFile { local: Some(local), ..OpenFile::new(file, mode, credentials, OpenHandle(0)) }
+    }
+
+    /// What a mount without opens does with an inode: it stands for all that its programs have opened.
+    #[must_use]
+    pub(crate) fn untold(self) -> OpenFile {
+        OpenFile { seen_failures: SeenFailures::new(&self.file, false), ..self }
     }
 
     /// As what it counts among the files that are open here only.

@@ -20,6 +20,7 @@ use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::REQUEST_TIMEOUT;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 
 /// Pause before what was written to a closed file is stored again.
@@ -128,7 +129,8 @@ impl Client {
         self.keep_open(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))
     }
 
-    /// close(2) of one descriptor: drops the fcntl locks of `lock_owner`. No request if it never took one.
+    /// close(2) of one descriptor: drops the fcntl locks of `lock_owner`. No request if it never took one. Tells what was
+    /// lost of earlier writes, but that does not count as told.
     pub async fn flush(
         self: Arc<Self>,
         caller: Caller,
@@ -140,7 +142,7 @@ impl Client {
         if open.mode.flags.write {
             self.store_later(&open.file);
         }
-        let lost = open.check_failures();
+        let lost = if open.mode.flags.write { open.failed_at_close() } else { Ok(()) };
         let me = self.clone();
         let unlock = async move {
             match open.file.take_locker(FlockFlavor::Posix, lock_owner) {
@@ -148,7 +150,18 @@ impl Client {
                 false => Ok(()),
             }
         };
-        Finish::new("drop locks", &self.env.tasks, unlock).await.and(lost)
+        let failed = |unlocked: Result<(), ClientError>| async move {
+            if let Err(error) = unlocked {
+                tracing::warn!(%error, "drop the fcntl locks of a closed file");
+            }
+        };
+        let unlock = Finish::new("drop locks", &self.env.tasks, unlock).or_else(failed);
+        tokio::select! {
+            biased;
+            unlocked = unlock => unlocked.and(lost),
+            // Also a program that was killed closes, and cannot be killed again: the rest is done without it.
+            () = self.env.clock.sleep(REQUEST_TIMEOUT) => lost,
+        }
     }
 
     /// The last descriptor is gone, and with it flock(2) and OFD locks that were taken through it. Returns at once; the MDT

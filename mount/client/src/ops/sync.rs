@@ -27,12 +27,14 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let fid = open.file.fid;
-        self.store_kept(&open.file).await?;
-        open.check_failures()?;
+        let stored = self.store_kept(&open.file).await;
+        // What is lost is told first: an error that comes along with it is told by it.
+        open.failed_at_sync(caller.pid)?;
+        stored?;
         // It may have been called back since something was written.
         let layout = self.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
         let mut work: Vec<Sync> = Vec::new();
-        let mdc = self.mdc(fid)?;
+        let (mdc, thread) = (self.mdc(fid)?, caller.pid);
         work.push(Box::pin(async move { Ok(mdc.sync(&caller.credentials).await?) }));
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         for (ost, object) in layout.objects(fid) {
@@ -42,9 +44,10 @@ impl Client {
             let osc = self.targets.osc(ost)?;
             work.push(Box::pin(async move { Ok(osc.sync(objects).await?) }));
         }
-        fan_out(work).await.into_iter().collect::<Result<(), ClientError>>()?;
+        let synced = fan_out(work).await.into_iter().collect::<Result<(), ClientError>>();
         // An OST may have come back meanwhile without what it had answered.
-        open.check_failures()
+        open.failed_at_sync(thread)?;
+        synced
     }
 
     /// The names in a directory are durable when this returns.

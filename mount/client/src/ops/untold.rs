@@ -55,7 +55,7 @@ impl Client {
                 if let Some(layout) = opened.layout {
                     file.learn_layout(layout);
                 }
-                self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), at_mdt))
+                self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), at_mdt).untold())
             }
         };
         Ok(self.keep_untold(fid, handle))
@@ -68,7 +68,7 @@ impl Client {
         if let Some(layout) = layout {
             file.learn_layout(layout);
         }
-        self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)))
+        self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)).untold())
     }
 
     /// A file that was just made is open, too.
@@ -76,7 +76,7 @@ impl Client {
         let open = self.files_open.remove(handle);
         let (Some(fid), Some(open)) = (self.nodes.fid(node), open) else { return };
         let at_mdt = open.close().unwrap_or(OpenHandle(0));
-        let any = OpenFile::new(open.file.clone(), ANY, open.credentials.clone(), at_mdt);
+        let any = OpenFile::new(open.file.clone(), ANY, open.credentials.clone(), at_mdt).untold();
         self.keep_untold(fid, self.files_open.insert(any));
     }
 

@@ -62,7 +62,10 @@ impl Client {
         if !open.mode.flags.write {
             return Err(Errno::EBADF.into());
         }
-        open.check_failures()?;
+        if !flags.from_page_cache {
+            // Else it is the kernel's own write, on behalf of a mapping: it is stored, and its fsync tells.
+            open.failed_at_write(caller.pid)?;
+        }
         let counters = self.counters.clone();
         let written = self.write_file(caller.credentials, open.file.clone(), offset, data, flags).await?;
         counters.moved(Way::Write, written.bytes as usize);

@@ -1,35 +1,231 @@
-//! Losses of what was answered before. As Linux has it: each open file that was there is told once, by the next write, fsync
-//! or close.
+//! Losses of what was answered before, and who was told. Pure.
+//!
+//! As Linux has it (`errseq_t`): each open file that was there is told once, by its next fsync or write, whatever other
+//! open files, processes or mappings were told. A close tells, too, but does not count as told: of one open file there
+//! may be several descriptors, and a program rarely looks at what close says. A loss that no fsync or write was told
+//! of, because its file was closed, is told by the first fsync of whoever opens the file next.
 
 use crate::error::ClientError;
 use crate::file::File;
 use crate::open::OpenFile;
-use std::sync::atomic::{AtomicU64, Ordering};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use types::errno::Errno;
 
-/// How many losses of its file an open file was told of.
-pub(crate) struct SeenFailures(AtomicU64);
+/// Threads of which it is known what they were told of one file. Beyond it they are forgotten, and told again.
+const THREADS_MAX: usize = 1024;
+
+/// Losses of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    count: u64,
+    /// Of so many at least one open file was told.
+    told: u64,
+    newest: Option<Errno>,
+}
+
+/// What one open file was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cursor {
+    /// Losses that its fsync does not tell any more.
+    told: u64,
+    /// Losses that it was told of, or that happened before it was opened.
+    past: u64,
+}
+
+impl Failures {
+    /// One that nobody was told of while its file was in use.
+    pub fn remembered(untold: Errno) -> Failures {
+        Failures { count: 1, told: 0, newest: Some(untold) }
+    }
+
+    /// Something is lost.
+    pub fn fail(&mut self, errno: Errno) {
+        self.count += 1;
+        self.newest = Some(errno);
+    }
+
+    /// How often something was lost.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The newest loss, if no open file was told of it.
+    pub fn untold(&self) -> Option<Errno> {
+        self.newest.filter(|_| self.told < self.count)
+    }
+
+    /// Of a file that is being opened.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { told: self.told, past: self.count }
+    }
+
+    /// What a close says: something was lost since the file was opened, and it was not told of that.
+    pub fn at_close(&self, cursor: &Cursor) -> Option<Errno> {
+        self.newest.filter(|_| cursor.past < self.count)
+    }
+
+    /// What a write says, once.
+    pub fn at_write(&mut self, cursor: &mut Cursor) -> Option<Errno> {
+        let failed = self.at_close(cursor)?;
+        self.note(cursor);
+        Some(failed)
+    }
+
+    /// What an fsync says, once.
+    pub fn at_sync(&mut self, cursor: &mut Cursor) -> Option<Errno> {
+        let failed = self.newest.filter(|_| cursor.told < self.count)?;
+        self.note(cursor);
+        Some(failed)
+    }
+
+    fn note(&mut self, cursor: &mut Cursor) {
+        self.told = self.count;
+        *cursor = self.cursor();
+    }
+}
+
+/// Cursors behind one handle. Small lock, taken within that of what is unstored.
+pub(crate) struct SeenFailures(Mutex<Cursors>);
+
+struct Cursors {
+    first: Cursor,
+    /// Where the kernel does not say which open file asks (`localflock`, `noflock`) each thread counts as one.
+    threads: Option<BTreeMap<u32, Cursor>>,
+}
+
+impl Cursors {
+    fn of(&mut self, thread: u32) -> &mut Cursor {
+        match &mut self.threads {
+            None => &mut self.first,
+            Some(threads) => {
+                if threads.len() >= THREADS_MAX && !threads.contains_key(&thread) {
+                    threads.clear();
+                }
+                threads.entry(thread).or_insert(self.first)
+            }
+        }
+    }
+}
 
 impl SeenFailures {
-    /// Of a file that is being opened: what was lost before is not its concern.
-    pub fn new(file: &File) -> SeenFailures {
-        SeenFailures(AtomicU64::new(file.unstored.lock().failures()))
+    /// Of a file that is being opened. `told`: the kernel tells which open file asks.
+    pub fn new(file: &File, told: bool) -> SeenFailures {
+        let first = file.unstored.lock().failures.cursor();
+        SeenFailures(Mutex::new(Cursors { first, threads: (!told).then(BTreeMap::new) }))
     }
 }
 
 impl OpenFile {
-    /// Tells a loss, once.
+    /// A close tells a loss.
     ///
     /// # Errors
     /// What the OST or MDT said; EIO after an eviction.
-    pub(crate) fn check_failures(&self) -> Result<(), ClientError> {
-        let (failures, failure) = {
-            let unstored = self.file.unstored.lock();
-            (unstored.failures(), unstored.failure())
-        };
-        let seen = self.seen_failures.0.swap(failures, Ordering::AcqRel);
-        match failure {
-            Some(errno) if seen != failures => Err(errno.into()),
-            _ => Ok(()),
+    pub(crate) fn failed_at_close(&self) -> Result<(), ClientError> {
+        let unstored = self.file.unstored.lock();
+        let failed = unstored.failures.at_close(&self.seen_failures.0.lock().first);
+        failed.map_or(Ok(()), |errno| Err(errno.into()))
+    }
+
+    /// A write by this thread tells a loss, once.
+    ///
+    /// # Errors
+    /// As [`OpenFile::failed_at_close`].
+    pub(crate) fn failed_at_write(&self, thread: u32) -> Result<(), ClientError> {
+        self.tell(thread, Failures::at_write)
+    }
+
+    /// An fsync by this thread tells a loss, once.
+    ///
+    /// # Errors
+    /// As [`OpenFile::failed_at_close`].
+    pub(crate) fn failed_at_sync(&self, thread: u32) -> Result<(), ClientError> {
+        self.tell(thread, Failures::at_sync)
+    }
+
+    fn tell(
+        &self,
+        thread: u32,
+        what: impl FnOnce(&mut Failures, &mut Cursor) -> Option<Errno>,
+    ) -> Result<(), ClientError> {
+        let mut unstored = self.file.unstored.lock();
+        if unstored.failures.count() == 0 {
+            return Ok(());
         }
+        what(&mut unstored.failures, self.seen_failures.0.lock().of(thread)).map_or(Ok(()), |errno| Err(errno.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::FileTable;
+    use crate::open::OpenMode;
+    use std::sync::Arc;
+    use types::credentials::Credentials;
+    use types::fid::Fid;
+    use types::session::OpenHandle;
+
+    const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    #[test]
+    fn every_open_file_is_told_once_whatever_others_were_told() {
+        let mut failures = Failures::default();
+        let (mut a, mut b) = (failures.cursor(), failures.cursor());
+        assert_eq!((failures.at_sync(&mut a), failures.at_close(&a)), (None, None));
+        failures.fail(Errno::EIO);
+        for _ in 0..3 {
+            assert_eq!(failures.at_close(&a), Some(Errno::EIO), "a close does not count");
+        }
+        assert_eq!(failures.at_sync(&mut a), Some(Errno::EIO));
+        assert_eq!((failures.at_sync(&mut a), failures.at_write(&mut a), failures.at_close(&a)), (None, None, None));
+        assert_eq!(failures.at_write(&mut b), Some(Errno::EIO), "by a write");
+        assert_eq!((failures.at_sync(&mut b), failures.at_close(&b)), (None, None));
+        failures.fail(Errno::ENOSPC);
+        assert_eq!(failures.at_sync(&mut a), Some(Errno::ENOSPC), "the next loss");
+        assert_eq!(failures.at_sync(&mut b), Some(Errno::ENOSPC));
+    }
+
+    #[test]
+    fn whoever_opens_later_is_told_of_what_nobody_was_told_of() {
+        let mut failures = Failures::default();
+        failures.fail(Errno::EIO);
+        let (mut a, mut b) = (failures.cursor(), failures.cursor());
+        assert_eq!((failures.at_write(&mut a), failures.at_close(&a)), (None, None), "it was not there");
+        assert_eq!(failures.untold(), Some(Errno::EIO));
+        assert_eq!(failures.at_sync(&mut a), Some(Errno::EIO));
+        assert_eq!(failures.untold(), None);
+        let mut c = failures.cursor();
+        assert_eq!(failures.at_sync(&mut c), None, "an fsync was told");
+        assert_eq!(failures.at_sync(&mut b), Some(Errno::EIO), "opened when none was");
+    }
+
+    #[test]
+    fn a_loss_outlives_the_last_close() {
+        let table = Arc::new(FileTable::default());
+        let open = |told| {
+            let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1));
+            if told { open } else { open.untold() }
+        };
+        let first = open(true);
+        first.file.unstored.lock().fail(Errno::EIO);
+        assert_eq!(first.failed_at_close().unwrap_err().errno(), Errno::EIO);
+        drop(first);
+        let second = open(true);
+        assert!(second.failed_at_close().is_ok() && second.failed_at_write(1).is_ok());
+        assert_eq!(second.failed_at_sync(1).unwrap_err().errno(), Errno::EIO);
+        drop(second);
+        assert!(open(true).failed_at_sync(1).is_ok());
+    }
+
+    #[test]
+    fn without_open_files_each_thread_is_told_once() {
+        let table = Arc::new(FileTable::default());
+        let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1)).untold();
+        open.file.unstored.lock().fail(Errno::EIO);
+        for thread in 0..2 * THREADS_MAX as u32 {
+            assert!(open.failed_at_sync(thread).is_err() && open.failed_at_sync(thread).is_ok());
+        }
+        assert!(open.seen_failures.0.lock().threads.as_ref().unwrap().len() <= THREADS_MAX);
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::cache::batch::Batch;
 use crate::cache::dirty::Dirty;
+use crate::writeback::failures::Failures;
 use bytes::Bytes;
 use env::clock::Monotonic;
 use types::attr::{Attr, WrittenAt};
@@ -50,8 +51,8 @@ pub(crate) struct Unstored {
     sent_end: u64,
     /// Growth of objects, 512-byte blocks.
     grown: i64,
-    failures: u64,
-    failure: Option<Errno>,
+    /// What was lost.
+    pub failures: Failures,
 }
 
 /// What is known of a file when it is written.
@@ -78,6 +79,11 @@ pub(crate) struct Telling {
 }
 
 impl Unstored {
+    /// Nothing, of a file of which this was lost.
+    pub fn with(failures: Failures) -> Unstored {
+        Unstored { failures, ..Unstored::default() }
+    }
+
     /// Size with what was written, if the MDT does not know all; else `None`.
     pub fn size(&self) -> Option<u64> {
         (self.size_untold || self.time_untold).then_some(self.size)
@@ -138,7 +144,7 @@ impl Unstored {
     /// From here on objects hold nothing: what was written there is all here. `None`: not known. For who holds the whole file to write, and did when it
     /// wrote what is here (`alone`: as [`Base::alone`], now): objects hold nothing beyond the size that the MDT knows, but for what was sent since.
     pub fn objects_end(&self, alone: u64) -> Option<u64> {
-        let known = self.size().is_some() && self.failures == 0 && self.alone == Some(alone);
+        let known = self.size().is_some() && self.failures.count() == 0 && self.alone == Some(alone);
         known.then(|| self.recorded.max(self.sent_end))
     }
 
@@ -215,25 +221,14 @@ impl Unstored {
         (self.since, self.blocks) = (None, 0);
     }
 
-    /// Something that was answered is lost: whoever has the file open now is told once.
+    /// Something that was answered is lost: see [`super::failures`].
     pub fn fail(&mut self, errno: Errno) {
-        self.failures += 1;
-        self.failure = Some(errno);
+        self.failures.fail(errno);
         // The file ends where it is known to end, or what is left of it.
         let end = self.known.max(self.stored_end).max(self.dirty.end());
         self.size = self.size.min(end);
         self.written_end = self.written_end.min(self.recorded.max(self.stored_end).max(self.dirty.end()));
         self.size_untold &= self.written_end > self.recorded;
-    }
-
-    /// How often something was lost so far.
-    pub fn failures(&self) -> u64 {
-        self.failures
-    }
-
-    /// What the newest loss was.
-    pub fn failure(&self) -> Option<Errno> {
-        self.failure
     }
 }
 
@@ -385,7 +380,7 @@ mod tests {
         send(&mut unstored, 100, 5100);
         unstored.dirty.sent(100);
         unstored.fail(Errno::ENOSPC);
-        assert_eq!((unstored.size(), unstored.failure()), (Some(100), Some(Errno::ENOSPC)));
+        assert_eq!((unstored.size(), unstored.failures.untold()), (Some(100), Some(Errno::ENOSPC)));
         let telling = unstored.tell().unwrap();
         assert_eq!(telling.end, 100);
         unstored.told(&telling);
