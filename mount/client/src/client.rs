@@ -70,6 +70,8 @@ pub struct ClientOptions {
     pub fsname: FsName,
     /// For people, in lists of clients: host name and mount point.
     pub description: String,
+    /// A program whose server is away gets ETIMEDOUT after [`REQUEST_TIMEOUT`]. Without, it waits as long as it takes.
+    pub soft: bool,
 }
 
 /// One mount of one file system.
@@ -118,7 +120,7 @@ impl Client {
             return Err(ClientError::NoFileSystem { fsname, mgs: options.mgs });
         }
         rpc.set_cluster(ClusterId(config.cluster));
-        let identity = Identity { fsname: options.fsname, uuid, description };
+        let identity = Identity { fsname: options.fsname, uuid, description, soft: options.soft };
         let (stop, stopped) = watch::channel(false);
         let (nodes, files) = (Arc::new(NodeTable::new()), Arc::default());
         let answers = rpc.metrics().histogram(CALLBACK_ANSWER, &lock_source(options.fsname, uuid));

@@ -216,8 +216,9 @@ impl Listing {
         if let Some((_, receiver)) = stream.ahead.as_mut().filter(|(n, _)| *n == number && !with_attr) {
             let page = receiver.await;
             stream.ahead = None;
-            if let Ok(page) = page {
-                return stream.take_in(number, page?, self.pages_max);
+            // In the background a request is given up in time: whoever waits asks himself then.
+            if let Ok(Ok(page)) = page {
+                return stream.take_in(number, page, self.pages_max);
             }
         }
         let limit = if with_attr { limit.clamp(1, PAGE_ENTRIES) } else { PAGE_ENTRIES };

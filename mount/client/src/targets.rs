@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use rpc::Rpc;
 use rpc::error::RpcError;
 use rpc::import::{Callbacks, Import, OnLost};
+use rpc::patience;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,8 @@ pub struct Identity {
     pub uuid: ClientUuid,
     /// For people.
     pub description: String,
+    /// See [`ClientOptions::soft`](crate::client::ClientOptions::soft).
+    pub soft: bool,
 }
 
 /// All sessions of one mount with MDTs and OSTs.
@@ -123,17 +126,30 @@ impl Targets {
         let Identity { uuid, description, .. } = &self.identity;
         let import = self.rpc.import(name, nids, *uuid, description.clone(), Some(self.callbacks.clone()));
         if self.mounted.load(Ordering::Relaxed) {
-            import.be_patient();
+            self.wait_for(&import);
         }
         import
+    }
+
+    /// Programs wait for this target from now on.
+    fn wait_for(&self, import: &Import) {
+        import.be_patient();
+        if !self.identity.soft {
+            import.wait_for_ever();
+        }
+    }
+
+    /// Does a program wait, as long as it takes, for what this thread polls now?
+    pub fn waits_for_ever(&self) -> bool {
+        !self.identity.soft && patience::is_awaited()
     }
 
     /// The mount is made. Until now a target that does not answer was an error at once, so that mounting fails soon;
     /// from now on programs wait for it, as for a target that restarts.
     pub fn mounted(&self) {
         self.mounted.store(true, Ordering::Relaxed);
-        self.mdcs().iter().for_each(|mdc| mdc.import().be_patient());
-        self.oscs().iter().for_each(|osc| osc.import().be_patient());
+        self.mdcs().iter().for_each(|mdc| self.wait_for(mdc.import()));
+        self.oscs().iter().for_each(|osc| self.wait_for(osc.import()));
     }
 
     /// The MDT that owns an inode.

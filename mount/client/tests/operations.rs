@@ -561,6 +561,7 @@ async fn a_mount_without_its_file_system_says_so() {
         mgs: vec![types::nid::Nid::Loopback],
         fsname: "other".parse().unwrap(),
         description: String::new(),
+        soft: false,
     };
     let error = Client::mount(cluster.env.clone(), cluster.rpc.clone(), options).await.err().unwrap();
     assert!(matches!(error, ClientError::NoFileSystem { .. }), "{error}");

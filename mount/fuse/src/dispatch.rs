@@ -5,8 +5,8 @@
 //! what must wait moves to a reactor, registered so that a signal can find it; its completion writes the reply.
 //!
 //! **Signals.** A blocked lock wait yields to any signal. Other requests yield only to a signal that kills the caller: a
-//! program whose timer ticks does not expect EINTR from `unlink`, but Ctrl-C must work while a server is away. What
-//! closing does (FLUSH, RELEASE, write-back) is never cut short.
+//! program whose timer ticks does not expect EINTR from `unlink`, but Ctrl-C must work while a server is away, for however
+//! long that is. What closing does (FLUSH, RELEASE, write-back) is never cut short.
 
 use crate::abi::opcode::Opcode;
 use crate::buffer::{Buffer, Pool, SHARE_BYTES_MIN};
@@ -198,7 +198,6 @@ fn yields(request: &Request<'_>) -> Yields {
         Operation::Flush { .. }
         | Operation::Release { .. }
         | Operation::Releasedir { .. }
-        | Operation::Setlk { .. }
         | Operation::Write { from_page_cache: true, .. } => Yields::Never,
         _ if request.header.pid == 0 => Yields::Never,
         _ => Yields::WhenKilled(request.header.pid),

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// What a request is registered as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Ends by itself in bounded time.
+    /// Ends when a server answers.
     Request,
     /// Ends when another process lets go.
     Lock,

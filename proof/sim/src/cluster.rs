@@ -277,6 +277,7 @@ impl Cluster {
             fsname: FsName::default(),
             description: format!("client{}", machine.0),
             opens: true,
+            soft: false,
         };
         let tasks = env.tasks.clone();
         let reach = async move {

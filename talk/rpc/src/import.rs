@@ -2,12 +2,14 @@
 //!
 //! The state (`Disconn -> Connecting -> Full -> ...`, decided by `replay::import`) is behind one small lock that is never held across a wait. A
 //! target of this process is called in the caller's own poll; any other one over the network, where a lost connection
-//! is made anew and unanswered requests are sent again until REQUEST_TIMEOUT.
+//! is made anew and unanswered requests are sent again until REQUEST_TIMEOUT, or as long as a program waits
+//! ([`Import::wait_for_ever`]).
 
 use crate::Rpc;
 use crate::awaited::{Asked, Requests};
 use crate::error::RpcError;
 use crate::kept::{Kept, synced_by};
+use crate::patience;
 use crate::pinger::Pinging;
 use crate::remote::{Outcome, RemoteSession, ask_of};
 use crate::served::Served;
@@ -23,7 +25,7 @@ use lnet::peer::Ask;
 use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
 use replay::import::{Event, Import as Machine, KEPT_BYTES_MAX, KEPT_DATA_BYTES_MAX};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use types::credentials::Credentials;
@@ -36,6 +38,9 @@ use types::session::{ClientUuid, Transno};
 use types::target::{TargetKind, TargetName};
 use wire::client::{ClientOp, ClientReply};
 use wire::message::{Op, OpReply, Reply, Request};
+
+/// Pause before a request that came too late is sent again.
+const LATE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers callbacks of the target.
 pub trait Callbacks: Send + Sync {
@@ -128,6 +133,8 @@ pub struct Import {
     pub(crate) link: Mutex<LinkState>,
     /// Counts attempts to connect that ended, so that callers can wait for the next one.
     pub(crate) attempts: watch::Sender<u64>,
+    /// See [`Import::wait_for_ever`].
+    for_ever: AtomicBool,
     hooks: Mutex<Vec<OnRestart>>,
     lost: OnceLock<OnLost>,
     pub(crate) restore: OnceLock<Arc<dyn Restore>>,
@@ -215,6 +222,7 @@ impl Import {
                 patient: false,
             }),
             attempts: watch::Sender::new(0),
+            for_ever: AtomicBool::new(false),
             hooks: Mutex::default(),
             lost: OnceLock::new(),
             restore: OnceLock::new(),
@@ -340,6 +348,12 @@ impl Import {
         self.link.lock().patient = true;
     }
 
+    /// From now on a request for which a program waits has no time-out: it is sent again until it is answered, or the
+    /// program gives up ([`patience`]). All others keep theirs.
+    pub fn wait_for_ever(&self) {
+        self.for_ever.store(true, Ordering::Relaxed);
+    }
+
     /// Registers a hook; see [`OnRestart`]. Hooks stay as long as the import.
     pub fn on_restart(&self, hook: OnRestart) {
         self.hooks.lock().push(hook);
@@ -414,7 +428,7 @@ impl Import {
         let request = self.request(credentials, ops, locks, &ticket);
         let now = self.rpc.env().clock.now();
         let about = under_way::of(Side::Asked, self.client, &request, now);
-        self.rpc.note(about, self.until_answered(session, request, waits, changes)).await
+        patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits, changes))).await
     }
 
     async fn until_answered(
@@ -433,15 +447,22 @@ impl Import {
         let mut sent_at: Option<u64> = None;
         loop {
             match session {
-                None => self.connect_until(deadline).await?,
+                None => {
+                    if let Err(error) = self.connect_until(deadline).await {
+                        self.or_go_on(error, &mut deadline)?;
+                    }
+                }
                 Some(Session::Local(local)) => return self.learn(local.handle(request, clock).await, count),
                 Some(Session::Remote(remote)) => {
-                    let evictions = *sent_at.get_or_insert_with(|| self.evictions());
-                    if self.evictions() != evictions {
+                    let evictions = self.evictions();
+                    let before = sent_at.replace(evictions).unwrap_or(evictions);
+                    if before != evictions && !weight::survives_eviction(&request.ops) {
                         return Err(RpcError::Evicted { target: self.target });
                     }
-                    if changes {
-                        self.room_to_keep(&remote, deadline).await?;
+                    if changes && let Err(error) = self.room_to_keep(&remote, deadline).await {
+                        self.or_go_on(error, &mut deadline)?;
+                        session = self.live_session();
+                        continue;
                     }
                     let newest = self.newest_kept(&request.ops);
                     match remote.exchange(self, &request, ask, waits).await {
@@ -453,7 +474,12 @@ impl Import {
                             true => return self.learn(reply, count),
                             false => request.resent = true,
                         },
-                        Outcome::Failed(error) => return Err(error),
+                        // Nothing was done. Its next limit is of the moment in which it is sent again.
+                        Outcome::Failed(RpcError::Late { .. }) if self.is_awaited() => clock.sleep(LATE_PAUSE).await,
+                        Outcome::Failed(error) => {
+                            self.or_go_on(error, &mut deadline)?;
+                            request.resent = true;
+                        }
                         Outcome::Lost => {
                             self.lost_remote(&remote);
                             request.resent = true;
@@ -462,13 +488,29 @@ impl Import {
                                 deadline = clock.now() + timeout;
                             } else if clock.now() >= deadline {
                                 let seconds = timeout.as_secs();
-                                return Err(RpcError::Timeout { target: self.target, seconds });
+                                self.or_go_on(RpcError::Timeout { target: self.target, seconds }, &mut deadline)?;
                             }
                         }
                     }
                 }
             }
             session = self.live_session();
+        }
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.for_ever.load(Ordering::Relaxed) && patience::is_awaited()
+    }
+
+    /// A request failed. If its time is up and a program waits for it, it goes on, with as much time again.
+    fn or_go_on(&self, error: RpcError, deadline: &mut Monotonic) -> Result<(), RpcError> {
+        match error {
+            RpcError::Timeout { .. } if self.is_awaited() => {
+                tracing::warn!(target = %self.target, %error, "a program goes on waiting");
+                *deadline = self.rpc.env().clock.now() + self.rpc.timings().request_timeout;
+                Ok(())
+            }
+            error => Err(error),
         }
     }
 

@@ -15,6 +15,7 @@ pub mod import;
 mod inbound;
 mod kept;
 mod lease;
+pub mod patience;
 mod pinger;
 pub mod questions;
 mod recover;

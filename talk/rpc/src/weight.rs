@@ -39,3 +39,15 @@ pub(crate) fn patience(ops: &[Op]) -> Option<Duration> {
 pub(crate) fn changes(ops: &[Op]) -> bool {
     ops.iter().any(|op| wire::opcode::of(op).changes)
 }
+
+/// May it be asked again in a new session, after the target evicted the client that asked it in the one before? An OST
+/// keeps nothing of a session that a request relies on: who may write is the MDT's to say. At an MDT only what the
+/// session itself held is gone, so what asks and what belongs to the session may; of a change it is not known whether
+/// it was done, and a sync answers for changes that may be lost.
+pub(crate) fn survives_eviction(ops: &[Op]) -> bool {
+    ops.iter().all(|op| match op {
+        Op::Ost(_) | Op::Mds(MdsOp::Open { .. } | MdsOp::Lock { .. } | MdsOp::GetLayout { .. }) => true,
+        Op::Mds(MdsOp::Sync) => false,
+        other => !wire::opcode::of(other).changes,
+    })
+}

@@ -21,6 +21,8 @@ pub struct MountOptions {
     pub no_exec: bool,
     /// How opens and locks of programs reach the servers.
     pub locks: LockStyle,
+    /// Programs get ETIMEDOUT from a server that is away for long, instead of waiting for it.
+    pub soft: bool,
     /// No checksums of data on the network.
     pub no_checksums: bool,
     /// Where the mount's process shows its metrics.
@@ -73,8 +75,8 @@ const IGNORED: [&str; 18] = [
 pub enum BadMountOption {
     /// No such option.
     #[error(
-        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, nochecksum, log=FILE, \
-         config=FILE, http=ADDRESS:PORT, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, soft, hard, nochecksum, \
+         log=FILE, config=FILE, http=ADDRESS:PORT, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
     /// No value where one is needed.
@@ -107,6 +109,8 @@ impl FromStr for MountOptions {
                 "flock" => options.locks = LockStyle::Flock,
                 "localflock" => options.locks = LockStyle::LocalFlock,
                 "noflock" => options.locks = LockStyle::NoFlock,
+                "soft" => options.soft = true,
+                "hard" => options.soft = false,
                 "nochecksum" => options.no_checksums = true,
                 "checksum" => options.no_checksums = false,
                 "user" | "users" | "owner" | "group" => {
@@ -144,6 +148,7 @@ impl fmt::Display for MountOptions {
             (self.no_exec, "noexec"),
             (self.locks == LockStyle::LocalFlock, "localflock"),
             (self.locks == LockStyle::NoFlock, "noflock"),
+            (self.soft, "soft"),
             (self.no_checksums, "nochecksum"),
         ];
         for (_, word) in words.iter().filter(|(on, _)| *on) {
@@ -187,6 +192,8 @@ mod tests {
         assert_eq!(parsed("noflock,localflock"), "rw,localflock", "again the later one");
         assert_eq!(parsed("noflock"), "rw,noflock");
         assert_eq!(parsed("localflock,flock"), "rw");
+        assert_eq!(parsed("soft"), "rw,soft");
+        assert_eq!(parsed("soft,hard"), "rw");
         assert_eq!(parsed("user"), "rw,nosuid,nodev,noexec");
         assert_eq!(parsed("user,exec"), "rw,nosuid,nodev");
         assert_eq!(parsed("owner"), "rw,nosuid,nodev");

@@ -304,7 +304,8 @@ impl Client {
     }
 
     /// Does something to objects under a lock of this inode and tenure. What could come later than the MDT surely keeps the lock
-    /// for us is given up, and refused by whom it reaches later: the bytes may be somebody else's then.
+    /// for us is given up, and refused by whom it reaches later: the bytes may be somebody else's then. Work for which a
+    /// program waits stands still instead until the MDT is heard of again: as long as the tenure lasts the lock is ours.
     ///
     /// # Errors
     /// Timeout or Evicted, of the MDT.
@@ -329,7 +330,14 @@ impl Client {
         loop {
             let trusted = self.valid(fid, true).min(TRUST_LOOK);
             if trusted.is_zero() {
-                return Err(RpcError::Timeout { target, seconds: validity::trust().as_secs() });
+                if import.evictions() != evictions {
+                    return Err(RpcError::Evicted { target });
+                }
+                if !self.targets.waits_for_ever() {
+                    return Err(RpcError::Timeout { target, seconds: validity::trust().as_secs() });
+                }
+                self.env.clock.sleep(OWING).await;
+                continue;
             }
             tokio::select! {
                 biased;
@@ -467,6 +475,18 @@ impl Locks {
     /// Is data of this file being called back?
     pub(crate) fn is_stopped(&self, fid: Fid) -> bool {
         self.uses.files.lock().get(&fid).is_some_and(|using| using.stops > 0)
+    }
+
+    /// Ready when data of this file has been called back for so long without a break.
+    pub(crate) async fn data_wanted(&self, fid: Fid, long: Duration) {
+        loop {
+            self.uses_are(|files| files.get(&fid).is_some_and(|using| using.stops > 0)).await;
+            tokio::select! {
+                biased;
+                () = self.data_unstopped(fid) => {}
+                () = self.env.clock.sleep(long) => return,
+            }
+        }
     }
 
     /// Ready when it is not.

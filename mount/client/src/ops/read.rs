@@ -15,6 +15,7 @@ use crate::open::FileHandle;
 use crate::writeback::keep::{covers, lay_over};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::RwLockReadGuard;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -22,6 +23,9 @@ use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 
 /// How often the end of a file is asked for that changes hands.
 const ASKS_MAX: usize = 64;
+/// A read that waits for its OST lets go of its lock when a callback has waited for it for so long, and begins anew: well
+/// within a lease, and longer than an OST that answers takes.
+const GIVES_WAY: Duration = Duration::from_secs(5);
 
 /// A read may begin.
 pub(crate) enum Ready<'f> {
@@ -87,11 +91,24 @@ impl Client {
             true => Need::PAGES,
             false => Need::read(offset, end),
         };
-        match self.ready_to_read(credentials, file, need, end, from_page_cache).await? {
-            Ready::Under { used, gate: _gate, size } => {
-                self.read_held(credentials, file, (offset, end.min(size)), used.shared().is_none()).await
+        loop {
+            match self.ready_to_read(credentials, file, need, end, from_page_cache).await? {
+                Ready::Under { used, gate: _gate, size } => {
+                    let span = (offset, end.min(size));
+                    let read = self.read_held(credentials, file, span, used.shared().is_none());
+                    if from_page_cache {
+                        // The kernel holds the pages until then: a callback waits for these, too.
+                        return read.await;
+                    }
+                    // If its OST is away a callback must not wait for it: this client would be evicted.
+                    tokio::select! {
+                        biased;
+                        read = read => return read,
+                        () = self.locks.data_wanted(file.fid, GIVES_WAY) => {}
+                    }
+                }
+                Ready::Aside { _aside, _gate } => return self.read_aside(credentials, file, offset, end).await,
             }
-            Ready::Aside { _aside, _gate } => self.read_aside(credentials, file, offset, end).await,
         }
     }
 

@@ -7,13 +7,14 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use env::BoxFuture;
 use rpc::error::RpcError;
+use rpc::patience;
 use std::sync::Arc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
 
 impl Client {
     /// Bytes of all OSTs, inodes of all MDTs. All targets at once, 1 round trip. A target that does not answer adds
-    /// nothing; an error only if none of a kind answers.
+    /// nothing and is waited for in bounded time; an error only if none of a kind answers.
     pub async fn statfs(self: Arc<Self>, caller: Caller) -> Result<Statfs, ClientError> {
         let _timed = self.timed(Operation::Statfs);
         let mut work: Vec<BoxFuture<'static, Result<Statfs, RpcError>>> = Vec::new();
@@ -26,7 +27,7 @@ impl Client {
         for osc in self.targets.oscs().into_iter().filter(Osc::is_active) {
             work.push(Box::pin(async move { osc.statfs().await }));
         }
-        let answers = fan_out(work).await;
+        let answers = patience::bounded(fan_out(work)).await;
         let (mdts, osts) = answers.split_at(mdts);
         let (inodes, space) = (sum(mdts)?, sum(osts)?);
         Ok(Statfs { files_total: inodes.files_total, files_free: inodes.files_free, ..space })

@@ -83,7 +83,7 @@ impl Client {
         for _ in 0..TRIES {
             match self.try_keep(write)? {
                 Kept::Done(written) => return Ok(Some(written)),
-                Kept::Full => self.store_oldest().await?,
+                Kept::Full => _ = self.store_oldest(None).await?,
                 Kept::NoLayout(start, end) => {
                     self.layout_for(credentials, file, true, start, end).await?;
                 }
@@ -182,13 +182,12 @@ impl Client {
                 return Ok(true);
             }
         }
-        let before = self.writeback.bytes();
         let dirty = file.unstored.lock().dirty.has_fresh();
-        match dirty {
-            true => self.store_held(file).await?,
-            false => self.store_oldest().await?,
+        if !dirty {
+            return self.store_oldest(Some(ost)).await;
         }
-        Ok(before > 0)
+        self.store_held(file).await?;
+        Ok(true)
     }
 }
 

@@ -22,6 +22,8 @@ use env::BoxFuture;
 use layout::layout::Layout;
 use observe::cause::follow_job;
 use rpc::error::RpcError;
+use rpc::import::ImportState;
+use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,6 +36,7 @@ use types::job::JobId;
 use types::limits::GRANT_UNIT;
 use types::name::Name;
 use types::ranges::{ByteRange, Extent};
+use types::target::TargetIndex;
 use wire::mds::{MdsOp, MdsReply};
 
 /// Pause before what got no answer is tried again, while somebody waits.
@@ -140,17 +143,32 @@ impl Client {
     }
 
     /// The file whose bytes wait longest is stored, if there is one whose lock need not be asked for: the caller may have
-    /// what others wait for.
-    pub(crate) async fn store_oldest(&self) -> Result<(), ClientError> {
+    /// what others wait for. `on`: only files with objects on this OST. One whose OSTs are away is taken last, for the
+    /// caller may not need these. `false`: there is none.
+    pub(crate) async fn store_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
         let since = |file: &Arc<File>| {
             let since = file.unstored.lock().since;
             since.filter(|_| self.holds_write(file))
         };
-        let oldest = self.writeback.all_kept().into_iter().filter_map(|file| Some((since(&file)?, file)));
-        match oldest.min_by_key(|(since, _)| *since) {
-            Some((_, file)) => self.store_held(&file).await,
-            None => Ok(()),
+        let away = self.osts_away();
+        let has = |file: &File, any: &dyn Fn(TargetIndex) -> bool| {
+            file.layout().is_some_and(|layout| layout.objects(file.fid).any(|(ost, _)| any(ost)))
+        };
+        let order = |file: &Arc<File>| {
+            let since = since(file)?;
+            let wanted = on.is_none_or(|on| has(file, &|ost| ost == on));
+            wanted.then(|| (!away.is_empty() && has(file, &|ost| away.contains(&ost)), since))
+        };
+        let oldest = self.writeback.all_kept().into_iter().filter_map(|file| Some((order(&file)?, file)));
+        match oldest.min_by_key(|(order, _)| *order) {
+            Some((_, file)) => self.store_held(&file).await.map(|()| true),
+            None => Ok(false),
         }
+    }
+
+    fn osts_away(&self) -> BTreeSet<TargetIndex> {
+        let imports = self.targets.oscs().into_iter().map(|osc| osc.import().clone());
+        imports.filter(|import| import.state() != ImportState::Full).map(|import| import.target().index).collect()
     }
 
     /// Everything of this mount is stored and told when this returns.

@@ -543,7 +543,8 @@ impl Cluster {
         for name in names {
             rpc.add_service(Arc::new(Target { name, world: world.clone(), boot: 1 }));
         }
-        let options = ClientOptions { opens: true, mgs: vec![Nid::Loopback], fsname, description: "test".to_owned() };
+        let description = "test".to_owned();
+        let options = ClientOptions { opens: true, mgs: vec![Nid::Loopback], fsname, description, soft: false };
         let client = Client::mount(env.clone(), rpc.clone(), options).await.unwrap();
         world.state.lock().log.clear();
         Cluster { world, client, env, rpc, _guard: guard }

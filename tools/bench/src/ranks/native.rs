@@ -64,6 +64,7 @@ impl Native {
             mgs: source.mgs.clone(),
             fsname: source.fsname,
             description: format!("sheen bench, process {}", std::process::id()),
+            soft: true,
         };
         let client = runtime.block_on(Client::mount(env, rpc.clone(), options));
         let client = client.map_err(|e| BenchError::Failed(format!("cannot reach {source}: {e}")))?;

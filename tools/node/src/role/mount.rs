@@ -50,6 +50,7 @@ impl MountRole {
             mgs: parts.mgs.clone(),
             fsname,
             description: format!("{}:{}", parts.host, at.display()),
+            soft: settings.options.soft,
         };
         let client =
             reach(parts, &options).await.map_err(|e| NodeError::Client { at: at.clone(), source: Box::new(e) })?;
