@@ -9,6 +9,7 @@
 //! What the checker reports is a violation; what it cannot see, it cannot report.
 
 pub mod check;
+mod descriptors;
 pub mod history;
 pub mod length;
 pub mod linear;

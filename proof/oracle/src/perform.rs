@@ -81,7 +81,7 @@ impl Performer<'_> {
         self.records.push(Record { thread: self.thread, mount: self.mount, begin, end, action, answer });
     }
 
-    fn simple(&mut self, action: Action, call: impl FnOnce(BorrowedFd<'_>) -> Answer) {
+    pub(crate) fn simple(&mut self, action: Action, call: impl FnOnce(BorrowedFd<'_>) -> Answer) {
         let (begin, end, answer) = self.timed(&action, || call(self.arena));
         self.remember(begin, end, action, answer);
     }

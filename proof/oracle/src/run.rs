@@ -78,10 +78,12 @@ pub enum Kind {
     Load,
     Store,
     Readword,
+    Copy,
+    Fork,
 }
 
 /// How often each kind is tried, and whether it needs an open file (else it works on names).
-const WEIGHTS: [(Kind, u32); 26] = [
+const WEIGHTS: [(Kind, u32); 28] = [
     (Kind::Create, 10),
     (Kind::Open, 12),
     (Kind::Opendir, 4),
@@ -108,6 +110,8 @@ const WEIGHTS: [(Kind, u32); 26] = [
     (Kind::Load, 6),
     (Kind::Store, 4),
     (Kind::Readword, 2),
+    (Kind::Copy, 3),
+    (Kind::Fork, 1),
 ];
 
 /// What a run found.
@@ -393,7 +397,7 @@ impl Worker<'_> {
         let (id, mode, long) = (self.ids, self.rng.u32(0..0o1000), self.files[chosen].length > LONG * SLOT);
         let (performer, file) = (&mut self.performer, &mut self.files[chosen]);
         let kind = match kind {
-            Kind::Write | Kind::Append | Kind::Truncate if !file.writable => Kind::Fstat,
+            Kind::Write | Kind::Append | Kind::Truncate | Kind::Fork if !file.writable => Kind::Fstat,
             kind => kind,
         };
         match kind {
@@ -416,6 +420,8 @@ impl Worker<'_> {
             Kind::Fsync => performer.fsync(file),
             Kind::Lock if file.writable => performer.lock(file),
             Kind::Lock => {}
+            Kind::Copy => performer.close_a_copy(file),
+            Kind::Fork => performer.write_in_a_child(file, slot, slots, id),
             _ => {
                 let file = self.files.swap_remove(chosen);
                 performer.close(file);
