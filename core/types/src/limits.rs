@@ -52,6 +52,26 @@ pub const REQUESTS_IN_FLIGHT_MAX: usize = 4096;
 pub const REQUESTS_PER_LINK_MAX: usize = 1024;
 /// Connections that one server accepts.
 pub const LINKS_ACCEPTED_MAX: usize = 65_536;
+/// Longest frame on an accepted connection without a session, bytes: a connect request fits.
+pub const FRAME_BYTES_BEFORE_SESSION_MAX: usize = 4 << 10;
+/// An accepted connection that has no session after this time is closed.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Accepted connections without a session. One more ends the oldest.
+pub const LINKS_BEFORE_SESSION_MAX: usize = 1024;
+/// Accepted connections without a session from one address. One more ends the oldest of that address.
+pub const LINKS_BEFORE_SESSION_PER_ADDRESS_MAX: usize = 64;
+/// Accepted connections of one process: `LINKS_PER_PEER` for each of a few addresses of this server, and those of
+/// earlier connections whose loss was not noticed yet. One more ends the oldest.
+pub const LINKS_PER_PROCESS_MAX: usize = 32;
+/// Longest frame that needs no room in the receive memory, bytes: what travels on control links, and any answer to a
+/// callback (`REVOKES_PER_CALLBACK_MAX` entries of 24 bytes).
+pub const FRAME_BYTES_SMALL: usize = 128 << 10;
+/// Receive memory of a process, bytes: longer requests that arrive or are at work.
+pub const RECEIVE_BYTES_MAX: usize = 128 << 20;
+/// Receive memory that requests from one address hold, bytes: half is always left to the others.
+pub const RECEIVE_BYTES_PER_ADDRESS_MAX: usize = RECEIVE_BYTES_MAX / 2;
+/// A request that holds receive memory must arrive at this rate, bytes per second; else its connection is closed.
+pub const RECEIVE_RATE_MIN: usize = 128 << 10;
 /// Time for a TCP connection and its hello.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A request without an answer for this long fails with ETIMEDOUT (lock waits excepted).
@@ -76,6 +96,9 @@ pub const FLOCKS_PER_RESOURCE_MAX: usize = 65_536;
 pub const LEASES_MAX: usize = 1 << 20;
 /// Clients of one target.
 pub const CLIENTS_MAX: usize = 16_384;
+/// Sessions with one target of clients at one address, those behind one NAT together: a quarter of all places, so that
+/// no one address shuts the others out.
+pub const SESSIONS_PER_ADDRESS_MAX: usize = CLIENTS_MAX / 4;
 /// Targets of one kind in a file system.
 pub const TARGETS_MAX: usize = 4096;
 /// Objects in one Destroy or Sync operation (24 bytes each).

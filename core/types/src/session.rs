@@ -14,6 +14,17 @@ pub struct Xid(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ClientUuid(pub u128);
 
+/// Number that a process shows to the servers that it connects to, and to nobody else: connections that show the same
+/// one belong to one process. 0: none was shown. It is a secret, so it is never printed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Pairing(pub u128);
+
+impl fmt::Debug for Pairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pairing(...)")
+    }
+}
+
 /// Identity of a cluster, made with its MGS.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ClusterId(pub u128);
@@ -40,6 +51,23 @@ pub enum Standing {
 fn uuid(n: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let h = format!("{n:032x}");
     write!(f, "{}-{}-{}-{}-{}", &h[..8], &h[8..12], &h[12..16], &h[16..20], &h[20..])
+}
+
+impl ClientUuid {
+    /// Its first eight digits, for log files: whoever knows all of it can act as this client.
+    pub fn brief(self) -> Brief {
+        Brief((self.0 >> 96) as u32)
+    }
+}
+
+/// The beginning of a [`ClientUuid`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Brief(u32);
+
+impl fmt::Display for Brief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}...", self.0)
+    }
 }
 
 impl fmt::Display for ClientUuid {

@@ -11,14 +11,17 @@
 //! |  6 |    2 | zero                       | 0 welcome, 1 no common version, 2 other cluster, 3 busy, 4 stopping |
 //! |  8 |   16 | process                    | process                                               |
 //! | 24 |   16 | cluster, 0 = not known yet | cluster, 0 = not known yet                            |
+//! | 40 |   16 | pairing; may be missing: 0 |                                                       |
 
 use crate::message::{VERSION_MAX, VERSION_MIN};
-use types::session::{ClientUuid, ClusterId};
+use types::session::{ClientUuid, ClusterId, Pairing};
 use zerocopy::little_endian::{U16, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Length of an encoded greeting of this version.
-pub const HELLO_BYTES: usize = 40;
+/// Length of an encoded [`Hello`].
+pub const HELLO_BYTES: usize = HELLO_REPLY_BYTES + 16;
+/// Length of an encoded [`HelloReply`], and of the shortest [`Hello`].
+pub const HELLO_REPLY_BYTES: usize = 40;
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -43,6 +46,8 @@ pub struct Hello {
     pub process: ClientUuid,
     /// Its cluster; 0 = not known yet.
     pub cluster: ClusterId,
+    /// Proves that connections belong together: unlike `process` it is told to nobody else.
+    pub pairing: Pairing,
 }
 
 /// How a greeting was received.
@@ -80,7 +85,7 @@ pub struct HelloReply {
 
 /// The body of a greeting is shorter than every version's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("greeting of {found} bytes, at least {HELLO_BYTES} are needed")]
+#[error("greeting of {found} bytes, at least {HELLO_REPLY_BYTES} are needed")]
 pub struct ShortHello {
     /// Bytes there were.
     pub found: usize,
@@ -97,7 +102,7 @@ struct Raw {
     cluster: U128,
 }
 
-const _: () = assert!(size_of::<Raw>() == HELLO_BYTES);
+const _: () = assert!(size_of::<Raw>() == HELLO_REPLY_BYTES);
 
 fn prefix(body: &[u8]) -> Result<&Raw, ShortHello> {
     Raw::ref_from_prefix(body).map(|(raw, _)| raw).map_err(|_| ShortHello { found: body.len() })
@@ -112,14 +117,19 @@ pub fn common_version(their_min: u16, their_max: u16) -> Option<u16> {
 impl Hello {
     /// The bytes.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
-        zerocopy::transmute!(Raw {
+        let raw = Raw {
             version_min: self.version_min.into(),
             version_max: self.version_max.into(),
             purpose_or_version: (self.purpose as u16).into(),
             welcome: 0.into(),
             process: self.process.0.into(),
             cluster: self.cluster.0.into(),
-        })
+        };
+        let mut bytes = [0; HELLO_BYTES];
+        let (start, pairing) = bytes.split_at_mut(HELLO_REPLY_BYTES);
+        start.copy_from_slice(raw.as_bytes());
+        pairing.copy_from_slice(&self.pairing.0.to_le_bytes());
+        bytes
     }
 
     /// From a body; what a later version added behind is ignored.
@@ -128,6 +138,7 @@ impl Hello {
     /// The body is too short.
     pub fn decode(body: &[u8]) -> Result<Hello, ShortHello> {
         let raw = prefix(body)?;
+        let pairing = body[HELLO_REPLY_BYTES..].first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
         Ok(Hello {
             version_min: raw.version_min.get(),
             version_max: raw.version_max.get(),
@@ -138,13 +149,14 @@ impl Hello {
             },
             process: ClientUuid(raw.process.get()),
             cluster: ClusterId(raw.cluster.get()),
+            pairing: Pairing(pairing),
         })
     }
 }
 
 impl HelloReply {
     /// The bytes.
-    pub fn encode(&self) -> [u8; HELLO_BYTES] {
+    pub fn encode(&self) -> [u8; HELLO_REPLY_BYTES] {
         zerocopy::transmute!(Raw {
             version_min: self.version_min.into(),
             version_max: self.version_max.into(),
@@ -183,7 +195,8 @@ mod tests {
     use super::*;
 
     fn hello() -> Hello {
-        Hello { version_min: 1, version_max: 3, purpose: Purpose::Bulk, process: ClientUuid(7), cluster: ClusterId(9) }
+        let (process, cluster, pairing) = (ClientUuid(7), ClusterId(9), Pairing(11));
+        Hello { version_min: 1, version_max: 3, purpose: Purpose::Bulk, process, cluster, pairing }
     }
 
     fn reply(welcome: Welcome) -> HelloReply {
@@ -207,6 +220,15 @@ mod tests {
         for welcome in [Yes, NoCommonVersion, OtherCluster, Busy, Stopping] {
             assert_eq!(HelloReply::decode(&reply(welcome).encode()), Ok(reply(welcome)));
         }
+    }
+
+    #[test]
+    fn a_greeting_without_a_pairing_shows_none() {
+        let bytes = hello().encode();
+        assert_eq!(Hello::decode(&bytes), Ok(hello()));
+        let older = Hello { pairing: Pairing(0), ..hello() };
+        assert_eq!(Hello::decode(&bytes[..HELLO_REPLY_BYTES]), Ok(older));
+        assert_eq!(Hello::decode(&bytes[..HELLO_BYTES - 1]), Ok(older));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod lustre;
 pub mod many;
 pub mod process;
 pub mod programs;
+pub mod stranger;
 pub mod terminal;
 
 use std::path::{Path, PathBuf};

@@ -83,7 +83,7 @@ pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, requ
             }
         }
     }
-    let Work { future, waits } = ordinary(rpc, envelope, request);
+    let Work { future, waits, .. } = ordinary(rpc, envelope, request);
     let (env, link) = (rpc.env().clone(), link.clone());
     let watched = async move {
         if !delay.is_zero() {
@@ -103,5 +103,5 @@ pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, requ
         }
         payload
     };
-    Work { future: Box::pin(watched), waits }
+    Work { future: Box::pin(watched), waits, room: None }
 }

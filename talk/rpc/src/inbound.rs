@@ -42,7 +42,7 @@ fn refusal_of(client: ClientUuid, refusal: Refusal) -> Payload {
 }
 
 pub(crate) fn at_once(payload: Option<Payload>) -> Work {
-    Work { future: Box::pin(ready(payload)), waits: false }
+    Work { future: Box::pin(ready(payload)), waits: false, room: None }
 }
 
 pub(crate) fn reply_of(rpc: &Rpc, client: ClientUuid, reply: &Reply) -> Payload {
@@ -80,13 +80,25 @@ fn single(xid: Xid, last_committed: Transno, result: Result<OpReply, Errno>) -> 
 }
 
 impl Handler for Inbound {
-    fn request(&self, link: &Arc<Link>, frame: Frame) -> Work {
-        let Some(rpc) = self.rpc.upgrade() else { return at_once(None) };
+    fn request(&self, link: &Arc<Link>, mut frame: Frame) -> Work {
+        let room = frame.room.take();
+        let (mut work, gathers) = self.work(link, frame);
+        // What is brought back to a restarted target waits until all others have brought theirs: it must not take their
+        // room. It has a bound of its own.
+        work.room = room.filter(|_| !gathers);
+        work
+    }
+}
+
+impl Inbound {
+    /// Also: does it bring something back to a restarted target?
+    fn work(&self, link: &Arc<Link>, frame: Frame) -> (Work, bool) {
+        let Some(rpc) = self.rpc.upgrade() else { return (at_once(None), false) };
         let envelope = match Envelope::decode(&frame.body) {
             Ok(envelope) => envelope,
             Err(error) => {
                 link.close(LinkError::Protocol { nid: link.nid(), reason: error.to_string() });
-                return at_once(None);
+                return (at_once(None), false);
             }
         };
         let client = envelope.client;
@@ -94,11 +106,14 @@ impl Handler for Inbound {
             Ok(request) => request,
             Err(error) => {
                 // Its checksum was good: another build speaks, or a broken one. The link itself is in order.
-                tracing::warn!(nid = %link.nid(), %error, "request cannot be understood");
-                return refuse(client, Refusal::BadRequest);
+                if let Some(others) = rpc.complaints.pass(rpc.env().clock.now()) {
+                    tracing::warn!(nid = %link.nid(), %error, others, "request cannot be understood");
+                }
+                return (refuse(client, Refusal::BadRequest), false);
             }
         };
-        match request.ops.first() {
+        let gathers = matches!(request.ops.first(), Some(Op::Replay(_)));
+        let work = match request.ops.first() {
             Some(Op::Connect(_)) => match request.ops.pop() {
                 Some(Op::Connect(hello)) if request.ops.is_empty() && hello.client == client => {
                     connect(&rpc, link, &request, hello)
@@ -107,7 +122,8 @@ impl Handler for Inbound {
             },
             _ if fault::armed() => faults::request(&rpc, link, envelope, request),
             _ => ordinary(&rpc, envelope, request),
-        }
+        };
+        (work, gathers)
     }
 }
 
@@ -128,6 +144,7 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
     let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
     match served.connect(&hello, link.nid(), Road::Link(Arc::downgrade(link))) {
         Ok(connected) => {
+            link.has_session();
             connected.export.heard(rpc.env().clock.now());
             rpc.watch_leases();
             let committed = connected.reply.last_committed;
@@ -140,13 +157,25 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
                         known.await;
                         Some(payload)
                     };
-                    Work { future: Box::pin(future), waits: false }
+                    Work { future: Box::pin(future), waits: false, room: None }
                 }
             }
         }
         Err(ConnectError::Refusal(crate::admission::Refusal::Version)) => refuse(client, Refusal::Version),
         Err(ConnectError::Refusal(crate::admission::Refusal::Cluster(_))) => refuse(client, Refusal::Cluster),
-        Err(ConnectError::Errno(errno)) => refuse(client, Refusal::Errno(errno)),
+        Err(ConnectError::Errno(errno)) => {
+            match errno {
+                Errno::EAGAIN => link.be_patient(),
+                Errno::EBUSY => {
+                    if let Some(others) = rpc.complaints.pass(rpc.env().clock.now()) {
+                        let target = request.target;
+                        tracing::warn!(%target, nid = %link.nid(), others, "no place for one more session");
+                    }
+                }
+                _ => {}
+            }
+            refuse(client, Refusal::Errno(errno))
+        }
     }
 }
 
@@ -161,7 +190,7 @@ fn callback(rpc: &Arc<Rpc>, client: ClientUuid, request: &Request, op: wire::cli
         let result = answer.await.map(OpReply::Client);
         Some(reply_of(&rpc, client, &single(xid, Transno(0), result)))
     };
-    Work { future: Box::pin(future), waits: false }
+    Work { future: Box::pin(future), waits: false, room: None }
 }
 
 fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
@@ -188,7 +217,7 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
     }
     if !weight::changes(&request.ops) || envelope.waits {
         let answer = answer(rpc.clone(), served, export, request, envelope.clock);
-        return Work { future: Box::pin(async move { Some(answer.await) }), waits: envelope.waits };
+        return Work { future: Box::pin(async move { Some(answer.await) }), waits: envelope.waits, room: None };
     }
     match export.replies().begin(request.xid, request.xid_known) {
         Verdict::New => {
@@ -199,18 +228,18 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
                 kept.replies().done(xid, &payload);
                 Some(payload)
             };
-            Work { future: Box::pin(future), waits: false }
+            Work { future: Box::pin(future), waits: false, room: None }
         }
         Verdict::Done(payload) => at_once(Some(reply_again(rpc, &export, payload))),
         // An error: the one that ran was dropped with its reactor; nobody will answer any more.
-        Verdict::Running(later) => Work { future: Box::pin(async move { later.await.ok() }), waits: false },
+        Verdict::Running(later) => Work { future: Box::pin(async move { later.await.ok() }), waits: false, room: None },
     }
 }
 
 async fn answer(rpc: Arc<Rpc>, served: Arc<Served>, export: Arc<Export>, request: Request, limit: u64) -> Payload {
     let client = export.client();
     if deadline::is_late(limit, rpc.env().clock.now()) && !is_mutant(Mutant::FenceIgnored) {
-        tracing::warn!(target = %request.target, %client, "a request came after its limit, and was not begun");
+        tracing::warn!(target = %request.target, client = %client.brief(), "a request came after its limit, and was not begun");
         return refusal_of(client, Refusal::Late);
     }
     let reply = served.handle(&export, request, &rpc.env().clock).await;

@@ -29,6 +29,7 @@ mod weight;
 mod xids;
 
 use env::Env;
+use env::ration::Ration;
 use env::watch;
 use error::RpcError;
 use futures_util::future::join_all;
@@ -90,6 +91,8 @@ pub struct Rpc {
     callers: awaited::Callers,
     imports: Mutex<BTreeMap<ImportKey, Weak<Import>>>,
     stopping: watch::Sender<bool>,
+    /// For log lines about requests that anybody can cause.
+    complaints: Ration,
     /// Do the tasks run that ping and that watch leases?
     pings: AtomicBool,
     leases: AtomicBool,
@@ -114,6 +117,7 @@ impl Rpc {
             callers: awaited::Callers::default(),
             imports: Mutex::default(),
             stopping: watch::Sender::new(false),
+            complaints: Ration::default(),
             pings: AtomicBool::new(false),
             leases: AtomicBool::new(false),
         })

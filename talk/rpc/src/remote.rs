@@ -91,13 +91,20 @@ impl RemoteSession {
 impl Import {
     /// Opens (or renews) the session at a peer.
     pub(crate) async fn connect_remote(&self, nid: Nid, boot_before: u64) -> Result<(), RpcError> {
-        let peer = self.rpc.lnet().peer(nid).await.map_err(|error| self.link_error(error))?;
+        let lnet = self.rpc.lnet();
+        let mut peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
         let hello = self.hello(boot_before);
         let request = self.request_of(self.xids.begin(true).xid, vec![Op::Connect(hello.clone())]);
         let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true };
-        let sent = self.rpc.env().clock.now();
-        let frame =
-            peer.request(payload_of(self, &request, false, 0), ask).await.map_err(|error| self.link_error(error))?;
+        let mut sent = self.rpc.env().clock.now();
+        let mut answer = peer.request(payload_of(self, &request, false, 0), ask).await;
+        if let Err(LinkError::Lost { .. }) = answer {
+            // A connection that stood without a session may have been closed for that as the request went out.
+            peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
+            sent = self.rpc.env().clock.now();
+            answer = peer.request(payload_of(self, &request, false, 0), ask).await;
+        }
+        let frame = answer.map_err(|error| self.link_error(error))?;
         let (envelope, mut reply) = open(nid, &frame).map_err(|opened| match opened {
             Opened::Bad(error) => error,
             Opened::Refused(refusal) => self.refusal(nid, &frame, &hello, refusal),

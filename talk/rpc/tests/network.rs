@@ -21,7 +21,7 @@ use types::fid::Fid;
 use types::limits::{MESSAGE_BYTES_MAX, REQUESTS_IN_FLIGHT_INITIAL};
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId};
+use types::session::{ClientUuid, ClusterId, Pairing};
 use wire::checksum::crc32c;
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{HelloReply, Welcome};
@@ -557,9 +557,10 @@ fn a_peer_of_another_version_is_named() {
         purpose: wire::hello::Purpose::Control,
         process: ClientUuid(2),
         cluster: CLUSTER,
+        pairing: Pairing(2),
     };
     stream.write_all(&frame(FrameKind::Hello, &hello.encode())).unwrap();
-    let mut reply = [0; HEADER_BYTES + wire::hello::HELLO_BYTES];
+    let mut reply = [0; HEADER_BYTES + wire::hello::HELLO_REPLY_BYTES];
     stream.read_exact(&mut reply).unwrap();
     let reply = HelloReply::decode(&reply[HEADER_BYTES..]).unwrap();
     assert_eq!((reply.welcome, reply.version_max), (Welcome::NoCommonVersion, VERSION_MAX));
@@ -576,9 +577,10 @@ fn greeted(addr: SocketAddr) -> TcpStream {
         purpose: wire::hello::Purpose::Control,
         process: ClientUuid(3),
         cluster: CLUSTER,
+        pairing: Pairing(3),
     };
     stream.write_all(&frame(FrameKind::Hello, &hello.encode())).unwrap();
-    let mut reply = [0; HEADER_BYTES + wire::hello::HELLO_BYTES];
+    let mut reply = [0; HEADER_BYTES + wire::hello::HELLO_REPLY_BYTES];
     stream.read_exact(&mut reply).unwrap();
     assert_eq!(HelloReply::decode(&reply[HEADER_BYTES..]).unwrap().welcome, Welcome::Yes);
     stream

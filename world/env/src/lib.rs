@@ -8,6 +8,7 @@ pub mod clock;
 pub mod disk;
 pub mod net;
 pub mod random;
+pub mod ration;
 pub mod real;
 pub mod tasks;
 pub mod watch;

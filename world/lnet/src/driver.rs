@@ -1,14 +1,19 @@
 //! The task of a link: reads, hands requests to the handler, writes.
 //!
 //! Requests are polled once where they were read; those that must wait stay in a set of this task, at most
-//! REQUESTS_PER_LINK_MAX (and WAITING_MAX that wait for other clients), beyond which reading stops and TCP pushes back.
+//! REQUESTS_PER_LINK_MAX (and WAITING_MAX that wait for other clients). Beyond that, and while there is no room for a
+//! long one in the receive memory, reading stops at the next request and TCP pushes back. Replies are always read
+//! ([`crate::gate`]).
 //! When the link ends, requests at work go on in a task of their own: the same client may ask again elsewhere.
 
+use crate::accepted::address_of;
+use crate::budget::{Room, Wait};
 use crate::error::LinkError;
 use crate::fault::Fault;
+use crate::gate::{Gate, Side, judge};
 use crate::inbox::Inbox;
 use crate::link::{Handler, Link, Work};
-use crate::outbox::QUEUED_MAX;
+use crate::outbox::REPLIES_QUEUED_MAX;
 use crate::payload::{Frame, Payload};
 use env::BoxFuture;
 use futures_util::StreamExt;
@@ -18,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::AsyncRead;
 use types::limits::REQUESTS_PER_LINK_MAX;
-use wire::frame::FrameKind;
+use wire::frame::{FrameError, FrameKind};
 
 /// Requests of one link that wait for other clients; further ones count as usual.
 const WAITING_MAX: usize = 65_536;
@@ -33,6 +38,9 @@ pub(crate) struct Driver {
     handler: Arc<dyn Handler>,
     socket: Box<dyn AsyncRead + Send + Unpin>,
     inbox: Inbox,
+    /// Room for the next frame: asked for, or had.
+    asked: Option<Wait>,
+    room: Option<Room>,
     working: FuturesUnordered<Working>,
     /// Of them, those that wait for other clients.
     waiting: usize,
@@ -43,17 +51,61 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(link: Arc<Link>, handler: Arc<dyn Handler>, socket: Box<dyn AsyncRead + Send + Unpin>) -> Driver {
         let (working, late) = (FuturesUnordered::new(), FuturesUnordered::new());
-        Driver { link, handler, socket, inbox: Inbox::default(), working, waiting: 0, late }
+        Driver { link, handler, socket, inbox: Inbox::default(), asked: None, room: None, working, waiting: 0, late }
     }
 
-    /// Room for one more request?
+    /// May one more request be at work?
     fn may_work(&self) -> bool {
-        self.working.len() - self.waiting < REQUESTS_PER_LINK_MAX && self.link.queued() < QUEUED_MAX
+        let at_work = self.working.len() - self.waiting;
+        match self.link.side() {
+            // What a server asks may need its replies on this very link: they must be read on.
+            Side::Dialled => at_work < WAITING_MAX,
+            Side::Stranger | Side::Known => {
+                at_work < REQUESTS_PER_LINK_MAX && self.link.replies_queued() < REPLIES_QUEUED_MAX
+            }
+        }
     }
 
-    /// Room for one more frame?
-    fn may_receive(&self) -> bool {
-        self.may_work() && self.late.len() < LATE_MAX
+    /// What there is to receive.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Result<Next, LinkError> {
+        let nid = self.link.nid();
+        let bad = |error| LinkError::Frame { nid, error };
+        if self.late.len() >= LATE_MAX {
+            return Ok(Next::Held);
+        }
+        let Some(header) = self.inbox.header().map_err(bad)? else { return Ok(Next::Unread) };
+        match judge(self.link.side(), &header, self.may_work()) {
+            Gate::Pass => {}
+            Gate::Hold => return Ok(Next::Held),
+            Gate::TooLong(max) => {
+                let found = u64::from(header.body_bytes) + u64::from(header.bulk_bytes);
+                return Err(bad(FrameError::TooLong { found, max: max as u64 }));
+            }
+            Gate::Room(bytes) => {
+                if !self.poll_room(cx, bytes) {
+                    return Ok(Next::Held);
+                }
+            }
+        }
+        let Some(mut frame) = self.inbox.next().map_err(bad)? else { return Ok(Next::Unread) };
+        frame.room = self.room.take();
+        if frame.room.is_some() {
+            self.link.arriving(0);
+        }
+        Ok(Next::Frame(frame))
+    }
+
+    /// Is there room for the request whose header was read?
+    fn poll_room(&mut self, cx: &mut Context<'_>, bytes: usize) -> bool {
+        if self.room.is_none() {
+            let Driver { link, asked, .. } = self;
+            let wait = asked.get_or_insert_with(|| link.shared.budget.ask(address_of(link.nid()), bytes));
+            if let Poll::Ready(room) = wait.poll(cx) {
+                (self.room, self.asked) = (Some(room), None);
+                self.link.arriving(bytes);
+            }
+        }
+        self.room.is_some()
     }
 
     fn poll_working(&mut self, cx: &mut Context<'_>) -> bool {
@@ -93,14 +145,14 @@ impl Driver {
                 }
             }
             FrameKind::Request => {
-                let Work { mut future, waits } = self.handler.request(&self.link, frame);
+                let Work { mut future, waits, room } = self.handler.request(&self.link, frame);
                 match future.as_mut().poll(cx) {
                     Poll::Ready(Some(payload)) => self.link.reply(tag, payload),
                     Poll::Ready(None) => {}
                     Poll::Pending => {
                         let waits = waits && self.waiting < WAITING_MAX;
                         self.waiting += usize::from(waits);
-                        self.working.push(Working { future, tag, waits });
+                        self.working.push(Working { future, tag, waits, _room: room });
                     }
                 }
             }
@@ -116,11 +168,14 @@ impl Driver {
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Result<bool, LinkError> {
         let nid = self.link.nid();
         let mut progress = self.poll_working(cx);
-        while self.may_receive() {
-            let Some(frame) = self.inbox.next().map_err(|error| LinkError::Frame { nid, error })? else { break };
-            self.receive(frame, cx)?;
+        let unread = loop {
+            match self.poll_next(cx)? {
+                Next::Frame(frame) => self.receive(frame, cx)?,
+                Next::Unread => break true,
+                Next::Held => break false,
+            }
             progress = true;
-        }
+        };
         while self.may_work()
             && let Poll::Ready(Some(frame)) = self.late.poll_next_unpin(cx)
         {
@@ -131,9 +186,8 @@ impl Driver {
         if let Poll::Ready(flushed) = self.link.poll_flush(cx) {
             flushed.map_err(lost)?;
         }
-        if self.may_receive()
-            && let Poll::Ready(read) = self.inbox.poll_read(cx, &mut *self.socket)
-        {
+        let stranger = self.link.side() == Side::Stranger;
+        if unread && let Poll::Ready(read) = self.inbox.poll_read(cx, &mut *self.socket, stranger) {
             if read.map_err(lost)? == 0 {
                 return Err(LinkError::Lost { nid, reason: "the peer closed it".to_owned() });
             }
@@ -165,6 +219,9 @@ impl Future for Driver {
         for _ in 0..ROUNDS_MAX {
             if let Some(why) = this.link.closed() {
                 tracing::debug!(nid = %this.link.nid(), %why, "link ended");
+                if let LinkError::Frame { .. } | LinkError::Protocol { .. } = &why {
+                    this.link.shared.refused(this.link.nid(), &why);
+                }
                 this.end();
                 return Poll::Ready(());
             }
@@ -184,13 +241,24 @@ impl Drop for Driver {
         // Only if the reactor went first; else it has been closed with a reason.
         self.link.close(LinkError::Shutdown);
         self.link.hang_up();
+        self.link.leave_place();
     }
+}
+
+/// What there is to receive.
+enum Next {
+    Frame(Frame),
+    /// More must be read first.
+    Unread,
+    /// Nothing is to be read for now.
+    Held,
 }
 
 struct Working {
     future: BoxFuture<'static, Option<Payload>>,
     tag: u64,
     waits: bool,
+    _room: Option<Room>,
 }
 
 struct Done {

@@ -40,13 +40,14 @@ pub(crate) async fn call(
     write: &mut Write,
 ) -> Result<Ends, LinkError> {
     let cluster = shared.cluster();
-    let hello = Hello { version_min: VERSION_MIN, version_max: VERSION_MAX, purpose, process: shared.process, cluster };
+    let (process, pairing) = (shared.process, shared.pairing);
+    let hello = Hello { version_min: VERSION_MIN, version_max: VERSION_MAX, purpose, process, cluster, pairing };
     send(FrameKind::Hello, &hello.encode(), cluster, source, nid, write).await?;
     let body = receive(FrameKind::HelloReply, nid, read).await?;
     let reply = HelloReply::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     match reply.welcome {
         Welcome::Yes if (VERSION_MIN..=VERSION_MAX).contains(&reply.version) => {
-            Ok(Ends { nid, source, process: reply.process, version: reply.version, purpose })
+            Ok(Ends { nid, source, process: reply.process, version: reply.version, purpose, group: None })
         }
         Welcome::Yes | Welcome::NoCommonVersion => Err(LinkError::Version {
             nid,
@@ -86,7 +87,9 @@ pub(crate) async fn answer(
             (Welcome::OtherCluster, Err(LinkError::Cluster { nid, theirs: hello.cluster, ours: cluster }))
         }
         Some(version) => {
-            (Welcome::Yes, Ok(Ends { nid, source, process: hello.process, version, purpose: hello.purpose }))
+            let group = Some(shared.accepted.group(hello.pairing));
+            let Hello { process, purpose, .. } = hello;
+            (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, group }))
         }
     };
     let reply = HelloReply {

@@ -6,9 +6,12 @@
 //!
 //! It knows no file system: bodies are bytes, and requests go to the [`link::Handler`] of the layer above.
 
+mod accepted;
+mod budget;
 mod driver;
 pub mod error;
 pub mod fault;
+mod gate;
 mod greet;
 mod inbox;
 pub mod link;

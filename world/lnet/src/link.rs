@@ -4,8 +4,11 @@
 //! together once the reactor comes to it, on other threads (a FUSE thread) the caller writes at once, without a
 //! hand-off, unless a write is under way. Waiting requests are told when the link ends.
 
+use crate::accepted::{Group, Place};
+pub use crate::budget::Room;
 use crate::error::LinkError;
 use crate::fault::Fault;
+use crate::gate::Side;
 use crate::node::Shared;
 use crate::outbox::Outbox;
 use crate::payload::{Frame, Payload};
@@ -17,16 +20,20 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
+use types::limits::{RECEIVE_RATE_MIN, SESSION_TIMEOUT};
 use types::nid::Nid;
 use types::session::ClientUuid;
 use wire::checksum::{crc32c, crc32c_of};
 use wire::frame::{FrameKind, Header};
 use wire::hello::Purpose;
+
+/// A request that holds receive memory has at least this time to arrive.
+const ARRIVAL_MIN: Duration = Duration::from_secs(10);
 
 /// Answers requests that come over links.
 pub trait Handler: Send + Sync + 'static {
@@ -38,18 +45,21 @@ pub trait Handler: Send + Sync + 'static {
 pub struct Work {
     /// Gives the reply; `None` if there is nothing to say. Runs to its end even if the link goes before.
     pub future: BoxFuture<'static, Option<Payload>>,
+    /// Receive memory of the request; given back when it was answered.
+    pub room: Option<Room>,
     /// It may wait for other clients without a limit (a lock): it does not count among the requests at work.
     pub waits: bool,
 }
 
 /// Who is at the other end, and how we call ourselves.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) nid: Nid,
     pub(crate) source: Nid,
     pub(crate) process: ClientUuid,
     pub(crate) version: u16,
     pub(crate) purpose: Purpose,
+    /// The other connections of the process that made this one; `None`: we made it.
+    pub(crate) group: Option<Arc<Group>>,
 }
 
 /// A connection.
@@ -65,6 +75,12 @@ pub struct Link {
     is_closed: AtomicBool,
     /// The other side said goodbye: no new requests.
     leaving: AtomicBool,
+    /// Among the connections without a session.
+    place: Mutex<Option<Place>>,
+    /// It is closed at this time if it has no session then; nanoseconds of the monotonic clock.
+    session_by: AtomicU64,
+    /// It is closed at this time if the request that holds receive memory has not arrived then; 0: there is none.
+    arrives_by: AtomicU64,
 }
 
 struct Writer {
@@ -86,8 +102,14 @@ struct Waiter {
 }
 
 impl Link {
-    pub(crate) fn new(shared: Arc<Shared>, ends: Ends, socket: Box<dyn AsyncWrite + Send + Unpin>) -> Arc<Link> {
-        Arc::new(Link {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        ends: Ends,
+        socket: Box<dyn AsyncWrite + Send + Unpin>,
+        place: Option<Place>,
+    ) -> Arc<Link> {
+        let session_by = nanos(shared.env.clock.now() + SESSION_TIMEOUT);
+        let link = Arc::new(Link {
             shared,
             ends,
             outbox: Mutex::default(),
@@ -97,7 +119,54 @@ impl Link {
             closed: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
-        })
+            place: Mutex::new(place),
+            session_by: AtomicU64::new(session_by),
+            arrives_by: AtomicU64::new(0),
+        });
+        if let Some(place) = &*link.place.lock() {
+            place.is_of(&link);
+        }
+        if let Some(group) = &link.ends.group {
+            group.join(&link);
+        }
+        link
+    }
+
+    /// What the other side is to us.
+    pub(crate) fn side(&self) -> Side {
+        match &self.ends.group {
+            None => Side::Dialled,
+            Some(group) if group.has_session() => Side::Known,
+            Some(_) => Side::Stranger,
+        }
+    }
+
+    /// A client got a session over it: from now on all connections of that process may carry large messages.
+    pub fn has_session(&self) {
+        if let Some(group) = &self.ends.group {
+            group.get_session();
+        }
+    }
+
+    /// A client was told to try again later: it is not closed for having no session yet.
+    pub fn be_patient(&self) {
+        self.session_by.store(nanos(self.shared.env.clock.now() + SESSION_TIMEOUT), Ordering::Release);
+    }
+
+    pub(crate) fn leave_place(&self) {
+        drop(self.place.lock().take());
+    }
+
+    /// A request that holds this much receive memory is arriving; 0: it arrived.
+    pub(crate) fn arriving(&self, bytes: usize) {
+        let by = match bytes {
+            0 => 0,
+            _ => {
+                let time = ARRIVAL_MIN + Duration::from_millis((bytes * 1000 / RECEIVE_RATE_MIN) as u64);
+                nanos(self.shared.env.clock.now() + time)
+            }
+        };
+        self.arrives_by.store(by, Ordering::Release);
     }
 
     /// The other end.
@@ -190,6 +259,19 @@ impl Link {
         waiter.answer.send(Ok(frame)).is_ok()
     }
 
+    /// Closes it if it has no session in time, or takes too long over a request that holds receive memory.
+    pub(crate) fn close_if_idle(&self, now: Monotonic) {
+        let nid = self.ends.nid;
+        let arrives_by = self.arrives_by.load(Ordering::Acquire);
+        if self.side() == Side::Stranger && nanos(now) >= self.session_by.load(Ordering::Acquire) {
+            let reason = format!("made no session within {} s", SESSION_TIMEOUT.as_secs());
+            self.close(LinkError::Protocol { nid, reason });
+        } else if arrives_by != 0 && nanos(now) >= arrives_by {
+            let reason = format!("sends a request at less than {RECEIVE_RATE_MIN} bytes per second");
+            self.close(LinkError::Protocol { nid, reason });
+        }
+    }
+
     /// Fails the requests whose time is up.
     pub(crate) fn expire(&self, now: Monotonic) {
         let mut late = Vec::new();
@@ -212,9 +294,9 @@ impl Link {
         self.faulty_push(FrameKind::Reply, tag, Some(payload));
     }
 
-    /// Bytes that wait to be written.
-    pub(crate) fn queued(&self) -> usize {
-        self.outbox.lock().len()
+    /// Bytes of replies that wait to be written.
+    pub(crate) fn replies_queued(&self) -> usize {
+        self.outbox.lock().replies()
     }
 
     fn send(self: &Arc<Self>, kind: FrameKind, tag: u64, payload: Option<Payload>) {
@@ -317,6 +399,10 @@ impl Link {
             writer.going.append(&mut outbox);
         }
     }
+}
+
+fn nanos(time: Monotonic) -> u64 {
+    time.as_nanos() as u64
 }
 
 /// Forgets a request whose caller is gone.

@@ -3,6 +3,8 @@
 //! Tasks: one per listener, one per link, one that looks for overdue requests each second (started with the first
 //! link). All end with [`Lnet::shutdown`], which waits for them. Bound: [`Lnet::accept_at_most`] accepted connections.
 
+use crate::accepted::{Accepted, address_of};
+use crate::budget::Budget;
 use crate::driver::Driver;
 use crate::error::LinkError;
 use crate::fault::Faults;
@@ -11,6 +13,7 @@ use crate::link::{Handler, Link};
 use crate::peer::Peer;
 use env::Env;
 use env::net::{Listener, Stream};
+use env::ration::Ration;
 use env::watch;
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
@@ -21,9 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::oneshot;
-use types::limits::LINKS_ACCEPTED_MAX;
+use types::limits::{LINKS_ACCEPTED_MAX, RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX};
 use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId};
+use types::session::{ClientUuid, ClusterId, Pairing};
 use wire::hello::Purpose;
 
 /// Overdue requests are looked for this often.
@@ -39,7 +42,13 @@ pub(crate) struct Shared {
     /// Do frames that are sent from here carry checksums of their content?
     pub(crate) checksums: AtomicBool,
     pub(crate) process: ClientUuid,
+    /// Shown to the servers that this process connects to.
+    pub(crate) pairing: Pairing,
     pub(crate) faults: Faults,
+    /// For log lines about connections that anybody can cause.
+    pub(crate) refusals: Ration,
+    pub(crate) accepted: Arc<Accepted>,
+    pub(crate) budget: Arc<Budget>,
     cluster: Mutex<ClusterId>,
     stopping: watch::Sender<bool>,
     /// Tasks that live.
@@ -94,9 +103,25 @@ impl Shared {
 
     async fn sweep(self: Arc<Self>, _task: Task) {
         let mut stopped = pin!(self.stopped());
+        let mut before = self.env.clock.now();
         while let Either::Left(_) = select(self.env.clock.sleep(SWEEP), &mut stopped).await {
             let now = self.env.clock.now();
-            self.live_links().iter().for_each(|link| link.expire(now));
+            // If this process itself stood still, what the others sent meanwhile is read first.
+            let stood_still = now.saturating_sub(before) > 3 * SWEEP;
+            before = now;
+            for link in self.live_links() {
+                link.expire(now);
+                if !stood_still {
+                    link.close_if_idle(now);
+                }
+            }
+        }
+    }
+
+    /// Tells the log of a connection that was refused, or closed for what the other side did: one in a second.
+    pub(crate) fn refused(&self, nid: Nid, error: &LinkError) {
+        if let Some(others) = self.refusals.pass(self.env.clock.now()) {
+            tracing::info!(%nid, %error, others, "connection refused");
         }
     }
 
@@ -130,11 +155,16 @@ impl Lnet {
     /// A node without connections. `handler` gets the requests of all links.
     pub fn new(env: Env, cluster: ClusterId, checksums: bool, handler: Arc<dyn Handler>) -> Lnet {
         let process = ClientUuid(env.random.next_u128());
+        let pairing = Pairing(env.random.next_u128().max(1));
         let shared = Shared {
             env,
             checksums: AtomicBool::new(checksums),
             process,
+            pairing,
             faults: Faults::default(),
+            refusals: Ration::default(),
+            accepted: Arc::default(),
+            budget: Budget::new(RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX),
             cluster: Mutex::new(cluster),
             stopping: watch::Sender::new(false),
             tasks: watch::Sender::new(0),
@@ -255,7 +285,8 @@ async fn accept(shared: &Arc<Shared>, handler: &Arc<dyn Handler>, listener: &dyn
             }
             Ok((_, addr)) => {
                 let max = shared.accepted_max.load(Ordering::Relaxed);
-                tracing::warn!(%addr, max, "connection refused: too many; a higher limit of descriptors allows more");
+                let reason = format!("more than {max} connections; a higher limit of descriptors allows more");
+                shared.refused(Nid::Tcp(addr), &LinkError::Protocol { nid: Nid::Tcp(addr), reason });
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -267,13 +298,24 @@ async fn accept(shared: &Arc<Shared>, handler: &Arc<dyn Handler>, listener: &dyn
 
 /// An accepted connection, from its greeting to its end.
 async fn serve(shared: &Arc<Shared>, handler: Arc<dyn Handler>, stream: Box<dyn Stream>, source: Nid, nid: Nid) {
+    let (place, ended) = shared.accepted.arrive(address_of(nid));
     let (mut read, mut write) = stream.split();
-    match greet::in_time(shared, nid, greet::answer(shared, source, nid, &mut read, &mut write)).await {
+    let greeted = {
+        let greeting = greet::in_time(shared, nid, greet::answer(shared, source, nid, &mut read, &mut write));
+        match select(pin!(greeting), ended).await {
+            Either::Left((greeted, _)) => greeted,
+            Either::Right(_) => {
+                let reason = "too many connections have no session".to_owned();
+                Err(LinkError::Protocol { nid, reason })
+            }
+        }
+    };
+    match greeted {
         Ok(ends) => {
-            let link = Link::new(shared.clone(), ends, write);
+            let link = Link::new(shared.clone(), ends, write, Some(place));
             run(shared, handler, link, read).await;
         }
-        Err(error) => tracing::info!(%nid, %error, "connection refused"),
+        Err(error) => shared.refused(nid, &error),
     }
 }
 
@@ -336,5 +378,5 @@ async fn connect(
     let source = Nid::Tcp(stream.local_addr().map_err(cannot)?);
     let (mut read, mut write) = stream.split();
     let ends = greet::call(shared, source, nid, purpose, &mut read, &mut write).await?;
-    Ok((Link::new(shared.clone(), ends, write), read))
+    Ok((Link::new(shared.clone(), ends, write, None), read))
 }

@@ -1,6 +1,7 @@
 //! Frames on their way out: small ones are gathered in one buffer, large pieces are passed on as they are.
 //!
-//! Bound: callers stay within the window of their peer; a server stops handling requests beyond [`QUEUED_MAX`].
+//! Bound: callers stay within the window of their peer; a server reads no further requests while replies of
+//! [`REPLIES_QUEUED_MAX`] bytes wait.
 
 use crate::payload::Payload;
 use bytes::{Buf, Bytes, BytesMut};
@@ -10,10 +11,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 use types::limits::MESSAGE_BYTES_MAX;
-use wire::frame::{HEADER_BYTES, Header};
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
 
-/// Bytes queued at which a server handles no further requests of the link: two messages of the largest kind.
-pub(crate) const QUEUED_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+/// Bytes of replies queued at which a server reads no further requests of the link: two messages of the largest kind.
+pub(crate) const REPLIES_QUEUED_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 /// Pieces from this length on are not copied.
 const COPY_MAX: usize = 8 << 10;
 /// Pieces of one write.
@@ -25,6 +26,8 @@ pub(crate) struct Outbox {
     small: BytesMut,
     chunks: VecDeque<Bytes>,
     len: usize,
+    /// Of them, bytes of replies.
+    replies: usize,
 }
 
 impl Outbox {
@@ -33,14 +36,23 @@ impl Outbox {
         self.len
     }
 
+    /// Bytes of replies among them.
+    pub(crate) fn replies(&self) -> usize {
+        self.replies
+    }
+
     /// Appends a frame.
     pub(crate) fn push(&mut self, header: &Header, payload: Option<Payload>) {
+        let before = self.len;
         self.small.reserve(HEADER_BYTES + 512);
         self.copy(&header.encode());
         if let Some(payload) = payload {
             self.copy(&payload.head);
             self.piece(payload.body);
             payload.bulk.into_iter().for_each(|piece| self.piece(piece));
+        }
+        if header.kind == FrameKind::Reply {
+            self.replies += self.len - before;
         }
     }
 
@@ -64,12 +76,13 @@ impl Outbox {
         }
     }
 
-    /// Moves everything of `other` behind what is here.
+    /// Moves everything of `other` behind what is here, to be written: it waits no longer.
     pub(crate) fn append(&mut self, other: &mut Outbox) {
         other.seal();
         self.seal();
         self.chunks.append(&mut other.chunks);
         self.len += std::mem::take(&mut other.len);
+        other.replies = 0;
     }
 
     /// Writes until all is out or the socket is full.

@@ -1,5 +1,6 @@
 //! What a frame carries.
 
+use crate::budget::Room;
 use bytes::Bytes;
 use wire::frame::Header;
 
@@ -30,7 +31,7 @@ impl Payload {
 }
 
 /// A frame that arrived, its checksums verified.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Frame {
     /// Its header.
     pub header: Header,
@@ -38,4 +39,6 @@ pub struct Frame {
     pub body: Bytes,
     /// Bulk data.
     pub bulk: Bytes,
+    /// Receive memory that it takes, to be held until the request is answered.
+    pub room: Option<Room>,
 }

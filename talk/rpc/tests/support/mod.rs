@@ -28,7 +28,7 @@ use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{FsName, TargetName};
 use wire::client::{ClientOp, ClientReply};
 use wire::frame::HEADER_BYTES;
-use wire::hello::HELLO_BYTES;
+use wire::hello::HELLO_REPLY_BYTES;
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
 
@@ -323,7 +323,7 @@ impl Cable {
                         }
                     };
                     let back = async {
-                        let (mut buffer, mut greeting) = (vec![0; 64 << 10], HEADER_BYTES + HELLO_BYTES);
+                        let (mut buffer, mut greeting) = (vec![0; 64 << 10], HEADER_BYTES + HELLO_REPLY_BYTES);
                         while let Ok(n @ 1..) = far_read.read(&mut buffer).await {
                             let passes = if swallow.load(Ordering::SeqCst) { n.min(greeting) } else { n };
                             greeting = greeting.saturating_sub(n);

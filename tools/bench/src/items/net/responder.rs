@@ -57,9 +57,13 @@ impl Responder {
 }
 
 impl Handler for Responder {
-    fn request(&self, _link: &Arc<Link>, frame: Frame) -> Work {
+    fn request(&self, link: &Arc<Link>, frame: Frame) -> Work {
         let answer = self.answer(&frame);
-        Work { future: Box::pin(async move { answer }), waits: false }
+        if answer.is_some() {
+            // It speaks our words: large requests may follow.
+            link.has_session();
+        }
+        Work { future: Box::pin(async move { answer }), waits: false, room: frame.room }
     }
 }
 

@@ -26,7 +26,7 @@ struct Nobody;
 
 impl Handler for Nobody {
     fn request(&self, _link: &Arc<Link>, _frame: Frame) -> Work {
-        Work { future: Box::pin(async { None }), waits: false }
+        Work { future: Box::pin(async { None }), waits: false, room: None }
     }
 }
 
@@ -56,7 +56,10 @@ impl SelfTest {
         let peer = runtime.block_on(lnet.peer(nid)).map_err(|error| {
             BenchError::Failed(format!("{error}; is `sheen bench net --serve ADDRESS:PORT` running there?"))
         })?;
-        Ok(SelfTest { lnet, peer, runtime, _guard: guard })
+        let test = SelfTest { lnet, peer, runtime, _guard: guard };
+        // The responder reads nothing long before it was asked something short.
+        test.raw_port()?;
+        Ok(test)
     }
 
     /// The other end.

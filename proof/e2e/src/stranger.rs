@@ -1,0 +1,146 @@
+//! A process that speaks the protocol over raw sockets, and keeps to no rule.
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::Duration;
+use types::credentials::Credentials;
+use types::job::JobId;
+use types::lock::InodeBits;
+use types::nid::Nid;
+use types::session::{ClientUuid, ClusterId, Pairing, Transno, Xid};
+use types::target::TargetName;
+use wire::checksum::crc32c;
+use wire::codec::encode_request;
+use wire::envelope::{Envelope, Refusal};
+use wire::frame::{FrameKind, HEADER_BYTES, Header};
+use wire::hello::{Hello, HelloReply, Purpose, Welcome};
+use wire::message::{ConnectRequest, Op, Request, VERSION_MAX, VERSION_MIN};
+
+/// A greeted connection.
+pub struct Stranger {
+    stream: TcpStream,
+    cluster: ClusterId,
+    xid: u64,
+}
+
+impl Stranger {
+    /// Connects from an address of this host, and greets.
+    pub fn greet(from: IpAddr, to: &str, pairing: u128) -> Stranger {
+        let to: SocketAddr = to.parse().expect("an address");
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let raw = socket(family, SocketType::STREAM, None).expect("a socket");
+        bind(&raw, &SocketAddr::new(from, 0)).expect("bind");
+        connect(&raw, &to).expect("connect");
+        let stream = TcpStream::from(raw);
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+        stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a time limit");
+        let mut stranger = Stranger { stream, cluster: ClusterId(0), xid: 1 };
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            purpose: Purpose::Control,
+            process: ClientUuid(pairing),
+            cluster: ClusterId(0),
+            pairing: Pairing(pairing),
+        };
+        stranger.frame(FrameKind::Hello, &hello.encode()).expect("hello");
+        let (_, body) = stranger.receive().expect("an answer to the greeting");
+        let reply = HelloReply::decode(&body).expect("a greeting");
+        assert_eq!(reply.welcome, Welcome::Yes);
+        stranger.cluster = reply.cluster;
+        stranger
+    }
+
+    fn header(&self, kind: FrameKind, body_bytes: usize, body_crc: Option<u32>) -> Header {
+        Header {
+            version: VERSION_MAX,
+            kind,
+            tag: self.xid,
+            body_bytes: body_bytes as u32,
+            bulk_bytes: 0,
+            body_crc,
+            bulk_crc: None,
+            cluster: self.cluster,
+            source: Nid::Loopback,
+            target: Nid::Loopback,
+        }
+    }
+
+    fn frame(&mut self, kind: FrameKind, body: &[u8]) -> std::io::Result<()> {
+        let header = self.header(kind, body.len(), Some(crc32c(body))).encode();
+        self.stream.write_all(&[&header[..], body].concat())
+    }
+
+    fn receive(&mut self) -> std::io::Result<(Header, Vec<u8>)> {
+        let mut header = [0; HEADER_BYTES];
+        self.stream.read_exact(&mut header)?;
+        let header = Header::decode(&header).expect("a header");
+        let mut body = vec![0; header.body_bytes as usize + header.bulk_bytes as usize];
+        self.stream.read_exact(&mut body)?;
+        Ok((header, body))
+    }
+
+    /// Announces a request of `announced` bytes and sends as many of them as are taken without waiting for long.
+    /// How many were taken.
+    pub fn begin_request(&mut self, announced: usize, sent: usize) -> usize {
+        let header = self.header(FrameKind::Request, announced, None).encode();
+        if self.stream.write_all(&header).is_err() {
+            return 0;
+        }
+        let piece = vec![0x5a; 256 << 10];
+        let mut taken = 0;
+        while taken < sent {
+            match self.stream.write(&piece[..piece.len().min(sent - taken)]) {
+                Ok(n) => taken += n,
+                Err(_) => break,
+            }
+        }
+        taken
+    }
+
+    /// One request of one operation. Why it was refused, if it was.
+    ///
+    /// # Errors
+    /// The server hung up.
+    pub fn ask(&mut self, client: ClientUuid, target: TargetName, op: Op) -> std::io::Result<Option<Refusal>> {
+        self.xid += 1;
+        let request = Request {
+            target,
+            xid: Xid(self.xid),
+            xid_known: Xid(self.xid),
+            resent: false,
+            replay: Transno(0),
+            slot: 0,
+            locks: InodeBits::NONE,
+            credentials: Credentials::root(),
+            job: JobId::NONE,
+            ops: vec![op],
+        };
+        let message = encode_request(&request);
+        let envelope = Envelope { client, ..Envelope::default() }.encode();
+        self.frame(FrameKind::Request, &[&envelope[..], &message.body].concat())?;
+        loop {
+            let (header, body) = self.receive()?;
+            if header.kind == FrameKind::Reply {
+                return Ok(Envelope::decode(&body).expect("an envelope").refusal);
+            }
+        }
+    }
+
+    /// Asks for a session. Why it was refused, if it was.
+    ///
+    /// # Errors
+    /// The server hung up.
+    pub fn session(&mut self, client: ClientUuid, target: TargetName) -> std::io::Result<Option<Refusal>> {
+        let hello = ConnectRequest {
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            cluster: self.cluster,
+            client,
+            description: "stranger".to_owned(),
+            boot: 0,
+        };
+        self.ask(client, target, Op::Connect(hello))
+    }
+}
