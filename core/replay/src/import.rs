@@ -107,6 +107,8 @@ pub struct Import<T> {
     bytes_max: usize,
     /// What was kept and is lost.
     lost: Vec<T>,
+    /// The session has been answered something that it must not lose.
+    relies: bool,
 }
 
 impl<T> Default for Import<T> {
@@ -127,6 +129,7 @@ impl<T> Import<T> {
             bytes: 0,
             bytes_max,
             lost: Vec::new(),
+            relies: false,
         }
     }
 
@@ -145,8 +148,15 @@ impl<T> Import<T> {
         self.last_committed
     }
 
+    /// A request was answered that may have changed, opened or locked something. A target that restarts knows its
+    /// client from there on.
+    pub fn rely(&mut self) {
+        self.relies = true;
+    }
+
     /// A reply carried a change. `bytes`: what it costs to keep.
     pub fn keep(&mut self, transno: Transno, change: T, bytes: usize) {
+        self.rely();
         if transno <= self.last_committed || self.state == State::Evicted {
             return;
         }
@@ -258,6 +268,8 @@ impl<T> Import<T> {
             }
             // Nothing of ours was there, and nothing is missed.
             _ if first => Action::Serve,
+            // It need not know who was answered nothing that must not be lost.
+            Standing::Settled if new && boot != self.boot && !self.relies => Action::Renewed,
             Standing::Awaited | Standing::Settled if new => Action::Lost,
             // Recovery ended between two attempts, and the target had all of ours by then.
             Standing::Awaited | Standing::Settled => Action::Serve,
@@ -270,6 +282,9 @@ impl<T> Import<T> {
         // A target that keeps nothing of sessions has what it was told nevertheless, as long as it does not say otherwise.
         if matches!(action, Action::Lost | Action::Renewed) && standing != Standing::Transient {
             self.lose_kept();
+        }
+        if first || matches!(action, Action::Lost | Action::Renewed) {
+            self.relies = false;
         }
         if boot != self.boot {
             // Another life may count anew.
@@ -382,6 +397,21 @@ mod tests {
             assert_eq!(import.event(connected(standing, true, 3, 4)), Action::Serve, "{standing:?}");
             assert_eq!((import.state(), import.boot()), (State::Full, 3));
         }
+    }
+
+    #[test]
+    fn who_was_answered_nothing_loses_nothing_when_the_target_forgot_it() {
+        let idle = || {
+            let mut import = Import::<()>::default();
+            assert_eq!(import.event(connected(Standing::Settled, true, BOOT, 10)), Action::Serve);
+            import
+        };
+        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT + 1, 10)), Action::Renewed);
+        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT, 10)), Action::Lost, "evicted");
+        let mut import = idle();
+        import.rely();
+        assert_eq!(import.event(connected(Standing::Settled, true, BOOT + 1, 10)), Action::Lost);
+        assert_eq!(import.event(connected(Standing::Settled, true, BOOT + 2, 10)), Action::Renewed, "it began anew");
     }
 
     #[test]

@@ -238,7 +238,7 @@ impl Mds {
             if table.writer(fid) != Some(CROWD) && table.grant(fid, CROWD, WHOLE, now, actions) != WHOLE
                 || !crowds.table.restore(fid, call.export.client(), (extent.range, extent.write), now)
             {
-                tracing::error!(%fid, client = %call.export.client(), ?extent, "somebody else has what this client had");
+                tracing::error!(%fid, client = %call.export.client().brief(), ?extent, "somebody else has what this client had");
                 return Err(Errno::EBUSY);
             }
         }

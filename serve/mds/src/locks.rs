@@ -437,7 +437,7 @@ impl Mds {
     pub(crate) fn evict(&self, export: &Arc<Export>, reason: &str) {
         tracing::warn!(
             target = %self.name,
-            client = %export.client(),
+            client = %export.client().brief(),
             nid = %export.nid(),
             description = export.description(),
             reason,

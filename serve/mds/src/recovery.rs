@@ -99,7 +99,7 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
         let redo = match redo::decode(change) {
             Ok(redo) => redo,
             Err(error) => {
-                tracing::error!(target = %name, %client, ?transno, %error, "a change that was brought back is damaged");
+                tracing::error!(target = %name, client = %client.brief(), ?transno, %error, "a change that was brought back is damaged");
                 refused.push(*client);
                 continue;
             }
@@ -110,7 +110,7 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
             fits &= tx.get(&key::inode(*fid), read)?.unwrap_or(0) == *version;
         }
         if !fits && !is_mutant(Mutant::ReplayDisorder) {
-            tracing::warn!(target = %name, %client, ?transno, "a change before this one is missing");
+            tracing::warn!(target = %name, client = %client.brief(), ?transno, "a change before this one is missing");
             if author_of(&redo).is_none_or(|author| author == *client) {
                 refused.push(*client);
             }

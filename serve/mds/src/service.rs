@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::lock::InodeBits;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
@@ -143,13 +144,18 @@ impl Mds {
 
     /// Serves what is left of a request of which an earlier life did the first operations, perhaps all.
     async fn serve_rest(&self, export: &Arc<Export>, request: Request, kept: Option<Kept>) -> Reply {
+        let over_network = export.nid() != Nid::Loopback;
+        // Before anything is done: what is durable of a client's changes is never without its record.
+        let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
         let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
         let client = export.client();
         let mut deal = Deal { xids: (xid, xid_known), ..Deal::new(client, locks) };
         let mut connection = 0;
-        if export.nid() != Nid::Loopback {
+        let mut keeps = false;
+        if over_network {
             deal.origin = Some(Origin { xid, slot });
             connection = self.has_seen(client, xid_known);
+            keeps = recorded.is_some() || self.is_recorded(client);
         }
         let results = Vec::with_capacity(ops.len());
         let Kept { transno, results: done } = kept.unwrap_or_default();
@@ -185,7 +191,7 @@ impl Mds {
         let depends = call.deal.depends.take();
         let others = match depends.is_empty() {
             true => Vec::new(),
-            false => Box::pin(self.until_seen(&depends, (client, xid), call.deal.origin.is_some())).await,
+            false => Box::pin(self.until_seen(&depends, (client, xid), keeps)).await,
         };
         if !call.deal.seen.is_empty() {
             let seen = std::mem::take(&mut call.deal.seen);
@@ -196,6 +202,12 @@ impl Mds {
         }
         // Whatever the answer shows is not younger.
         let transno = self.store.last_assigned().max(call.transno);
+        if let Some(recorded) = recorded
+            && self.store.last_committed() < recorded
+            && let Err(error) = self.store.commit().await
+        {
+            tracing::error!(client = %client.brief(), %error, "a session may be forgotten");
+        }
         let Call { results, deal: Deal { grants, gap, touched, mut redo, origin, .. }, .. } = call;
         if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
             self.seen.notify_waiters();
@@ -308,6 +320,12 @@ impl Mds {
             left.written.into_iter().for_each(|fid| self.unsettle(fid, Duration::ZERO));
         }
     }
+}
+
+/// May the client have something after this request that it must bring back to a restarted MDT, or rely on something that
+/// others must not change before it was told: a change, an open file, a lock?
+fn leaves_something(request: &Request) -> bool {
+    request.locks != InodeBits::NONE || request.ops.iter().any(|op| wire::opcode::of(op).changes)
 }
 
 /// A request that is dropped before its end leaves no slot.

@@ -124,13 +124,29 @@ impl Mds {
                 return if machine.connected(client) { Ok(Standing::Awaited) } else { Err(Errno::EAGAIN) };
             }
         }
+        Ok(Standing::Settled)
+    }
+
+    /// Is the client recorded, so that a restarted MDT waits for it?
+    pub(crate) fn is_recorded(&self, client: ClientUuid) -> bool {
+        self.window.sessions.lock().contains_key(&client)
+    }
+
+    /// Records a client that is about to get something for which a restarted MDT must wait for it. The transno of its
+    /// record: what the client gets may be told once that is durable. `None`: its session has ended.
+    pub(crate) fn record(&self, export: &Export) -> Option<Transno> {
+        let client = export.client();
         let mut sessions = self.window.sessions.lock();
-        if let std::collections::btree_map::Entry::Vacant(vacant) = sessions.entry(client) {
+        // Looked at under the lock: `forget_session`, which comes after the end, removes what is put before it.
+        if export.is_gone() {
+            return None;
+        }
+        let transno = sessions.entry(client).or_insert_with(|| {
             let mut tx = self.store.begin();
             tx.put(&key::client(client), &encode_client(self.boot, &export.description()));
-            vacant.insert(tx.finish());
-        }
-        Ok(Standing::Settled)
+            tx.finish()
+        });
+        Some(*transno)
     }
 
     /// Ready when the client's record is durable, and what it changed up to `changed`; `None`: they are.
@@ -142,7 +158,7 @@ impl Mds {
         }
         Some(Box::pin(async move {
             if let Err(error) = store.commit().await {
-                tracing::error!(%client, %error, "a session may be forgotten");
+                tracing::error!(client = %client.brief(), %error, "a session may be forgotten");
             }
         }))
     }
@@ -160,7 +176,7 @@ impl Mds {
         } else if known {
             let forgotten = self.transact(&mut Deal::own(), |records, _| Ok(slots::forget(&mut records.tx, client)?));
             if let Err(errno) = forgotten {
-                tracing::error!(%client, %errno, "the records of a session stay behind");
+                tracing::error!(client = %client.brief(), %errno, "the records of a session stay behind");
             }
         }
         self.window.nudge();
@@ -201,7 +217,7 @@ impl Mds {
         let mut machine = self.window.machine.lock();
         for Redo { transno, bytes } in changes {
             machine.replay(client, *transno, bytes.clone(), bytes.len()).map_err(|refused| {
-                tracing::warn!(target = %self.name, %client, ?refused, "a change cannot be replayed");
+                tracing::warn!(target = %self.name, client = %client.brief(), ?refused, "a change cannot be replayed");
                 Errno::ENOTCONN
             })?;
         }
@@ -308,7 +324,7 @@ impl Mds {
 
     /// A client that did not come, or did not bring back what it must: it is told when it comes.
     fn evict_late(&self, client: ClientUuid) {
-        tracing::warn!(target = %self.name, %client, "client evicted: it was not recovered");
+        tracing::warn!(target = %self.name, client = %client.brief(), "client evicted: it was not recovered");
         let export = {
             let Locks { exports, .. } = &self.state.lock().locks;
             exports.get(&client).cloned()

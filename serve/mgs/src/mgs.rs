@@ -247,7 +247,7 @@ impl Service for Mgs {
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
-        tracing::debug!(client = %export.client(), ?why, "client gone");
+        tracing::debug!(client = %export.client().brief(), ?why, "client gone");
         let mut clients = self.clients.lock();
         // It may have come back with a new session already.
         if clients.get(&export.client()).is_some_and(|known| Arc::ptr_eq(known, export)) {

@@ -520,6 +520,6 @@ impl Service for Ost {
             // The target goes, not the client: the next life waits for it.
             Gone::Stopped => self.window.nudge(),
         }
-        tracing::debug!(client = %export.client(), ?why, "client gone");
+        tracing::debug!(client = %export.client().brief(), ?why, "client gone");
     }
 }

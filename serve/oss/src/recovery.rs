@@ -243,7 +243,7 @@ impl Ost {
         let client = export.client();
         let brought = self.window.merge.lock().bring(client, batch);
         brought.map_err(|_| {
-            tracing::warn!(target = %self.name(), %client, "changes cannot be brought back");
+            tracing::warn!(target = %self.name(), client = %client.brief(), "changes cannot be brought back");
             Errno::ENOTCONN
         })?;
         self.window.nudge();
@@ -305,7 +305,7 @@ impl Ost {
                     continue;
                 }
                 if let Err(errno) = ost.redo(transno, client, &change) {
-                    tracing::error!(target = %ost.name(), %client, %errno, "a change that was brought back cannot be done");
+                    tracing::error!(target = %ost.name(), client = %client.brief(), %errno, "a change that was brought back cannot be done");
                     failed.push(client);
                 }
             }
@@ -348,7 +348,7 @@ impl Ost {
 
     /// Nobody waits for this client any more; when it comes, it is told what it lost.
     fn give_up(&self, client: ClientUuid) {
-        tracing::warn!(target = %self.name(), %client, "client not recovered: what it wrote and nobody synced is lost");
+        tracing::warn!(target = %self.name(), client = %client.brief(), "client not recovered: what it wrote and nobody synced is lost");
         self.window.merge.lock().gone(client);
         self.known.lock().remove(&client);
         let export = self.window.exports.lock().remove(&client);

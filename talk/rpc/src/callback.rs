@@ -56,7 +56,7 @@ pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, Rp
                 }
                 Either::Left((Err(LinkError::Shutdown), _)) => return Err(RpcError::Shutdown),
                 Either::Left((Err(why), _)) => {
-                    tracing::debug!(client = %export.client(), %why, "callback will be sent again");
+                    tracing::debug!(client = %export.client().brief(), %why, "callback will be sent again");
                 }
             }
             // The link may have been replaced while we asked: only if it is still the same, wait.

@@ -445,6 +445,7 @@ impl Import {
         let mut deadline = clock.now() + timeout;
         // Evictions when it was sent first.
         let mut sent_at: Option<u64> = None;
+        let relies = changes || waits || request.locks != InodeBits::NONE;
         loop {
             match session {
                 None => {
@@ -465,7 +466,11 @@ impl Import {
                         continue;
                     }
                     let newest = self.newest_kept(&request.ops);
-                    match remote.exchange(self, &request, ask, waits).await {
+                    let outcome = remote.exchange(self, &request, ask, waits).await;
+                    if relies && matches!(outcome, Outcome::Reply(_)) {
+                        self.link.lock().machine.rely();
+                    }
+                    match outcome {
                         Outcome::Reply(reply) if newest != Transno(0) => {
                             self.drop_synced(&request.ops, &reply, newest);
                             return self.learn(reply, count);

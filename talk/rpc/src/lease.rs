@@ -26,7 +26,7 @@ impl Rpc {
                         if export.is_remote() && now.saturating_sub(export.heard_at()) > lease {
                             tracing::warn!(
                                 target = %export.target(),
-                                client = %export.client(),
+                                client = %export.client().brief(),
                                 nid = %export.nid(),
                                 description = export.description(),
                                 "client evicted: not heard of for its lease"

@@ -1,6 +1,7 @@
 //! The targets that this process serves, and their sessions.
 //!
-//! Owner: `Rpc`. Bounds: TARGETS_MAX targets, CLIENTS_MAX sessions each. A session is found by the client's UUID.
+//! Owner: `Rpc`. Bounds: TARGETS_MAX targets, CLIENTS_MAX sessions each, of them SESSIONS_PER_ADDRESS_MAX of clients at one
+//! address. A session is found by the client's UUID.
 
 use crate::admission::{Refusal, admit};
 use crate::callback::Road;
@@ -11,10 +12,11 @@ use env::clock::Clock;
 use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
-use types::limits::CLIENTS_MAX;
+use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX};
 use types::nid::Nid;
 use types::session::ClientUuid;
 use types::target::TargetName;
@@ -26,9 +28,62 @@ pub(crate) struct Served {
     pub(crate) service: Arc<dyn Service>,
     pub(crate) stats: CallStats,
     pub(crate) under_way: Arc<under_way::Table>,
-    exports: Mutex<HashMap<ClientUuid, Arc<Export>, foldhash::fast::RandomState>>,
+    exports: Mutex<Sessions>,
     /// Number of the next session.
     sessions: AtomicU32,
+}
+
+/// The sessions of one target, and how many there are of each address.
+#[derive(Default)]
+struct Sessions {
+    all: HashMap<ClientUuid, Listed, foldhash::fast::RandomState>,
+    by_address: BTreeMap<IpAddr, usize>,
+}
+
+struct Listed {
+    export: Arc<Export>,
+    /// Where it was made from; `None`: in this process.
+    address: Option<IpAddr>,
+}
+
+impl Sessions {
+    fn get(&self, client: ClientUuid) -> Option<&Arc<Export>> {
+        self.all.get(&client).map(|listed| &listed.export)
+    }
+
+    /// Is there a place for one more of this address?
+    fn has_place(&self, address: Option<IpAddr>) -> bool {
+        let same = address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or_default();
+        self.all.len() < CLIENTS_MAX && same < SESSIONS_PER_ADDRESS_MAX
+    }
+
+    fn insert(&mut self, export: Arc<Export>, address: Option<IpAddr>) {
+        if let Some(address) = address {
+            *self.by_address.entry(address).or_default() += 1;
+        }
+        self.all.insert(export.client(), Listed { export, address });
+    }
+
+    fn remove(&mut self, export: &Arc<Export>) {
+        if !self.get(export.client()).is_some_and(|known| Arc::ptr_eq(known, export)) {
+            return;
+        }
+        let Some(address) = self.all.remove(&export.client()).and_then(|listed| listed.address) else { return };
+        if let Some(same) = self.by_address.get_mut(&address) {
+            *same -= 1;
+            if *same == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+/// The address of a client on the network.
+fn address_of(nid: Nid) -> Option<IpAddr> {
+    match nid {
+        Nid::Tcp(addr) => Some(addr.ip().to_canonical()),
+        Nid::Loopback => None,
+    }
 }
 
 /// What came of a hello.
@@ -63,7 +118,7 @@ impl Served {
     }
 
     pub(crate) fn export(&self, client: ClientUuid) -> Option<Arc<Export>> {
-        self.exports.lock().get(&client).cloned()
+        self.exports.lock().get(client).cloned()
     }
 
     /// Opens or renews a session.
@@ -71,18 +126,18 @@ impl Served {
         admit(&*self.service, hello).map_err(ConnectError::Refusal)?;
         let (export, new) = {
             let mut exports = self.exports.lock();
-            match exports.get(&hello.client) {
+            match exports.get(hello.client) {
                 // Its end is under way: the next session begins when nothing is left of this one.
                 Some(export) if export.is_gone() => return Err(ConnectError::Errno(Errno::EBUSY)),
                 Some(export) => (export.clone(), false),
-                None if exports.len() >= CLIENTS_MAX => return Err(ConnectError::Errno(Errno::EBUSY)),
+                None if !exports.has_place(address_of(nid)) => return Err(ConnectError::Errno(Errno::EBUSY)),
                 None => {
                     let target = self.service.target();
                     let description = hello.description.clone();
                     let number = self.sessions.fetch_add(1, Ordering::Relaxed);
                     let me = self.me.clone();
                     let export = Export::new(me, target, hello.client, number, nid, description, road.clone());
-                    exports.insert(hello.client, export.clone());
+                    exports.insert(export.clone(), address_of(nid));
                     (export, true)
                 }
             }
@@ -115,15 +170,12 @@ impl Served {
     }
 
     fn forget(&self, export: &Arc<Export>) {
-        let mut exports = self.exports.lock();
-        if exports.get(&export.client()).is_some_and(|known| Arc::ptr_eq(known, export)) {
-            exports.remove(&export.client());
-        }
+        self.exports.lock().remove(export);
     }
 
     /// All sessions, ordered by client: a simulated run can be repeated.
     pub(crate) fn exports(&self) -> Vec<Arc<Export>> {
-        let mut all: Vec<Arc<Export>> = self.exports.lock().values().cloned().collect();
+        let mut all: Vec<Arc<Export>> = self.exports.lock().all.values().map(|listed| listed.export.clone()).collect();
         all.sort_unstable_by_key(|export| export.client());
         all
     }
