@@ -1,11 +1,12 @@
 //! A read-only HTTP/1.1 server: GET and HEAD, small answers made by one function.
 //!
-//! It runs where [`Http::start`] is called (a tokio runtime with I/O and time). Bounds: [`CONNECTIONS_MAX`] connections,
-//! further ones wait in the kernel's queue; [`HEAD_BYTES_MAX`] of request head; a head that does not come within
-//! [`HEAD_TIMEOUT`] and an idle connection are closed. Bodies of requests are not read.
+//! It runs where [`Http::start`] is called (a tokio runtime with I/O and time). Bounds: [`CONNECTIONS_MAX`] connections, of
+//! which a further one takes the place of the one that is idle for longest ([`crate::connections`]); [`HEAD_BYTES_MAX`] of
+//! request head; a connection is closed when no whole head comes within [`HEAD_TIMEOUT`], or when an answer is not taken in
+//! time. Bodies of requests are not read.
 
-use crate::accept::serve_each;
 use crate::access::{Access, Verdict};
+use crate::connections::{self, Activity, Watched};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -20,7 +21,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -30,7 +30,7 @@ pub const CONNECTIONS_MAX: usize = 64;
 /// Longest head of a request, bytes.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Time for the head of a request; also how long an idle connection is kept.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,11 +112,13 @@ impl Drop for Http {
 }
 
 async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
-    let accept = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-    let converse = move |stream| {
+    let converse = move |stream: Watched, activity: Activity| {
         let (access, router) = (access.clone(), router.clone());
         async move {
-            let service = service_fn(|request| async { Ok::<_, Infallible>(respond(&access, &router, request).await) });
+            let service = service_fn(|request| async {
+                activity.answering();
+                Ok::<_, Infallible>(respond(&access, &router, request).await)
+            });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
@@ -124,7 +126,7 @@ async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
             }
         }
     };
-    serve_each("HTTP server", CONNECTIONS_MAX, accept, converse).await;
+    connections::serve(listener, CONNECTIONS_MAX, converse).await;
 }
 
 async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -133,6 +135,9 @@ async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -
         let mut response = response_of(Answer::sentence(405, "only GET and HEAD: nothing can be changed here"));
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
+    }
+    if request.headers().get_all(header::HOST).iter().count() > 1 {
+        return response_of(Answer::sentence(400, "a request names one host"));
     }
     let uri = request.uri();
     match access.judge(request.headers(), uri.query()) {
@@ -197,11 +202,15 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
+    /// Bytes of a large answer.
+    const LARGE: usize = 4 << 20;
+
     async fn start(access: Access) -> Http {
         let router: Router = Arc::new(|ask: Ask| {
             Box::pin(async move {
                 match ask.path.as_str() {
                     "/metrics" => Answer::ok(TEXT, format!("seen {}\n", ask.query)),
+                    "/large" => Answer::ok(TEXT, vec![b'x'; LARGE]),
                     _ => Answer::sentence(404, "nothing here"),
                 }
             })
@@ -252,6 +261,63 @@ mod tests {
             assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{text}");
         }
         assert!(ask(&http, &get("/metrics", "")).await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn two_hosts_in_one_request_are_refused() {
+        let http = start(Access { loopback: true, token: None }).await;
+        for second in ["127.0.0.1", "example.org"] {
+            let text = ask(&http, &get("/metrics", &format!("Host: {second}\r\n"))).await;
+            assert!(text.starts_with("HTTP/1.1 400"), "{text}");
+        }
+    }
+
+    /// Connections that ask for more than sockets hold, and read nothing of it.
+    async fn deaf(http: &Http, count: usize) -> Vec<TcpStream> {
+        let mut all = Vec::new();
+        for _ in 0..count {
+            let mut stream = TcpStream::connect(http.addr()).await.unwrap();
+            let requests = "GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(20);
+            stream.write_all(requests.as_bytes()).await.unwrap();
+            all.push(stream);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn connections_that_do_not_read_shut_nobody_out() {
+        let http = start(Access { loopback: true, token: None }).await;
+        let deaf = deaf(&http, CONNECTIONS_MAX).await;
+        let text = tokio::time::timeout(Duration::from_secs(20), ask(&http, &get("/metrics", ""))).await;
+        assert!(text.expect("an answer comes").starts_with("HTTP/1.1 200"));
+        drop(deaf);
+    }
+
+    #[tokio::test]
+    async fn idle_connections_shut_nobody_out() {
+        let http = start(Access { loopback: true, token: None }).await;
+        let mut idle = Vec::new();
+        for n in 0..2 * CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(http.addr()).await.unwrap();
+            // Some have sent a part of a head.
+            stream.write_all(&b"GET /metrics HTTP/1.1\r\n"[..(n % 2) * 10]).await.unwrap();
+            idle.push(stream);
+        }
+        let text = tokio::time::timeout(Duration::from_secs(5), ask(&http, &get("/metrics", ""))).await;
+        assert!(text.expect("an answer comes").starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_taken_ends_the_connection() {
+        let http = start(Access { loopback: true, token: None }).await;
+        let mut deaf = deaf(&http, 1).await.remove(0);
+        tokio::time::sleep(connections::WRITE_TIMEOUT + Duration::from_secs(2)).await;
+        let mut read = 0;
+        let mut buffer = vec![0; 1 << 20];
+        while let Ok(n @ 1..) = deaf.read(&mut buffer).await {
+            read += n;
+        }
+        assert!(read < 20 * LARGE, "all of it was kept for a client that did not read");
     }
 
     #[tokio::test]

@@ -103,15 +103,23 @@ pub fn ask(home: &Home, request: &Request) -> Result<(Answer, i32), ControlError
 /// The socket cannot be made.
 pub fn listen(home: &Home) -> io::Result<UnixListener> {
     let path = home.run_dir().join(Home::CONTROL_NAME);
-    match std::fs::remove_file(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
+    remove(home)?;
     let dir = open_run_dir(home)?;
     let listener = UnixListener::bind(short_path(&dir))?;
     // Until this line the directory's mode (0700) keeps others out.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
+}
+
+/// Removes the control socket of a home that this process has taken: nobody answers there any more.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub fn remove(home: &Home) -> io::Result<()> {
+    match std::fs::remove_file(home.run_dir().join(Home::CONTROL_NAME)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Serves the socket until dropped. `answer` makes the answers.

@@ -136,7 +136,11 @@ async fn wait_for_the_end(node: &Node, only_mounts: bool, told: &mut Told) {
     }
 }
 
-type Control = tokio::task::JoinHandle<()>;
+/// The control socket at work.
+struct Control {
+    home: Home,
+    task: tokio::task::JoinHandle<()>,
+}
 
 fn start_control(home: &Home, view: Arc<View>) -> Result<Control, NodeError> {
     let listener = control::listen(home).map_err(|source| NodeError::Control { dir: home.run_dir(), source })?;
@@ -150,7 +154,7 @@ fn start_control(home: &Home, view: Arc<View>) -> Result<Control, NodeError> {
             }
         }
     };
-    Ok(tokio::spawn(control::serve(listener, answer)))
+    Ok(Control { home: home.clone(), task: tokio::spawn(control::serve(listener, answer)) })
 }
 
 /// Control socket and HTTP.
@@ -162,14 +166,16 @@ async fn end_doors(control: Option<Control>, http: Option<Web>) {
 }
 
 async fn end_control(control: Option<Control>) {
-    if let Some(control) = control {
-        control.abort();
-        // Cancelled is what was asked for.
-        if let Err(error) = control.await
-            && error.is_panic()
-        {
-            tracing::error!(%error, "control socket");
-        }
+    let Some(Control { home, task }) = control else { return };
+    task.abort();
+    // Cancelled is what was asked for.
+    if let Err(error) = task.await
+        && error.is_panic()
+    {
+        tracing::error!(%error, "control socket");
+    }
+    if let Err(error) = control::remove(&home) {
+        tracing::warn!(%error, home = %home.dir().display(), "the control socket cannot be removed");
     }
 }
 

@@ -29,6 +29,7 @@ pub fn run(args: &DownArgs) -> Outcome {
         for at in settings_mounts(&home) {
             clear_stale(&at)?;
         }
+        remove_stale_socket(&home)?;
         output::talk(&format!("{} is not up; nothing to do", home.dir().display()));
         return Ok(Exit::Done);
     };
@@ -51,6 +52,7 @@ pub fn run(args: &DownArgs) -> Outcome {
         )));
     }
     drop(progress);
+    remove_stale_socket(&home)?;
     output::talk(&format!("{} is down", home.dir().display()));
     Ok(Exit::Done)
 }
@@ -74,6 +76,18 @@ fn running(home: &Home) -> Result<Option<(OwnedFd, Vec<PathBuf>)>, Failure> {
             };
             Ok(Some((process, settings_mounts(home))))
         }
+    }
+}
+
+/// Removes what a process that was killed left; one that has been started since keeps its own.
+fn remove_stale_socket(home: &Home) -> Result<(), Failure> {
+    if !home.run_dir().join(Home::CONTROL_NAME).exists() {
+        return Ok(());
+    }
+    let taken = home.take().map_err(|e| unusable(home, &e))?;
+    match &taken {
+        Some(_) => control::remove(home).map_err(|e| unusable(home, &e)),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where log lines go, and how many: `SHEEN_LOG` filters as in `SHEEN_LOG=info,rpc=debug`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use tracing_subscriber::EnvFilter;
 
@@ -24,7 +25,10 @@ pub fn start() {
     }
 }
 
-/// Opens a log file for appending; one that has become too long is renamed to `*.1` first.
+/// Mode of a log file: it names files, hosts and users.
+const MODE: u32 = 0o640;
+
+/// Opens a log file for appending, mode 0640; one that has become too long is renamed to `*.1` first.
 ///
 /// # Errors
 /// The file or its directory cannot be made.
@@ -35,13 +39,30 @@ pub fn open(path: &Path) -> io::Result<File> {
     if fs::metadata(path).is_ok_and(|m| m.len() > LOG_BYTES_MAX) {
         fs::rename(path, path.with_extension("log.1"))?;
     }
-    OpenOptions::new().create(true).append(true).open(path)
+    let file = OpenOptions::new().create(true).append(true).mode(MODE).open(path)?;
+    // Also one of an earlier build, which left it open to all.
+    if file.metadata()?.permissions().mode() & 0o777 & !MODE != 0 {
+        file.set_permissions(Permissions::from_mode(MODE))?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn others_cannot_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node.log");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        open(&path).unwrap();
+        assert_eq!(mode() & !MODE, 0, "{:o}", mode());
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        open(&path).unwrap();
+        assert_eq!(mode(), MODE);
+    }
 
     #[test]
     fn a_long_log_is_put_aside() {
