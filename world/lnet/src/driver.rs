@@ -245,7 +245,8 @@ impl Drop for Driver {
     }
 }
 
-/// What there is to receive.
+/// What there is to receive. It is looked at where it is made, and kept nowhere.
+#[allow(clippy::large_enum_variant)]
 enum Next {
     Frame(Frame),
     /// More must be read first.
