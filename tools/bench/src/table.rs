@@ -47,11 +47,20 @@ fn cell(outcome: &Outcome, unit: Unit) -> String {
     format!("{}{cpu}", with_unit(value.median, unit))
 }
 
+/// `1.24`, `0.86`; of a small one the first two digits that are not 0: `0.0042`.
+fn share(ratio: f64) -> String {
+    let size = ratio.abs();
+    let zeros = if size > 0.0 && size < 0.1 { (-size.log10()).floor().min(12.0) as usize } else { 0 };
+    format!("{ratio:.*}", zeros + 2)
+}
+
 /// `0.86`; from 6 rounds on the median of their ratios with its confidence interval: `0.86 (0.84..0.88)`.
 pub fn ratio(outcome: &Outcome) -> String {
     match (&outcome.pairs, outcome.ratio) {
-        (Some(Pairs { median, interval: [low, high], .. }), _) => format!("{median:.2} ({low:.2}..{high:.2})"),
-        (None, Some(ratio)) => format!("{ratio:.2}"),
+        (Some(Pairs { median, interval: [low, high], .. }), _) => {
+            format!("{} ({}..{})", share(*median), share(*low), share(*high))
+        }
+        (None, Some(ratio)) => share(ratio),
         (None, None) => String::new(),
     }
 }
@@ -157,6 +166,12 @@ fn table(item: &str, figures: &[&Figure]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_ratio_never_reads_as_none() {
+        let shown = [1.239, 0.857, 0.1, 0.0999, 0.0042, 0.000_123, 0.0, 12.0].map(share);
+        assert_eq!(shown, ["1.24", "0.86", "0.10", "0.100", "0.0042", "0.00012", "0.00", "12.00"]);
+    }
 
     #[test]
     fn numbers_are_short() {
