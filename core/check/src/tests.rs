@@ -76,6 +76,7 @@ fn whole() -> (Store, Objects) {
             overstriped: false,
             pool: None,
             stripes: vec![TargetIndex(0), TargetIndex(1)],
+            wanted: Vec::new(),
         }],
     };
     let mut bytes = Vec::new();

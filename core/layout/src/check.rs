@@ -21,6 +21,9 @@ pub enum BadLayout {
     /// `start >= end`.
     #[error("component {id} is empty: [{start}, {end})")]
     Empty { id: u32, start: u64, end: u64 },
+    /// OSTs are named that it cannot get: it has its OSTs already, has none ever, or has another number of stripes.
+    #[error("component {id} names OSTs that it cannot get")]
+    Wanted { id: u32 },
     /// Does not begin where the one before it ends (the first: at 0).
     #[error("component {id} starts at {start}, but must start at {expected}")]
     Gap { id: u32, start: u64, expected: u64 },
@@ -71,10 +74,15 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
         }
         match c.pattern {
             Pattern::Mdt if index > 0 || !c.stripes.is_empty() || c.end == EOF => return Err(BadLayout::Mdt { id }),
+            Pattern::Mdt if !c.wanted.is_empty() => return Err(BadLayout::Wanted { id }),
             Pattern::Mdt => {}
             Pattern::Extension => {
                 let follows = index > 0 && layout.components[index - 1].pattern == Pattern::Raid0;
-                let bare = c.stripes.is_empty() && c.stripe_count == 0 && !c.overstriped && c.pool.is_none();
+                let bare = c.stripes.is_empty()
+                    && c.wanted.is_empty()
+                    && c.stripe_count == 0
+                    && !c.overstriped
+                    && c.pool.is_none();
                 let size = c.extension_size().unwrap_or(0);
                 if !follows || !bare || size == 0 || !size.is_multiple_of(limits::STRIPE_BYTES_MIN) {
                     return Err(BadLayout::Extension { id });
@@ -93,6 +101,11 @@ pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
                 }
                 if stripes > 0 && stripes != usize::from(c.stripe_count) {
                     return Err(BadLayout::StripeCount { id, stripes, count: c.stripe_count });
+                }
+                let wanted = c.wanted.len();
+                let fits = wanted <= 1 || wanted == usize::from(c.stripe_count) && wanted <= limits::STRIPES_MAX;
+                if !fits || stripes > 0 && wanted > 0 {
+                    return Err(BadLayout::Wanted { id });
                 }
             }
         }
@@ -128,6 +141,24 @@ mod tests {
         assert!(matches!(broken(&|l| l.components[0].stripes.push(TargetIndex(1))), BadLayout::Mdt { .. }));
         assert!(matches!(broken(&|l| l.components[1].pattern = Pattern::Mdt), BadLayout::Mdt { .. }));
         assert!(matches!(broken(&|l| l.components[1].pool = Some(PoolName("a b".into()))), BadLayout::Pool(_)));
+        let osts = [TargetIndex(3), TargetIndex(1)];
+        assert!(
+            matches!(broken(&|l| l.components[1].wanted = vec![osts[0]]), BadLayout::Wanted { id: 2 }),
+            "it has its OSTs"
+        );
+        assert!(
+            matches!(broken(&|l| l.components[3].wanted = osts.to_vec()), BadLayout::Wanted { id: 4 }),
+            "8 stripes"
+        );
+        assert!(
+            matches!(broken(&|l| l.components[0].wanted = vec![osts[0]]), BadLayout::Wanted { id: 1 }),
+            "on the MDT"
+        );
+        let mut named = pfl();
+        named.components[3].wanted = vec![osts[0]];
+        assert_eq!(verify(&named), Ok(()));
+        (named.components[3].wanted, named.components[3].stripe_count) = (osts.to_vec(), 2);
+        assert_eq!(verify(&named), Ok(()));
         let mut wide = plain(&[0; 2000]);
         assert_eq!(verify(&wide), Ok(()));
         wide.components[0].stripes.push(TargetIndex(0));

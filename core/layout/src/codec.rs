@@ -2,11 +2,11 @@
 //!
 //! | size | field        | meaning                                                          |
 //! |------|--------------|------------------------------------------------------------------|
-//! |    1 | version      | 1, or 2: with an owner, or 3: with both of these                 |
+//! |    1 | version      | 1; 2: with an owner; 3: with both of these; 4: OSTs are wanted    |
 //! |    1 | components   | how many follow                                                  |
 //! |    4 | generation   | `Layout::generation`                                             |
 //! |   16 | owner        | from version 2: `Layout::owner`, big endian                      |
-//! |    4 | spent        | version 3: `Layout::spent`, not 0                                |
+//! |    4 | spent        | from version 3: `Layout::spent`; in version 3 not 0              |
 //!
 //! then for each component
 //!
@@ -16,13 +16,15 @@
 //! |    8 | start        | first byte                                                       |
 //! |    8 | end          | exclusive; all ones = end of file                                |
 //! |    1 | pattern      | 1 = RAID0, 2 = on the MDT, 3 = extension                         |
-//! |    1 | flags        | bit 0: overstriped; others 0                                     |
+//! |    1 | flags        | bit 0: overstriped; bit 1 (version 4): wanted follows; others 0  |
 //! |    4 | stripe_size  | bytes; of an extension: units of 1 KiB                           |
 //! |    2 | stripe_count | wanted                                                           |
 //! |    2 | stripes      | how many OSTs follow; 0 = not instantiated                       |
 //! |    1 | pool_len     | length of the pool name; 0 = none                                |
 //! |    n | pool         | name                                                             |
 //! |  2*m | osts         | index of each stripe's OST                                       |
+//! |    2 | wanted_count | with flag bit 1: how many OSTs are wanted, not 0                 |
+//! |  2*w | wanted       | with flag bit 1: `Component::wanted`                             |
 
 use crate::check::{BadLayout, verify};
 use crate::layout::{Component, Layout, Pattern, PoolName};
@@ -30,9 +32,10 @@ use types::fid::Fid;
 use types::limits;
 use types::target::TargetIndex;
 
-/// Newest version of the form. 1: the objects are named after the file itself; 2: after another one, which follows; 3: after whatever
-/// follows, and components with objects were taken away.
-pub const VERSION: u8 = 3;
+/// Newest version of the form. 1: the objects are named after the file itself; 2: after another one, which follows; 3: after
+/// whatever follows, and components with objects were taken away; 4: components may name the OSTs that they shall get.
+pub const VERSION: u8 = 4;
+const VERSION_WITH_SPENT: u8 = 3;
 const VERSION_WITH_OWNER: u8 = 2;
 const VERSION_WITHOUT_OWNER: u8 = 1;
 const HEADER_BYTES: usize = 1 + 1 + 4;
@@ -40,6 +43,8 @@ const OWNER_BYTES: usize = 16;
 const SPENT_BYTES: usize = 4;
 const COMPONENT_BYTES: usize = 4 + 8 + 8 + 1 + 1 + 4 + 2 + 2 + 1;
 const FLAG_OVERSTRIPED: u8 = 1;
+const FLAG_WANTED: u8 = 2;
+const WANTED_COUNT_BYTES: usize = 2;
 
 /// The bytes are no layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +68,10 @@ pub enum DecodeError {
 
 /// Bytes that [`encode`] appends.
 pub fn encoded_len(layout: &Layout) -> usize {
-    let of = |c: &Component| COMPONENT_BYTES + c.pool.as_ref().map_or(0, |p| p.0.len()) + 2 * c.stripes.len();
+    let of = |c: &Component| {
+        let wanted = if c.wanted.is_empty() { 0 } else { WANTED_COUNT_BYTES + 2 * c.wanted.len() };
+        COMPONENT_BYTES + c.pool.as_ref().map_or(0, |p| p.0.len()) + 2 * c.stripes.len() + wanted
+    };
     let more = match version(layout) {
         VERSION_WITHOUT_OWNER => 0,
         VERSION_WITH_OWNER => OWNER_BYTES,
@@ -75,9 +83,10 @@ pub fn encoded_len(layout: &Layout) -> usize {
 /// The oldest version that can say it.
 fn version(layout: &Layout) -> u8 {
     match (layout.spent, layout.owner) {
+        _ if layout.components.iter().any(|c| !c.wanted.is_empty()) => VERSION,
         (0, Fid::NONE) => VERSION_WITHOUT_OWNER,
         (0, _) => VERSION_WITH_OWNER,
-        _ => VERSION,
+        _ => VERSION_WITH_SPENT,
     }
 }
 
@@ -94,7 +103,7 @@ pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
     if version >= VERSION_WITH_OWNER {
         out.extend_from_slice(&layout.owner.to_be_bytes());
     }
-    if version >= VERSION {
+    if version >= VERSION_WITH_SPENT {
         out.extend_from_slice(&layout.spent.to_le_bytes());
     }
     for c in &layout.components {
@@ -103,7 +112,8 @@ pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
         out.extend_from_slice(&c.start.to_le_bytes());
         out.extend_from_slice(&c.end.to_le_bytes());
         out.push(c.pattern as u8);
-        out.push(if c.overstriped { FLAG_OVERSTRIPED } else { 0 });
+        let wanted = if c.wanted.is_empty() { 0 } else { FLAG_WANTED };
+        out.push(wanted | if c.overstriped { FLAG_OVERSTRIPED } else { 0 });
         out.extend_from_slice(&c.stripe_size.to_le_bytes());
         out.extend_from_slice(&c.stripe_count.to_le_bytes());
         out.extend_from_slice(&u16::try_from(c.stripes.len()).expect("verified: few stripes").to_le_bytes());
@@ -111,6 +121,10 @@ pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
         out.extend_from_slice(pool.as_bytes());
         for ost in &c.stripes {
             out.extend_from_slice(&ost.0.to_le_bytes());
+        }
+        if !c.wanted.is_empty() {
+            out.extend_from_slice(&u16::try_from(c.wanted.len()).expect("verified: few stripes").to_le_bytes());
+            c.wanted.iter().for_each(|ost| out.extend_from_slice(&ost.0.to_le_bytes()));
         }
     }
 }
@@ -141,15 +155,15 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
         },
     };
     let spent = match version {
-        VERSION => u32::from_le_bytes(r.take()?),
+        VERSION_WITH_SPENT.. => u32::from_le_bytes(r.take()?),
         _ => 0,
     };
-    if version == VERSION && spent == 0 {
+    if version == VERSION_WITH_SPENT && spent == 0 {
         return Err(DecodeError::Field { field: "spent", value: 0 });
     }
     let mut components = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
-        components.push(component(&mut r)?);
+        components.push(component(&mut r, version)?);
     }
     if r.at != bytes.len() {
         return Err(DecodeError::Long(bytes.len()));
@@ -159,7 +173,7 @@ pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     Ok(layout)
 }
 
-fn component(r: &mut Reader<'_>) -> Result<Component, DecodeError> {
+fn component(r: &mut Reader<'_>, version: u8) -> Result<Component, DecodeError> {
     let id = u32::from_le_bytes(r.take()?);
     let start = u64::from_le_bytes(r.take()?);
     let end = u64::from_le_bytes(r.take()?);
@@ -170,7 +184,8 @@ fn component(r: &mut Reader<'_>) -> Result<Component, DecodeError> {
         [other] => return Err(DecodeError::Field { field: "pattern", value: other.into() }),
     };
     let [flags] = r.take()?;
-    if flags & !FLAG_OVERSTRIPED != 0 {
+    let known = if version >= VERSION { FLAG_OVERSTRIPED | FLAG_WANTED } else { FLAG_OVERSTRIPED };
+    if flags & !known != 0 {
         return Err(DecodeError::Field { field: "flags", value: flags.into() });
     }
     let stripe_size = u32::from_le_bytes(r.take()?);
@@ -185,10 +200,16 @@ fn component(r: &mut Reader<'_>) -> Result<Component, DecodeError> {
             Some(good.ok_or_else(|| BadLayout::Pool(text()))?)
         }
     };
-    let osts = r.slice(2 * stripes)?;
-    let stripes = osts.chunks_exact(2).map(|b| TargetIndex(u16::from_le_bytes([b[0], b[1]]))).collect();
+    let stripes = r.osts(stripes)?;
+    let wanted = match flags & FLAG_WANTED != 0 {
+        false => Vec::new(),
+        true => match u16::from_le_bytes(r.take()?) {
+            0 => return Err(DecodeError::Field { field: "wanted_count", value: 0 }),
+            wanted => r.osts(usize::from(wanted))?,
+        },
+    };
     let overstriped = flags & FLAG_OVERSTRIPED != 0;
-    Ok(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes })
+    Ok(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted })
 }
 
 struct Reader<'a> {
@@ -201,6 +222,11 @@ impl<'a> Reader<'a> {
         let slice = self.bytes.get(self.at..self.at + len).ok_or(DecodeError::Short(self.bytes.len()))?;
         self.at += len;
         Ok(slice)
+    }
+
+    fn osts(&mut self, count: usize) -> Result<Vec<TargetIndex>, DecodeError> {
+        let bytes = self.slice(2 * count)?;
+        Ok(bytes.chunks_exact(2).map(|b| TargetIndex(u16::from_le_bytes([b[0], b[1]]))).collect())
     }
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
@@ -256,6 +282,19 @@ mod tests {
         encode(&pfl(), &mut bytes);
         let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, include_str!("golden/pfl.hex").trim());
+    }
+
+    #[test]
+    fn wanted_osts_make_a_version_of_their_own() {
+        let mut layout = pfl();
+        layout.components[3].wanted = vec![TargetIndex(9)];
+        let mut bytes = Vec::new();
+        encode(&layout, &mut bytes);
+        assert_eq!((bytes[0], decode(&bytes)), (4, Ok(layout.clone())));
+        layout.components[3].wanted.clear();
+        bytes.clear();
+        encode(&layout, &mut bytes);
+        assert_eq!(bytes[0], 1, "older programs can read it again");
     }
 
     #[test]

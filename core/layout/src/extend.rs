@@ -96,7 +96,7 @@ impl Osts<'_> {
         let wide = if c.stripe_count == ALL_OSTS { active } else { usize::from(c.stripe_count).min(active) };
         let each = bytes.div_ceil(wide.max(1) as u64);
         let roomy: Vec<OstSpace> = self.spaces.iter().copied().filter(|ost| has_room(ost, each)).collect();
-        let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, first: None };
+        let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, wanted: &c.wanted };
         // Fewer than were hoped for must take more each.
         choose(&roomy, &want, rotor).ok().filter(|chosen| self.have_room(chosen, bytes))
     }
@@ -111,17 +111,12 @@ fn grow_with_room(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>,
     if c.stripes.is_empty() {
         let bytes = reach.bytes.saturating_add(c.end - c.start);
         let Some(chosen) = osts.with_room(c, bytes, rotor) else { return false };
-        instantiate(c, chosen);
+        c.instantiate(chosen);
     } else if !osts.have_room(&c.stripes, reach.bytes) {
         return false;
     }
     grow(layout, at, reach);
     true
-}
-
-fn instantiate(c: &mut Component, chosen: Vec<TargetIndex>) {
-    c.stripe_count = chosen.len() as u16;
-    c.stripes = chosen;
 }
 
 fn grow(layout: &mut Layout, at: usize, reach: Reach) {
@@ -171,7 +166,7 @@ fn repeat(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, rotor: 
     let Some(chosen) = osts.with_room(before, reach.bytes, &mut next) else { return false };
     let (id, start, end) = (layout.next_instance(), layout.components[at].start, reach.to);
     let mut again = Component { id, start, end, ..before.clone() };
-    instantiate(&mut again, chosen);
+    again.instantiate(chosen);
     let mut longer = layout.clone();
     longer.components.insert(at, again);
     shrink(&mut longer, at + 1, end);
@@ -270,7 +265,7 @@ mod tests {
         assert_eq!(shape(&spilt), [(0, 64, vec![0], false), (64, 128, vec![1, 2], false), (128, 0, vec![], true)]);
         // Into one that has its OSTs already, if these have room.
         let mut written = two_tiers(false);
-        instantiate(&mut written.components[2], vec![TargetIndex(1), TargetIndex(2)]);
+        written.components[2].instantiate(vec![TargetIndex(1), TargetIndex(2)]);
         let spilt = extended(&written, SIZE, SIZE + 1, &[60, 500, 500]);
         assert_eq!(shape(&spilt), [(0, 64, vec![0], false), (64, 0, vec![1, 2], false)]);
         let forced = extended(&written, SIZE, SIZE + 1, &[60, 500, 20]);

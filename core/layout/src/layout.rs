@@ -1,7 +1,7 @@
 //! The layout value.
 
 use types::fid::Fid;
-use types::limits::STRIPE_BYTES_MIN;
+use types::limits::{FILE_BYTES_MAX, STRIPE_BYTES_MIN};
 use types::object::ObjectId;
 use types::target::TargetIndex;
 
@@ -52,6 +52,9 @@ pub struct Component {
     pub pool: Option<PoolName>,
     /// OST of each stripe; empty = not instantiated yet. Always empty for [`Pattern::Mdt`] and [`Pattern::Extension`].
     pub stripes: Vec<TargetIndex>,
+    /// OSTs that it shall get when it is instantiated: one is that of the first stripe, more are those of all stripes, in
+    /// order (then `stripe_count` many). Empty: any OSTs. Always empty once instantiated.
+    pub wanted: Vec<TargetIndex>,
 }
 
 /// Layout of one file, or the default layout of a directory (then without stripes).
@@ -78,8 +81,9 @@ impl Component {
     pub fn extension(id: u32, start: u64, end: u64, size: u64) -> Option<Component> {
         let units = size.is_multiple_of(STRIPE_BYTES_MIN).then(|| u32::try_from(size / EXTENSION_UNIT).ok()).flatten();
         let stripe_size = units.filter(|units| *units > 0)?;
-        let (pattern, pool, stripes) = (Pattern::Extension, None, Vec::new());
-        Some(Component { id, start, end, pattern, stripe_size, stripe_count: 0, overstriped: false, pool, stripes })
+        let (pattern, stripe_count, overstriped, pool) = (Pattern::Extension, 0, false, None);
+        let (stripes, wanted) = (Vec::new(), Vec::new());
+        Some(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted })
     }
 
     /// Bytes that are taken from an extension at a time; `None`: it is none.
@@ -90,6 +94,20 @@ impl Component {
     /// Does it cover nothing, as one that has not grown yet?
     pub fn is_empty(&self) -> bool {
         self.start == self.end
+    }
+
+    /// Gives it its OSTs.
+    pub fn instantiate(&mut self, stripes: Vec<TargetIndex>) {
+        self.stripe_count = stripes.len() as u16;
+        self.stripes = stripes;
+        self.wanted.clear();
+    }
+
+    /// Makes of OSTs that it has got OSTs that it shall get.
+    pub fn want_stripes(&mut self) {
+        if !self.stripes.is_empty() {
+            self.wanted = std::mem::take(&mut self.stripes);
+        }
     }
 
     /// Is `offset` inside?
@@ -123,6 +141,11 @@ impl Layout {
             .flat_map(move |c| (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe))))
     }
 
+    /// Largest size that a file of this layout can have, bytes: no component covers what lies beyond.
+    pub fn size_max(&self) -> u64 {
+        self.components.last().map_or(EOF, |c| c.end).min(FILE_BYTES_MAX)
+    }
+
     /// Bytes from the start on that live on the MDT, with the inode; 0 = none do.
     pub fn mdt_bytes(&self) -> u64 {
         self.components.first().filter(|c| c.pattern == Pattern::Mdt).map_or(0, |c| c.end)
@@ -153,5 +176,28 @@ impl PoolName {
         let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         let fits = !name.is_empty() && name.len() <= POOL_NAME_BYTES_MAX && name.bytes().all(good);
         fits.then(|| PoolName(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{pfl, raid0};
+
+    #[test]
+    fn a_file_ends_where_its_components_do() {
+        assert_eq!(pfl().size_max(), FILE_BYTES_MAX);
+        let open = Layout { components: vec![raid0(1, 0, 1 << 20, 65536, &[0])], ..Layout::default() };
+        assert_eq!(open.size_max(), 1 << 20);
+    }
+
+    #[test]
+    fn osts_that_are_wanted_are_forgotten_when_it_has_its_own() {
+        let mut c = raid0(1, 0, EOF, 65536, &[]);
+        (c.stripe_count, c.wanted) = (ALL_OSTS, vec![TargetIndex(2)]);
+        c.instantiate(vec![TargetIndex(2), TargetIndex(0)]);
+        assert_eq!((c.stripe_count, &c.wanted[..]), (2, &[][..]));
+        c.want_stripes();
+        assert_eq!((c.stripes.len(), &c.wanted[..]), (0, &[TargetIndex(2), TargetIndex(0)][..]));
     }
 }

@@ -9,7 +9,8 @@
 //! |  8 |   16 | lmm_oi           | the file: object id u64, sequence u64                               |
 //! | 24 |    4 | lmm_stripe_size  | bytes; 0 = default                                                  |
 //! | 28 |    2 | lmm_stripe_count | 0 = default, 0xffff = all OSTs                                      |
-//! | 30 |    2 | layout_gen       | with objects: generation; without: first OST wanted, 0xffff = any   |
+//! | 30 |    2 | layout_gen       | with objects: generation; without: first OST wanted, 0xffff = any;  |
+//! |    |      |                  | SPECIFIC: first OST                                                 |
 //! | 32 |   16 | lmm_pool_name    | V3 and SPECIFIC only; ended by NUL                                  |
 //! |  . | 24*n | objects          | FID 16 (seq u64, oid u32, ver u32), OST generation u32, OST index u32 |
 //!
@@ -65,14 +66,12 @@ const OBJECT_BYTES: usize = 24;
 const COMP_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 48;
 
-/// What a `lustre.lov` value says: a layout, perhaps unfinished (sizes and counts of 0 mean "default"), and which OST
-/// each component shall begin on. [`crate::stripe_spec::complete`] makes a good layout of it.
+/// What a `lustre.lov` value says: a layout, perhaps unfinished (sizes and counts of 0 mean "default").
+/// [`crate::stripe_spec::complete`] makes a good layout of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LovEa {
     /// The layout. Components have numbers from 1 where the value gives none.
     pub layout: Layout,
-    /// For each component the OST of its first stripe, if the value asks for one.
-    pub first: Vec<Option<TargetIndex>>,
 }
 
 impl LovEa {
@@ -82,9 +81,9 @@ impl LovEa {
         for (n, c) in (1u32..).zip(&mut self.layout.components) {
             c.id = n;
             c.stripes.clear();
+            c.wanted.clear();
         }
         (self.layout.generation, self.layout.owner, self.layout.spent) = (0, Fid::NONE, 0);
-        self.first = vec![None; self.layout.components.len()];
         self
     }
 
@@ -94,12 +93,12 @@ impl LovEa {
             c.stripe_count == 0
                 && c.stripe_size == 0
                 && c.stripes.is_empty()
+                && c.wanted.is_empty()
                 && !c.overstriped
                 && c.pool.is_none()
                 && c.pattern == Pattern::Raid0
         };
-        let whole = matches!(&self.layout.components[..], [c] if c.end == EOF && open(c));
-        whole && self.first.iter().all(Option::is_none)
+        matches!(&self.layout.components[..], [c] if c.end == EOF && open(c))
     }
 
     /// Is a part of it to be on the MDT?
@@ -118,7 +117,7 @@ impl LovEa {
 
     /// Does it name OSTs?
     pub fn names_osts(&self) -> bool {
-        self.first.iter().any(Option::is_some) || self.layout.components.iter().any(|c| !c.stripes.is_empty())
+        self.layout.components.iter().any(|c| !c.stripes.is_empty() || !c.wanted.is_empty())
     }
 }
 
@@ -183,6 +182,20 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
     out
 }
 
+/// Does it name the OST of each of several stripes that it has not got yet?
+fn is_specific(c: &Component) -> bool {
+    c.wanted.len() > 1
+}
+
+/// Magic of a plain value of this component.
+pub fn magic(c: &Component) -> u32 {
+    match &c.pool {
+        _ if is_specific(c) => LOV_MAGIC_SPECIFIC,
+        Some(_) => LOV_MAGIC_V3,
+        None => LOV_MAGIC_V1,
+    }
+}
+
 /// Magic of a composite value of this layout.
 pub fn composite_magic(layout: &Layout) -> u32 {
     let extends = layout.components.iter().any(|c| c.pattern == Pattern::Extension);
@@ -204,13 +217,13 @@ fn is_composite(magic: u32) -> bool {
 /// Bytes of [`encode`] at most, once all components have their objects; `osts`: how many there are.
 pub fn bytes_at_most(layout: &Layout, osts: usize) -> usize {
     let of = |c: &Component| {
-        let header = if c.pool.is_some() { V3_BYTES } else { V1_BYTES };
+        let header = if c.pool.is_some() || is_specific(c) { V3_BYTES } else { V1_BYTES };
         let wanted = match c.stripe_count {
             ALL_OSTS => osts,
             count if c.overstriped => usize::from(count),
             count => usize::from(count).min(osts),
         };
-        header + OBJECT_BYTES * wanted.max(c.stripes.len())
+        header + OBJECT_BYTES * wanted.max(c.stripes.len()).max(c.wanted.len())
     };
     let blobs: usize = layout.components.iter().map(of).sum();
     if layout.is_plain() { blobs } else { COMP_BYTES + ENTRY_BYTES * layout.components.len() + blobs }
@@ -218,7 +231,7 @@ pub fn bytes_at_most(layout: &Layout, osts: usize) -> usize {
 
 /// `fid` is the file, `named` the one after which its objects are named.
 fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid, named: Fid) {
-    put32(out, if c.pool.is_some() { LOV_MAGIC_V3 } else { LOV_MAGIC_V1 });
+    put32(out, magic(c));
     let pattern = match c.pattern {
         Pattern::Raid0 | Pattern::Extension => LOV_PATTERN_RAID0,
         Pattern::Mdt => LOV_PATTERN_MDT,
@@ -228,11 +241,18 @@ fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid, named: Fid
     put64(out, fid.seq);
     put32(out, c.stripe_size);
     put16(out, c.stripe_count);
-    put16(out, if c.stripes.is_empty() { OFFSET_ANY } else { generation });
-    if let Some(PoolName(name)) = &c.pool {
+    put16(out, if c.stripes.is_empty() { c.wanted.first().map_or(OFFSET_ANY, |ost| ost.0) } else { generation });
+    if c.pool.is_some() || is_specific(c) {
+        let name = c.pool.as_ref().map_or("", |PoolName(name)| name);
         let mut padded = [0; POOL_NAME_BYTES_MAX + 1];
         padded[..name.len()].copy_from_slice(name.as_bytes());
         out.extend_from_slice(&padded);
+    }
+    if is_specific(c) {
+        for ost in &c.wanted {
+            out.extend_from_slice(&[0; OBJECT_BYTES - 4]);
+            put32(out, u32::from(ost.0));
+        }
     }
     for (stripe, ost) in (0u32..).zip(&c.stripes) {
         let object = object_fid(named, c.id, stripe);
@@ -244,20 +264,9 @@ fn plain(out: &mut Vec<u8>, c: &Component, generation: u16, fid: Fid, named: Fid
     }
 }
 
-/// A wish in Lustre's form: as [`encode`] without a file, and components begin on the OSTs that `first` names.
+/// A wish in Lustre's form: as [`encode`] without a file.
 pub fn encode_spec(ea: &LovEa) -> Vec<u8> {
-    let mut out = encode(&ea.layout, Fid::NONE);
-    let mut blob = 0;
-    for (i, (c, first)) in ea.layout.components.iter().zip(&ea.first).enumerate() {
-        if !ea.layout.is_plain() {
-            let at = COMP_BYTES + ENTRY_BYTES * i + 24;
-            blob = get32(&out, at).expect("an entry that was just written") as usize;
-        }
-        if let (Some(first), true) = (first, c.stripes.is_empty()) {
-            out[blob + 30..blob + 32].copy_from_slice(&first.0.to_le_bytes());
-        }
-    }
-    out
+    encode(&ea.layout, Fid::NONE)
 }
 
 /// As [`decode`] for the value of a file: with the file's FID, and what the form keeps only in the names of objects: the
@@ -298,7 +307,7 @@ pub fn object_fid(file: Fid, instance: u32, stripe: u32) -> Fid {
 /// [`LovEaError`]; allocates no more than `bytes` justifies.
 pub fn decode(bytes: &[u8]) -> Result<LovEa, LovEaError> {
     if bytes.is_empty() {
-        return Ok(LovEa { layout: Layout::default(), first: Vec::new() });
+        return Ok(LovEa { layout: Layout::default() });
     }
     if bytes.len() > limits::XATTR_VALUE_BYTES_MAX {
         return Err(LovEaError::Long(bytes.len()));
@@ -306,9 +315,9 @@ pub fn decode(bytes: &[u8]) -> Result<LovEa, LovEaError> {
     if is_composite(get32(bytes, 0)?) {
         return composite(bytes);
     }
-    let Blob { component, generation, first } = blob(bytes)?;
+    let Blob { component, generation } = blob(bytes)?;
     let layout = Layout { generation: generation.into(), components: vec![component], ..Layout::default() };
-    Ok(LovEa { layout, first: vec![first] })
+    Ok(LovEa { layout })
 }
 
 fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
@@ -328,7 +337,7 @@ fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
     if mirrors > 1 {
         return Err(LovEaError::Mirrors(mirrors));
     }
-    let (mut components, mut first) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+    let mut components = Vec::with_capacity(entries);
     for i in 0..entries {
         let at = COMP_BYTES + ENTRY_BYTES * i;
         let (id, start, end) = (get32(bytes, at)?, get64(bytes, at + 8)?, get64(bytes, at + 16)?);
@@ -340,9 +349,8 @@ fn composite(bytes: &[u8]) -> Result<LovEa, LovEaError> {
         let extends = get32(bytes, at + 4)? & LCME_FL_EXTENSION != 0;
         let component = Component { id, start, end, ..blob.component };
         components.push(if extends { extension(component)? } else { component });
-        first.push(blob.first.filter(|_| !extends));
     }
-    Ok(LovEa { layout: Layout { generation, components, ..Layout::default() }, first })
+    Ok(LovEa { layout: Layout { generation, components, ..Layout::default() } })
 }
 
 /// The component, as what its flag says it is.
@@ -350,14 +358,14 @@ fn extension(c: Component) -> Result<Component, LovEaError> {
     if c.pattern != Pattern::Raid0 || !c.stripes.is_empty() {
         return Err(LovEaError::Field { field: "lcme_flags", value: LCME_FL_EXTENSION.into() });
     }
-    // What else a blob says, a count or a pool, is that of the component which grows.
-    Ok(Component { pattern: Pattern::Extension, stripe_count: 0, overstriped: false, pool: None, ..c })
+    // What else a blob says, a count, a pool or an OST, is that of the component which grows.
+    let (pattern, stripe_count, overstriped) = (Pattern::Extension, 0, false);
+    Ok(Component { pattern, stripe_count, overstriped, pool: None, wanted: Vec::new(), ..c })
 }
 
 struct Blob {
     component: Component,
     generation: u16,
-    first: Option<TargetIndex>,
 }
 
 fn header_bytes(magic: u32) -> Result<usize, LovEaError> {
@@ -369,7 +377,8 @@ fn header_bytes(magic: u32) -> Result<usize, LovEaError> {
 }
 
 fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
-    let header = header_bytes(get32(bytes, 0)?)?;
+    let magic = get32(bytes, 0)?;
+    let header = header_bytes(magic)?;
     if bytes.len() < header {
         return Err(LovEaError::Short(bytes.len()));
     }
@@ -401,12 +410,20 @@ fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
         n if n < OBJECT_BYTES * usize::from(stripe_count) => return Err(LovEaError::Short(bytes.len())),
         _ => return Err(LovEaError::Long(bytes.len())),
     };
-    let bare = stripes.is_empty();
     let overstriped = word & LOV_PATTERN_OVERSTRIPING != 0;
+    let (stripes, wanted) = match magic {
+        // It speaks of objects that are to be made.
+        LOV_MAGIC_SPECIFIC if !stripes.is_empty() => (Vec::new(), stripes),
+        _ if stripes.is_empty() && tail != OFFSET_ANY && pattern == Pattern::Raid0 => {
+            (stripes, vec![TargetIndex(tail)])
+        }
+        _ => (stripes, Vec::new()),
+    };
+    let generation = if stripes.is_empty() { 0 } else { tail };
+    let (id, start, end) = (1, 0, EOF);
     let component =
-        Component { id: 1, start: 0, end: EOF, pattern, stripe_size, stripe_count, overstriped, pool, stripes };
-    let first = (bare && tail != OFFSET_ANY && pattern == Pattern::Raid0).then_some(TargetIndex(tail));
-    Ok(Blob { component, generation: if bare { 0 } else { tail }, first })
+        Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted };
+    Ok(Blob { component, generation })
 }
 
 fn put16(out: &mut Vec<u8>, n: u16) {
@@ -479,8 +496,8 @@ mod tests {
         bytes[28..32].copy_from_slice(&[2, 0, 3, 0]);
         bytes.extend_from_slice(b"ssd\0\0\0\0\0\0\0\0\0\0\0\0\0");
         let ea = decode(&bytes).unwrap();
-        assert_eq!(ea.first, [Some(TargetIndex(3))]);
         let c = &ea.layout.components[0];
+        assert_eq!(c.wanted, [TargetIndex(3)]);
         assert_eq!((c.stripe_size, c.stripe_count, c.stripes.len()), (1 << 20, 2, 0));
         assert_eq!(c.pool, Some(PoolName("ssd".into())));
         // lfs setstripe -o 5,1
@@ -490,7 +507,8 @@ mod tests {
             object[20] = ost;
             bytes.extend_from_slice(&object);
         }
-        assert_eq!(decode(&bytes).unwrap().layout.components[0].stripes, [TargetIndex(5), TargetIndex(1)]);
+        let c = decode(&bytes).unwrap().layout.components.remove(0);
+        assert_eq!((c.wanted, c.stripes), (vec![TargetIndex(5), TargetIndex(1)], Vec::new()));
     }
 
     #[test]
@@ -543,8 +561,7 @@ mod tests {
                 layout.generation = 0;
             }
             (layout.owner, layout.spent) = (Fid::NONE, 0);
-            let n = layout.components.len();
-            prop_assert_eq!(decode(&encode(&layout, FID)), Ok(LovEa { layout, first: vec![None; n] }));
+            prop_assert_eq!(decode(&encode(&layout, FID)), Ok(LovEa { layout }));
         }
 
         #[test]
@@ -561,21 +578,8 @@ mod tests {
                 layout.owner = Fid::NONE;
             }
             if !layout.components.is_empty() {
-                let first = vec![None; layout.components.len()];
-                prop_assert_eq!(decode_of_file(&encode(&layout, FID)), Ok((LovEa { layout, first }, FID)));
+                prop_assert_eq!(decode_of_file(&encode(&layout, FID)), Ok((LovEa { layout }, FID)));
             }
-        }
-
-        #[test]
-        fn a_wish_round_trips(mut layout in any_layout(), ost in proptest::option::of(0u16..u16::MAX)) {
-            (layout.generation, layout.owner, layout.spent) = (0, Fid::NONE, 0);
-            if layout.is_plain() {
-                layout.components[0].id = 1;
-            }
-            let takes = |c: &Component| c.stripes.is_empty() && c.pattern == Pattern::Raid0;
-            let first = layout.components.iter().map(|c| ost.filter(|_| takes(c)).map(TargetIndex)).collect();
-            let ea = LovEa { layout, first };
-            prop_assert_eq!(decode(&encode_spec(&ea)), Ok(ea));
         }
 
         #[test]

@@ -33,8 +33,9 @@ pub struct Want<'a> {
     pub overstriped: bool,
     /// Only these; `None` = any.
     pub pool: Option<&'a [TargetIndex]>,
-    /// The first stripe goes here, the next ones to the OSTs after it (`lfs setstripe -i`).
-    pub first: Option<TargetIndex>,
+    /// One: the first stripe goes there, the next ones to the OSTs after it (`lfs setstripe -i`). More: the OST of each
+    /// stripe, whatever `count` says (`lfs setstripe -o`). Empty: any OSTs.
+    pub wanted: &'a [TargetIndex],
 }
 
 /// Memory of the allocator: how many stripes it has placed. Start it at a random number.
@@ -67,16 +68,22 @@ pub fn choose(osts: &[OstSpace], want: &Want<'_>, rotor: &mut Rotor) -> Result<V
     }
     .min(types::limits::STRIPES_MAX);
     let distinct = wanted.min(n);
-    let mut chosen = match want.first {
-        Some(first) => {
-            let at = usable.iter().position(|o| o.index == first).ok_or(NoSpace::First(first))?;
+    let at = |wanted: &TargetIndex| usable.iter().position(|o| o.index == *wanted).ok_or(NoSpace::First(*wanted));
+    let mut chosen = match want.wanted {
+        [_, _, ..] => {
+            want.wanted.iter().try_for_each(|ost| at(ost).map(|_| ()))?;
+            rotor.0 = rotor.0.wrapping_add(want.wanted.len() as u64);
+            return Ok(want.wanted.to_vec());
+        }
+        [first] => {
+            let at = at(first)?;
             (0..distinct).map(|i| usable[(at + i) % n].index).collect()
         }
-        None if balanced(&usable) => {
+        [] if balanced(&usable) => {
             let at = round_robin_start(rotor.0, distinct as u64, n as u64);
             (0..distinct).map(|i| usable[(at + i) % n].index).collect()
         }
-        None => by_free_space(usable, distinct, rotor.0),
+        [] => by_free_space(usable, distinct, rotor.0),
     };
     while chosen.len() < wanted {
         chosen.push(chosen[chosen.len() - distinct]);
@@ -152,7 +159,7 @@ mod tests {
     use proptest::prelude::*;
 
     const GIB: u64 = 1 << 30;
-    const ONE: Want<'_> = Want { count: 1, overstriped: false, pool: None, first: None };
+    const ONE: Want<'_> = Want { count: 1, overstriped: false, pool: None, wanted: &[] };
 
     fn osts(free: &[u64]) -> Vec<OstSpace> {
         let ost =
@@ -209,11 +216,22 @@ mod tests {
     }
 
     #[test]
+    fn osts_that_are_named_one_by_one_are_taken_or_refused() {
+        let all = osts(&[GIB, 0, 5 * GIB, GIB]);
+        let named = [TargetIndex(3), TargetIndex(0)];
+        let want = Want { count: 2, wanted: &named, ..ONE };
+        assert_eq!(choose(&all, &want, &mut Rotor(9)), Ok(named.to_vec()));
+        let full = [TargetIndex(3), TargetIndex(1)];
+        let refused = choose(&all, &Want { wanted: &full, ..want }, &mut Rotor(9));
+        assert_eq!(refused, Err(NoSpace::First(TargetIndex(1))));
+    }
+
+    #[test]
     fn a_first_ost_is_obeyed_or_refused() {
         let osts = osts(&[50 * GIB, 9 * GIB, 0]);
-        let want = Want { count: 2, first: Some(TargetIndex(1)), ..ONE };
+        let want = Want { count: 2, wanted: &[TargetIndex(1)], ..ONE };
         assert_eq!(choose(&osts, &want, &mut Rotor(5)), Ok(vec![TargetIndex(1), TargetIndex(0)]));
-        let want = Want { first: Some(TargetIndex(2)), ..ONE };
+        let want = Want { wanted: &[TargetIndex(2)], ..ONE };
         assert_eq!(choose(&osts, &want, &mut Rotor(5)), Err(NoSpace::First(TargetIndex(2))));
     }
 

@@ -22,6 +22,7 @@ pub fn raid0(id: u32, start: u64, end: u64, stripe_size: u32, osts: &[u16]) -> C
         overstriped: false,
         pool: None,
         stripes: osts.iter().copied().map(TargetIndex).collect(),
+        wanted: Vec::new(),
     }
 }
 
@@ -59,6 +60,12 @@ pub fn any_layout() -> impl Strategy<Value = Layout> {
                 }
                 if c.stripes.is_empty() {
                     c.stripe_count = wanted;
+                    if c.pattern == Pattern::Raid0 && (wanted == 1 || overstriped) {
+                        c.wanted = vec![TargetIndex(wanted % 40)];
+                    } else if c.pattern == Pattern::Raid0 && (2..40).contains(&(wanted % 64)) {
+                        c.stripe_count = wanted % 64;
+                        c.wanted = (0..c.stripe_count).map(TargetIndex).collect();
+                    }
                 }
                 start = end;
                 let at = extension.map_or(end, |(grown, _)| grown.max(u64::from(c.is_instantiated())) + c.start);

@@ -111,13 +111,18 @@ fn complete_component(c: &mut Component, defaults: &Defaults) -> Result<(), BadS
         c.stripe_size = defaults.stripe_size;
     }
     if c.stripe_count == 0 {
-        c.stripe_count = if c.stripes.is_empty() { defaults.stripe_count } else { c.stripes.len() as u16 };
+        c.stripe_count = match c.stripes.len().max(c.wanted.len()) {
+            // One that is wanted is that of the first stripe.
+            1 if c.stripes.is_empty() => defaults.stripe_count,
+            0 => defaults.stripe_count,
+            named => named as u16,
+        };
     }
     if c.stripe_count != ALL_OSTS && usize::from(c.stripe_count) > limits::STRIPES_MAX {
         return Err(BadSpec::StripeCount { count: c.stripe_count });
     }
     if !c.overstriped {
-        let mut seen = c.stripes.clone();
+        let mut seen = [&c.stripes[..], &c.wanted].concat();
         seen.sort_unstable();
         if let Some(pair) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(BadSpec::Twice { ost: pair[0] });
@@ -180,6 +185,7 @@ fn striped(id: u32, start: u64, end: u64, stripe_count: u16) -> Component {
         overstriped: false,
         pool: None,
         stripes: Vec::new(),
+        wanted: Vec::new(),
     }
 }
 

@@ -56,6 +56,7 @@ fn layout_of(dom: bool, shapes: &[Shape], open_end: bool) -> Layout {
             overstriped: *overstriped,
             pool: None,
             stripes: Vec::new(),
+            wanted: Vec::new(),
         });
         if let (Some(stripes), false) = (extension, on_mdt) {
             let size = stripes * (u64::from(*stripe) << 16);
@@ -96,7 +97,7 @@ impl Striped {
         osts.iter_mut().for_each(|ost| ost.free = 1 << 40);
         for c in &mut self.layout.components {
             if c.start < end && start < c.end && !c.is_instantiated() {
-                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool: None, first: None };
+                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool: None, wanted: &c.wanted };
                 c.stripes = choose(&osts, &want, &mut self.rotor).expect("there is room");
                 c.stripe_count = c.stripes.len() as u16;
             }

@@ -38,6 +38,8 @@ impl InodeFlags {
     pub const NODUMP: InodeFlags = InodeFlags(1024);
     /// Its access time stays when it is read.
     pub const NOATIME: InodeFlags = InodeFlags(2048);
+    /// Its layout was asked for (`lfs setstripe`): it cannot be asked for again.
+    pub const CHOSEN_LAYOUT: InodeFlags = InodeFlags(4096);
 
     /// Is the bit set?
     pub const fn has(self, bit: InodeFlags) -> bool {

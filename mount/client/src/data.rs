@@ -275,6 +275,7 @@ mod tests {
             overstriped: false,
             pool: None,
             stripes: stripes.iter().map(|n| TargetIndex(*n)).collect(),
+            wanted: Vec::new(),
         }
     }
 

@@ -29,8 +29,8 @@ pub enum ClientError {
     /// The layout says something this version cannot do.
     #[error("layout of {fid}: {reason}")]
     Layout { fid: Fid, reason: &'static str },
-    /// Beyond the largest file.
-    #[error("byte {0} is beyond the largest file")]
+    /// Beyond the largest file, or beyond the last component of the file's layout.
+    #[error("byte {0} is beyond the largest file, or beyond the last component of the file's layout")]
     TooFar(u64),
     /// The MGS knows no MDT of this file system.
     #[error(

@@ -188,12 +188,12 @@ impl Client {
     pub async fn default_layout(&self) -> Result<DefaultLayout, ClientError> {
         let name = Bytes::from_static(b"lustre.lov.default");
         let value = self.mdc(Fid::ROOT)?.getxattr(&Credentials::root(), Fid::ROOT, name).await?;
-        let LovEa { layout, first } = lov_ea::decode(&value).map_err(|_| Errno::EPROTO)?;
+        let LovEa { layout } = lov_ea::decode(&value).map_err(|_| Errno::EPROTO)?;
         let component = layout.components.first().ok_or(Errno::EPROTO)?;
         Ok(DefaultLayout {
             stripe_count: (component.stripe_count != u16::MAX).then_some(component.stripe_count),
             stripe_size: component.stripe_size,
-            first: first.first().copied().flatten(),
+            first: component.wanted.first().copied(),
         })
     }
 

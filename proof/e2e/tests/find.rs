@@ -52,6 +52,9 @@ fn files_are_found_by_name_attributes_and_layout() {
         "-links +1",
         "-user root",
         "-newer f1",
+        "-perm u=rw,g=",
+        "-perm -u=rw",
+        "-perm /u+x,g+x",
     ] {
         let plain = sh(&mnt, &format!("set -f; find t {}", words.replace("-newer f1", "-newer t/f1")));
         assert_eq!(
@@ -60,6 +63,15 @@ fn files_are_found_by_name_attributes_and_layout() {
             "{words}"
         );
     }
+    // Paths and predicates stand in any order.
+    assert_eq!(find(&mnt, "-type f t/a -name wide t/f1", &mut text), ["t/a/b/wide"]);
+    assert_eq!(find(&mnt, "-maxdepth 0 t ! -type f t/f1", &mut text), ["t"]);
+    // Flags, widths and precisions as find(1) has them, numbers as printf(3).
+    let plain = sh(&mnt, "find t/a/f2 -printf '[%10s][%-10s][%.3p][%8.3p][%-8y][%#m][%05m][%5d]\\n'");
+    let ours = lfs(&mnt, &["find", "t/a/f2", "-printf", "[%10s][%-10s][%.3p][%8.3p][%-8y][%#m][%05m][    0]\\n"]);
+    assert_eq!(ours, plain);
+    let padded = lfs(&mnt, &["find", "t/a/f2", "-printf", "%010s|%+s|% s|%-+9s|\\n"]);
+    assert_eq!(padded, "0003145728|+3145728| 3145728|+3145728 |\n");
     // What only layouts tell.
     for (words, expected) in [
         ("t -stripe-count 2", &["t/a/b/wide"][..]),
@@ -67,6 +79,8 @@ fn files_are_found_by_name_attributes_and_layout() {
         ("t -stripe-size 1M", &["t/a/b/wide"]),
         ("t -stripe-index 1 -name wide", &["t/a/b/wide"]),
         ("t -ost 2 -name wide", &["t/a/b/wide"]),
+        ("t --ost 2-3 -name wide", &["t/a/b/wide"]),
+        ("t --ost 0,3-9 -name wide", &[]),
         ("t -ost sheen-OST0003_UUID -name wide", &[]),
         ("t -component-count 2", &["t/a/b/pfl"]),
         ("t -component-end eof -name pfl", &["t/a/b/pfl"]),

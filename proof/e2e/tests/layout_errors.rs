@@ -5,6 +5,8 @@ use e2e::lustre::{lctl, lctl_says, lfs, lfs_refuses, soon};
 use e2e::programs::{sh, write_and_sync};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 #[test]
 fn impossible_layouts_are_refused_in_words() {
@@ -83,4 +85,80 @@ fn impossible_layouts_are_refused_in_words() {
     // Nothing was left behind by what was refused.
     assert_eq!(sh(&mnt, "ls"), "big\nd\nelsewhere\nwide\n");
     assert_eq!(fs::read(mnt.join("elsewhere")).expect("read"), vec![2; 1 << 20]);
+}
+
+/// What no component covers cannot be written, and no attempt changes the size: EFBIG, as for the largest file of all.
+#[test]
+fn nothing_grows_beyond_the_last_component() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "2", "--ost-size", "64M"]);
+    let mnt = cluster.mount();
+    const END: u64 = 1 << 20;
+    lfs(&mnt, &["setstripe", "-E", "1M", "f"]);
+    let open =
+        |flags: i32| OpenOptions::new().read(true).write(true).custom_flags(flags).open(mnt.join("f")).expect("open");
+    let size = || fs::metadata(mnt.join("f")).expect("stat").len();
+    let too_big = |done: std::io::Result<usize>, size_is: u64, what: &str| {
+        assert_eq!(done.expect_err(what).raw_os_error(), Some(libc::EFBIG), "{what}");
+        assert_eq!(size(), size_is, "{what}");
+    };
+    let plain = open(0);
+    too_big(plain.set_len(END + 1).map(|()| 0), 0, "truncate");
+    plain.set_len(END).expect("up to its end");
+    let mut appending = OpenOptions::new().append(true).open(mnt.join("f")).expect("open");
+    too_big(appending.write(b"hello\n"), END, "append");
+    // Kept, through, past the cache; where the layout ends and far behind it.
+    for (flags, what) in [(0, "kept"), (libc::O_SYNC, "through"), (libc::O_DIRECT, "direct")] {
+        let file = open(flags);
+        let page = vec![7; 4096];
+        for at in [END, END + 4096, 1 << 30] {
+            too_big(file.write_at(&page, at), END, what);
+        }
+        let three = vec![9; 3 * 4096];
+        assert_eq!(file.write_at(&three, END - 4096).expect("as much as there is room for"), 4096, "{what}");
+        assert_eq!(size(), END);
+    }
+    for (mode, what) in [(0, "fallocate"), (libc::FALLOC_FL_KEEP_SIZE, "reserve"), (libc::FALLOC_FL_ZERO_RANGE, "zero")]
+    {
+        // SAFETY: the descriptor is open.
+        let done = unsafe { libc::fallocate(plain.as_raw_fd(), mode, 0, END as i64 + 4096) };
+        let done = if done == 0 { Ok(0) } else { Err(std::io::Error::last_os_error()) };
+        too_big(done, END, what);
+    }
+    // An append writes what there is room for, and no more.
+    plain.set_len(END - 3).expect("shorter");
+    assert_eq!(appending.write(b"hello\n").expect("three bytes"), 3);
+    too_big(appending.write(b"lo\n"), END, "append again");
+    plain.sync_all().expect("sync");
+    assert_eq!(fs::read(mnt.join("f")).expect("read")[END as usize - 3..], *b"hel");
+    assert!(sh(&mnt, "dd if=/dev/zero of=f bs=1M count=2 conv=notrunc 2>&1; stat -c %s f").contains("File too large"));
+    assert_eq!(size(), END);
+    // Components that come later are there to be written.
+    drop((plain, appending));
+    lfs(&mnt, &["setstripe", "--component-add", "-E", "-1", "f"]);
+    let mut appending = OpenOptions::new().append(true).open(mnt.join("f")).expect("open");
+    appending.write_all(b"lo\n").expect("append");
+    assert_eq!(size(), END + 3);
+    drop(appending);
+
+    // An OST that is full: an append that goes through leaves the size as it was.
+    lfs(&mnt, &["setstripe", "-i", "0", "fill"]);
+    lfs(&mnt, &["setstripe", "-i", "0", "log"]);
+    fs::write(mnt.join("log"), b"begin").expect("write");
+    let full = write_and_sync(&mnt.join("fill"), &vec![1; 80 << 20]);
+    assert_eq!(full.expect_err("64 MiB are not 80").raw_os_error(), Some(libc::ENOSPC));
+    let mut log = OpenOptions::new().append(true).custom_flags(libc::O_SYNC).open(mnt.join("log")).expect("open");
+    let refused = log.write(&vec![2; 8 << 20]).map(|written| assert!(written < 8 << 20, "the OST is full"));
+    if let Err(error) = &refused {
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    }
+    let before = fs::metadata(mnt.join("log")).expect("stat").len();
+    let error = (0..64).find_map(|_| log.write(&vec![2; 1 << 20]).err()).expect("it is full in the end");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    let after = fs::metadata(mnt.join("log")).expect("stat").len();
+    assert!((after - 5).is_multiple_of(4096) && after >= before, "{before} {after}");
+    let again = log.write(&vec![2; 1 << 20]).map_or(0, |written| written as u64);
+    assert_eq!(fs::metadata(mnt.join("log")).expect("stat").len(), after + again, "no failed append changes the size");
 }

@@ -92,9 +92,9 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     assert!(!mnt.join("h").exists(), "a file that could not be made as wished is not left behind");
     refused(
         &mnt,
-        &["setstripe", "-i", "1", "d"],
-        95,
-        "error: setstripe: a default layout can't name OSTs (-i, -o): 'd': Operation not supported (95)\n",
+        &["setstripe", "-i", "9", "d"],
+        22,
+        "error: setstripe: OST 9 of 'd' does not exist; lfs osts shows those that do\n",
     );
     refused(
         &mnt,
@@ -221,4 +221,130 @@ fn users_see_layouts_and_may_not_change_those_of_others() {
         assert_eq!(user(&["getstripe", "-c", "closed"]).stdout, b"1\n");
         assert_eq!(status(&["df", "."]), Some(0));
     });
+}
+
+/// Each component can name the OSTs that it gets when it is written, as can the default layout of a directory.
+#[test]
+fn osts_can_be_named_for_later_components_and_for_directories() {
+    everywhere(|cluster| {
+        let mnt = cluster.mount();
+        let offsets = |file: &str| {
+            let text = lfs(&mnt, &["getstripe", file]);
+            let of = |line: &str| line.split_once("lmm_stripe_offset: ").map(|(_, at)| at.to_owned());
+            text.lines().filter_map(of).collect::<Vec<_>>()
+        };
+        let pfl = ["-E", "1M", "-c", "1", "-i1", "-E", "2M", "-i", "3", "-E", "-1", "-o", "2,0"];
+        lfs(&mnt, &[&["setstripe"][..], &pfl, &["f"]].concat());
+        assert_eq!(offsets("f"), ["1", "3", "2"]);
+        let content = bytes(3_000_000);
+        fs::write(mnt.join("f"), &content).expect("write");
+        assert_eq!(offsets("f"), ["1", "3", "2"]);
+        let rows = lfs(&mnt, &["getstripe", "-q", "f"]);
+        let osts: Vec<&str> =
+            rows.lines().filter_map(|row| row.split("l_ost_idx:").nth(1)?.split(',').next()).collect();
+        assert_eq!(osts.iter().map(|ost| ost.trim()).collect::<Vec<_>>(), ["1", "3", "2", "0"], "{rows}");
+        assert!(fs::read(mnt.join("f")).expect("read") == content, "bytes differ");
+        // Components that are added later name OSTs, too.
+        lfs(&mnt, &["setstripe", "-E", "1M", "-i", "0", "g"]);
+        lfs(&mnt, &["setstripe", "--component-add", "-E", "-1", "-i", "2", "g"]);
+        assert_eq!(offsets("g"), ["0", "2"]);
+
+        fs::create_dir(mnt.join("d")).expect("a folder");
+        lfs(&mnt, &["setstripe", "-c", "2", "-i", "3", "d"]);
+        let default = "stripe_count:  2 stripe_size:   4194304 pattern:       raid0 stripe_offset: 3\n\n";
+        assert_eq!(lfs(&mnt, &["getstripe", "-d", "d"]), default);
+        sh(&mnt, "touch d/1 d/2; mkdir d/sub; touch d/sub/3");
+        assert_eq!(lfs(&mnt, &["getstripe", "-i", "d/1", "d/2", "d/sub/3"]), "3\n3\n3\n");
+        lfs(&mnt, &["setstripe", "-o", "2,0,1", "d"]);
+        sh(&mnt, "touch d/listed");
+        let rows = lfs(&mnt, &["getstripe", "-q", "d/listed"]);
+        let osts: Vec<&str> = rows.lines().filter_map(|row| row.split_whitespace().next()).collect();
+        assert_eq!(osts, ["2", "0", "1"], "{rows}");
+        cluster.stop();
+        cluster.start();
+        sh(&mnt, "touch d/later");
+        assert_eq!(lfs(&mnt, &["getstripe", "-i", "d/later"]), "2\n");
+    });
+}
+
+#[test]
+fn files_get_their_layout_as_long_as_they_have_none_of_their_own() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "4"]);
+    let mnt = cluster.mount();
+    // The umask decides, as for every program.
+    sh(
+        &mnt,
+        &format!(
+            "ln -s {} ../lfs; (umask 0; ../lfs setstripe -c 1 open); (umask 27; ../lfs setstripe -c 1 shut)",
+            e2e::sheen().display()
+        ),
+    );
+    assert_eq!(sh(&mnt, "stat -c %a open shut"), "666\n640\n");
+    // mknod(2) makes a file that nobody has opened to write: it takes a layout once, and keeps what is written.
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        mnt.join("made"),
+        rustix::fs::FileType::RegularFile,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("mknod");
+    lfs(&mnt, &["setstripe", "-c", "3", "made"]);
+    assert_eq!(lfs(&mnt, &["getstripe", "-c", "made"]), "3\n");
+    let said = |file: &str| format!("error: setstripe: can't create '{file}': File exists (17)\n");
+    refused(&mnt, &["setstripe", "-c", "2", "made"], 17, &said("made"));
+    refused(&mnt, &["setstripe", "-c", "2", "open"], 17, &said("open"));
+    sh(&mnt, ": > opened; mkfifo pipe");
+    refused(&mnt, &["setstripe", "-c", "2", "opened"], 17, &said("opened"));
+    refused(&mnt, &["setstripe", "-c", "2", "pipe"], 17, &said("pipe"));
+    assert_eq!(sh(&mnt, "stat -c %a made"), "600\n");
+}
+
+#[test]
+fn values_stand_behind_their_options_and_components_are_chosen() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "4"]);
+    let mnt = cluster.mount();
+    lfs(&mnt, &["setstripe", "-E1M", "-c1", "-S64K", "-E2M", "-c2", "-E-1", "-c-1", "f"]);
+    let get = |words: &str| lfs(&mnt, &[&["getstripe"][..], &words.split(' ').collect::<Vec<_>>(), &["f"]].concat());
+    let ids = |text: &str| {
+        text.lines().filter_map(|line| line.trim().strip_prefix("lcme_id:")?.trim().parse().ok()).collect::<Vec<u32>>()
+    };
+    let all = ids(&get("-v").replace("- lcme", "lcme"));
+    assert_eq!(all.len(), 3);
+    assert_eq!(ids(&get(&format!("-I{}", all[1]))), all[1..2]);
+    assert_eq!(ids(&get(&format!("--component-id={}", all[2]))), all[2..]);
+    for (words, expected) in [
+        ("--component-start=1M", &all[1..2]),
+        ("--component-start=+0", &all[1..]),
+        ("--component-start=-2M", &all[..2]),
+        ("--component-end=eof", &all[2..]),
+        ("-E-2M", &all[..1]),
+        ("--component-end=+1M", &all[1..]),
+        ("--component-flags=init", &all[..1]),
+        ("--component-flags=^init", &all[1..]),
+        ("--component-flags=stale", &[]),
+        ("--mirror-id=0 --component-start=0", &all[..1]),
+        ("--mirror-index=^1", &[]),
+    ] {
+        assert_eq!(ids(&get(words)), expected, "{words}");
+    }
+    assert_eq!(get("-c --component-start=1M"), "2\n");
+    assert_eq!(
+        get("--component-start -c --component-end=eof"),
+        "lcme_extent.e_start: 2097152\nlmm_stripe_count:  -1\n"
+    );
+    assert!(lfs(&mnt, &["df", "-m0"]).contains("MDT0000") && !lfs(&mnt, &["df", "-o1"]).contains("OST0000"));
+    let said = "error: setstripe: files have no mirrors yet; only -N1 can be had\n";
+    refused(&mnt, &["setstripe", "-N2", "m"], 95, said);
+    lfs(&mnt, &["setstripe", "-N1", "-c2", "m"]);
+    // What has no layout says so in a listing.
+    sh(&mnt, "mkdir l; ln -s ../f l/link; mkfifo l/pipe");
+    let listed = lfs(&mnt, &["getstripe", "l"]);
+    assert!(listed.contains("l/link has no stripe info\nl/pipe has no stripe info\n"), "{listed}");
 }

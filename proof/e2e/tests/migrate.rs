@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,18 @@ fn layouts_change_under_readers_and_writers() {
         lfs(&mnt, &["migrate", "-E", "1M", "-c", "1", "-E", "-1", "-c", "2", "f"]);
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert!(fs::read(mnt.join("f")).expect("read") == expected, "bytes differ");
+        // Without a layout it keeps its own, with objects anew; --restripe: what the directory gives.
+        let shape = || {
+            let text = lfs(&mnt, &["getstripe", "f"]);
+            let of = |line: &&str| ["entry_count", "e_start", "e_end", "stripe_count"].iter().any(|w| line.contains(w));
+            text.lines().filter(of).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let before = shape();
+        assert_eq!(before.len(), 7, "{before:?}");
         lfs(&mnt, &["migrate", "f"]);
+        assert_eq!(shape(), before);
+        assert!(fs::read(mnt.join("f")).expect("read") == expected, "bytes differ");
+        lfs(&mnt, &["migrate", "--restripe", "f"]);
         assert_eq!(shown(&mnt, "-c", "f"), "1");
         assert!(fs::read(mnt.join("f")).expect("read") == expected, "bytes differ");
 
@@ -228,4 +240,44 @@ fn components_go_with_their_bytes_on_all_mounts() {
     assert!(again.len() == (3 << 20) + 3 && again[..1 << 20] == content[..1 << 20] && again.ends_with(b"end"));
     let checked = cluster.many().fsck(&[]);
     assert!(checked.status.success(), "{}", text(&checked));
+}
+
+/// Files by list, by FID, with as many stripes as suit them; and how far it is.
+#[test]
+fn files_come_from_lists_and_by_fid() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&["--osts", "4"]);
+    let mnt = cluster.mount();
+    sh(&mnt, "mkdir d; printf abc > d/a; printf abc > 'd/b c'; truncate -s 5G big; printf 'd/a\\nd/b c\\n' > list");
+    let count = |file: &str| shown(&mnt, "-c", file);
+    lfs(&mnt, &["migrate", "-c", "2", "--files-from", "list"]);
+    assert_eq!((count("d/a"), count("d/b c")), ("2".into(), "2".into()));
+    let zero = Command::new(e2e::sheen())
+        .args(["lfs", "migrate", "-c3", "-0", "--files-from", "-"])
+        .current_dir(&mnt)
+        .stdin(Stdio::piped())
+        .spawn()
+        .and_then(|mut child| {
+            child.stdin.take().expect("piped").write_all(b"d/a\0d/b c\0")?;
+            child.wait()
+        });
+    assert!(zero.expect("lfs runs").success());
+    assert_eq!((count("d/a"), count("d/b c")), ("3".into(), "3".into()));
+    let fid = lfs(&mnt, &["path2fid", "d/b c"]);
+    let root = mnt.to_str().expect("text");
+    lfs(&mnt, &["migrate", "-c", "4", "--fid", "--lustre-dir", root, fid.trim()]);
+    assert_eq!((count("d/a"), count("d/b c")), ("3".into(), "4".into()));
+    assert_eq!(sh(&mnt, "cat 'd/b c'; ls -A d"), "abca\nb c\n");
+    // The square root of 5 GiB, and one more.
+    let told = lfs(&mnt, &["migrate", "-A", "--stats", "big"]);
+    assert_eq!(count("big"), "3");
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0] == "big:" && lines.last().expect("lines").ends_with("size: 5120, pct: 100% }"), "{told}");
+    // What is wrong is said, and the rest is done.
+    sh(&mnt, "printf 'none\\nd/a\\n' > list");
+    let said = "lfs migrate: cannot migrate 'none': No such file or directory (2)\n";
+    lfs_refuses(&mnt, &["migrate", "-c", "1", "--files-from", "list"], 2, said);
+    assert_eq!(count("d/a"), "1");
 }

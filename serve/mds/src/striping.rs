@@ -5,23 +5,15 @@ use layout::extend::{Osts, extend};
 use layout::layout::{Layout, Pattern, PoolName};
 use layout::placement::{NoSpace, Want, choose};
 use layout::stripe_spec::with_dom_at_most;
-use types::target::TargetIndex;
 
 impl Mds {
     /// Gives OSTs to every component that covers a byte of `[start, end)` and has none, after what extends itself was extended
     /// to cover the range; whether anything changed.
-    /// `first` asks for the OST of a component's first stripe. A pool that is not there any more binds nobody, as a
-    /// directory may still name it.
+    /// A pool that is not there any more binds no component, as a directory may still name it.
     ///
     /// # Errors
     /// [`NoSpace`]: no OST can take an object; the layout is unchanged then.
-    pub(crate) fn instantiate(
-        &self,
-        layout: &mut Layout,
-        start: u64,
-        end: u64,
-        first: &[Option<TargetIndex>],
-    ) -> Result<bool, NoSpace> {
+    pub(crate) fn instantiate(&self, layout: &mut Layout, start: u64, end: u64) -> Result<bool, NoSpace> {
         let spaces = self.placement_spaces();
         let mut rotor = self.rotor.lock();
         let mut grown = layout.clone();
@@ -31,18 +23,15 @@ impl Mds {
         for (i, c) in grown.components.iter().enumerate() {
             let striped = c.pattern == Pattern::Raid0 && !c.is_empty();
             if striped && c.start < end && start < c.end && !c.is_instantiated() {
-                let first = first.get(i).copied().flatten();
                 let pool = c.pool.as_ref().and_then(|PoolName(name)| self.targets.pool(name));
                 let pool = pool.as_deref();
-                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, first };
+                let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, wanted: &c.wanted };
                 chosen.push((i, choose(&spaces, &want, &mut rotor)?));
             }
         }
         let changed = extended || !chosen.is_empty();
         for (i, stripes) in chosen {
-            let c = &mut grown.components[i];
-            c.stripe_count = stripes.len() as u16;
-            c.stripes = stripes;
+            grown.components[i].instantiate(stripes);
         }
         if changed {
             grown.generation += 1;
@@ -62,7 +51,7 @@ impl Mds {
         let layout = default.unwrap_or_else(|| self.tunables.layout());
         let mut layout = self.with_dom_of_now(layout);
         layout.generation = 0;
-        if let Err(reason) = self.instantiate(&mut layout, 0, 1, &[]) {
+        if let Err(reason) = self.instantiate(&mut layout, 0, 1) {
             tracing::debug!(%reason, "new file gets its OSTs later");
         }
         layout

@@ -7,7 +7,7 @@ use layout::layout::{Component, EOF, Layout, Pattern};
 use rig::holder::Answer;
 use rig::*;
 use std::sync::Arc;
-use types::attr::WrittenAt;
+use types::attr::{SetAttr, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -28,6 +28,7 @@ fn component(id: u32, start: u64, end: u64) -> Component {
         overstriped: false,
         pool: None,
         stripes: Vec::new(),
+        wanted: Vec::new(),
     }
 }
 
@@ -140,4 +141,63 @@ fn everybody_forgets_what_goes_also_whoever_asks() {
     assert_eq!((size(&a), size(&c)), (4 * MIB, 4 * MIB));
     let root = Credentials::root();
     assert_eq!(rig.one_as(CLIENT, &root, drop_from(fid, last)), Err(Errno::EINVAL), "it is gone");
+}
+
+#[test]
+fn sizes_end_where_the_layout_ends() {
+    let rig = Rig::new();
+    let fid = rig.file("f");
+    let wish = Layout { components: vec![component(1, 0, MIB)], ..Layout::default() };
+    rig.one(set(b"lustre.lov", fid, ::layout::lov_ea::encode(&wish, Fid::NONE))).unwrap();
+    let resize = |size| MdsOp::Setattr { fid, set: SetAttr { size: Some(size), ..SetAttr::default() } };
+    assert_eq!(rig.one(resize(MIB + 1)), Err(Errno::EFBIG), "no byte was written yet");
+    rig.one(MdsOp::GetLayout { fid, write: true, start: 0, end: 1 }).unwrap();
+    assert_eq!(rig.one(resize(MIB + 1)), Err(Errno::EFBIG));
+    rig.one(resize(MIB - 2)).unwrap();
+    let append = || MdsOp::Append { fid, len: 5, kill_suidgid: false };
+    assert_eq!(rig.one(append()), Ok(MdsReply::Appended { offset: MIB - 2 }));
+    assert_eq!(rig.getattr(fid).unwrap().size, MIB, "as much as there is room for");
+    assert_eq!(rig.one(append()), Err(Errno::EFBIG));
+    assert_eq!(rig.one(MdsOp::GetLayout { fid, write: true, start: MIB, end: 2 * MIB }), Err(Errno::EFBIG));
+    assert_eq!(rig.getattr(fid).unwrap().size, MIB);
+    rig.one(resize(0)).unwrap();
+}
+
+#[test]
+fn a_layout_is_asked_for_once_by_its_own_name() {
+    let rig = Rig::new();
+    let fid = rig.file("f");
+    let wish = Layout { components: vec![component(1, 0, EOF)], ..Layout::default() };
+    let value = || ::layout::lov_ea::encode(&wish, Fid::NONE);
+    assert_eq!(rig.one(set(b"lustre.lov", fid, value())), Ok(MdsReply::Done));
+    assert_eq!(rig.one(set(b"lustre.lov", fid, value())), Err(Errno::EEXIST));
+    assert_eq!(rig.one(set(b"trusted.lov", fid, value())), Ok(MdsReply::Done), "tools that copy set what they find");
+}
+
+#[test]
+fn components_get_the_osts_that_they_name() {
+    let rig = Rig::new();
+    let fid = rig.file("f");
+    let mut components = vec![component(1, 0, MIB), component(2, MIB, 4 * MIB), component(3, 4 * MIB, EOF)];
+    let [first, last] = [rig.osts_all()[0], rig.osts_all()[1]];
+    (components[1].wanted, components[2].wanted) = (vec![last], vec![last, first]);
+    components[2].stripe_count = 2;
+    let wish = Layout { components, ..Layout::default() };
+    rig.one(set(b"lustre.lov", fid, ::layout::lov_ea::encode(&wish, Fid::NONE))).unwrap();
+    let before = layout(&rig, fid, false);
+    assert_eq!((before.components[1].stripes.len(), &before.components[1].wanted), (0, &vec![last]));
+    let after = layout(&rig, fid, true);
+    assert_eq!((&after.components[1].stripes, &after.components[1].wanted), (&vec![last], &Vec::new()));
+    assert_eq!(after.components[2].stripes, [last, first]);
+    // A directory keeps the names for what is made in it; one that is not there is refused.
+    let mut default = Layout { components: vec![component(1, 0, EOF)], ..Layout::default() };
+    default.components[0].wanted = vec![last];
+    let give = |layout: &Layout| rig.one(set(b"lustre.lov", Fid::ROOT, ::layout::lov_ea::encode(layout, Fid::NONE)));
+    assert_eq!(give(&default), Ok(MdsReply::Done));
+    for name in ["g", "h"] {
+        let made = layout(&rig, rig.file(name), false);
+        assert_eq!(made.components[0].stripes, [last]);
+    }
+    default.components[0].wanted = vec![types::target::TargetIndex(999)];
+    assert_eq!(give(&default), Err(Errno::EINVAL));
 }

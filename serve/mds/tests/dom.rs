@@ -31,6 +31,7 @@ fn layout(end: u64) -> Layout {
         overstriped: false,
         pool: None,
         stripes: Vec::new(),
+        wanted: Vec::new(),
     };
     let mut components = vec![component(1, 0, end, Pattern::Mdt, 0), component(2, end, EOF, Pattern::Raid0, 1)];
     components.retain(|c| c.start < c.end);

@@ -34,6 +34,6 @@ pub fn osts(mount: &Mount, wish: &LovEa) -> Option<Unfit> {
         return None;
     }
     let known = mount.targets(TargetKind::Ost).ok()?;
-    let mut named = wish.layout.components.iter().flat_map(|c| &c.stripes).chain(wish.first.iter().flatten());
+    let mut named = wish.layout.components.iter().flat_map(|c| c.stripes.iter().chain(&c.wanted));
     named.find(|ost| !known.iter().any(|(index, _)| index == *ost)).map(|ost| Unfit::NoOst(*ost))
 }

@@ -2,8 +2,9 @@
 
 mod setstripe;
 
-pub use setstripe::{Fewer, SetstripeArgs, SetstripeFlags, Step};
+pub use setstripe::{Fewer, MigrateSpec, SetstripeArgs, SetstripeFlags, Step};
 
+use crate::lov_fields::{Bound, EndBound, FlagWords, MirrorWord};
 use crate::spec::{Bandwidth, End};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -38,9 +39,9 @@ pub enum LfsCommand {
     SwapLayouts(SwapLayoutsArgs),
     /// Give files other layouts, their data goes along
     ///
-    /// Options as for setstripe; without any, a file gets the layout that its directory gives. The file can be read all the
-    /// time. What is written to it while it is copied makes the copying begin again; a file that somebody has open to write
-    /// is waited for, 30 seconds.
+    /// Options as for setstripe; without any, a file keeps the shape of its layout, and its objects are made anew. The file
+    /// can be read all the time. What is written to it while it is copied makes the copying begin again; a file that
+    /// another process has open to write is waited for, 30 seconds.
     Migrate(MigrateArgs),
     Getname(GetnameArgs),
     Find(FindArgs),
@@ -120,20 +121,26 @@ pub struct GetstripeArgs {
     #[arg(short = 'N', long)]
     pub mirror_count: bool,
     /// Number of the component, or with =ID everything of that component alone
-    #[arg(short = 'I', long, value_name = "ID", num_args = 0..=1, require_equals = true)]
+    #[arg(short = 'I', long, visible_alias = "comp-id", value_name = "ID", num_args = 0..=1, require_equals = true)]
     pub component_id: Option<Option<u32>>,
-    /// End of the component
-    #[arg(short = 'E', long)]
-    pub component_end: bool,
-    /// Begin of the component
-    #[arg(long)]
-    pub component_start: bool,
+    /// End of the component, or with =[+-]N only components that end there (+: behind, -: before); eof: at the end of the file
+    #[arg(short = 'E', long, visible_alias = "comp-end", value_name = "[+-]N", num_args = 0..=1, require_equals = true)]
+    pub component_end: Option<Option<EndBound>>,
+    /// Begin of the component, or with =[+-]N only components that begin there (+: behind, -: before)
+    #[arg(long, visible_alias = "comp-start", value_name = "[+-]N", num_args = 0..=1, require_equals = true)]
+    pub component_start: Option<Option<Bound>>,
     /// Number of components, 0 for a layout without
-    #[arg(long)]
+    #[arg(long, visible_alias = "comp-count")]
     pub component_count: bool,
-    /// Flags of the component
-    #[arg(long)]
-    pub component_flags: bool,
+    /// Flags of the component, or with =FLAG,... only components that have these, and not those with ^
+    #[arg(long, visible_alias = "comp-flags", value_name = "[^]FLAG,...", num_args = 0..=1, require_equals = true)]
+    pub component_flags: Option<Option<FlagWords>>,
+    /// Only components of the mirror with this number, or with ^ of others: each file has one, 0
+    #[arg(long, value_name = "[^]ID")]
+    pub mirror_id: Option<MirrorWord>,
+    /// Only components of this mirror of the file, or with ^ of others: each file has one, 1
+    #[arg(long, value_name = "[^]N")]
+    pub mirror_index: Option<MirrorWord>,
     /// Bytes by which the component extends itself
     #[arg(short = 'z', long, visible_alias = "ext-size")]
     pub extension_size: bool,
@@ -340,7 +347,37 @@ pub struct SwapLayoutsArgs {
 pub struct MigrateArgs {
     /// The layout, and the files.
     #[command(flatten)]
-    pub spec: SetstripeArgs,
+    pub spec: MigrateSpec,
+    /// As many stripes as suit the size of each file: the square root of its size in GiB, and one more
+    #[arg(short = 'A', long, conflicts_with_all = [
+        "restripe", "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end",
+        "layout", "extension_size", "copy", "yaml",
+    ])]
+    pub auto_stripe: bool,
+    /// The layout that the directory of each file gives to new files
+    #[arg(long, conflicts_with_all = [
+        "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
+        "extension_size", "copy", "yaml",
+    ])]
+    pub restripe: bool,
+    /// What is named are FIDs of files, of the mount that --lustre-dir names; for root
+    #[arg(long, requires = "lustre_dir")]
+    pub fid: bool,
+    /// A path on the mount
+    #[arg(long, value_name = "PATH", requires = "fid")]
+    pub lustre_dir: Option<PathBuf>,
+    /// Also the files (or FIDs) that this file lists, one a line; -: standard input
+    #[arg(long, value_name = "FILE")]
+    pub files_from: Option<PathBuf>,
+    /// What --files-from lists ends with NULs instead of newlines
+    #[arg(short = '0', long, requires = "files_from")]
+    pub null: bool,
+    /// Print how far each file is, every 5 seconds and at its end
+    #[arg(long)]
+    pub stats: bool,
+    /// Print it at this interval, seconds; 0: only at the end of a file
+    #[arg(long, value_name = "SECONDS", num_args = 1)]
+    pub stats_interval: Option<u32>,
     /// Wait for writers (the default)
     #[arg(short = 'b', long, conflicts_with = "non_block")]
     pub block: bool,
@@ -391,8 +428,8 @@ pub struct PoolListArgs {
 
 /// Find files by name, attributes and layout
 ///
-/// Paths first [default: .], then predicates, all of which must hold; ! before one means that it must not. One or two
-/// dashes. N is a number: N exactly (of a size: what rounds up to it), +N more, -N less.
+/// Paths [default: .] and predicates, in any order. All predicates must hold; ! before one means that it must not. One or
+/// two dashes. OST and MDT are indexes or names, with 2-4 from 2 to 4. MODE is octal or as for chmod(1). N is a number: N exactly (of a size: what rounds up to it), +N more, -N less.
 ///
 /// -name PATTERN, -type bcdflps, -size N[bkMGTPE], -blocks N[bkMGTPE], -uid/-user, -gid/-group, -perm [-/]MODE, -links N;
 /// -atime -mtime -ctime -btime N[smhdwy] (days), -amin -mmin -cmin N, -newer FILE, -newerXY FILE, -newerXt @SECONDS;
@@ -402,7 +439,7 @@ pub struct PoolListArgs {
 /// -mdt-hash, -mirror-count N, -mirror-state, -foreign, -ext-size N.
 ///
 /// -print, -print0, -ls, -printf FORMAT with %a %A@ %b %c %C@ %g %G %i %k %m %M %n %p %s %t %T@ %u %U %w %W@ %y and of the
-/// layout %La %LF %LP %Lc %Lh %Li %Lo %Lp %LS; widths as in %-10s.
+/// layout %La %LF %LP %Lc %Lh %Li %Lo %Lp %LS; flags, widths and precisions as for printf(3): %-10p, %08s.
 #[derive(Debug, Args)]
 pub struct FindArgs {
     /// Paths and predicates

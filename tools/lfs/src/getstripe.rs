@@ -63,7 +63,7 @@ struct Wanted {
     on: Option<Vec<u16>>,
 }
 
-/// `path`, then what is in it, down to `depth` levels. Symbolic links in directories are passed over.
+/// `path`, then what is in it, down to `depth` levels. Symbolic links in directories are not followed.
 fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let Wanted { fields, depth, raw, on } = wanted;
     let depth = *depth;
@@ -86,7 +86,7 @@ fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'
         };
         let is_dir = kind == FileType::Directory;
         if !is_dir && kind != FileType::RegularFile {
-            if level == 0 {
+            if on.is_none() {
                 writeln!(out, "{} has no stripe info", shown.display())?;
             }
             continue;

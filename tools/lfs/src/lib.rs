@@ -57,10 +57,7 @@ pub fn run(lfs: &Lfs, out: &mut (dyn Write + Send), err: &mut dyn Write) -> u8 {
             data::swap_layouts(args, &mut report);
             Ok(())
         }
-        LfsCommand::Migrate(args) => {
-            migrate::run(args, &mut report);
-            Ok(())
-        }
+        LfsCommand::Migrate(args) => migrate::run(args, out, &mut report),
         LfsCommand::Find(args) => find::run(args, out, &mut report),
         LfsCommand::Mkdir(args) => {
             dirstripe::make(args, &mut report);

@@ -3,9 +3,7 @@
 use crate::lov_fields::{Fields, Value};
 use crate::yaml;
 use layout::layout::{ALL_OSTS, Component, EOF, Pattern, PoolName};
-use layout::lov_ea::{
-    LOV_MAGIC_V1, LOV_MAGIC_V3, LovEa, LovEaError, composite_magic, decode_of_file, encode, object_fid,
-};
+use layout::lov_ea::{LovEa, LovEaError, composite_magic, decode_of_file, encode, magic, object_fid};
 use std::fmt::Write;
 use types::fid::Fid;
 
@@ -50,7 +48,10 @@ impl Subject {
         match &layout.components[..] {
             [] => {}
             _ if fields.yaml && !fields.chosen => text.push_str(&yaml::text(&self.ea, self.fid)),
-            components if fields.quiet => components.iter().for_each(|c| self.objects_only(&mut text, fields, c)),
+            components if fields.quiet => {
+                let shown = components.iter().filter(|c| self.passes(fields, c));
+                shown.for_each(|c| self.objects_only(&mut text, fields, c));
+            }
             components if fields.chosen => self.values(&mut text, fields, components),
             [one] if layout.is_plain() => {
                 let place = Place { indent: "", generation: layout.generation };
@@ -61,6 +62,7 @@ impl Subject {
                 if !self.directory {
                     self.rows(&mut text, fields, one);
                 }
+                wanted(&mut text, fields, one);
                 text.push('\n');
             }
             components => self.composite(&mut text, fields, components),
@@ -90,7 +92,7 @@ impl Subject {
         if fields.offset {
             match on_mdt && !self.directory {
                 true => items.push(("mdt_index:     ", self.fid.mdt().to_string())),
-                false => items.push(("stripe_offset: ", fields.index(c.stripes.first().copied()))),
+                false => items.push(("stripe_offset: ", fields.index(c.stripes.first().or(c.wanted.first()).copied()))),
             }
         }
         if let (true, Some(PoolName(pool))) = (fields.pool, &c.pool) {
@@ -118,14 +120,27 @@ impl Subject {
 
     /// Values that were chosen by letter, of the layout or of one component: a value alone needs no label.
     fn values(&self, text: &mut String, fields: &Fields, components: &[Component]) {
-        let chosen = match fields.component {
-            Some(id) => components.iter().find(|c| c.id == id),
-            None if fields.values[..] == [Value::Extension] && fields.is_single() => {
+        let chosen = match fields.filter.is_open() {
+            false => {
+                // One is told apart from the next by what was asked for, as with -I.
+                return components
+                    .iter()
+                    .filter(|c| self.passes(fields, c))
+                    .for_each(|c| self.value_lines(text, fields, c));
+            }
+            true if fields.values[..] == [Value::Extension] && fields.is_single() => {
                 components.iter().find(|c| c.pattern == Pattern::Extension).or(components.last())
             }
-            None => components.iter().rfind(|c| c.is_instantiated()).or(components.last()),
+            true => components.iter().rfind(|c| c.is_instantiated()).or(components.last()),
         };
-        let Some(c) = chosen else { return };
+        chosen.into_iter().for_each(|c| self.value_lines(text, fields, c));
+    }
+
+    fn passes(&self, fields: &Fields, c: &Component) -> bool {
+        self.ea.layout.is_plain() || fields.filter.passes(c, self.flags(c, true) == "init")
+    }
+
+    fn value_lines(&self, text: &mut String, fields: &Fields, c: &Component) {
         for (label, value) in fields.values.iter().map(|value| self.value(*value, c)) {
             match fields.is_single() {
                 true => line(text, format_args!("{value}")),
@@ -162,8 +177,7 @@ impl Subject {
 
     /// What -v adds.
     fn names(&self, text: &mut String, c: &Component, indent: &str) {
-        let magic = if c.pool.is_some() { LOV_MAGIC_V3 } else { LOV_MAGIC_V1 };
-        line(text, format_args!("{indent}lmm_magic:         0x{magic:08X}"));
+        line(text, format_args!("{indent}lmm_magic:         0x{:08X}", magic(c)));
         line(text, format_args!("{indent}lmm_seq:           {:#x}", self.fid.seq));
         line(text, format_args!("{indent}lmm_object_id:     {:#x}", self.fid.oid));
         line(text, format_args!("{indent}lmm_fid:           {}", self.fid));
@@ -202,7 +216,7 @@ impl Subject {
         if fields.verbose {
             line(text, format_args!("components:"));
         }
-        let wanted = |(c, _): &(&Component, _)| fields.component.is_none_or(|id| c.id == id);
+        let wanted = |(c, _): &(&Component, _)| self.passes(fields, c);
         for (c, blob) in components.iter().zip(blobs(&value)).filter(wanted) {
             self.component(text, fields, c, blob);
             text.push('\n');
@@ -224,6 +238,7 @@ impl Subject {
             self.names(text, c, "      ");
         }
         self.header(text, fields, c, &Place { indent: "      ", generation: 0 });
+        wanted(text, fields, c);
         if self.directory || c.stripes.is_empty() {
             return;
         }
@@ -239,6 +254,18 @@ impl Subject {
                 format_args!("      - {stripe:3}: {{ l_ost_idx: {:>3}, l_fid: {object} }}", fields.index(Some(*ost))),
             );
         }
+    }
+}
+
+/// OSTs that a component shall get, if more than the first is named: objects that are still to be made.
+fn wanted(text: &mut String, fields: &Fields, c: &Component) {
+    if c.wanted.len() < 2 {
+        return;
+    }
+    line(text, format_args!("      lmm_objects:"));
+    for (stripe, ost) in c.wanted.iter().enumerate() {
+        let index = fields.index(Some(*ost));
+        line(text, format_args!("      - {stripe:3}: {{ l_ost_idx: {index:>3}, l_fid: [0x0:0x0:0x0] }}"));
     }
 }
 
@@ -307,10 +334,10 @@ mod tests {
             mdt_index: has('m'),
             mirror_count: has('N'),
             component_id: has('I').then_some(None),
-            component_end: has('E'),
-            component_start: has('s'),
+            component_end: has('E').then_some(None),
+            component_start: has('s').then_some(None),
             component_count: has('n'),
-            component_flags: has('f'),
+            component_flags: has('f').then_some(None),
             quiet: has('q'),
             verbose: has('v'),
             ..GetstripeArgs::default()
@@ -488,7 +515,7 @@ lmm_fid:           [0x280000401:0x2:0x0]
 
     #[test]
     fn a_default_with_components_has_no_numbers() {
-        let wish = LovEa { layout: pfl(), first: vec![None, None] };
+        let wish = LovEa { layout: pfl() };
         let text = Subject::read(encode_spec(&wish), true).unwrap().text(&Fields::of(&args("")));
         let expected = "    lcme_id:             N/A
     lcme_mirror_id:      N/A

@@ -59,6 +59,10 @@ pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
 
 /// The layout that the options describe, that of another file, or that of a template.
 pub(crate) fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<LovEa> {
+    if args.mirrors.is_some_and(|mirrors| mirrors != 1) {
+        report.sentence("files have no mirrors yet; only -N1 can be had", Errno::EOPNOTSUPP);
+        return None;
+    }
     if let Some(file) = &args.copy {
         let shown = file.display();
         let found = mounts::mount_of(file).and_then(|_| {
@@ -145,10 +149,6 @@ fn real(path: &Path) -> io::Result<std::path::PathBuf> {
 
 fn set_default(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     let shown = path.display();
-    if wish.names_osts() {
-        // The server would forget them, so nobody may believe that they are kept.
-        return report.errno(&format!("a default layout can't name OSTs (-i, -o): '{shown}'"), Errno::EOPNOTSUPP);
-    }
     let done = real(path).and_then(|dir| match wish.is_default() {
         true => xattr::remove(&dir, xattr::LOV),
         false => xattr::set(&dir, xattr::LOV, &encode_spec(wish)),
@@ -206,12 +206,15 @@ fn delete_components(path: &Path, first: u32, report: &mut Report<'_>) {
 fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     let shown = path.display();
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A file that was made but not opened to be written takes a layout; mknod(2) makes such a one.
-    let mode = Mode::from_raw_mode(0o644);
+    // A file that was made but not opened to be written takes a layout; mknod(2) makes such a one. As open(2) of Lustre's
+    // command: the umask decides.
+    let mode = Mode::from_raw_mode(0o666);
     let made = mounts::mount_of(parent)
         .and_then(|_| mknodat(CWD, path, FileType::RegularFile, mode, 0).map_err(io::Error::from));
-    if let Err(error) = made {
-        return report.failed(&format!("can't create '{shown}'"), &error);
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return give(path, wish, &error, report),
+        Err(error) => return report.failed(&format!("can't create '{shown}'"), &error),
+        Ok(()) => {}
     }
     if wish.is_default() {
         return;
@@ -221,5 +224,28 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
         if let Err(error) = fs::remove_file(path) {
             report.failed(&format!("can't remove '{shown}', which was made without its layout"), &error);
         }
+    }
+}
+
+/// Gives a layout to a file that exists, if it has neither data nor a layout that was asked for: mknod(2) makes such a one.
+fn give(path: &Path, wish: &LovEa, exists: &io::Error, report: &mut Report<'_>) {
+    let what = format!("can't create '{}'", path.display());
+    let file = match path.canonicalize().and_then(|file| fs::metadata(&file).map(|found| (file, found))) {
+        Ok((file, found)) if found.is_file() => file,
+        Ok(_) => return report.failed(&what, exists),
+        Err(error) => return report.failed(&what, &error),
+    };
+    let value = match wish.is_default() {
+        false => Ok(encode_spec(wish)),
+        // What it was made with stays, if it can be set at all.
+        true => xattr::get(&file, xattr::LOV).and_then(|value| {
+            let ea = decode(&value).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+            Ok(encode_spec(&ea.shape()))
+        }),
+    };
+    match value.and_then(|value| xattr::set(&file, xattr::LOV, &value)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => report.failed(&what, exists),
+        Err(error) => refused(&format!("can't set layout of '{}'", path.display()), wish, &error, report),
+        Ok(()) => {}
     }
 }

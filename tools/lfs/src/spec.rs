@@ -184,6 +184,8 @@ fn bytes(s: &str) -> Result<u64, String> {
 struct Draft {
     count: Option<Count>,
     overstripe: Option<Count>,
+    /// The count is that of the component before.
+    inherited: bool,
     size: Option<StripeSize>,
     first: Option<TargetIndex>,
     osts: Vec<TargetIndex>,
@@ -196,8 +198,8 @@ impl Draft {
     fn take(&mut self, step: &Step) {
         match step {
             Step::End(_) => {}
-            Step::Count(count) => (self.count, self.overstripe) = (Some(*count), None),
-            Step::Overstripe(count) => (self.count, self.overstripe) = (None, Some(*count)),
+            Step::Count(count) => (self.count, self.overstripe, self.inherited) = (Some(*count), None, false),
+            Step::Overstripe(count) => (self.count, self.overstripe, self.inherited) = (None, Some(*count), false),
             Step::Size(size) => self.size = Some(*size),
             Step::First(First(first)) => self.first = *first,
             Step::Osts(OstList(osts)) => self.osts.clone_from(osts),
@@ -210,10 +212,11 @@ impl Draft {
     /// What the next component has if nobody says otherwise.
     fn heir(&self) -> Draft {
         let pool = self.pool.clone();
-        Draft { count: self.count, overstripe: self.overstripe, size: self.size, pool, ..Draft::default() }
+        let (count, overstripe, size) = (self.count, self.overstripe, self.size);
+        Draft { count, overstripe, inherited: true, size, pool, ..Draft::default() }
     }
 
-    fn component(self, id: u32, start: u64, end: u64) -> Result<(Component, Option<TargetIndex>), String> {
+    fn component(self, id: u32, start: u64, end: u64) -> Result<Component, String> {
         if self.on_mdt && (self.first.is_some() || !self.osts.is_empty()) {
             return Err("a component on the MDT has no OSTs".to_owned());
         }
@@ -223,7 +226,7 @@ impl Draft {
             return Err("overstriping (-C) needs a number of stripes".to_owned());
         }
         if !self.osts.is_empty() {
-            if count != 0 && usize::from(count) != self.osts.len() {
+            if count != 0 && !self.inherited && usize::from(count) != self.osts.len() {
                 return Err(format!("{} OSTs are named for {count} stripes", self.osts.len()));
             }
             if self.first.is_some_and(|first| first != self.osts[0]) {
@@ -231,21 +234,21 @@ impl Draft {
             }
         }
         let stripe_count = if self.osts.is_empty() { count } else { self.osts.len() as u16 };
-        let first = self.first.filter(|_| self.osts.is_empty());
         let (pattern, stripe_count, stripe_size) = match self.on_mdt {
             true => (Pattern::Mdt, 0, 0),
             false => (Pattern::Raid0, stripe_count, self.size.map_or(0, |s| s.0)),
         };
         let overstriped = overstriped && !self.on_mdt;
-        let (pool, stripes) = (self.pool.filter(|_| !self.on_mdt), self.osts);
-        Ok((Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes }, first))
+        let pool = self.pool.filter(|_| !self.on_mdt);
+        let (stripes, wanted) = (Vec::new(), if self.osts.is_empty() { Vec::from_iter(self.first) } else { self.osts });
+        Ok(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted })
     }
 }
 
 /// The layout that these options wish for; sizes and counts of 0 leave the choice to the file system.
 ///
 /// # Errors
-/// One sentence: it cannot be, or it names OSTs for a component after the first.
+/// One sentence: it cannot be.
 pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
     judged(described(steps, 0)?)
 }
@@ -253,12 +256,9 @@ pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
 /// The components that these options wish for at the end of a file whose layout ends at `start`.
 ///
 /// # Errors
-/// One sentence: they cannot be, or name OSTs.
+/// One sentence: they cannot be.
 pub fn wish_behind(steps: &[Step], start: u64) -> Result<LovEa, String> {
     let ea = described(steps, start)?;
-    if ea.names_osts() {
-        return Err("components that are added cannot name OSTs".to_owned());
-    }
     if ea.is_on_mdt() {
         return Err("only the first component can be on the MDT".to_owned());
     }
@@ -277,16 +277,12 @@ fn described(steps: &[Step], start: u64) -> Result<LovEa, String> {
         draft.take(step);
     }
     drafts.push((open.unwrap_or(EOF), draft));
-    let mut ea = LovEa { layout: Layout::default(), first: Vec::new() };
+    let mut ea = LovEa { layout: Layout::default() };
     let mut start = start;
-    for (n, (end, draft)) in drafts.into_iter().enumerate() {
+    for (end, draft) in drafts {
         let size = draft.extension;
-        let (component, first) = draft.component(ea.layout.components.len() as u32 + 1, start, end)?;
-        if n > 0 && (first.is_some() || !component.stripes.is_empty()) {
-            return Err("only the first component can name OSTs".to_owned());
-        }
+        let component = draft.component(ea.layout.components.len() as u32 + 1, start, end)?;
         ea.layout.components.push(component);
-        ea.first.push(first);
         if let Some(size) = size {
             extend(&mut ea, size, open.is_some())?;
         }
@@ -312,7 +308,6 @@ fn extend(ea: &mut LovEa, size: u64, has_end: bool) -> Result<(), String> {
     let end = std::mem::replace(&mut c.end, if c.start == 0 { size } else { c.start });
     let extension = Component::extension(id, c.end, end, size).ok_or("no extension size")?;
     ea.layout.components.push(extension);
-    ea.first.push(None);
     Ok(())
 }
 
@@ -349,8 +344,8 @@ mod tests {
     /// (end, count, size, first) of each component.
     fn components(options: &str) -> Vec<(u64, u16, u32, Option<u16>)> {
         let ea = wished(options).unwrap_or_else(|e| panic!("{options}: {e}"));
-        let both = ea.layout.components.iter().zip(&ea.first);
-        both.map(|(c, first)| (c.end, c.stripe_count, c.stripe_size, first.map(|f| f.0))).collect()
+        let components = ea.layout.components.iter();
+        components.map(|c| (c.end, c.stripe_count, c.stripe_size, c.wanted.first().map(|ost| ost.0))).collect()
     }
 
     /// With words of its own.
@@ -380,7 +375,6 @@ mod tests {
         let second = [(3, g, g, None), (4, g, EOF, Some(256 * m))];
         assert_eq!(pairs[..2], [(1, 0, 64 * m, None), (2, 64 * m, g, Some(64 * m))]);
         assert_eq!(pairs[2..], second);
-        assert_eq!(ea.first.len(), 4);
         // What grows does so alone, and its neighbours inherit the rest.
         let ea = wished("-E 128M -c 2 -S 1M -E 1G -z 64M -E -1").unwrap();
         assert_eq!(ea.layout.components.iter().map(|c| c.stripe_count).collect::<Vec<_>>(), [2, 2, 0, 2]);
@@ -401,20 +395,18 @@ mod tests {
         let ea = behind("-E 2G -z 64M -E -1 -c 4").unwrap();
         let starts: Vec<_> = ea.layout.components.iter().map(|c| (c.start, c.end)).collect();
         assert_eq!(starts, [(1 << 30, 1 << 30), (1 << 30, 2 << 30), (2 << 30, EOF)]);
-        for (options, words) in [("-E -1 -i 1", "cannot name OSTs"), ("-E 2G -L mdt", "first component")] {
-            let error = behind(options).unwrap_err();
-            assert!(error.contains(words), "{options}: {error}");
-        }
+        assert_eq!(behind("-E -1 -i 1").unwrap().layout.components[0].wanted, [TargetIndex(1)]);
+        assert!(behind("-E 2G -L mdt").unwrap_err().contains("first component"));
     }
 
     #[test]
     fn osts_by_name() {
         let ea = wished("-o 0,3,5-7").unwrap();
         let c = &ea.layout.components[0];
-        assert_eq!(c.stripes.iter().map(|o| o.0).collect::<Vec<_>>(), [0, 3, 5, 6, 7]);
-        assert_eq!((c.stripe_count, ea.first.as_slice()), (5, &[None][..]));
+        assert_eq!(c.wanted.iter().map(|o| o.0).collect::<Vec<_>>(), [0, 3, 5, 6, 7]);
+        assert_eq!(c.stripe_count, 5);
         assert!(ea.names_osts());
-        assert_eq!(wished("-o 1,1 -C 2").unwrap().layout.components[0].stripes.len(), 2);
+        assert_eq!(wished("-o 1,1 -C 2").unwrap().layout.components[0].wanted.len(), 2);
         each_is_refused(&[
             ("-o 1,1", "twice"),
             ("-o 1,2 -c 3", "3 stripes"),
@@ -443,6 +435,11 @@ mod tests {
         assert_eq!(three, [(64 << 20, 1, 1 << 20, None), (1 << 30, 4, 1 << 20, None), (EOF, 4, 4 << 20, None)]);
         assert_eq!(components("-c 2 -E 1M -E eof")[1], (EOF, 2, 0, None));
         assert_eq!(components("-E 1M -c 2").len(), 1);
+        // Each component may name OSTs, and no other inherits them.
+        let named = components("-E 1M -i 1 -E 1G -E -1 -c 2 -i 3");
+        assert_eq!(named.iter().map(|c| c.3).collect::<Vec<_>>(), [Some(1), None, Some(3)]);
+        let listed = wished("-E 1M -c 1 -E -1 -o 2,0").unwrap();
+        assert_eq!(listed.layout.components[1].wanted, [TargetIndex(2), TargetIndex(0)]);
         let dom = wished("-E 64K -L mdt -E -1 -c 2").unwrap();
         assert_eq!(dom.layout.components[0].pattern, Pattern::Mdt);
         assert_eq!(dom.layout.components[1].pattern, Pattern::Raid0);
@@ -458,7 +455,6 @@ mod tests {
             ("-S lots", "no size"),
             ("-i 65535", "no OST index"),
             ("-E 1M -E 1M", "empty"),
-            ("-E 1M -E -1 -i 2", "first component"),
             ("-E -1 -c 1 -E 1M", "empty"),
             ("-E 100K", "65536"),
             ("-L mdt", "MDT"),

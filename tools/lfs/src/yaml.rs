@@ -145,8 +145,7 @@ pub fn read(text: &str) -> Result<LovEa, String> {
     for c in components.iter_mut().filter(|c| c.pattern == Pattern::Mdt) {
         (c.stripe_count, c.stripe_size) = (0, 0);
     }
-    let first = vec![None; components.len()];
-    Ok(LovEa { layout: Layout { components, ..Layout::default() }, first })
+    Ok(LovEa { layout: Layout { components, ..Layout::default() } })
 }
 
 fn open(id: u32) -> Component {
@@ -160,6 +159,7 @@ fn open(id: u32) -> Component {
         overstriped: false,
         pool: None,
         stripes: Vec::new(),
+        wanted: Vec::new(),
     }
 }
 

@@ -83,10 +83,6 @@ fn open_directory(path: &Path, flags: OFlags, wish: Option<&LovEa>) -> Answer<Ow
     if flags.contains(OFlags::CREATE | OFlags::EXCL) {
         return Err(Failure(Errno::EEXIST));
     }
-    if wish.is_some_and(LovEa::names_osts) {
-        // The server would forget them, so nobody may believe that they are kept.
-        return Err(EOPNOTSUPP);
-    }
     give(path, wish)?;
     let flags = (flags & OFlags::CLOEXEC) | OFlags::RDONLY | OFlags::DIRECTORY;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
@@ -302,18 +298,18 @@ mod tests {
         assert!(plain(0, -1, 0, 0).wish().unwrap().is_default());
         let wish = plain(1 << 20, 2, -1, 1).wish().unwrap();
         let c = &wish.layout.components[0];
-        assert_eq!((c.stripe_size, c.stripe_count, wish.first[0].map(|o| o.0)), (1 << 20, u16::MAX, Some(2)));
+        assert_eq!((c.stripe_size, c.stripe_count, c.wanted.first().map(|o| o.0)), (1 << 20, u16::MAX, Some(2)));
         assert!(plain(0, -1, 4, 0x201).wish().unwrap().layout.components[0].overstriped);
         let wish = Plain { pool: Some(b"sheen.flash"), ..plain(0, -1, 2, 0) }.wish().unwrap();
         assert_eq!(wish.pools().len(), 1);
         let wish = Plain { osts: vec![3, 1], ..plain(0, -1, 2, 0) }.wish().unwrap();
-        assert_eq!(wish.layout.components[0].stripes.len(), 2);
+        assert_eq!(wish.layout.components[0].wanted.len(), 2);
         for bad in [plain(1000, -1, 1, 0), plain(0, -2, 1, 0), plain(0, -1, -2, 0), plain(0, -1, 2001, 0)] {
             assert_eq!(bad.wish(), Err(EINVAL));
         }
         assert_eq!(plain(0, -1, 1, 0x400).wish(), Err(EOPNOTSUPP));
         assert_eq!(Plain { pool: Some(b"a/b"), ..plain(0, -1, 1, 0) }.wish(), Err(EINVAL));
-        assert_eq!(Plain { osts: vec![3], ..plain(0, -1, 2, 0) }.wish().unwrap().first.len(), 1);
+        assert_eq!(Plain { osts: vec![3], ..plain(0, -1, 2, 0) }.wish().unwrap().layout.components[0].wanted.len(), 1);
     }
 
     #[test]

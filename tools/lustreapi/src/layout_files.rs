@@ -128,9 +128,6 @@ pub extern "C" fn llapi_layout_set_by_fd(fd: c_int, layout: Owned<Layout>) -> c_
         let wish = layout.get()?.wish()?;
         serves(&mount, &wish)?;
         let directory = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode).is_dir();
-        if directory && wish.names_osts() {
-            return Err(EOPNOTSUPP);
-        }
         if !wish.is_default() {
             xattr::set_of_open(file, xattr::LOV, &encode_spec(&wish))?;
         } else if directory {

@@ -87,16 +87,13 @@ impl Part {
         }
     }
 
-    fn of(c: &Component, first: Option<TargetIndex>, from_file: bool) -> Part {
+    fn of(c: &Component, from_file: bool) -> Part {
         if let Some(size) = c.extension_size() {
             let extension = Part { id: c.id, start: c.start, end: c.end, ..Part::new() };
             return Part { flags: LCME_FL_EXTENSION, pattern: RAID0, extension_size: size, ..extension };
         }
         let instantiated = from_file && c.is_instantiated();
-        let mut osts: Vec<Option<u16>> = c.stripes.iter().map(|ost| Some(ost.0)).collect();
-        if osts.is_empty() {
-            osts.extend(first.map(|ost| Some(ost.0)));
-        }
+        let osts: Vec<Option<u16>> = c.stripes.iter().chain(&c.wanted).map(|ost| Some(ost.0)).collect();
         Part {
             id: c.id,
             flags: if instantiated { LCME_FL_INIT } else { 0 },
@@ -120,11 +117,10 @@ impl Part {
         }
     }
 
-    /// The component, and the OST it shall begin on.
-    fn component(&self, id: u32) -> Answer<(Component, Option<TargetIndex>)> {
+    fn component(&self, id: u32) -> Answer<Component> {
         if self.extension_size > 0 {
             let extension = Component::extension(id, self.start, self.end, self.extension_size).ok_or(EINVAL)?;
-            return if self.osts.is_empty() { Ok((extension, None)) } else { Err(EINVAL) };
+            return if self.osts.is_empty() { Ok(extension) } else { Err(EINVAL) };
         }
         let on_mdt = self.pattern == MDT;
         let mut stripe_count = match self.stripe_count {
@@ -133,17 +129,17 @@ impl Part {
             WIDE => ALL_OSTS,
             count => u16::try_from(count).map_err(|_| EINVAL)?,
         };
-        let (mut stripes, mut first) = (Vec::new(), None);
+        let mut wanted = Vec::new();
         if !on_mdt && !self.from_file {
             match &self.osts[..] {
                 [] => {}
-                [only] => first = only.map(TargetIndex),
+                [only] => wanted.extend(only.map(TargetIndex)),
                 all => {
-                    stripes = all.iter().map(|ost| ost.map(TargetIndex).ok_or(EINVAL)).collect::<Answer<_>>()?;
+                    wanted = all.iter().map(|ost| ost.map(TargetIndex).ok_or(EINVAL)).collect::<Answer<_>>()?;
                     if stripe_count == 0 {
-                        stripe_count = stripes.len() as u16;
+                        stripe_count = wanted.len() as u16;
                     }
-                    if usize::from(stripe_count) != stripes.len() {
+                    if usize::from(stripe_count) != wanted.len() {
                         return Err(EINVAL);
                     }
                 }
@@ -166,9 +162,10 @@ impl Part {
                 _ if on_mdt => None,
                 pool => Some(PoolName::new(pool).ok_or(EINVAL)?),
             },
-            stripes,
+            stripes: Vec::new(),
+            wanted,
         };
-        Ok((component, first))
+        Ok(component)
     }
 
     /// The OST of a stripe; DEFAULT: the file system chooses it.
@@ -236,8 +233,7 @@ impl Default for Layout {
 impl Layout {
     /// From what a file or directory has. An empty value is all DEFAULT.
     pub fn of(ea: &LovEa, from_file: bool) -> Layout {
-        let both = ea.layout.components.iter().zip(&ea.first);
-        let parts: Vec<Part> = both.map(|(c, first)| Part::of(c, *first, from_file)).collect();
+        let parts: Vec<Part> = ea.layout.components.iter().map(|c| Part::of(c, from_file)).collect();
         match parts.is_empty() {
             true => Layout::default(),
             false => Layout { parts, current: 0, composite: !ea.layout.is_plain() },
@@ -257,28 +253,20 @@ impl Layout {
     /// For the file system.
     ///
     /// # Errors
-    /// EINVAL: it can be no layout; EOPNOTSUPP: it has flags, or OSTs of a later component, which cannot be kept.
+    /// EINVAL: it can be no layout; EOPNOTSUPP: it has flags, which cannot be kept.
     pub fn wish(&self) -> Answer<LovEa> {
         match self.fault(false) {
             None => {}
             Some(Fault::Flags) => return Err(EOPNOTSUPP),
             Some(_) => return Err(EINVAL),
         }
-        let ea = self.unchecked_wish()?;
-        // They get their objects when they are first written, and nobody would remember.
-        let later = ea.first.iter().zip(&ea.layout.components).skip(1);
-        for (first, component) in later {
-            if first.is_some() || !component.stripes.is_empty() {
-                return Err(EOPNOTSUPP);
-            }
-        }
-        Ok(ea)
+        self.unchecked_wish()
     }
 
     /// For a file that has components already, which end where these begin.
     ///
     /// # Errors
-    /// As [`Layout::wish`]; EINVAL also: they name OSTs.
+    /// As [`Layout::wish`].
     pub fn wish_behind(&self) -> Answer<LovEa> {
         match self.fault(true) {
             None => {}
@@ -286,15 +274,13 @@ impl Layout {
             Some(_) => return Err(EINVAL),
         }
         let ea = self.unchecked_wish()?;
-        if ea.names_osts() || ea.is_on_mdt() { Err(EINVAL) } else { Ok(ea) }
+        if ea.is_on_mdt() { Err(EINVAL) } else { Ok(ea) }
     }
 
     fn unchecked_wish(&self) -> Answer<LovEa> {
-        let mut ea = LovEa { layout: Value::default(), first: Vec::new() };
+        let mut ea = LovEa { layout: Value::default() };
         for (id, part) in (1u32..).zip(&self.parts) {
-            let (component, first) = part.component(id)?;
-            ea.layout.components.push(component);
-            ea.first.push(first);
+            ea.layout.components.push(part.component(id)?);
         }
         Ok(ea)
     }
@@ -402,10 +388,10 @@ mod tests {
         let mut layout = striped(2);
         layout.part_mut().set_ost(0, 3).unwrap();
         let wish = layout.wish().unwrap();
-        assert_eq!((&wish.first[..], wish.layout.components[0].stripes.len()), (&[Some(TargetIndex(3))][..], 0));
+        assert_eq!(wish.layout.components[0].wanted, [TargetIndex(3)]);
         layout.part_mut().set_ost(1, 0).unwrap();
         let wish = layout.wish().unwrap();
-        assert_eq!(wish.layout.components[0].stripes, [TargetIndex(3), TargetIndex(0)]);
+        assert_eq!(wish.layout.components[0].wanted, [TargetIndex(3), TargetIndex(0)]);
         assert_eq!(decode(&encode_spec(&wish)).unwrap(), wish);
         // Three are named for two stripes; one of three is missing.
         layout.part_mut().set_ost(2, 1).unwrap();
@@ -432,7 +418,7 @@ mod tests {
         assert_eq!(wish.layout.components.len(), 2);
         let mut named = read.clone();
         named.part_mut().set_ost(0, 1).unwrap();
-        assert_eq!(named.wish().unwrap().first[0], Some(TargetIndex(1)));
+        assert_eq!(named.wish().unwrap().layout.components[0].wanted, [TargetIndex(1)]);
     }
 
     #[test]
@@ -444,7 +430,7 @@ mod tests {
         assert_eq!((layout.current, layout.part().start, layout.part().end), (1, 1 << 26, EOF));
         assert!(layout.composite && layout.wish().is_ok());
         layout.part_mut().set_ost(0, 1).unwrap();
-        assert_eq!(layout.wish(), Err(EOPNOTSUPP));
+        assert_eq!(layout.wish().unwrap().layout.components[1].wanted, [TargetIndex(1)]);
         layout.current = 0;
         assert_eq!(layout.remove(), Err(EINVAL));
         layout.current = 1;

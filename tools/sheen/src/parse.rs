@@ -1,4 +1,4 @@
-//! Arguments to checked values; wrong ones to one sentence and exit code 64.
+//! Arguments to checked values; wrong ones to one sentence and exit code 64. A value may stand right behind a short option.
 
 use crate::outcome::Failure;
 use crate::output;
@@ -10,6 +10,7 @@ use std::ffi::OsString;
 /// # Errors
 /// [`Failure::Usage`] with one sentence; [`Failure::Helped`] after help.
 pub fn matches(command: clap::Command, args: Vec<OsString>) -> Result<ArgMatches, Failure> {
+    let args = attached(&command, args);
     command.try_get_matches_from(args).map_err(|error| {
         if error.use_stderr() {
             return failure(&error);
@@ -19,6 +20,51 @@ pub fn matches(command: clap::Command, args: Vec<OsString>) -> Result<ArgMatches
             Err(failure) => failure,
         }
     })
+}
+
+/// The arguments with `-I=2` for `-I2`, where the value of the option may be absent: getopt(3) takes what stands right behind
+/// such an option for its value, the parser only what stands behind an equals sign.
+fn attached(command: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
+    let mut command = command;
+    let mut out = Vec::with_capacity(args.len());
+    let mut args = args.into_iter();
+    out.extend(args.next());
+    while let Some(word) = args.next() {
+        if let Some(sub) = word.to_str().and_then(|word| command.find_subcommand(word)) {
+            command = sub;
+            out.push(word);
+            continue;
+        }
+        // What follows is not for the parser.
+        if word == "--" || command.get_positionals().any(clap::Arg::is_trailing_var_arg_set) {
+            out.push(word);
+            out.extend(args.by_ref());
+            break;
+        }
+        out.push(match word.to_str().and_then(|text| equals_sign_at(command, text).map(|at| (text, at))) {
+            Some((text, at)) => format!("{}={}", &text[..at], &text[at..]).into(),
+            None => word,
+        });
+    }
+    out
+}
+
+/// Where an equals sign is missing in `-vI2`.
+fn equals_sign_at(command: &clap::Command, word: &str) -> Option<usize> {
+    let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
+    for (at, letter) in letters.char_indices() {
+        let is = |arg: &&clap::Arg| arg.get_short_and_visible_aliases().is_some_and(|all| all.contains(&letter));
+        let arg = command.get_arguments().find(is)?;
+        let rest = 1 + at + letter.len_utf8();
+        match arg.get_action().takes_values() {
+            false => {}
+            true if arg.is_require_equals_set() && rest < word.len() && !word[rest..].starts_with('=') => {
+                return Some(rest);
+            }
+            true => return None,
+        }
+    }
+    None
 }
 
 /// The sentence of a parse error: what clap says before "Usage:", on one line, and where to read on.
@@ -39,5 +85,54 @@ pub fn failure(error: &clap::Error) -> Failure {
     match command.as_str() {
         "" => Failure::Usage(sentence),
         command => Failure::Usage(format!("{sentence}; see: {command} --help")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lfs;
+
+    fn words(text: &str) -> String {
+        let args = text.split(' ').map(OsString::from).collect();
+        attached(&lfs::definition(), args).join(std::ffi::OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn a_value_may_stand_right_behind_its_option() {
+        for (given, meant) in [
+            ("lfs getstripe -I2 f", "lfs getstripe -I=2 f"),
+            ("lfs getstripe -vI2 f", "lfs getstripe -vI=2 f"),
+            ("lfs getstripe -E+1M f", "lfs getstripe -E=+1M f"),
+            ("lfs setstripe -N2 f", "lfs setstripe -N=2 f"),
+            ("lfs df -m0 -ho1", "lfs df -m=0 -ho=1"),
+        ] {
+            assert_eq!(words(given), meant);
+        }
+        for same in [
+            "lfs getstripe -I f",
+            "lfs getstripe -I=2 f",
+            "lfs getstripe -cI f",
+            "lfs setstripe -c4 -i-1 -S64K f",
+            "lfs setstripe -c -1 f",
+            "lfs getstripe -- -I2",
+            "lfs find -I2 f",
+            "lfs",
+        ] {
+            assert_eq!(words(same), same);
+        }
+    }
+
+    #[test]
+    fn every_short_option_takes_its_value_without_a_space() {
+        let definition = lfs::definition();
+        for sub in definition.get_subcommands() {
+            for arg in sub.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+                let Some(letter) = arg.get_short() else { continue };
+                let word = format!("-{letter}7");
+                let at = equals_sign_at(sub, &word);
+                assert_eq!(at.is_some(), arg.is_require_equals_set(), "{} {word}", sub.get_name());
+            }
+        }
     }
 }

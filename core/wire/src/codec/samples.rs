@@ -73,6 +73,7 @@ pub fn layout() -> Arc<Layout> {
         overstriped: false,
         pool: Some(PoolName("flash".into())),
         stripes: vec![TargetIndex(4), TargetIndex(0)],
+        wanted: Vec::new(),
     };
     Arc::new(Layout { generation: 5, components: vec![component], ..Layout::default() })
 }

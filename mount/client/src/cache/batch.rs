@@ -138,6 +138,7 @@ mod tests {
             overstriped: false,
             pool: None,
             stripes,
+            wanted: Vec::new(),
         };
         Layout { generation: 1, components: vec![component], ..Layout::default() }
     }

@@ -92,6 +92,9 @@ impl Client {
         // What has no object needs none to become a hole.
         let instantiate = change.kind != PunchKind::Hole;
         let layout = self.layout_for(credentials, file, instantiate, start, end).await?;
+        if instantiate && end > layout.size_max() {
+            return Err(ClientError::TooFar(end));
+        }
         let fid = file.fid;
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for range in object_ranges(&layout, fid, FileOffset(start), FileOffset(end)) {

@@ -154,7 +154,7 @@ impl Client {
         if !file.unstored.lock().is_clean() {
             self.store_held(file).await?;
         }
-        let written = self.write_through(write).await;
+        let written = self.write_through(write, matches!(turn, Turn::Under(_))).await;
         if aside_of_others {
             self.let_others_read_anew(file);
         }
@@ -174,22 +174,33 @@ impl Client {
         self.env.tasks.spawn("let others read mapped pages", Box::pin(call_back));
     }
 
-    async fn write_through(&self, write: Write<'_>) -> Result<Written, ClientError> {
-        let Write { credentials, file, offset, data, flags, tenure } = write;
+    /// `locked`: nobody else can move the end of the file meanwhile, so it need not be moved before the bytes are stored. Should
+    /// storing fail, the size is as before.
+    async fn write_through(&self, write: Write<'_>, locked: bool) -> Result<Written, ClientError> {
+        let Write { credentials, file, offset, data, mut flags, tenure } = write;
         let fid = file.fid;
         let mdc = self.mdc(fid)?;
-        let len = data.len() as u64;
         let offset = match flags.append {
             false => offset,
-            true => mdc.append(credentials, fid, len, flags.kill_suidgid).await?,
+            true if locked => {
+                flags.append = false;
+                mdc.getattr(credentials, fid).await?.attr.size
+            }
+            true => mdc.append(credentials, fid, data.len() as u64, flags.kill_suidgid).await?,
         };
-        let end = offset.checked_add(len).ok_or(ClientError::TooFar(offset))?;
+        let end = offset.checked_add(data.len() as u64).ok_or(ClientError::TooFar(offset))?;
         let layout = self.layout_for(credentials, file, true, offset, end).await?;
+        let room = layout.size_max().checked_sub(offset).filter(|room| *room > 0).ok_or(ClientError::TooFar(offset))?;
+        let (data, len) = match usize::try_from(room) {
+            Ok(room) if room < data.len() => (data.slice(..room), room),
+            _ => (data.clone(), data.len()),
+        };
+        let end = offset + len as u64;
         if end > layout.mdt_bytes() {
             self.until_recorded(file).await?;
         }
         let connections = self.ost_connections();
-        let stored = self.store(&layout, fid, tenure, offset, data, flags).await?;
+        let stored = self.store(&layout, fid, tenure, offset, &data, flags).await?;
         self.note_reconnected(file, connections);
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");

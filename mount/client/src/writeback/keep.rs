@@ -140,6 +140,10 @@ impl Client {
         let start = if flags.append { unstored.size().unwrap_or(base.attr.size) } else { offset };
         let end = start.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(start))?;
         let Some(layout) = file.layout() else { return Ok(Kept::NoLayout(start, end)) };
+        if start < layout.size_max() && layout.size_max() < end {
+            // As much as there is room for, if the layout is still this one.
+            return Ok(Kept::Through);
+        }
         let needs = match needs(&layout, file.fid, start, end, |from, to| unstored.dirty.new_blocks(from, to)) {
             Ok(needs) => needs,
             Err(refused) => return Ok(refused),

@@ -112,6 +112,7 @@ fn layout(stripes: u16, instantiated: bool) -> Arc<Layout> {
         overstriped: false,
         pool: None,
         stripes: (0..osts).map(TargetIndex).collect(),
+        wanted: Vec::new(),
     };
     let generation = 1 + u32::from(instantiated);
     Arc::new(Layout { generation, components: vec![component], ..Layout::default() })

@@ -52,10 +52,16 @@ impl Mds {
                 Some(size) => {
                     records.may_write(fid)?;
                     let before = records.existing(fid)?;
-                    let layout = match before.flags.has(InodeFlags::HAS_DATA) {
+                    let (grows, has_data) = (size > before.attr.size, before.flags.has(InodeFlags::HAS_DATA));
+                    let layout = match has_data || grows {
                         true => tail::layout(fid, &before.tail, ItemTag::Layout)?,
                         false => None,
                     };
+                    if grows && layout.as_ref().is_some_and(|layout| size > layout.size_max()) {
+                        // No component covers what would lie there, so it could never be written.
+                        return Err(Errno::EFBIG);
+                    }
+                    let layout = layout.filter(|_| has_data);
                     let cut = match layout.as_ref().map(|layout| Part::of(layout, fid)) {
                         Some(part) if part.end > 0 => Some((part, dom::cut(&part.chunks(&records.tx), size)?)),
                         _ => None,

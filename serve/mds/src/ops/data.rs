@@ -1,5 +1,6 @@
 //! Wrote and Append: the size follows the data.
 
+use super::layout::layout_of;
 use super::lookup::entry;
 use crate::mds::{Call, Mds};
 use namespace::written;
@@ -37,7 +38,13 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         self.change(call, |records, ctx| {
-            let (offset, mut inode) = written::append(records, ctx, fid, len, kill_suidgid)?;
+            let inode = records.existing(fid)?;
+            // What no component covers cannot be written: the client writes as much as there is room for.
+            let room = layout_of(&inode)?.size_max().saturating_sub(inode.attr.size);
+            if room == 0 {
+                return Err(Errno::EFBIG);
+            }
+            let (offset, mut inode) = written::append(records, ctx, fid, len.min(room), kill_suidgid)?;
             records.note_data(&mut inode);
             Ok(MdsReply::Appended { offset })
         })

@@ -76,7 +76,11 @@ impl Mds {
         let reply = self.change(call, |records, ctx| {
             let mut inode = records.existing(fid)?;
             let mut layout = layout_of(&inode)?;
-            match self.instantiate(&mut layout, start, end, &[]) {
+            if start >= layout.size_max() {
+                // No component will ever cover it.
+                return Err(Errno::EFBIG);
+            }
+            match self.instantiate(&mut layout, start, end) {
                 Ok(true) => {
                     records.before(&[Change::of(fid, InodeBits::LAYOUT)])?;
                     let mut bytes = Vec::new();

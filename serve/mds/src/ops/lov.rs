@@ -1,8 +1,8 @@
 //! `lustre.lov` and `trusted.lov`: layouts in Lustre's binary form, as extended attributes.
 //!
 //! Read on a file: its layout; on a directory: its default layout. Written on a directory: the default layout, an
-//! empty value (or `removexattr`) takes it away; on a file that never held data: its layout. On other files writing is
-//! EEXIST.
+//! empty value (or `removexattr`) takes it away; on a file that never held data, nor was given a layout by this name: its
+//! layout. On other files writing is EEXIST.
 //!
 //! `trusted.lov` is for tools that carry files about: root finds it in lists (of a file only if its layout is not the file
 //! system's default: else whoever brings files from elsewhere would see a difference for ever), only the shape that a value speaks of
@@ -12,7 +12,7 @@
 
 use crate::mds::{Call, Mds};
 use crate::tail;
-use ::layout::layout::{Layout, Pattern, PoolName};
+use ::layout::layout::{Component, Layout, Pattern, PoolName};
 use ::layout::lov_ea;
 use ::layout::stripe_spec::{complete, with_dom_at_most};
 use disk::inode::ItemTag;
@@ -81,16 +81,17 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         name.check(call.credentials, Errno::EPERM)?;
         let wanted = if value.is_empty() { None } else { Some(self.parse_lov(name, value)?) };
+        let wanted = wanted.as_ref();
         self.change(call, |records, ctx| {
             let mut inode = records.existing(fid)?;
             if !ctx.owns(inode.attr.uid) {
                 return Err(Errno::EPERM);
             }
             match inode.file_type() {
-                FileType::Directory => set_default(&mut inode, wanted.as_ref().map(|(layout, _)| layout))?,
-                FileType::Regular => match &wanted {
+                FileType::Directory => self.set_default(&mut inode, wanted)?,
+                FileType::Regular => match wanted {
                     Some(_) if name == LovName::Trusted && has_data(&inode) => return Ok(MdsReply::Done),
-                    Some((layout, first)) => self.set_layout(&mut inode, layout, first)?,
+                    Some(layout) => self.set_layout(&mut inode, name, layout)?,
                     // Lustre takes an empty layout on a file for "leave it as it is".
                     None => return Ok(MdsReply::Done),
                 },
@@ -106,7 +107,7 @@ impl Mds {
         })
     }
 
-    fn parse_lov(&self, name: LovName, value: &[u8]) -> Result<(Layout, Vec<Option<TargetIndex>>), Errno> {
+    fn parse_lov(&self, name: LovName, value: &[u8]) -> Result<Layout, Errno> {
         let refused = |error: &(dyn std::error::Error + 'static)| {
             tracing::debug!(error, "layout refused");
             Errno::EINVAL
@@ -118,16 +119,18 @@ impl Mds {
             let defaults = self.tunables.defaults();
             ea.layout = with_dom_at_most(ea.layout, defaults.dom_bytes_max, &defaults);
         }
+        // Its own objects are made anew, on the OSTs that it names.
+        ea.layout.components.iter_mut().for_each(Component::want_stripes);
         let layout = complete(ea.layout, &self.tunables.defaults()).map_err(|e| refused(&e))?;
         // Nobody could be shown it.
         if lov_ea::bytes_at_most(&layout, self.spaces.get().len()) > XATTR_VALUE_BYTES_MAX {
             return Err(Errno::E2BIG);
         }
-        Ok((layout, ea.first))
+        Ok(layout)
     }
 
-    fn set_layout(&self, inode: &mut Inode, wanted: &Layout, first: &[Option<TargetIndex>]) -> Result<(), Errno> {
-        if has_data(inode) {
+    fn set_layout(&self, inode: &mut Inode, name: LovName, wanted: &Layout) -> Result<(), Errno> {
+        if has_data(inode) || name == LovName::Lustre && inode.flags.has(InodeFlags::CHOSEN_LAYOUT) {
             return Err(Errno::EEXIST);
         }
         let fid = inode.fid();
@@ -139,22 +142,15 @@ impl Mds {
         for (id, c) in (old.next_instance()..).zip(&mut layout.components) {
             c.id = id;
         }
-        let known = self.spaces.get();
-        let unknown = |ost: &TargetIndex| !known.iter().any(|k| k.index == *ost);
-        if layout.components.iter().flat_map(|c| &c.stripes).any(unknown) {
-            return Err(Errno::EINVAL);
-        }
-        if self.leaves_pool(&layout, first) {
-            return Err(Errno::EINVAL);
-        }
-        self.instantiate(&mut layout, 0, 1, first).map_err(|reason| {
+        self.check_wanted(&layout)?;
+        self.instantiate(&mut layout, 0, 1).map_err(|reason| {
             tracing::warn!(%fid, %reason, "file cannot be given the layout that was asked for");
             Errno::ENOSPC
         })?;
         let mut bytes = Vec::new();
         ::layout::codec::encode(&layout, &mut bytes);
         inode.tail = tail::replace(fid, &inode.tail, ItemTag::Layout, Some(&bytes))?;
-        inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true);
+        inode.flags = inode.flags.with(InodeFlags::OWN_LAYOUT, true).with(InodeFlags::CHOSEN_LAYOUT, true);
         Ok(())
     }
 
@@ -166,7 +162,7 @@ impl Mds {
         if names_none && let Some(pool) = inherited {
             for c in layout.components.iter_mut().filter(|c| c.pattern == Pattern::Raid0) {
                 // OSTs that were named one by one stand above a pool that was not.
-                let inside = |osts: Arc<[TargetIndex]>| c.stripes.iter().all(|ost| osts.contains(ost));
+                let inside = |osts: Arc<[TargetIndex]>| c.wanted.iter().all(|ost| osts.contains(ost));
                 if self.targets.pool(&pool.0).is_none_or(inside) {
                     c.pool = Some(pool.clone());
                 }
@@ -175,13 +171,38 @@ impl Mds {
         without_ignored(layout);
     }
 
-    /// Is an OST named that is outside the pool of its component?
-    fn leaves_pool(&self, layout: &Layout, first: &[Option<TargetIndex>]) -> bool {
-        layout.components.iter().enumerate().any(|(i, c)| {
+    /// Are all OSTs that are named there, and in the pools of their components?
+    ///
+    /// # Errors
+    /// EINVAL: no.
+    pub(super) fn check_wanted(&self, layout: &Layout) -> Result<(), Errno> {
+        let known = self.spaces.get();
+        let good = layout.components.iter().all(|c| {
             let pool = c.pool.as_ref().and_then(|PoolName(name)| self.targets.pool(name));
-            let named = first.get(i).copied().flatten();
-            pool.is_some_and(|osts| c.stripes.iter().chain(&named).any(|ost| !osts.contains(ost)))
-        })
+            c.wanted
+                .iter()
+                .all(|ost| known.iter().any(|k| k.index == *ost) && pool.as_ref().is_none_or(|osts| osts.contains(ost)))
+        });
+        if good { Ok(()) } else { Err(Errno::EINVAL) }
+    }
+
+    fn set_default(&self, inode: &mut Inode, layout: Option<&Layout>) -> Result<(), Errno> {
+        let layout = match layout.cloned() {
+            None => None,
+            Some(mut layout) => {
+                without_ignored(&mut layout);
+                self.check_wanted(&layout)?;
+                Some(layout)
+            }
+        };
+        let bytes = layout.as_ref().map(|layout| {
+            let mut bytes = Vec::new();
+            ::layout::codec::encode(layout, &mut bytes);
+            bytes
+        });
+        inode.tail = tail::replace(inode.fid(), &inode.tail, ItemTag::DefaultLayout, bytes.as_deref())?;
+        inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_LAYOUT, layout.is_some());
+        Ok(())
     }
 }
 
@@ -208,19 +229,4 @@ pub(super) fn without_ignored(layout: &mut Layout) {
     for c in &mut layout.components {
         c.pool.take_if(|pool| pool.is_ignored());
     }
-}
-
-fn set_default(inode: &mut Inode, layout: Option<&Layout>) -> Result<(), Errno> {
-    let bytes = layout.map(|layout| {
-        let mut layout = layout.clone();
-        without_ignored(&mut layout);
-        // A default names no OSTs of its own: each new file gets its own.
-        layout.components.iter_mut().for_each(|c| c.stripes.clear());
-        let mut bytes = Vec::new();
-        ::layout::codec::encode(&layout, &mut bytes);
-        bytes
-    });
-    inode.tail = tail::replace(inode.fid(), &inode.tail, ItemTag::DefaultLayout, bytes.as_deref())?;
-    inode.flags = inode.flags.with(InodeFlags::HAS_DEFAULT_LAYOUT, layout.is_some());
-    Ok(())
 }

@@ -4,7 +4,7 @@
 
 use super::lov::without_ignored;
 use crate::mds::{Call, Mds};
-use ::layout::layout::Layout;
+use ::layout::layout::{Component, Layout};
 use ::layout::lov_ea;
 use ::layout::stripe_spec::{Defaults, complete};
 use types::errno::Errno;
@@ -17,20 +17,22 @@ pub(super) const LOV_ADD: &[u8] = b"lustre.lov.add";
 
 impl Mds {
     /// # Errors
-    /// EINVAL: no components, not where the file's end, or with OSTs; E2BIG: nobody could be shown so many; as
+    /// EINVAL: no components, not where the file's end, or on OSTs that are not there; E2BIG: nobody could be shown so many; as
     /// [`Mds::change_layout`].
     pub(super) fn add_components(&self, call: &mut Call<'_>, fid: Fid, value: &[u8]) -> Result<MdsReply, Errno> {
         let refused = |error: &(dyn std::error::Error + 'static)| {
             tracing::debug!(error, "components refused");
             Errno::EINVAL
         };
-        let more = lov_ea::decode(value).map_err(|e| refused(&e))?;
-        if more.layout.components.is_empty() || more.names_osts() {
+        let mut more = lov_ea::decode(value).map_err(|e| refused(&e))?;
+        more.layout.components.iter_mut().for_each(Component::want_stripes);
+        if more.layout.components.is_empty() {
             return Err(Errno::EINVAL);
         }
         let defaults = Defaults { dom_bytes_max: types::limits::DOM_BYTES_MAX, ..self.tunables.defaults() };
         self.change_layout(call, fid, |old| {
             let layout = complete(joined(old, &more.layout), &defaults).map_err(|e| refused(&e))?;
+            self.check_wanted(&layout)?;
             match lov_ea::bytes_at_most(&layout, self.spaces.get().len()) > XATTR_VALUE_BYTES_MAX {
                 true => Err(Errno::E2BIG),
                 false => Ok(layout),

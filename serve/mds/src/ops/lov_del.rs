@@ -132,7 +132,18 @@ mod tests {
     fn component(id: u32, start: u64, end: u64, objects: bool) -> Component {
         let stripes = if objects { vec![TargetIndex(0)] } else { Vec::new() };
         let (pattern, pool) = (Pattern::Raid0, None);
-        Component { id, start, end, pattern, stripe_size: 65536, stripe_count: 1, overstriped: false, pool, stripes }
+        Component {
+            id,
+            start,
+            end,
+            pattern,
+            stripe_size: 65536,
+            stripe_count: 1,
+            overstriped: false,
+            pool,
+            stripes,
+            wanted: Vec::new(),
+        }
     }
 
     #[test]

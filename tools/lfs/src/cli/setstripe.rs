@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Make a file with a layout, or set the default layout of a directory
 ///
-/// A file is made; one that exists is an error. A directory keeps the layout for files and directories made in it later.
+/// A file is made; one that exists and has data, or was given a layout, is an error. A directory keeps the layout for files and directories made in it later.
 /// What is left open is taken from the file system's default. With -E the layout has components: each -E names the end
 /// of one, and the options after it belong to it; what a component leaves open is taken from the one before it.
 #[derive(Debug, Args)]
@@ -21,10 +21,10 @@ pub struct SetstripeFlags {
     /// Bytes of one stripe, a multiple of 64 KiB; K, M, G are understood
     #[arg(short = 'S', long, value_name = "SIZE", action = ArgAction::Append)]
     pub stripe_size: Vec<StripeSize>,
-    /// OST of the first stripe, -1 for any; on files, first component
+    /// OST of the first stripe, -1 for any
     #[arg(short = 'i', long, value_name = "INDEX", action = ArgAction::Append, allow_hyphen_values = true)]
     pub stripe_index: Vec<First>,
-    /// OST of each stripe: 0,2,5-7; on files, first component
+    /// OST of each stripe: 0,2,5-7
     #[arg(short = 'o', long = "ost", value_name = "INDEXES", action = ArgAction::Append)]
     pub osts: Vec<OstList>,
     /// Pool of OSTs; none or ignore: no pool, even if the directory has one
@@ -41,6 +41,9 @@ pub struct SetstripeFlags {
     /// When they have no room, the next component begins there; the last one is repeated on other OSTs.
     #[arg(short = 'z', long, visible_alias = "ext-size", value_name = "SIZE", action = ArgAction::Append)]
     pub extension_size: Vec<ExtensionSize>,
+    /// Mirrors: there is one of each file; more are not offered
+    #[arg(short = 'N', long, value_name = "N", num_args = 0..=1, require_equals = true)]
+    pub mirror_count: Option<Option<u16>>,
     /// Take the default layout of a directory away
     #[arg(short = 'd', long, conflicts_with_all = [
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
@@ -139,6 +142,8 @@ pub struct SetstripeArgs {
     pub copy: Option<PathBuf>,
     /// As this file describes.
     pub yaml: Option<PathBuf>,
+    /// Mirrors that are wished for, if that is said.
+    pub mirrors: Option<u16>,
     /// Where.
     pub paths: Vec<PathBuf>,
 }
@@ -171,17 +176,43 @@ impl FromArgMatches for SetstripeArgs {
         add("extension_size", flags.extension_size.clone().into_iter().map(Step::Extension).collect());
         steps.sort_by_key(|(at, _)| *at);
         let steps = steps.into_iter().map(|(_, step)| step).collect();
-        let SetstripeFlags { delete, component_add: add, component_del, copy, yaml, paths, .. } = flags;
+        let SetstripeFlags { delete, component_add: add, component_del, copy, yaml, mirror_count, paths, .. } = flags;
         let del = component_del.then_some(match (flags.component_id, flags.component_flags.as_deref()) {
             (Some(id), _) => Fewer::From(id),
             (None, Some("^init")) => Fewer::WithoutObjects,
             (None, flags) => Fewer::Other(flags.map(str::to_owned)),
         });
-        Ok(SetstripeArgs { steps, delete, add, del, copy, yaml, paths })
+        let mirrors = mirror_count.map(|count| count.unwrap_or(1));
+        Ok(SetstripeArgs { steps, delete, add, del, copy, yaml, mirrors, paths })
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
         *self = SetstripeArgs::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+/// The same options of `migrate`, which may take its files from a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrateSpec(pub SetstripeArgs);
+
+impl Args for MigrateSpec {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let of_list = |paths: clap::Arg| paths.required(false).required_unless_present("files_from").help("Files");
+        SetstripeFlags::augment_args(command).mut_arg("paths", of_list)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        SetstripeFlags::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for MigrateSpec {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<MigrateSpec, clap::Error> {
+        SetstripeArgs::from_arg_matches(matches).map(MigrateSpec)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
     }
 }

@@ -17,13 +17,85 @@ pub struct Format(Vec<Part>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Part {
     Text(Vec<u8>),
-    /// A directive and how wide it is at least; left: the space goes behind it.
-    Field {
-        what: Field,
-        width: usize,
-        left: bool,
-        zero: bool,
-    },
+    Field(Field, Shape),
+}
+
+/// What stands between % and the letter of a directive, as printf(3) understands it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Shape {
+    /// `-`: what is missing to the width goes behind.
+    left: bool,
+    /// `0`: what is missing to the width are zeros, before a number.
+    zero: bool,
+    /// `+`: a number has a sign.
+    plus: bool,
+    /// ` `: a number has a sign, or a space.
+    space: bool,
+    /// `#`: an octal number begins with 0.
+    alternate: bool,
+    /// Characters at least.
+    width: usize,
+    /// Digits of a number at least; characters of a text at most.
+    precision: Option<usize>,
+}
+
+/// Widths and precisions beyond this are cut.
+const WIDTH_MAX: usize = 4096;
+
+impl Shape {
+    /// From what follows a %, and how many bytes of that it takes.
+    fn parse(text: &str) -> (Shape, usize) {
+        let mut shape = Shape::default();
+        let flags = text.find(|c| !matches!(c, '-' | '0' | '+' | ' ' | '#')).unwrap_or(text.len());
+        for flag in text[..flags].chars() {
+            match flag {
+                '-' => shape.left = true,
+                '0' => shape.zero = true,
+                '+' => shape.plus = true,
+                ' ' => shape.space = true,
+                _ => shape.alternate = true,
+            }
+        }
+        let digits = |from: usize| text[from..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |at| from + at);
+        let number = |from: usize, to: usize| text[from..to].parse().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
+        let mut end = digits(flags);
+        if end > flags {
+            shape.width = number(flags, end);
+        }
+        if text[end..].starts_with('.') {
+            let from = end + 1;
+            end = digits(from);
+            shape.precision = Some(if end > from { number(from, end) } else { 0 });
+        }
+        (shape, end)
+    }
+
+    /// Appends a text, or a number in digits.
+    fn put(&self, number: bool, text: &[u8], out: &mut Vec<u8>) {
+        let begin = out.len();
+        if !number {
+            out.extend_from_slice(&text[..self.precision.map_or(text.len(), |most| most.min(text.len()))]);
+        } else {
+            let digits = text.strip_prefix(b"-").unwrap_or(text);
+            match (digits.len() < text.len(), self.plus, self.space) {
+                (true, ..) => out.push(b'-'),
+                (false, true, _) => out.push(b'+'),
+                (false, false, true) => out.push(b' '),
+                (false, false, false) => {}
+            }
+            let mut wide = self.precision.unwrap_or(0);
+            if self.zero && !self.left && self.precision.is_none() {
+                wide = self.width.saturating_sub(out.len() - begin);
+            }
+            out.resize(out.len() + wide.saturating_sub(digits.len()), b'0');
+            out.extend_from_slice(digits);
+        }
+        let missing = self.width.saturating_sub(out.len() - begin);
+        out.resize(out.len() + missing, b' ');
+        if !self.left {
+            out[begin..].rotate_right(missing);
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +127,25 @@ enum Field {
 }
 
 impl Field {
+    fn is_number(self) -> bool {
+        matches!(
+            self,
+            Field::Blocks
+                | Field::Gid
+                | Field::Inode
+                | Field::Kib
+                | Field::Mode
+                | Field::Links
+                | Field::Size
+                | Field::Uid
+                | Field::Project
+                | Field::StripeCount
+                | Field::First
+                | Field::StripeSize
+                | Field::Seconds(_)
+        )
+    }
+
     fn needs(self) -> Needs {
         match self {
             Field::Path | Field::Kind | Field::Attrs | Field::Project | Field::Hash => Needs::default(),
@@ -71,7 +162,7 @@ impl Format {
     pub fn needs(&self) -> Needs {
         self.0.iter().fold(Needs::default(), |needs, part| match part {
             Part::Text(_) => needs,
-            Part::Field { what, .. } => needs.and(what.needs()),
+            Part::Field(what, _) => needs.and(what.needs()),
         })
     }
 
@@ -98,14 +189,11 @@ impl Format {
                 },
                 '%' => {
                     let rest = chars.as_str();
-                    let flags = rest.find(|c| !matches!(c, '-' | '0')).unwrap_or(rest.len());
-                    let digits = rest[flags..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |at| flags + at);
-                    let width = rest[flags..digits].parse().unwrap_or(0).min(4096);
-                    let (left, zero) = (rest[..flags].contains('-'), rest[..flags].contains('0'));
-                    let letters: String = rest[digits..].chars().take(2).collect();
+                    let (shape, end) = Shape::parse(rest);
+                    let letters: String = rest[end..].chars().take(2).collect();
                     if letters.starts_with('%') {
                         plain.push(b'%');
-                        chars = rest[digits + 1..].chars();
+                        chars = rest[end + 1..].chars();
                         continue;
                     }
                     let (what, used) =
@@ -113,8 +201,8 @@ impl Format {
                     if !plain.is_empty() {
                         parts.push(Part::Text(std::mem::take(&mut plain)));
                     }
-                    parts.push(Part::Field { what, width, left, zero });
-                    chars = rest[digits + used..].chars();
+                    parts.push(Part::Field(what, shape));
+                    chars = rest[end + used..].chars();
                 }
                 other => put(&mut plain, other),
             }
@@ -129,17 +217,12 @@ impl Format {
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
-                Part::Field { what, width, left, zero } => {
-                    let text = what.text(file)?;
-                    let missing = width.saturating_sub(text.len());
-                    let fill = if *zero && !*left { b'0' } else { b' ' };
-                    if !*left {
-                        out.resize(out.len() + missing, fill);
+                Part::Field(what, shape) => {
+                    let mut text = what.text(file)?;
+                    if *what == Field::Mode && shape.alternate && text != b"0" {
+                        text.insert(0, b'0');
                     }
-                    out.extend_from_slice(&text);
-                    if *left {
-                        out.resize(out.len() + missing, b' ');
-                    }
+                    shape.put(what.is_number() && !text.is_empty(), &text, out);
                 }
             }
         }
@@ -354,6 +437,11 @@ mod tests {
             format!("{}|1000|4751|-rwsr-x--x|1|f|0|root", path.display())
         );
         assert_eq!(printed("[%-6s][%6s][%06s]\\t\\n\\\\%%\\q", &file), "[1000  ][  1000][001000]\t\n\\%\\q");
+        assert_eq!(
+            printed("[%+6s][% s][%-+7s][%+06s][%.6s][%8.6s]", &file),
+            "[ +1000][ 1000][+1000  ][+01000][001000][  001000]"
+        );
+        assert_eq!(printed("[%03y][%-3y][%.0y][%#m][%05n][%.2M]", &file), "[  f][f  ][][04751][00001][-r]");
         assert!(printed("%T@ %t", &file).contains(".0") || printed("%T@", &file).contains('.'));
         assert_eq!(printed("%LP%Lh", &file), "0");
         let mut out = Vec::new();

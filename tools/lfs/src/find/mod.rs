@@ -3,7 +3,7 @@
 //! [`words`] reads the predicates, which are Lustre's; [`test`] judges a file by its [`facts`], fetching no more of them
 //! than a predicate asks for; [`walk`] goes through the tree with several threads; [`format`] prints.
 
-mod compare;
+pub(crate) mod compare;
 mod facts;
 mod format;
 mod people;

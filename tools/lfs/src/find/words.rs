@@ -69,12 +69,9 @@ impl Print {
 /// # Errors
 /// One sentence.
 pub fn parse(words: &[OsString]) -> Result<Query, String> {
-    let is_path = |word: &&OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'!')) || word.is_empty();
-    let paths: Vec<PathBuf> = words.iter().take_while(is_path).map(PathBuf::from).collect();
-    let mut rest = words[paths.len()..].iter();
-    let paths = if paths.is_empty() { vec![PathBuf::from(".")] } else { paths };
+    let mut rest = words.iter();
     let mut query = Query {
-        paths,
+        paths: Vec::new(),
         tests: Vec::new(),
         prints: Vec::new(),
         min_depth: 0,
@@ -85,13 +82,23 @@ pub fn parse(words: &[OsString]) -> Result<Query, String> {
     };
     let mut wanted = true;
     while let Some(word) = rest.next() {
+        if word == "--" {
+            query.paths.extend(rest.by_ref().map(PathBuf::from));
+            continue;
+        }
+        if word != "!" && word.as_bytes().first() != Some(&b'-') {
+            if !wanted {
+                return Err(format!("{}: a predicate belongs after '!'", word.display()));
+            }
+            query.paths.push(PathBuf::from(word));
+            continue;
+        }
         let text = word.to_str().ok_or_else(|| format!("{word:?} is no predicate"))?;
         if text == "!" || text == "-not" {
             wanted = !wanted;
             continue;
         }
-        let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-'));
-        let name = name.ok_or_else(|| format!("{text}: paths come before predicates, which begin with '-'"))?;
+        let name = text.strip_prefix("--").or_else(|| text.strip_prefix('-')).unwrap_or(text);
         let (name, joined) = match name.split_once('=') {
             Some((name, value)) => (name, Some(OsString::from(value))),
             None => (name, None),
@@ -121,6 +128,9 @@ pub fn parse(words: &[OsString]) -> Result<Query, String> {
             }
         }
         wanted = true;
+    }
+    if query.paths.is_empty() {
+        query.paths.push(PathBuf::from("."));
     }
     if query.prints.is_empty() {
         query.prints.push(Print::Line);
@@ -276,11 +286,74 @@ fn bits(text: &str) -> Result<Bits, String> {
         let number = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o7777);
         number.ok_or_else(|| format!("{text:?} is no mode; write octal digits: 644, -022 (all), /111 (any)"))
     };
+    let mode = |word: &str| match word.bytes().all(|b| b.is_ascii_digit()) {
+        true => octal(word),
+        false => symbolic(word).ok_or_else(|| {
+            format!("{text:?} is no mode; write octal digits or letters: 644, u=rw,go=r; -g+w (all), /a+x (any)")
+        }),
+    };
     match text.as_bytes().first() {
-        Some(b'-') => octal(&text[1..]).map(Bits::All),
-        Some(b'/') => octal(&text[1..]).map(Bits::Any),
-        _ => octal(text).map(Bits::Exactly),
+        Some(b'-') => mode(&text[1..]).map(Bits::All),
+        Some(b'/') => mode(&text[1..]).map(Bits::Any),
+        _ => mode(text).map(Bits::Exactly),
     }
+}
+
+/// Bits of a mode as chmod(1) writes it, applied to a file that has none: `u=rwx,g+r`. Without a class, of all.
+fn symbolic(text: &str) -> Option<u32> {
+    let mut mode = 0;
+    for clause in text.split(',') {
+        let classes = clause.find(|c| !matches!(c, 'u' | 'g' | 'o' | 'a'))?;
+        let (who, mut actions) = (if classes == 0 { "a" } else { &clause[..classes] }, &clause[classes..]);
+        while let Some(action) = actions.chars().next() {
+            let end = actions[1..].find(['=', '+', '-']).map_or(actions.len(), |at| at + 1);
+            let letters = &actions[1..end];
+            let copied = match letters {
+                "u" => Some(mode >> 6 & 7),
+                "g" => Some(mode >> 3 & 7),
+                "o" => Some(mode & 7),
+                _ => None,
+            };
+            let (mut bits, mut whole) = (0, 0);
+            for class in who.chars() {
+                let (shift, special) = match class {
+                    'u' => (6, 0o4000),
+                    'g' => (3, 0o2000),
+                    _ => (0, 0),
+                };
+                let classes = if class == 'a' { [6, 3, 0].as_slice() } else { &[shift] };
+                let special = if class == 'a' { 0o6000 } else { special };
+                whole |= special | classes.iter().fold(0, |all, shift| all | 7 << shift);
+                if let Some(copied) = copied {
+                    bits |= classes.iter().fold(0, |all, shift| all | copied << shift);
+                    continue;
+                }
+                for letter in letters.chars() {
+                    let of_each = match letter {
+                        'r' => 4,
+                        'w' => 2,
+                        'x' | 'X' => 1,
+                        's' | 't' => 0,
+                        _ => return None,
+                    };
+                    bits |= classes.iter().fold(0, |all, shift| all | of_each << shift);
+                    bits |= match letter {
+                        's' => special,
+                        't' => 0o1000,
+                        _ => 0,
+                    };
+                }
+            }
+            mode = match action {
+                '+' => mode | bits,
+                '-' => mode & !bits,
+                '=' => mode & !whole | bits,
+                _ => return None,
+            };
+            actions = &actions[end..];
+        }
+    }
+    Some(mode)
 }
 
 fn attrs(text: &str) -> Result<Test, String> {
@@ -312,19 +385,27 @@ fn layouts(text: &str) -> Result<Test, String> {
     Ok(Test::Layout(patterns))
 }
 
-/// `0,3`, `sheen-OST0003_UUID`, `OST0003`.
+/// `0,3`, `5-7`, `sheen-OST0003_UUID`, `OST0003`.
 pub(crate) fn targets(text: &str, kind: &str) -> Result<Vec<u16>, String> {
-    text.split(',')
-        .map(|word| {
-            let short = word.strip_suffix("_UUID").unwrap_or(word);
-            let number = short.rsplit_once('-').map_or(short, |(_, rest)| rest);
-            let parsed = match number.strip_prefix(kind) {
-                Some(hex) => u16::from_str_radix(hex, 16).ok(),
-                None => short.parse().ok(),
-            };
-            parsed.ok_or_else(|| format!("{word:?} names no {kind}; write an index or a name: 0, sheen-{kind}0000"))
-        })
-        .collect()
+    let mut all = Vec::new();
+    for word in text.split(',') {
+        match word.split_once('-').map(|(from, to)| (from.parse::<u16>(), to.parse::<u16>())) {
+            Some((Ok(from), Ok(to))) if from <= to => all.extend(from..=to),
+            Some((Ok(_), Ok(_))) => return Err(format!("{word} runs backwards")),
+            _ => all.push(target(word, kind)?),
+        }
+    }
+    Ok(all)
+}
+
+fn target(word: &str, kind: &str) -> Result<u16, String> {
+    let short = word.strip_suffix("_UUID").unwrap_or(word);
+    let number = short.rsplit_once('-').map_or(short, |(_, rest)| rest);
+    let parsed = match number.strip_prefix(kind) {
+        Some(hex) => u16::from_str_radix(hex, 16).ok(),
+        None => short.parse().ok(),
+    };
+    parsed.ok_or_else(|| format!("{word:?} names no {kind}; write indexes or names: 0, 2-4, sheen-{kind}0000"))
 }
 
 #[cfg(test)]
@@ -336,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_then_predicates_each_perhaps_negated() {
+    fn paths_and_predicates_each_perhaps_negated_in_any_order() {
         let query = parsed("a b -name *.c ! -type d,l --size +1M -maxdepth 3 -print0").unwrap();
         assert_eq!(query.paths, [PathBuf::from("a"), PathBuf::from("b")]);
         assert_eq!(query.tests.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>(), [true, false, true]);
@@ -344,11 +425,38 @@ mod tests {
         assert_eq!((query.min_depth, query.max_depth, query.threads), (0, 3, THREADS));
         assert_eq!(parsed("").unwrap().paths, [PathBuf::from(".")]);
         assert!(matches!(parsed("x").unwrap().prints[..], [Print::Line]));
+        let query = parsed("-type f a -size -1M b ! -name x c -- -odd").unwrap();
+        assert_eq!(query.paths, ["a", "b", "c", "-odd"].map(PathBuf::from));
+        assert_eq!(query.tests.iter().map(|(wanted, _)| *wanted).collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[test]
+    fn modes_as_chmod_writes_them() {
+        for (text, mode) in [
+            ("u=rwx", 0o700),
+            ("a=r", 0o444),
+            ("=rx", 0o555),
+            ("u=rw,go=r", 0o644),
+            ("ug+rw-w", 0o440),
+            ("u+s,g+s,+t", 0o7000),
+            ("u=rw,g=u,o=g-w", 0o664),
+            ("a=rwx,o-rwx", 0o770),
+        ] {
+            assert_eq!(symbolic(text), Some(mode), "{text}");
+        }
+        for bad in ["", "u", "rwx", "u=q", "z+r", "u+r,", "u=rwx g=r"] {
+            assert_eq!(symbolic(bad), None, "{bad}");
+        }
+        assert_eq!(bits("-g+r"), Ok(Bits::All(0o040)));
+        assert_eq!(bits("/u+w,o+w"), Ok(Bits::Any(0o202)));
+        assert_eq!(bits("u=rwx"), Ok(Bits::Exactly(0o700)));
     }
 
     #[test]
     fn targets_by_index_and_name() {
         assert_eq!(targets("0,sheen-OST000a_UUID,OST0003", "OST"), Ok(vec![0, 10, 3]));
+        assert_eq!(targets("1-3,7", "OST"), Ok(vec![1, 2, 3, 7]));
+        assert!(targets("3-1", "OST").is_err() && targets("1-", "OST").is_err() && targets("1-x", "OST").is_err());
         assert!(targets("MDT0000", "OST").is_err() && targets("", "OST").is_err());
     }
 
@@ -413,7 +521,8 @@ mod tests {
             ("-type x", "no type"),
             ("-size lots", "no number"),
             ("-perm 9", "no mode"),
-            ("-name a b", "paths come before"),
+            ("! a", "after '!'"),
+            ("-perm u=q", "no mode"),
             ("-user nobody-has-this-name", "no user"),
             ("-layout tape", "no layout"),
             ("-newerxy /", "takes a, m, c, b"),
