@@ -32,6 +32,9 @@ fn c_programs_find_and_make_what_lfs_does() {
     fids(&cluster);
     targets(&cluster);
     data(&cluster);
+    // The header brings along what programs expect of it; what the library prints is what `lfs` prints.
+    let [all, one] = ["sheen", "sheen.two"].map(|pools| lfs(&cluster.mount(), &["pool_list", pools]));
+    assert_eq!(prints(&cluster, "habits.c"), all + &one);
     let mnt = cluster.mount();
     assert_eq!(prints(&cluster, "plus.cc"), format!("3 {}", lfs(&mnt, &["path2fid", "plus"])));
     assert_eq!(lfs(&mnt, &["getstripe", "-c", "plus"]), "3\n");

@@ -2,7 +2,8 @@
 
 use crate::door::{Answer, EINVAL, EOPNOTSUPP, Failure, Place, Text, negative, open_file};
 use crate::whereabouts;
-use ask::versions;
+use ask::{versions, xattr};
+use rustix::fs::{AtFlags, StatxFlags};
 use std::ffi::c_int;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -31,6 +32,38 @@ pub extern "C" fn llapi_get_data_version(fd: c_int, data_version: Place<u64>, fl
             rustix::fs::fsync(file)?;
         }
         data_version.put(versions::version_of_open(file)?)?;
+        Ok(0)
+    })
+}
+
+/// Generation of a file's layout: it grows when a component gets objects, and when the layout is changed or exchanged.
+/// -ENODATA: no regular file.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_get_ost_layout_version(fd: c_int, layout_version: Place<u32>) -> c_int {
+    negative(|| {
+        whereabouts::of_descriptor(fd)?;
+        let file = open_file(fd)?;
+        if !rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode).is_file() {
+            return Err(Failure(Errno::ENODATA));
+        }
+        let value = xattr::get_of_open(file, xattr::LOV)?;
+        let ea = layout::lov_ea::decode(&value).map_err(|_| Failure(Errno::EIO))?;
+        layout_version.put(ea.layout.generation)?;
+        Ok(0)
+    })
+}
+
+/// Asks the MDT for a name in a directory; what it is named for is not looked at. -ENOENT: there is no such name.
+#[unsafe(no_mangle)]
+pub extern "C" fn llapi_file_lookup(dirfd: c_int, name: Text) -> c_int {
+    negative(|| {
+        let name = name.path()?;
+        if name.components().count() != 1 {
+            return Err(EINVAL);
+        }
+        whereabouts::of_descriptor(dirfd)?;
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+        rustix::fs::statx(open_file(dirfd)?, name, flags, StatxFlags::INO)?;
         Ok(0)
     })
 }

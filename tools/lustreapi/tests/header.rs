@@ -57,7 +57,13 @@ fn what_is_declared_is_exported_and_nothing_else() {
 #[test]
 fn strict_compilers_take_the_headers() {
     let dir = tempfile::tempdir().unwrap();
-    let headers = ["lustre/lustreapi.h", "lustre/liblustreapi.h", "lustre/lustre_user.h", "linux/lustre/lustre_idl.h"];
+    let headers = [
+        "lustre/lustreapi.h",
+        "lustre/liblustreapi.h",
+        "lustre/lustre_user.h",
+        "linux/lustre/lustre_idl.h",
+        "libcfs/util/param.h",
+    ];
     for (compiler, language, standards) in
         [("cc", "c", ["c99", "gnu11", "c17"]), ("c++", "c++", ["c++11", "gnu++14", "c++17"])]
     {
@@ -69,6 +75,32 @@ fn strict_compilers_take_the_headers() {
             run(command.arg(format!("-std={standard}")).arg("-I").arg(include_dir()).arg(&source));
         }
     }
+}
+
+#[test]
+fn no_function_crashes_where_it_is_given_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("nothing.c"), dir.path().join("nothing"));
+    // NULL for each pointer, 0 for each number: in a process of its own, which must come to its end.
+    let mut text = "#include <lustre/lustreapi.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+        typedef long (*any)(long, long, long, long, long, long, long, long);\n\
+        static int crashes(const char *name, any function)\n{\n\
+        \tint status;\n\tpid_t child = fork();\n\n\
+        \tif (child == 0) {\n\t\tfunction(0, 0, 0, 0, 0, 0, 0, 0);\n\t\t_exit(0);\n\t}\n\
+        \twaitpid(child, &status, 0);\n\
+        \tif (!WIFEXITED(status))\n\t\tfprintf(stderr, \"%s\\n\", name);\n\
+        \treturn !WIFEXITED(status);\n}\n\
+        int main(void)\n{\n\tint crashed = 0;\n\n"
+        .to_owned();
+    for name in prototypes() {
+        text.push_str(&format!("\tcrashed += crashes(\"{name}\", (any)(void *){name});\n"));
+    }
+    text.push_str("\treturn crashed != 0;\n}\n");
+    std::fs::write(&source, text).unwrap();
+    let mut command = Command::new("cc");
+    command.arg("-I").arg(include_dir()).arg("-o").arg(&program).arg(&source).arg(library("liblustreapi.a"));
+    run(command.args(["-lpthread", "-ldl", "-lm"]));
+    run(Command::new(program).stdin(std::process::Stdio::null()));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 #ifndef SHEEN_LUSTREAPI_H
 #define SHEEN_LUSTREAPI_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <mntent.h>
@@ -18,8 +19,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <limits.h>
+#include <string.h>
 #include <sys/types.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/lustre/lustre_user.h>
 
 #ifdef __cplusplus
@@ -288,9 +293,51 @@ int llapi_get_poolmembers(const char *poolname, char **members, int list_size, c
 int llapi_uuid_match(char *real_uuid, char *search_uuid);
 int llapi_get_version_string(char *version, unsigned int version_size);
 
+/* Prints by llapi_printf() the pools of a file system (its name, or a path on it), or with .POOL behind it the members of
+ * one. Returns 0. */
+static inline int llapi_poollist(const char *name)
+{
+	/* More than there can be OSTs, and their names with a NUL. */
+	const int entries = 4096, bytes = 4096 * 64;
+	const char *pool = name != NULL ? strrchr(name, '.') : NULL;
+	char **list;
+	char *texts;
+	char word[PATH_MAX], fsname[PATH_MAX];
+	int count, i;
+
+	if (name == NULL || strlen(name) >= sizeof(word))
+		return -EINVAL;
+	list = (char **)calloc((size_t)entries, sizeof(*list));
+	texts = (char *)malloc((size_t)bytes);
+	count = list == NULL || texts == NULL ? -ENOMEM : llapi_get_poollist(name, list, entries, texts, bytes);
+	strcpy(word, name);
+	if (count < 0 && count != -ENOMEM && pool != NULL) {
+		word[pool - name] = '\0';
+		count = llapi_get_poolmembers(name, list, entries, texts, bytes);
+	} else {
+		pool = NULL;
+	}
+	strcpy(fsname, word);
+	if (count >= 0 && strchr(word, '/') != NULL)
+		llapi_search_fsname(word, fsname);
+	if (count >= 0 && pool != NULL)
+		llapi_printf(LLAPI_MSG_NORMAL, "Pool: %s%s\n", fsname, pool);
+	else if (count >= 0)
+		llapi_printf(LLAPI_MSG_NORMAL, "Pools from %s:\n", fsname);
+	for (i = 0; i < count; i++)
+		llapi_printf(LLAPI_MSG_NORMAL, "%s\n", list[i]);
+	free(list);
+	free(texts);
+	return count < 0 ? count : 0;
+}
+
 /* ---- Data ---- */
 
 int llapi_get_data_version(int fd, __u64 *data_version, __u64 flags);
+/* Generation of the file's layout. -ENODATA: it has none. */
+int llapi_get_ost_layout_version(int fd, __u32 *layout_version);
+/* 0: the MDT knows the name in this directory. */
+int llapi_file_lookup(int dirfd, const char *name);
 /* Nobody may have them open to write, the caller included (-EBUSY). */
 int llapi_fswap_layouts(int fd1, int fd2, __u64 dv1, __u64 dv2, __u64 flags);
 int llapi_swap_layouts(const char *path1, const char *path2, __u64 dv1, __u64 dv2, __u64 flags);
