@@ -1,4 +1,4 @@
-//! What is mounted: `NID[,NID...]:/FSNAME`, as in fstab.
+//! What is mounted: `NID[,NID...]:/FSNAME`, as in fstab. A colon may stand between the NIDs of several nodes, as Lustre has it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,13 +46,28 @@ impl FromStr for MountSource {
             return Err(BadMountSource::Subdirectory(s.to_owned()));
         }
         let fsname = fsname.trim_end_matches('/').parse()?;
-        let count = nids.split(',').count();
-        if count > MGS_NIDS_MAX {
-            return Err(BadMountSource::TooMany(count));
+        let nids = apart(nids);
+        if nids.len() > MGS_NIDS_MAX {
+            return Err(BadMountSource::TooMany(nids.len()));
         }
-        let mgs = nids.split(',').map(str::parse).collect::<Result<Vec<Nid>, _>>()?;
+        let mgs = nids.into_iter().map(str::parse).collect::<Result<Vec<Nid>, _>>()?;
         Ok(MountSource { mgs, fsname })
     }
+}
+
+/// NIDs with commas or colons between them. A colon before the network (`[::1]:7@tcp`) belongs to the address.
+fn apart(nids: &str) -> Vec<&str> {
+    let end_of_first = |nids: &str| {
+        let network = nids.find('@')?;
+        nids[network..].find([',', ':']).map(|end| network + end)
+    };
+    let (mut all, mut rest) = (Vec::new(), nids);
+    while let Some(end) = end_of_first(rest) {
+        all.push(&rest[..end]);
+        rest = &rest[end + 1..];
+    }
+    all.push(rest);
+    all
 }
 
 impl fmt::Display for MountSource {
@@ -73,6 +88,8 @@ mod tests {
         for text in ["10.0.0.1@tcp:/sheen", "10.0.0.1:7988@tcp,[::1]:7@tcp:/a-b", "0@lo:/x"] {
             assert_eq!(text.parse::<MountSource>().unwrap().to_string(), text);
         }
+        let failover = "10.0.0.1@tcp,10.1.0.1@tcp:10.0.0.2@tcp:[::1]:7@tcp:/x".parse::<MountSource>().unwrap();
+        assert_eq!(failover.to_string(), "10.0.0.1@tcp,10.1.0.1@tcp,10.0.0.2@tcp,[::1]:7@tcp:/x");
         assert_eq!("0@lo:/x/".parse::<MountSource>().unwrap().fsname.as_str(), "x");
     }
 

@@ -4,7 +4,7 @@
 
 use crate::cli::{MkfsArgs, MountArgs};
 use crate::outcome::Outcome;
-use crate::{lctl, lfs, mkfs, mount, parse};
+use crate::{lctl, lfs, lustre_names, mkfs, mount, parse};
 use clap::{Args, FromArgMatches};
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,6 +31,8 @@ pub const APPLETS: &[Applet] = &[
         command: || definition::<MountArgs>("mount.sheen"),
         run: |args| mount::run(&parsed::<MountArgs>("mount.sheen", args)?),
     },
+    Applet { name: "mkfs.lustre", command: lustre_names::mkfs_definition, run: lustre_names::mkfs },
+    Applet { name: "mount.lustre", command: lustre_names::mount_definition, run: lustre_names::mount },
     Applet { name: "lctl", command: lctl::definition, run: lctl::called },
     Applet { name: "lfs", command: lfs::definition, run: lfs::called },
 ];

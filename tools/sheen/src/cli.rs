@@ -262,7 +262,7 @@ pub struct MountArgs {
     #[arg(short = 'n', long = "no-mtab")]
     pub no_mtab: bool,
     /// File system type, as mount(8) passes it
-    #[arg(short = 't', long = "types", value_name = "TYPE", value_parser = ["sheen", "fuse.sheen"], hide = true)]
+    #[arg(short = 't', long = "types", value_name = "TYPE", value_parser = ["sheen", "fuse.sheen", "lustre"], hide = true)]
     pub fs_type: Option<String>,
 }
 

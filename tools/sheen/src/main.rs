@@ -1,7 +1,7 @@
 //! The `sheen` command: parse, run, say how it went.
 //!
-//! Called as `mkfs.sheen`, `mount.sheen`, `lctl` or `lfs` it plays that program (see [`applet`]). Standard output carries data,
-//! standard error talk; a failure is one sentence.
+//! Called as `mkfs.sheen`, `mount.sheen`, `mkfs.lustre`, `mount.lustre`, `lctl` or `lfs` it plays that program (see
+//! [`applet`]). Standard output carries data, standard error talk; a failure is one sentence.
 
 mod applet;
 mod bench;
@@ -17,6 +17,7 @@ mod interactive;
 mod lctl;
 mod lfs;
 mod log;
+mod lustre_names;
 mod man;
 mod mkfs;
 mod mount;

@@ -11,6 +11,11 @@ use types::target::{TargetIndex, TargetKind};
 
 /// Makes the target.
 pub fn run(args: &MkfsArgs) -> Outcome {
+    make(args, false)
+}
+
+/// Makes the target, and says so unless `quiet`.
+pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
     let kind = match (args.mgs, args.mdt, args.ost) {
         (true, false, false) => TargetKind::Mgt,
         (false, true, false) => TargetKind::Mdt,
@@ -39,7 +44,9 @@ pub fn run(args: &MkfsArgs) -> Outcome {
         };
         settings.write(&home).map_err(Failure::failed)?;
     }
-    output::talk(&format!("made {} {} for {}", article(kind), dir.display(), args.fsname));
+    if !quiet {
+        output::talk(&format!("made {} {} for {}", article(kind), dir.display(), args.fsname));
+    }
     Ok(Exit::Done)
 }
 

@@ -213,6 +213,12 @@ fn a_link_plays_the_program_of_its_name() {
         assert!(stdout(&help).contains(&format!("Usage: {name}")), "{}", stdout(&help));
         refused(&called_as(name, &["--bogus"]), 64, &[name, "--bogus"]);
     }
+    for name in ["mkfs.lustre", "mount.lustre"] {
+        let help = called_as(&format!("/sbin/{name}"), &["--help"]);
+        assert!(help.status.success() && stdout(&help).contains(&format!("Usage: {name}")), "{}", stdout(&help));
+        golden(&format!("help-{name}.txt"), &stdout(&help));
+        refused(&called_as(name, &["--bogus"]), 64, &[name, "--bogus"]);
+    }
     assert!(stdout(&sheen(&["mkfs.sheen", "--help"])).contains("--mgsnode"));
     assert!(stdout(&called_as("mount.sheen", &["--version"])).starts_with("mount.sheen 0."));
 }
@@ -320,4 +326,55 @@ fn a_closed_pipe_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("ends");
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+}
+
+/// Lustre's spellings make what ours make; what means nothing here is refused with the reason.
+#[test]
+fn lustre_s_names_of_mkfs_and_mount() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let ost = path("ost");
+    let make = ["--ost", "--fsname=lfs1", "--index=3", "--mgsnode=10.0.0.1@tcp,10.1.0.1@tcp", "--mgsnode=10.0.0.2@tcp"];
+    let made = called_as("mkfs.lustre", &[&make[..], &["--quiet", &ost]].concat());
+    assert!(made.status.success() && made.stderr.is_empty(), "{}", stderr(&made));
+    let settings = fs::read_to_string(format!("{ost}/node.toml")).expect("what --mgsnode says");
+    for nid in ["10.0.0.1@tcp", "10.1.0.1@tcp", "10.0.0.2@tcp", "lfs1"] {
+        assert!(settings.contains(nid), "{settings}");
+    }
+    refused(&called_as("mkfs.lustre", &[&make[..], &[&ost]].concat()), 2, &["mkfs.lustre: ", &ost]);
+    let again = called_as("mkfs.lustre", &[&make[..], &["--reformat", &ost]].concat());
+    assert!(again.status.success() && stderr(&again).contains("made an OST"), "{}", stderr(&again));
+    let dry = called_as("mkfs.lustre", &["--mgs", "-n", &path("mgt")]);
+    assert!(dry.status.success() && stderr(&dry).contains("would make the MGT"), "{}", stderr(&dry));
+    assert!(!dir.path().join("mgt").exists());
+    let file = path("device");
+    fs::write(&file, b"").expect("write");
+    for (args, words) in [
+        (&["--mgs", "--mdt", "x"][..], "two directories"),
+        (&["x"], "--mgs, --mdt or --ost"),
+        (&["--ost", "--servicenode=10.0.0.1@tcp", "x"], "--servicenode is not offered"),
+        (&["--mdt", "--backfstype", "zfs", "x"], "--backfstype is not offered"),
+        (&["--ost", "--param", "sys.timeout=40", "x"], "lctl set_param -P"),
+        (&["--ost", "--replace", "x"], "--replace is not offered"),
+        (&["--mgs", "--index=0", "x"], "--index"),
+        (&["--ost", &file], "no directory"),
+    ] {
+        refused(&called_as("mkfs.lustre", args), 64, &["mkfs.lustre: ", words]);
+    }
+    let mount = |args: &[&str]| called_as("mount.lustre", args);
+    let fake = mount(&[
+        "-f",
+        "-v",
+        "-t",
+        "lustre",
+        "10.0.0.1@tcp,10.1.0.1@tcp:10.0.0.2@tcp:/lfs1",
+        "/mnt/x",
+        "-o",
+        "flock,user_xattr,acl,lazystatfs,_netdev,ro",
+    ]);
+    let said = "mount 10.0.0.1@tcp,10.1.0.1@tcp,10.0.0.2@tcp:/lfs1 at /mnt/x with ro\n";
+    assert!(fake.status.success() && stderr(&fake).ends_with(said), "{}", stderr(&fake));
+    refused(&mount(&["-f", "10.0.0.1@tcp:/x", "/mnt/x", "-o", "noacl"]), 64, &["noacl is not offered", "ACLs"]);
+    refused(&mount(&["-f", "10.0.0.1@tcp:/x", "/mnt/x", "-o", "bogus"]), 64, &["bogus"]);
+    refused(&mount(&[&ost, "/mnt/x"]), 64, &["mount.lustre: ", "sheen serve"]);
 }
