@@ -59,7 +59,7 @@ fn striped(cluster: &Cluster) {
     assert_eq!((get("-c", "mode"), get("-S", "mode")), ("4\n".into(), "1048576\n".into()));
     assert_eq!((get("-i", "specific"), get("-c", "specific")), ("3\n".into(), "2\n".into()));
     assert_eq!(get("-p", "pooled"), "two\n");
-    let default = "stripe_count:  2 stripe_size:   1048576 pattern:       raid0 stripe_offset: -1\n\n";
+    let default = "stripe_count:  2 stripe_size:   1048576 pattern:       raid0 stripe_offset: 1\n\n";
     assert_eq!(lfs(&mnt, &["getstripe", "-d", "dir"]), default);
     assert_eq!(sh(&mnt, "stat -c '%a %s' mode plain; ls"), "440 1\n644 300000\ndir\nmode\nplain\npooled\nspecific\n");
     // The bytes are where the layout says: as another program reads them.
@@ -94,7 +94,7 @@ fn composite(cluster: &Cluster) {
     let parts = [
         "start 0 end 1048576 count 1 size 4194304 pattern 0 offset 2 pool ''",
         "start 1048576 end 67108864 count 4 size 1048576 pattern 0 offset ",
-        "start 67108864 end EOF count 2 size 4194304 pattern 0 offset -1 pool 'two'",
+        "start 67108864 end EOF count 2 size 4194304 pattern 0 offset 1 pool 'two'",
     ];
     assert!(shown.len() == 3 && shown.iter().zip(parts).all(|(line, part)| line.contains(part)), "{shown:?}");
     assert_eq!(printed, shown.concat().repeat(3));
