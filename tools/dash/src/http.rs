@@ -120,6 +120,8 @@ async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
                 Ok::<_, Infallible>(respond(&access, &router, request).await)
             });
             let mut builder = http1::Builder::new();
+            // A client that waited for its place may have said long ago that it asks for nothing more.
+            builder.half_close(true);
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
                 tracing::debug!(%error, "HTTP connection");

@@ -245,8 +245,8 @@ impl Drop for Driver {
     }
 }
 
-/// What there is to receive. It is looked at where it is made, and kept nowhere.
-#[allow(clippy::large_enum_variant)]
+/// What there is to receive.
+#[allow(clippy::large_enum_variant, reason = "it is looked at where it is made, and kept nowhere")]
 enum Next {
     Frame(Frame),
     /// More must be read first.
