@@ -42,6 +42,8 @@ const DOM_BYTES: u64 = 64 << 10;
 const BLOCKS: [u64; 6] = [0, 1, 62, 63, 64, 127];
 /// Blocks of one write at most.
 const BLOCKS_MAX: u64 = 3;
+/// In so many of 1000 cases a file that is there is opened to read only.
+const READS: u64 = 300;
 /// Longest pause between two operations, microseconds.
 const PAUSE_MAX_US: u64 = 30_000;
 
@@ -139,7 +141,7 @@ impl Program {
                 match kind {
                     Kind::Dir => dirs.push(held),
                     Kind::File => {
-                        if let Some(handle) = self.open(held).await {
+                        if let Some(handle) = self.open(held, true).await {
                             self.read(held, handle, 0, 130).await;
                             self.close(handle).await;
                         }
@@ -278,8 +280,9 @@ impl Program {
         Some((Held { node: found.node, ino: found.ino }, handle))
     }
 
-    async fn open(&mut self, file: Held) -> Option<FileHandle> {
-        let mode = OpenMode::from_libc(libc::O_RDWR, false);
+    /// Opens a file; `reads`: to read only, which a lock may allow without a request.
+    async fn open(&mut self, file: Held, reads: bool) -> Option<FileHandle> {
+        let mode = OpenMode::from_libc(if reads { libc::O_RDONLY } else { libc::O_RDWR }, false);
         let opened = self.client.clone().open(Caller::root(), file.node, mode).await;
         self.told(true);
         match opened {
@@ -434,14 +437,15 @@ impl Program {
             Operation::Create => {
                 if let Some((file, handle)) = self.create_open(dir, text).await {
                     held.push(file);
-                    self.use_file(file, handle).await;
+                    self.use_file(file, handle, false).await;
                 }
             }
             Operation::Open => {
                 if let Some((file, Kind::File)) = self.lookup(dir, text).await {
                     held.push(file);
-                    if let Some(handle) = self.open(file).await {
-                        self.use_file(file, handle).await;
+                    let reads = self.rng.chance(READS);
+                    if let Some(handle) = self.open(file, reads).await {
+                        self.use_file(file, handle, reads).await;
                     }
                 }
             }
@@ -521,7 +525,7 @@ impl Program {
         held
     }
 
-    async fn use_file(&mut self, file: Held, handle: FileHandle) {
+    async fn use_file(&mut self, file: Held, handle: FileHandle, reads: bool) {
         let (least, most) = self.taste.rounds;
         for _ in 0..self.rng.between(least, most) {
             if self.taste.pause_us > 0 {
@@ -529,8 +533,8 @@ impl Program {
                 self.env.clock.sleep(Duration::from_micros(pause)).await;
             }
             match self.taste.usage(&mut self.rng) {
-                Use::Write => self.write(file, handle).await,
-                Use::Read => {
+                Use::Write if !reads => self.write(file, handle).await,
+                Use::Write | Use::Read => {
                     let first = *self.rng.pick(&BLOCKS);
                     self.read(file, handle, first, BLOCKS_MAX).await;
                 }

@@ -510,6 +510,18 @@ impl Run {
         Some(self.add_client(Some(victim)))
     }
 
+    /// No program has a file open any more, but its clients are still there: none of them keeps a removed inode.
+    fn look_for_kept(&mut self) {
+        let orphans = |run: &Run| -> Vec<Fid> {
+            let marks = run.cluster.mdt_records().into_iter().filter(|(key, _)| key.first() == Some(&b'P'));
+            marks.filter_map(|(key, _)| disk::key::fid_of(&key)).collect()
+        };
+        if !self.wait(QUIET_MAX, |run| orphans(run).is_empty()) && self.cluster.world.failures().is_empty() {
+            let kept: Vec<String> = orphans(self).iter().map(Fid::to_string).collect();
+            self.wrong.push(format!("removed inodes {} are kept, and no program has them open", kept.join(", ")));
+        }
+    }
+
     /// All clients go; a last one reads everything, then goes, too. `false`: it could not.
     fn end(&mut self) -> bool {
         let last = self.add_client(None);
@@ -517,6 +529,7 @@ impl Run {
             self.wrong.push("no client can mount after the faults".to_owned());
             return false;
         }
+        self.look_for_kept();
         let done = Arc::new(AtomicUsize::new(0));
         for mount in (0..self.mounts.len()).filter(|mount| *mount != last) {
             let client = self.mounts[mount].client.lock().clone();

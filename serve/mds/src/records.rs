@@ -17,6 +17,7 @@ use disk::{destroy_log, dirent, inode, key, links, mark, xattr};
 use layout::layout::Layout;
 use namespace::inode::{Dirent, Inode, InodeFlags, Tail};
 use namespace::view::{Change, EachEntry, EachName, View};
+use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
 use store::tx::Tx;
 use types::attr::FileType;
@@ -287,6 +288,15 @@ impl<'a> Records<'a> {
         opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || doubts.contains(fid)
     }
 
+    /// The author of a removal holds OPEN of what it removes: the reply says so, as a grant. The author may not know, because the
+    /// reply that granted OPEN is still on its way or was not trusted any more; but only the author can give it back.
+    fn tell_author_of_open(&mut self, fid: Fid) {
+        let held = self.state.locks.table.shown(fid, self.deal.client).intersection(InodeBits::OPEN);
+        if !is_mutant(Mutant::OpenNotTold) {
+            self.deal.granted(fid, held);
+        }
+    }
+
     /// Nobody else holds what is to be changed; else the operation is run again when that is so.
     fn holders_know(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
         if self.state.locks.table.is_empty() {
@@ -480,6 +490,7 @@ impl View for Records<'_> {
         let fid = inode.fid();
         // Whoever was asked for OPEN and still has it said `Kept`. The author was not asked, and may use it, too.
         if self.is_used(fid) {
+            self.tell_author_of_open(fid);
             self.put_inode(inode);
             self.keep_orphan(fid);
         } else {

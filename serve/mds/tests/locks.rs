@@ -538,6 +538,41 @@ fn the_author_of_a_removal_keeps_what_it_has_open() {
 }
 
 #[test]
+fn a_file_without_a_name_is_opened_by_a_handle_only() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    let handle = opened(rig.by(&a, open(file, true)).0.unwrap()).1;
+    assert!(rig.by(&b, unlink("f")).0.is_ok());
+    // It found the name before that went. Nothing would ever call OPEN back from it.
+    let (reply, grants) = rig.by(&b, open(file, false));
+    assert!(grants.iter().all(|(_, bits)| !bits.contains(OPEN)), "{grants:?}");
+    assert_eq!(rig.by(&a, MdsOp::Close { fid: file, handle }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.getattr(file).map(|attr| attr.nlink), Ok(0));
+    let handle = opened(reply.unwrap()).1;
+    assert_eq!(rig.by(&b, MdsOp::Close { fid: file, handle }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
+}
+
+#[test]
+fn the_author_of_a_removal_is_told_that_it_holds_open_of_what_it_removed() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    for remove in [unlink("f"), rename_over(&rig, "f")] {
+        let file = rig.file("f");
+        open_under_lock(&rig, &a, file);
+        let grants = rig.by(&a, remove).1;
+        assert!(grants.iter().any(|(fid, bits)| *fid == file && bits.contains(OPEN)), "{grants:?}");
+        assert_eq!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, OPEN)] }).0, Ok(MdsReply::Done));
+        assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
+        // Who holds no OPEN of it is told nothing.
+        let file = rig.file("g");
+        open_under_lock(&rig, &a, file);
+        assert!(rig.by(&b, unlink("g")).1.iter().all(|(_, bits)| !bits.contains(OPEN)));
+    }
+}
+
+#[test]
 fn a_kept_file_does_not_outlive_the_mdt() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));

@@ -28,11 +28,15 @@ pub enum Mutant {
     KeptDroppedEarly = 10,
     /// What an answer shows of others' changes comes without that what these rest on.
     RedoAlone = 11,
+    /// OPEN of an inode without a name is granted, which nothing ever calls back.
+    OpenOfRemoved = 12,
+    /// The author of a removal is not told that it holds OPEN of what it removed.
+    OpenNotTold = 13,
 }
 
 impl Mutant {
     /// All, with the names that tests choose them by.
-    pub const ALL: [(&str, Mutant); 11] = [
+    pub const ALL: [(&str, Mutant); 13] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
         ("replay-disorder", Mutant::ReplayDisorder),
@@ -44,6 +48,8 @@ impl Mutant {
         ("fence-ignored", Mutant::FenceIgnored),
         ("kept-dropped-early", Mutant::KeptDroppedEarly),
         ("redo-alone", Mutant::RedoAlone),
+        ("open-of-removed", Mutant::OpenOfRemoved),
+        ("open-not-told", Mutant::OpenNotTold),
     ];
 }
 

@@ -234,8 +234,16 @@ impl Client {
     /// The last local user of a kept inode is gone: tells its MDT in the background.
     pub(crate) fn unlock_open(&self, fid: Fid) {
         let Some(me) = self.strong() else { return };
-        // Noted before anything else is asked for.
-        self.locks.table.lock().gate(fid.mdt()).giving(fid, InodeBits::OPEN);
+        {
+            let (mut table, mut opens) = (self.locks.table.lock(), self.locks.opens.lock());
+            // OPEN may have been granted anew since it was called back. Whoever opened the file under that grant keeps it.
+            if self.locks.keeps_open(&mut opens, fid) {
+                return;
+            }
+            table.take(fid, InodeBits::OPEN, &mut Debt::default());
+            // Noted before anything else is asked for.
+            table.gate(fid.mdt()).giving(fid, InodeBits::OPEN);
+        }
         let unlock = async move { me.unlock(vec![(fid, InodeBits::OPEN)]).await };
         self.env.tasks.spawn("let a kept file go", Box::pin(unlock));
     }

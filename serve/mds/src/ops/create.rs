@@ -9,6 +9,7 @@ use dlm::leases::OpenBy;
 use namespace::create::{Made, New, create, create_unnamed};
 use namespace::inode::{Inode, InodeFlags, Tail};
 use namespace::open;
+use observe::mutant::{Mutant, is_mutant};
 use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
@@ -166,7 +167,9 @@ impl Mds {
             FileType::Regular => READ,
             _ => SHOWN.union(InodeBits::OPEN),
         };
-        records.shown(fid, bits);
+        // OPEN of an inode without a name would never be called back, so its holder would keep it for good.
+        let nameless = inode.attr.nlink == 0 && !is_mutant(Mutant::OpenOfRemoved);
+        records.shown(fid, if nameless { bits.without(InodeBits::OPEN) } else { bits });
         Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })
     }
 }
