@@ -20,6 +20,7 @@ use crate::node::{NodeId, NodeTable};
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFile};
 use crate::ops::untold::Untold;
 use crate::pins::Pins;
+use crate::removed::Removed;
 use crate::reopen::{Restorer, reopen_all};
 use crate::targets::{Identity, Targets};
 use crate::validity;
@@ -88,6 +89,7 @@ pub struct Client {
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) untold: Untold,
     pub(crate) pins: Pins,
+    pub(crate) removed: Removed,
     pub(crate) writeback: Writeback,
     pub(crate) early: Earlies,
     pub(crate) closes: Arc<Semaphore>,
@@ -138,6 +140,7 @@ impl Client {
             dirs_open: Handles::new(),
             untold: Untold::default(),
             pins: Pins::default(),
+            removed: Removed::default(),
             writeback: Writeback::new(promises),
             early: Earlies::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
@@ -285,9 +288,10 @@ impl Client {
             Some(_) => Asked::Again,
         };
         let entry_covered = name.is_some_and(|name| self.locks.tell_name(parent, name, Some(attr.fid), asked));
+        let node = self.nodes.remember(attr.fid);
         let stat = self.stat(attr);
         Found {
-            node: self.nodes.remember(attr.fid),
+            node,
             generation: 0,
             attr: stat.attr,
             ino: stat.ino,
@@ -302,6 +306,7 @@ impl Client {
             file.learn(attr);
         }
         let (attr, covered) = self.locks.tell_attr(attr);
+        self.note_shown(&attr);
         Stat { attr, ino: attr.fid.ino(), attr_valid: self.valid(attr.fid, covered) }
     }
 

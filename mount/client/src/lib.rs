@@ -28,6 +28,7 @@ pub mod ops;
 mod pins;
 mod recorded;
 mod recount;
+mod removed;
 mod reopen;
 mod targets;
 mod validity;

@@ -2,9 +2,14 @@
 //!
 //! Every answer that tells the kernel a node counts one lookup; FORGET gives lookups back, and the last one frees the
 //! number. So the table is exactly as large as what the kernel remembers. Numbers are never used again.
+//!
+//! A *mirror* is a second number of an inode. The kernel gives a directory one place only, and refuses (ELOOP) a name that leads to a
+//! directory above it. `.lustre/fid/[FID]` of the root is such a name, so there the root has another number.
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use types::attr::Attr;
 use types::fid::Fid;
 
 /// Number of an inode in this mount; never reused. 1 is the root.
@@ -19,17 +24,44 @@ impl NodeId {
 /// Both directions of the table, and the lookup counts. The root is always there.
 pub struct NodeTable {
     inner: Mutex<Inner>,
+    /// There was a mirror: until then nobody looks for one.
+    mirrored: AtomicBool,
 }
 
 struct Inner {
     by_id: HashMap<NodeId, Slot>,
     by_fid: HashMap<Fid, NodeId>,
+    mirrors: HashMap<Fid, NodeId>,
     next: u64,
+}
+
+impl Inner {
+    fn remember(&mut self, fid: Fid, mirror: bool) -> NodeId {
+        let Inner { by_id, by_fid, mirrors, next } = self;
+        let id = *if mirror { mirrors } else { by_fid }.entry(fid).or_insert_with(|| {
+            let id = NodeId(*next);
+            *next += 1;
+            id
+        });
+        by_id.entry(id).or_insert(Slot { fid, lookups: 0, shown: None }).lookups += 1;
+        id
+    }
 }
 
 struct Slot {
     fid: Fid,
     lookups: u64,
+    /// What the kernel was shown last, of inodes that programs can use without opening them here.
+    shown: Option<Box<Shown>>,
+}
+
+/// Attributes that the kernel was shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// The attributes.
+    pub attr: Attr,
+    /// Whether the inode has extended attributes; `None`: not known.
+    pub has_xattr: Option<bool>,
 }
 
 impl NodeTable {
@@ -37,21 +69,52 @@ impl NodeTable {
     pub fn new() -> NodeTable {
         let mut by_id = HashMap::default();
         let mut by_fid = HashMap::default();
-        by_id.insert(NodeId::ROOT, Slot { fid: Fid::ROOT, lookups: 1 });
+        by_id.insert(NodeId::ROOT, Slot { fid: Fid::ROOT, lookups: 1, shown: None });
         by_fid.insert(Fid::ROOT, NodeId::ROOT);
-        NodeTable { inner: Mutex::new(Inner { by_id, by_fid, next: NodeId::ROOT.0 + 1 }) }
+        let mirrors = HashMap::default();
+        let inner = Mutex::new(Inner { by_id, by_fid, mirrors, next: NodeId::ROOT.0 + 1 });
+        NodeTable { inner, mirrored: AtomicBool::new(false) }
     }
 
     /// The number of an inode, counting one lookup.
     pub fn remember(&self, fid: Fid) -> NodeId {
+        self.inner.lock().remember(fid, false)
+    }
+
+    /// The number of its mirror, counting one lookup.
+    pub fn remember_mirror(&self, fid: Fid) -> NodeId {
+        self.mirrored.store(true, Ordering::Release);
+        self.inner.lock().remember(fid, true)
+    }
+
+    /// Is this the number of a mirror?
+    pub fn is_mirror(&self, id: NodeId) -> bool {
+        if !self.mirrored.load(Ordering::Acquire) {
+            return false;
+        }
+        let inner = self.inner.lock();
+        inner.by_id.get(&id).is_some_and(|slot| inner.mirrors.get(&slot.fid) == Some(&id))
+    }
+
+    /// The kernel is about to be shown this, and knows the inode.
+    pub fn show(&self, shown: Shown) {
         let inner = &mut *self.inner.lock();
-        let id = *inner.by_fid.entry(fid).or_insert_with(|| {
-            let id = NodeId(inner.next);
-            inner.next += 1;
-            id
-        });
-        inner.by_id.entry(id).or_insert(Slot { fid, lookups: 0 }).lookups += 1;
-        id
+        let slot = inner.by_fid.get(&shown.attr.fid).and_then(|id| inner.by_id.get_mut(id));
+        if let Some(slot) = slot {
+            let has_xattr = shown.has_xattr.or(slot.shown.as_ref().and_then(|before| before.has_xattr));
+            let shown = Shown { has_xattr, ..shown };
+            match &mut slot.shown {
+                Some(before) => **before = shown,
+                none => *none = Some(Box::new(shown)),
+            }
+        }
+    }
+
+    /// What the kernel, which knows the inode, was shown last.
+    pub fn shown(&self, fid: Fid) -> Option<Shown> {
+        let inner = self.inner.lock();
+        let slot = inner.by_fid.get(&fid).and_then(|id| inner.by_id.get(id))?;
+        slot.shown.as_deref().cloned()
     }
 
     /// The inode behind a number.
@@ -64,7 +127,8 @@ impl NodeTable {
         self.inner.lock().by_fid.get(&fid).copied()
     }
 
-    /// Gives back `count` lookups. Unknown numbers and the root are left alone. The inode, if these were the last.
+    /// Gives back `count` lookups. Unknown numbers and the root are left alone. The inode, if these were the last; `None` for
+    /// a mirror, whose inode has its own number.
     pub fn forget(&self, id: NodeId, count: u64) -> Option<Fid> {
         if id == NodeId::ROOT {
             return None;
@@ -77,6 +141,10 @@ impl NodeTable {
         }
         let fid = slot.fid;
         inner.by_id.remove(&id);
+        if inner.mirrors.get(&fid) == Some(&id) {
+            inner.mirrors.remove(&fid);
+            return None;
+        }
         inner.by_fid.remove(&fid);
         Some(fid)
     }
@@ -114,6 +182,19 @@ mod tests {
         assert_eq!(table.fid(node), None);
         assert_ne!(table.remember(fid(1)), node, "numbers are never used again");
         assert_eq!(table.count(), 3);
+    }
+
+    #[test]
+    fn a_mirror_is_another_number_of_the_same_inode() {
+        let table = NodeTable::new();
+        let mirror = table.remember_mirror(Fid::ROOT);
+        assert_ne!(mirror, NodeId::ROOT);
+        assert_eq!(table.remember_mirror(Fid::ROOT), mirror);
+        assert_eq!((table.fid(mirror), table.node(Fid::ROOT)), (Some(Fid::ROOT), Some(NodeId::ROOT)));
+        assert!(table.is_mirror(mirror) && !table.is_mirror(NodeId::ROOT));
+        assert_eq!(table.forget(mirror, 2), None, "the root itself is still known");
+        assert_eq!((table.fid(mirror), table.fid(NodeId::ROOT)), (None, Some(Fid::ROOT)));
+        assert_eq!(table.count(), 1);
     }
 
     #[test]

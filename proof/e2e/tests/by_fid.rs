@@ -56,7 +56,7 @@ fn paths_and_files_by_fid() {
     assert_eq!(sh(&mnt, "ls -A"), "c\nd\n", "it is in no listing");
     let none = "[0x200000fff:0x1:0x0]";
     let missing = |path: &Path| fs::metadata(path).expect_err("nothing is there").raw_os_error();
-    for path in [by_fid(none), by_fid("nonsense"), mnt.join(".lustre/x"), by_fid("[0x200000002:0x2:0x0]")] {
+    for path in [by_fid(none), by_fid("nonsense"), mnt.join(".lustre/x"), by_fid("[0x200000002:0x3:0x0]")] {
         let errno = missing(&path);
         assert!(errno == Some(libc::ENOENT) || errno == Some(libc::EPERM), "{}: {errno:?}", path.display());
     }
@@ -66,6 +66,25 @@ fn paths_and_files_by_fid() {
     user.arg(by_fid(&f)).stdin(Stdio::null()).uid(12345).gid(12345);
     let said = user.output().expect("cat runs");
     assert!(String::from_utf8_lossy(&said.stderr).contains("Permission denied"), "a FID is a way past directories");
+
+    // What is above `.lustre/fid` is found in it, too, and shows the same.
+    let same = |by: &str, path: &str| {
+        let (found, there) = (fs::metadata(by_fid(by)).expect("stat"), fs::metadata(mnt.join(path)).expect("stat"));
+        assert_eq!((found.ino(), found.mode(), found.nlink()), (there.ino(), there.mode(), there.nlink()), "{path}");
+    };
+    same(&root, ".");
+    same(&fid(&mnt, ".lustre"), ".lustre");
+    same(&fid(&mnt, ".lustre/fid"), ".lustre/fid");
+    let above = format!(".lustre/fid/{root}");
+    assert_eq!(sh(&mnt, &format!("ls {above}; ls {above}/d; cat {above}/d/i; cat {above}/.lustre/fid/{f}")), {
+        "c\nd\nbelow\ni\no\ndata\nmore\ndata\nmore\n"
+    });
+    // Names that are made, moved and removed in one are so in the other, at once.
+    sh(&mnt, &format!("mkdir {above}/m; touch {above}/n; test -d m; test -f n; mv n m/; test ! -e {above}/n"));
+    sh(&mnt, &format!("test ! -e p; touch {above}/p; test -e p; rm {above}/p; test ! -e p"));
+    sh(&mnt, &format!("test ! -e o; touch o; test -e {above}/o; rm o; test ! -e {above}/o; rm {above}/m/n; rmdir m"));
+    assert_eq!(sh(&mnt, &format!("chmod 711 .; stat -c %a {above}; chmod 755 {above}; stat -c %a .")), "711\n755\n");
+    assert_eq!(fid(&mnt, &above), root);
 
     // Versions.
     let version = || lfs(&mnt, &["data_version", "d/i"]).trim_end().parse::<u64>().expect("a number");

@@ -524,6 +524,12 @@ impl Table {
         slot.attr.clone()
     }
 
+    /// Whether an inode has extended attributes, if that is known.
+    pub fn has_xattr(&self, fid: Fid) -> Option<bool> {
+        let slot = self.slots.get(&fid)?;
+        slot.attr.as_ref().or(slot.permissions.as_deref()).map(|entry| entry.has_xattr)
+    }
+
     /// Attributes of a directory of which mode, owner and ACL are covered.
     pub fn permissions(&mut self, fid: Fid) -> Option<Attr> {
         let slot = self.slots.get_mut(&fid)?;

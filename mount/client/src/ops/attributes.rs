@@ -47,24 +47,31 @@ impl Client {
     ) -> Result<Stat, ClientError> {
         let fid = self.fid_of(node, handle)?;
         if let Some(stat) = self.attr_known(fid) {
-            return Ok(stat);
+            return Ok(self.stat_of(node, stat));
         }
         let _timed = self.timed(Operation::Getattr);
         self.pages_gone(fid).await;
         let attr = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
             Some(entry) => entry.attr,
-            None => {
-                let asked = self.mdc(fid)?.getattr(&caller.credentials, fid).await;
-                self.seen(asked.map_err(ClientError::from))?.attr
-            }
+            None => match self.mdc(fid)?.getattr(&caller.credentials, fid).await {
+                Ok(entry) => entry.attr,
+                Err(error) => {
+                    self.seen(self.lives_on(fid, error.into()))?;
+                    return self.removed_stat(fid).ok_or(Errno::ESTALE.into());
+                }
+            },
         };
         self.show_end(fid, self.locks.with_unstored(attr).size).await;
-        Ok(self.stat(&attr))
+        Ok(self.stat_of(node, self.stat(&attr)))
+    }
+
+    fn stat_of(&self, node: NodeId, stat: Stat) -> Stat {
+        Stat { attr_valid: self.unless_mirror(node, stat.attr_valid), ..stat }
     }
 
     /// Attributes, if they are covered by locks: no request, no waiting.
     pub fn getattr_known(&self, node: NodeId, handle: Option<FileHandle>) -> Option<Stat> {
-        self.attr_known(self.fid_of(node, handle).ok()?)
+        Some(self.stat_of(node, self.attr_known(self.fid_of(node, handle).ok()?)?))
     }
 
     /// Attributes of a directory of which mode, owner and ACL are as they are now; times and counts may be older. Nobody may be shown these, and the
@@ -82,6 +89,9 @@ impl Client {
         let begun = self.env.clock.now();
         if fid.is_shown_only() {
             return Some(shown_stat(fid));
+        }
+        if let Some(stat) = self.removed_stat(fid) {
+            return Some(stat);
         }
         let entry = self.locks.attr(fid).filter(|entry| self.has_lease(fid) && self.may_show(fid, entry.attr.size))?;
         self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
@@ -103,10 +113,23 @@ impl Client {
             return self.seen(cut);
         }
         let _timed = self.timed(Operation::Setattr);
+        if let Some(stat) = self.change_removed(fid, &set) {
+            return Ok(stat);
+        }
         let me = self.clone();
         let work = async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr { fid, set }).await };
-        match self.seen(Finish::new("setattr", &self.env.tasks, work).await)? {
-            MdsReply::Entry(entry) => Ok(self.changed_stat(&entry.attr)),
+        let changed = match Finish::new("setattr", &self.env.tasks, work).await {
+            Err(error) => {
+                self.seen(self.lives_on(fid, error))?;
+                return self.change_removed(fid, &set).ok_or(Errno::ESTALE.into());
+            }
+            Ok(changed) => changed,
+        };
+        match changed {
+            MdsReply::Entry(entry) => {
+                self.changed_in(node, None).await;
+                Ok(self.changed_stat(&entry.attr))
+            }
             other => Err(misfit(self.mdc(fid)?.import(), &other)),
         }
     }

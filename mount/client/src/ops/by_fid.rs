@@ -2,7 +2,8 @@
 //!
 //! `.lustre` and `.lustre/fid` are in no listing and on no MDT: this file shows them, as directories that root only can
 //! search and nobody can change. What is found there is the inode itself. A directory has one place in a kernel, so it
-//! moves there until its own name is looked up again.
+//! moves there until its own name is looked up again. What lies above (the root, `.lustre`, `.lustre/fid`) cannot move below itself: there
+//! it is a mirror, a directory of its own to the kernel with the same inode number and content.
 
 use crate::caller::{Caller, Found, Stat};
 use crate::client::Client;
@@ -51,30 +52,63 @@ pub(crate) fn shown_stat(fid: Fid) -> Stat {
     Stat { attr: shown_attr(fid), ino: fid.ino(), attr_valid: Duration::ZERO }
 }
 
+/// Callbacks do not reach the kernel's copy of such an inode, so it must ask each time.
+fn untrusted(node: NodeId, Stat { attr, ino, .. }: Stat) -> Found {
+    Found { node, generation: 0, attr, ino, entry_valid: Duration::ZERO, attr_valid: Duration::ZERO }
+}
+
 impl Client {
+    /// An answer about a node: the kernel must trust nothing that it knows of a mirror, or of names in one.
+    pub(crate) fn unless_mirror(&self, node: NodeId, valid: Duration) -> Duration {
+        if self.nodes.is_mirror(node) { Duration::ZERO } else { valid }
+    }
+
+    /// As [`Client::unless_mirror`], of what was found or made in a directory.
+    pub(crate) fn found_in(&self, dir: NodeId, found: Found) -> Found {
+        Found { entry_valid: self.unless_mirror(dir, found.entry_valid), ..found }
+    }
+
+    /// Something changed through a mirror of a directory, this name in it: the kernel has noted that there, and what it
+    /// knows of the directory itself is old.
+    pub(crate) async fn changed_in(&self, dir: NodeId, name: Option<&Name>) {
+        let Some(fid) = self.nodes.fid(dir).filter(|_| self.nodes.is_mirror(dir)) else { return };
+        if let Some(name) = name {
+            self.locks.unseen(fid, name).await;
+        }
+        self.locks.hide_attr(fid).await;
+    }
+
     /// `.lustre` in the root, `fid` in that.
     pub(crate) fn lookup_shown(&self, parent: NodeId, name: &Name) -> Option<Looked> {
-        let fid = match (parent, name.as_bytes()) {
-            (NodeId::ROOT, b".lustre") => Fid::DOT_LUSTRE,
-            (parent, b"fid") if self.nodes.fid(parent) == Some(Fid::DOT_LUSTRE) => Fid::BY_FID,
+        let fid = match name.as_bytes() {
+            b".lustre" if self.nodes.fid(parent) == Some(Fid::ROOT) => Fid::DOT_LUSTRE,
+            b"fid" if self.nodes.fid(parent) == Some(Fid::DOT_LUSTRE) => Fid::BY_FID,
             _ => return None,
         };
         let _timed = self.timed(Operation::Lookup);
-        let Stat { attr, ino, attr_valid } = shown_stat(fid);
-        let node = self.nodes.remember(fid);
-        Some(Looked::Found(Found { node, generation: 0, attr, ino, entry_valid: Duration::ZERO, attr_valid }))
+        let node =
+            if self.nodes.is_mirror(parent) { self.nodes.remember_mirror(fid) } else { self.nodes.remember(fid) };
+        Some(Looked::Found(untrusted(node, shown_stat(fid))))
     }
 
     /// A name in `.lustre/fid`. 1 round trip.
     ///
     /// # Errors
-    /// ENOENT: no FID, or no such inode; ELOOP: the root, which is above.
+    /// ENOENT: no FID, or no such inode.
     pub(crate) async fn lookup_by_fid(&self, caller: &Caller, name: &Name) -> Result<Looked, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let text = std::str::from_utf8(name.as_bytes()).map_err(|_| Errno::ENOENT)?;
         let fid: Fid = text.parse().map_err(|_| Errno::ENOENT)?;
+        // What lies above `.lustre/fid` is found there as a mirror.
+        if fid.is_shown_only() {
+            return Ok(Looked::Found(untrusted(self.nodes.remember_mirror(fid), shown_stat(fid))));
+        }
         if fid == Fid::ROOT {
-            return Err(Errno::ELOOP.into());
+            let attr = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
+                Some(entry) => entry.attr,
+                None => self.mdc(fid)?.getattr(&caller.credentials, fid).await?.attr,
+            };
+            return Ok(Looked::Found(untrusted(self.nodes.remember_mirror(fid), self.stat(&attr))));
         }
         let mdc = self.owner_of(fid)?;
         let entry = mdc.getattr(&caller.credentials, fid).await.map_err(|e| absent(e.into()))?;

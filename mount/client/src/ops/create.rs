@@ -27,10 +27,10 @@ impl Client {
         open: OpenMode,
     ) -> Result<(Found, FileHandle), ClientError> {
         let _timed = self.timed(Operation::Create);
-        let parent = self.fid(parent)?;
+        let (dir, parent, me) = (parent, self.fid(parent)?, self.clone());
         let tasks = self.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
-        let unseen = self.unseen(parent, &name);
+        let (unseen, made) = (self.unseen(parent, &name), name.clone());
         let work = async move { opener.create_opened(caller, parent, name, mode, open).await };
         let close = |result: Result<(Found, FileHandle), ClientError>| async move {
             if let Ok((found, handle)) = &result {
@@ -39,7 +39,9 @@ impl Client {
             }
             unseen(result).await;
         };
-        Finish::new("create", &tasks, work).or_else(close).await
+        let (found, handle) = Finish::new("create", &tasks, work).or_else(close).await?;
+        me.changed_in(dir, Some(&made)).await;
+        Ok((me.found_in(dir, found), handle))
     }
 
     async fn create_opened(
@@ -170,7 +172,7 @@ impl Client {
         kind: CreateKind,
         mode: u32,
     ) -> Result<Found, ClientError> {
-        let parent = self.fid(parent)?;
+        let (dir, parent) = (parent, self.fid(parent)?);
         let in_dir = self.locks.enter_dir(parent);
         let (mdc, made) = (self.mdc(parent)?, name.clone());
         let work = async move {
@@ -178,6 +180,7 @@ impl Client {
             mdc.create(&caller.credentials, parent, made, kind, mode, caller.umask, true).await
         };
         let made = Finish::new("make", &self.env.tasks, work).or_else(self.unseen(parent, &name)).await?;
-        Ok(self.found(parent, Some(&name), &made.entry.attr))
+        self.changed_in(dir, Some(&name)).await;
+        Ok(self.found_in(dir, self.found(parent, Some(&name), &made.entry.attr)))
     }
 }

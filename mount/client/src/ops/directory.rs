@@ -84,6 +84,9 @@ impl Client {
     ) -> Result<Vec<DirItem>, ClientError> {
         let _timed = self.timed(Operation::Readdir);
         let open = self.dirs_open.get(handle)?;
+        if self.is_removed(open.fid) {
+            return Ok(Vec::new());
+        }
         let mut items = Vec::new();
         let limit = budget.entries();
         let take = |position: u64, item: Item<'_>| {
@@ -103,7 +106,10 @@ impl Client {
             fits
         };
         let _in_dir = self.locks.enter_dir(open.fid);
-        open.listing.read(cookie, plus, limit, take).await?;
+        if let Err(error) = open.listing.read(cookie, plus, limit, take).await {
+            self.lives_on(open.fid, error)?;
+            return Ok(Vec::new());
+        }
         // Lookups are counted where nothing can wait or fail any more: the kernel will see, and forget, each of them.
         let counted = |(item, attr): (DirItem, Option<Attr>)| {
             // The kernel notes these names when it gets to them, under the epoch of that moment: one that is called back before

@@ -50,7 +50,19 @@ impl Client {
         if let Some(known) = self.lookup_known(parent, &name) {
             return Ok(known);
         }
-        let parent = self.fid(parent)?;
+        let looked = self.look_up(caller, self.fid(parent)?, name).await?;
+        Ok(self.as_seen_from(parent, looked))
+    }
+
+    /// Names in a mirror of a directory are asked for each time: callbacks name the directory itself.
+    fn as_seen_from(&self, parent: NodeId, looked: Looked) -> Looked {
+        match looked {
+            Looked::Found(found) => Looked::Found(self.found_in(parent, found)),
+            Looked::Absent(valid) => Looked::Absent(self.unless_mirror(parent, valid)),
+        }
+    }
+
+    async fn look_up(&self, caller: Caller, parent: Fid, name: Name) -> Result<Looked, ClientError> {
         if parent == Fid::BY_FID {
             return self.lookup_by_fid(&caller, &name).await;
         }
@@ -99,7 +111,7 @@ impl Client {
             Known::Nothing => return None,
         };
         self.was_known([Operation::Lookup, Operation::LookupHit], begun);
-        Some(known)
+        Some(self.as_seen_from(parent, known))
     }
 
     /// The kernel asks for an absent name only under its directory's lock.
@@ -132,6 +144,7 @@ impl Client {
             table.is_removed(fid)
         };
         self.writeback.forget_pages(fid);
+        self.removed.forget(fid);
         if self.locks.untold_opens() {
             self.forgotten(fid);
         }

@@ -18,7 +18,7 @@ impl Client {
     /// Removes a name that is no directory.
     pub async fn unlink(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Unlink);
-        let parent = self.fid(parent)?;
+        let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
         let (me, mdc, in_dir) = (self.clone(), self.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.name(parent, &name);
         let work = async move {
@@ -31,19 +31,21 @@ impl Client {
             Ok::<(), ClientError>(())
         };
         Finish::new("unlink", &self.env.tasks, work).await?;
+        self.changed_in(dir, Some(&gone)).await;
         Ok(())
     }
 
     /// Removes an empty directory.
     pub async fn rmdir(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
-        let parent = self.fid(parent)?;
+        let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
         let (mdc, in_dir) = (self.mdc(parent)?, self.locks.enter_dir(parent));
         let work = async move {
             let _in_dir = in_dir;
             mdc.rmdir(&caller.credentials, parent, name).await
         };
         Finish::new("rmdir", &self.env.tasks, work).await?;
+        self.changed_in(dir, Some(&gone)).await;
         Ok(())
     }
 
@@ -58,6 +60,7 @@ impl Client {
         flags: RenameFlags,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rename);
+        let places = [(parent, name.clone()), (new_parent, new_name.clone())];
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
         let (me, mdc, locks) = (self.clone(), self.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
@@ -76,6 +79,9 @@ impl Client {
             Ok::<(), ClientError>(())
         };
         Finish::new("rename", &self.env.tasks, work).or_else(unseen).await?;
+        for (dir, name) in &places {
+            self.changed_in(*dir, Some(name)).await;
+        }
         Ok(())
     }
 
@@ -88,14 +94,15 @@ impl Client {
         new_name: Name,
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Link);
-        let (fid, new_parent) = (self.fid(node)?, self.fid(new_parent)?);
+        let (fid, dir, new_parent) = (self.fid(node)?, new_parent, self.fid(new_parent)?);
         let (mdc, in_dir, linked) = (self.mdc(new_parent)?, self.locks.enter_dir(new_parent), new_name.clone());
         let work = async move {
             let _in_dir = in_dir;
             mdc.link(&caller.credentials, fid, new_parent, linked).await
         };
         let entry = Finish::new("link", &self.env.tasks, work).or_else(self.unseen(new_parent, &new_name)).await?;
-        Ok(self.changed_found(new_parent, &new_name, &entry.attr))
+        self.changed_in(dir, Some(&new_name)).await;
+        Ok(self.found_in(dir, self.changed_found(new_parent, &new_name, &entry.attr)))
     }
 
     /// What to do when a change of this name ends that nobody waits for any more: the kernel, which may know that there is no

@@ -37,10 +37,19 @@ impl Client {
         fid: Fid,
         name: Bytes,
     ) -> Result<Bytes, ClientError> {
+        if let Some(left) = self.removed_xattr(fid, &name) {
+            return Ok(left?);
+        }
         match self.locks.xattr(fid, &name).filter(|_| self.has_lease(fid)) {
             Some(Some(value)) => Ok(value),
             Some(None) => Err(Errno::ENODATA.into()),
-            None => Ok(self.mdc(fid)?.getxattr(credentials, fid, name).await?),
+            None => match self.mdc(fid)?.getxattr(credentials, fid, name.clone()).await {
+                Ok(value) => Ok(value),
+                Err(error) => {
+                    self.lives_on(fid, error.into())?;
+                    Ok(self.removed_xattr(fid, &name).ok_or(Errno::ESTALE)??)
+                }
+            },
         }
     }
 
@@ -73,9 +82,16 @@ impl Client {
             return Ok(Bytes::new());
         }
         // What is kept serves everybody, so all names are asked for.
-        let list = match self.locks.xattr_list(fid).filter(|_| self.has_lease(fid)) {
-            Some(list) => list,
-            None => self.mdc(fid)?.listxattr(&Credentials::root(), fid).await?,
+        let list = match (self.removed_xattrs(fid), self.locks.xattr_list(fid).filter(|_| self.has_lease(fid))) {
+            (Some(left), _) => left?,
+            (None, Some(list)) => list,
+            (None, None) => match self.mdc(fid)?.listxattr(&Credentials::root(), fid).await {
+                Ok(list) => list,
+                Err(error) => {
+                    self.lives_on(fid, error.into())?;
+                    self.removed_xattrs(fid).ok_or(Errno::ESTALE)??
+                }
+            },
         };
         Ok(if caller.credentials.uid == 0 { list } else { without_trusted(&list) })
     }
@@ -98,9 +114,18 @@ impl Client {
         if name == SWAP_LAYOUTS {
             return self.swap_layouts(caller.credentials, fid, &value).await;
         }
-        let mdc = self.mdc(fid)?;
-        let work = async move { mdc.setxattr(&caller.credentials, fid, name, value, flags).await };
-        Ok(Finish::new("setxattr", &self.env.tasks, work).await?)
+        if let Some(set) = self.set_removed_xattr(fid, name.clone(), Some(value.clone()), flags) {
+            return Ok(set?);
+        }
+        let (mdc, key, content) = (self.mdc(fid)?, name.clone(), value.clone());
+        let work = async move { mdc.setxattr(&caller.credentials, fid, key, content, flags).await };
+        match Finish::new("setxattr", &self.env.tasks, work).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.lives_on(fid, error.into())?;
+                Ok(self.set_removed_xattr(fid, name, Some(value), flags).ok_or(Errno::ESTALE)??)
+            }
+        }
     }
 
     /// Removes one.
@@ -108,9 +133,19 @@ impl Client {
         let _timed = self.timed(Operation::Removexattr);
         check_name(&name)?;
         let fid = self.fid(node)?;
-        let mdc = self.mdc(fid)?;
-        let work = async move { mdc.removexattr(&caller.credentials, fid, name).await };
-        Ok(Finish::new("removexattr", &self.env.tasks, work).await?)
+        let flags = SetxattrFlags::default();
+        if let Some(removed) = self.set_removed_xattr(fid, name.clone(), None, flags) {
+            return Ok(removed?);
+        }
+        let (mdc, key) = (self.mdc(fid)?, name.clone());
+        let work = async move { mdc.removexattr(&caller.credentials, fid, key).await };
+        match Finish::new("removexattr", &self.env.tasks, work).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.lives_on(fid, error.into())?;
+                Ok(self.set_removed_xattr(fid, name, None, flags).ok_or(Errno::ESTALE)??)
+            }
+        }
     }
 }
 
