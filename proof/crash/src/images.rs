@@ -73,7 +73,7 @@ fn image(steps: &[Step], crash: Crash) -> Image {
 }
 
 fn is_name(step: &Step) -> bool {
-    matches!(step, Step::Create { .. } | Step::Folder { .. } | Step::Remove { .. })
+    matches!(step, Step::Create { .. } | Step::Folder { .. } | Step::Remove { .. } | Step::Rename { .. })
 }
 
 fn is_durable(steps: &[Step], n: usize) -> bool {
@@ -83,6 +83,7 @@ fn is_durable(steps: &[Step], n: usize) -> bool {
         (Step::Create { path } | Step::Folder { path } | Step::Remove { path }, Step::SyncFolder { path: synced }) => {
             path.parent() == Some(synced)
         }
+        (Step::Rename { to, .. }, Step::SyncFolder { path: synced }) => to.parent() == Some(synced),
         (Step::Sync { .. } | Step::SyncFolder { .. } | Step::SyncAll, _) => true,
         _ => false,
     })
@@ -129,6 +130,10 @@ fn apply(step: &Step, kept: Kept, place: impl Fn(&Path) -> PathBuf) -> io::Resul
         Step::Remove { path } => match fs::remove_file(place(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
+        },
+        Step::Rename { from, to } => match fs::rename(place(from), place(to)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            renamed => renamed,
         },
         Step::Sync { .. } | Step::SyncFolder { .. } | Step::SyncAll => Ok(()),
     }

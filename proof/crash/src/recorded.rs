@@ -19,6 +19,8 @@ pub enum Step {
     Folder { path: PathBuf },
     /// A file went.
     Remove { path: PathBuf },
+    /// A file got another name.
+    Rename { from: PathBuf, to: PathBuf },
     /// The file's bytes and length are durable.
     Sync { path: PathBuf },
     /// The names in the folder are durable.
@@ -115,8 +117,10 @@ impl Disk for RecordedDisk {
         self.note(Step::Remove { path: path.to_owned() });
         Ok(())
     }
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        Err(unknown("rename"))
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)?;
+        self.note(Step::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.inner.sync_dir(path)?;

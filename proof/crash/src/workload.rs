@@ -177,6 +177,21 @@ pub fn records(store: &Store) -> Records {
     records
 }
 
+impl Recorded {
+    /// Steps on the folder `live` in `folder`, which was `base` before them.
+    pub fn of_steps(folder: tempfile::TempDir, base: PathBuf, live: PathBuf, steps: Vec<Step>) -> Recorded {
+        Recorded {
+            base,
+            live,
+            steps,
+            states: Vec::new(),
+            acknowledged: Vec::new(),
+            synced: Vec::new(),
+            _folder: folder,
+        }
+    }
+}
+
 struct File {
     fid: Fid,
     names: Vec<(Fid, String)>,
@@ -235,7 +250,7 @@ pub fn record(sequence: &[Operation], each: bool) -> Recorded {
 }
 
 /// A folder in memory if there is one: LMDB's own syncs need no disk here.
-fn scratch() -> tempfile::TempDir {
+pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     made.unwrap_or_else(|error| panic!("make a folder: {error}"))

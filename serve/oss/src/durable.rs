@@ -85,6 +85,27 @@ impl Ost {
         Ok(())
     }
 
+    /// Everything changed before the call is durable and recorded when this returns. Returns up to
+    /// which change checksums may be recorded then.
+    async fn flush(self: &Arc<Self>) -> Result<Option<u64>, Errno> {
+        let (theirs, changes) = (self.clone(), self.sums.number());
+        self.blocking("ost flush", move || theirs.sync_all()).await.ok_or(Errno::ESHUTDOWN)??;
+        self.record(false).await?;
+        Ok(changes)
+    }
+
+    /// As the flush task does, and waits: when this returns, everything changed before the call is
+    /// durable and recorded, and so are the checksums of what did not change meanwhile.
+    ///
+    /// # Errors
+    /// Something is not durable; ESHUTDOWN: the process ends.
+    pub async fn flush_all(self: &Arc<Self>) -> Result<(), Errno> {
+        let Some(changes) = self.flush().await? else { return Ok(()) };
+        let theirs = self.clone();
+        let record = move || theirs.sums.record(theirs.target().store(), theirs.objects(), changes, true);
+        self.blocking("ost checksums", record).await.ok_or(Errno::ESHUTDOWN)
+    }
+
     /// Starts the flush task.
     pub(crate) fn start_flushing(self: &Arc<Self>) {
         let (weak, clock, interval) = (Arc::downgrade(self), self.env().clock.clone(), self.settings.flush_interval);
@@ -97,19 +118,23 @@ impl Ost {
                     () = clock.sleep(interval) => {}
                 }
                 let Some(ost) = weak.upgrade().filter(|ost| !ost.is_stopped()) else { return };
-                let idle = ost.ledger.last_assigned() == ost.last_committed() && ost.leavers.lock().is_empty();
-                if idle || !ost.window.is_open() {
+                let recorded = ost.ledger.last_assigned() == ost.last_committed() && ost.leavers.lock().is_empty();
+                if recorded && ost.sums.is_idle() || !ost.window.is_open() {
                     continue;
                 }
-                let theirs = ost.clone();
-                let synced = match ost.blocking("ost flush", move || theirs.sync_all()).await {
-                    Some(Ok(())) => ost.record(false).await,
-                    Some(failed) => failed,
-                    None => return,
-                };
-                if let Err(errno) = synced {
-                    tracing::error!(target = %ost.name(), %errno, "changes cannot be made durable");
-                    return;
+                match ost.flush().await {
+                    // Flushes do not wait for it: after a crash it reads whole objects.
+                    Ok(Some(changes)) if !ost.sums.is_idle() => {
+                        let theirs = ost.clone();
+                        let record =
+                            move || theirs.sums.record(theirs.target().store(), theirs.objects(), changes, false);
+                        ost.env().tasks.spawn_blocking("ost checksums", Box::new(record));
+                    }
+                    Ok(_) => {}
+                    Err(errno) => {
+                        tracing::error!(target = %ost.name(), %errno, "changes cannot be made durable");
+                        return;
+                    }
                 }
             }
         };

@@ -18,6 +18,8 @@ mod ledger;
 pub mod ost;
 mod recovery;
 pub mod room;
+pub mod scrub;
 pub mod settings;
 mod space;
 mod streams;
+mod sums;

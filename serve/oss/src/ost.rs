@@ -14,8 +14,10 @@ use crate::graveyard::Graveyard;
 use crate::ledger::{Author, Ledger};
 use crate::recovery::{self, Known, Window};
 use crate::room::{Payment, Room, Seen, Taken};
+use crate::scrub::ScrubState;
 use crate::settings::OstSettings;
 use crate::streams::Streams;
+use crate::sums::{Begun, Sums};
 use disk::object::{BadOstState, STATE_KEY, settled_key};
 use env::{BoxFuture, Env};
 use parking_lot::{Mutex, RwLock};
@@ -59,6 +61,8 @@ pub struct Ost {
     pub(crate) ledger: Ledger,
     pub(crate) streams: Streams,
     pub(crate) buffers: Arc<Buffers>,
+    pub(crate) sums: Arc<Sums>,
+    pub(crate) scrubbing: ScrubState,
     room: Arc<Room>,
     pub(crate) settings: OstSettings,
     name: TargetName,
@@ -105,6 +109,8 @@ impl Ost {
             ledger: Ledger::new(target.boot(), found.state.last_committed),
             streams: Streams::default(),
             buffers: Arc::default(),
+            sums: Arc::new(Sums::new(target.store())?),
+            scrubbing: ScrubState::default(),
             room,
             settings,
             name,
@@ -163,7 +169,11 @@ impl Ost {
         let ost = self.clone();
         let sync = move || {
             *ost.stopped.write() = true;
-            ost.sync_all()
+            ost.sums.end();
+            ost.sync_all()?;
+            // Nothing changes any more.
+            ost.sums.record_last(ost.target.store(), &ost.objects);
+            Ok(())
         };
         let synced = self.blocking("ost stop", sync).await.unwrap_or(Err(Errno::ESHUTDOWN));
         self.window.nudge();
@@ -392,6 +402,8 @@ struct Work {
     kept: Vec<Transno>,
     failed: bool,
     context: Context,
+    /// What it changes, until it is done.
+    _changing: Vec<Begun>,
 }
 
 impl Work {
@@ -431,7 +443,12 @@ impl Ost {
         let count = request.ops.len();
         let author = Author { client: export.client(), keeps: export.nid() != Nid::Loopback };
         let context = Context { author, payment: self.room.payment(), record: false, commit: false };
+        let changing = match self.begin_changes(&request.ops).await {
+            Ok(changing) => changing,
+            Err(errno) => return self.refusal(request.xid, count, errno),
+        };
         let mut work = Work {
+            _changing: changing,
             ops: request.ops.into_iter(),
             results: Vec::with_capacity(count),
             transno: Transno(0),

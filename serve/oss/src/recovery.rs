@@ -7,6 +7,7 @@
 
 use crate::ledger::Author;
 use crate::ost::Ost;
+use crate::sums::Span;
 use disk::key;
 use disk::object::{OstState, SETTLED_END, SETTLED_PREFIX, STATE_KEY, decode_settled, settled_key, settled_object};
 use disk::session::{decode_client, encode_client};
@@ -17,7 +18,7 @@ use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
 use replay::merge::{Brought, Merge, Step};
 use rpc::service::Export;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -297,8 +298,19 @@ impl Ost {
         if is_mutant(Mutant::ReplayDisorder) {
             changes.reverse();
         }
+        let spans = changes.iter().filter_map(|brought| Span::of(&brought.change)).collect();
+        let changing = match self.begin_spans(spans).await {
+            Ok(changing) => changing,
+            Err(errno) => {
+                tracing::error!(target = %self.name(), %errno, "changes that were brought back cannot be done");
+                let clients: BTreeSet<ClientUuid> = changes.iter().map(|brought| brought.client).collect();
+                clients.into_iter().for_each(|client| self.give_up(client));
+                return;
+            }
+        };
         let ost = self.clone();
         let work = move || {
+            let _changing = changing;
             let mut failed = Vec::new();
             for Brought { transno, client, change } in changes {
                 if failed.contains(&client) {

@@ -67,6 +67,7 @@ impl Ost {
             let mut gate = self.gates.change(*object);
             // First: if the removal fails half-way, nobody may write to what is left.
             self.graveyard.add(*object);
+            self.sums.forget(self.target().store(), *object)?;
             self.objects().destroy(*object)?;
             *gate = None;
             if let Some(last) = self.ledger.forget(*object) {

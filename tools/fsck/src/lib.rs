@@ -13,4 +13,5 @@ mod online;
 pub mod place;
 pub mod report;
 pub mod run;
+pub mod scrub;
 pub mod source;

@@ -2,7 +2,7 @@
 
 use crate::control::{Answer, Request};
 use crate::view::View;
-use crate::{devices, faults, kept, params, reporter};
+use crate::{devices, faults, kept, params, reporter, scrubs};
 use ask::params::ParamAnswer;
 use observe::tree::BadPattern;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
             Answer::Reports { reports, whole }
         }
         Request::Fault { fault } => faults::answer(view, fault),
+        Request::Scrub { begin } => Answer::Scrub { targets: scrubs::answer(view, begin) },
         Request::Ping { nid } => ping(view, &nid).await,
         Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
     }

@@ -7,6 +7,7 @@ use crate::devices::Device;
 use crate::faults::{FaultAnswer, FaultAsked};
 use crate::home::Home;
 use crate::kept::{PoolAnswer, PoolAsked};
+use crate::scrubs::ScrubAnswer;
 use crate::settings::Settings;
 use crate::status::NodeStatus;
 use ::ask::params::ParamAnswer;
@@ -55,6 +56,8 @@ pub enum Request {
     Reports { own: bool },
     /// Rules that lose or delay messages.
     Fault { fault: FaultAsked },
+    /// How the scrubs of the OSTs of this process stand; `begin`: they begin first.
+    Scrub { begin: bool },
     /// Is there a node at this NID? Answers with its NIDs.
     Ping { nid: String },
 }
@@ -73,6 +76,8 @@ pub enum Answer {
     Devices { devices: Vec<Device> },
     /// To [`Request::Reports`]. `whole`: what the MGS knows is among them.
     Reports { reports: Vec<KeptReport>, whole: bool },
+    /// To [`Request::Scrub`].
+    Scrub { targets: Vec<ScrubAnswer> },
     /// To [`Request::Nids`] and [`Request::Ping`].
     Nids { nids: Vec<String> },
     /// To [`Request::Pools`].

@@ -32,6 +32,7 @@ pub mod report;
 pub mod reporter;
 pub mod rlimit;
 pub mod role;
+pub mod scrubs;
 pub mod settings;
 pub mod status;
 pub mod units;

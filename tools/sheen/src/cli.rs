@@ -38,6 +38,7 @@ pub enum Command {
     #[command(visible_alias = "mount.sheen")]
     Mount(MountArgs),
     Fsck(fsck::cli::Fsck),
+    Scrub(fsck::scrub::Scrub),
     Lctl(lctl::cli::Lctl),
     Lfs(lfs::cli::Lfs),
     Bench(::bench::cli::Bench),

@@ -25,6 +25,7 @@ mod outcome;
 mod output;
 mod parse;
 mod progress;
+mod scrub;
 mod serve;
 mod spawn;
 mod status;
@@ -76,6 +77,7 @@ fn sheen(args: Vec<OsString>) -> Outcome {
         Command::Mount(args) => mount::run(&args),
         Command::MountDaemon(args) => mount::daemon(&args),
         Command::Fsck(args) => fsck::run(&args),
+        Command::Scrub(args) => scrub::run(&args),
         Command::Lctl(args) => lctl::run(&args),
         Command::Lfs(args) => lfs::run(&args),
         Command::Bench(args) => bench::run(&args),

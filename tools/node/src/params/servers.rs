@@ -45,6 +45,20 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
         add_exports(tree, view, name, &[&device], &OBDFILTER_NUM_EXPORTS, &OBDFILTER_EXPORT_UUID);
         add_evict(tree, view, name, &OBDFILTER_EVICT_CLIENT);
         add_active(tree, view, name, &OBDFILTER_ACTIVE);
+        let shown = ost.clone();
+        tree.shows(&OBDFILTER_CHECKSUM_AT_REST, &[&device], move || Ok(u8::from(shown.checksum_at_rest()).to_string()));
+        let set = ost.clone();
+        tree.takes(&OBDFILTER_CHECKSUM_AT_REST, &[&device], move |value| match value.trim() {
+            "0" => {
+                set.set_checksum_at_rest(false);
+                Ok(())
+            }
+            "1" => {
+                set.set_checksum_at_rest(true);
+                Ok(())
+            }
+            _ => Err(Errno::EINVAL),
+        });
         let promised = ost.clone();
         tree.shows(&OBDFILTER_TOT_GRANTED, &[&device], move || Ok(promised.promised().to_string()));
         add_jobs(tree, view, name, &OBDFILTER_JOB_STATS, &OBDFILTER_JOB_CLEANUP_INTERVAL);

@@ -1,0 +1,176 @@
+//! Reading everything that an OST has and comparing it with its checksums (`docs/scrub.md`).
+
+use crate::ost::Ost;
+use crate::sums::{Span, Sums, compare, regions_from};
+use disk::sums::{BLOCK_BYTES, REGION_BYTES};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use store::error::StoreError;
+use store::objects::Objects;
+use store::store::Store;
+use types::object::ObjectId;
+
+/// Bad blocks that are named; more are counted.
+pub const BAD_MAX: usize = 10_000;
+/// Objects that are listed at once.
+const OBJECTS_AT_ONCE: usize = 1024;
+
+/// A block that is not what was written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BadBlock {
+    /// Of which object.
+    pub object: ObjectId,
+    /// Where it begins, bytes.
+    pub offset: u64,
+}
+
+/// What was read, and what of it is bad.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ScrubReport {
+    /// Objects.
+    pub objects: u64,
+    /// Blocks that were compared with their checksums.
+    pub checked: u64,
+    /// Blocks without one that counts: being changed, or written while it was switched off.
+    pub unchecked: u64,
+    /// Bad blocks, at most [`BAD_MAX`].
+    pub bad: Vec<BadBlock>,
+    /// Further ones.
+    pub bad_more: u64,
+}
+
+impl ScrubReport {
+    fn bad(&mut self, object: ObjectId, offset: u64) {
+        if self.bad.len() < BAD_MAX {
+            self.bad.push(BadBlock { object, offset });
+        } else {
+            self.bad_more += 1;
+        }
+    }
+}
+
+/// How a scrub of a served OST stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Scrubbing {
+    /// None was asked for.
+    #[default]
+    Never,
+    /// Under way.
+    Running,
+    /// The newest one is done.
+    Done(ScrubReport),
+    /// The disk or the store refused.
+    Failed(String),
+}
+
+/// Under way, or the newest result.
+pub(crate) type ScrubState = Mutex<Scrubbing>;
+
+/// Reads all objects of a target at rest. Blocks.
+///
+/// # Errors
+/// The disk or the store refuses.
+pub fn at_rest(store: &Store, objects: &Objects) -> Result<ScrubReport, StoreError> {
+    let sums = Sums::new(store)?;
+    scrub(store, objects, &sums, |_| (), |_, _| {})
+}
+
+/// `gate` keeps changes of an object away while its result lives. `without` is called for an object
+/// with the number of its blocks that have no checksum.
+fn scrub<G>(
+    store: &Store,
+    objects: &Objects,
+    sums: &Sums,
+    gate: impl Fn(ObjectId) -> G,
+    mut without: impl FnMut(ObjectId, u64),
+) -> Result<ScrubReport, StoreError> {
+    let mut report = ScrubReport::default();
+    let (mut after, mut buffer) = (None, vec![0; REGION_BYTES as usize]);
+    loop {
+        let listed = objects.list(after, OBJECTS_AT_ONCE)?;
+        for (object, size, _) in &listed {
+            report.objects += 1;
+            let unchecked = report.unchecked;
+            let end = size.div_ceil(REGION_BYTES);
+            let beyond = regions_from(store, *object, end)?;
+            for region in (0..end).chain(beyond) {
+                let _gate = gate(*object);
+                let start = region * REGION_BYTES;
+                let read = objects.read(*object, &mut buffer, start)?.unwrap_or(0);
+                let there = read.div_ceil(BLOCK_BYTES) as u64;
+                match sums.of(store, *object, region) {
+                    Ok(None) => report.unchecked += there,
+                    Ok(Some(known)) => {
+                        let (bad, compared) = compare(region, &known, start, start + REGION_BYTES, &buffer[..read]);
+                        report.checked += compared;
+                        report.unchecked += there.saturating_sub(compared);
+                        bad.into_iter().for_each(|offset| report.bad(*object, offset));
+                    }
+                    // The log says why: the checksums themselves are damaged.
+                    Err(_) => report.bad(*object, start),
+                }
+            }
+            if report.unchecked > unchecked {
+                without(*object, report.unchecked - unchecked);
+            }
+        }
+        match listed.last() {
+            Some((last, ..)) if listed.len() == OBJECTS_AT_ONCE => after = Some(*last),
+            _ => return Ok(report),
+        }
+    }
+}
+
+impl Ost {
+    /// Begins to read all objects in the background, unless that is under way. While checksums are
+    /// switched on, blocks without one get it after the next flush.
+    pub fn begin_scrub(self: &Arc<Self>) {
+        if std::mem::replace(&mut *self.scrubbing.lock(), Scrubbing::Running) == Scrubbing::Running {
+            return;
+        }
+        let ost = self.clone();
+        let work = move || {
+            let (store, target) = (ost.target().store().clone(), ost.name());
+            let adopt = |object, _| {
+                if ost.sums.is_on()
+                    && !ost.sums.is_noted(object)
+                    && let Err(error) = ost.sums.begin(&store, object, Span::Whole)
+                {
+                    tracing::warn!(%target, ?object, %error, "give an object checksums");
+                }
+            };
+            let done = scrub(&store, ost.objects(), &ost.sums, |object| ost.gates.read(object), adopt);
+            *ost.scrubbing.lock() = match done {
+                Ok(report) => {
+                    for BadBlock { object, offset } in &report.bad {
+                        tracing::error!(%target, ?object, offset, "scrub: data on the disk is not what was written");
+                    }
+                    let (objects, checked, unchecked) = (report.objects, report.checked, report.unchecked);
+                    let bad = report.bad.len() as u64 + report.bad_more;
+                    tracing::info!(%target, objects, checked, unchecked, bad, "scrub is over");
+                    Scrubbing::Done(report)
+                }
+                Err(error) => {
+                    tracing::error!(%target, %error, "scrub cannot go on");
+                    Scrubbing::Failed(error.to_string())
+                }
+            };
+        };
+        self.env().tasks.spawn_blocking("ost scrub", Box::new(work));
+    }
+
+    /// How the newest scrub stands.
+    pub fn scrubbing(&self) -> Scrubbing {
+        self.scrubbing.lock().clone()
+    }
+
+    /// Is data compared with its checksums, and are new ones recorded (`checksum_at_rest`)?
+    pub fn checksum_at_rest(&self) -> bool {
+        self.sums.is_on()
+    }
+
+    /// Switches that.
+    pub fn set_checksum_at_rest(&self, on: bool) {
+        self.sums.set_on(on);
+    }
+}
