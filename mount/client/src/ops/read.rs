@@ -93,7 +93,7 @@ impl Client {
         };
         loop {
             match self.ready_to_read(credentials, file, need, end, from_page_cache).await? {
-                Ready::Under { used, gate: _gate, size } => {
+                Ready::Under { used, gate, size } => {
                     let span = (offset, end.min(size));
                     let read = self.read_held(credentials, file, span, used.shared().is_none());
                     if from_page_cache {
@@ -106,6 +106,9 @@ impl Client {
                         read = read => return read,
                         () = self.locks.data_wanted(file.fid, GIVES_WAY) => {}
                     }
+                    drop((gate, used));
+                    // Else it would begin again under the old lock, whenever the kernel is let to read there.
+                    self.locks.data_unstopped(file.fid).await;
                 }
                 Ready::Aside { _aside, _gate } => return self.read_aside(credentials, file, offset, end).await,
             }
