@@ -257,6 +257,16 @@ impl Many {
         self.servers[at].name
     }
 
+    /// Pulls the network cable of a server's host; the process lives on.
+    pub fn cut_server(&self, at: usize) {
+        self.hosts.cable(self.servers[at].host, false);
+    }
+
+    /// Plugs it in again.
+    pub fn heal_server(&self, at: usize) {
+        self.hosts.cable(self.servers[at].host, true);
+    }
+
     /// Kills one server process (SIGKILL).
     pub fn kill_server(&mut self, at: usize) {
         if let Some(mut child) = self.servers[at].child.take() {
