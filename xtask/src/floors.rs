@@ -1,14 +1,31 @@
-//! Who may import whom: own storey or below, `serve` and `mount` never each other, no circle.
+//! Which crate may import which: one of its own storey or below, `serve` and `mount` never each other, no circle; and
+//! only one from a lower floor of [`FLOORS`].
 //!
 //! Imports of tests count too. The storey of a crate is the top folder it lies in.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// Storeys, ground floor first; those of one line stand side by side.
 const STOREYS: [&[&str]; 7] =
     [&["core"], &["world"], &["talk"], &["serve", "mount"], &["tools"], &["proof"], &["xtask"]];
+
+/// The floor of each crate, ground floor first. A crate imports from lower floors only, so this table is the order in
+/// which the code can be read.
+const FLOORS: [&[&str]; 11] = [
+    &["types", "mountinfo", "oracle", "xtask"],
+    &["layout", "namespace", "dlm", "replay", "env", "observe", "report"],
+    &["wire", "disk", "simenv", "ask"],
+    &["check", "lnet", "store", "dash", "lfs", "lustreapi", "fuzz"],
+    &["rpc", "target"],
+    &["stubs", "mgs", "oss", "e2e"],
+    &["mds", "client"],
+    &["fuse", "crash"],
+    &["node"],
+    &["bench", "bench-args", "fsck", "lctl", "sim"],
+    &["sheen"],
+];
 
 /// One crate of the workspace.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +34,8 @@ pub struct Crate {
     pub name: String,
     /// Top folder it lies in.
     pub storey: String,
+    /// Its folder, from the root of the workspace.
+    pub folder: PathBuf,
     /// Workspace crates it imports, tests and build script included.
     pub imports: Vec<String>,
 }
@@ -39,17 +58,18 @@ fn text(value: &Value) -> Result<&str, String> {
 fn read_crate(package: &Value, root: &Path) -> Result<Crate, String> {
     let name = text(&package["name"])?.to_owned();
     let manifest = Path::new(text(&package["manifest_path"])?);
-    let storey = match manifest.strip_prefix(root).ok().and_then(|p| p.components().next()) {
-        Some(Component::Normal(folder)) => folder.to_string_lossy().into_owned(),
+    let folder = manifest.strip_prefix(root).ok().and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
+    let storey = match folder.components().next() {
+        Some(Component::Normal(first)) => first.to_string_lossy().into_owned(),
         _ => return Err(format!("{name} lies outside the workspace: {}", manifest.display())),
     };
     // Only dependencies by path are ours.
     let ours = package["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string());
     let imports = ours.map(|d| text(&d["name"]).map(str::to_owned)).collect::<Result<_, _>>()?;
-    Ok(Crate { name, storey, imports })
+    Ok(Crate { name, storey, folder, imports })
 }
 
-fn floor(storey: &str) -> Option<usize> {
+fn storey(storey: &str) -> Option<usize> {
     STOREYS.iter().position(|side_by_side| side_by_side.contains(&storey))
 }
 
@@ -58,12 +78,12 @@ pub fn check(crates: &[Crate]) -> Vec<String> {
     let by_name: BTreeMap<&str, &Crate> = crates.iter().map(|c| (c.name.as_str(), c)).collect();
     let mut found = Vec::new();
     for c in crates {
-        let Some(own) = floor(&c.storey) else {
+        let Some(own) = storey(&c.storey) else {
             found.push(format!("{} lies in {}/, which is no storey", c.name, c.storey));
             continue;
         };
         for i in c.imports.iter().filter_map(|name| by_name.get(name.as_str())) {
-            match floor(&i.storey) {
+            match storey(&i.storey) {
                 Some(theirs) if theirs > own => found.push(format!(
                     "{}/{} imports {}/{}: an import goes to the own storey or below, never upward",
                     c.storey, c.name, i.storey, i.name
@@ -78,6 +98,20 @@ pub fn check(crates: &[Crate]) -> Vec<String> {
     }
     found.extend(circle(&by_name).map(|way| format!("imports run in a circle: {}", way.join(" -> "))));
     found
+}
+
+/// One sentence for each crate without a floor, and for each import that does not come from a lower one.
+pub fn check_floors(crates: &[Crate]) -> Vec<String> {
+    crates.iter().flat_map(|c| off_floor(c, &FLOORS)).collect()
+}
+
+fn off_floor(c: &Crate, floors: &[&[&str]]) -> Vec<String> {
+    let floor = |name: &str| floors.iter().position(|crates| crates.contains(&name));
+    let Some(own) = floor(&c.name) else {
+        return vec![format!("{} has no floor: give it one in xtask/src/floors.rs", c.name)];
+    };
+    let imports = c.imports.iter().filter(|import| **import != c.name && floor(import).is_some_and(|low| low >= own));
+    imports.map(|import| format!("{} imports {import}, which does not lie on a lower floor", c.name)).collect()
 }
 
 /// The first circle, its first crate also at the end.
@@ -115,7 +149,7 @@ mod tests {
             let (place, imports) = line.split_once(':').unwrap();
             let (storey, name) = place.split_once('/').unwrap();
             let imports = imports.split_whitespace().map(str::to_owned).collect();
-            Crate { name: name.into(), storey: storey.into(), imports }
+            Crate { name: name.into(), storey: storey.into(), folder: place.into(), imports }
         };
         lines.iter().map(line).collect()
     }
@@ -154,6 +188,15 @@ mod tests {
     }
 
     #[test]
+    fn an_import_from_the_own_floor_is_found() {
+        let floors: [&[&str]; 2] = [&["a"], &["b", "c"]];
+        let crates = house(&["core/a:", "core/b: a c", "core/c: a", "core/d:"]);
+        let found: Vec<String> = crates.iter().flat_map(|c| off_floor(c, &floors)).collect();
+        let first = "b imports c, which does not lie on a lower floor";
+        assert_eq!(found, [first, "d has no floor: give it one in xtask/src/floors.rs"]);
+    }
+
+    #[test]
     fn a_stray_folder_is_named() {
         assert_eq!(check(&house(&["misc/x:"])), ["x lies in misc/, which is no storey"]);
     }
@@ -161,10 +204,10 @@ mod tests {
     #[test]
     fn metadata_is_read_with_the_imports_of_tests() {
         let metadata = br#"{"workspace_root": "/w", "packages": [
-            {"name": "xtask", "manifest_path": "/w/xtask/Cargo.toml", "dependencies": []},
+            {"name": "types", "manifest_path": "/w/core/types/Cargo.toml", "dependencies": []},
             {"name": "env", "manifest_path": "/w/world/env/Cargo.toml", "dependencies": [
                 {"name": "tokio", "kind": null}, {"name": "types", "kind": "dev", "path": "/w/core/types"}]}]}"#;
-        assert_eq!(read(metadata).unwrap(), house(&["xtask/xtask:", "world/env: types"]));
+        assert_eq!(read(metadata).unwrap(), house(&["core/types:", "world/env: types"]));
         assert!(read(b"{}").is_err());
         assert!(
             read(br#"{"workspace_root": "/w", "packages": [{"name": "a", "manifest_path": "/x/Cargo.toml"}]}"#)

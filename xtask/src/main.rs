@@ -2,8 +2,12 @@
 //!
 //! What they find is printed, one sentence a line, and the exit status is 1.
 
+mod circles;
 mod floors;
+mod links;
+mod source;
 mod tidy;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -40,7 +44,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
 }
 
-fn floors() -> Result<Vec<String>, String> {
+/// The crates of the workspace.
+fn crates() -> Result<Vec<floors::Crate>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     let output = command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root()).output();
@@ -48,18 +53,47 @@ fn floors() -> Result<Vec<String>, String> {
     if !output.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    floors::read(&output.stdout).map(|crates| floors::check(&crates))
+    floors::read(&output.stdout)
 }
 
+/// Imports between crates, and between the files of each.
+fn floors() -> Result<Vec<String>, String> {
+    let (root, crates) = (root(), crates()?);
+    let mut found = floors::check(&crates);
+    found.extend(floors::check_floors(&crates));
+    let files = tidy::files(&root, "rs").map_err(|e| format!("list files: {e}"))?;
+    for c in &crates {
+        let modules = source::modules(&root.join(&c.folder).join("src"), &files)?;
+        circles::check(&c.name, &modules, &mut found);
+    }
+    Ok(found)
+}
+
+/// Files, words and links.
 fn tidy() -> Result<Vec<String>, String> {
-    let root = root();
-    let mut found = Vec::new();
-    for path in tidy::rust_files(&root).map_err(|e| format!("list files: {e}"))? {
-        let shown = path.strip_prefix(&root).unwrap_or(&path).to_owned();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => tidy::check(&shown, &text, &mut found),
-            Err(e) => found.push(format!("{}: {e}", shown.display())),
-        }
+    let (root, mut found) = (root(), Vec::new());
+    let texts = |extension: &str| -> Result<Vec<(PathBuf, String)>, String> {
+        let files = tidy::files(&root, extension).map_err(|e| format!("list files: {e}"))?;
+        let read = |path: PathBuf| {
+            let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            Ok((path.strip_prefix(&root).unwrap_or(&path).to_owned(), text))
+        };
+        files.into_iter().map(read).collect()
+    };
+    let (code, pages) = (texts("rs")?, texts("md")?);
+    for (path, text) in &code {
+        tidy::check(path, text, &mut found);
+    }
+    links::check(&root, &pages, &mut found);
+    if let Some((_, glossary)) = pages.iter().find(|(path, _)| path.ends_with("docs/GLOSSARY.md")) {
+        let others = pages.iter().filter(|(path, _)| !path.ends_with("GLOSSARY.md")).chain(&code);
+        let others: Vec<String> = others.map(|(_, text)| text.to_lowercase()).collect();
+        words::check_glossary(glossary, &others, &mut found);
+    }
+    let files = tidy::files(&root, "rs").map_err(|e| format!("list files: {e}"))?;
+    for c in crates()? {
+        let modules = source::modules(&root.join(&c.folder).join("src"), &files)?;
+        words::check_types(&c.name, &modules, &mut found);
     }
     Ok(found)
 }

@@ -8,6 +8,8 @@
 //! Owner: `fsck` and the simulation. No I/O, no clock; memory is a few hundred bytes per inode, at most
 //! [`check::INODES_MAX`] of them.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod check;
 mod files;
 pub mod finding;

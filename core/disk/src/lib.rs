@@ -3,6 +3,8 @@
 //! Numbers are little endian (keys that need byte order are big endian and say so). `docs/store.md` has the tables,
 //! the order of writes and the argument per crash point; `docs/formats.md` the records of a metadata target.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod checksum;
 pub mod chunk;
 pub mod config;

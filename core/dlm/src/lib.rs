@@ -9,6 +9,8 @@
 //! - [`leases`]: promises to an open file that it has the file to itself, until somebody else comes;
 //! - [`extents`]: ranges of bytes of files that several clients work with at once.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod extents;
 pub mod flock;
 pub mod ibits;

@@ -4,6 +4,8 @@
 //! (RAID0) or lives on the MDT (DoM). A component gets its OSTs when it is first written (`stripes` is empty until
 //! then); a plain file is one component `[0, EOF)`; one that extends itself grows while its OSTs have room. `docs/layout.md` tells the whole story with pictures.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod check;
 pub mod codec;
 pub mod extend;

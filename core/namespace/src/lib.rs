@@ -5,6 +5,8 @@
 //! An MDT runs them over its store; a client that holds a directory exclusively may run the same code over its own
 //! memory. Behaviour is that of ext4 on Linux; `docs/namespace.md` lists the rules.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod access;
 pub mod acl;
 pub mod context;

@@ -5,6 +5,8 @@
 //! bring, when it opens for service, and who comes too late. [`merge`] is an OST's: the same for data, which it cannot
 //! gather first.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod import;
 pub mod merge;
 pub mod recovery;

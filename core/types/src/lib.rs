@@ -2,6 +2,8 @@
 //!
 //! No I/O, no clock, no randomness. Every id and every unit is a type of its own; mixing them does not compile.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod about;
 pub mod attr;
 pub mod bounded;

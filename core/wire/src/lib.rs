@@ -3,6 +3,8 @@
 //! Within a process the values below travel as they are; over TCP they are encoded (little-endian structs with a
 //! variable tail). Nothing here performs I/O. `docs/formats.md` has the tables.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod checksum;
 pub mod client;
 pub mod codec;

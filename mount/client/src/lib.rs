@@ -6,6 +6,8 @@
 //!
 //! What locks cover is answered here without a request (`locks`), and the kernel is told to trust it until it is called back.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod cache;
 pub mod caller;
 pub mod client;

@@ -69,7 +69,7 @@ impl Request<'_> {
 
 /// What the kernel asks. Times and locks are already in the words of the client.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)] // the fields are those of the system calls
+#[allow(missing_docs, reason = "the fields are those of the system calls")]
 pub enum Operation<'a> {
     Lookup {
         name: &'a [u8],

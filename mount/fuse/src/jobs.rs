@@ -193,6 +193,7 @@ impl JobNames {
 }
 
 /// As much of a file of `/proc/THREAD` as is wanted; empty if the thread has ended.
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel, on no disk")]
 fn proc_file(thread: u32, name: &str, max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = File::open(format!("/proc/{thread}/{name}")).and_then(|file| file.take(max).read_to_end(&mut bytes));

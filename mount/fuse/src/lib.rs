@@ -8,6 +8,8 @@
 //!
 //! Nothing here touches its own mount: a request that waited for itself would hang uninterruptibly.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod abi;
 pub mod buffer;
 pub mod decode;

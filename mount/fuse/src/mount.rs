@@ -134,6 +134,7 @@ fn read_ahead_file((major, minor): (u32, u32)) -> String {
 ///
 /// # Errors
 /// The kernel has no such mount any more.
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel, on no disk")]
 pub(crate) fn read_ahead(device: (u32, u32)) -> std::io::Result<u64> {
     let text = std::fs::read_to_string(read_ahead_file(device))?;
     text.trim().parse().map_err(|_| std::io::Error::from_raw_os_error(libc::EIO))
@@ -143,6 +144,7 @@ pub(crate) fn read_ahead(device: (u32, u32)) -> std::io::Result<u64> {
 ///
 /// # Errors
 /// The kernel refuses, or has no such mount any more.
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel, on no disk")]
 pub(crate) fn set_read_ahead(device: (u32, u32), kb: u64) -> std::io::Result<()> {
     std::fs::write(read_ahead_file(device), kb.to_string())
 }

@@ -62,7 +62,7 @@ pub struct Opened {
 
 /// What a request is answered with.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // named for the requests they answer
+#[allow(missing_docs, reason = "named for the requests they answer")]
 pub enum Reply {
     /// Success, nothing more.
     Done,

@@ -98,7 +98,7 @@ pub fn value_of(block: &[u8]) -> Result<u64, String> {
 
 impl BytesSeen {
     /// Blocks were written through `mount`; `ended` is `u64::MAX` if nobody was told. `sync`: and are durable.
-    #[allow(clippy::too_many_arguments)] // each is a fact about one write
+    #[allow(clippy::too_many_arguments, reason = "each is a fact about one write")]
     pub fn wrote(&self, mount: usize, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment, sync: bool) {
         let change = Change { began, ended, value, mount, synced: if sync { ended } else { Moment::MAX } };
         self.0.lock().entry(ino).or_default().changes.entry(block).or_default().push(change);
@@ -123,7 +123,7 @@ impl BytesSeen {
     }
 
     /// A block was read.
-    #[allow(clippy::too_many_arguments)] // each is a fact about one read
+    #[allow(clippy::too_many_arguments, reason = "each is a fact about one read")]
     pub fn read(
         &self,
         (program, mount): (usize, usize),

@@ -9,6 +9,8 @@
 //! asks OSTs how large files of vanished writers are, [`spaces`] keeps an eye on the OSTs; before those, if clients of the
 //! life before are waited for, the recovery of `window`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod authors;
 mod crowds;
 mod deal;

@@ -8,6 +8,8 @@
 //!
 //! An object appears at its first write, reads as empty before, and is durable after a sync of it or of everything.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod buffers;
 mod data;
 mod durable;

@@ -3,6 +3,8 @@
 //! [`format::format`] makes a folder into a target; [`target::Target`] serves one. The boot number grows durably before
 //! the first request, so that handles and FID sequences of an earlier life are never handed out again.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod error;
 pub mod format;
 pub mod superblock;

@@ -4,6 +4,8 @@
 //! target. If the target lives in this process, a call runs the service in the caller's own thread, by reference:
 //! no queue, no encoding, no hand-off. Otherwise it travels over `lnet`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod admission;
 pub mod awaited;
 mod callback;

@@ -3,13 +3,13 @@
 //! Commits are durable all the while, as in service: groups every 50 ms into the journal of a store on the disk, in a
 //! folder that is given. The references of the other items do not apply; the goals of the project stand beside it.
 
-use crate::cli::EngineArgs;
 use crate::failure::BenchError;
 use crate::figure::{Figure, Outcome, Unit};
 use crate::measure::cpu_of_self;
 use crate::place::Role;
 use crate::statistics::{Summary, median};
 use crate::stop::Stop;
+use bench_args::EngineArgs;
 use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::FutureExt;

@@ -3,11 +3,11 @@
 //! Resident is what the kernel counts (`VmRSS`): memory of their own, and pages of a store's file that they map. The
 //! latter the kernel takes back when others need it, so what the processes themselves hold stands in a row of its own.
 
-use crate::cli::MemoryArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, MIB, Spot, Step};
 use crate::measure::{Resident, resident_of};
+use bench_args::MemoryArgs;
 use std::fs::{self, File};
 
 /// Files of one folder.

@@ -1,15 +1,15 @@
 //! The empty FUSE file system that mounts are compared with: the same transport, trivial answers, nothing stored.
 
 use crate::failure::BenchError;
+use crate::program;
 use env::real::{RealConfig, RealEnv};
 use fuse::mount::MountOptions;
 use fuse::null::{NullConfig, NullFs};
 use fuse::process::Processes;
 use fuse::session::Session;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -73,8 +73,8 @@ impl NullMount {
         let dir = dir.map_err(BenchError::of("make a temporary folder"))?;
         let at = dir.path().join("mnt");
         std::fs::create_dir(&at).map_err(BenchError::at("make a folder", &at))?;
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("sheen").args(["bench", "null"]).arg(&at).current_dir("/");
+        let mut command = program::own();
+        command.arg("null").arg(&at).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(BenchError::of("start the empty file system"))?;
         let lifeline = child.stdin.take();

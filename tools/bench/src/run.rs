@@ -1,6 +1,5 @@
 //! From arguments to figures: places are made, the item runs, table and files are written, places are removed.
 
-use crate::cli::{Bench, Common, Item as What, NetArgs, Output, WatchedArgs};
 use crate::daemons::Daemon;
 use crate::engine::Engine;
 use crate::failure::BenchError;
@@ -22,6 +21,7 @@ use crate::memory::Memory;
 use crate::place::{Place, Role};
 use crate::stop::Stop;
 use crate::{null, page, ranks, table};
+use bench_args::{Bench, Common, Item as What, NetArgs, Output, WatchedArgs};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -33,34 +33,25 @@ const REPEATS: u16 = 5;
 /// Rounds of `watched`: 2 % is told from noise by many pairs.
 const PAIRS: u16 = 60;
 
-/// Which program measures.
-#[derive(Clone, Copy, Debug)]
-pub struct About {
-    /// Its version.
-    pub version: &'static str,
-    /// The commit it was built from.
-    pub commit: &'static str,
-}
-
 /// Runs what was asked for.
 ///
 /// # Errors
 /// One sentence; everything that was made is removed.
-pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
+pub fn run(bench: &Bench) -> Result<(), BenchError> {
     match &bench.item {
         What::Null { at } => null::serve(at),
         What::Rank { dir } => ranks::process::serve(dir),
-        What::Mdtest { common, args } => on_places(common, about, Box::new(Mdtest::new(args))),
-        What::Io { common, args } => on_places(common, about, Box::new(Io::new(args))),
-        What::Ls { common, args } => on_places(common, about, Box::new(Ls::new(args))),
-        What::Find { common, args } => on_places(common, about, Box::new(Find::new(args))),
-        What::Build { common, args } => on_places(common, about, Box::new(Build::new(args))),
-        What::Rtt { common, args } => on_places(common, about, Box::new(Rtt::new(args))),
-        What::Warm { common, args } => on_places(common, about, Box::new(Warm::new(args))),
-        What::Memory { common, args } => on_places(common, about, Box::new(Memory::new(args))),
-        What::Watched { paths, output, args } => watched(paths, output, about, args),
+        What::Mdtest { common, args } => on_places(common, Box::new(Mdtest::new(args))),
+        What::Io { common, args } => on_places(common, Box::new(Io::new(args))),
+        What::Ls { common, args } => on_places(common, Box::new(Ls::new(args))),
+        What::Find { common, args } => on_places(common, Box::new(Find::new(args))),
+        What::Build { common, args } => on_places(common, Box::new(Build::new(args))),
+        What::Rtt { common, args } => on_places(common, Box::new(Rtt::new(args))),
+        What::Warm { common, args } => on_places(common, Box::new(Warm::new(args))),
+        What::Memory { common, args } => on_places(common, Box::new(Memory::new(args))),
+        What::Watched { paths, output, args } => watched(paths, output, args),
         What::Wan { dir, output, args } => {
-            let mut sheet = Sheet::begin(output, about)?;
+            let mut sheet = Sheet::begin(output)?;
             let rounds = sheet.rounds();
             let (places, figures) = wan::run(args, dir, rounds, &sheet.stop)?;
             sheet.report.places = places;
@@ -70,10 +61,10 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
             sheet.add("wan", settings, figures);
             sheet.end(output)
         }
-        What::Net { output, args } => net(output, about, args),
+        What::Net { output, args } => net(output, args),
         What::Report { files, html } => report(files, html.as_deref()),
         What::Engine { dir, output, args } => {
-            let mut sheet = Sheet::begin(output, about)?;
+            let mut sheet = Sheet::begin(output)?;
             let engine = Engine { args, repeats: sheet.report.repeats, stop: &sheet.stop };
             let figures = engine.run(dir)?;
             sheet.add("engine", serde_json::json!({ "operations": args.operations }), figures);
@@ -83,11 +74,11 @@ pub fn run(bench: &Bench, about: About) -> Result<(), BenchError> {
 }
 
 /// The self-test, or the other end of it.
-fn net(output: &Output, about: About, args: &NetArgs) -> Result<(), BenchError> {
+fn net(output: &Output, args: &NetArgs) -> Result<(), BenchError> {
     if let Some(address) = args.serve {
         return responder::serve(address, args.tied, &Stop::on_signals()?);
     }
-    let mut sheet = Sheet::begin(output, about)?;
+    let mut sheet = Sheet::begin(output)?;
     let local = if args.nid.is_none() { Some(Local::start()?) } else { None };
     let nid = args.nid.or(local.as_ref().map(Local::nid)).unwrap_or(Nid::Loopback);
     let other_end = local.iter().map(|local| Daemon::new(local.pid(), "other end")).collect::<Vec<_>>();
@@ -122,9 +113,9 @@ fn report(files: &[PathBuf], html: Option<&Path>) -> Result<(), BenchError> {
 }
 
 /// Runs an item on the places that the arguments name.
-fn on_places(common: &Common, about: About, item: Box<dyn Item>) -> Result<(), BenchError> {
+fn on_places(common: &Common, item: Box<dyn Item>) -> Result<(), BenchError> {
     let output = &common.output;
-    let mut sheet = Sheet::begin(output, about)?;
+    let mut sheet = Sheet::begin(output)?;
     let places = places(common)?;
     // Behind the places, so that its ranks end before what they work in is removed, whichever way this function is left.
     let mut item = item;
@@ -137,9 +128,9 @@ fn on_places(common: &Common, about: About, item: Box<dyn Item>) -> Result<(), B
 }
 
 /// Watched and unwatched slices on the same mounts.
-fn watched(paths: &[PathBuf], output: &Output, about: About, args: &WatchedArgs) -> Result<(), BenchError> {
+fn watched(paths: &[PathBuf], output: &Output, args: &WatchedArgs) -> Result<(), BenchError> {
     let output = Output { repeats: output.repeats.or(Some(PAIRS)), ..output.clone() };
-    let mut sheet = Sheet::begin(&output, about)?;
+    let mut sheet = Sheet::begin(&output)?;
     let places = vec![Place::mounts(paths, Role::Target)?, Place::watched(paths)?];
     sheet.report.places = places.iter().map(described).collect();
     let mut item = Watched::new(args);
@@ -182,7 +173,7 @@ impl Sheet {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn begin(output: &Output, about: About) -> Result<Sheet, BenchError> {
+    pub fn begin(output: &Output) -> Result<Sheet, BenchError> {
         for file in [&output.json, &output.html].into_iter().flatten() {
             let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
             if !folder.is_dir() {
@@ -192,8 +183,8 @@ impl Sheet {
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let report = Report {
             format: FORMAT,
-            commit: about.commit.to_owned(),
-            version: about.version.to_owned(),
+            commit: env!("SHEEN_COMMIT").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             started,
             command: std::env::args().collect(),
             machine: MachineReport::here(),

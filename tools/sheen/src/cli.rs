@@ -41,7 +41,7 @@ pub enum Command {
     Scrub(fsck::scrub::Scrub),
     Lctl(lctl::cli::Lctl),
     Lfs(lfs::cli::Lfs),
-    Bench(::bench::cli::Bench),
+    Bench(bench_args::Bench),
     Completion(CompletionArgs),
     Man(ManArgs),
     #[command(hide = true)]

@@ -6,6 +6,8 @@
 //!
 //! It knows no file system: bodies are bytes, and requests go to the [`link::Handler`] of the layer above.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod accepted;
 mod budget;
 mod driver;

@@ -1,5 +1,7 @@
 //! `/proc/self/mountinfo`: what is mounted, read without touching any mount.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ pub struct MountInfo {
 ///
 /// # Errors
 /// `/proc` is not to be read.
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel, on no disk")]
 pub fn read() -> std::io::Result<Vec<MountInfo>> {
     Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
 }

@@ -10,6 +10,8 @@
 //! Parameters are declared in [`catalog`], Lustre's names, once each; [`tree`] binds them to what lives in this process.
 //! [`text`], [`rpc_text`] and [`openmetrics`] write the same counts for `lctl` and for Prometheus.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod catalog;
 pub mod cause;
 pub mod counter;

@@ -8,6 +8,8 @@
 //! What must hold for code that runs here: no thread of its own, no hash map whose order anybody can see, no
 //! `tokio::select!` without `biased`, no clock but the environment's. The event hash of two runs tells on offenders.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod clock;
 pub mod disk;
 mod executor;

@@ -8,6 +8,8 @@
 //!
 //! Owner: the target. It knows no network and no file system: keys and values are bytes.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod batch;
 pub mod engine;
 pub mod error;

@@ -7,7 +7,7 @@ macro_rules! abi_struct {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
         #[repr(C)]
-        #[allow(missing_docs)]
+        #[allow(missing_docs, reason = "the names are those of the kernel's structs")]
         pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
         const _: () = assert!(size_of::<$name>() == $size);
     };

@@ -27,7 +27,7 @@ const WRITTEN: InodeBits = MADE.union(InodeBits::DATA).union(InodeBits::WRITE);
 const READ: InodeBits = MADE.union(InodeBits::OPEN).union(InodeBits::DATA);
 
 impl Mds {
-    #[allow(clippy::too_many_arguments)] // the fields of one operation
+    #[allow(clippy::too_many_arguments, reason = "the fields of one operation")]
     pub(super) fn create(
         &self,
         call: &mut Call<'_>,

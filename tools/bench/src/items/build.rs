@@ -8,13 +8,13 @@ mod child;
 mod sources;
 
 use crate::caches::forget;
-use crate::cli::BuildArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::items::warm;
 use crate::machine::cpus;
 use crate::place;
+use bench_args::BuildArgs;
 use child::run_all;
 use sources::Sources;
 use std::fs;

@@ -4,12 +4,13 @@
 //! find(1) on the same mount and on the references.
 
 use crate::caches::forget;
-use crate::cli::FindArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::place::Place;
+use crate::program;
 use crate::stop::Stop;
+use bench_args::FindArgs;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -135,7 +136,7 @@ impl Item for Find {
         }
         let mut command = match program.lfs {
             Some(name) => {
-                let mut command = Command::new("/proc/self/exe");
+                let mut command = program::sheen()?;
                 command.args(["lfs", name]);
                 command
             }

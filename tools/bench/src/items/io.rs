@@ -8,11 +8,11 @@ mod plan;
 mod worker;
 
 use crate::caches::forget;
-use crate::cli::IoArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::place;
+use bench_args::IoArgs;
 use plan::{Access, Pattern, Plan};
 use std::fs;
 use std::path::PathBuf;

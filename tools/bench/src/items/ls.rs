@@ -1,12 +1,13 @@
 //! `ls`: directories of many files, listed by the programs that people use, with cold and with warm caches.
 
 use crate::caches::forget;
-use crate::cli::LsArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::place::Place;
+use crate::program;
 use crate::stop::Stop;
+use bench_args::LsArgs;
 use rustix::fs::{FileType, Mode, mknodat};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ fn make(dir: &Path, directory: Directory, place: &Place, stop: &Stop) -> Result<
     }
     fs::create_dir(dir).map_err(BenchError::at("make", dir))?;
     if place.is_sheen && directory.stripes > 0 {
-        let mut lfs = Command::new("/proc/self/exe");
+        let mut lfs = program::sheen()?;
         lfs.args(["lfs", "setstripe", "-c", &directory.stripes.to_string()]).arg(dir).stdin(Stdio::null());
         let output = lfs.output().map_err(BenchError::of("set the stripe count"))?;
         if !output.status.success() {

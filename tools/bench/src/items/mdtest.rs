@@ -3,7 +3,6 @@
 //! What a rank made its neighbour looks at, reads and removes, so that with several mounts (or processes) nobody lives
 //! on what it remembers of its own work.
 
-use crate::cli::MdtestArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step};
@@ -11,6 +10,7 @@ use crate::place::Place;
 use crate::ranks::order::{Op, Order, Post};
 use crate::ranks::process::RankProcess;
 use crate::ranks::team::Team;
+use bench_args::MdtestArgs;
 use std::collections::HashMap;
 
 /// One step.
@@ -141,7 +141,7 @@ impl Item for Mdtest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Layout;
+    use bench_args::Layout;
     use node::units::Size;
 
     #[test]

@@ -7,13 +7,13 @@
 mod deeds;
 
 use crate::caches::forget;
-use crate::cli::RttArgs;
 use crate::counts::Counts;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::items::warm;
 use crate::place::Role;
+use bench_args::RttArgs;
 use deeds::{DEEDS, Deed, Kind, Per};
 use std::fs;
 use std::io::{self, Error};

@@ -8,7 +8,6 @@ mod cluster;
 mod line;
 mod link;
 
-use crate::cli::{WanArgs, WanItem};
 use crate::failure::BenchError;
 use crate::figure::{Figure, PlaceReport};
 use crate::item::{self, Item, Rounds};
@@ -19,6 +18,7 @@ use crate::items::rtt::Rtt;
 use crate::place::{Place, Role};
 use crate::run::described;
 use crate::stop::Stop;
+use bench_args::{WanArgs, WanItem};
 use cluster::Cluster;
 use line::Line;
 use link::Link;

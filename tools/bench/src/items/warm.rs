@@ -1,11 +1,11 @@
 //! `warm`: headers opened, read, closed and looked at again and again, and names that are not there: what does it cost when all
 //! is known already? Time, requests of the kernel to the daemon, and requests to servers, per round of all files.
 
-use crate::cli::WarmArgs;
 use crate::counts::Counts;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
+use bench_args::WarmArgs;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -4,12 +4,12 @@
 //! Each watched slice is compared with the one beside it, so that what changes slowly (others on the machine, a growing
 //! store) falls out. The verdict is about the median of these ratios and its confidence interval, never about two means.
 
-use crate::cli::WatchedArgs;
 use crate::failure::BenchError;
 use crate::figure::{Figure, Unit};
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::statistics::Pairs;
 use crate::stop::Stop;
+use bench_args::WatchedArgs;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

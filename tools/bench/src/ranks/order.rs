@@ -5,12 +5,10 @@ use super::mount::Mounted;
 use super::native::{Native, NativeDoor};
 use crate::failure::BenchError;
 use crate::stop::Stop;
+use bench_args::FILE_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Largest file of an order, bytes: it is written and read at one go.
-pub const BYTES_MAX: usize = 64 << 20;
 
 /// Operations of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +51,7 @@ impl Order {
     /// The first operation that fails, or somebody asked for the end.
     pub fn perform(&self, door: &mut dyn Door, stop: &Stop) -> Result<(), BenchError> {
         let mut data: Vec<u8> = match self.op {
-            Op::Create | Op::Read => (0..self.bytes.min(BYTES_MAX)).map(|at| (at % 251) as u8).collect(),
+            Op::Create | Op::Read => (0..self.bytes.min(FILE_BYTES_MAX)).map(|at| (at % 251) as u8).collect(),
             _ => Vec::new(),
         };
         for number in 0..self.count {

@@ -6,12 +6,12 @@ use super::mount::Mounted;
 use super::order::Order;
 use crate::failure::BenchError;
 use crate::measure;
+use crate::program;
 use crate::stop::Stop;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -97,8 +97,8 @@ impl RankProcess {
     /// # Errors
     /// It cannot be started.
     pub fn start(dir: PathBuf) -> Result<RankProcess, BenchError> {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("sheen").args(["bench", "rank"]).arg(dir).current_dir("/");
+        let mut command = program::own();
+        command.arg("rank").arg(dir).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(BenchError::of("start a rank"))?;
         let orders = child.stdin.take();

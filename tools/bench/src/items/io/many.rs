@@ -1,10 +1,10 @@
 //! Reads of 4 KiB, one after the other, of many files: does the throughput climb, or start where it ends?
 
 use super::plan::SMALL_BYTES;
-use crate::cli::IoArgs;
 use crate::failure::BenchError;
 use crate::item::{Done, Spot, Work};
 use crate::stop::Stop;
+use bench_args::IoArgs;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The steps of `io`.
 
-use crate::cli::IoArgs;
+use bench_args::IoArgs;
 
 /// Length of the segments that several writers of one file take turns with: an odd size known from shared-file benchmarks.
 pub const SEGMENT_BYTES: usize = 47_008;

@@ -1,6 +1,7 @@
 //! The other end of the self-test: answers LNet requests, and raw TCP at a port that it tells.
 
 use crate::failure::BenchError;
+use crate::program;
 use crate::raw_tcp;
 use crate::stop::Stop;
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use lnet::payload::{Frame, HEAD_BYTES, Payload};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use types::limits::BULK_BYTES_MAX;
@@ -115,8 +116,8 @@ impl Local {
     /// # Errors
     /// It does not start.
     pub fn start() -> Result<Local, BenchError> {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("sheen").args(["bench", "net", "--tied", "--serve", "127.0.0.1:0"]).process_group(0);
+        let mut command = program::own();
+        command.args(["net", "--tied", "--serve", "127.0.0.1:0"]).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(BenchError::of("start the other end"))?;
         let lifeline = child.stdin.take();

@@ -1,8 +1,8 @@
 //! The file system on the near side of the link, mounted from the far side.
 
 use super::link::{Link, Side};
-use crate::cli::WanArgs;
 use crate::failure::BenchError;
+use bench_args::WanArgs;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::os::unix::process::CommandExt;

@@ -2,16 +2,17 @@
 
 use super::link::{Link, Side};
 use crate::caches::forget;
-use crate::cli::WanArgs;
 use crate::failure::BenchError;
 use crate::figure::Unit;
 use crate::item::{Done, Item, MIB, Spot, Step};
+use crate::program;
 use crate::raw_tcp;
+use bench_args::WanArgs;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 /// Streams that raw TCP may use: as many as make a line full.
@@ -125,7 +126,7 @@ impl Item for Line {
         let (stripes, writes) = self.task(step);
         let path = self.path(stripes, spot);
         if writes {
-            let mut lfs = Command::new("/proc/self/exe");
+            let mut lfs = program::sheen()?;
             lfs.args(["lfs", "setstripe", "-c", &stripes.to_string(), "-S", "1M"]).arg(&path).stdin(Stdio::null());
             let output = lfs.output().map_err(BenchError::of("make a striped file"))?;
             if !output.status.success() {

@@ -1,7 +1,8 @@
 //! Two hosts (network namespaces) and a long link between them.
 
-use crate::cli::WanArgs;
 use crate::failure::BenchError;
+use crate::program;
+use bench_args::WanArgs;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -135,7 +136,7 @@ impl Link {
     /// This program, to be run on that host. Only the network is the host's; mounts are shared with everybody.
     pub fn sheen(&self, side: Side) -> Result<Command, BenchError> {
         // The path, for "itself" would be nsenter.
-        let program = std::env::current_exe().map_err(BenchError::of("find this program"))?;
+        let program = program::sheen_path()?;
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.namespace_path(side).display())).arg(program);
         Ok(command)

@@ -1,4 +1,7 @@
 //! The definition of `sheen bench`: parsing, help, man pages and completion come from it.
+//!
+//! It stands apart from the program `sheen-bench` (crate `bench`), which does the work, so that `sheen` knows the
+//! arguments without carrying the benchmarks.
 
 use clap::{Args, Subcommand, ValueEnum};
 use node::mount_source::MountSource;
@@ -7,6 +10,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use types::nid::Nid;
+
+/// Largest file that an item writes and reads at one go, bytes.
+pub const FILE_BYTES_MAX: usize = 64 << 20;
 
 /// Measure a file system beside references of the same run
 ///
@@ -472,7 +478,7 @@ fn size_between(text: &str, min: u64, max: u64) -> Result<Size, String> {
 
 /// A file that is written at one go.
 fn small_size(text: &str) -> Result<Size, String> {
-    size_between(text, 0, crate::ranks::order::BYTES_MAX as u64)
+    size_between(text, 0, FILE_BYTES_MAX as u64)
 }
 
 /// Data that O_DIRECT can move in whole records.

@@ -1,0 +1,58 @@
+//! `sheen-bench`, the program behind `sheen bench`: figures that stand beside a reference of the same run.
+//!
+//! An *item* (`mdtest`, `io`, ...) is a list of *steps*. Each step runs on every *place*: the mounts to be measured, and the
+//! references named with `--reference`. They take turns step by step and round by round, so that what else the machine
+//! does meets all alike; a figure is the median over the rounds, with its spread, the CPU of the program and of every
+//! daemon behind the place, and what limited it. Everything made on the way is removed, also after Ctrl-C.
+
+mod caches;
+mod counts;
+mod daemons;
+mod engine;
+mod failure;
+mod figure;
+mod item;
+mod items;
+mod limited;
+mod machine;
+mod measure;
+mod memory;
+mod null;
+mod page;
+mod place;
+mod program;
+mod progress;
+mod ranks;
+mod raw_tcp;
+mod run;
+mod scrape;
+mod statistics;
+mod stop;
+mod table;
+
+use bench_args::Bench;
+use clap::Parser;
+use failure::BenchError;
+use std::process::ExitCode;
+
+/// What `sheen bench` hands on.
+#[derive(Parser)]
+#[command(name = "sheen-bench", bin_name = "sheen bench", version)]
+struct Cli {
+    #[command(flatten)]
+    bench: Bench,
+}
+
+fn main() -> ExitCode {
+    // It may have been started as /proc/self/exe; ps and top shall not call it "exe". Only a name: no harm if not.
+    let _ = rustix::thread::set_name(c"sheen-bench");
+    // Wrong usage ends here: `sheen bench` has parsed the same words by the same definition before, and told them.
+    let cli = Cli::parse();
+    match run::run(&cli.bench) {
+        Ok(()) | Err(BenchError::PipeClosed) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sheen: {error}");
+            ExitCode::from(if matches!(error, BenchError::Usage(_)) { 64 } else { 2 })
+        }
+    }
+}
