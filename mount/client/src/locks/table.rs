@@ -161,6 +161,9 @@ pub struct Table {
     /// Inodes that lost their last name by a change of this mount and are in `slots`. Their MDT drops the locks without
     /// a callback.
     removed: BTreeSet<Fid>,
+    /// Inodes in `slots` of which LOOKUP was called back: another client took a name, perhaps the last one, and the MDT tells
+    /// nobody which other locks ended with the inode.
+    nameless: BTreeSet<Fid>,
     weight: usize,
     owed: Debt,
     /// What the kernel must forget because a reply showed that it is old.

@@ -548,3 +548,20 @@ fn what_is_idle_for_too_long_is_old_and_what_is_too_much_leaves() {
     assert!(rig.0.is_too_much());
     assert_eq!(rig.0.victims(9, |_| false).len(), 1);
 }
+
+#[test]
+fn an_inode_without_its_name_is_remembered_until_it_has_one() {
+    let mut rig = Rig::default();
+    let all = BOTH.union(XATTR);
+    rig.lookup("f", Some(entry(FILE, 1)), &[(DIR, BOTH), (FILE, all)]);
+    assert_eq!(rig.0.nameless(), []);
+    rig.revoke(FILE, BOTH);
+    assert_eq!((rig.0.nameless(), rig.0.count()), (vec![FILE], 2), "another client took its name; XATTR is left");
+    rig.lookup("g", Some(entry(FILE, 2)), &[(FILE, BOTH)]);
+    assert_eq!(rig.0.nameless(), [], "it was renamed");
+    rig.revoke(FILE, BOTH);
+    rig.0.give(FILE, &mut Debt::default());
+    assert_eq!((rig.0.nameless(), rig.0.count()), (vec![], 1));
+    rig.revoke(DIR, BOTH);
+    assert_eq!((rig.0.nameless(), rig.0.count()), (vec![], 0), "of what is not held nothing is remembered");
+}

@@ -114,6 +114,7 @@ pub(crate) async fn keep_up(client: Weak<Client>, mut stop: watch::Receiver<bool
         strong.check_leases();
         locks.table.lock().set_now(clock.now().as_secs());
         strong.bury_removed();
+        strong.give_nameless().await;
         while !*stop.borrow() {
             let victims = locks.victims();
             if victims.is_empty() {
@@ -167,15 +168,25 @@ impl Client {
     /// An inode is gone by a change of this mount, and so are its locks at the MDT: forgets them here, once neither the
     /// kernel nor a program nor what is to be stored needs them.
     pub(crate) fn bury(&self, fid: Fid) {
-        let used =
-            self.nodes.node(fid).is_some() || self.locks.opens.lock().is_open(fid) || self.writeback.has_kept(fid);
-        if used {
+        if self.needs(fid) {
             return;
         }
         let ((), owed) = self.locks.take(|table, debt| table.bury(fid, debt));
         if !owed.is_nothing() {
             self.locks.pay_later(owed);
         }
+    }
+
+    /// Does the kernel, a program, or what is to be stored need an inode?
+    fn needs(&self, fid: Fid) -> bool {
+        self.nodes.node(fid).is_some() || self.locks.opens.lock().is_open(fid) || self.writeback.has_kept(fid)
+    }
+
+    /// Another client took the name of inodes that nothing here needs any more: what is left of their locks goes.
+    async fn give_nameless(&self) {
+        let mut fids = self.locks.table.lock().nameless();
+        fids.retain(|fid| !self.needs(*fid));
+        self.give_all_locks(fids, InodeBits::ALL).await;
     }
 
     fn bury_removed(&self) {

@@ -57,6 +57,7 @@ impl Table {
         }
         if bits.contains(LOOKUP) {
             self.take_names_here(fid, debt);
+            self.nameless.insert(fid);
         }
         if bits.contains(GAP) {
             self.take_gaps(fid);
@@ -92,6 +93,7 @@ impl Table {
         if let Some(slot) = self.slots.remove(&fid) {
             self.weight = self.weight.saturating_sub(slot.weight);
             self.removed.remove(&fid);
+            self.nameless.remove(&fid);
         }
     }
 
@@ -164,6 +166,14 @@ impl Table {
     /// All of which that is so and something is held.
     pub fn removed(&self) -> Vec<Fid> {
         self.removed.iter().copied().collect()
+    }
+
+    /// Inodes that lost LOOKUP and did not get it back. If nothing here uses one, no answer will come from its slot: it may
+    /// be gone, and what is left of its locks is to be given back.
+    pub fn nameless(&mut self) -> Vec<Fid> {
+        let slots = &self.slots;
+        self.nameless.retain(|fid| slots.get(fid).is_some_and(|slot| !slot.bits.contains(LOOKUP)));
+        self.nameless.iter().copied().collect()
     }
 
     /// Forgets an inode that is gone. Nothing is to be given back, for its MDT has no locks of it any more; replies under
