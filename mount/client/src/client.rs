@@ -108,7 +108,15 @@ impl Client {
     ///
     /// # Errors
     /// The MGS or MDT0000 does not answer, or there is no such file system.
-    pub async fn mount(env: Env, rpc: Arc<Rpc>, options: ClientOptions) -> Result<Arc<Client>, ClientError> {
+    pub fn mount(
+        env: Env,
+        rpc: Arc<Rpc>,
+        options: ClientOptions,
+    ) -> BoxFuture<'static, Result<Arc<Client>, ClientError>> {
+        Box::pin(Client::begin(env, rpc, options))
+    }
+
+    async fn begin(env: Env, rpc: Arc<Rpc>, options: ClientOptions) -> Result<Arc<Client>, ClientError> {
         let uuid = ClientUuid(env.random.next_u128());
         let description = options.description.clone();
         let mgs = rpc.import(TargetName::mgs(), options.mgs.clone(), uuid, description.clone(), None);
@@ -176,7 +184,11 @@ impl Client {
 
     /// Ends all sessions in order: what was written is stored, open files are closed, locks dropped. The client is not to be
     /// used any more.
-    pub async fn unmount(self: &Arc<Self>) {
+    pub fn unmount(self: &Arc<Self>) -> BoxFuture<'_, ()> {
+        Box::pin(self.end())
+    }
+
+    async fn end(self: &Arc<Self>) {
         tokio::select! {
             biased;
             stored = self.store_everything() => if let Err(error) = stored {

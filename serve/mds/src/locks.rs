@@ -462,7 +462,7 @@ impl Mds {
         let result = op(call);
         match call.deal.obstacle.take() {
             None => result,
-            // Apart, so that the future of the short road stays small.
+            // Apart, so that the future of the fast path stays small.
             Some(obstacle) => Box::pin(self.wait_in_turn(call, obstacle, op)).await,
         }
     }

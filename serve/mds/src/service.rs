@@ -177,7 +177,7 @@ impl Mds {
             if call.deal.written_elsewhere
                 && let Ok(OpReply::Mds(reply)) = &mut result
             {
-                // Apart, so that the future of the short road stays small.
+                // Apart, so that the future of the fast path stays small.
                 Box::pin(self.ask_writers(&mut call, reply)).await;
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);

@@ -402,8 +402,7 @@ impl Import {
                 let request = self.request(credentials, ops, locks, &ticket);
                 self.learn(local.handle(request, clock).await, count)
             }
-            // Apart, so that the future of the short road stays small.
-            session => Box::pin(self.ask_anywhere(session, credentials, ops, locks)).await,
+            session => self.ask_anywhere(session, credentials, ops, locks).await,
         };
         match &answer {
             Ok(reply) => started.answered(clock.now(), reply),
@@ -413,22 +412,27 @@ impl Import {
         answer
     }
 
-    /// The long road: over the network, or to a session that must be made first. Goes on until the request is
+    /// The slow path: over the network, or to a session that must be made first. Goes on until the request is
     /// answered, the time is up, or it makes no sense any more.
-    async fn ask_anywhere(
-        &self,
+    ///
+    /// Boxed here: the future of the fast path stays small, and the machine code of this one is made once, in this crate,
+    /// and not again in each crate that asks something.
+    fn ask_anywhere<'a>(
+        &'a self,
         session: Option<Session>,
-        credentials: &Credentials,
+        credentials: &'a Credentials,
         ops: Vec<Op>,
         locks: InodeBits,
-    ) -> Result<Reply, RpcError> {
-        let waits = weight::waits(&ops);
-        let changes = !waits && weight::changes(&ops);
-        let ticket = if changes { self.xids.begin_change() } else { self.xids.begin(waits) };
-        let request = self.request(credentials, ops, locks, &ticket);
-        let now = self.rpc.env().clock.now();
-        let about = under_way::of(Side::Asked, self.client, &request, now);
-        patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits, changes))).await
+    ) -> BoxFuture<'a, Result<Reply, RpcError>> {
+        Box::pin(async move {
+            let waits = weight::waits(&ops);
+            let changes = !waits && weight::changes(&ops);
+            let ticket = if changes { self.xids.begin_change() } else { self.xids.begin(waits) };
+            let request = self.request(credentials, ops, locks, &ticket);
+            let now = self.rpc.env().clock.now();
+            let about = under_way::of(Side::Asked, self.client, &request, now);
+            patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits, changes))).await
+        })
     }
 
     async fn until_answered(
@@ -564,7 +568,11 @@ impl Import {
     }
 
     /// Ends the session in order.
-    pub async fn disconnect(&self) {
+    pub fn disconnect(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.end_session())
+    }
+
+    async fn end_session(&self) {
         let session = {
             let mut link = self.link.lock();
             link.machine.forget();

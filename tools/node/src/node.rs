@@ -18,7 +18,7 @@ use crate::role::ost::OstRole;
 use crate::settings::{Listen, Settings, SettingsError};
 use crate::view::View;
 use disk::superblock::Superblock;
-use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
+use futures_util::future::{BoxFuture, FutureExt, LocalBoxFuture, join_all, select_all};
 use mds::settings::MdsSettings;
 use oss::room::Room;
 use oss::settings::OstSettings;
@@ -71,7 +71,11 @@ impl Node {
     ///
     /// # Errors
     /// The first part that cannot start. What has started runs on until [`Node::stop`].
-    pub async fn start(&mut self, announce: &mut dyn Announce) -> Result<(), NodeError> {
+    pub fn start<'a>(&'a mut self, announce: &'a mut dyn Announce) -> LocalBoxFuture<'a, Result<(), NodeError>> {
+        Box::pin(self.start_parts(announce))
+    }
+
+    async fn start_parts(&mut self, announce: &mut dyn Announce) -> Result<(), NodeError> {
         let mut step = |what: String| {
             tracing::info!("{what}");
             announce.event(Event::Step { what });
@@ -162,7 +166,11 @@ impl Node {
     ///
     /// # Errors
     /// The first of the parts that could not be stopped in order; the others were stopped all the same.
-    pub async fn stop(self) -> Result<(), NodeError> {
+    pub fn stop(self) -> LocalBoxFuture<'static, Result<(), NodeError>> {
+        Box::pin(self.stop_parts())
+    }
+
+    async fn stop_parts(self) -> Result<(), NodeError> {
         let mut first = Ok(());
         let mut note = |result: Result<(), NodeError>| {
             if let Err(error) = &result {

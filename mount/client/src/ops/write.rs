@@ -110,7 +110,7 @@ impl Client {
         Finish::new("write", &tasks, work).await
     }
 
-    /// The short road: the lock is held, there is room, and nobody is in the way.
+    /// The fast path: the lock is held, there is room, and nobody is in the way.
     fn keep_at_once(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
         if write.flags.from_page_cache || write.file.tail_is_suspect() {
             return Ok(None);

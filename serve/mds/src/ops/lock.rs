@@ -40,7 +40,7 @@ impl Mds {
         {
             return Ok(extent);
         }
-        // Apart, so that the future of the short road stays small.
+        // Apart, so that the future of the fast path stays small.
         let entry = Box::pin(self.lock_in_turn(call, fid, wants)).await?;
         Ok(MdsReply::Entry(Box::new(entry)))
     }

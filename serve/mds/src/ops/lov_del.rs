@@ -55,7 +55,7 @@ impl Mds {
             })
         };
         match self.in_turn(call, drop_empty).await {
-            // Apart, so that the future of the short road stays small.
+            // Apart, so that the future of the fast path stays small.
             Err(Errno::EBUSY) => Box::pin(self.destroy_components(call.client(), call.credentials.uid, fid, id)).await,
             done => done,
         }
