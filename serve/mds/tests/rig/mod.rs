@@ -1,5 +1,5 @@
 //! One MDT over an engine in memory, with OSTs that are maps; requests go in at the front door.
-#![allow(dead_code)] // each test uses its part
+#![allow(dead_code, reason = "each test uses its part")]
 
 pub mod holder;
 

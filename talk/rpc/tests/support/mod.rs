@@ -1,6 +1,6 @@
 //! A small object target, processes that talk to it, and a cable that can be cut.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test uses its part")]
 
 use bytes::Bytes;
 use env::clock::Monotonic;
