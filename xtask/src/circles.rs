@@ -10,7 +10,19 @@ use std::collections::BTreeMap;
 /// Files in a circle that need no row: a pair reads as one.
 const PAIR: usize = 2;
 /// Crates with larger circles, and how many files are in the largest.
-const LARGEST: [(&str, usize); 0] = [];
+const LARGEST: [(&str, usize); 11] = [
+    ("bench", 3),
+    ("check", 3),
+    ("client", 25),
+    ("fsck", 3),
+    ("fuse", 3),
+    ("lfs", 3),
+    ("lnet", 6),
+    ("mds", 12),
+    ("node", 3),
+    ("rpc", 9),
+    ("simenv", 6),
+];
 
 /// Sentences about the crate `name` whose largest circle is larger, or smaller, than its row says.
 pub fn check(name: &str, modules: &BTreeMap<Vec<String>, Module>, found: &mut Vec<String>) {

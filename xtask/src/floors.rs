@@ -23,8 +23,8 @@ const FLOORS: [&[&str]; 11] = [
     &["mds", "client"],
     &["fuse", "crash"],
     &["node"],
-    &["bench", "bench-args", "fsck", "lctl", "sim"],
-    &["sheen"],
+    &["bench-args", "fsck", "lctl", "sim"],
+    &["bench", "sheen"],
 ];
 
 /// One crate of the workspace.

@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 pub struct Module {
     /// Paths below the crate root that the file names, `a::b::Item` as `[a, b, Item]`.
     pub paths: Vec<Vec<String>>,
-    /// Structs, enums and traits that the file defines.
+    /// Structs, enums and traits that the file defines for others; private ones are its own affair.
     pub types: Vec<String>,
 }
 
@@ -66,6 +66,12 @@ impl Reader {
         }
         from.extend_from_slice(rest);
         self.found.paths.push(from);
+    }
+
+    fn define(&mut self, visible: &syn::Visibility, name: &syn::Ident) {
+        if !matches!(visible, syn::Visibility::Inherited) {
+            self.found.types.push(name.to_string());
+        }
     }
 
     fn note_tree(&mut self, tree: &syn::UseTree, before: &mut Vec<String>) {
@@ -125,17 +131,17 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
-        self.found.types.push(item.ident.to_string());
+        self.define(&item.vis, &item.ident);
         visit::visit_item_struct(self, item);
     }
 
     fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
-        self.found.types.push(item.ident.to_string());
+        self.define(&item.vis, &item.ident);
         visit::visit_item_enum(self, item);
     }
 
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
-        self.found.types.push(item.ident.to_string());
+        self.define(&item.vis, &item.ident);
         visit::visit_item_trait(self, item);
     }
 }
@@ -155,7 +161,8 @@ mod tests {
 
     #[test]
     fn types_are_listed() {
-        let module = read("pub struct A; enum B {} trait C {} type D = u8; fn f() { struct E; }", vec![]).unwrap();
-        assert_eq!(module.types, ["A", "B", "C", "E"]);
+        let module =
+            read("pub struct A; pub(crate) enum B {} trait C {} type D = u8; fn f() { struct E; }", vec![]).unwrap();
+        assert_eq!(module.types, ["A", "B"]);
     }
 }
