@@ -264,13 +264,6 @@ pub(crate) struct Owed {
     _owing: Token,
 }
 
-impl Owed {
-    /// Is the kernel to be told nothing?
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.debt.is_empty()
-    }
-}
-
 /// See [`Locks::enter_dir`].
 pub(crate) struct InDir {
     locks: Arc<Locks>,

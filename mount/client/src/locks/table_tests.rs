@@ -518,7 +518,7 @@ fn locks_of_a_removed_inode_end_with_it() {
     let ticket = rig.send();
     rig.reply(ticket, &unlink, removed(0), &[], &[]);
     assert_eq!((rig.0.removed(), rig.0.count()), (vec![FILE], 2), "programs may still have it open");
-    rig.0.bury(FILE, &mut Debt::default());
+    rig.0.bury(FILE);
     assert_eq!((rig.0.removed(), rig.0.count()), (vec![], 1));
     // An answer of the time before does not bring it back.
     let getattr = MdsOp::Getattr { fid: FILE };

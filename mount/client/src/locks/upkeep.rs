@@ -166,14 +166,11 @@ impl Client {
     }
 
     /// An inode is gone by a change of this mount, and so are its locks at the MDT: forgets them here, once neither the
-    /// kernel nor a program nor what is to be stored needs them.
+    /// kernel nor a program nor what is to be stored needs them. The kernel is told nothing: it has forgotten the inode,
+    /// and so has no name that leads to it.
     pub(crate) fn bury(&self, fid: Fid) {
-        if self.needs(fid) {
-            return;
-        }
-        let ((), owed) = self.locks.take(|table, debt| table.bury(fid, debt));
-        if !owed.is_nothing() {
-            self.locks.pay_later(owed);
+        if !self.needs(fid) {
+            self.locks.table.lock().bury(fid);
         }
     }
 

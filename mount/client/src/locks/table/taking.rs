@@ -178,9 +178,9 @@ impl Table {
 
     /// Forgets an inode that is gone. Nothing is to be given back, for its MDT has no locks of it any more; replies under
     /// way have no say.
-    pub fn bury(&mut self, fid: Fid, debt: &mut Debt) {
+    pub fn bury(&mut self, fid: Fid) {
         self.gate(fid.mdt()).note(fid, InodeBits::ALL);
-        self.give(fid, debt);
+        self.give(fid, &mut Debt::default());
     }
 
     /// Inodes of which something is held: of one MDT, or all. In order.
