@@ -4,6 +4,7 @@
 //! changes are durable, [`durable`] makes them so, [`recovery`] gets back what a power cut took, [`gate`] keeps changes of
 //! one object apart, [`graveyard`] keeps the destroyed ones dead, [`streams`] starts write-back of long writes,
 //! [`buffers`] has memory for long reads, [`room`] and [`grants`] say who may take what is free.
+//! [`used`] counts what the objects take.
 //! Nothing here knows layouts or names of files: an object is named by who it belongs to, and that is all.
 //!
 //! An object appears at its first write, reads as empty before, and is durable after a sync of it or of everything.
@@ -25,3 +26,4 @@ pub mod settings;
 mod space;
 mod streams;
 mod sums;
+mod used;

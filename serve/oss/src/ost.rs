@@ -18,6 +18,7 @@ use crate::scrub::ScrubState;
 use crate::settings::OstSettings;
 use crate::streams::Streams;
 use crate::sums::{Begun, Sums};
+use crate::used::Used;
 use disk::object::{BadOstState, STATE_KEY, settled_key};
 use env::{BoxFuture, Env};
 use parking_lot::{Mutex, RwLock};
@@ -63,6 +64,7 @@ pub struct Ost {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) sums: Arc<Sums>,
     pub(crate) scrubbing: ScrubState,
+    pub(crate) used: Used,
     room: Arc<Room>,
     pub(crate) settings: OstSettings,
     name: TargetName,
@@ -111,6 +113,7 @@ impl Ost {
             buffers: Arc::default(),
             sums: Arc::new(Sums::new(target.store())?),
             scrubbing: ScrubState::default(),
+            used: Used::default(),
             room,
             settings,
             name,
@@ -146,6 +149,7 @@ impl Ost {
             ost.env.tasks.spawn("ost recovery", Box::pin(ost.clone().recover_clients()));
         }
         ost.start_flushing();
+        ost.start_counting();
         Ok(ost)
     }
 
@@ -221,24 +225,28 @@ impl Ost {
         if self.graveyard.has(object) {
             return Err(Errno::ENOENT);
         }
-        let look = || Ok::<_, Errno>(self.objects.size_and_blocks(object)?.unwrap_or_default());
-        let before = match gate.filter(|(known, _)| *known == object) {
-            Some((_, blocks)) if longer_than.is_none() => blocks,
+        let look = || Ok::<_, Errno>(self.objects.size_and_blocks(object)?);
+        let (existed, before) = match gate.filter(|(known, _)| *known == object) {
+            Some((_, blocks)) if longer_than.is_none() => (true, blocks),
             known => {
-                let (size, blocks) = look()?;
+                let found = look()?;
+                let (size, blocks) = found.unwrap_or_default();
                 if longer_than.is_some_and(|least| size <= least) {
                     return Ok((0, Transno(0)));
                 }
-                known.map_or(blocks, |(_, known)| known)
+                (found.is_some(), known.map_or(blocks, |(_, known)| known))
             }
         };
         let applied = apply();
         // Also after a failure: half of it may have happened.
         let transno = self.ledger.changed(object, author, bytes);
-        let after = look()?.1;
-        *gate = Some((object, after));
+        let found = look()?;
+        let after = found.unwrap_or_default().1;
+        let grown = after as i64 - before as i64;
+        self.used.changed(object, self.objects.upper_folder(object), grown, (found.is_some() && !existed).into());
+        *gate = found.is_some().then_some((object, after));
         applied?;
-        Ok((after as i64 - before as i64, transno))
+        Ok((grown, transno))
     }
 
     /// Room to write `[start, start + len)`, until the result is dropped. Overwriting takes none, however full the

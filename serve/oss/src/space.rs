@@ -68,7 +68,11 @@ impl Ost {
             // First: if the removal fails half-way, nobody may write to what is left.
             self.graveyard.add(*object);
             self.sums.forget(self.target().store(), *object)?;
-            self.objects().destroy(*object)?;
+            let there = self.objects().size_and_blocks(*object)?;
+            if self.objects().destroy(*object)? {
+                let blocks = there.unwrap_or_default().1 as i64;
+                self.used.changed(*object, self.objects().upper_folder(*object), -blocks, -1);
+            }
             *gate = None;
             if let Some(last) = self.ledger.forget(*object) {
                 self.settle(*object, last);
@@ -82,15 +86,18 @@ impl Ost {
         Ok((if objects.is_empty() { Transno(0) } else { self.ledger.changed_durably() }, settled))
     }
 
-    /// Totals. What clients were promised is not available, for it may be dirty at them, nor is what is being written.
+    /// Totals: what the objects take, and what they may still take. What else is on the volume counts as if it were not
+    /// there, so that an empty OST is 0 % full. What clients were promised is not available, for it may be dirty at
+    /// them, nor is what is being written.
     pub fn statfs(&self) -> Result<Statfs, Errno> {
         let (space, available) = (self.objects().space()?, self.available()?);
+        let (used, objects) = self.used.get();
         let share = u64::from(self.settings.volume_sharers.max(1));
         Ok(Statfs {
-            bytes_total: space.total / share,
+            bytes_total: used.saturating_add(space.free / share),
             bytes_free: space.free / share,
             bytes_available: available.min(space.free) / share,
-            files_total: space.files_total / share,
+            files_total: objects.saturating_add(space.files_free / share),
             files_free: space.files_free / share,
         })
     }

@@ -80,10 +80,46 @@ fn what_was_acknowledged_stays_and_space_comes_back() {
 
 #[test]
 fn sharers_of_a_volume_report_equal_parts() {
-    let one = statfs(&Rig::new());
+    let alone = Rig::new();
     let rig = Rig::with(None, OstSettings { volume_sharers: 4, ..OstSettings::default() });
-    assert_eq!(statfs(&rig).bytes_total, one.bytes_total / 4);
+    [&alone, &rig].iter().for_each(|rig| rig.watch.volume_free.store(8 << 30, SeqCst));
+    let one = statfs(&alone);
+    assert_eq!((one.bytes_total, statfs(&rig).bytes_total), (8 << 30, 2 << 30));
     assert!(statfs(&rig).bytes_available <= statfs(&rig).bytes_free && statfs(&rig).files_total <= one.files_total);
+}
+
+#[test]
+fn totals_are_what_objects_take_and_may_take() {
+    let mut rig = Rig::new();
+    rig.watch.volume_free.store(8 << 30, SeqCst);
+    // What is there at the start is counted in the background, and changes meanwhile when their turn comes.
+    let used = |rig: &Rig, chunks: u64, objects: u64| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        loop {
+            let space = statfs(rig);
+            let found = (space.bytes_total - space.bytes_free, space.files_total - space.files_free);
+            if found == (chunks * CHUNK as u64, objects) {
+                return;
+            }
+            assert!(
+                std::time::Instant::now() < deadline,
+                "{found:?} is shown for {chunks} chunks in {objects} objects"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    used(&rig, 0, 0);
+    for n in 0..3 {
+        rig.write(object(n), 0, vec![1; CHUNK]).unwrap();
+    }
+    used(&rig, 3, 3);
+    rig.one(OstOp::Destroy { objects: vec![object(0)] }).unwrap();
+    used(&rig, 2, 2);
+    rig.restart();
+    rig.watch.volume_free.store(8 << 30, SeqCst);
+    used(&rig, 2, 2);
+    rig.write(object(1), CHUNK as u64, vec![1; CHUNK]).unwrap();
+    used(&rig, 3, 2);
 }
 
 #[test]

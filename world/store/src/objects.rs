@@ -295,6 +295,29 @@ impl Objects {
         Ok(())
     }
 
+    /// The first of the two folders that an object is in, one of 256.
+    pub fn upper_folder(&self, id: ObjectId) -> u8 {
+        folder_hash(id) as u8
+    }
+
+    /// Objects in one of the 256 upper folders, ascending.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn list_upper_folder(&self, upper: u8) -> Result<Vec<ObjectId>, StoreError> {
+        let upper = self.root.join(format!("{upper:02x}"));
+        let list = |path: &Path| match self.env.disk.list(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names.map_err(StoreError::io("list", path)),
+        };
+        let mut objects = Vec::new();
+        for lower in list(&upper)? {
+            objects.extend(list(&upper.join(lower))?.iter().filter_map(|name| parse_name(name)));
+        }
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
     /// Changes the object's file, made if need be; `needs`: a range that will take space.
     fn change(
         &self,
@@ -419,11 +442,7 @@ impl Objects {
     }
 
     pub(crate) fn folder(&self, id: ObjectId) -> PathBuf {
-        let Fid { seq, oid, .. } = id.fid;
-        let mut place = [0; 12];
-        place[..8].copy_from_slice(&seq.to_le_bytes());
-        place[8..].copy_from_slice(&(oid >> FOLDER_SHIFT).to_le_bytes());
-        let hash = crc32c(&place);
+        let hash = folder_hash(id);
         self.root.join(format!("{:02x}", hash & 0xff)).join(format!("{:02x}", hash >> 8 & 0xff))
     }
 
@@ -440,6 +459,15 @@ impl Objects {
 /// Has this process, or the machine, no descriptors left?
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from(error), Errno::EMFILE | Errno::ENFILE)
+}
+
+/// The two folders of an object, in its lower 16 bits.
+fn folder_hash(id: ObjectId) -> u32 {
+    let Fid { seq, oid, .. } = id.fid;
+    let mut place = [0; 12];
+    place[..8].copy_from_slice(&seq.to_le_bytes());
+    place[8..].copy_from_slice(&(oid >> FOLDER_SHIFT).to_le_bytes());
+    crc32c(&place)
 }
 
 /// The object whose file has this name.
