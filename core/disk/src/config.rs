@@ -7,8 +7,8 @@
 //! |    1 | version | 1                                                        |
 //! |    n | body    | postcard of the struct below, nothing behind it          |
 //!
-//! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`, `config/o/FSNAME/POOL` (a file
-//! system name has no `/`).
+//! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`, `config/o/FSNAME/POOL`,
+//! `config/r/TARGET` (a file system name has no `/`).
 //! A change writes its record and the file system's new version in one transaction, so a reader finds both or neither.
 
 use crate::checksum::crc32c;
@@ -63,6 +63,13 @@ pub struct PoolRecord {
     pub osts: Vec<u16>,
 }
 
+/// A target that was removed for good. Its name is never given to another store: layouts may still name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RemovedRecord {
+    /// UUID of its store.
+    pub store: u128,
+}
+
 /// What a key names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConfigKey {
@@ -74,6 +81,8 @@ pub enum ConfigKey {
     Param(FsName, String),
     /// A [`PoolRecord`].
     Pool(FsName, String),
+    /// A [`RemovedRecord`].
+    Removed(TargetName),
 }
 
 /// The bytes are no such record.
@@ -104,6 +113,7 @@ impl ConfigKey {
             ConfigKey::Target(name) => format!("config/t/{name}"),
             ConfigKey::Param(fsname, param) => format!("config/p/{fsname}/{param}"),
             ConfigKey::Pool(fsname, pool) => format!("config/o/{fsname}/{pool}"),
+            ConfigKey::Removed(name) => format!("config/r/{name}"),
         }
         .into_bytes()
     }
@@ -119,6 +129,7 @@ impl ConfigKey {
         match kind {
             "f" => rest.parse().map(ConfigKey::Fs).map_err(|_| bad()),
             "t" => rest.parse().map(ConfigKey::Target).map_err(|_| bad()),
+            "r" => rest.parse().map(ConfigKey::Removed).map_err(|_| bad()),
             "p" => {
                 let (fsname, param) = rest.split_once('/').ok_or_else(bad)?;
                 Ok(ConfigKey::Param(fsname.parse().map_err(|_| bad())?, param.to_owned()))
@@ -185,7 +196,10 @@ mod tests {
         assert_eq!(decode(&encode(&pool)), Ok(pool));
         let fs = FsName::default();
         let (param, pool) = (ConfigKey::Param(fs, "a/b".into()), ConfigKey::Pool(fs, "flash".into()));
-        for key in [ConfigKey::Fs(fs), ConfigKey::Target(TargetName::ost(fs, 7)), param, pool] {
+        let removed = RemovedRecord { store: 7 };
+        assert_eq!(decode(&encode(&removed)), Ok(removed));
+        let removed = ConfigKey::Removed(TargetName::ost(fs, 7));
+        for key in [ConfigKey::Fs(fs), ConfigKey::Target(TargetName::ost(fs, 7)), param, pool, removed] {
             let bytes = key.encode();
             assert!(KEYS_START < &bytes[..] && &bytes[..] < KEYS_END);
             assert_eq!(ConfigKey::decode(&bytes), Ok(key));
@@ -218,6 +232,7 @@ mod tests {
             "config/",
             "config/x/sheen",
             "config/t/sheen",
+            "config/r/sheen",
             "config/p/sheen",
             "config/o/sheen",
             "config/f/much-too-long",

@@ -16,6 +16,16 @@ pub enum Nid {
     Tcp(SocketAddr),
 }
 
+impl Nid {
+    /// Does it mean this host only: `0@lo`, 127.0.0.0/8, `::1`?
+    pub fn is_loopback(self) -> bool {
+        match self {
+            Nid::Loopback => true,
+            Nid::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        }
+    }
+}
+
 impl fmt::Display for Nid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

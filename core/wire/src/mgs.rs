@@ -49,7 +49,7 @@ pub struct FsConfig {
     pub version: u64,
     /// The cluster.
     pub cluster: u128,
-    /// All targets ever registered, MDTs first, by index.
+    /// All targets that registered and were not removed, MDTs first, by index.
     #[serde(deserialize_with = "types::bounded::vec")]
     pub targets: Vec<TargetInfo>,
     /// Persistent parameters, `lctl set_param -P`, in the order set: (name pattern, value).
@@ -84,6 +84,9 @@ pub enum MgsOp {
     Report(Box<NodeReport>),
     /// The newest report of every process.
     Reports,
+    /// A target that will never come back leaves the configuration. `force`: even if it is in service; `dry_run`: only
+    /// answer whether it could.
+    Remove { name: String, force: bool, dry_run: bool },
 }
 
 /// What an operation answered.

@@ -77,6 +77,7 @@ operations! {
     0x0106 MGS_POOL "mgs_pool" Client changes once     Op::Mgs(MgsOp::Pool { .. }),
     0x0107 MGS_REPORT "mgs_report" Both   changes once     Op::Mgs(MgsOp::Report(_)),
     0x0108 MGS_REPORTS "mgs_reports" Both   reads   once     Op::Mgs(MgsOp::Reports),
+    0x0109 MGS_REMOVE "mgs_remove" Client changes once     Op::Mgs(MgsOp::Remove { .. }),
 
     0x0201 MDS_LOOKUP "mds_lookup" Client reads   once     Op::Mds(MdsOp::Lookup { .. }),
     0x0202 MDS_GET_PARENT "mds_get_parent" Client reads   once     Op::Mds(MdsOp::GetParent { .. }),

@@ -22,6 +22,7 @@ use crate::ops::untold::Untold;
 use crate::pins::Pins;
 use crate::removed::Removed;
 use crate::reopen::{Restorer, reopen_all};
+use crate::space::Spaces;
 use crate::targets::{Identity, Targets};
 use crate::validity;
 use crate::writeback::background::keep_storing;
@@ -92,6 +93,7 @@ pub struct Client {
     pub(crate) removed: Removed,
     pub(crate) writeback: Writeback,
     pub(crate) early: Earlies,
+    pub(crate) spaces: Arc<Spaces>,
     pub(crate) closes: Arc<Semaphore>,
     pub(crate) counters: Counters,
     options: ClientOptions,
@@ -151,6 +153,7 @@ impl Client {
             removed: Removed::default(),
             writeback: Writeback::new(promises),
             early: Earlies::default(),
+            spaces: Arc::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),
             options,
@@ -241,7 +244,13 @@ impl Client {
                 client.lost_objects(ops);
             }
         });
-        for mdc in self.targets.apply(config, &lost)? {
+        let (new, removed) = self.targets.apply(config, &lost)?;
+        for import in removed {
+            self.spaces.forget(import.target());
+            let disconnect = async move { import.disconnect().await };
+            self.env.tasks.spawn("leave a removed target", Box::pin(disconnect));
+        }
+        for mdc in new {
             let (me, tasks, import) = (self.me.clone(), self.env.tasks.clone(), mdc.import().clone());
             // The import keeps its hooks, so a hook must not keep the import.
             let import_weak = Arc::downgrade(&import);

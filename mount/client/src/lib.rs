@@ -32,6 +32,7 @@ mod recorded;
 mod recount;
 mod removed;
 mod reopen;
+mod space;
 mod targets;
 mod validity;
 pub mod writeback;

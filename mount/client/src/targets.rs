@@ -11,7 +11,7 @@ use rpc::Rpc;
 use rpc::error::RpcError;
 use rpc::import::{Callbacks, Import, OnLost};
 use rpc::patience;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -76,13 +76,14 @@ impl Targets {
         self.identity.uuid
     }
 
-    /// Makes sessions for new targets and tells old ones where their target moved. `lost` is told what OSTs lost. Returns the
-    /// new MDTs.
+    /// Makes sessions for new targets, tells old ones where their target moved, and lets go of those that were removed.
+    /// `lost` is told what OSTs lost. Returns the new MDTs, and the sessions with removed targets.
     ///
     /// # Errors
     /// BadConfig; targets before the bad one are in use then.
-    pub fn apply(&self, config: &FsConfig, lost: &OnLost) -> Result<Vec<Mdc>, ClientError> {
+    pub fn apply(&self, config: &FsConfig, lost: &OnLost) -> Result<(Vec<Mdc>, Vec<Arc<Import>>), ClientError> {
         let mut new = Vec::new();
+        let mut named = BTreeSet::new();
         self.known.write().pools.clone_from(&config.pools);
         for info in &config.targets {
             let name: TargetName = info.name.parse()?;
@@ -95,6 +96,7 @@ impl Targets {
                 .map(|nid| nid.parse())
                 .collect::<Result<_, BadNid>>()
                 .map_err(|error| ClientError::BadConfig(format!("{name}: {error}")))?;
+            named.insert(name);
             let known = &mut *self.known.write();
             match name.kind {
                 TargetKind::Mdt => match known.mdts.get_mut(&name.index) {
@@ -119,7 +121,17 @@ impl Targets {
                 TargetKind::Mgt => {}
             }
         }
-        Ok(new)
+        let mut removed = Vec::new();
+        let known = &mut *self.known.write();
+        known.mdts.retain(|_, (mdc, _)| stays(mdc.import(), &named, &mut removed));
+        known.osts.retain(|_, (osc, _)| {
+            let stays = stays(osc.import(), &named, &mut removed);
+            if !stays {
+                osc.set_active(false);
+            }
+            stays
+        });
+        Ok((new, removed))
     }
 
     fn import(&self, name: TargetName, nids: Vec<Nid>) -> Arc<Import> {
@@ -211,6 +223,16 @@ impl Targets {
     pub fn oscs(&self) -> Vec<Osc> {
         self.known.read().osts.values().map(|(osc, _)| osc.clone()).collect()
     }
+}
+
+fn stays(import: &Arc<Import>, named: &BTreeSet<TargetName>, removed: &mut Vec<Arc<Import>>) -> bool {
+    let stays = named.contains(&import.target());
+    if !stays {
+        tracing::warn!(target = %import.target(), "removed from the file system");
+        import.remove();
+        removed.push(import.clone());
+    }
+    stays
 }
 
 fn moved(import: &Arc<Import>, old: &mut Vec<Nid>, new: Vec<Nid>) {

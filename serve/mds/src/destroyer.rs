@@ -127,7 +127,8 @@ impl Mds {
     async fn destroy_batch(&self, batch: Vec<Logged>, away: &mut BTreeSet<TargetIndex>, stop: &mut Stop) -> bool {
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         for (ost, object) in batch.iter().flat_map(|l| &l.objects) {
-            if !away.contains(ost) {
+            // What a removed OST had went with it.
+            if !away.contains(ost) && self.targets.is_known(*ost) {
                 by_ost.entry(*ost).or_default().push(*object);
             }
         }

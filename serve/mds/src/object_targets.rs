@@ -18,6 +18,10 @@ pub type Pools = BTreeMap<String, Arc<[TargetIndex]>>;
 pub trait ObjectTargets: Send + Sync + 'static {
     /// All that are known now, ascending.
     fn list(&self) -> Vec<TargetIndex>;
+    /// Is it part of the file system? One that was removed is not.
+    fn is_known(&self, ost: TargetIndex) -> bool {
+        self.list().contains(&ost)
+    }
     /// Is it to be used? An administrator can take it out of use.
     fn is_in_use(&self, ost: TargetIndex) -> bool;
     /// Pools, by name.
@@ -52,6 +56,11 @@ impl OscSet {
     /// Adds or replaces one.
     pub fn set(&self, ost: TargetIndex, osc: Osc) {
         self.osts.write().insert(ost, osc);
+    }
+
+    /// It was removed from the file system.
+    pub fn remove(&self, ost: TargetIndex) {
+        self.osts.write().remove(&ost);
     }
 
     /// The pools of the file system, as the MGS keeps them.

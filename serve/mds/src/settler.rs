@@ -178,8 +178,11 @@ impl Mds {
             Some(inode) => tail::layout(fid, &inode.tail, ItemTag::Layout)?.map(|layout| (inode.attr.size, layout)),
             None => None,
         };
+        let removed = |layout: &Layout| layout.objects(fid).any(|(ost, _)| !self.targets.is_known(ost));
         let settled = match (layout, &cutting) {
             (None, _) => None,
+            // Part of it went with an OST that was removed: what the inode says is all that is known.
+            (Some((_, layout)), _) if removed(&layout) => None,
             (Some((size, layout)), Some(_)) => {
                 // A size that a crash could still take back must not decide what is cut away.
                 self.store.commit().await?;

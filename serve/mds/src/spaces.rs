@@ -53,6 +53,12 @@ impl Spaces {
         }
     }
 
+    /// Those that were removed from the file system get nothing any more.
+    fn retain(&self, osts: &[TargetIndex]) {
+        Arc::make_mut(&mut *self.known.write()).retain(|ost| osts.contains(&ost.index));
+        self.heard.lock().retain(|ost, _| osts.contains(ost));
+    }
+
     fn all_answer(&self) -> bool {
         self.known.read().iter().all(|ost| ost.active)
     }
@@ -92,7 +98,9 @@ impl Mds {
                     OstSpace { active: false, ..before.unwrap_or(unknown) }
                 }
             };
-            self.spaces.set(asked, space);
+            if self.targets.is_known(index) {
+                self.spaces.set(asked, space);
+            }
         }
     }
 
@@ -150,6 +158,7 @@ impl Mds {
 
     /// The set of OSTs changed: look at it now.
     pub fn osts_changed(&self) {
+        self.spaces.retain(&self.targets.list());
         self.look.wake();
         self.destroy.wake();
         self.settle.wake();

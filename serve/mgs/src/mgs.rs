@@ -136,6 +136,17 @@ impl Mgs {
                 Ok((MgsReply::Reported { again_ms: again.as_millis() as u32 }, Transno(0)))
             }
             MgsOp::Reports => Ok((MgsReply::Reports(self.reports()), Transno(0))),
+            MgsOp::Remove { name, force, dry_run } => {
+                let in_service = self.reports.is_served(&name);
+                if dry_run {
+                    let could = self.registry.lock().can_remove(&name, in_service, force);
+                    return could.map(|_| (MgsReply::Done, Transno(0))).map_err(|refused| refused.errno());
+                }
+                let remove = |r: &mut Registry| Ok(((), r.remove(&name, in_service, force)?));
+                let ((), transno) = self.change(remove).await?;
+                tracing::warn!(name, force, "target removed from the file system");
+                Ok((MgsReply::Done, transno))
+            }
         }
     }
 

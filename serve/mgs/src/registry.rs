@@ -6,7 +6,7 @@
 
 use disk::config::{
     self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord,
-    TargetRecord,
+    RemovedRecord, TargetRecord,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,6 +20,7 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mgs::{FsConfig, PoolInfo, TargetInfo};
 
 mod pools;
+mod removal;
 
 /// File systems of one MGS.
 pub const FILE_SYSTEMS_MAX: usize = 256;
@@ -60,6 +61,15 @@ pub enum Refused {
     /// No such target or file system.
     #[error("{0} is not registered here")]
     Unknown(String),
+    /// It was removed for good.
+    #[error("{0} was removed from the file system (lctl del_ost, del_mdt); its name is not given again")]
+    Removed(TargetName),
+    /// Clients work with it.
+    #[error("{0} is in service; stop its server first, or force it")]
+    InService(TargetName),
+    /// The root of the file system is there.
+    #[error("{0} holds the root of the file system and cannot be removed")]
+    Root(TargetName),
     /// Not a NID, or too many of them.
     #[error("a target needs 1 to {NIDS_MAX} good NIDs, not {0:?}")]
     Nids(Vec<String>),
@@ -89,6 +99,9 @@ impl Refused {
         match self {
             Refused::Stranger { .. } | Refused::Renamed { .. } => Errno::EEXIST,
             Refused::PoolExists(_) => Errno::EEXIST,
+            Refused::Removed(_) => Errno::ESHUTDOWN,
+            Refused::InService(_) => Errno::EBUSY,
+            Refused::Root(_) => Errno::EPERM,
             Refused::PoolInUse(_) => Errno::ENOTEMPTY,
             Refused::Name(_) | Refused::Nids(_) | Refused::Param | Refused::Pool(_) => Errno::EINVAL,
             Refused::Unknown(_) | Refused::NoOst { .. } => Errno::ENOENT,
@@ -103,6 +116,7 @@ struct Fs {
     version: u64,
     /// In the order of configurations: MDTs first, by index.
     targets: BTreeMap<TargetName, TargetRecord>,
+    removed: BTreeMap<TargetName, RemovedRecord>,
     params: BTreeMap<String, ParamRecord>,
     pools: BTreeMap<String, PoolRecord>,
 }
@@ -150,6 +164,9 @@ impl Registry {
             ConfigKey::Target(name) => {
                 self.systems.entry(name.fsname).or_default().targets.insert(name, config::decode(value)?);
             }
+            ConfigKey::Removed(name) => {
+                self.systems.entry(name.fsname).or_default().removed.insert(name, config::decode(value)?);
+            }
             ConfigKey::Param(fsname, param) => {
                 self.systems.entry(fsname).or_default().params.insert(param, config::decode(value)?);
             }
@@ -174,6 +191,7 @@ impl Registry {
             return Err(Refused::Nids(nids.to_vec()));
         }
         let wanted = Wanted::parse(name)?;
+        self.refuse_removed(&wanted, store)?;
         let known = self.name_of(store);
         let name = match (wanted, known) {
             // Its answer was lost, or it forgot its index: it keeps the name it got.
@@ -300,7 +318,8 @@ impl Registry {
 
     fn next_name(&self, fsname: FsName, kind: TargetKind) -> Result<TargetName, Refused> {
         let name = |index| TargetName { fsname, kind, index: TargetIndex(index) };
-        let free = (0..TARGETS_MAX as u16).map(name).find(|name| self.target(*name).is_none());
+        let free =
+            (0..TARGETS_MAX as u16).map(name).find(|name| self.target(*name).is_none() && !self.is_removed(*name));
         free.ok_or(Refused::Full("targets"))
     }
 }

@@ -55,6 +55,12 @@ impl Reports {
         }
     }
 
+    /// Does a process that is connected now say that it serves this target?
+    pub(crate) fn is_served(&self, name: &str) -> bool {
+        let serves = |kept: &Kept| kept.export.is_connected() && kept.report.targets.iter().any(|t| t.name == name);
+        self.kept.lock().values().any(serves)
+    }
+
     /// Those of servers first, each kind by host and process, as many as one answer takes.
     pub(crate) fn list(&self, now: Monotonic) -> Vec<KeptReport> {
         let kept = self.kept.lock();

@@ -46,6 +46,9 @@ impl Import {
                 if link.session.is_some() {
                     return Ok(());
                 }
+                if link.removed {
+                    return Err(RpcError::Removed { target: self.target });
+                }
                 if !std::mem::replace(&mut link.attempting, true) {
                     link.machine.event(Event::Connect);
                     self.start_attempt();
@@ -191,7 +194,7 @@ fn is_recovering(error: &RpcError) -> bool {
 /// Errors that trying again does not cure.
 fn is_final(error: &RpcError) -> bool {
     match error {
-        RpcError::Version { .. } | RpcError::Cluster { .. } | RpcError::Shutdown => true,
+        RpcError::Version { .. } | RpcError::Cluster { .. } | RpcError::Shutdown | RpcError::Removed { .. } => true,
         RpcError::Refused { errno, .. } => *errno != Errno::EAGAIN && *errno != Errno::EBUSY,
         RpcError::Unreachable { .. }
         | RpcError::NoTarget { .. }

@@ -10,6 +10,9 @@ pub enum RpcError {
     /// Nobody answers there.
     #[error("{target} does not answer at {nids:?}: {reason}")]
     Unreachable { target: TargetName, nids: Vec<Nid>, reason: String },
+    /// It left the configuration for good.
+    #[error("{target} was removed from the file system")]
+    Removed { target: TargetName },
     /// The peer speaks other versions.
     #[error(
         "{nid} speaks protocol versions {theirs_min} to {theirs_max}, we {ours_min} to {ours_max}: update the older side"
@@ -51,7 +54,7 @@ impl RpcError {
     /// What a program sees.
     pub fn errno(&self) -> Errno {
         match self {
-            RpcError::Unreachable { .. } => Errno::EIO,
+            RpcError::Unreachable { .. } | RpcError::Removed { .. } => Errno::EIO,
             RpcError::Version { .. } => Errno::EPROTONOSUPPORT,
             RpcError::Cluster { .. } => Errno::EPROTO,
             RpcError::NoTarget { .. } => Errno::ENODEV,

@@ -159,6 +159,8 @@ pub(crate) struct LinkState {
     pub(crate) not_before: Monotonic,
     /// Waits for a target that it never reached, too; see [`Import::be_patient`].
     pub(crate) patient: bool,
+    /// The target left the configuration; see [`Import::remove`].
+    pub(crate) removed: bool,
 }
 
 /// A session in service.
@@ -220,6 +222,7 @@ impl Import {
                 pause: Duration::ZERO,
                 not_before: Monotonic::ZERO,
                 patient: false,
+                removed: false,
             }),
             attempts: watch::Sender::new(0),
             for_ever: AtomicBool::new(false),
@@ -326,6 +329,18 @@ impl Import {
     pub(crate) fn prove(&self, sent: Monotonic, open_ms: u32) {
         let sent = sent.saturating_sub(Duration::from_millis(open_ms.into()));
         self.proved.fetch_max(u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::AcqRel);
+    }
+
+    /// Is there no session, and did the last attempt to make one fail? Then a question may wait for long.
+    pub fn is_away(&self) -> bool {
+        let link = self.link.lock();
+        link.session.is_none() && link.error.is_some()
+    }
+
+    /// The target left the configuration for good: requests that wait for a session fail, and no new session is made.
+    pub fn remove(&self) {
+        self.link.lock().removed = true;
+        self.attempts.send_modify(|count| *count += 1);
     }
 
     /// Boot number of the target at the newest session; 0 = never connected.

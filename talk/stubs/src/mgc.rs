@@ -78,6 +78,28 @@ impl Mgc {
         }
     }
 
+    /// Removes a target that will never come back; `force`: even if it is in service.
+    ///
+    /// # Errors
+    /// EBUSY: it is in service. EPERM: the root of the file system is there. ENOENT: there is no such target.
+    pub async fn remove(&self, name: String, force: bool) -> Result<(), RpcError> {
+        match self.call(MgsOp::Remove { name, force, dry_run: false }).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Could [`Mgc::remove`] remove it?
+    ///
+    /// # Errors
+    /// As [`Mgc::remove`].
+    pub async fn can_remove(&self, name: String, force: bool) -> Result<(), RpcError> {
+        match self.call(MgsOp::Remove { name, force, dry_run: true }).await? {
+            MgsReply::Done => Ok(()),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
     /// Tells the MGS how this process is; in how many milliseconds it wants to hear again.
     pub async fn report(&self, report: NodeReport) -> Result<u32, RpcError> {
         match self.call(MgsOp::Report(Box::new(report))).await? {

@@ -106,10 +106,24 @@ impl Follower {
         }
     }
 
-    /// Takes the pools; adds new OSTs, moves those that moved. None ever leaves: objects may still be there.
+    /// Takes the pools; adds new OSTs, moves those that moved, lets go of those that were removed.
     fn apply(&mut self, config: &FsConfig) {
         let osts = |pool: &PoolInfo| pool.osts.iter().copied().map(TargetIndex).collect();
         self.osts.set_pools(config.pools.iter().map(|pool| (pool.name.clone(), osts(pool))).collect());
+        let named = |index: &TargetIndex| {
+            let name = TargetName::ost(self.fsname, index.0).to_string();
+            config.targets.iter().any(|info| info.name == name)
+        };
+        let removed: Vec<TargetIndex> = self.known.keys().filter(|index| !named(index)).copied().collect();
+        for index in removed {
+            tracing::warn!(ost = ?index, "removed from the file system");
+            self.osts.remove(index);
+            if let Some((_, import)) = self.known.remove(&index) {
+                import.remove();
+                let disconnect = async move { import.disconnect().await };
+                self.parts.env.tasks.spawn("leave a removed target", Box::pin(disconnect));
+            }
+        }
         for info in &config.targets {
             let Ok(name) = info.name.parse::<TargetName>() else {
                 tracing::warn!(name = info.name, "the MGS names a target that this version cannot");

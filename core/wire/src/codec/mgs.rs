@@ -32,6 +32,7 @@ const fn number(op: &MgsOp) -> u16 {
         MgsOp::Pool { .. } => opcode::MGS_POOL,
         MgsOp::Report(_) => opcode::MGS_REPORT,
         MgsOp::Reports => opcode::MGS_REPORTS,
+        MgsOp::Remove { .. } => opcode::MGS_REMOVE,
     }
 }
 

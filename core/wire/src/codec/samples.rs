@@ -123,6 +123,7 @@ pub fn sample_ops() -> Vec<Op> {
         MgsOp::Pool { fsname: "sheen".into(), pool: "flash".into(), change: PoolChange::Add(vec![0, 3]) },
         MgsOp::Report(Box::new(report())),
         MgsOp::Reports,
+        MgsOp::Remove { name: "sheen-OST0001".into(), force: true, dry_run: false },
     ];
     let set = SetAttr {
         mode: Some(0o640),

@@ -3,18 +3,14 @@
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
-use env::BoxFuture;
+use crate::space::Untold;
 use rpc::awaited::Requests;
-use std::time::Duration;
 use types::about::{About, MountLine, SPACE_LINES_MAX, SpaceLine};
 use types::attr::Statfs;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::target::{TargetIndex, TargetKind};
-
-/// A target that does not tell its space for so long is shown with an error; the others must not wait for it.
-const SPACE_WAIT: Duration = Duration::from_secs(5);
 
 impl Client {
     /// Value of one of these attributes on the file `fid`. Space: all targets asked for at once, 1 round trip.
@@ -53,8 +49,9 @@ impl Client {
                 wanted.retain(|index| *index >= first);
                 wanted.truncate(SPACE_LINES_MAX);
                 let asked = wanted.iter().map(|index| self.ask_space(credentials, kind, *index));
-                let answers = fan_out(asked.collect::<Result<Vec<_>, _>>()?).await;
-                let lines = wanted.into_iter().zip(answers);
+                let answers = fan_out(asked.collect()).await;
+                let told = |space: Result<Statfs, Untold>| space.map_err(|untold| untold.errno);
+                let lines = wanted.into_iter().zip(answers.into_iter().map(told));
                 Ok(lines.map(|(index, space)| SpaceLine { index, space }.to_string()).collect())
             }
         }
@@ -74,34 +71,5 @@ impl Client {
     /// Only OSTs can be taken out of use.
     fn is_active(&self, kind: TargetKind, index: TargetIndex) -> bool {
         kind != TargetKind::Ost || self.targets.osc(index).is_ok_and(|osc| osc.is_active())
-    }
-
-    fn ask_space(
-        &self,
-        credentials: &Credentials,
-        kind: TargetKind,
-        index: TargetIndex,
-    ) -> Result<BoxFuture<'static, Result<Statfs, Errno>>, ClientError> {
-        if !self.is_active(kind, index) {
-            return Ok(Box::pin(async { Err(Errno::ESHUTDOWN) }));
-        }
-        let answer: BoxFuture<'static, _> = match kind {
-            TargetKind::Mdt => {
-                let (mdc, credentials) = (self.targets.mdc_at(index)?, credentials.clone());
-                Box::pin(async move { mdc.statfs(&credentials).await })
-            }
-            _ => {
-                let osc = self.targets.osc(index)?;
-                Box::pin(async move { osc.statfs().await })
-            }
-        };
-        let clock = self.env.clock.clone();
-        Ok(Box::pin(async move {
-            tokio::select! {
-                biased;
-                answer = answer => answer.map_err(|error| error.errno()),
-                () = clock.sleep(SPACE_WAIT) => Err(Errno::ETIMEDOUT),
-            }
-        }))
     }
 }

@@ -5,51 +5,46 @@ use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
-use env::BoxFuture;
-use rpc::error::RpcError;
-use rpc::patience;
+use crate::space::Untold;
 use std::sync::Arc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
+use types::errno::Errno;
+use types::target::{TargetIndex, TargetKind};
 
 impl Client {
-    /// Bytes of all OSTs, inodes of all MDTs. All targets at once, 1 round trip. A target that does not answer adds
-    /// nothing and is waited for in bounded time; an error only if none of a kind answers.
+    /// Bytes of all OSTs, inodes of all MDTs. All targets at once, 1 round trip. A target that is away counts with what it
+    /// told last ([`crate::space`]), or not at all if it never told anything.
+    ///
+    /// # Errors
+    /// No target of a kind ever told its space.
     pub async fn statfs(self: Arc<Self>, caller: Caller) -> Result<Statfs, ClientError> {
         let _timed = self.timed(Operation::Statfs);
-        let mut work: Vec<BoxFuture<'static, Result<Statfs, RpcError>>> = Vec::new();
+        let index = |index: TargetIndex, kind| self.ask_space(&caller.credentials, kind, index);
         let mdcs = self.targets.mdcs();
         let mdts = mdcs.len();
-        for mdc in mdcs {
-            let credentials = caller.credentials.clone();
-            work.push(Box::pin(async move { mdc.statfs(&credentials).await }));
-        }
-        for osc in self.targets.oscs().into_iter().filter(Osc::is_active) {
-            work.push(Box::pin(async move { osc.statfs().await }));
-        }
-        let answers = patience::bounded(fan_out(work)).await;
+        let mdcs = mdcs.iter().map(|mdc| index(mdc.import().target().index, TargetKind::Mdt));
+        let oscs = self.targets.oscs().into_iter().filter(Osc::is_active);
+        let oscs = oscs.map(|osc| index(osc.import().target().index, TargetKind::Ost));
+        let answers = fan_out(mdcs.chain(oscs).collect()).await;
         let (mdts, osts) = answers.split_at(mdts);
         let (inodes, space) = (sum(mdts)?, sum(osts)?);
         Ok(Statfs { files_total: inodes.files_total, files_free: inodes.files_free, ..space })
     }
 }
 
-fn sum(answers: &[Result<Statfs, RpcError>]) -> Result<Statfs, ClientError> {
+fn sum(answers: &[Result<Statfs, Untold>]) -> Result<Statfs, Errno> {
     let mut total = Statfs::default();
-    for answer in answers {
-        match answer {
-            Ok(one) => {
-                total.bytes_total = total.bytes_total.saturating_add(one.bytes_total);
-                total.bytes_free = total.bytes_free.saturating_add(one.bytes_free);
-                total.bytes_available = total.bytes_available.saturating_add(one.bytes_available);
-                total.files_total = total.files_total.saturating_add(one.files_total);
-                total.files_free = total.files_free.saturating_add(one.files_free);
-            }
-            Err(error) => tracing::warn!(%error, "statfs without one target"),
-        }
+    let known = |answer: &Result<Statfs, Untold>| answer.map_or_else(|untold| untold.last, Some);
+    for one in answers.iter().filter_map(known) {
+        total.bytes_total = total.bytes_total.saturating_add(one.bytes_total);
+        total.bytes_free = total.bytes_free.saturating_add(one.bytes_free);
+        total.bytes_available = total.bytes_available.saturating_add(one.bytes_available);
+        total.files_total = total.files_total.saturating_add(one.files_total);
+        total.files_free = total.files_free.saturating_add(one.files_free);
     }
     match answers.iter().find_map(|answer| answer.as_ref().err()) {
-        Some(error) if answers.iter().all(Result::is_err) => Err(error.clone().into()),
+        Some(untold) if answers.iter().all(|answer| known(answer).is_none()) => Err(untold.errno),
         _ => Ok(total),
     }
 }
@@ -57,14 +52,14 @@ fn sum(answers: &[Result<Statfs, RpcError>]) -> Result<Statfs, ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::errno::Errno;
 
     #[test]
-    fn one_missing_target_is_no_error_all_are() {
+    fn a_target_that_is_away_counts_with_what_it_told_last() {
         let one = Statfs { bytes_total: 5, ..Statfs::default() };
-        let error = RpcError::Errno(Errno::EIO);
-        assert_eq!(sum(&[Ok(one), Err(error.clone()), Ok(one)]).unwrap().bytes_total, 10);
-        assert!(sum(&[Err(error)]).is_err());
-        assert_eq!(sum(&[]).unwrap(), Statfs::default());
+        let away = |last| Err(Untold { errno: Errno::ETIMEDOUT, last });
+        assert_eq!(sum(&[Ok(one), away(Some(one)), away(None)]).unwrap().bytes_total, 10);
+        assert_eq!(sum(&[away(Some(one))]).unwrap().bytes_total, 5);
+        assert_eq!(sum(&[away(None), away(None)]), Err(Errno::ETIMEDOUT), "nothing is known at all");
+        assert_eq!(sum(&[]), Ok(Statfs::default()));
     }
 }

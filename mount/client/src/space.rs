@@ -1,0 +1,141 @@
+//! Space of each target, as it last told: nothing here waits for a target that is away.
+//!
+//! A target that answers is asked each time, and its answer is kept. One that told its space before gets
+//! [`ANSWER_WAIT`] to answer, one that never did [`FIRST_WAIT`], and one that could not be reached at the last attempt
+//! gets no time at all. After that the question goes on in the background, one for each target, and until it ends the
+//! target counts as away: callers get what it told last.
+
+use crate::client::Client;
+use env::BoxFuture;
+use parking_lot::Mutex;
+use rpc::error::RpcError;
+use rpc::import::Import;
+use rpc::patience;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use types::attr::Statfs;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::target::{TargetIndex, TargetKind, TargetName};
+
+/// How long a target that told its space before is waited for.
+pub const ANSWER_WAIT: Duration = Duration::from_secs(1);
+/// How long a target that never told its space is waited for.
+pub const FIRST_WAIT: Duration = Duration::from_secs(5);
+
+/// A target does not tell its space now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Untold {
+    /// Why: ESHUTDOWN if it was taken out of use, ETIMEDOUT if it is away, else what it answers.
+    pub errno: Errno,
+    /// What it told last.
+    pub last: Option<Statfs>,
+}
+
+#[derive(Default)]
+struct Known {
+    last: Option<Statfs>,
+    /// A question is under way in the background.
+    overdue: bool,
+}
+
+/// What the targets of one mount told last. Bound: the targets of the file system.
+#[derive(Default)]
+pub struct Spaces {
+    known: Mutex<BTreeMap<TargetName, Known>>,
+}
+
+impl Spaces {
+    fn last(&self, target: TargetName) -> (Option<Statfs>, bool) {
+        self.known.lock().get(&target).map_or((None, false), |known| (known.last, known.overdue))
+    }
+
+    fn told(&self, target: TargetName, answer: &Result<Statfs, RpcError>) {
+        if let Ok(space) = answer {
+            self.known.lock().entry(target).or_default().last = Some(*space);
+        }
+    }
+
+    /// `false`: it was so already.
+    fn set_overdue(&self, target: TargetName, overdue: bool) -> bool {
+        let mut known = self.known.lock();
+        std::mem::replace(&mut known.entry(target).or_default().overdue, overdue) != overdue
+    }
+
+    /// The target left the file system.
+    pub fn forget(&self, target: TargetName) {
+        self.known.lock().remove(&target);
+    }
+}
+
+impl Client {
+    /// Asks a target for its space.
+    ///
+    /// # Errors
+    /// [`Untold`].
+    pub(crate) fn ask_space(
+        &self,
+        credentials: &Credentials,
+        kind: TargetKind,
+        index: TargetIndex,
+    ) -> BoxFuture<'static, Result<Statfs, Untold>> {
+        let untold = |errno| Err(Untold { errno, last: None });
+        let (question, import): (BoxFuture<'static, Result<Statfs, RpcError>>, Arc<Import>) = match kind {
+            TargetKind::Mdt => match self.targets.mdc_at(index) {
+                Ok(mdc) => {
+                    let (import, credentials) = (mdc.import().clone(), credentials.clone());
+                    (Box::pin(async move { mdc.statfs(&credentials).await }), import)
+                }
+                Err(error) => return Box::pin(std::future::ready(untold(error.errno()))),
+            },
+            _ => match self.targets.osc(index) {
+                Ok(osc) if !osc.is_active() => return Box::pin(std::future::ready(untold(Errno::ESHUTDOWN))),
+                Ok(osc) => {
+                    let import = osc.import().clone();
+                    (Box::pin(async move { osc.statfs().await }), import)
+                }
+                Err(error) => return Box::pin(std::future::ready(untold(error.errno()))),
+            },
+        };
+        // Programs wait as long as it takes, but here none waits for the answer: it ends with the request time-out.
+        let question = Box::pin(patience::bounded(question));
+        Box::pin(in_time(self.env.clone(), self.spaces.clone(), import, question))
+    }
+}
+
+async fn in_time(
+    env: env::Env,
+    spaces: Arc<Spaces>,
+    import: Arc<Import>,
+    mut question: BoxFuture<'static, Result<Statfs, RpcError>>,
+) -> Result<Statfs, Untold> {
+    let target = import.target();
+    let (last, overdue) = spaces.last(target);
+    if overdue {
+        return Err(Untold { errno: Errno::ETIMEDOUT, last });
+    }
+    let wait = match last {
+        _ if import.is_away() => Duration::ZERO,
+        Some(_) => ANSWER_WAIT,
+        None => FIRST_WAIT,
+    };
+    tokio::select! {
+        biased;
+        answer = &mut question => {
+            spaces.told(target, &answer);
+            answer.map_err(|error| Untold { errno: error.errno(), last })
+        }
+        () = env.clock.sleep(wait) => {
+            if spaces.set_overdue(target, true) {
+                let background = async move {
+                    let answer = question.await;
+                    spaces.told(target, &answer);
+                    spaces.set_overdue(target, false);
+                };
+                env.tasks.spawn("overdue space", Box::pin(background));
+            }
+            Err(Untold { errno: Errno::ETIMEDOUT, last })
+        }
+    }
+}
