@@ -119,6 +119,14 @@ pub(crate) fn mount(device: &Device, path: &Path, options: &MountOptions) -> Res
         .map_err(|errno| MountError::Mount { path: path.to_owned(), errno })
 }
 
+/// Is a mount of ours at `path`? It is not touched.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn is_mounted(path: &Path) -> std::io::Result<bool> {
+    Ok(!mountinfo::ours_at(path)?.is_empty())
+}
+
 /// Device number of our newest mount at `path`.
 pub(crate) fn device_number(path: &Path) -> Result<(u32, u32), MountError> {
     let mounts = mountinfo::ours_at(path).map_err(MountError::MountInfo)?;

@@ -51,7 +51,7 @@ fn one_tree_over_all_daemons() {
         let output = check.args(["lfs", "check", "mgts"]).env(e2e::cluster::RUN_DIR, cluster.run_dir()).output();
         let output = output.expect("lfs runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let session = |line: &str| line.starts_with("MGS-") && line.ends_with(" active.");
+        let session = |line: &str| line.starts_with("MGC") && line.ends_with(" active.");
         assert!(output.status.success() && !said.is_empty() && said.lines().all(session), "{output:?}");
 
         // Everything in its place, seen as one tree whichever process has it.

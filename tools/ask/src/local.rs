@@ -48,6 +48,8 @@ impl Enrolled {
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
+        // There is none if its socket could not be made.
+        let _ = fs::remove_file(self.entry.with_extension(crate::socket::PUBLIC));
         if let Err(error) = remove(&self.entry, self.own) {
             tracing::warn!(%error, entry = %self.entry.display(), "cannot take the entry of this process away");
         }
@@ -91,7 +93,9 @@ fn enrol_at(registry: &Path, home: Option<&Home>) -> io::Result<Enrolled> {
 fn clear_dead(registry: &Path) -> io::Result<()> {
     for entry in fs::read_dir(registry)?.take(DAEMONS_MAX) {
         let entry = entry?;
-        let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let name = entry.file_name();
+        let pid = name.to_str().map(|name| name.strip_suffix(".public").unwrap_or(name));
+        let pid = pid.and_then(|pid| pid.parse::<i32>().ok());
         let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) else { continue };
         let gone = rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
         if gone || pid.as_raw_nonzero().get() as u32 == std::process::id() {

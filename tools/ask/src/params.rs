@@ -3,6 +3,7 @@
 //! Requests and answers are those of `node::control` that are about parameters; it has all of them, and a test that holds
 //! the two together.
 
+use crate::home::Home;
 use crate::local;
 use crate::socket::{self, ControlError};
 use serde::{Deserialize, Serialize};
@@ -85,9 +86,14 @@ impl From<&ControlError> for Refused {
 
 /// Parameters of all daemons by name. A name that several have (`version`) is told by the first that could.
 pub fn ask(request: &ParamRequest) -> (BTreeMap<String, ParamAnswer>, Vec<Refused>) {
+    ask_of(&local::daemons(), request)
+}
+
+/// As [`ask`], of these daemons.
+pub fn ask_of(homes: &[Home], request: &ParamRequest) -> (BTreeMap<String, ParamAnswer>, Vec<Refused>) {
     let (mut all, mut refused) = (BTreeMap::<String, ParamAnswer>::new(), Vec::new());
-    for home in local::daemons() {
-        match socket::ask(&home, request).map(|(reply, _)| reply) {
+    for home in homes {
+        match socket::ask(home, request).map(|(reply, _)| reply) {
             Ok(ParamReply::Params { params }) => {
                 for param in params {
                     match all.get_mut(&param.name) {

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Longest answer, bytes.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Ending of the name of a daemon's socket for everybody, behind its process id.
+pub const PUBLIC: &str = "public";
 /// Time for one request and its answer.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -43,17 +45,54 @@ pub fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
     Ok(rustix::fs::open(home.run_dir(), flags, Mode::empty())?)
 }
 
+/// The socket for everybody of a daemon with this entry in the registry, as a short path that holds as long as the
+/// descriptor.
+///
+/// # Errors
+/// There is no registry.
+pub fn public_path(entry: &Home) -> io::Result<(rustix::fd::OwnedFd, PathBuf)> {
+    let parts = entry.dir().parent().zip(entry.dir().file_name());
+    let (registry, pid) = parts.ok_or(io::ErrorKind::InvalidInput)?;
+    let dir = rustix::fs::open(registry, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let path = format!("/proc/self/fd/{}/{}.{PUBLIC}", dir.as_raw_fd(), pid.display());
+    Ok((dir, path.into()))
+}
+
+/// Asks a daemon at its socket for everybody.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_public<Q: Serialize, A: DeserializeOwned>(entry: &Home, request: &Q) -> Result<(A, i32), ControlError> {
+    let open = || {
+        let (_dir, path) = public_path(entry)?;
+        UnixStream::connect(path)
+    };
+    converse(entry, open().map_err(|source| socket_error(entry, source))?, request)
+}
+
+fn socket_error(home: &Home, source: io::Error) -> ControlError {
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotUp(home.dir().to_owned()),
+        _ => ControlError::Socket { home: home.dir().to_owned(), source },
+    }
+}
+
 /// Asks the node of a home. Also tells the process id of who answered, from the kernel.
 ///
 /// # Errors
 /// Nobody listens; no or a bad answer within ten seconds.
 pub fn ask<Q: Serialize, A: DeserializeOwned>(home: &Home, request: &Q) -> Result<(A, i32), ControlError> {
-    let socket = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ControlError::NotUp(home.dir().to_owned()),
-        _ => ControlError::Socket { home: home.dir().to_owned(), source },
-    };
+    let socket = |source| socket_error(home, source);
     let dir = open_run_dir(home).map_err(socket)?;
-    let mut stream = UnixStream::connect(short_path(&dir)).map_err(socket)?;
+    converse(home, UnixStream::connect(short_path(&dir)).map_err(socket)?, request)
+}
+
+fn converse<Q: Serialize, A: DeserializeOwned>(
+    home: &Home,
+    mut stream: UnixStream,
+    request: &Q,
+) -> Result<(A, i32), ControlError> {
+    let socket = |source| socket_error(home, source);
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|e| socket(e.into()))?;
     stream.set_read_timeout(Some(TIMEOUT)).map_err(socket)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(socket)?;

@@ -3,17 +3,21 @@
 use crate::pool::PoolPath;
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::str::FromStr;
-use types::nid::{Nid, NidPattern};
+use types::nid::NidPattern;
 
 /// Devices, parameters and network of the daemons of this host
 ///
 /// Options and output are those of Lustre's lctl. Exit status: 0, or the errno of what failed first.
 #[derive(Debug, Args)]
 pub struct Lctl {
-    /// The device that activate, deactivate and abort_recovery are about, by name or by its number in dl
+    /// The device that activate, deactivate and abort_recovery are about: its name, %NAME, or its number in dl
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
+    /// Only daemons of this cluster: name of a file system, or NID of its MGS [default: all of this host]
+    #[arg(long, value_name = "FSNAME|NID")]
+    pub cluster: Option<String>,
     /// What to do
     #[command(subcommand)]
     pub command: LctlCommand,
@@ -38,6 +42,21 @@ pub enum LctlCommand {
     HelpParam(HelpParamArgs),
     ApplyYaml(ApplyYamlArgs),
     ConfParam(ConfParamArgs),
+    /// Remove an OST that will never come back from the file system
+    ///
+    /// Files lose what they had on it. Its number is not used again, and the OST is not taken back.
+    DelOst(DelTargetArgs),
+    /// Remove an MDT that will never come back from the file system
+    ///
+    /// What it served of the name space is lost. MDT0000 cannot be removed.
+    DelMdt(DelTargetArgs),
+    Mark(MarkArgs),
+    #[command(visible_alias = "debug_kernel")]
+    Dk(DkArgs),
+    /// Let daemons forget their newest log lines
+    ///
+    /// Those that dk prints. Log files stay.
+    Clear,
     PoolNew(PoolNewArgs),
     PoolAdd(PoolMembersArgs),
     /// Take OSTs out of a pool
@@ -69,6 +88,31 @@ pub enum LctlCommand {
     Other(Vec<OsString>),
 }
 
+/// The words of a command line as they are parsed: `-t4`, `-t 4` and `--thread 4` of `get_param` and `set_param` are
+/// `--thread=4`. No parameter is a bare number.
+pub fn normalized(words: Vec<OsString>) -> Vec<OsString> {
+    let Some(at) = words.iter().position(|word| word == "get_param" || word == "set_param") else { return words };
+    let number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let mut normal: Vec<OsString> = Vec::with_capacity(words.len());
+    let mut words = words.into_iter().enumerate().peekable();
+    while let Some((index, word)) = words.next() {
+        let text = word.to_str().unwrap_or_default();
+        let attached = text.strip_prefix("-t").filter(|rest| number(rest));
+        let alone = text == "-t" || text == "--thread";
+        let next = words.peek().and_then(|(_, next)| next.to_str()).filter(|next| alone && number(next));
+        match (index > at, attached.or(next).map(|n| format!("--thread={n}"))) {
+            (true, Some(thread)) => {
+                if attached.is_none() {
+                    words.next();
+                }
+                normal.push(thread.into());
+            }
+            _ => normal.push(word),
+        }
+    }
+    normal
+}
+
 impl LctlCommand {
     /// The name it is called by.
     pub fn name(&self) -> &'static str {
@@ -84,6 +128,11 @@ impl LctlCommand {
             LctlCommand::HelpParam(_) => "help_param",
             LctlCommand::ApplyYaml(_) => "apply_yaml",
             LctlCommand::ConfParam(_) => "conf_param",
+            LctlCommand::DelOst(_) => "del_ost",
+            LctlCommand::DelMdt(_) => "del_mdt",
+            LctlCommand::Mark(_) => "mark",
+            LctlCommand::Dk(_) => "dk",
+            LctlCommand::Clear => "clear",
             LctlCommand::PoolNew(_) => "pool_new",
             LctlCommand::PoolAdd(_) => "pool_add",
             LctlCommand::PoolRemove(_) => "pool_remove",
@@ -182,6 +231,9 @@ pub struct SetParamArgs {
     /// With -P: forget it; nodes keep the value until they start anew
     #[arg(short = 'd', long = "delete", requires = "permanent")]
     pub delete: bool,
+    /// So many daemons are asked at once (always all of this host)
+    #[arg(short = 't', long = "thread", value_name = "N", num_args = 0..=1, require_equals = true)]
+    pub threads: Option<Option<u32>>,
     /// Each PARAM is a file with lines PARAM: VALUE or PARAM=VALUE, as get_param prints them
     #[arg(short = 'F', long = "file")]
     pub file: bool,
@@ -261,6 +313,41 @@ pub struct ConfParamArgs {
     /// DEVICE.KIND.NAME=VALUE
     #[arg(value_name = "PARAM=VALUE", required = true)]
     pub settings: Vec<String>,
+}
+
+/// Which target is removed.
+#[derive(Debug, Args)]
+pub struct DelTargetArgs {
+    /// Its name: sheen-OST0001
+    #[arg(short = 't', long = "target", value_name = "TARGET")]
+    pub target: String,
+    /// Even if it is in service
+    #[arg(short = 'f', long)]
+    pub force: bool,
+    /// Only say whether it could be removed
+    #[arg(short = 'n', long = "dryrun")]
+    pub dry_run: bool,
+}
+
+/// Write a line to the log of each daemon
+#[derive(Debug, Args)]
+pub struct MarkArgs {
+    /// Text [default: the time]
+    #[arg(value_name = "TEXT")]
+    pub text: Vec<String>,
+}
+
+/// Print the newest log lines of the daemons, and let them forget these
+///
+/// Each daemon keeps its newest 4096 lines in memory; log files have all.
+#[derive(Debug, Args)]
+pub struct DkArgs {
+    /// File for the lines [default: standard output]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Accepted: lines are text in any case
+    #[arg(value_name = "RAW", hide = true)]
+    pub raw: Option<String>,
 }
 
 /// Make a pool of OSTs
@@ -396,15 +483,33 @@ pub struct FaultDelArgs {
 /// Ask whether a node can be reached
 #[derive(Debug, Args)]
 pub struct PingArgs {
-    /// Its NID
+    /// Its NID, or the name of its host: server1@tcp
     #[arg(value_name = "NID")]
-    pub nid: Nid,
+    pub nid: String,
 }
 
 /// Choose the best of several NIDs of a node
 #[derive(Debug, Args)]
 pub struct WhichNidArgs {
-    /// NIDs
+    /// NIDs, also with names of hosts
     #[arg(value_name = "NID", required = true)]
-    pub nids: Vec<Nid>,
+    pub nids: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_written_in_three_ways() {
+        let normal = |line: &str| {
+            let words = normalized(line.split(' ').map(OsString::from).collect());
+            words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(normal("lctl set_param -t4 a=1"), "lctl set_param --thread=4 a=1");
+        assert_eq!(normal("lctl set_param -t 4 a=1"), "lctl set_param --thread=4 a=1");
+        assert_eq!(normal("lctl get_param --thread 12 a -n"), "lctl get_param --thread=12 a -n");
+        assert_eq!(normal("lctl set_param -t a=1"), "lctl set_param -t a=1");
+        assert_eq!(normal("lctl del_ost -t 4"), "lctl del_ost -t 4", "there it is the target");
+    }
 }

@@ -1,11 +1,16 @@
-//! Asking all daemons of the host; what cannot be asked is reported.
+//! Asking the daemons of the host; what cannot be asked is reported.
+//!
+//! A host may have daemons of several clusters. What only shows asks them all. What changes something is refused
+//! ([`Daemons::are_of_one_cluster`]) unless `--cluster` says which cluster is meant, or only one can be.
 
 use ask::params::{self, ParamAnswer, ParamRequest, Refused};
-use node::control::{self, Answer, ControlError, Request};
+use node::control::{self, Answer, ClusterAnswer, ControlError, Request};
 use node::home::Home;
 use node::local;
 use report::Report;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
 use types::errno::Errno;
 
 /// A daemon and what it answered.
@@ -16,25 +21,204 @@ pub struct Answered {
     pub answer: Answer,
 }
 
-/// Asks all that run, in the order of their process ids.
-pub fn ask_all(request: &Request, report: &mut Report<'_>) -> Vec<Answered> {
-    let mut answers = Vec::new();
-    for home in local::daemons() {
-        match control::ask(&home, request) {
-            Ok((answer, _)) => answers.push(Answered { home, answer }),
-            // It ended, or ends now.
-            Err(ControlError::NotUp(_)) => {}
-            Err(error) => tell(&Refused::from(&error), report),
-        }
-    }
-    answers
+/// Daemons that a command is about, in the order of their process ids.
+pub struct Daemons {
+    all: Vec<(Home, Option<ClusterAnswer>)>,
 }
 
-/// Parameters of all daemons by name.
-pub fn params(request: &ParamRequest, report: &mut Report<'_>) -> BTreeMap<String, ParamAnswer> {
-    let (params, refused) = params::ask(request);
-    refused.iter().for_each(|refused| tell(refused, report));
-    params
+impl Daemons {
+    /// For commands that ask none.
+    pub fn none() -> Daemons {
+        Daemons { all: Vec::new() }
+    }
+
+    /// All that run on this host; with `choice` those of one cluster: file system, or NID of the MGS. `None`: there is
+    /// no such cluster, or several, which is told.
+    pub fn find(choice: Option<&str>, report: &mut Report<'_>) -> Option<Daemons> {
+        let mut daemons = Daemons { all: Vec::new() };
+        for home in local::daemons() {
+            match control::ask(&home, &Request::Cluster) {
+                Ok((Answer::Cluster { cluster }, _)) => daemons.all.push((home, Some(cluster))),
+                // It ended, or ends now.
+                Err(ControlError::NotUp(_)) => {}
+                // Why it cannot be asked is told when it is asked for something.
+                Ok(_) | Err(_) => daemons.all.push((home, None)),
+            }
+        }
+        let Some(choice) = choice else { return Some(daemons) };
+        let (groups, of) = daemons.groups();
+        let chosen: Vec<usize> = (0..groups.len()).filter(|n| groups[*n].is_called(choice)).collect();
+        let words = |which: &[usize]| which.iter().map(|n| groups[*n].to_string()).collect::<Vec<_>>().join("; ");
+        match &chosen[..] {
+            [one] => {
+                let mut of = of.into_iter();
+                daemons.all.retain(|_| of.next().flatten() == Some(*one));
+                Some(daemons)
+            }
+            [] if groups.is_empty() => {
+                report.sentence("no daemon of this host can be asked", Errno(rustix::io::Errno::SRCH.raw_os_error()));
+                None
+            }
+            [] => {
+                let there = words(&(0..groups.len()).collect::<Vec<_>>());
+                report.sentence(
+                    &format!("no daemon of this host belongs to {choice}; there are: {there}"),
+                    Errno::ENOENT,
+                );
+                None
+            }
+            several => {
+                let several = words(several);
+                let sentence = format!("{choice} names several clusters: {several}; give the NID of an MGS");
+                report.sentence(&sentence, Errno::EINVAL);
+                None
+            }
+        }
+    }
+
+    /// The clusters of these daemons, and which one each daemon belongs to, if it says so.
+    fn groups(&self) -> (Vec<Group>, Vec<Option<usize>>) {
+        let answers: Vec<Option<&ClusterAnswer>> = self.all.iter().map(|(_, cluster)| cluster.as_ref()).collect();
+        group(&answers)
+    }
+
+    /// May a command change something here? Not if it could mean several clusters, which is told.
+    pub fn are_of_one_cluster(&self, report: &mut Report<'_>) -> bool {
+        let (groups, _) = self.groups();
+        if groups.len() > 1 {
+            let words = groups.iter().map(Group::to_string).collect::<Vec<_>>().join("; ");
+            let sentence = format!(
+                "this host has daemons of several clusters ({words}), and this could change any of them: choose one with \
+                 lctl --cluster FSNAME, or the NID of its MGS"
+            );
+            report.sentence(&sentence, Errno::EINVAL);
+            return false;
+        }
+        true
+    }
+
+    /// Only those of which `fits` is true.
+    pub fn only(&self, fits: impl Fn(&Home, Option<&ClusterAnswer>) -> bool) -> Daemons {
+        let all = self.all.iter().filter(|(home, cluster)| fits(home, cluster.as_ref()));
+        Daemons { all: all.map(|(home, cluster)| (Home::new(home.dir()), cluster.clone())).collect() }
+    }
+
+    /// Asks all of them.
+    pub fn ask_all(&self, request: &Request, report: &mut Report<'_>) -> Vec<Answered> {
+        let mut answers = Vec::new();
+        for (home, _) in &self.all {
+            let answer = match control::ask(home, request) {
+                // Who does not own it may still see what it tells everybody.
+                Err(ControlError::Socket { source, .. })
+                    if source.kind() == io::ErrorKind::PermissionDenied && request.is_for_everybody() =>
+                {
+                    control::ask_public(home, request)
+                }
+                answer => answer,
+            };
+            match answer {
+                Ok((answer, _)) => answers.push(Answered { home: Home::new(home.dir()), answer }),
+                // It ended, or ends now.
+                Err(ControlError::NotUp(_)) => {}
+                Err(error) => tell(&Refused::from(&error), report),
+            }
+        }
+        answers
+    }
+
+    /// Asks one after the other until one of them does it.
+    pub fn ask_first(&self, request: &Request, report: &mut Report<'_>) -> Vec<Answered> {
+        let mut answers = Vec::new();
+        for (home, _) in &self.all {
+            let one = self.only(|daemon, _| daemon.dir() == home.dir());
+            answers.extend(one.ask_all(request, report));
+            // What the MGS refuses it refuses whoever passes it on.
+            let unreached = |answer: &Answer| matches!(answer, Answer::Failed { errno, .. } if *errno == Errno::ETIMEDOUT.0 || *errno == Errno::EIO.0);
+            if answers.last().is_some_and(|last| !unreached(&last.answer)) {
+                break;
+            }
+        }
+        answers
+    }
+
+    fn homes(&self) -> Vec<Home> {
+        self.all.iter().map(|(home, _)| Home::new(home.dir())).collect()
+    }
+
+    /// Parameters of all of them by name.
+    pub fn params(&self, request: &ParamRequest, report: &mut Report<'_>) -> BTreeMap<String, ParamAnswer> {
+        let (params, refused) = params::ask_of(&self.homes(), request);
+        refused.iter().for_each(|refused| tell(refused, report));
+        params
+    }
+
+    /// Sets parameters. `None`: the pattern means some of several clusters, so nothing was set, which is told.
+    pub fn set(&self, pattern: &str, value: &str, report: &mut Report<'_>) -> Option<BTreeMap<String, ParamAnswer>> {
+        let request = ParamRequest::Set { pattern: pattern.to_owned(), value: value.to_owned() };
+        if self.groups().0.len() < 2 {
+            return Some(self.params(&request, report));
+        }
+        let look = ParamRequest::Get { patterns: vec![pattern.to_owned()], recursive: false, values: false };
+        let has = |home: &Home| !params::ask_of(&[Home::new(home.dir())], &look).0.is_empty();
+        let meant = self.only(|home, _| has(home));
+        meant.are_of_one_cluster(report).then(|| meant.params(&request, report))
+    }
+}
+
+/// A cluster, as its daemons of this host tell of it.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Group {
+    uuid: Option<String>,
+    fsnames: BTreeSet<String>,
+    /// Of the MGS, best first.
+    nids: Vec<String>,
+}
+
+impl Group {
+    fn is_called(&self, choice: &str) -> bool {
+        self.fsnames.contains(choice) || self.nids.iter().any(|nid| nid == choice)
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.fsnames.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let names = if names.is_empty() { "a cluster without file system" } else { &names };
+        match self.nids.first() {
+            Some(nid) => write!(f, "{names} at {nid}"),
+            None => f.write_str(names),
+        }
+    }
+}
+
+/// Daemons of a cluster have its UUID; one that does not know it yet has the MGS in common with others.
+fn group(answers: &[Option<&ClusterAnswer>]) -> (Vec<Group>, Vec<Option<usize>>) {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut of = vec![None; answers.len()];
+    // Those that know it first, so that the others find them.
+    for knows in [true, false] {
+        for (answer, of) in answers.iter().zip(&mut of) {
+            let Some(answer) = answer.filter(|answer| answer.uuid.is_some() == knows) else { continue };
+            // That is whoever asks.
+            let nids: Vec<&String> = answer.mgs.iter().filter(|nid| *nid != "0@lo").collect();
+            let same = |group: &Group| match knows {
+                true => group.uuid == answer.uuid,
+                false => nids.iter().any(|nid| group.nids.contains(nid)),
+            };
+            let at = groups.iter().position(same).unwrap_or_else(|| {
+                groups.push(Group { uuid: answer.uuid.clone(), ..Group::default() });
+                groups.len() - 1
+            });
+            groups[at].fsnames.extend(answer.fsnames.iter().cloned());
+            for nid in nids {
+                if !groups[at].nids.contains(nid) {
+                    groups[at].nids.push(nid.clone());
+                }
+            }
+            *of = Some(at);
+        }
+    }
+    (groups, of)
 }
 
 /// An answer that is none to what was asked.
@@ -48,4 +232,31 @@ pub fn unexpected(answer: &Answer, report: &mut Report<'_>) {
 
 fn tell(refused: &Refused, report: &mut Report<'_>) {
     report.sentence(&refused.sentence, refused.errno);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemons_that_do_not_know_their_cluster_yet_are_found_by_its_mgs() {
+        let answer = |uuid: Option<&str>, fsnames: &[&str], mgs: &[&str]| {
+            let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            ClusterAnswer { uuid: uuid.map(str::to_owned), fsnames: owned(fsnames), mgs: owned(mgs) }
+        };
+        let answers = [
+            answer(None, &[], &["10.0.0.1@tcp"]),
+            answer(Some("a"), &["sheen"], &["0@lo", "10.0.0.1@tcp"]),
+            answer(Some("b"), &["sheen"], &["10.0.0.2@tcp"]),
+            answer(None, &["new"], &["10.0.0.9@tcp", "0@lo"]),
+        ];
+        let mut asked: Vec<Option<&ClusterAnswer>> = answers.iter().map(Some).collect();
+        asked.push(None);
+        let (groups, of) = group(&asked);
+        assert_eq!(of, [Some(0), Some(0), Some(1), Some(2), None]);
+        let names: Vec<String> = groups.iter().map(Group::to_string).collect();
+        assert_eq!(names, ["sheen at 10.0.0.1@tcp", "sheen at 10.0.0.2@tcp", "new at 10.0.0.9@tcp"]);
+        let called = |choice: &str| groups.iter().filter(|group| group.is_called(choice)).count();
+        assert_eq!([called("sheen"), called("10.0.0.2@tcp"), called("new"), called("0@lo")], [2, 1, 1, 0]);
+    }
 }

@@ -1,10 +1,11 @@
 //! `lctl dl`, and what is done to a device.
 
 use crate::cli::DlArgs;
-use crate::daemons::{self, Answered};
+use crate::daemons::{self, Answered, Daemons};
 use crate::set_param;
 use node::control::{Answer, Request};
 use node::devices::Device;
+use node::home::Home;
 use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
@@ -13,12 +14,12 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list(args: &DlArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn list(args: &DlArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let wanted = |device: &Device| args.words.iter().all(|w| device.kind == *w || device.name.contains(w.as_str()));
     if args.yaml {
         writeln!(out, "devices:")?;
     }
-    for (number, device) in all(report).iter().enumerate().filter(|(_, device)| wanted(device)) {
+    for (number, (device, _)) in all(daemons, report).iter().enumerate().filter(|(_, (device, _))| wanted(device)) {
         match args.yaml {
             true => out.write_all(entry(number, device, args.target).as_bytes())?,
             false => writeln!(out, "{}", line(number, device, args.target))?,
@@ -41,44 +42,60 @@ fn entry(number: usize, device: &Device, with_target: bool) -> String {
     )
 }
 
-fn all(report: &mut Report<'_>) -> Vec<Device> {
+/// Devices of all daemons, and which daemon each is of.
+fn all(daemons: &Daemons, report: &mut Report<'_>) -> Vec<(Device, Home)> {
     let mut devices = Vec::new();
-    for Answered { answer, .. } in daemons::ask_all(&Request::Devices, report) {
+    for Answered { home, answer } in daemons.ask_all(&Request::Devices, report) {
         match answer {
-            Answer::Devices { devices: more } => devices.extend(more),
+            Answer::Devices { devices: more } => {
+                devices.extend(more.into_iter().map(|device| (device, Home::new(home.dir()))))
+            }
             other => daemons::unexpected(&other, report),
         }
     }
     devices
 }
 
+/// The device that `--device` names: by its number, its name, or `%NAME`, which is never a number. With the daemons
+/// that it may be of: all that have it, or of a number just one.
+fn chosen(wanted: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(Device, Daemons)> {
+    let devices = all(daemons, report);
+    if let Some((device, home)) = wanted.parse::<usize>().ok().and_then(|number| devices.get(number)) {
+        return Some((device.clone(), daemons.only(|daemon, _| daemon.dir() == home.dir())));
+    }
+    let name = wanted.strip_prefix('%').unwrap_or(wanted);
+    let Some((device, _)) = devices.iter().find(|(device, _)| device.name == name) else {
+        report.errno(wanted, Errno(rustix::io::Errno::NODEV.raw_os_error()));
+        return None;
+    };
+    let has = |daemon: &Home| devices.iter().any(|(device, home)| device.name == name && home.dir() == daemon.dir());
+    let meant = daemons.only(|daemon, _| has(daemon));
+    meant.are_of_one_cluster(report).then(|| (device.clone(), meant))
+}
+
 /// Sets an OST aside, or takes it back. The device is an MDT's `osp`.
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn activate(device: Option<&str>, active: bool, report: &mut Report<'_>) -> io::Result<()> {
+pub fn activate(device: Option<&str>, active: bool, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
     let Some(wanted) = device else {
         report.sentence("name a device: lctl --device sheen-OST0000-osc-MDT0000 deactivate", Errno::EINVAL);
         return Ok(());
     };
-    let devices = all(report);
-    let by_number = wanted.parse::<usize>().ok().and_then(|number| devices.get(number));
-    match by_number.or_else(|| devices.iter().find(|device| device.name == wanted)) {
-        Some(device) if device.kind == "osp" => {
+    match chosen(wanted, daemons, report) {
+        Some((device, daemons)) if device.kind == "osp" => {
             let value = if active { "1" } else { "0" };
-            set_param::set(&format!("osp.{}.active", device.name), value, true, &mut io::sink(), report)
+            let pattern = format!("osp.{}.active", device.name);
+            set_param::set(&daemons, &pattern, value, true, &mut io::sink(), report)
         }
-        Some(device) => {
+        Some((device, _)) => {
             report.sentence(
                 &format!("{} is no osp: only OSTs can be set aside, at an MDT", device.name),
                 Errno::EOPNOTSUPP,
             );
             Ok(())
         }
-        None => {
-            report.errno(wanted, Errno(rustix::io::Errno::NODEV.raw_os_error()));
-            Ok(())
-        }
+        None => Ok(()),
     }
 }
 
@@ -86,25 +103,21 @@ pub fn activate(device: Option<&str>, active: bool, report: &mut Report<'_>) -> 
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn abort_recovery(device: Option<&str>, report: &mut Report<'_>) -> io::Result<()> {
+pub fn abort_recovery(device: Option<&str>, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
     let Some(wanted) = device else {
         report.sentence("name a device: lctl --device sheen-MDT0000 abort_recovery", Errno::EINVAL);
         return Ok(());
     };
-    let devices = all(report);
-    let by_number = wanted.parse::<usize>().ok().and_then(|number| devices.get(number));
-    match by_number.or_else(|| devices.iter().find(|device| device.name == wanted)) {
-        Some(device) if device.kind == "mdt" => {
-            set_param::set(&format!("mdt.{}.abort_recovery", device.name), "1", true, &mut io::sink(), report)
+    match chosen(wanted, daemons, report) {
+        Some((device, daemons)) if device.kind == "mdt" => {
+            let pattern = format!("mdt.{}.abort_recovery", device.name);
+            set_param::set(&daemons, &pattern, "1", true, &mut io::sink(), report)
         }
-        Some(device) => {
+        Some((device, _)) => {
             report.sentence(&format!("{} is no mdt: only these wait for clients", device.name), Errno::EOPNOTSUPP);
             Ok(())
         }
-        None => {
-            report.errno(wanted, Errno(rustix::io::Errno::NODEV.raw_os_error()));
-            Ok(())
-        }
+        None => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Each daemon of the host gets the rules and applies them to what it sends and what it receives over the network.
 
 use crate::cli::{DelayAddArgs, FaultAddArgs, FaultDelArgs, Messages};
-use crate::daemons::{self, Answered};
+use crate::daemons::{self, Answered, Daemons};
 use node::control::{Answer, Request};
 use node::faults::{FaultAnswer, FaultAsked, FaultRule};
 use report::Report;
@@ -24,19 +24,35 @@ fn word(delay: bool) -> &'static str {
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn add_drop(args: &FaultAddArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    add(args, None, out, report)
+pub fn add_drop(
+    args: &FaultAddArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    add(args, None, daemons, out, report)
 }
 
 /// Adds a rule that delays messages.
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn add_delay(args: &DelayAddArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    add(&args.which, Some(args.latency.0), out, report)
+pub fn add_delay(
+    args: &DelayAddArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    add(&args.which, Some(args.latency.0), daemons, out, report)
 }
 
-fn add(args: &FaultAddArgs, delay_ms: Option<u64>, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+fn add(
+    args: &FaultAddArgs,
+    delay_ms: Option<u64>,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     if args.portal.is_some() || args.health_error.is_some() || args.local.is_some() {
         let sentence = "there are no portals, health values or second interfaces: -p, -e and -o have no meaning here";
         report.sentence(sentence, Errno::EOPNOTSUPP);
@@ -63,7 +79,7 @@ fn add(args: &FaultAddArgs, delay_ms: Option<u64>, out: &mut dyn Write, report: 
     let (source, target) = (args.source.to_string(), args.target.to_string());
     let rule =
         FaultRule { source, target, frames: frames.to_owned(), rate, random: args.random, interval_seconds, delay_ms };
-    if ask(FaultAsked::Add(rule.clone()), report).is_some() {
+    if ask(daemons, FaultAsked::Add(rule.clone()), report).is_some() {
         let (FaultRule { source, target, .. }, word) = (&rule, word(delay_ms.is_some()));
         match rate {
             0 => writeln!(out, "Added {word} rule {source}->{target} (1 in {interval_seconds} s)")?,
@@ -77,14 +93,20 @@ fn add(args: &FaultAddArgs, delay_ms: Option<u64>, out: &mut dyn Write, report: 
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn remove(args: &FaultDelArgs, delay: bool, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn remove(
+    args: &FaultDelArgs,
+    delay: bool,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
     if !args.all && args.source.is_none() && args.target.is_none() {
         report.sentence("give -a for all rules, or -s NID, -d NID", Errno::EINVAL);
         return Ok(());
     }
     let named = |nid: Option<types::nid::NidPattern>| nid.filter(|_| !args.all).map(|nid| nid.to_string());
     let asked = FaultAsked::Remove { delay, source: named(args.source), target: named(args.target) };
-    if let Some(answers) = ask(asked, report) {
+    if let Some(answers) = ask(daemons, asked, report) {
         let of = |answer: &Answer| if let Answer::Count { count } = answer { *count } else { 0 };
         // Each daemon had the same.
         writeln!(out, "Removed {} {} rules", answers.iter().map(of).max().unwrap_or(0), word(delay))?;
@@ -93,16 +115,16 @@ pub fn remove(args: &FaultDelArgs, delay: bool, out: &mut dyn Write, report: &mu
 }
 
 /// Counts begin again.
-pub fn reset(delay: bool, report: &mut Report<'_>) {
-    ask(FaultAsked::Reset { delay }, report);
+pub fn reset(delay: bool, daemons: &Daemons, report: &mut Report<'_>) {
+    ask(daemons, FaultAsked::Reset { delay }, report);
 }
 
 /// Prints the rules, with the counts of all daemons together.
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list(delay: bool, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let Some(answers) = ask(FaultAsked::List { delay }, report) else { return Ok(()) };
+pub fn list(delay: bool, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let Some(answers) = ask(daemons, FaultAsked::List { delay }, report) else { return Ok(()) };
     let mut rules: Vec<FaultAnswer> = Vec::new();
     for answer in answers {
         let Answer::Faults { rules: more } = answer else { continue };
@@ -143,8 +165,11 @@ fn line(answer: &FaultAnswer) -> String {
 }
 
 /// Asks all daemons. `None`: somebody refused, which is told, or nobody is there.
-fn ask(fault: FaultAsked, report: &mut Report<'_>) -> Option<Vec<Answer>> {
-    let answers = daemons::ask_all(&Request::Fault { fault }, report);
+fn ask(daemons: &Daemons, fault: FaultAsked, report: &mut Report<'_>) -> Option<Vec<Answer>> {
+    if !matches!(fault, FaultAsked::List { .. }) && !daemons.are_of_one_cluster(report) {
+        return None;
+    }
+    let answers = daemons.ask_all(&Request::Fault { fault }, report);
     if answers.is_empty() {
         report.sentence("no daemon of this host runs", Errno::ENODEV);
         return None;

@@ -1,7 +1,7 @@
 //! `lctl find_param`: where a parameter is, by its last word.
 
 use crate::cli::FindParamArgs;
-use crate::daemons;
+use crate::daemons::Daemons;
 use crate::get_param::classified;
 use ask::params::ParamRequest;
 use report::Report;
@@ -15,10 +15,10 @@ const LEVELS_MAX: usize = 8;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &FindParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(args: &FindParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for word in &args.words {
         let request = ParamRequest::Get { patterns: patterns(word), recursive: false, values: false };
-        let found = daemons::params(&request, report);
+        let found = daemons.params(&request, report);
         if found.is_empty() {
             report.errno(&format!("'{word}'"), Errno::ENOENT);
         }

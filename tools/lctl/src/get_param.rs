@@ -1,7 +1,7 @@
 //! `lctl get_param`.
 
 use crate::cli::GetParamArgs;
-use crate::daemons;
+use crate::daemons::Daemons;
 use ask::params::{ParamAnswer, ParamRequest};
 use report::Report;
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &GetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(args: &GetParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for pattern in &args.patterns {
         let values = !args.only_name;
         let request = ParamRequest::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values };
-        let mut found: Vec<ParamAnswer> = daemons::params(&request, report).into_values().collect();
+        let mut found: Vec<ParamAnswer> = daemons.params(&request, report).into_values().collect();
         found.retain(|p| p.level || ((p.readable || !args.readable) && (p.writable || !args.writable)));
         if !args.only_name {
             // What can only be set is not shown, unless it was asked for by name; nor is what has no value, unless the

@@ -8,6 +8,7 @@
 pub mod absent;
 pub mod cli;
 pub mod daemons;
+pub mod debug;
 pub mod device;
 pub mod faults;
 pub mod find_param;
@@ -18,54 +19,74 @@ pub mod network;
 pub mod permanent;
 pub mod pool;
 pub mod pool_osts;
+pub mod removal;
 pub mod set_param;
 
 use cli::{Lctl, LctlCommand, SetParamArgs};
+use daemons::Daemons;
 use report::{Report, Style};
 use std::io::Write;
+use types::target::TargetKind;
 
 /// Runs one command. Data goes to `out`, talk to `err`.
 ///
 /// Returns the exit status: 0, or the errno of the first thing that failed.
 pub fn run(lctl: &Lctl, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let mut report = Report::new(lctl.command.name(), Style::Lctl, err);
+    let daemons = match &lctl.command {
+        // These need none.
+        LctlCommand::HelpParam(_) | LctlCommand::Other(_) => Daemons::none(),
+        _ => match Daemons::find(lctl.cluster.as_deref(), &mut report) {
+            Some(daemons) => daemons,
+            None => return report.end(Ok(())),
+        },
+    };
+    let daemons = &daemons;
     let written = match &lctl.command {
-        LctlCommand::Dl(args) => device::list(args, out, &mut report),
-        LctlCommand::Activate => device::activate(lctl.device.as_deref(), true, &mut report),
-        LctlCommand::Deactivate => device::activate(lctl.device.as_deref(), false, &mut report),
-        LctlCommand::AbortRecovery => device::abort_recovery(lctl.device.as_deref(), &mut report),
-        LctlCommand::GetParam(args) => get_param::run(args, out, &mut report),
-        LctlCommand::SetParam(args) => set_param::run(args, out, &mut report),
-        LctlCommand::ListParam(args) => list_param::run(args, out, &mut report),
-        LctlCommand::FindParam(args) => find_param::run(args, out, &mut report),
+        LctlCommand::Dl(args) => device::list(args, daemons, out, &mut report),
+        LctlCommand::Activate => device::activate(lctl.device.as_deref(), true, daemons, &mut report),
+        LctlCommand::Deactivate => device::activate(lctl.device.as_deref(), false, daemons, &mut report),
+        LctlCommand::AbortRecovery => device::abort_recovery(lctl.device.as_deref(), daemons, &mut report),
+        LctlCommand::GetParam(args) => get_param::run(args, daemons, out, &mut report),
+        LctlCommand::SetParam(args) => set_param::run(args, daemons, out, &mut report),
+        LctlCommand::ListParam(args) => list_param::run(args, daemons, out, &mut report),
+        LctlCommand::FindParam(args) => find_param::run(args, daemons, out, &mut report),
         LctlCommand::ApplyYaml(args) => {
             let settings = SetParamArgs { file: true, settings: args.files.clone(), ..SetParamArgs::default() };
-            set_param::run(&settings, out, &mut report)
+            set_param::run(&settings, daemons, out, &mut report)
         }
         LctlCommand::HelpParam(args) => help_param::run(args, out, &mut report),
-        LctlCommand::ConfParam(args) => permanent::conf_param(args, &mut report),
-        LctlCommand::PoolNew(args) => pool::new(&args.pool, &mut report),
-        LctlCommand::PoolAdd(args) => pool::add(&args.pool, &args.osts, &mut report),
-        LctlCommand::PoolRemove(args) => pool::remove(&args.pool, &args.osts, &mut report),
-        LctlCommand::PoolDestroy(args) => pool::destroy(&args.pool, &mut report),
-        LctlCommand::PoolList(args) => pool::list(&args.name, out, &mut report),
-        LctlCommand::NetDropAdd(args) => faults::add_drop(args, out, &mut report),
-        LctlCommand::NetDropDel(args) => faults::remove(args, false, out, &mut report),
+        LctlCommand::ConfParam(args) => permanent::conf_param(args, daemons, &mut report),
+        LctlCommand::PoolNew(args) => pool::new(&args.pool, daemons, &mut report),
+        LctlCommand::PoolAdd(args) => pool::add(&args.pool, &args.osts, daemons, &mut report),
+        LctlCommand::PoolRemove(args) => pool::remove(&args.pool, &args.osts, daemons, &mut report),
+        LctlCommand::PoolDestroy(args) => pool::destroy(&args.pool, daemons, &mut report),
+        LctlCommand::PoolList(args) => pool::list(&args.name, daemons, out, &mut report),
+        LctlCommand::NetDropAdd(args) => faults::add_drop(args, daemons, out, &mut report),
+        LctlCommand::NetDropDel(args) => faults::remove(args, false, daemons, out, &mut report),
         LctlCommand::NetDropReset => {
-            faults::reset(false, &mut report);
+            faults::reset(false, daemons, &mut report);
             Ok(())
         }
-        LctlCommand::NetDropList => faults::list(false, out, &mut report),
-        LctlCommand::NetDelayAdd(args) => faults::add_delay(args, out, &mut report),
-        LctlCommand::NetDelayDel(args) => faults::remove(args, true, out, &mut report),
+        LctlCommand::NetDropList => faults::list(false, daemons, out, &mut report),
+        LctlCommand::NetDelayAdd(args) => faults::add_delay(args, daemons, out, &mut report),
+        LctlCommand::NetDelayDel(args) => faults::remove(args, true, daemons, out, &mut report),
         LctlCommand::NetDelayReset => {
-            faults::reset(true, &mut report);
+            faults::reset(true, daemons, &mut report);
             Ok(())
         }
-        LctlCommand::NetDelayList => faults::list(true, out, &mut report),
-        LctlCommand::ListNids => network::list_nids(out, &mut report),
-        LctlCommand::Ping(args) => network::ping(args, out, &mut report),
-        LctlCommand::WhichNid(args) => network::which_nid(args, out, &mut report),
+        LctlCommand::NetDelayList => faults::list(true, daemons, out, &mut report),
+        LctlCommand::ListNids => network::list_nids(daemons, out, &mut report),
+        LctlCommand::Ping(args) => network::ping(args, daemons, out, &mut report),
+        LctlCommand::WhichNid(args) => network::which_nid(args, daemons, out, &mut report),
+        LctlCommand::DelOst(args) => removal::run(args, TargetKind::Ost, daemons, &mut report),
+        LctlCommand::DelMdt(args) => removal::run(args, TargetKind::Mdt, daemons, &mut report),
+        LctlCommand::Mark(args) => debug::mark(args, daemons, &mut report),
+        LctlCommand::Dk(args) => debug::dump(args, daemons, out, &mut report),
+        LctlCommand::Clear => {
+            debug::clear(daemons, &mut report);
+            Ok(())
+        }
         LctlCommand::Other(words) => {
             absent::ABSENT.say(words, &mut report);
             Ok(())

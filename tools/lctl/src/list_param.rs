@@ -1,7 +1,7 @@
 //! `lctl list_param`.
 
 use crate::cli::ListParamArgs;
-use crate::daemons;
+use crate::daemons::Daemons;
 use crate::get_param::classified;
 use ask::params::ParamRequest;
 use report::Report;
@@ -12,10 +12,10 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &ListParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(args: &ListParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     for pattern in &args.patterns {
         let request = ParamRequest::Get { patterns: vec![pattern.clone()], recursive: args.recursive, values: false };
-        let found = daemons::params(&request, report);
+        let found = daemons.params(&request, report);
         if found.is_empty() {
             report.errno(&format!("param_path '{}'", pattern.replace('.', "/")), Errno::ENOENT);
         }

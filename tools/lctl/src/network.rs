@@ -1,19 +1,20 @@
 //! `lctl list_nids`, `ping`, `which_nid`.
 
 use crate::cli::{PingArgs, WhichNidArgs};
-use crate::daemons::{self, Answered};
+use crate::daemons::{self, Answered, Daemons};
 use node::control::{Answer, Request};
 use report::{Report, strerror};
 use std::io::{self, Write};
+use std::net::ToSocketAddrs;
 use types::errno::Errno;
-use types::nid::Nid;
+use types::nid::{Nid, PORT_DEFAULT};
 
 /// Process that Lustre's ping names; ours have none.
 const PID: u32 = 12345;
 
-fn nids(request: &Request, report: &mut Report<'_>) -> Vec<String> {
+fn nids(daemons: &Daemons, request: &Request, report: &mut Report<'_>) -> Vec<String> {
     let mut nids: Vec<String> = Vec::new();
-    for Answered { answer, .. } in daemons::ask_all(request, report) {
+    for Answered { answer, .. } in daemons.ask_all(request, report) {
         match answer {
             Answer::Nids { nids: more } => {
                 nids.extend(more.into_iter().filter(|nid| !nids.contains(nid)).collect::<Vec<_>>())
@@ -28,8 +29,8 @@ fn nids(request: &Request, report: &mut Report<'_>) -> Vec<String> {
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list_nids(out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let all = nids(&Request::Nids, report);
+pub fn list_nids(daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let all = nids(daemons, &Request::Nids, report);
     let loopback = Nid::Loopback.to_string();
     let network: Vec<&String> = all.iter().filter(|nid| **nid != loopback).collect();
     let shown = if network.is_empty() { all.iter().collect() } else { network };
@@ -40,10 +41,11 @@ pub fn list_nids(out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()>
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn ping(args: &PingArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let request = Request::Ping { nid: args.nid.to_string() };
+pub fn ping(args: &PingArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+    let Some(nid) = resolved(&args.nid, report) else { return Ok(()) };
+    let request = Request::Ping { nid: nid.to_string() };
     let mut errno = None;
-    for Answered { answer, .. } in daemons::ask_all(&request, report) {
+    for Answered { answer, .. } in daemons.ask_all(&request, report) {
         match answer {
             Answer::Nids { nids } => {
                 return nids.iter().try_for_each(|nid| writeln!(out, "{PID}-{nid}"));
@@ -62,8 +64,48 @@ pub fn ping(args: &PingArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn which_nid(args: &WhichNidArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let own = nids(&Request::Nids, report);
-    let best = args.nids.iter().find(|nid| own.contains(&nid.to_string())).or(args.nids.first());
+pub fn which_nid(
+    args: &WhichNidArgs,
+    daemons: &Daemons,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    let own = nids(daemons, &Request::Nids, report);
+    let Some(nids) = args.nids.iter().map(|nid| resolved(nid, report)).collect::<Option<Vec<Nid>>>() else {
+        return Ok(());
+    };
+    let best = nids.iter().find(|nid| own.contains(&nid.to_string())).or(nids.first());
     best.map_or(Ok(()), |nid| writeln!(out, "{nid}"))
+}
+
+/// A NID, also one with the name of a host: `server1@tcp`, `server1:7988@tcp`. `None`: it is none, which is told.
+fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
+    let bad = match text.parse::<Nid>() {
+        Ok(nid) => return Some(nid),
+        Err(bad) => bad,
+    };
+    let host = text.rsplit_once('@').filter(|(host, net)| matches!(*net, "tcp" | "tcp0") && !host.is_empty());
+    let Some((host, _)) = host else {
+        report.sentence(&bad.to_string(), Errno::EINVAL);
+        return None;
+    };
+    let (name, port) = match host.rsplit_once(':').map(|(name, port)| (name, port.parse::<u16>())) {
+        Some((name, Ok(port))) => (name, port),
+        Some((_, Err(_))) => {
+            report.sentence(&bad.to_string(), Errno::EINVAL);
+            return None;
+        }
+        None => (host, PORT_DEFAULT),
+    };
+    match (name, port).to_socket_addrs().map(|mut found| found.next()) {
+        Ok(Some(address)) => Some(Nid::Tcp(address)),
+        Ok(None) => {
+            report.sentence(&format!("the host {name} has no address"), Errno::EINVAL);
+            None
+        }
+        Err(error) => {
+            report.sentence(&format!("cannot find the address of the host {name}: {error}"), Errno::EINVAL);
+            None
+        }
+    }
 }

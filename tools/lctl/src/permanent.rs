@@ -4,7 +4,7 @@
 //! device matches is not asked, as it may come later.
 
 use crate::cli::{ConfParamArgs, SetParamArgs};
-use crate::daemons::{self, Answered};
+use crate::daemons::{self, Answered, Daemons};
 use crate::set_param::pairs;
 use node::control::{Answer, Request};
 use observe::catalog;
@@ -16,9 +16,9 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn set_param(args: &SetParamArgs, report: &mut Report<'_>) -> io::Result<()> {
+pub fn set_param(args: &SetParamArgs, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
     for (name, value) in named(&args.settings, args.delete, report) {
-        keep(&name, value, report);
+        keep(daemons, &name, value, report);
     }
     Ok(())
 }
@@ -27,12 +27,12 @@ pub fn set_param(args: &SetParamArgs, report: &mut Report<'_>) -> io::Result<()>
 ///
 /// # Errors
 /// Never: nothing is printed.
-pub fn conf_param(args: &ConfParamArgs, report: &mut Report<'_>) -> io::Result<()> {
+pub fn conf_param(args: &ConfParamArgs, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
     for (name, value) in named(&args.settings, args.delete, report) {
         match &translated(&name)[..] {
             [] => report
                 .sentence(&format!("{name}: write DEVICE.KIND.NAME=VALUE: sheen-OST0001.osc.active=0"), Errno::EINVAL),
-            names => names.iter().for_each(|name| keep(name, value.clone(), report)),
+            names => names.iter().for_each(|name| keep(daemons, name, value.clone(), report)),
         }
     }
     Ok(())
@@ -70,7 +70,7 @@ fn may_be(path: &str, pattern: &str) -> bool {
     levels.len() == words.len() && levels.iter().zip(&words).all(same)
 }
 
-fn keep(name: &str, value: Option<String>, report: &mut Report<'_>) {
+fn keep(daemons: &Daemons, name: &str, value: Option<String>, report: &mut Report<'_>) {
     let dotted = name.replace('/', ".");
     let settable = catalog::ALL.iter().any(|param| param.access.writable() && may_be(param.path, &dotted));
     let governed = catalog::ALL.iter().find(|param| !param.governed.is_empty() && may_be(param.path, &dotted));
@@ -83,9 +83,12 @@ fn keep(name: &str, value: Option<String>, report: &mut Report<'_>) {
             Errno::ENOENT,
         );
     }
+    if !daemons.are_of_one_cluster(report) {
+        return;
+    }
     let mut kept = false;
     for Answered { answer, .. } in
-        daemons::ask_all(&Request::Persist { name: dotted.clone(), value: value.clone() }, report)
+        daemons.ask_all(&Request::Persist { name: dotted.clone(), value: value.clone() }, report)
     {
         match answer {
             Answer::Done => kept = true,

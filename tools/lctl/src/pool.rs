@@ -2,7 +2,7 @@
 //!
 //! Any daemon of the file system can pass a change on; the first whose MGS knows the file system does.
 
-use crate::daemons::{self, Answered};
+use crate::daemons::{self, Answered, Daemons};
 use crate::pool_osts;
 use node::control::{self, Answer, Request};
 use node::home::Home;
@@ -38,8 +38,8 @@ impl FromStr for PoolPath {
 ///
 /// # Errors
 /// Never: what it says goes to standard error.
-pub fn new(path: &PoolPath, report: &mut Report<'_>) -> io::Result<()> {
-    if change(path, PoolAsked::New, report) {
+pub fn new(path: &PoolPath, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+    if change(path, PoolAsked::New, daemons, report) {
         report.say(&format!("Pool {}.{} created", path.fsname, path.pool));
     }
     Ok(())
@@ -49,8 +49,8 @@ pub fn new(path: &PoolPath, report: &mut Report<'_>) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`new`].
-pub fn destroy(path: &PoolPath, report: &mut Report<'_>) -> io::Result<()> {
-    if change(path, PoolAsked::Destroy, report) {
+pub fn destroy(path: &PoolPath, daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+    if change(path, PoolAsked::Destroy, daemons, report) {
         report.say(&format!("Pool {}.{} destroyed", path.fsname, path.pool));
     }
     Ok(())
@@ -60,8 +60,8 @@ pub fn destroy(path: &PoolPath, report: &mut Report<'_>) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`new`].
-pub fn add(path: &PoolPath, osts: &[String], report: &mut Report<'_>) -> io::Result<()> {
-    members(path, osts, PoolAsked::Add, "added to", report);
+pub fn add(path: &PoolPath, osts: &[String], daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+    members(path, osts, (PoolAsked::Add, "added to"), daemons, report);
     Ok(())
 }
 
@@ -69,16 +69,16 @@ pub fn add(path: &PoolPath, osts: &[String], report: &mut Report<'_>) -> io::Res
 ///
 /// # Errors
 /// As [`new`].
-pub fn remove(path: &PoolPath, osts: &[String], report: &mut Report<'_>) -> io::Result<()> {
-    members(path, osts, PoolAsked::Remove, "removed from", report);
+pub fn remove(path: &PoolPath, osts: &[String], daemons: &Daemons, report: &mut Report<'_>) -> io::Result<()> {
+    members(path, osts, (PoolAsked::Remove, "removed from"), daemons, report);
     Ok(())
 }
 
 fn members(
     path: &PoolPath,
     words: &[String],
-    asked: impl Fn(Vec<u16>) -> PoolAsked,
-    done: &str,
+    (asked, done): (impl Fn(Vec<u16>) -> PoolAsked, &str),
+    daemons: &Daemons,
     report: &mut Report<'_>,
 ) {
     let PoolPath { fsname, pool } = path;
@@ -91,7 +91,7 @@ fn members(
     }
     // One by one: an OST that is refused must not hold back the others.
     for ost in all {
-        if change(path, asked(vec![ost]), report) {
+        if change(path, asked(vec![ost]), daemons, report) {
             report.say(&format!("OST {fsname}-OST{ost:04x}_UUID {done} pool {fsname}.{pool}"));
         }
     }
@@ -101,9 +101,9 @@ fn members(
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn list(name: &str, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn list(name: &str, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let (fsname, pool) = name.split_once('.').map_or((name, None), |(fsname, pool)| (fsname, Some(pool)));
-    let Some((_, pools)) = find(fsname, report) else { return Ok(()) };
+    let Some((_, pools)) = find(fsname, daemons, report) else { return Ok(()) };
     let Some(pool) = pool else {
         writeln!(out, "Pools from {fsname}:")?;
         return pools.iter().try_for_each(|pool| writeln!(out, "{fsname}.{}", pool.name));
@@ -121,9 +121,13 @@ pub fn list(name: &str, out: &mut dyn Write, report: &mut Report<'_>) -> io::Res
 }
 
 /// A daemon whose MGS knows the file system, and its pools.
-fn find(fsname: &str, report: &mut Report<'_>) -> Option<(Home, Vec<PoolAnswer>)> {
+fn find(fsname: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(Home, Vec<PoolAnswer>)> {
+    let of_it = daemons.only(|_, cluster| cluster.is_some_and(|c| c.fsnames.iter().any(|name| name == fsname)));
+    if !of_it.are_of_one_cluster(report) {
+        return None;
+    }
     let mut failed = None;
-    for Answered { home, answer } in daemons::ask_all(&Request::Pools { fsname: fsname.to_owned() }, report) {
+    for Answered { home, answer } in daemons.ask_all(&Request::Pools { fsname: fsname.to_owned() }, report) {
         match answer {
             Answer::Pools { pools } => return Some((home, pools)),
             Answer::Failed { errno, .. } => failed = failed.or(Some(Errno(errno))),
@@ -139,9 +143,9 @@ fn find(fsname: &str, report: &mut Report<'_>) -> Option<(Home, Vec<PoolAnswer>)
     None
 }
 
-fn change(path: &PoolPath, change: PoolAsked, report: &mut Report<'_>) -> bool {
+fn change(path: &PoolPath, change: PoolAsked, daemons: &Daemons, report: &mut Report<'_>) -> bool {
     let PoolPath { fsname, pool } = path.clone();
-    let Some((home, _)) = find(&fsname, report) else { return false };
+    let Some((home, _)) = find(&fsname, daemons, report) else { return false };
     let request = Request::Pool { fsname: fsname.clone(), pool: pool.clone(), change: change.clone() };
     match control::ask(&home, &request) {
         Ok((Answer::Done, _)) => return true,

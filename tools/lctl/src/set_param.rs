@@ -1,8 +1,8 @@
 //! `lctl set_param`.
 
 use crate::cli::SetParamArgs;
-use crate::{daemons, permanent};
-use ask::params::ParamRequest;
+use crate::daemons::Daemons;
+use crate::permanent;
 use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
@@ -11,13 +11,13 @@ use types::errno::Errno;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn run(args: &SetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
+pub fn run(args: &SetParamArgs, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     if args.permanent {
-        return permanent::set_param(args, report);
+        return permanent::set_param(args, daemons, report);
     }
     let settings = if args.file { from_files(&args.settings, report) } else { pairs(&args.settings, report) };
     for (pattern, value) in settings {
-        set(&pattern, &value, args.no_name, out, report)?;
+        set(daemons, &pattern, &value, args.no_name, out, report)?;
     }
     Ok(())
 }
@@ -26,9 +26,15 @@ pub fn run(args: &SetParamArgs, out: &mut dyn Write, report: &mut Report<'_>) ->
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn set(pattern: &str, value: &str, quiet: bool, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
-    let request = ParamRequest::Set { pattern: pattern.to_owned(), value: value.to_owned() };
-    let found = daemons::params(&request, report);
+pub fn set(
+    daemons: &Daemons,
+    pattern: &str,
+    value: &str,
+    quiet: bool,
+    out: &mut dyn Write,
+    report: &mut Report<'_>,
+) -> io::Result<()> {
+    let Some(found) = daemons.set(pattern, value, report) else { return Ok(()) };
     if found.is_empty() {
         report.errno(&format!("param_path '{}'", pattern.replace('.', "/")), Errno::ENOENT);
     }

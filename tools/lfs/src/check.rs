@@ -5,6 +5,7 @@ use crate::cli::{CheckArgs, Kinds};
 use ask::mounts::Mount;
 use ask::params::{self, ParamRequest};
 use report::{Report, strerror};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use types::about::SpaceLine;
 use types::errno::Errno;
@@ -41,12 +42,21 @@ fn sessions(out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     if found.is_empty() && refused.is_empty() {
         report.sentence("no daemon of this host can be asked for its session with the MGS", Errno::ENOENT);
     }
+    // Several daemons may have a session with the same MGS: it is active if all have.
+    let mut servers: BTreeMap<String, bool> = BTreeMap::new();
     for param in found.values() {
-        let name = param.name.trim_start_matches("mgc.").trim_end_matches(".import");
-        let active = param.value.as_deref().is_some_and(is_in_session);
-        writeln!(out, "{name} {}.", if active { "active" } else { "inactive" })?;
+        let import = param.value.as_deref().unwrap_or_default();
+        *servers.entry(device(import)).or_insert(true) &= is_in_session(import);
     }
-    Ok(())
+    let word = |active: bool| if active { "active" } else { "inactive" };
+    servers.into_iter().try_for_each(|(name, active)| writeln!(out, "{name} {}.", word(active)))
+}
+
+/// The name of the device as `lctl dl` has it: `MGC10.0.0.1@tcp`.
+fn device(import: &str) -> String {
+    let nids = import.lines().find_map(|line| line.trim().strip_prefix("failover_nids: ["));
+    let first = nids.and_then(|nids| nids.trim_end_matches(']').split(',').next());
+    format!("MGC{}", first.unwrap_or_default().trim())
 }
 
 /// Says this value of `import` that there is a session?
@@ -84,5 +94,7 @@ mod tests {
     fn sessions_stand_or_do_not() {
         assert!(is_in_session("import:\n    name: MGC\n    state: FULL\n"));
         assert!(!is_in_session("import:\n    state: DISCONN\n") && !is_in_session(""));
+        let import = "import:\n    connection:\n       failover_nids: [ 10.0.0.1@tcp, 10.0.0.2@tcp ]\n";
+        assert_eq!((device(import), device("")), ("MGC10.0.0.1@tcp".to_owned(), "MGC".to_owned()));
     }
 }

@@ -1,6 +1,8 @@
 //! What `lctl` asks of a daemon beyond its status.
 
-use crate::control::{Answer, Request};
+use crate::control::{Answer, ClusterAnswer, Request};
+use crate::devices::Device;
+use crate::recent::RECENT;
 use crate::view::View;
 use crate::{devices, faults, kept, params, reporter, scrubs};
 use ask::params::ParamAnswer;
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::session::ClusterId;
 
 /// A node that is pinged answers within this time, or not at all.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,6 +26,16 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Devices => Answer::Devices { devices: devices::list(view) },
         Request::Nids => Answer::Nids { nids: view.parts().rpc.nids().iter().map(Nid::to_string).collect() },
         Request::Persist { name, value } => kept::set(view, name, value).await,
+        Request::Cluster => Answer::Cluster { cluster: cluster(view) },
+        Request::Remove { target, force, dry_run } => kept::remove(view, target, force, dry_run).await,
+        Request::Mark { text } => {
+            tracing::warn!("DEBUG MARKER: {}", text.escape_debug());
+            Answer::Done
+        }
+        Request::Recent { show } => {
+            let (lines, dropped) = RECENT.take();
+            Answer::Recent { lines: if show { lines } else { Vec::new() }, dropped }
+        }
         Request::Pools { fsname } => kept::pools(view, fsname).await,
         Request::Pool { fsname, pool, change } => kept::change_pool(view, fsname, pool, change).await,
         Request::Reports { own } => {
@@ -33,6 +46,37 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Scrub { begin } => Answer::Scrub { targets: scrubs::answer(view, begin) },
         Request::Ping { nid } => ping(view, &nid).await,
         Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
+    }
+}
+
+/// Answers a request of any user of the host. Names of clients are shown, their UUIDs are not: these open sessions.
+pub async fn answer_public(view: &Arc<View>, request: Request) -> Answer {
+    if !request.is_for_everybody() {
+        return failed(Errno::EACCES, &"only the owner of the daemon may ask that");
+    }
+    match answer(view, request).await {
+        Answer::Devices { mut devices } => {
+            let of_client = |device: &&mut Device| !device.uuid.ends_with("_UUID") && device.kind != "mgs";
+            devices.iter_mut().filter(of_client).for_each(|device| device.uuid = "-".to_owned());
+            Answer::Devices { devices }
+        }
+        answer => answer,
+    }
+}
+
+fn cluster(view: &Arc<View>) -> ClusterAnswer {
+    let parts = view.parts();
+    let uuid = parts.rpc.cluster();
+    let mut fsnames = view.fsnames();
+    fsnames.sort();
+    fsnames.dedup();
+    let nids = parts.rpc.nids();
+    // The MGS of this process is where this process is.
+    let mgs = if parts.mgs.contains(&Nid::Loopback) { &nids } else { &parts.mgs };
+    ClusterAnswer {
+        uuid: (uuid != ClusterId(0)).then(|| uuid.to_string()),
+        fsnames,
+        mgs: mgs.iter().map(Nid::to_string).collect(),
     }
 }
 

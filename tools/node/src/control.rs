@@ -1,6 +1,7 @@
 //! Control socket of a node: one line of JSON in, one line out, then the connection ends.
 //!
-//! `run/control.sock`, mode 0600: only the owner of the node may ask. A request is at most 64 KiB, an answer at most
+//! `run/control.sock`, mode 0600: only the owner of the node may ask. Others may ask for its devices and NIDs at a
+//! second socket, `PID.public` in the registry of daemons. A request is at most 64 KiB, an answer at most
 //! 16 MiB; eight connections are served at once, each for at most ten seconds.
 
 use crate::devices::Device;
@@ -50,6 +51,14 @@ pub enum Request {
     Pool { fsname: String, pool: String, change: PoolAsked },
     /// Devices, as `lctl dl` lists them.
     Devices,
+    /// Which cluster does it belong to?
+    Cluster,
+    /// A target leaves the file system; `dry_run`: could it?
+    Remove { target: String, force: bool, dry_run: bool },
+    /// Write a line to the log.
+    Mark { text: String },
+    /// Forget the newest log lines; `show`: and answer them.
+    Recent { show: bool },
     /// Local NIDs.
     Nids,
     /// How the processes of the cluster are, as far as this one can tell; `own`: only itself.
@@ -60,6 +69,24 @@ pub enum Request {
     Scrub { begin: bool },
     /// Is there a node at this NID? Answers with its NIDs.
     Ping { nid: String },
+}
+
+impl Request {
+    /// May every user of the host ask this?
+    pub fn is_for_everybody(&self) -> bool {
+        matches!(self, Request::Devices | Request::Nids | Request::Cluster)
+    }
+}
+
+/// The cluster that a daemon belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterAnswer {
+    /// Its UUID, hexadecimal; `None`: the daemon has not heard of it yet.
+    pub uuid: Option<String>,
+    /// File systems of the daemon, ascending.
+    pub fsnames: Vec<String>,
+    /// NIDs of the MGS, best first.
+    pub mgs: Vec<String>,
 }
 
 /// What is answered.
@@ -74,6 +101,10 @@ pub enum Answer {
     Params { params: Vec<ParamAnswer> },
     /// To [`Request::Devices`].
     Devices { devices: Vec<Device> },
+    /// To [`Request::Cluster`].
+    Cluster { cluster: ClusterAnswer },
+    /// To [`Request::Recent`]. `dropped`: older lines that were not kept.
+    Recent { lines: Vec<String>, dropped: u64 },
     /// To [`Request::Reports`]. `whole`: what the MGS knows is among them.
     Reports { reports: Vec<KeptReport>, whole: bool },
     /// To [`Request::Scrub`].
@@ -100,6 +131,30 @@ pub enum Answer {
 /// Nobody listens; no or a bad answer within ten seconds.
 pub fn ask(home: &Home, request: &Request) -> Result<(Answer, i32), ControlError> {
     ::ask::socket::ask(home, request)
+}
+
+/// Asks a daemon what it tells everybody, by its entry in the registry.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_public(entry: &Home, request: &Request) -> Result<(Answer, i32), ControlError> {
+    ::ask::socket::ask_public(entry, request)
+}
+
+/// Listens on the socket for everybody, beside the entry in the registry.
+///
+/// # Errors
+/// The socket cannot be made.
+pub fn listen_public(entry: &Home) -> io::Result<UnixListener> {
+    let (dir, path) = ::ask::socket::public_path(entry)?;
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+    drop(dir);
+    Ok(listener)
 }
 
 /// Listens on the control socket of a home that this process has taken. A socket left by a dead process is replaced.

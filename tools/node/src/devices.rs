@@ -10,7 +10,7 @@ use types::target::{TargetKind, TargetName};
 /// One device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// `UP`, or `IN` for one that is not in service.
+    /// `UP`, or `IN` for one that is not in service: taken out of use, or of an OST that gets no new objects now.
     pub state: String,
     /// `mdt`, `osc`, ...
     pub kind: String,
@@ -72,13 +72,14 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
         let uuid = client.uuid().to_string();
         devices.push(up("lov", format!("{fsname}-clilov-{id}"), uuid.clone(), 1));
         devices.push(up("lmv", format!("{fsname}-clilmv-{id}"), uuid.clone(), 1));
-        let mdcs = client.mdts().into_iter().map(|mdc| mdc.import().clone());
-        let oscs = client.osts().into_iter().map(|osc| osc.import().clone());
-        for import in mdcs.chain(oscs) {
+        let mdcs = client.mdts().into_iter().map(|mdc| (mdc.import().clone(), true));
+        let oscs = client.osts().into_iter().map(|osc| (osc.import().clone(), osc.is_active()));
+        for (import, active) in mdcs.chain(oscs) {
             let target = import.target();
             let kind = if target.kind == TargetKind::Ost { "osc" } else { "mdc" };
             let device = up(kind, format!("{target}-{kind}-{id}"), uuid.clone(), 1);
-            devices.push(Device { nid: at_now(&import), ..device });
+            let state = if active { "UP" } else { "IN" };
+            devices.push(Device { state: state.to_owned(), nid: at_now(&import), ..device });
         }
     }
     devices

@@ -56,6 +56,12 @@ pub enum NodeError {
     /// The MGS does not take a target.
     #[error("the MGS does not take {name} ({}): {source}", .dir.display())]
     Register { dir: PathBuf, name: String, source: Box<RpcError> },
+    /// An administrator removed it.
+    #[error(
+        "the MGS does not take {name} ({}): it was removed from the file system with lctl del_ost or del_mdt, for good; \
+         make a new target with mkfs.sheen", .dir.display()
+    )]
+    Removed { dir: PathBuf, name: String },
     /// The MGS knows another store by this name, or this store by another name.
     #[error(
         "the MGS does not take {name} ({}): it knows another target of that name, or this one by another; \

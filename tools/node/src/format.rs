@@ -49,6 +49,12 @@ pub fn is_target(dir: &Path) -> bool {
     dir.join(target::superblock::SUPERBLOCK).exists()
 }
 
+/// Is there an OST in the directory? A superblock that cannot be read is told when the target is opened.
+pub fn is_ost(dir: &Path) -> bool {
+    let bytes = std::fs::read(dir.join(target::superblock::SUPERBLOCK)).unwrap_or_default();
+    disk::superblock::Superblock::decode(&bytes).is_ok_and(|block| block.kind == TargetKind::Ost)
+}
+
 /// Makes one target, in a folder that only its owner may enter: what users keep private lies there in plain files.
 /// Durable when this returns.
 ///

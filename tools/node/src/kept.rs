@@ -55,6 +55,16 @@ pub async fn change_pool(view: &Arc<View>, fsname: String, pool: String, change:
     answered(in_time(view, mgc.pool(fsname, pool, change)).await.map(|()| Answer::Done))
 }
 
+/// Removes a target from its file system.
+pub async fn remove(view: &Arc<View>, target: String, force: bool, dry_run: bool) -> Answer {
+    let mgc = view.parts().mgc();
+    let removed = match dry_run {
+        true => in_time(view, mgc.can_remove(target, force)).await,
+        false => in_time(view, mgc.remove(target, force)).await,
+    };
+    answered(removed.map(|()| Answer::Done))
+}
+
 /// Pools and OSTs of a file system. ENOENT: its MGS does not know it.
 pub async fn pools(view: &Arc<View>, fsname: String) -> Answer {
     let mgc = view.parts().mgc();

@@ -27,6 +27,7 @@ pub mod params;
 pub mod parts;
 pub mod persistent;
 pub mod plan;
+pub mod recent;
 pub mod registration;
 pub mod report;
 pub mod reporter;

@@ -24,6 +24,7 @@ use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::future::{BoxFuture, FutureExt, select_all};
 use rpc::{Rpc, RpcConfig};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -87,11 +88,19 @@ async fn live(
         (None, Some(enrolled)) => Some(start_control(&enrolled.home(), view.clone())?),
         (None, None) => None,
     };
+    let public = enrolled.as_ref().and_then(|enrolled| match start_public(&enrolled.home(), view.clone()) {
+        Ok(public) => Some(public),
+        Err(error) => {
+            tracing::warn!(%error, "users other than the owner cannot ask this process for its devices");
+            None
+        }
+    });
 
     let http = match web::start(&settings, &view).await {
         Ok(http) => http,
         Err(error) => {
             end_control(control).await;
+            end_control(public).await;
             return Err(error);
         }
     };
@@ -103,6 +112,7 @@ async fn live(
         signal = told.next() => {
             tracing::info!(signal, "told to end while starting");
             let stopped = node.stop().await;
+            end_control(public).await;
             end_doors(control, http).await;
             return stopped;
         }
@@ -123,6 +133,7 @@ async fn live(
     };
     view.set_state(NodeState::Stopping);
     let stopped = node.stop().await;
+    end_control(public).await;
     end_doors(control, http).await;
     result.and(stopped)
 }
@@ -136,9 +147,10 @@ async fn wait_for_the_end(node: &Node, only_mounts: bool, told: &mut Told) {
     }
 }
 
-/// The control socket at work.
+/// A socket at work.
 struct Control {
-    home: Home,
+    /// Whose control socket it is; `None`: the one for everybody, which goes with the entry in the registry.
+    home: Option<Home>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -154,7 +166,16 @@ fn start_control(home: &Home, view: Arc<View>) -> Result<Control, NodeError> {
             }
         }
     };
-    Ok(Control { home: home.clone(), task: tokio::spawn(control::serve(listener, answer)) })
+    Ok(Control { home: Some(home.clone()), task: tokio::spawn(control::serve(listener, answer)) })
+}
+
+fn start_public(entry: &Home, view: Arc<View>) -> io::Result<Control> {
+    let listener = control::listen_public(entry)?;
+    let answer = move |request| {
+        let view = view.clone();
+        async move { admin::answer_public(&view, request).await }
+    };
+    Ok(Control { home: None, task: tokio::spawn(control::serve(listener, answer)) })
 }
 
 /// Control socket and HTTP.
@@ -174,6 +195,7 @@ async fn end_control(control: Option<Control>) {
     {
         tracing::error!(%error, "control socket");
     }
+    let Some(home) = home else { return };
     if let Err(error) = control::remove(&home) {
         tracing::warn!(%error, home = %home.dir().display(), "the control socket cannot be removed");
     }

@@ -17,6 +17,14 @@ pub enum MountPointError {
     Threads(#[source] io::Error),
 }
 
+/// Is a SheenFS mounted at `path`? The mount is not touched.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn is_mounted(path: &Path) -> io::Result<bool> {
+    fuse::mount::is_mounted(path)
+}
+
 /// Detaches SheenFS mounts at `path` whose process is gone; `true` if there was one. Not for the process behind the
 /// mount. A path whose parent does not exist holds no mount.
 ///

@@ -103,7 +103,7 @@ impl Node {
         for (dir, _) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Ost) {
             step(format!("starting the OST in {}", dir.display()));
             let target = self.open(dir, TargetKind::Ost).await?;
-            let (volume_sharers, room) = match self.settings.ost_bytes {
+            let (volume_sharers, room) = match self.settings.ost_bytes(dir) {
                 Some(_) => (1, Arc::default()),
                 None => (sharers(dir, &dirs), rooms.entry(volume(dir)).or_default().clone()),
             };
@@ -215,7 +215,8 @@ impl Node {
                 let lost = targets.first().map_or_else(PathBuf::new, |(dir, _)| dir.clone());
                 return Err(SettingsError::NoMgs(lost).into());
             }
-            _ => {}
+            (None, _) => targets.iter().try_for_each(|(dir, _)| self.settings.check_reachable(dir))?,
+            (Some(_), None) => {}
         }
         Ok(targets)
     }
@@ -225,7 +226,7 @@ impl Node {
         let mut options = TargetOptions { kind: Some(kind), ..TargetOptions::default() };
         options.objects.open = self.object_files.clone();
         if kind == TargetKind::Ost {
-            options.objects.bytes_max = self.settings.ost_bytes;
+            options.objects.bytes_max = self.settings.ost_bytes(&dir);
         }
         Ok(blocking(&self.parts.env, "opened a target", move || Target::open(&env, &dir, options)).await??)
     }

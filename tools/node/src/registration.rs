@@ -51,6 +51,7 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
         target.name().map_or_else(|| format!("{}-{}", target.fsname(), target.kind().word()), |name| name.to_string());
     let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
     let (name, cluster, boot) = patiently(parts, ask).await.map_err(|error| match error {
+        RpcError::Errno(Errno::ESHUTDOWN) => NodeError::Removed { dir: dir.clone(), name: asked.clone() },
         RpcError::Errno(Errno::EEXIST) => NodeError::Impostor { dir: dir.clone(), name: asked.clone() },
         error => NodeError::Register { dir: dir.clone(), name: asked.clone(), source: Box::new(error) },
     })?;

@@ -7,7 +7,7 @@ use crate::home::{Home, SETTINGS_BYTES_MAX};
 use crate::http_settings::HttpListen;
 use crate::mount_options::MountOptions;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -96,9 +96,12 @@ pub struct Settings {
     /// Stripes of a new file's striped part, 1..=2000; more than there are OSTs means all of them.
     #[serde(default = "one")]
     pub stripe_count: u32,
-    /// Space each OST of this node may use, bytes; absent: all that its volume has.
+    /// Space each OST of this node may use, bytes; absent: what the OST itself was told, else all that its volume has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ost_bytes: Option<u64>,
+    /// Space that single OSTs may use, by their directory: what their own `node.toml` says.
+    #[serde(skip)]
+    pub ost_bytes_of: BTreeMap<PathBuf, u64>,
     /// Make and verify checksums of data on the network.
     #[serde(default = "yes")]
     pub checksums: bool,
@@ -134,6 +137,7 @@ impl Default for Settings {
             targets: Vec::new(),
             stripe_count: one(),
             ost_bytes: None,
+            ost_bytes_of: BTreeMap::new(),
             checksums: yes(),
             http: HttpListen::default(),
             http_token_file: None,
@@ -178,12 +182,40 @@ pub enum SettingsError {
          FILE, or use --http 127.0.0.1:0"
     )]
     NoToken(HttpListen),
+    /// Others could not reach the targets.
+    #[error(
+        "{} would be registered at {at}, which other hosts cannot reach, though the MGS is at {mgs}: give an address \
+         that they reach with --listen ADDRESS:PORT", .dir.display()
+    )]
+    LoopbackNid { dir: PathBuf, at: Nid, mgs: Nid },
     /// A mount point must not depend on the working directory.
     #[error("the mount point {} is no absolute path", .0.display())]
     MountNotAbsolute(PathBuf),
 }
 
 impl Settings {
+    /// Space that the OST in this directory may use, bytes; `None`: all that its volume has.
+    pub fn ost_bytes(&self, dir: &Path) -> Option<u64> {
+        self.ost_bytes.or_else(|| self.ost_bytes_of.get(dir).copied())
+    }
+
+    /// Would the MGS, which is elsewhere, tell others NIDs of `dir` that they cannot reach?
+    ///
+    /// # Errors
+    /// [`SettingsError::LoopbackNid`].
+    pub fn check_reachable(&self, dir: &Path) -> Result<(), SettingsError> {
+        let at = match self.listen {
+            Listen::None => Nid::Loopback,
+            Listen::At(addr) => Nid::Tcp(addr),
+        };
+        match self.mgs.iter().find(|nid| !nid.is_loopback() || at == Nid::Loopback) {
+            Some(mgs) if at.is_loopback() && !self.mgs.contains(&Nid::Loopback) => {
+                Err(SettingsError::LoopbackNid { dir: dir.to_owned(), at, mgs: *mgs })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads and checks `node.toml` of a home; relative paths are made absolute.
     ///
     /// # Errors
@@ -343,6 +375,26 @@ mod tests {
         let moved = Home::new(dir.path().join("b"));
         fs::rename(home.dir(), moved.dir()).unwrap();
         assert_eq!(Settings::read(&moved).unwrap().targets[0], moved.dir().join("mgt"));
+    }
+
+    #[test]
+    fn a_loopback_nid_is_told_only_to_an_mgs_of_this_host() {
+        let refused = |listen: &str, mgs: &[&str]| {
+            let mgs = mgs.iter().map(|nid| nid.parse().unwrap()).collect();
+            let settings = Settings { listen: listen.parse().unwrap(), mgs, ..Settings::default() };
+            settings.check_reachable(Path::new("/ost")).err().map(|error| error.to_string())
+        };
+        assert_eq!(
+            refused("127.0.0.1:988", &["10.0.0.1@tcp"]).unwrap(),
+            "/ost would be registered at 127.0.0.1@tcp, which other hosts cannot reach, though the MGS is at \
+             10.0.0.1@tcp: give an address that they reach with --listen ADDRESS:PORT"
+        );
+        assert!(refused("127.0.0.2:0", &["127.0.0.1@tcp", "10.0.0.1@tcp"]).is_some());
+        assert!(refused("[::1]:988", &["10.0.0.1@tcp"]).is_some());
+        assert!(refused("none", &["127.0.0.1@tcp"]).is_some(), "0@lo is this process only");
+        assert_eq!(refused("127.0.0.1:0", &["127.0.0.1:7988@tcp"]), None);
+        assert_eq!(refused("10.0.0.2:988", &["10.0.0.1@tcp"]), None);
+        assert_eq!(refused("127.0.0.1:988", &[]), None, "the MGS is in this process");
     }
 
     #[test]

@@ -94,6 +94,20 @@ impl View {
         self.live.lock().targets.push((name, dir.display().to_string()));
     }
 
+    /// File systems that it serves or mounts.
+    pub fn fsnames(&self) -> Vec<String> {
+        let served: Vec<String> = {
+            let live = self.live.lock();
+            let targets = live.targets.iter().filter(|(name, _)| name.kind != TargetKind::Mgt);
+            targets.map(|(name, _)| name.fsname.to_string()).collect()
+        };
+        let mounted = (!self.settings.mounts.is_empty()).then(|| self.settings.fsname.to_string());
+        // An MGS serves whatever registers.
+        let kept =
+            self.alive.mgs().map_or_else(Vec::new, |(mgs, _)| mgs.configs().keys().map(ToString::to_string).collect());
+        served.into_iter().chain(mounted).chain(kept).collect()
+    }
+
     /// It has another mount, which ends with `ended`.
     pub fn add_mount(
         &self,

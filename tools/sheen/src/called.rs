@@ -50,6 +50,7 @@ fn as_lustre<A: FromArgMatches>(
     args: Vec<OsString>,
     run: impl FnOnce(&A) -> Outcome,
 ) -> Outcome {
+    let args = if definition.get_name() == "lctl" { lctl::cli::normalized(args) } else { args };
     let command = args.get(1).map(|word| word.to_string_lossy().into_owned());
     let parsed = parse::matches(definition.clone(), args)
         .and_then(|matches| A::from_arg_matches(&matches).map_err(|e| parse::failure(&e)));

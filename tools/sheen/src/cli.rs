@@ -190,6 +190,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub stripe_count: Option<u32>,
     /// Space that each object target may use, for example 10G [default: all of its volume]
+    ///
+    /// It is kept in node.toml (of each OST, or of the home) for later starts.
     #[arg(long, value_name = "SIZE")]
     pub ost_size: Option<Size>,
     /// Tell the starter on standard output, one JSON line per step, how the start goes

@@ -1,25 +1,28 @@
 //! Where log lines go, and how many: `SHEEN_LOG` filters as in `SHEEN_LOG=info,rpc=debug`.
 
+use node::recent::RECENT;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt, reload};
 
 /// A log file is put aside at the next start once it is longer than this, bytes.
 const LOG_BYTES_MAX: u64 = 16 << 20;
 
-/// Log lines go to standard error from now on.
+/// Log lines go to standard error from now on, and the newest ones are kept in memory for `lctl dk`.
 pub fn start() {
     let filter = EnvFilter::try_from_env("SHEEN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let ansi = io::stderr().is_terminal();
     // A second call (tests) leaves the first in force.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(ansi);
-    let log = log.with_filter_reloading();
-    let filter = log.reload_handle();
-    if log.try_init().is_ok() {
+    let (filter, reload) = reload::Layer::new(filter);
+    let file = fmt::layer().with_writer(io::stderr).with_ansi(ansi);
+    let recent = fmt::layer().with_writer(|| &RECENT).with_ansi(false);
+    if tracing_subscriber::registry().with(filter).with(file).with(recent).try_init().is_ok() {
         observe::debug::follow(move |level| {
-            let changed = filter.reload(EnvFilter::new(level.to_string()));
+            let changed = reload.reload(EnvFilter::new(level.to_string()));
             changed.map_err(|_| types::errno::Errno::EIO)
         });
     }

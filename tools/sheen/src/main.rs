@@ -63,6 +63,7 @@ fn main() -> ExitCode {
 }
 
 fn sheen(args: Vec<OsString>) -> Outcome {
+    let args = if args.get(1).is_some_and(|word| word == "lctl") { ::lctl::cli::normalized(args) } else { args };
     let matches = parse::matches(Cli::command(), args)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|e| parse::failure(&e))?;
     match cli.command {

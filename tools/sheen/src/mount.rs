@@ -15,6 +15,7 @@ use node::mount_options::{BadMountOption, MountOptions};
 use node::mount_point;
 use node::mount_source::MountSource;
 use node::settings::{Listen, MountSettings, Settings};
+use rustix::mount::MountFlags;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ const LOG_DIR: &str = "/var/log/sheen";
 
 /// Mounts.
 pub fn run(args: &MountArgs) -> Outcome {
+    let remount = args.options.iter().flat_map(|words| words.split(',')).any(|word| word.trim() == "remount");
     let options = options(&args.options, args.sloppy)?;
     let at = absolute(&args.dir)?;
     if args.verbose {
@@ -33,6 +35,9 @@ pub fn run(args: &MountArgs) -> Outcome {
     }
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::Failed("only root may mount: use sudo".to_owned()));
+    }
+    if remount {
+        return self::remount(&at, &options);
     }
     check_mount_point(&at)?;
     if args.foreground {
@@ -50,6 +55,31 @@ pub fn run(args: &MountArgs) -> Outcome {
         at.as_os_str().to_owned(),
     ];
     spawn::start(&command, &log, &progress)?;
+    Ok(Exit::Done)
+}
+
+/// What the kernel can change of a mount that is there: whether it is read-only, and what it ignores.
+fn remount(at: &Path, options: &MountOptions) -> Outcome {
+    let there = mount_point::is_mounted(at);
+    if !there.map_err(|e| Failure::Failed(format!("cannot read /proc/self/mountinfo: {e}")))? {
+        return Err(Failure::Failed(format!("cannot remount {}: no SheenFS is mounted there", at.display())));
+    }
+    let mut flags = MountFlags::empty();
+    for (wanted, flag) in [
+        (options.read_only, MountFlags::RDONLY),
+        (options.no_suid, MountFlags::NOSUID),
+        (options.no_dev, MountFlags::NODEV),
+        (options.no_exec, MountFlags::NOEXEC),
+    ] {
+        flags.set(flag, wanted);
+    }
+    rustix::mount::mount_remount(at, flags, c"").map_err(|errno| {
+        let why = match errno {
+            rustix::io::Errno::BUSY => "files are open for writing; fuser -vm shows by whom".to_owned(),
+            errno => std::io::Error::from(errno).to_string(),
+        };
+        Failure::Failed(format!("cannot remount {}: {why}", at.display()))
+    })?;
     Ok(Exit::Done)
 }
 
@@ -82,6 +112,8 @@ fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings 
 /// All `-o` together. Sloppy (`-s`, from autofs) drops what is unknown, as mount(8) documents.
 fn options(words: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
     let all = words.join(",");
+    // Not of the mount, but what is to be done.
+    let all = all.split(',').filter(|word| word.trim() != "remount").collect::<Vec<_>>().join(",");
     let text = if sloppy {
         let known = |w: &&str| !matches!(w.parse::<MountOptions>(), Err(BadMountOption::Unknown(_)));
         all.split(',').filter(known).collect::<Vec<_>>().join(",")

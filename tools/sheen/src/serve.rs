@@ -31,6 +31,9 @@ pub fn run(args: &ServeArgs) -> Outcome {
 fn serve(args: &ServeArgs, announce: Box<dyn Announce>) -> Result<(), Failure> {
     let (home, settings) = settings(args)?;
     let guard = take(&home)?;
+    if let Some(size) = args.ost_size {
+        keep_ost_size(&home, &settings, size.0)?;
+    }
     lifecycle::run(settings, Some(guard), announce).map_err(Failure::failed)
 }
 
@@ -49,10 +52,13 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
                     dir.display()
                 )));
             }
-            // mkfs.sheen --mgsnode left them there.
+            // mkfs.sheen --mgsnode and an earlier --ost-size left them there.
             let own = Home::new(&dir);
             if own.settings_path().exists() {
                 let before = Settings::read(&own).map_err(Failure::failed)?;
+                if let Some(bytes) = before.ost_bytes {
+                    settings.ost_bytes_of.insert(dir.clone(), bytes);
+                }
                 settings.mgs.extend(before.mgs.iter().filter(|nid| !settings.mgs.contains(nid)).collect::<Vec<_>>());
             }
             settings.targets.push(dir);
@@ -70,6 +76,25 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     settings.ost_bytes = args.ost_size.map(|s| s.0).or(settings.ost_bytes);
     settings.check().map_err(Failure::failed)?;
     Ok((home, settings))
+}
+
+/// The size stays when the server is started again without it: a limit that is forgotten would let an OST fill its
+/// volume. A home keeps it in its own settings, a single OST in those of its directory.
+fn keep_ost_size(home: &Home, settings: &Settings, bytes: u64) -> Result<(), Failure> {
+    let keep = |home: &Home, fresh: Settings| {
+        let mut settings =
+            if home.settings_path().exists() { Settings::read(home).map_err(Failure::failed)? } else { fresh };
+        settings.ost_bytes = Some(bytes);
+        settings.write(home).map_err(Failure::failed)
+    };
+    if !format::is_target(home.dir()) {
+        return keep(home, settings.clone());
+    }
+    for dir in settings.targets.iter().filter(|dir| format::is_ost(dir)) {
+        let fresh = Settings { targets: vec![dir.clone()], fsname: settings.fsname, ..Settings::default() };
+        keep(&Home::new(dir), fresh)?;
+    }
+    Ok(())
 }
 
 /// The process that started us and reads our standard output.

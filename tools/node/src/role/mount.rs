@@ -25,8 +25,10 @@ use stubs::osc::Osc;
 use types::nid::Nid;
 use types::target::{FsName, TargetKind, TargetName};
 
-/// Servers may be starting too: so long a mount waits for them.
+/// Servers may be starting too: so long a mount waits for the MGS, MDT0000 and the first OST of all.
 const SERVERS_WAIT: Duration = Duration::from_secs(15);
+/// OSTs that the configuration has get so long to answer. A mount needs none of them: programs wait for them.
+const OSTS_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -126,13 +128,7 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
     loop {
         match Client::mount(parts.env.clone(), parts.rpc.clone(), options.clone()).await {
             Ok(client) => {
-                tokio::select! {
-                    biased;
-                    () = all_osts(parts, options.fsname) => {}
-                    () = parts.env.clock.sleep(deadline.saturating_sub(parts.env.clock.now())) => {
-                        tracing::warn!("mounting although not all OSTs answer");
-                    }
-                }
+                wait_for_osts(parts, options.fsname, deadline).await;
                 return Ok(client);
             }
             Err(error) if !may_pass(&error) || parts.env.clock.now() >= deadline => return Err(error),
@@ -144,36 +140,62 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
     }
 }
 
-/// Waits until there is an OST and every one that the MGS knows answers: a program that comes first shall not see errors
-/// only because a cluster is still starting.
-async fn all_osts(parts: &Parts, fsname: FsName) {
+/// Waits until there is an OST, for without one no file can be made, and a moment for those that there are: a program
+/// that comes first shall not see a smaller file system only because a cluster is still starting.
+async fn wait_for_osts(parts: &Parts, fsname: FsName, deadline: Monotonic) {
     let mgs = parts.short_session(TargetName::mgs(), parts.mgs.clone());
     let mgc = Mgc::new(mgs.clone());
+    let clock = &parts.env.clock;
+    let left = || deadline.saturating_sub(clock.now());
+    tokio::select! {
+        biased;
+        osts = some_osts(parts, &mgc, fsname) => tokio::select! {
+            biased;
+            () = all_answer(parts, osts) => {}
+            () = clock.sleep(left().min(OSTS_WAIT)) => tracing::warn!("mounting although not all OSTs answer"),
+        },
+        () = clock.sleep(left()) => tracing::warn!("mounting although there is no OST yet"),
+    }
+    tokio::select! {
+        biased;
+        () = mgs.disconnect() => {}
+        () = clock.sleep(OSTS_WAIT) => {}
+    }
+}
+
+/// The OSTs of the configuration, as soon as there is one.
+async fn some_osts(parts: &Parts, mgc: &Mgc, fsname: FsName) -> Vec<(TargetName, Vec<Nid>)> {
     loop {
-        match unanswered(parts, &mgc, fsname).await {
-            Ok(0) => break mgs.disconnect().await,
-            Ok(count) => tracing::debug!(count, "OSTs do not answer yet"),
+        match mgc.config(fsname.to_string(), 0, 0).await {
+            Ok(config) => {
+                let osts = config.targets.iter().filter_map(|info| {
+                    let name: TargetName = info.name.parse().ok()?;
+                    let nids = info.nids.iter().filter_map(|nid| nid.parse().ok()).collect();
+                    (name.kind == TargetKind::Ost).then_some((name, nids))
+                });
+                let osts: Vec<_> = osts.collect();
+                if !osts.is_empty() {
+                    return osts;
+                }
+                tracing::debug!("no OST yet");
+            }
             Err(error) => tracing::debug!(%error, "no configuration yet"),
         }
         parts.env.clock.sleep(PAUSE).await;
     }
 }
 
-/// OSTs that do not answer; 1 if there is none at all.
-async fn unanswered(parts: &Parts, mgc: &Mgc, fsname: FsName) -> Result<usize, RpcError> {
-    let config = mgc.config(fsname.to_string(), 0, 0).await?;
-    let osts = config.targets.iter().filter_map(|info| {
-        let name: TargetName = info.name.parse().ok().filter(|name: &TargetName| name.kind == TargetKind::Ost)?;
-        Some((name, info.nids.iter().filter_map(|nid| nid.parse().ok()).collect::<Vec<Nid>>()))
-    });
-    let answers = join_all(osts.map(|(name, nids)| async move {
+/// Ready when each of them answers.
+async fn all_answer(parts: &Parts, osts: Vec<(TargetName, Vec<Nid>)>) {
+    let until_answered = |(name, nids): (TargetName, Vec<Nid>)| async move {
         let import = parts.short_session(name, nids);
-        let answers = Osc::new(import.clone()).statfs().await.is_ok();
+        while let Err(error) = Osc::new(import.clone()).statfs().await {
+            tracing::debug!(%name, %error, "does not answer yet");
+            parts.env.clock.sleep(PAUSE).await;
+        }
         import.disconnect().await;
-        answers
-    }));
-    let answers = answers.await;
-    Ok(if answers.is_empty() { 1 } else { answers.iter().filter(|answers| !**answers).count() })
+    };
+    join_all(osts.into_iter().map(until_answered)).await;
 }
 
 /// Is it what a cluster looks like while it starts?
