@@ -26,7 +26,7 @@ pub const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// A target does not tell its space now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Untold {
+pub struct Unanswered {
     /// Why: ESHUTDOWN if it was taken out of use, ETIMEDOUT if it is away, else what it answers.
     pub errno: Errno,
     /// What it told last.
@@ -73,29 +73,29 @@ impl Client {
     /// Asks a target for its space.
     ///
     /// # Errors
-    /// [`Untold`].
+    /// [`Unanswered`].
     pub(crate) fn ask_space(
         &self,
         credentials: &Credentials,
         kind: TargetKind,
         index: TargetIndex,
-    ) -> BoxFuture<'static, Result<Statfs, Untold>> {
-        let untold = |errno| Err(Untold { errno, last: None });
+    ) -> BoxFuture<'static, Result<Statfs, Unanswered>> {
+        let unanswered = |errno| Err(Unanswered { errno, last: None });
         let (question, import): (BoxFuture<'static, Result<Statfs, RpcError>>, Arc<Import>) = match kind {
             TargetKind::Mdt => match self.targets.mdc_at(index) {
                 Ok(mdc) => {
                     let (import, credentials) = (mdc.import().clone(), credentials.clone());
                     (Box::pin(async move { mdc.statfs(&credentials).await }), import)
                 }
-                Err(error) => return Box::pin(std::future::ready(untold(error.errno()))),
+                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
             },
             _ => match self.targets.osc(index) {
-                Ok(osc) if !osc.is_active() => return Box::pin(std::future::ready(untold(Errno::ESHUTDOWN))),
+                Ok(osc) if !osc.is_active() => return Box::pin(std::future::ready(unanswered(Errno::ESHUTDOWN))),
                 Ok(osc) => {
                     let import = osc.import().clone();
                     (Box::pin(async move { osc.statfs().await }), import)
                 }
-                Err(error) => return Box::pin(std::future::ready(untold(error.errno()))),
+                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
             },
         };
         // Programs wait as long as it takes, but here none waits for the answer: it ends with the request time-out.
@@ -109,11 +109,11 @@ async fn in_time(
     spaces: Arc<Spaces>,
     import: Arc<Import>,
     mut question: BoxFuture<'static, Result<Statfs, RpcError>>,
-) -> Result<Statfs, Untold> {
+) -> Result<Statfs, Unanswered> {
     let target = import.target();
     let (last, overdue) = spaces.last(target);
     if overdue {
-        return Err(Untold { errno: Errno::ETIMEDOUT, last });
+        return Err(Unanswered { errno: Errno::ETIMEDOUT, last });
     }
     let wait = match last {
         _ if import.is_away() => Duration::ZERO,
@@ -124,7 +124,7 @@ async fn in_time(
         biased;
         answer = &mut question => {
             spaces.told(target, &answer);
-            answer.map_err(|error| Untold { errno: error.errno(), last })
+            answer.map_err(|error| Unanswered { errno: error.errno(), last })
         }
         () = env.clock.sleep(wait) => {
             if spaces.set_overdue(target, true) {
@@ -135,7 +135,7 @@ async fn in_time(
                 };
                 env.tasks.spawn("overdue space", Box::pin(background));
             }
-            Err(Untold { errno: Errno::ETIMEDOUT, last })
+            Err(Unanswered { errno: Errno::ETIMEDOUT, last })
         }
     }
 }

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn bytes_are_bounded() {
         let recent = Recent::new();
-        (0..1000).for_each(|_| recent.push(&"é".repeat(LINE_BYTES_MAX)));
+        (0..1000).for_each(|_| recent.push(&"\u{e9}".repeat(LINE_BYTES_MAX)));
         let (lines, dropped) = recent.take();
         assert!(lines.iter().all(|line| line.len() == LINE_BYTES_MAX));
         assert_eq!((lines.len(), dropped), (BYTES_MAX / LINE_BYTES_MAX, 1000 - 256));

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
-use crate::space::Untold;
+use crate::space::Unanswered;
 use rpc::awaited::Requests;
 use types::about::{About, MountLine, SPACE_LINES_MAX, SpaceLine};
 use types::attr::Statfs;
@@ -50,7 +50,7 @@ impl Client {
                 wanted.truncate(SPACE_LINES_MAX);
                 let asked = wanted.iter().map(|index| self.ask_space(credentials, kind, *index));
                 let answers = fan_out(asked.collect()).await;
-                let told = |space: Result<Statfs, Untold>| space.map_err(|untold| untold.errno);
+                let told = |space: Result<Statfs, Unanswered>| space.map_err(|untold| untold.errno);
                 let lines = wanted.into_iter().zip(answers.into_iter().map(told));
                 Ok(lines.map(|(index, space)| SpaceLine { index, space }.to_string()).collect())
             }

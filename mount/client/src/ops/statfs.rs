@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
-use crate::space::Untold;
+use crate::space::Unanswered;
 use std::sync::Arc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
@@ -33,9 +33,9 @@ impl Client {
     }
 }
 
-fn sum(answers: &[Result<Statfs, Untold>]) -> Result<Statfs, Errno> {
+fn sum(answers: &[Result<Statfs, Unanswered>]) -> Result<Statfs, Errno> {
     let mut total = Statfs::default();
-    let known = |answer: &Result<Statfs, Untold>| answer.map_or_else(|untold| untold.last, Some);
+    let known = |answer: &Result<Statfs, Unanswered>| answer.map_or_else(|unanswered| unanswered.last, Some);
     for one in answers.iter().filter_map(known) {
         total.bytes_total = total.bytes_total.saturating_add(one.bytes_total);
         total.bytes_free = total.bytes_free.saturating_add(one.bytes_free);
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_target_that_is_away_counts_with_what_it_told_last() {
         let one = Statfs { bytes_total: 5, ..Statfs::default() };
-        let away = |last| Err(Untold { errno: Errno::ETIMEDOUT, last });
+        let away = |last| Err(Unanswered { errno: Errno::ETIMEDOUT, last });
         assert_eq!(sum(&[Ok(one), away(Some(one)), away(None)]).unwrap().bytes_total, 10);
         assert_eq!(sum(&[away(Some(one))]).unwrap().bytes_total, 5);
         assert_eq!(sum(&[away(None), away(None)]), Err(Errno::ETIMEDOUT), "nothing is known at all");
