@@ -4,6 +4,8 @@ use crate::data::check_end;
 use crate::ledger::Author;
 use crate::ost::Ost;
 use crate::room::Payment;
+use std::sync::Arc;
+use store::error::StoreError;
 use types::attr::Statfs;
 use types::errno::Errno;
 use types::object::{ObjectId, ObjectOffset};
@@ -100,5 +102,28 @@ impl Ost {
             files_total: objects.saturating_add(space.files_free / share),
             files_free: space.files_free / share,
         })
+    }
+
+    /// Counts in the background what objects there are.
+    pub(crate) fn start_counting(self: &Arc<Self>) {
+        let ost = Arc::downgrade(self);
+        let count = move || {
+            for folder in 0..=u8::MAX {
+                let Some(ost) = ost.upgrade().filter(|ost| !ost.is_stopped()) else { return };
+                if let Err(error) = ost.count_folder(folder) {
+                    return tracing::warn!(target = %ost.name(), %error, "objects cannot be counted: df shows too few");
+                }
+            }
+        };
+        self.env().tasks.spawn_blocking("ost count", Box::new(count));
+    }
+
+    fn count_folder(&self, folder: u8) -> Result<(), StoreError> {
+        for object in self.used.begin(folder, || self.objects().list_upper_folder(folder))? {
+            let _gate = self.gates.read(object);
+            self.used.found(object, self.objects().size_and_blocks(object)?.map(|(_, blocks)| blocks));
+        }
+        self.used.end(folder);
+        Ok(())
     }
 }

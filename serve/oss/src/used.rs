@@ -4,36 +4,38 @@
 //! Meanwhile a change counts only if its object was counted already, or will not be: it is not among those that were
 //! listed and wait for their turn. An object's gate is held while it is changed or looked at, so it counts once.
 
-use crate::ost::Ost;
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::sync::Arc;
 use store::error::StoreError;
 use types::object::ObjectId;
 
 /// Unit of blocks, bytes.
 const BLOCK_BYTES: u64 = 512;
 
-#[derive(Default)]
 struct State {
     blocks: i64,
     objects: i64,
-    /// The upper folder that is being counted; those before it are done. 256: all are.
-    folder: u16,
+    /// The upper folder that is being counted; those before it are done. -1: none is yet, 256: all are.
+    folder: i16,
     /// Objects of that folder that wait for their turn.
     pending: HashSet<ObjectId>,
 }
 
 /// Blocks and objects.
-#[derive(Default)]
 pub(crate) struct Used(Mutex<State>);
+
+impl Default for Used {
+    fn default() -> Used {
+        Used(Mutex::new(State { blocks: 0, objects: 0, folder: -1, pending: HashSet::new() }))
+    }
+}
 
 impl Used {
     /// An object, of this upper folder, grew by so many blocks; so many objects appeared. Under its gate.
     pub(crate) fn changed(&self, object: ObjectId, folder: u8, blocks: i64, objects: i64) {
         let mut state = self.0.lock();
-        let counts = match u16::from(folder).cmp(&state.folder) {
+        let counts = match i16::from(folder).cmp(&state.folder) {
             Ordering::Less => true,
             Ordering::Equal => !state.pending.contains(&object),
             Ordering::Greater => false,
@@ -50,47 +52,34 @@ impl Used {
         let natural = |n: i64| u64::try_from(n).unwrap_or(0);
         (natural(state.blocks) * BLOCK_BYTES, natural(state.objects))
     }
-}
 
-impl Ost {
-    pub(crate) fn start_counting(self: &Arc<Self>) {
-        let ost = Arc::downgrade(self);
-        let count = move || {
-            for folder in 0..=u8::MAX {
-                let Some(ost) = ost.upgrade().filter(|ost| !ost.is_stopped()) else { return };
-                if let Err(error) = ost.count_folder(folder) {
-                    return tracing::warn!(target = %ost.name(), %error, "objects cannot be counted: df shows too few");
-                }
-            }
-            if let Some(ost) = ost.upgrade() {
-                let (bytes, objects) = ost.used.get();
-                tracing::debug!(target = %ost.name(), bytes, objects, "objects counted");
-            }
-        };
-        self.env().tasks.spawn_blocking("ost count", Box::new(count));
+    /// The turn of an upper folder: `list` says which of its objects are there.
+    pub(crate) fn begin(
+        &self,
+        folder: u8,
+        list: impl FnOnce() -> Result<Vec<ObjectId>, StoreError>,
+    ) -> Result<Vec<ObjectId>, StoreError> {
+        let mut state = self.0.lock();
+        state.folder = folder.into();
+        let listed = list()?;
+        state.pending = listed.iter().copied().collect();
+        Ok(listed)
     }
 
-    fn count_folder(&self, folder: u8) -> Result<(), StoreError> {
-        let listed = {
-            let mut state = self.used.0.lock();
-            state.folder = folder.into();
-            let listed = self.objects().list_upper_folder(folder)?;
-            state.pending = listed.iter().copied().collect();
-            listed
-        };
-        for object in listed {
-            let _gate = self.gates.read(object);
-            let there = self.objects().size_and_blocks(object)?;
-            let mut state = self.used.0.lock();
-            if state.pending.remove(&object)
-                && let Some((_, blocks)) = there
-            {
-                state.blocks += blocks as i64;
-                state.objects += 1;
-            }
+    /// The turn of an object of that folder: its blocks, or it is gone. Under its gate.
+    pub(crate) fn found(&self, object: ObjectId, blocks: Option<u64>) {
+        let mut state = self.0.lock();
+        if state.pending.remove(&object)
+            && let Some(blocks) = blocks
+        {
+            state.blocks += blocks as i64;
+            state.objects += 1;
         }
-        self.used.0.lock().folder = u16::from(folder) + 1;
-        Ok(())
+    }
+
+    /// The folder is done.
+    pub(crate) fn end(&self, folder: u8) {
+        self.0.lock().folder = i16::from(folder) + 1;
     }
 }
 
@@ -103,6 +92,8 @@ mod tests {
     fn a_change_counts_unless_the_object_is_counted_later() {
         let used = Used::default();
         let object = |stripe| ObjectId { fid: Fid::ROOT, instance: 1, stripe };
+        used.changed(object(7), 0, 8, 1);
+        assert_eq!(used.get(), (0, 0), "no folder was listed yet");
         {
             let mut state = used.0.lock();
             state.folder = 3;
