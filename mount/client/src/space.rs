@@ -5,19 +5,16 @@
 //! gets no time at all. After that the question goes on in the background, one for each target, and until it ends the
 //! target counts as away: callers get what it told last.
 
-use crate::client::Client;
 use env::BoxFuture;
 use parking_lot::Mutex;
 use rpc::error::RpcError;
 use rpc::import::Import;
-use rpc::patience;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::Statfs;
-use types::credentials::Credentials;
 use types::errno::Errno;
-use types::target::{TargetIndex, TargetKind, TargetName};
+use types::target::TargetName;
 
 /// How long a target that told its space before is waited for.
 pub const ANSWER_WAIT: Duration = Duration::from_secs(1);
@@ -69,42 +66,11 @@ impl Spaces {
     }
 }
 
-impl Client {
-    /// Asks a target for its space.
-    ///
-    /// # Errors
-    /// [`Unanswered`].
-    pub(crate) fn ask_space(
-        &self,
-        credentials: &Credentials,
-        kind: TargetKind,
-        index: TargetIndex,
-    ) -> BoxFuture<'static, Result<Statfs, Unanswered>> {
-        let unanswered = |errno| Err(Unanswered { errno, last: None });
-        let (question, import): (BoxFuture<'static, Result<Statfs, RpcError>>, Arc<Import>) = match kind {
-            TargetKind::Mdt => match self.targets.mdc_at(index) {
-                Ok(mdc) => {
-                    let (import, credentials) = (mdc.import().clone(), credentials.clone());
-                    (Box::pin(async move { mdc.statfs(&credentials).await }), import)
-                }
-                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
-            },
-            _ => match self.targets.osc(index) {
-                Ok(osc) if !osc.is_active() => return Box::pin(std::future::ready(unanswered(Errno::ESHUTDOWN))),
-                Ok(osc) => {
-                    let import = osc.import().clone();
-                    (Box::pin(async move { osc.statfs().await }), import)
-                }
-                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
-            },
-        };
-        // Programs wait as long as it takes, but here none waits for the answer: it ends with the request time-out.
-        let question = Box::pin(patience::bounded(question));
-        Box::pin(in_time(self.env.clone(), self.spaces.clone(), import, question))
-    }
-}
-
-async fn in_time(
+/// The answer to `question`, or what was told last.
+///
+/// # Errors
+/// [`Unanswered`].
+pub(crate) async fn in_time(
     env: env::Env,
     spaces: Arc<Spaces>,
     import: Arc<Import>,

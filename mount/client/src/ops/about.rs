@@ -50,7 +50,7 @@ impl Client {
                 wanted.truncate(SPACE_LINES_MAX);
                 let asked = wanted.iter().map(|index| self.ask_space(credentials, kind, *index));
                 let answers = fan_out(asked.collect()).await;
-                let told = |space: Result<Statfs, Unanswered>| space.map_err(|untold| untold.errno);
+                let told = |space: Result<Statfs, Unanswered>| space.map_err(|unanswered| unanswered.errno);
                 let lines = wanted.into_iter().zip(answers.into_iter().map(told));
                 Ok(lines.map(|(index, space)| SpaceLine { index, space }.to_string()).collect())
             }

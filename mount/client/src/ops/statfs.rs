@@ -5,10 +5,15 @@ use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
-use crate::space::Unanswered;
+use crate::space::{Unanswered, in_time};
+use env::BoxFuture;
+use rpc::error::RpcError;
+use rpc::import::Import;
+use rpc::patience;
 use std::sync::Arc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
+use types::credentials::Credentials;
 use types::errno::Errno;
 use types::target::{TargetIndex, TargetKind};
 
@@ -31,6 +36,39 @@ impl Client {
         let (inodes, space) = (sum(mdts)?, sum(osts)?);
         Ok(Statfs { files_total: inodes.files_total, files_free: inodes.files_free, ..space })
     }
+
+    /// Asks a target for its space.
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub(crate) fn ask_space(
+        &self,
+        credentials: &Credentials,
+        kind: TargetKind,
+        index: TargetIndex,
+    ) -> BoxFuture<'static, Result<Statfs, Unanswered>> {
+        let unanswered = |errno| Err(Unanswered { errno, last: None });
+        let (question, import): (BoxFuture<'static, Result<Statfs, RpcError>>, Arc<Import>) = match kind {
+            TargetKind::Mdt => match self.targets.mdc_at(index) {
+                Ok(mdc) => {
+                    let (import, credentials) = (mdc.import().clone(), credentials.clone());
+                    (Box::pin(async move { mdc.statfs(&credentials).await }), import)
+                }
+                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
+            },
+            _ => match self.targets.osc(index) {
+                Ok(osc) if !osc.is_active() => return Box::pin(std::future::ready(unanswered(Errno::ESHUTDOWN))),
+                Ok(osc) => {
+                    let import = osc.import().clone();
+                    (Box::pin(async move { osc.statfs().await }), import)
+                }
+                Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
+            },
+        };
+        // Programs wait as long as it takes, but here none waits for the answer: it ends with the request time-out.
+        let question = Box::pin(patience::bounded(question));
+        Box::pin(in_time(self.env.clone(), self.spaces.clone(), import, question))
+    }
 }
 
 fn sum(answers: &[Result<Statfs, Unanswered>]) -> Result<Statfs, Errno> {
@@ -44,7 +82,7 @@ fn sum(answers: &[Result<Statfs, Unanswered>]) -> Result<Statfs, Errno> {
         total.files_free = total.files_free.saturating_add(one.files_free);
     }
     match answers.iter().find_map(|answer| answer.as_ref().err()) {
-        Some(untold) if answers.iter().all(|answer| known(answer).is_none()) => Err(untold.errno),
+        Some(unanswered) if answers.iter().all(|answer| known(answer).is_none()) => Err(unanswered.errno),
         _ => Ok(total),
     }
 }
