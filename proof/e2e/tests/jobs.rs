@@ -49,7 +49,16 @@ fn what_a_program_does_is_counted_by_its_job() {
 
     lctl(&cluster, &["set_param", "jobid_var=procname_uid"]);
     sh(&mnt, "dd if=/dev/zero of=one bs=64k count=16 conv=fsync 2> /dev/null; mkdir d; cp one d/two");
-    let (names, data) = (jobs(&cluster, "mdt.*.job_stats"), jobs(&cluster, "obdfilter.*.job_stats"));
+    // What cp wrote is stored in the background, once the MDT has committed the new file.
+    let mut data = jobs(&cluster, "obdfilter.*.job_stats");
+    for _ in 0..200 {
+        if data.get("cp.0").is_some_and(|job| job.contains_key("write_bytes")) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        data = jobs(&cluster, "obdfilter.*.job_stats");
+    }
+    let names = jobs(&cluster, "mdt.*.job_stats");
     assert_eq!(data["dd.0"]["write_bytes"].1, 16 * 65536, "{data:?}");
     assert_eq!(data["cp.0"]["write_bytes"].1, 16 * 65536, "{data:?}");
     assert!(names["dd.0"].contains_key("open") && names["mkdir.0"]["mkdir"].0 == 1, "{names:?}");

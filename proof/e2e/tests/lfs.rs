@@ -339,7 +339,9 @@ fn values_stand_behind_their_options_and_components_are_chosen() {
         get("--component-start -c --component-end=eof"),
         "lcme_extent.e_start: 2097152\nlmm_stripe_count:  -1\n"
     );
-    assert!(lfs(&mnt, &["df", "-m0"]).contains("MDT0000") && !lfs(&mnt, &["df", "-o1"]).contains("OST0000"));
+    // Without a path all mounts of the machine would be listed, also those of other tests, whose daemons may be gone.
+    assert!(lfs(&mnt, &["df", "-m0", "."]).contains("MDT0000"));
+    assert!(!lfs(&mnt, &["df", "-o1", "."]).contains("OST0000"));
     let said = "error: setstripe: files have no mirrors yet; only -N1 can be had\n";
     refused(&mnt, &["setstripe", "-N2", "m"], 95, said);
     lfs(&mnt, &["setstripe", "-N1", "-c2", "m"]);
