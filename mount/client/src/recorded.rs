@@ -3,7 +3,7 @@
 //! A killed MDT loses the last changes that it had not committed. Living clients bring those back; if the client dies in the
 //! same instant, they are gone, and nothing leads to the objects that were written meanwhile: a new file is not there,
 //! an older one has no writer mark that would let the MDT ask for its size. So nothing is sent to an object before the MDT has
-//! recorded what makes the change known: the file, its layout, its writer mark, its new size if it was cut.
+//! recorded what makes the change known: the file, its layout, its writer mark. A cut does not wait: see `ops/truncate.rs`.
 //!
 //! Each answer of an MDT names the newest change that it can show. A file remembers the newest that was named when it was
 //! opened, cut or given a layout ([`File::rest_on`]); once that is durable, the file is free. That is once per open: later

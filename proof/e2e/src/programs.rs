@@ -30,10 +30,17 @@ pub fn try_sh(dir: &Path, script: &str) -> Output {
         .expect("bash runs")
 }
 
+/// The last 40 lines, and the first 10 before them: some programs say what is wrong first, and then how they came there.
 fn tail(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(40)..].join("\n")
+    let last = lines.len().saturating_sub(40);
+    let mut shown = lines[..last.min(10)].to_vec();
+    if last > 10 {
+        shown.push("...");
+    }
+    shown.extend(&lines[last..]);
+    shown.join("\n")
 }
 
 /// Every file below `dir`: path, type, mode, links, size, times of files, link targets, contents (SHA-256), sorted.

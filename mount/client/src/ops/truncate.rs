@@ -137,7 +137,8 @@ impl Client {
     /// Cuts all objects to a file size; by how many 512-byte blocks they grew (so at most 0).
     async fn cut(&self, layout: &Layout, file: &File, tenure: Tenure, size: u64) -> Result<i64, ClientError> {
         let fid = file.fid;
-        self.until_recorded(file).await?;
+        // Not after a commit of the MDT: if it restarted in that time, it would ask the objects, which still reach to the
+        // old end, and the old size would be back.
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for cut in cuts(layout, fid, FileOffset(size)) {
             let osc = self.targets.osc(cut.ost)?;
