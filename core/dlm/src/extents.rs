@@ -1,4 +1,4 @@
-//! Extents: ranges of bytes of a file whose data is a crowd's (`docs/locks.md`, section 11).
+//! Extents: ranges of bytes of a file whose data is a crowd's (docs/locks/protocol.md, "Shared-write files").
 //!
 //! The crowd of a file holds DATA, UPDATE and WRITE of it in [`crate::ibits`], as one client would. Here its members share
 //! the bytes: a request names the bytes that it needs, to read or to write, and waits until no other member holds what

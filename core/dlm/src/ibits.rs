@@ -1,4 +1,4 @@
-//! Inode-bit locks at a metadata target: what clients may keep in their caches (`docs/locks.md`).
+//! Inode-bit locks at a metadata target: what clients may keep in their caches (docs/locks/overview.md).
 //!
 //! A reply that shows a client an inode may grant it some bits of it: the client may use what it was shown until it
 //! is told otherwise. An operation that changes bits *enters* first: clients that hold them are asked, and until the

@@ -130,7 +130,7 @@ pub struct Request {
     pub ops: Vec<Op>,
 }
 
-/// What a reply shows of this inode may be kept until the lock is called back (`docs/locks.md`).
+/// What a reply shows of this inode may be kept until the lock is called back (docs/locks/protocol.md, "Grants").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The inode; of a directory, UPDATE covers its names too, also the ones that it was found not to have.
@@ -139,7 +139,7 @@ pub struct Grant {
     pub bits: InodeBits,
 }
 
-/// No name of a directory is in this range, as long as [`InodeBits::GAP`] of it is not called back (`docs/locks.md`, section 5).
+/// No name of a directory is in this range, as long as [`InodeBits::GAP`] of it is not called back (docs/locks/protocol.md, "Busy directories and gap locks").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The directory.

@@ -37,7 +37,7 @@ pub enum OstOp {
     Sync { objects: Vec<ObjectId> },
     /// Totals.
     Statfs,
-    /// Promised space (docs/locks.md, section 6), bytes. The writes behind this in the same request are paid from the
+    /// Promised space (docs/locks/protocol.md, "Data"), bytes. The writes behind this in the same request are paid from the
     /// client's promise, up to `spend`; what they leave of it is free for all. `back` is given back, and up to `want`
     /// more is asked for. Answers `Granted`.
     Grant { spend: u64, back: u64, want: u64 },

@@ -82,7 +82,7 @@ fn who_reads_through_pages_sees_what_several_wrote() {
     let Some(cluster) = Cluster::with_clients("1", &[""; WRITERS]) else { return };
     let paths: Vec<_> = cluster.mounts().iter().map(|mount| mount.join("counts")).collect();
     fs::write(&paths[0], vec![0; PLACES * WRITERS * 8192]).expect("write");
-    // So long a file is opened without pages after it changed (docs/locks.md, section 4).
+    // So long a file is opened without pages after it changed (docs/locks/kernel.md, R16).
     std::thread::sleep(Duration::from_secs(3));
     let reader = File::open(&paths[0]).expect("open");
     assert!(fs::read(&paths[0]).expect("read").iter().all(|byte| *byte == 0));

@@ -114,7 +114,7 @@ fn follow(still: bool) {
     let whole: Vec<u8> = (0..LINES).flat_map(line).collect();
     (0..LINES / 10).for_each(|number| append(&mut logs, number));
     let logs = (!still).then_some(logs);
-    // Long enough that readers get its pages, unless it is open to write (docs/locks.md, section 4).
+    // Long enough that readers get its pages, unless it is open to write (docs/locks/kernel.md, R16).
     std::thread::sleep(Duration::from_secs(3));
     let mut logs = std::thread::scope(|scope| {
         for reader in 0..READERS {

@@ -1,5 +1,5 @@
 //! Files that several clients write at once: `dlm::extents` decides who has which bytes, this is the crowd's part in the table of
-//! locks (`docs/locks.md`, section 11).
+//! locks (docs/locks/protocol.md, "Shared-write files").
 //!
 //! [`CROWD`] is a client of the MDT's own that holds DATA, UPDATE and WRITE of such files. What the table asks of it is asked of
 //! its members; what they say is answered to the table in its name. A part of [`Locks`](crate::locks::Locks): what it wants to be done is

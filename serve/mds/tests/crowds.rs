@@ -1,4 +1,4 @@
-//! Files that several clients write at once: who gets which bytes, who is asked for what (docs/locks.md, section 11).
+//! Files that several clients write at once: who gets which bytes, who is asked for what (docs/locks/protocol.md, "Shared-write files").
 
 mod rig;
 

@@ -1,6 +1,6 @@
 //! Callbacks of MDTs: forget, let the kernel forget, answer. The answer is a promise.
 //!
-//! Nothing here waits for a request that could wait for a lock. The order is that of `docs/locks.md`, section 4: note it at
+//! Nothing here waits for a request that could wait for a lock. The order is that of docs/locks/protocol.md, "Order within a callback": note it at
 //! the gate (replies under way lose their say), data first (its holder may have to store), then the table forgets, then
 //! answers that were decided before reach the kernel, then the kernel forgets, also what an earlier callback took that is not done yet, then the answer.
 

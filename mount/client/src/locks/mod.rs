@@ -1,4 +1,4 @@
-//! What this mount may keep, and what it does when that is called back (`docs/locks.md`).
+//! What this mount may keep, and what it does when that is called back (docs/locks/overview.md).
 //!
 //! `table` is what is held and known, `gate` keeps callbacks that overtake replies from being undone by them, `learn`
 //! reads replies, `callback` answers servers, `kernel` lets the kernel forget, `telling` keeps answers on their way to it

@@ -56,7 +56,7 @@ impl Need {
     /// All of a file, to read.
     pub(crate) const READ_ALL: Need = Need { bits: TO_READ, range: None };
     /// To fill the kernel's pages, which must be able to wait: a callback that drops pages lets a read that waits go aside, and what others have not
-    /// stored yet is not there. Callbacks of the whole file find it stored, those of extents let pages be (`localflock`, `noflock`: docs/locks.md, section 11).
+    /// stored yet is not there. Callbacks of the whole file find it stored, those of extents let pages be (`localflock`, `noflock`: docs/locks/protocol.md, "Shared-write files").
     pub(crate) const PAGES: Need = Need::READ_ALL;
     /// All of a file, to write: also to change its size.
     pub(crate) const WRITE_ALL: Need = Need { bits: TO_WRITE, range: None };

@@ -1,5 +1,5 @@
 //! Group locks: the data of a file for the members of a group, however many and wherever they are; whoever is not of it waits
-//! (docs/locks.md, "Groups").
+//! (docs/locks/protocol.md, "Group locks").
 //!
 //! A member is an open file. The MDT knows which clients are of the group (`dlm::flock`), so the first open file that joins
 //! asks it, and the last one that leaves tells it. Members of several mounts see each other's data as always; programs of one

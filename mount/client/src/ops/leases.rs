@@ -1,4 +1,4 @@
-//! Leases: an open file has its inode to itself, until somebody else comes (docs/locks.md, "Leases").
+//! Leases: an open file has its inode to itself, until somebody else comes (docs/locks/protocol.md, "Leases").
 //!
 //! The MDT looks after everybody else, this mount after its own open files: a lease stands as long as both say so. Who opens
 //! a file here is noted before its program has it, and who asks for a lease is noted before the others are looked at; so

@@ -1,4 +1,4 @@
-//! Write-back: under WRITE a write is answered when it is in this cache (docs/locks.md, section 6).
+//! Write-back: under WRITE a write is answered when it is in this cache (docs/locks/protocol.md, "Data").
 //!
 //! [`unstored`] is what is kept of one file. [`keep`] takes a write in, [`store`] brings it to the objects and tells the
 //! MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what

@@ -2,7 +2,7 @@
 //!
 //! Who writes does so without the page cache: the kernel holds no page that a callback would wait for while the write waits for
 //! its lock. Who only reads has it, unless another client has the file open to write (then the MDT does not grant OPEN), or it changed a moment
-//! ago or was called back: pages that go again and again are of no use (docs/locks.md, section 4).
+//! ago or was called back: pages that go again and again are of no use (docs/locks/kernel.md, R16).
 
 use crate::client::Client;
 use crate::node::NodeId;

@@ -403,7 +403,7 @@ impl Service for Target {
 }
 
 impl Target {
-    /// As `docs/locks.md` section 2 says where nothing is in the way.
+    /// As docs/locks/protocol.md, "Grants", says where nothing is in the way.
     fn grant(&self, op: &Op, result: &Result<OpReply, Errno>, mask: InodeBits, reply: &mut Reply) {
         let Op::Mds(op) = op else { return };
         let shown = InodeBits::LOOKUP.union(InodeBits::UPDATE);

@@ -2,7 +2,7 @@
 //!
 //! One callback per writer for all inodes of a reply. Afterwards the records are read again: an answer counts only if
 //! its writer has held WRITE all the time and told the MDT nothing meanwhile; else everything is asked once more. If several clients write
-//! a file (docs/locks.md, section 11), all are asked until two rounds agree: each of them knows only what it wrote itself, so else the
+//! a file (docs/locks/protocol.md, "Shared-write files"), all are asked until two rounds agree: each of them knows only what it wrote itself, so else the
 //! answer might have what one wrote and not what another one had written before. Size and
 //! times of such an answer belong to the moment at which the writer answered; everything else to that at which the operation
 //! was done, as the names in the same answer do.

@@ -15,7 +15,7 @@ use std::time::Duration;
 const FOLDER: usize = 1000;
 /// What goes on behind closes is over by then.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Files that changed later are not kept in the kernel's page cache (`docs/locks.md`).
+/// Files that changed later are not kept in the kernel's page cache (docs/locks/kernel.md, R16).
 pub(crate) const YOUNG: Duration = Duration::from_millis(2500);
 
 /// What is done to every file of a round.

@@ -1,4 +1,4 @@
-//! Gaps of busy directories: ranges of names that are not there (`docs/locks.md`, section 5).
+//! Gaps of busy directories: ranges of names that are not there (docs/locks/protocol.md, "Busy directories and gap locks").
 //!
 //! What is here is a part of what the MDT knows: it is cut when a name is sent, there when the name is made.
 //! **Invariant:** no name that this mount may have made since it learnt a gap is in that gap.

@@ -2,7 +2,7 @@
 //!
 //! The kernel changes its own idea of a name only after it has read the answer, and nobody tells us when that is. Until then its
 //! other threads see the name as it was. Nobody else can have seen it otherwise without the MDT asking for what covers
-//! it here (`docs/locks.md`, section 3): such a callback takes these names along. So a name that the kernel was told of stays
+//! it here (docs/locks/kernel.md, R6): such a callback takes these names along. So a name that the kernel was told of stays
 //! here for a while after an own change of it.
 //!
 //! Time is counted in *eras* of about a second each.

@@ -1,4 +1,4 @@
-//! What is held of files that several clients write at once: extents (`docs/locks.md`, section 11).
+//! What is held of files that several clients write at once: extents (docs/locks/protocol.md, "Shared-write files").
 //!
 //! A file is here as long as anything of it is held, without a break: so long nobody cuts it, and a size that it had once is one that it
 //! has at least. Extents to write that were lost with a session are remembered: what was written under them may wait to be stored.
