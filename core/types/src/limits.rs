@@ -107,9 +107,9 @@ pub const OBJECTS_PER_OP_MAX: usize = 65_536;
 pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
 /// Locks that one reply grants, and inodes beside the results that it tells of.
 pub const GRANTS_PER_REPLY_MAX: usize = 8192;
-/// Space that one OST promises to one client, bytes: four times what a client keeps dirty for one OST.
+/// Space that one OST grants to one client, bytes: four times what a client keeps dirty for one OST.
 pub const GRANT_PER_CLIENT_MAX: u64 = 256 << 20;
-/// Unit of promised space, bytes: the block of the local file system.
+/// Unit of granted space, bytes: the block of the local file system.
 pub const GRANT_UNIT: u64 = 4096;
 /// Object files that the targets of a process keep open, for each of them, if its limit of descriptors allows.
 pub const OBJECT_FILES_OPEN_MAX: usize = 512;

@@ -37,8 +37,8 @@ pub enum OstOp {
     Sync { objects: Vec<ObjectId> },
     /// Totals.
     Statfs,
-    /// Promised space (docs/locks/protocol.md, "Data"), bytes. The writes behind this in the same request are paid from the
-    /// client's promise, up to `spend`; what they leave of it is free for all. `back` is given back, and up to `want`
+    /// Granted space (docs/locks/protocol.md, "Data"), bytes. The writes behind this in the same request are paid from the
+    /// client's grant, up to `spend`; what they leave of it is free for all. `back` is given back, and up to `want`
     /// more is asked for. Answers `Granted`.
     Grant { spend: u64, back: u64, want: u64 },
     /// Objects behind `after` (None: from the first), at most `limit`, in an order of the OST's own; for checkers.
@@ -61,7 +61,7 @@ pub enum OstReply {
     Offset(Option<ObjectOffset>),
     /// Totals.
     Statfs(Statfs),
-    /// So many bytes more are promised; and so many of `spend` were, the rest had not been (or the session is a new
+    /// So many bytes more are granted; and so many of `spend` were, the rest had not been (or the session is a new
     /// one).
     Granted { more: u64, paid: u64 },
     /// Objects with their sizes in bytes and their 512-byte blocks; `more` if there are others behind.

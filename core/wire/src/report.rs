@@ -128,7 +128,7 @@ pub struct TargetReport {
     pub lock_waits: u32,
     /// Open handles.
     pub open_files: u64,
-    /// Space that clients were promised, bytes.
+    /// Space that clients were granted, bytes.
     pub granted_bytes: u64,
     /// While it waits for clients of its last life.
     pub recovery: Option<Recovery>,
@@ -197,7 +197,7 @@ pub struct SessionReport {
     pub state: String,
     /// Requests that may be in flight; 0: no network between.
     pub window: u32,
-    /// Space that the OST promised and that no write has taken yet, bytes.
+    /// Space that the OST granted and that no write has taken yet, bytes.
     pub granted_bytes: u64,
     /// Requests.
     pub counts: Counts,

@@ -1,6 +1,6 @@
 //! One mount: its sessions, its tables, its beginning and its end.
 
-use crate::cache::promise::Promises;
+use crate::cache::grant::Grants;
 use crate::caller::{Found, Stat};
 use crate::config;
 use crate::counters::{Counters, Operation, Timed};
@@ -138,10 +138,10 @@ impl Client {
         let answers = rpc.metrics().histogram(CALLBACK_ANSWER, &lock_source(options.fsname, uuid));
         let locks = Locks::new(env.clone(), nodes.clone(), validity::KEEPS, !options.opens, answers);
         let holder = Arc::new(Holder { locks: locks.clone(), files: Arc::clone(&files) });
-        let promises = Arc::<Promises>::default();
+        let grants = Arc::<Grants>::default();
         let client = Arc::new_cyclic(|me| Client {
             mgc,
-            targets: Targets::new(rpc, identity, holder, locks.clone(), promises.clone()),
+            targets: Targets::new(rpc, identity, holder, locks.clone(), grants.clone()),
             nodes,
             locks,
             files,
@@ -151,7 +151,7 @@ impl Client {
             untold: Untold::default(),
             pins: Pins::default(),
             removed: Removed::default(),
-            writeback: Writeback::new(promises),
+            writeback: Writeback::new(grants),
             early: Earlies::default(),
             spaces: Arc::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
@@ -382,7 +382,7 @@ impl Client {
     }
 
     /// Requests to MDTs and OSTs so far, and those of them that the kernel's requests waited for. What the sessions themselves
-    /// need (connect, ping), promises of space that are given back, and `Unlock` do not.
+    /// need (connect, ping), grants of space that are given back, and `Unlock` do not.
     pub fn requests(&self) -> Requests {
         let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().requests());
         let osts = self.targets.oscs().into_iter().map(|osc| osc.import().requests());

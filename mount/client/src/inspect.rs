@@ -1,6 +1,6 @@
 //! What a mount tells of itself to whoever asks for parameters.
 
-use crate::cache::promise::Shrink;
+use crate::cache::grant::Shrink;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::locks::table::{Bounds, LOCKS_MAX};
@@ -155,14 +155,14 @@ impl Client {
         self.writeback.set_dirty_max(bytes);
     }
 
-    /// When space that this OST promised is given back.
+    /// When space that this OST granted is given back.
     pub fn grant_shrink(&self, ost: TargetIndex) -> Shrink {
-        self.writeback.promises.shrink(ost)
+        self.writeback.grants.shrink(ost)
     }
 
     /// As [`Client::grant_shrink`].
     pub fn set_grant_shrink(&self, ost: TargetIndex, shrink: Shrink) {
-        self.writeback.promises.set_shrink(ost, shrink);
+        self.writeback.grants.set_shrink(ost, shrink);
     }
 
     /// Most that the kernel reads ahead of one open file, KiB.
@@ -202,9 +202,9 @@ impl Client {
         self.writeback.bytes()
     }
 
-    /// What this OST promised to the mount and no write has taken yet, bytes.
+    /// What this OST granted to the mount and no write has taken yet, bytes.
     pub fn granted_bytes(&self, ost: TargetIndex) -> u64 {
-        self.writeback.promises.free(ost)
+        self.writeback.grants.free(ost)
     }
 
     /// How often programs asked for each operation is counted from zero again.

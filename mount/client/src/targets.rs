@@ -1,6 +1,6 @@
 //! Sessions with the targets of the file system, by index.
 
-use crate::cache::promise::Promises;
+use crate::cache::grant::Grants;
 use crate::error::ClientError;
 use crate::locks::{Locks, Road};
 use crate::validity;
@@ -46,7 +46,7 @@ pub struct Targets {
     identity: Identity,
     callbacks: Arc<dyn Callbacks>,
     locks: Arc<Locks>,
-    promises: Arc<Promises>,
+    grants: Arc<Grants>,
     known: RwLock<Known>,
     /// The mount is made: targets of the configuration are waited for.
     mounted: AtomicBool,
@@ -66,9 +66,9 @@ impl Targets {
         identity: Identity,
         callbacks: Arc<dyn Callbacks>,
         locks: Arc<Locks>,
-        promises: Arc<Promises>,
+        grants: Arc<Grants>,
     ) -> Targets {
-        Targets { rpc, identity, callbacks, locks, promises, known: RwLock::default(), mounted: AtomicBool::new(false) }
+        Targets { rpc, identity, callbacks, locks, grants, known: RwLock::default(), mounted: AtomicBool::new(false) }
     }
 
     /// How this mount calls itself.
@@ -112,8 +112,8 @@ impl Targets {
                     Some((osc, old)) => moved(osc.import(), old, nids),
                     None => {
                         let osc = Osc::new(self.import(name, nids.clone()));
-                        let promises = self.promises.clone();
-                        osc.import().on_restart(Arc::new(move |_boot| promises.lost(name.index)));
+                        let grants = self.grants.clone();
+                        osc.import().on_restart(Arc::new(move |_boot| grants.lost(name.index)));
                         osc.import().on_lost(lost.clone());
                         known.osts.insert(name.index, (osc, nids));
                     }

@@ -356,7 +356,7 @@ fn the_page_shows_the_cluster_as_it_is() {
     // What a client has and may write: facts of its page are those of its report.
     let client = picture_of(&cluster)["clients"][0]["client"].as_str().expect("a client").to_owned();
     browser.eval(&format!("location.hash = 'client/{client}'; 0"));
-    for name in ["Locks held", "Not yet stored", "Promised by OSTs"] {
+    for name in ["Locks held", "Not yet stored", "Granted by OSTs"] {
         let fact = format!("document.querySelector('#d-facts [data-fact=\"{name}\"] dd')?.textContent");
         browser.until(&format!("{fact}?.length > 0"), Duration::from_secs(5));
     }

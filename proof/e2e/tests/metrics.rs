@@ -104,7 +104,7 @@ fn gauge(body: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn bytes_that_wait_and_promises_are_gauges() {
+fn bytes_that_wait_and_grants_are_gauges() {
     if !e2e::can_mount() {
         return;
     }
@@ -114,7 +114,7 @@ fn bytes_that_wait_and_promises_are_gauges() {
     let now = || get(&addr, "/metrics", "").1;
     let dirty = || gauge(&now(), "sheen_llite_cur_dirty_bytes");
     assert_eq!(dirty(), 0);
-    // The first write has no promise yet. What is written later waits for a second, and is seen.
+    // The first write has no grant yet. What is written later waits for a second, and is seen.
     let file = fs::File::create(cluster.mount().join("f")).expect("create");
     file.write_all_at(&[1; 2 << 20], 0).expect("write");
     let mut seen = 0;
@@ -127,7 +127,7 @@ fn bytes_that_wait_and_promises_are_gauges() {
     }
     assert!(seen >= 300_000 && seen.is_multiple_of(4096), "{seen} bytes wait");
 
-    // Nothing waits after fsync. Then what the OST promised is what the mount has: it is the only one.
+    // Nothing waits after fsync. Then what the OST granted is what the mount has: it is the only one.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         file.sync_all().expect("sync");

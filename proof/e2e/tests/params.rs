@@ -291,17 +291,17 @@ fn what_can_be_set_acts() {
     soon(&true, || held() <= 2);
     set("ldlm.namespaces.*mdc*.lru_max_age=0");
 
-    // What is promised and not used is given back.
-    let promised =
+    // What is granted and not used is given back.
+    let granted =
         || number(&cluster, "osc.*OST0000*.cur_grant_bytes") + number(&cluster, "osc.*OST0001*.cur_grant_bytes");
     set("osc.*.grant_shrink=0");
     sh(&mnt, "for n in 1 2 3 4; do head -c 100000 /dev/zero > g$n; done; sync");
-    assert!(promised() > 0);
+    assert!(granted() > 0);
     std::thread::sleep(std::time::Duration::from_secs(12));
-    assert!(promised() > 0, "kept");
+    assert!(granted() > 0, "kept");
     set("osc.*.grant_shrink_interval=1");
     set("osc.*.grant_shrink=1");
-    soon(&0, promised);
+    soon(&0, granted);
 
     // The others, by what is read back, and by what is refused.
     for (name, good, bad) in [

@@ -1,24 +1,24 @@
-//! Promised space: a client that was promised bytes may answer a write before it is sent.
+//! Granted space: a client that was granted bytes may answer a write before it is sent.
 //!
-//! One table for all that takes from one volume. A request *pays* for its writes from its client's promise; other writes
-//! take what nobody was promised. Nothing is written down: promises live as long as sessions, and clients ask again.
+//! One table for all that takes from one volume. A request *pays* for its writes from its client's grant; other writes
+//! take what no client was granted. Nothing is written down: grants live as long as sessions, and clients ask again.
 //!
-//! **Invariant:** what is promised or paid, with [`OVERHEAD`], never exceeds what is free, as long as nobody else takes
-//! from the volume; if somebody does, nothing more is promised. Bound: [`GRANT_PER_CLIENT_MAX`] per client and target.
+//! **Invariant:** what is granted or paid, with [`OVERHEAD`], never exceeds what is free, as long as nobody else takes
+//! from the volume; if somebody does, nothing more is granted. Bound: [`GRANT_PER_CLIENT_MAX`] per client and target.
 
 use std::collections::HashMap;
 use types::limits::{GRANT_PER_CLIENT_MAX, GRANT_UNIT};
 use types::session::ClientUuid;
 use types::target::TargetName;
 
-/// One part in so many of what is promised is held back for the records of the local file system (extents, folders).
+/// One part in so many of what is granted is held back for the records of the local file system (extents, folders).
 const OVERHEAD: u64 = 64;
-/// One promise takes at most one part in so many of what is left, so that the first client does not get all.
+/// One grant takes at most one part in so many of what is left, so that the first client does not get all.
 const SHARE: u64 = 8;
-/// Promises below this are not worth a request.
-const PROMISE_MIN: u64 = 16 * GRANT_UNIT;
+/// Grants below this are not worth a request.
+const GRANT_MIN: u64 = 16 * GRANT_UNIT;
 
-/// Who was promised: a client of one target.
+/// The holder of a grant: a client of one target.
 type Holder = (TargetName, ClientUuid);
 
 /// See the module.
@@ -28,7 +28,7 @@ pub(crate) struct Grants {
     free: u64,
     holders: HashMap<Holder, u64, foldhash::fast::RandomState>,
     /// Sum of `holders`.
-    promised: u64,
+    granted: u64,
     /// Paid by requests under way, not written yet.
     paid: u64,
     /// Being written: a look may or may not count it already.
@@ -41,23 +41,23 @@ impl Grants {
         self.free = free.saturating_sub(self.writing);
     }
 
-    /// What clients were promised, bytes.
-    pub(crate) fn promised(&self) -> u64 {
-        self.promised
+    /// What clients were granted, bytes.
+    pub(crate) fn granted(&self) -> u64 {
+        self.granted
     }
 
-    /// Free bytes that nobody was promised.
-    pub(crate) fn unpromised(&self) -> u64 {
-        let committed = self.promised + self.paid;
+    /// Free bytes that no client was granted.
+    pub(crate) fn ungranted(&self) -> u64 {
+        let committed = self.granted + self.paid;
         self.free.saturating_sub(committed + committed / OVERHEAD)
     }
 
-    /// As [`Grants::unpromised`], with what is held back for records: what promises leave is not the end of the volume.
+    /// As [`Grants::ungranted`], with what is held back for records: what grants leave is not the end of the volume.
     pub(crate) fn available(&self) -> u64 {
-        self.free.saturating_sub(self.promised + self.paid)
+        self.free.saturating_sub(self.granted + self.paid)
     }
 
-    /// A request pays with up to `bytes` of its client's promise; how many there were. They end with
+    /// A request pays with up to `bytes` of its client's grant; how many there were. They end with
     /// [`Grants::take`] or [`Grants::refund`].
     pub(crate) fn spend(&mut self, holder: Holder, bytes: u64) -> u64 {
         let paid = self.reduce(holder, bytes);
@@ -70,7 +70,7 @@ impl Grants {
     #[must_use]
     pub(crate) fn take(&mut self, len: u64, payment: &mut u64) -> bool {
         let paid = len.min(*payment);
-        if len > paid && len - paid > self.unpromised() {
+        if len > paid && len - paid > self.ungranted() {
             return false;
         }
         *payment -= paid;
@@ -91,15 +91,15 @@ impl Grants {
     }
 
     /// The client asks for `want` more; what it gets, in [`GRANT_UNIT`]s.
-    pub(crate) fn promise(&mut self, holder: Holder, want: u64) -> u64 {
+    pub(crate) fn grant(&mut self, holder: Holder, want: u64) -> u64 {
         let held = self.holders.get(&holder).copied().unwrap_or(0);
-        let share = self.unpromised() / SHARE;
+        let share = self.ungranted() / SHARE;
         let more = want.min(share).min(GRANT_PER_CLIENT_MAX.saturating_sub(held)) / GRANT_UNIT * GRANT_UNIT;
-        if more == 0 || share < PROMISE_MIN {
+        if more == 0 || share < GRANT_MIN {
             return 0;
         }
         *self.holders.entry(holder).or_default() += more;
-        self.promised += more;
+        self.granted += more;
         more
     }
 
@@ -111,7 +111,7 @@ impl Grants {
         if *held == 0 {
             self.holders.remove(&holder);
         }
-        self.promised -= less;
+        self.granted -= less;
         less
     }
 }
@@ -127,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_kept_from_others_and_ends_with_the_session() {
+    fn a_grant_is_kept_from_others_and_ends_with_the_session() {
         let mut grants = Grants::default();
         grants.looked(80 << 20);
-        let more = grants.promise(holder(1), 64 << 20);
+        let more = grants.grant(holder(1), 64 << 20);
         assert_eq!(more, 10 << 20);
-        assert!(!grants.take(70 << 20, &mut 0), "promised, with what the file system needs beside");
+        assert!(!grants.take(70 << 20, &mut 0), "granted, with what the file system needs beside");
         assert!(grants.take(69 << 20, &mut 0));
         grants.written(69 << 20);
         let mut payment = grants.spend(holder(1), u64::MAX);
@@ -140,20 +140,20 @@ mod tests {
         assert!(grants.take(more - GRANT_UNIT, &mut payment));
         assert_eq!(payment, GRANT_UNIT);
         grants.refund(payment);
-        assert_eq!(grants.promised(), 0);
+        assert_eq!(grants.granted(), 0);
         grants.looked(1 << 30);
-        assert!(grants.promise(holder(2), 1 << 30) <= GRANT_PER_CLIENT_MAX);
+        assert!(grants.grant(holder(2), 1 << 30) <= GRANT_PER_CLIENT_MAX);
         grants.reduce(holder(2), u64::MAX);
-        assert_eq!((grants.promised(), grants.holders.len()), (0, 0));
+        assert_eq!((grants.granted(), grants.holders.len()), (0, 0));
     }
 
     #[test]
-    fn a_nearly_full_volume_promises_nothing() {
+    fn a_nearly_full_volume_grants_nothing() {
         let mut grants = Grants::default();
-        grants.looked(SHARE * PROMISE_MIN - 1);
-        assert_eq!(grants.promise(holder(1), 1 << 20), 0);
-        grants.looked(SHARE * PROMISE_MIN);
-        assert_eq!(grants.promise(holder(1), 1 << 20), PROMISE_MIN);
+        grants.looked(SHARE * GRANT_MIN - 1);
+        assert_eq!(grants.grant(holder(1), 1 << 20), 0);
+        grants.looked(SHARE * GRANT_MIN);
+        assert_eq!(grants.grant(holder(1), 1 << 20), GRANT_MIN);
     }
 
     #[derive(Clone, Debug)]
@@ -184,17 +184,17 @@ mod tests {
     }
 
     proptest! {
-        /// Against a volume: no sum of promises beyond what is free, no paid write without room.
+        /// Against a volume: no sum of grants beyond what is free, no paid write without room.
         #[test]
-        fn promises_are_kept(steps in prop::collection::vec(step(), 1..200)) {
+        fn grants_are_kept(steps in prop::collection::vec(step(), 1..200)) {
             let mut free = 16u64 << 20;
             let mut grants = Grants::default();
             grants.looked(free);
-            // What each client believes it was promised.
+            // What each client believes it was granted.
             let mut held = [0u64; 3];
             for step in steps {
                 match step {
-                    Step::Ask(c, want) => held[c as usize] += grants.promise(holder(c), want),
+                    Step::Ask(c, want) => held[c as usize] += grants.grant(holder(c), want),
                     Step::Back(c, bytes) => held[c as usize] -= grants.reduce(holder(c), bytes),
                     Step::Gone(c) => {
                         grants.reduce(holder(c), u64::MAX);
@@ -212,7 +212,7 @@ mod tests {
                         let spend = spend.min(held[c as usize]);
                         held[c as usize] -= spend;
                         let mut payment = grants.spend(holder(c), spend);
-                        prop_assert_eq!(payment, spend, "a promise is there when it is used");
+                        prop_assert_eq!(payment, spend, "a grant is there when it is used");
                         for (len, there) in writes {
                             let covered = len <= payment;
                             let taken = grants.take(len, &mut payment);
@@ -225,8 +225,8 @@ mod tests {
                         grants.refund(payment);
                     }
                 }
-                prop_assert_eq!(grants.promised(), held.iter().sum::<u64>());
-                prop_assert!(grants.promised() + grants.promised() / OVERHEAD <= free);
+                prop_assert_eq!(grants.granted(), held.iter().sum::<u64>());
+                prop_assert!(grants.granted() + grants.granted() / OVERHEAD <= free);
                 prop_assert_eq!((grants.paid, grants.writing), (0, 0));
             }
         }

@@ -281,12 +281,12 @@ impl Ost {
         }
     }
 
-    /// Bytes that clients were promised, of all OSTs that share this one's room.
-    pub fn promised(&self) -> u64 {
-        self.room.promised()
+    /// Bytes that clients were granted, of all OSTs that share this one's room.
+    pub fn granted(&self) -> u64 {
+        self.room.granted()
     }
 
-    /// Bytes that data may still take, without what clients were promised.
+    /// Bytes that data may still take, without what clients were granted.
     pub(crate) fn available(&self) -> Result<u64, StoreError> {
         self.room.available(self.env.clock.now(), &self.look())
     }

@@ -1,8 +1,8 @@
-//! Room on the volume: a part is left for what makes room, another is promised to clients.
+//! Room on the volume: a part is left for what makes room, another is granted to clients.
 //!
 //! Removing files changes records of the MDT, whose store may live on the same volume and must be able to grow a
 //! little; a volume filled to the last block by data would take that away. So writes that need new space are refused
-//! while less than the reserve is free, and while what is free was promised to others (`grants`). The volume is asked
+//! while less than the reserve is free, and while what is free was granted to others (`grants`). The volume is asked
 //! again after a second, after [`LOOK_BYTES`] and whenever it would be near. OSTs of one process that share a volume
 //! share its room; those of several processes together overshoot by less than the reserve.
 
@@ -101,13 +101,13 @@ impl Room {
         let state = &mut *self.state.lock();
         let unpaid = len.saturating_sub(payment.left);
         let fresh = state.credit >= unpaid && now < state.looked + LOOK_INTERVAL;
-        if unpaid > 0 && (!fresh || state.grants.unpromised() < unpaid) {
+        if unpaid > 0 && (!fresh || state.grants.ungranted() < unpaid) {
             state.look(now, look)?;
         }
         if !state.grants.take(len, &mut payment.left) {
             state.credit = 0;
             let Seen { free, total, reserved } = state.seen;
-            let reserved = reserved + state.grants.promised();
+            let reserved = reserved + state.grants.granted();
             return Err(StoreError::NoSpace { used: total.saturating_sub(free), capacity: total, reserved });
         }
         state.credit = state.credit.saturating_sub(unpaid);
@@ -136,16 +136,16 @@ impl Room {
         if state.credit == 0 || now >= state.looked + LOOK_INTERVAL {
             state.look(now, look)?;
         }
-        Ok((state.grants.promise(holder, want), paid))
+        Ok((state.grants.grant(holder, want), paid))
     }
 
-    /// The session ended: nothing is promised to it any more.
+    /// The session ended: nothing is granted to it any more.
     pub(crate) fn gone(&self, holder: (TargetName, ClientUuid)) {
         self.state.lock().grants.reduce(holder, u64::MAX);
     }
 
-    /// Free bytes that are neither promised nor paid for. One look under one lock: between two, a request that has paid is neither
-    /// free nor promised.
+    /// Free bytes that are neither granted nor paid for. One look under one lock: between two, a request that has paid is neither
+    /// free nor granted.
     ///
     /// # Errors
     /// The volume cannot be asked.
@@ -155,9 +155,9 @@ impl Room {
         Ok(state.grants.available())
     }
 
-    /// Promised to clients, bytes.
-    pub fn promised(&self) -> u64 {
-        self.state.lock().grants.promised()
+    /// Granted to clients, bytes.
+    pub fn granted(&self) -> u64 {
+        self.state.lock().grants.granted()
     }
 }
 

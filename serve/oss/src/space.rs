@@ -89,7 +89,7 @@ impl Ost {
     }
 
     /// Totals: what the objects take, and what they may still take. What else is on the volume counts as if it were not
-    /// there, so that an empty OST is 0 % full. What clients were promised is not available, for it may be dirty at
+    /// there, so that an empty OST is 0 % full. What clients were granted is not available, for it may be dirty at
     /// them, nor is what is being written.
     pub fn statfs(&self) -> Result<Statfs, Errno> {
         let (space, available) = (self.objects().space()?, self.available()?);

@@ -155,28 +155,28 @@ fn granted(rig: &Rig, want: u64) -> u64 {
 }
 
 #[test]
-fn what_was_promised_is_there_when_the_ost_is_full() {
+fn what_was_granted_is_there_when_the_ost_is_full() {
     let rig = Rig::with(Some(16 << 20), OstSettings::default());
-    let promised = granted(&rig, 1 << 20);
-    assert_eq!((promised, rig.ost.promised()), (1 << 20, 1 << 20));
+    let bytes = granted(&rig, 1 << 20);
+    assert_eq!((bytes, rig.ost.granted()), (1 << 20, 1 << 20));
     for n in 0.. {
         if rig.write(object(0), n * CHUNK as u64, vec![1; CHUNK]) == Err(Errno::ENOSPC) {
             break;
         }
         assert!(n < 300, "the limit holds");
     }
-    assert!(statfs(&rig).bytes_free >= promised, "{:?}", statfs(&rig));
-    assert_eq!(granted(&rig, 1 << 20), 0, "nothing is left to promise");
-    let writes = (0..promised / CHUNK as u64).map(|n| OstOp::Write {
+    assert!(statfs(&rig).bytes_free >= bytes, "{:?}", statfs(&rig));
+    assert_eq!(granted(&rig, 1 << 20), 0, "nothing is left to grant");
+    let writes = (0..bytes / CHUNK as u64).map(|n| OstOp::Write {
         object: object(1),
         offset: ObjectOffset(n * CHUNK as u64),
         data: vec![7; CHUNK].into(),
         sync: false,
     });
-    let reply = rig.call([grant(promised, 0)].into_iter().chain(writes).collect());
+    let reply = rig.call([grant(bytes, 0)].into_iter().chain(writes).collect());
     assert!(reply.results.iter().all(Result::is_ok), "{:?}", reply.results);
-    assert_eq!(rig.ost.promised(), 0);
-    assert_eq!(rig.attr(object(1)).0, promised);
+    assert_eq!(rig.ost.granted(), 0);
+    assert_eq!(rig.attr(object(1)).0, bytes);
     assert_eq!(rig.write(object(2), 0, vec![1; 2 * CHUNK]), Err(Errno::ENOSPC), "and not more than that");
 }
 
@@ -184,11 +184,11 @@ fn what_was_promised_is_there_when_the_ost_is_full() {
 fn what_is_being_written_is_not_available() {
     let rig = Rig::with(Some(16 << 20), OstSettings::default());
     let before = statfs(&rig).bytes_available;
-    let promised = granted(&rig, 1 << 20);
+    let bytes = granted(&rig, 1 << 20);
     let left = statfs(&rig).bytes_available;
-    assert_eq!(left, before - promised);
-    // Between the payment and the write the space is neither free nor promised.
-    let looks = rig.call(vec![grant(promised, 0), OstOp::Statfs]);
+    assert_eq!(left, before - bytes);
+    // Between the payment and the write the space is neither free nor granted.
+    let looks = rig.call(vec![grant(bytes, 0), OstOp::Statfs]);
     let Ok(wire::message::OpReply::Ost(OstReply::Statfs(paid))) = &looks.results[1] else {
         panic!("{:?}", looks.results)
     };
@@ -197,17 +197,17 @@ fn what_is_being_written_is_not_available() {
 }
 
 #[test]
-fn a_promise_ends_when_it_is_given_back_or_its_client_is_gone() {
+fn a_grant_ends_when_it_is_given_back_or_its_client_is_gone() {
     use rpc::service::{Gone, Service};
     let rig = Rig::with(Some(64 << 20), OstSettings::default());
-    let promised = granted(&rig, 4 << 20);
-    assert_eq!(promised, 4 << 20);
+    let bytes = granted(&rig, 4 << 20);
+    assert_eq!(bytes, 4 << 20);
     assert_eq!(rig.one(OstOp::Grant { spend: 0, back: 1 << 20, want: 0 }), Ok(OstReply::Granted { more: 0, paid: 0 }));
-    assert_eq!(rig.ost.promised(), 3 << 20);
+    assert_eq!(rig.ost.granted(), 3 << 20);
     // Paid and not used: free for all.
     assert_eq!(rig.one(grant(1 << 20, 0)), Ok(OstReply::Granted { more: 0, paid: 1 << 20 }));
-    assert_eq!(rig.ost.promised(), 2 << 20);
+    assert_eq!(rig.ost.granted(), 2 << 20);
     rig.ost.gone(rig.export(), Gone::Evicted);
-    assert_eq!(rig.ost.promised(), 0);
+    assert_eq!(rig.ost.granted(), 0);
     assert_eq!(rig.one(grant(1 << 20, 0)), Ok(OstReply::Granted { more: 0, paid: 0 }), "a new session has none");
 }

@@ -67,7 +67,7 @@ impl Import {
         self.link.lock().machine.event(Event::Restored);
         self.exchange_in_recovery(remote, vec![Op::Restored], None).await?;
         match self.link.lock().machine.event(Event::Opened) {
-            // It has nothing else that belongs to sessions: what it had promised is void.
+            // It has nothing else that belongs to sessions: what it had granted is void.
             Action::Serve if self.target.kind == TargetKind::Ost => Ok(Action::Renewed),
             action => Ok(action),
         }

@@ -75,7 +75,7 @@ const SERVED: &[Metric] = &[
     time("punch", "Cuts and allocations of data."),
     time("seek", "Searches for data and holes."),
     time("destroy", "Removals of objects."),
-    time("grant", "Space promised and given back."),
+    time("grant", "Space granted and given back."),
     time("config", "Questions for the configuration, the time that they were kept waiting included."),
     time("report", "Reports of how processes are."),
     time("other", "Everything else."),

@@ -27,7 +27,7 @@ pub type Listed = (Vec<(ObjectId, u64, u64)>, bool);
 /// What became of [`Osc::store`].
 #[derive(Debug)]
 pub struct Batch {
-    /// Promised on top, bytes.
+    /// Granted on top, bytes.
     pub more: u64,
     /// Of each piece: by how many 512-byte blocks its object grew, or why it is not stored.
     pub pieces: Vec<Result<i64, Errno>>,
@@ -105,7 +105,7 @@ impl Osc {
         }
     }
 
-    /// Asks for a promise of up to `want` bytes, and gives `back` some: how many more were promised.
+    /// Asks for a grant of up to `want` bytes, and gives `back` some: how many more were granted.
     pub async fn grant(&self, back: u64, want: u64) -> Result<u64, RpcError> {
         match self.call(OstOp::Grant { spend: 0, back, want }).await? {
             OstReply::Granted { more, .. } => Ok(more),
@@ -113,7 +113,7 @@ impl Osc {
         }
     }
 
-    /// Stores many pieces with one request, paid with `spend` promised bytes, and asks for `want` more. `durable`: all
+    /// Stores many pieces with one request, paid with `spend` granted bytes, and asks for `want` more. `durable`: all
     /// of it is when this returns. After the first piece that fails, the others fail with ECANCELED.
     pub async fn store(
         &self,

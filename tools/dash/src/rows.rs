@@ -38,7 +38,7 @@ pub struct TargetRow {
     pub lock_waits: u32,
     /// Applied and not yet durable, bytes.
     pub uncommitted_bytes: u64,
-    /// Promised to clients, bytes.
+    /// Granted to clients, bytes.
     pub granted_bytes: u64,
     /// Commits so far.
     pub commits: u64,
@@ -77,7 +77,7 @@ pub struct ClientRow {
     pub locks: u64,
     /// Written and not yet stored by OSTs, bytes.
     pub dirty_bytes: u64,
-    /// Promised by OSTs and not taken by a write yet, bytes.
+    /// Granted by OSTs and not taken by a write yet, bytes.
     pub granted_bytes: u64,
     /// Sessions, and how many of them are in service.
     pub sessions: u32,
@@ -172,7 +172,7 @@ pub struct SessionRow {
     pub state: String,
     /// Requests that may be in flight; 0: no network between.
     pub window: u32,
-    /// Of an OST: promised to the client and not taken by a write yet, bytes.
+    /// Of an OST: granted to the client and not taken by a write yet, bytes.
     pub granted_bytes: u64,
     /// Totals.
     pub counts: Counts,

@@ -153,7 +153,7 @@ fn recovery(mdt: &Mds) -> Option<Recovery> {
 fn of_ost(view: &View, samples: &[Sample], ost: &Arc<Ost>, target: &Target) -> Option<TargetReport> {
     Some(TargetReport {
         space: space(ost.statfs()),
-        granted_bytes: ost.promised(),
+        granted_bytes: ost.granted(),
         ..of_target(view, samples, target.name()?, target)
     })
 }

@@ -1,4 +1,4 @@
-//! Storing while nobody waits: what is old, what is enough for a request, what is closed. And giving back promises that lie
+//! Storing while nobody waits: what is old, what is enough for a request, what is closed. And giving back grants that lie
 //! idle.
 
 use super::DIRTY_AGE;
@@ -53,13 +53,13 @@ impl Client {
         }
     }
 
-    async fn give_back_promises(&self) {
-        for (ost, bytes) in self.writeback.promises.take_idle(self.env.clock.now()) {
+    async fn give_back_grants(&self) {
+        for (ost, bytes) in self.writeback.grants.take_idle(self.env.clock.now()) {
             let Ok(osc) = self.targets.osc(ost) else { continue };
             self.writeback.given_back.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = osc.grant(bytes, 0).await {
-                // Its session is lost, and the promise with it.
-                tracing::debug!(target = %osc.import().target(), %error, "give back a promise of space");
+                // Its session is lost, and the grant with it.
+                tracing::debug!(target = %osc.import().target(), %error, "give back a grant of space");
             }
         }
     }
@@ -76,7 +76,7 @@ pub(crate) async fn keep_storing(client: Weak<Client>, mut stop: watch::Receiver
             () = strong.store_old() => true,
             () = clock.sleep(INTERVAL) => false,
         };
-        strong.give_back_promises().await;
+        strong.give_back_grants().await;
         drop(strong);
         if !all {
             continue;

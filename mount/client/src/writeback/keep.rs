@@ -65,7 +65,7 @@ pub(crate) enum Kept {
     NoLayout(u64, u64),
     /// Attributes are not known.
     NoAttr,
-    /// This OST promised too little.
+    /// This OST granted too little.
     NoRoom(TargetIndex),
     /// This write is not for the cache.
     Through,
@@ -120,7 +120,7 @@ impl Client {
             return Ok(Kept::Full);
         }
         let clock = &self.env.clock;
-        let Writeback { promises, blocks: all_blocks, .. } = &self.writeback;
+        let Writeback { grants, blocks: all_blocks, .. } = &self.writeback;
         // It is noted first: an eviction that is not seen here finds it, and what is kept with it.
         let mut unstored = self.writeback.begin(file);
         if self.tenure(file.fid) != tenure {
@@ -148,7 +148,7 @@ impl Client {
             Ok(needs) => needs,
             Err(refused) => return Ok(refused),
         };
-        if let Err(ost) = promises.reserve(clock.now(), &needs) {
+        if let Err(ost) = grants.reserve(clock.now(), &needs) {
             return Ok(Kept::NoRoom(ost));
         }
         let blocks = needs.iter().map(|(_, blocks)| blocks).sum();
@@ -167,21 +167,21 @@ impl Client {
         Ok(Kept::Done(Written { offset: start, bytes: data.len() as u32 }))
     }
 
-    /// An OST promised too little: it is asked for more; if that was done already, something is stored, for that brings new
-    /// promises. `false`: there is nothing to be had.
+    /// An OST granted too little: it is asked for more; if that was done already, something is stored, for that brings new
+    /// grants. `false`: there is nothing to be had.
     async fn make_room(&self, ost: TargetIndex, file: &Arc<File>) -> Result<bool, ClientError> {
-        let promises = &self.writeback.promises;
-        let asked = promises.ask(ost);
+        let grants = &self.writeback.grants;
+        let asked = grants.ask(ost);
         if asked.want > 0 {
             let more = match self.targets.osc(ost) {
                 Ok(osc) => osc.grant(0, asked.want).await,
                 Err(error) => {
-                    promises.answered(ost, asked, 0);
+                    grants.answered(ost, asked, 0);
                     return Err(error);
                 }
             };
             // It does not answer: then the write goes through, and tells.
-            promises.answered(ost, asked, *more.as_ref().unwrap_or(&0));
+            grants.answered(ost, asked, *more.as_ref().unwrap_or(&0));
             if more.is_ok_and(|more| more > 0) {
                 return Ok(true);
             }

@@ -14,7 +14,7 @@ pub mod pages;
 pub(crate) mod store;
 pub(crate) mod unstored;
 
-use crate::cache::promise::Promises;
+use crate::cache::grant::Grants;
 use crate::file::File;
 use crate::writeback::ends::Ends;
 use env::clock::Monotonic;
@@ -54,8 +54,8 @@ struct Told {
 
 /// What a mount keeps of writes.
 pub(crate) struct Writeback {
-    /// Space that OSTs promised.
-    pub promises: Arc<Promises>,
+    /// Space that OSTs granted.
+    pub grants: Arc<Grants>,
     /// Files with something that is not stored or not told.
     files: Mutex<BTreeMap<Fid, Arc<File>>>,
     /// Blocks in all of them.
@@ -69,15 +69,15 @@ pub(crate) struct Writeback {
     /// Bytes that may be unstored; beyond it writers store first.
     dirty_max: AtomicU64,
     stores: Arc<Semaphore>,
-    /// Requests that gave promises back.
+    /// Requests that gave grants back.
     given_back: AtomicU64,
 }
 
 impl Writeback {
     /// Nothing kept.
-    pub fn new(promises: Arc<Promises>) -> Writeback {
+    pub fn new(grants: Arc<Grants>) -> Writeback {
         Writeback {
-            promises,
+            grants,
             files: Mutex::default(),
             blocks: AtomicU64::new(0),
             pages: Mutex::default(),
@@ -105,7 +105,7 @@ impl Writeback {
         self.dirty_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Requests that gave promises back: when, no program decides.
+    /// Requests that gave grants back: when, no program decides.
     pub fn given_back(&self) -> u64 {
         self.given_back.load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@
 
 use super::unstored::{Telling, Unstored};
 use crate::cache::batch::{Batch, plan};
-use crate::cache::promise::Asked;
+use crate::cache::grant::GrantRequest;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
@@ -46,7 +46,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 struct Sending {
     batch: Batch,
     /// For how much more space it asks.
-    asked: Asked,
+    asked: GrantRequest,
     /// Of each piece of the batch.
     bytes: Vec<Bytes>,
 }
@@ -54,7 +54,7 @@ struct Sending {
 /// One request and its answer.
 struct Sent {
     batch: Batch,
-    asked: Asked,
+    asked: GrantRequest,
     answer: Result<osc::Batch, RpcError>,
 }
 
@@ -229,7 +229,7 @@ impl Client {
         let sending = batches.into_iter().map(|batch| {
             let bytes = unstored.send(&batch);
             self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
-            let asked = self.writeback.promises.ask(batch.ost);
+            let asked = self.writeback.grants.ask(batch.ost);
             Sending { batch, asked, bytes }
         });
         Ok((sending.collect(), tenure))
@@ -257,7 +257,7 @@ impl Client {
         let mut unstored = file.unstored.lock();
         let (mut end, mut grown, mut failed, mut unanswered) = (0, 0, None, None);
         for Sent { batch, asked, answer } in sent {
-            self.writeback.promises.answered(batch.ost, asked, answer.as_ref().map_or(0, |stored| stored.more));
+            self.writeback.grants.answered(batch.ost, asked, answer.as_ref().map_or(0, |stored| stored.more));
             match answer {
                 Ok(stored) => {
                     for (piece, result) in batch.pieces.iter().zip(stored.pieces) {
@@ -303,8 +303,8 @@ impl Client {
     fn wait_again(&self, unstored: &mut Unstored, batch: &Batch) {
         let blocks = unstored.unsend(batch);
         self.writeback.blocks.fetch_add(blocks, Ordering::Relaxed);
-        if self.writeback.promises.reserve(self.env.clock.now(), &[(batch.ost, blocks)]).is_err() {
-            tracing::debug!(ost = %batch.ost.0, "bytes wait without a promise: a full target may refuse them");
+        if self.writeback.grants.reserve(self.env.clock.now(), &[(batch.ost, blocks)]).is_err() {
+            tracing::debug!(ost = %batch.ost.0, "bytes wait without a grant: a full target may refuse them");
         }
     }
 
@@ -401,10 +401,10 @@ impl Client {
             if let Some(layout) = file.layout().filter(|_| !fresh.is_empty()) {
                 match plan(&layout, file.fid, &fresh) {
                     Ok(batches) => {
-                        batches.iter().for_each(|batch| self.writeback.promises.unreserve(batch.ost, batch.blocks));
+                        batches.iter().for_each(|batch| self.writeback.grants.unreserve(batch.ost, batch.blocks));
                     }
-                    // Only what is lost with its session: then promises are, too.
-                    Err(error) => tracing::warn!(fid = %file.fid, %error, "give back promises of space"),
+                    // Only what is lost with its session: then grants are, too.
+                    Err(error) => tracing::warn!(fid = %file.fid, %error, "give back grants of space"),
                 }
             }
             unstored.drop_all();

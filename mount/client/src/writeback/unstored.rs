@@ -1,6 +1,6 @@
 //! What one file's writes left here: bytes that no object has, size and times that the MDT does not know. Pure.
 //!
-//! **Invariants:** every block with fresh bytes was reserved of a promise once. What the MDT was told is forgotten here only
+//! **Invariants:** every block with fresh bytes was reserved of a grant once. What the MDT was told is forgotten here only
 //! after it has answered, so at every moment either the table of locks (which reads answers first) or this has the newest
 //! size and times. The MDT is told of no byte that is not stored: who dies leaves a prefix of what it wrote one after the other.
 

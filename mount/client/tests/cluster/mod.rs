@@ -67,7 +67,7 @@ pub struct State {
     pub stripes: u16,
     /// New components wait for the first write.
     pub lazy_layout: bool,
-    /// OSTs promise no space: every write goes through.
+    /// OSTs grant no space: every write goes through.
     pub stingy: bool,
     /// Another client has everything open that is removed.
     pub open_elsewhere: bool,

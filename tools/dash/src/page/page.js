@@ -178,7 +178,7 @@ function showDetail() {
       ["Open files", row.kind === "mdt" ? String(row.open_files) : undefined],
       ["Locks held", row.kind === "mdt" ? String(row.locks) : undefined],
       ["Waiting for locks", row.kind === "mdt" ? String(row.lock_waits) : undefined],
-      ["Promised to clients", row.kind === "ost" ? bytes(row.granted_bytes) : undefined],
+      ["Granted to clients", row.kind === "ost" ? bytes(row.granted_bytes) : undefined],
       ["Commits", `${short(row.commits)}, ${micros(row.commit_micros)} each`], ["Not yet durable", bytes(row.uncommitted_bytes)],
     ]);
   } else if (row) {
@@ -187,7 +187,7 @@ function showDetail() {
       ["Requests", String(row.counts.requests)], ["In flight", String(row.counts.in_flight)],
       ["Read", bytes(row.counts.read_bytes)], ["Written", bytes(row.counts.written_bytes)],
       ["Open files", String(row.open_files)], ["Inodes cached", String(row.inodes)], ["Programs waiting", String(row.waiting)],
-      ["Locks held", String(row.locks)], ["Not yet stored", bytes(row.dirty_bytes)], ["Promised by OSTs", bytes(row.granted_bytes)],
+      ["Locks held", String(row.locks)], ["Not yet stored", bytes(row.dirty_bytes)], ["Granted by OSTs", bytes(row.granted_bytes)],
     ]);
   } else facts([["Note", "It does not report."]]);
   const here = picture.chains.filter(chain => kind === "target" ? chain.steps.some(step => step.target === name) : chain.client === name || chain.holders.some(holder => holder.client === name));
@@ -212,7 +212,7 @@ function showDetail() {
     { name: "State", class: "left", show: row => state(row.state) },
     { name: "Requests", show: row => row.counts.requests },
     { name: "In flight", show: row => row.window ? `${row.counts.in_flight} of ${row.window}` : row.counts.in_flight },
-    { name: "Promised", field: "granted", class: "w2", show: row => row.granted_bytes ? bytes(row.granted_bytes) : "–", title: () => "space promised by the OST to the client" },
+    { name: "Granted", field: "granted", class: "w2", show: row => row.granted_bytes ? bytes(row.granted_bytes) : "–", title: () => "space granted by the OST to the client" },
     { name: "Mean time", class: "w2", show: row => row.counts.requests ? micros(row.counts.micros / row.counts.requests) : "–" },
   ], detail.sessions, row => row.with);
 }

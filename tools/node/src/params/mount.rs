@@ -4,7 +4,7 @@ use super::session::{self, Waits};
 use super::{flags, locks, number, series};
 use crate::mount_options::MountOptions;
 use crate::view::View;
-use client::cache::promise::Shrink;
+use client::cache::grant::Shrink;
 use client::caller::Caller;
 use client::client::Client;
 use client::counters::Way;
@@ -429,8 +429,8 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
         }
         Ok(())
     });
-    let (promised, ost) = (client.clone(), import.target().index);
-    tree.shows(&OSC_GRANT, &[&device], move || Ok(promised.granted_bytes(ost).to_string()));
+    let (granted, ost) = (client.clone(), import.target().index);
+    tree.shows(&OSC_GRANT, &[&device], move || Ok(granted.granted_bytes(ost).to_string()));
     data_bounds(tree, client, &device, ost);
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
     space(tree, SpaceParams::OSC, &[&device], move || {

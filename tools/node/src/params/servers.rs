@@ -59,8 +59,8 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
             }
             _ => Err(Errno::EINVAL),
         });
-        let promised = ost.clone();
-        tree.shows(&OBDFILTER_TOT_GRANTED, &[&device], move || Ok(promised.promised().to_string()));
+        let granted = ost.clone();
+        tree.shows(&OBDFILTER_TOT_GRANTED, &[&device], move || Ok(granted.granted().to_string()));
         add_jobs(tree, view, name, &OBDFILTER_JOB_STATS, &OBDFILTER_JOB_CLEANUP_INTERVAL);
         space(tree, SpaceParams::OBDFILTER, &[&device], move || Box::pin(std::future::ready(ost.statfs())));
         add_store(tree, view, name, &target);

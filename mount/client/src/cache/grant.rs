@@ -1,0 +1,199 @@
+//! Space that OSTs granted to this mount. Pure, but for the lock around the table.
+//!
+//! A write may be kept back only if its blocks were *reserved* here. What is reserved is spent by the request that stores
+//! it, which asks for as much again. When an OST lost our session, its grants went with it; nothing here is believed
+//! then, and an answer that was on its way does not count. What lies idle is given back, after
+//! [`IDLE`] if no administrator says otherwise.
+
+use env::clock::Monotonic;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::limits::GRANT_UNIT;
+use types::target::TargetIndex;
+
+/// What a mount wants to hold of each OST, reserved bytes beside: enough for what is dirty while requests are on their way.
+pub const GRANT_WANTED: u64 = 64 << 20;
+/// A grant that was not used for so long is given back, if no administrator says otherwise.
+pub const IDLE: Duration = Duration::from_secs(10);
+
+/// What one OST has granted.
+#[derive(Default)]
+struct Grant {
+    /// Granted, not reserved.
+    free: u64,
+    /// Asked for, not answered.
+    asked: u64,
+    /// Counts sessions with the OST.
+    session: u64,
+    used: Monotonic,
+    shrink: Shrink,
+}
+
+/// When an unused grant of an OST is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shrink {
+    /// Is it ever?
+    pub on: bool,
+    /// After this time without use.
+    pub after: Duration,
+}
+
+impl Default for Shrink {
+    fn default() -> Shrink {
+        Shrink { on: true, after: IDLE }
+    }
+}
+
+/// A question on its way to an OST.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GrantRequest {
+    /// How much more is wanted.
+    pub want: u64,
+    session: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Grants {
+    /// In order, so that what is given back goes out in one.
+    osts: Mutex<BTreeMap<TargetIndex, Grant>>,
+}
+
+impl Grants {
+    /// Reserves `blocks` at each of these OSTs; all or nothing: who has too little.
+    ///
+    /// # Errors
+    /// The OST that has not granted enough.
+    pub fn reserve(&self, now: Monotonic, needs: &[(TargetIndex, u64)]) -> Result<(), TargetIndex> {
+        let mut osts = self.osts.lock();
+        for (ost, blocks) in needs {
+            if *blocks > 0 && osts.get(ost).is_none_or(|grant| grant.free < blocks * GRANT_UNIT) {
+                return Err(*ost);
+            }
+        }
+        for (ost, blocks) in needs {
+            let grant = osts.entry(*ost).or_default();
+            grant.free -= blocks * GRANT_UNIT;
+            grant.used = now;
+        }
+        Ok(())
+    }
+
+    /// Reserved blocks are not needed: nothing will be sent.
+    pub fn unreserve(&self, ost: TargetIndex, blocks: u64) {
+        self.osts.lock().entry(ost).or_default().free += blocks * GRANT_UNIT;
+    }
+
+    /// What to ask for. Every question is to be ended with [`Grants::answered`].
+    pub fn ask(&self, ost: TargetIndex) -> GrantRequest {
+        let mut osts = self.osts.lock();
+        let grant = osts.entry(ost).or_default();
+        let want = GRANT_WANTED.saturating_sub(grant.free + grant.asked);
+        grant.asked += want;
+        GrantRequest { want, session: grant.session }
+    }
+
+    /// The OST granted `more`; 0 also if it did not answer.
+    pub fn answered(&self, ost: TargetIndex, asked: GrantRequest, more: u64) {
+        let mut osts = self.osts.lock();
+        let grant = osts.entry(ost).or_default();
+        if grant.session == asked.session {
+            grant.asked -= asked.want;
+            grant.free += more;
+        }
+    }
+
+    /// The OST lost our session.
+    pub fn lost(&self, ost: TargetIndex) {
+        let mut osts = self.osts.lock();
+        let grant = osts.entry(ost).or_default();
+        *grant = Grant { session: grant.session + 1, used: grant.used, shrink: grant.shrink, ..Grant::default() };
+    }
+
+    /// Takes what lies idle, to be given back.
+    pub fn take_idle(&self, now: Monotonic) -> Vec<(TargetIndex, u64)> {
+        let mut idle = Vec::new();
+        for (ost, grant) in self.osts.lock().iter_mut() {
+            let Shrink { on, after } = grant.shrink;
+            if on && grant.free > 0 && grant.asked == 0 && now >= grant.used + after {
+                idle.push((*ost, std::mem::take(&mut grant.free)));
+            }
+        }
+        idle
+    }
+
+    /// When what this OST granted is given back.
+    pub fn shrink(&self, ost: TargetIndex) -> Shrink {
+        self.osts.lock().get(&ost).map_or_else(Shrink::default, |grant| grant.shrink)
+    }
+
+    /// As [`Grants::shrink`].
+    pub fn set_shrink(&self, ost: TargetIndex, shrink: Shrink) {
+        self.osts.lock().entry(ost).or_default().shrink = shrink;
+    }
+
+    /// Granted and not reserved, bytes.
+    pub fn free(&self, ost: TargetIndex) -> u64 {
+        self.osts.lock().get(&ost).map_or(0, |grant| grant.free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: TargetIndex = TargetIndex(0);
+    const B: TargetIndex = TargetIndex(1);
+    const NOW: Monotonic = Duration::from_secs(1);
+
+    #[test]
+    fn only_what_was_granted_is_reserved_and_all_or_nothing() {
+        let grants = Grants::default();
+        assert_eq!(grants.reserve(NOW, &[(A, 1)]), Err(A));
+        assert_eq!(grants.reserve(NOW, &[(A, 0)]), Ok(()), "a block that is dirty already needs no more");
+        let asked = grants.ask(A);
+        assert_eq!(asked.want, GRANT_WANTED);
+        assert_eq!(grants.ask(A).want, 0, "it is on its way");
+        grants.answered(A, asked, 10 * GRANT_UNIT);
+        assert_eq!(grants.reserve(NOW, &[(A, 4), (B, 1)]), Err(B));
+        assert_eq!(grants.free(A), 10 * GRANT_UNIT);
+        assert_eq!(grants.reserve(NOW, &[(A, 4)]), Ok(()));
+        grants.unreserve(A, 1);
+        assert_eq!(grants.free(A), 7 * GRANT_UNIT);
+        assert_eq!(grants.ask(A).want, GRANT_WANTED - 7 * GRANT_UNIT);
+    }
+
+    #[test]
+    fn a_grant_ends_with_its_session_and_when_it_lies_idle() {
+        let grants = Grants::default();
+        let asked = grants.ask(A);
+        grants.lost(A);
+        grants.answered(A, asked, GRANT_UNIT);
+        assert_eq!(grants.free(A), 0, "the old session granted it");
+        let asked = grants.ask(A);
+        grants.answered(A, asked, GRANT_UNIT);
+        grants.reserve(NOW, &[(A, 0)]).unwrap();
+        assert_eq!(grants.take_idle(NOW + IDLE - Duration::from_nanos(1)), []);
+        assert_eq!(grants.take_idle(NOW + IDLE), [(A, GRANT_UNIT)]);
+        assert_eq!(grants.free(A), 0);
+    }
+
+    #[test]
+    fn an_administrator_says_when_a_grant_is_given_back() {
+        let grants = Grants::default();
+        let grant = || {
+            let asked = grants.ask(A);
+            grants.answered(A, asked, GRANT_UNIT);
+            grants.reserve(NOW, &[(A, 0)]).unwrap();
+        };
+        grant();
+        grants.set_shrink(A, Shrink { on: false, after: IDLE });
+        assert_eq!(grants.take_idle(NOW + 100 * IDLE), []);
+        let after = Duration::from_secs(1);
+        grants.set_shrink(A, Shrink { on: true, after });
+        assert_eq!(grants.take_idle(NOW + after), [(A, GRANT_UNIT)]);
+        grants.lost(A);
+        assert_eq!((grants.shrink(A).after, grants.shrink(B)), (after, Shrink::default()), "it outlives a session");
+    }
+}
