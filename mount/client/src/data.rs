@@ -5,7 +5,7 @@ use crate::dom::{is_elsewhere, store_on_mdt};
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
-use crate::locks::uses::Tenure;
+use crate::locks::uses::SessionEpoch;
 use crate::ops::write::WriteFlags;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -134,7 +134,7 @@ impl Client {
         &self,
         layout: &Layout,
         fid: Fid,
-        tenure: Tenure,
+        epoch: SessionEpoch,
         start: u64,
         data: &Bytes,
         flags: WriteFlags,
@@ -167,7 +167,7 @@ impl Client {
             }
         }
         let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, told: None };
-        for (part, answer) in parts.iter().zip(self.while_trusted(fid, tenure, fan_out(work)).await?) {
+        for (part, answer) in parts.iter().zip(self.while_trusted(fid, epoch, fan_out(work)).await?) {
             match answer {
                 Ok(delta) => {
                     stored.blocks_delta += delta;

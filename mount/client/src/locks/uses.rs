@@ -150,7 +150,7 @@ impl Using {
 
 /// Which locks of an MDT: an eviction ends all, and what was begun under them begins anew under others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tenure(u64);
+pub(crate) struct SessionEpoch(u64);
 
 /// Data of a file is worked with under its lock.
 pub struct DataUse {
@@ -279,40 +279,40 @@ impl Client {
         }
     }
 
-    /// The tenure of now.
-    pub(crate) fn tenure(&self, fid: Fid) -> Tenure {
-        Tenure(self.targets.evictions(fid.mdt()))
+    /// The session epoch of now.
+    pub(crate) fn session_epoch(&self, fid: Fid) -> SessionEpoch {
+        SessionEpoch(self.targets.evictions(fid.mdt()))
     }
 
     /// Does something under locks of an inode that it gets, and once more if they were lost meanwhile with a session: they are not
     /// asked for again in the midst of it.
     ///
     /// # Errors
-    /// What `work` answers, if its tenure lasts.
-    pub(crate) async fn in_tenure<T, Work: Future<Output = Result<T, ClientError>>>(
+    /// What `work` answers, if its epoch lasts.
+    pub(crate) async fn in_session_epoch<T, Work: Future<Output = Result<T, ClientError>>>(
         &self,
         fid: Fid,
-        work: impl Fn(Tenure) -> Work,
+        work: impl Fn(SessionEpoch) -> Work,
     ) -> Result<T, ClientError> {
         loop {
-            let tenure = self.tenure(fid);
-            let answer = work(tenure).await;
-            if self.tenure(fid) == tenure {
+            let epoch = self.session_epoch(fid);
+            let answer = work(epoch).await;
+            if self.session_epoch(fid) == epoch {
                 return answer;
             }
         }
     }
 
-    /// Does something to objects under a lock of this inode and tenure. What could come later than the MDT surely keeps the lock
+    /// Does something to objects under a lock of this inode and epoch. What could come later than the MDT surely keeps the lock
     /// for us is given up, and refused by whom it reaches later: the bytes may be somebody else's then. Work for which a
-    /// program waits stands still instead until the MDT is heard of again: as long as the tenure lasts the lock is ours.
+    /// program waits stands still instead until the MDT is heard of again: as long as the epoch lasts the lock is ours.
     ///
     /// # Errors
     /// Timeout or Evicted, of the MDT.
     pub(crate) async fn while_trusted<T>(
         &self,
         fid: Fid,
-        Tenure(evictions): Tenure,
+        SessionEpoch(evictions): SessionEpoch,
         work: impl Future<Output = T>,
     ) -> Result<T, RpcError> {
         let import = self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().clone();

@@ -75,7 +75,7 @@ impl Client {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
-        self.in_tenure(file.fid, |_| self.read_in_turn(credentials, file, (offset, end), from_page_cache)).await
+        self.in_session_epoch(file.fid, |_| self.read_in_turn(credentials, file, (offset, end), from_page_cache)).await
     }
 
     async fn read_in_turn(

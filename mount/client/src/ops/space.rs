@@ -7,7 +7,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{Need, Tenure};
+use crate::locks::uses::{Need, SessionEpoch};
 use crate::open::FileHandle;
 use crate::targets::getattr_and_layout;
 use env::BoxFuture;
@@ -72,7 +72,7 @@ impl Client {
         let (tasks, file) = (self.env.tasks.clone(), open.file.clone());
         let work = async move {
             let by = &caller.credentials;
-            self.in_tenure(file.fid, |tenure| self.change_space(by, &file, tenure, offset..end, change)).await
+            self.in_session_epoch(file.fid, |epoch| self.change_space(by, &file, epoch, offset..end, change)).await
         };
         Finish::new("fallocate", &tasks, work).await
     }
@@ -81,14 +81,14 @@ impl Client {
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
-        tenure: Tenure,
+        epoch: SessionEpoch,
         Range { start, end }: Range<u64>,
         change: Change,
     ) -> Result<(), ClientError> {
         let _used = self.data_use(file, Need::WRITE_ALL).await?;
         let _alone = file.gate.write().await;
         self.store_held(file).await?;
-        self.repair_tail(credentials, file, tenure).await?;
+        self.repair_tail(credentials, file, epoch).await?;
         // What has no object needs none to become a hole.
         let instantiate = change.kind != PunchKind::Hole;
         let layout = self.layout_for(credentials, file, instantiate, start, end).await?;
@@ -111,7 +111,7 @@ impl Client {
         if !work.is_empty() {
             self.until_recorded(file).await?;
         }
-        for answer in self.while_trusted(fid, tenure, fan_out(work)).await? {
+        for answer in self.while_trusted(fid, epoch, fan_out(work)).await? {
             match answer {
                 Ok(delta) => blocks_delta += delta,
                 Err(error) => failed = failed.or(Some(error)),

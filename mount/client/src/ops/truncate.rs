@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{Need, Tenure};
+use crate::locks::uses::{Need, SessionEpoch};
 use crate::targets::{getattr_and_layout, misfit, two};
 use env::BoxFuture;
 use layout::layout::{EOF, Layout};
@@ -42,8 +42,8 @@ impl Client {
         let file = self.files.get(fid);
         let tasks = self.env.tasks.clone();
         let work = async move {
-            let cut = |tenure| self.truncate_in_turn(&credentials, &file, tenure, set, size);
-            self.if_not_executed(None, || self.in_tenure(fid, cut)).await
+            let cut = |epoch| self.truncate_in_turn(&credentials, &file, epoch, set, size);
+            self.if_not_executed(None, || self.in_session_epoch(fid, cut)).await
         };
         Finish::new("truncate", &tasks, work).await
     }
@@ -52,7 +52,7 @@ impl Client {
         &self,
         credentials: &Credentials,
         file: &Arc<File>,
-        tenure: Tenure,
+        epoch: SessionEpoch,
         set: SetAttr,
         size: u64,
     ) -> Result<Stat, ClientError> {
@@ -68,20 +68,20 @@ impl Client {
         };
         // Also what will be cut: so nothing that was kept before has to be thought of any more.
         self.store_held(file).await?;
-        self.truncate_alone(credentials, file, tenure, set, size).await
+        self.truncate_alone(credentials, file, epoch, set, size).await
     }
 
     async fn truncate_alone(
         &self,
         credentials: &Credentials,
         file: &File,
-        tenure: Tenure,
+        epoch: SessionEpoch,
         set: SetAttr,
         size: u64,
     ) -> Result<Stat, ClientError> {
         let fid = file.fid;
         // Growing must not show what lies beyond the old end, so that is cut first.
-        self.repair_tail(credentials, file, tenure).await?;
+        self.repair_tail(credentials, file, epoch).await?;
         let mdc = self.mdc(fid)?;
         // Until the kernel has the answer it believes nobody else about the size; what it knows others may see changed by then.
         self.locks.hide_attr(fid).await;
@@ -100,7 +100,7 @@ impl Client {
         };
         file.learn(&entry.attr);
         self.rest_on_answers(file);
-        let freed = self.cut(&layout, file, tenure, size).await?;
+        let freed = self.cut(&layout, file, epoch, size).await?;
         file.mark_tail(false);
         if freed == 0 {
             return Ok(self.changed_stat(&entry.attr));
@@ -115,7 +115,7 @@ impl Client {
         &self,
         credentials: &Credentials,
         file: &File,
-        tenure: Tenure,
+        epoch: SessionEpoch,
     ) -> Result<(), ClientError> {
         if !file.tail_is_suspect() {
             return Ok(());
@@ -126,7 +126,7 @@ impl Client {
         file.learn(&attr);
         self.rest_on_answers(file);
         let layout = file.learn_layout(layout);
-        let freed = self.cut(&layout, file, tenure, attr.size).await?;
+        let freed = self.cut(&layout, file, epoch, attr.size).await?;
         file.mark_tail(false);
         if freed != 0 {
             mdc.wrote(credentials, fid, 0, freed, false).await?;
@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// Cuts all objects to a file size; by how many 512-byte blocks they grew (so at most 0).
-    async fn cut(&self, layout: &Layout, file: &File, tenure: Tenure, size: u64) -> Result<i64, ClientError> {
+    async fn cut(&self, layout: &Layout, file: &File, epoch: SessionEpoch, size: u64) -> Result<i64, ClientError> {
         let fid = file.fid;
         // Not after a commit of the MDT: if it restarted in that time, it would ask the objects, which still reach to the
         // old end, and the old size would be back.
@@ -144,6 +144,6 @@ impl Client {
             let osc = self.targets.osc(cut.ost)?;
             work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
         }
-        self.while_trusted(fid, tenure, fan_out(work)).await?.into_iter().sum()
+        self.while_trusted(fid, epoch, fan_out(work)).await?.into_iter().sum()
     }
 }

@@ -94,16 +94,16 @@ impl Client {
             // The kernel was not told to bypass its pages.
             self.writeback.note_pages(file.fid);
         }
-        let tenure = self.tenure(file.fid);
-        let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, tenure };
+        let epoch = self.session_epoch(file.fid);
+        let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
         if let Some(written) = self.keep_at_once(write)? {
             self.writeback.ends.written(file.fid, written.offset + u64::from(written.bytes));
             return Ok(written);
         }
         let tasks = self.env.tasks.clone();
         let work = async move {
-            let write = |tenure| Write { credentials: &credentials, file: &file, offset, data: &data, flags, tenure };
-            let written = self.in_tenure(file.fid, |tenure| self.write_in_turn(write(tenure))).await?;
+            let write = |epoch| Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
+            let written = self.in_session_epoch(file.fid, |epoch| self.write_in_turn(write(epoch))).await?;
             self.writeback.ends.written(file.fid, written.offset + u64::from(written.bytes));
             Ok(written)
         };
@@ -124,7 +124,7 @@ impl Client {
     }
 
     async fn write_in_turn(&self, write: Write<'_>) -> Result<Written, ClientError> {
-        let Write { credentials, file, flags, tenure, .. } = write;
+        let Write { credentials, file, flags, epoch, .. } = write;
         let turn = loop {
             let need = write.need();
             let turn = match flags.from_page_cache {
@@ -141,7 +141,7 @@ impl Client {
         let aside_of_others = matches!(turn, Turn::Aside(_)) && self.locks.is_shared(file.fid);
         if file.tail_is_suspect() && !aside_of_others {
             let _alone = file.gate.write().await;
-            self.repair_tail(credentials, file, tenure).await?;
+            self.repair_tail(credentials, file, epoch).await?;
         }
         if matches!(turn, Turn::Under(_)) {
             let _shared = file.gate.read().await;
@@ -177,7 +177,7 @@ impl Client {
     /// `locked`: nobody else can move the end of the file meanwhile, so it need not be moved before the bytes are stored. Should
     /// storing fail, the size is as before.
     async fn write_through(&self, write: Write<'_>, locked: bool) -> Result<Written, ClientError> {
-        let Write { credentials, file, offset, data, mut flags, tenure } = write;
+        let Write { credentials, file, offset, data, mut flags, epoch } = write;
         let fid = file.fid;
         let mdc = self.mdc(fid)?;
         let offset = match flags.append {
@@ -200,7 +200,7 @@ impl Client {
             self.until_recorded(file).await?;
         }
         let connections = self.ost_connections();
-        let stored = self.store(&layout, fid, tenure, offset, &data, flags).await?;
+        let stored = self.store(&layout, fid, epoch, offset, &data, flags).await?;
         self.note_reconnected(file, connections);
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");

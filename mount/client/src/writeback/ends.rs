@@ -177,7 +177,7 @@ impl Client {
     async fn give_end(&self, fid: Fid, size: u64) -> Result<Option<u64>, ClientError> {
         let me = Credentials::root();
         let file = self.files.get(fid);
-        let tenure = self.tenure(fid);
+        let epoch = self.session_epoch(fid);
         let ready = self.ready_to_read(&me, &file, Need::PAGES, size, false).await?;
         let Ready::Under { used, gate, size: end } = ready else { return Ok(None) };
         if end < size {
@@ -190,7 +190,7 @@ impl Client {
         let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(None) };
         // From here on a callback may come: it follows to the kernel.
         drop((gate, used));
-        if self.tenure(fid) != tenure || !self.has_lease(fid) {
+        if self.session_epoch(fid) != epoch || !self.has_lease(fid) {
             kernel.inval_data(node, 0, 0).await;
         }
         stored.await;

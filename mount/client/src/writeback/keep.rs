@@ -5,7 +5,7 @@ use crate::cache::batch::BATCH_BYTES;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::file::File;
-use crate::locks::uses::{Need, Tenure};
+use crate::locks::uses::{Need, SessionEpoch};
 use crate::ops::write::{WriteFlags, Written};
 use crate::writeback::unstored::Base;
 use bytes::Bytes;
@@ -42,7 +42,7 @@ pub(crate) struct Write<'a> {
     /// How.
     pub flags: WriteFlags,
     /// Of which locks.
-    pub tenure: Tenure,
+    pub epoch: SessionEpoch,
 }
 
 impl Write<'_> {
@@ -111,7 +111,7 @@ impl Client {
     }
 
     fn lay_in(&self, write: Write<'_>) -> Result<Kept, ClientError> {
-        let Write { credentials, file, offset, data, flags, tenure } = write;
+        let Write { credentials, file, offset, data, flags, epoch } = write;
         if flags.sync {
             return Ok(Kept::Through);
         }
@@ -123,7 +123,7 @@ impl Client {
         let Writeback { grants, blocks: all_blocks, .. } = &self.writeback;
         // It is noted first: an eviction that is not seen here finds it, and what is kept with it.
         let mut unstored = self.writeback.begin(file);
-        if self.tenure(file.fid) != tenure {
+        if self.session_epoch(file.fid) != epoch {
             return Ok(Kept::Lost);
         }
         // Under the lock of what is unstored: what is told meanwhile is known to the table before it is forgotten here.

@@ -15,7 +15,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::locks::table::Known;
-use crate::locks::uses::{Need, TO_WRITE, Tenure};
+use crate::locks::uses::{Need, SessionEpoch, TO_WRITE};
 use crate::targets::misfit;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -204,8 +204,8 @@ impl Client {
         if layout.is_ok() {
             self.until_recorded(file).await?;
         }
-        let (held, connections) = (self.tenure(file.fid), self.ost_connections());
-        let (sending, tenure) = match layout.and_then(|layout| self.take_out(layout, file)) {
+        let (held, connections) = (self.session_epoch(file.fid), self.ost_connections());
+        let (sending, epoch) = match layout.and_then(|layout| self.take_out(layout, file)) {
             Ok(taken) => taken,
             Err(error) if is_decided(&error) => {
                 self.give_up(file, error.errno());
@@ -216,26 +216,26 @@ impl Client {
         let sends = sending.into_iter().map(|sending| self.send(file.fid, held, job, sending));
         let sent = fan_out(sends.collect()).await;
         self.note_reconnected(file, connections);
-        self.settle_round(file, tenure, sent)
+        self.settle_round(file, epoch, sent)
     }
 
-    /// Takes out what waits, and the tenure that it is of.
+    /// Takes out what waits, and the epoch that it is of.
     fn take_out(&self, layout: Arc<Layout>, file: &File) -> Result<(Vec<Sending>, u64), ClientError> {
         let mut unstored = file.unstored.lock();
         // What was kept since it was asked for may stand in components that only a newer one has.
         let layout = file.layout().unwrap_or(layout);
         let batches = plan(&layout, file.fid, &unstored.dirty.ready())?;
-        let tenure = unstored.tenure;
+        let epoch = unstored.epoch;
         let sending = batches.into_iter().map(|batch| {
             let bytes = unstored.send(&batch);
             self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
             let asked = self.writeback.grants.ask(batch.ost);
             Sending { batch, asked, bytes }
         });
-        Ok((sending.collect(), tenure))
+        Ok((sending.collect(), epoch))
     }
 
-    fn send(&self, fid: Fid, held: Tenure, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
+    fn send(&self, fid: Fid, held: SessionEpoch, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
         let Sending { batch, asked, bytes } = sending;
         let (osc, me) = match (self.targets.osc(batch.ost), self.strong()) {
             (Ok(osc), Some(me)) => (osc, me),
@@ -253,7 +253,7 @@ impl Client {
         })
     }
 
-    fn settle_round(&self, file: &File, tenure: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
+    fn settle_round(&self, file: &File, epoch: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
         let mut unstored = file.unstored.lock();
         let (mut end, mut grown, mut failed, mut unanswered) = (0, 0, None, None);
         for Sent { batch, asked, answer } in sent {
@@ -278,7 +278,7 @@ impl Client {
                     failed = failed.or(Some(errno));
                 }
                 Err(error) => {
-                    if unstored.tenure == tenure {
+                    if unstored.epoch == epoch {
                         self.wait_again(&mut unstored, &batch);
                     } else {
                         batch.pieces.iter().for_each(|piece| unstored.dirty.sent(piece.file));
@@ -287,7 +287,7 @@ impl Client {
                 }
             }
         }
-        if unstored.tenure == tenure {
+        if unstored.epoch == epoch {
             // If something waits again, the end of what is stored is not known: then it is told later.
             unstored.stored(if unanswered.is_some() { 0 } else { end }, grown);
         }

@@ -27,7 +27,7 @@ pub(crate) struct Unstored {
     /// Who wrote last, and for which job.
     pub writer: (Credentials, JobId),
     /// Grows when locks are lost for good: what was begun before means nothing then.
-    pub tenure: u64,
+    pub epoch: u64,
     /// While anything below is untold: size of the file with what was written, bytes.
     size: u64,
     /// As `size`: of the newest write.
@@ -75,7 +75,7 @@ pub(crate) struct Telling {
     pub at: WrittenAt,
     /// Up to where it is stored, if this is about what is stored.
     stored_end: Option<u64>,
-    tenure: u64,
+    epoch: u64,
 }
 
 impl Unstored {
@@ -183,19 +183,19 @@ impl Unstored {
         let at = if self.time_untold { WrittenAt::At(self.mtime) } else { WrittenAt::Told };
         let worth = end > 0 || self.grown != 0 || (self.time_untold && all_stored);
         let stored_end = Some(self.stored_end);
-        worth.then_some(Telling { end, grown: self.grown, at, stored_end, tenure: self.tenure })
+        worth.then_some(Telling { end, grown: self.grown, at, stored_end, epoch: self.epoch })
     }
 
     /// What to tell before a change of attributes, so that it comes behind the time of the newest write.
     pub fn tell_time(&mut self) -> Option<Telling> {
         self.shown = self.mtime;
         let at = WrittenAt::At(self.mtime);
-        self.time_untold.then_some(Telling { end: 0, grown: 0, at, stored_end: None, tenure: self.tenure })
+        self.time_untold.then_some(Telling { end: 0, grown: 0, at, stored_end: None, epoch: self.epoch })
     }
 
     /// The MDT has answered.
     pub fn told(&mut self, what: &Telling) {
-        if what.tenure != self.tenure {
+        if what.epoch != self.epoch {
             return;
         }
         self.grown -= what.grown;
@@ -216,7 +216,7 @@ impl Unstored {
     /// Everything is lost, or of no use any more.
     pub fn drop_all(&mut self) {
         self.dirty.forget();
-        self.tenure += 1;
+        self.epoch += 1;
         (self.size_untold, self.time_untold, self.stored_end, self.sent_end, self.grown) = (false, false, 0, 0, 0);
         (self.since, self.blocks) = (None, 0);
     }
