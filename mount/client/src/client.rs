@@ -25,7 +25,7 @@ use crate::reopen::{Restorer, reopen_all};
 use crate::space::Spaces;
 use crate::targets::{Identity, Targets};
 use crate::validity;
-use crate::writeback::background::keep_storing;
+use crate::writeback::background::flush_in_background;
 use crate::writeback::{self, Writeback};
 use dlm::leases::LeaseTable;
 use env::clock::Monotonic;
@@ -56,7 +56,7 @@ use wire::mgs::FsConfig;
 /// Closes under way in the background; beyond it, release waits.
 const CLOSES_MAX: usize = 1024;
 /// How long unmount waits for targets to take what was written, and to bring back what they lost.
-pub(crate) const UNMOUNT_STORE_WAIT: Duration = REQUEST_TIMEOUT;
+pub(crate) const UNMOUNT_FLUSH_WAIT: Duration = REQUEST_TIMEOUT;
 /// How long unmount waits for closes under way.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
@@ -172,8 +172,8 @@ impl Client {
         client.targets.mounted();
         let upkeep = keep_up(Arc::downgrade(&client), stopped.clone());
         client.env.tasks.spawn("look after the locks", Box::pin(upkeep));
-        let storing = keep_storing(Arc::downgrade(&client), stopped.clone());
-        client.env.tasks.spawn("store what waits", Box::pin(storing));
+        let flushing = flush_in_background(Arc::downgrade(&client), stopped.clone());
+        client.env.tasks.spawn("flush dirty files", Box::pin(flushing));
         let follow = config::follow(Arc::downgrade(&client), config.version, stopped);
         client.env.tasks.spawn("follow the configuration", Box::pin(follow));
         Ok(client)
@@ -194,10 +194,10 @@ impl Client {
     async fn end(self: &Arc<Self>) {
         tokio::select! {
             biased;
-            stored = self.store_everything() => if let Err(error) = stored {
+            stored = self.flush_all() => if let Err(error) = stored {
                 tracing::error!(%error, bytes = self.writeback.bytes(), "unmounting: what was written and not stored is lost");
             },
-            () = self.env.clock.sleep(UNMOUNT_STORE_WAIT) => {
+            () = self.env.clock.sleep(UNMOUNT_FLUSH_WAIT) => {
                 tracing::error!(bytes = self.writeback.bytes(), "unmounting: what was written and not stored is lost");
             }
         }

@@ -9,8 +9,8 @@
 
 use crate::early::Early;
 use crate::open::FileHandle;
+use crate::writeback::dirty_file::DirtyFile;
 use crate::writeback::failures::Failures;
-use crate::writeback::unstored::Unstored;
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use layout::layout::Layout;
@@ -35,14 +35,14 @@ pub struct File {
     pub fid: Fid,
     /// See the module's story.
     pub gate: RwLock<()>,
-    /// What was written and is not stored, or not told.
-    pub(crate) unstored: Mutex<Unstored>,
-    /// Whose turn it is to store.
-    pub(crate) storing: tokio::sync::Mutex<()>,
-    /// Whose turn it is to tell the MDT.
-    pub(crate) telling: tokio::sync::Mutex<()>,
-    /// A task will store.
-    pub(crate) storing_later: AtomicBool,
+    /// What was written and is not stored, or not reported to the MDT.
+    pub(crate) dirty: Mutex<DirtyFile>,
+    /// Whose turn it is to flush.
+    pub(crate) flushing: tokio::sync::Mutex<()>,
+    /// Whose turn it is to report to the MDT.
+    pub(crate) reporting: tokio::sync::Mutex<()>,
+    /// A task will flush it.
+    pub(crate) flush_pending: AtomicBool,
     known: Mutex<Known>,
     lockers: Mutex<Lockers>,
     /// Held exclusively while the locks of a closed file are dropped, shared by whoever is about to take some.
@@ -239,7 +239,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         if let Some(table) = self.table.upgrade() {
-            let untold = self.unstored.get_mut().failures.untold();
+            let untold = self.dirty.get_mut().failures.untold();
             table.dropped(self.fid, self.tail_is_suspect(), untold);
         }
     }
@@ -270,10 +270,10 @@ impl FileTable {
         let file = Arc::new(File {
             fid,
             gate: RwLock::new(()),
-            unstored: Mutex::new(Unstored::with(failures)),
-            storing: tokio::sync::Mutex::default(),
-            telling: tokio::sync::Mutex::default(),
-            storing_later: AtomicBool::new(false),
+            dirty: Mutex::new(DirtyFile::with(failures)),
+            flushing: tokio::sync::Mutex::default(),
+            reporting: tokio::sync::Mutex::default(),
+            flush_pending: AtomicBool::new(false),
             known: Mutex::default(),
             lockers: Mutex::default(),
             dropping: RwLock::new(()),
@@ -308,7 +308,7 @@ impl FileTable {
         }
         match (untold, &successor) {
             (None, _) => {}
-            (Some(errno), Some(file)) => file.unstored.lock().failures.fail(errno),
+            (Some(errno), Some(file)) => file.dirty.lock().failures.fail(errno),
             (Some(errno), None) => {
                 if inner.lost.len() >= SUSPECTS_MAX
                     && let Some((fid, errno)) = inner.lost.pop_first()

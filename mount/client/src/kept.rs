@@ -1,7 +1,7 @@
 //! What OSTs have answered and may lose in a power cut. The sessions keep it and bring it back (docs/recovery.md, section 4);
 //! here is what the mount has to do with it.
 
-use crate::client::{Client, UNMOUNT_STORE_WAIT};
+use crate::client::{Client, UNMOUNT_FLUSH_WAIT};
 use crate::fan_out::fan_out;
 use crate::file::File;
 use env::BoxFuture;
@@ -32,7 +32,7 @@ impl Client {
             let began = clock.now();
             // It may have taken the whole of one attempt to find out that a machine was gone.
             clock.sleep(2 * CONNECT_TIMEOUT).await;
-            while recovers() && clock.now() < began + UNMOUNT_STORE_WAIT {
+            while recovers() && clock.now() < began + UNMOUNT_FLUSH_WAIT {
                 clock.sleep(LOOK).await;
             }
         };
@@ -74,7 +74,7 @@ impl Client {
 
 fn lost_of(file: &File) {
     tracing::error!(fid = %file.fid, "what was written is lost; the next fsync or write says so");
-    file.unstored.lock().fail(Errno::EIO);
+    file.dirty.lock().fail(Errno::EIO);
 }
 
 fn object_of(op: &Op) -> Option<ObjectId> {

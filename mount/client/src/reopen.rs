@@ -52,7 +52,7 @@ impl Restore for Restorer {
         }
         // A write or truncate under way goes on as if nothing had happened; so nobody may come in between.
         let mut ours: BTreeSet<Fid> = client.locks.writing(self.mdt).into_iter().collect();
-        ours.extend(client.locks.data.get().map(|data| data.unstored(self.mdt)).unwrap_or_default());
+        ours.extend(client.locks.data.get().map(|data| data.dirty_files(self.mdt)).unwrap_or_default());
         let mut lost = client.locks.table.lock().lost_extents(self.mdt, |fid| ours.contains(&fid));
         for fid in ours {
             match lost.remove(&fid) {

@@ -55,7 +55,7 @@ impl Body {
 
 /// See the module.
 #[derive(Default)]
-pub struct Dirty {
+pub struct DirtyBytes {
     fresh: BTreeMap<u64, Body>,
     sending: BTreeMap<u64, Bytes>,
 }
@@ -70,13 +70,13 @@ pub(crate) fn block_end(end: u64) -> u64 {
     end.checked_next_multiple_of(GRANT_UNIT).unwrap_or(end)
 }
 
-impl Dirty {
+impl DirtyBytes {
     /// Nothing at all?
     pub fn is_clean(&self) -> bool {
         self.fresh.is_empty() && self.sending.is_empty()
     }
 
-    /// Behind the last byte that is kept; 0 if none is.
+    /// Behind the last dirty byte; 0 if none is.
     pub fn end(&self) -> u64 {
         let fresh = self.span().map_or(0, |(_, end)| end);
         let sending = self.sending.last_key_value().map_or(0, |(at, bytes)| at + bytes.len() as u64);
@@ -161,7 +161,7 @@ impl Dirty {
         }
     }
 
-    /// What is kept of `[start, end)`, in order and without overlap: a reader lays it over what is stored.
+    /// What is dirty of `[start, end)`, in order and without overlap: a reader lays it over what is stored.
     pub fn overlay(&self, start: u64, end: u64) -> Vec<(u64, Bytes)> {
         let mut pieces = Vec::new();
         let mut at = start;
@@ -239,12 +239,12 @@ impl Dirty {
         bytes
     }
 
-    /// What [`Dirty::send`] gave out from `start` on is stored, or lost.
+    /// What [`DirtyBytes::send`] gave out from `start` on is stored, or lost.
     pub fn sent(&mut self, start: u64) {
         self.sending.remove(&start);
     }
 
-    /// What [`Dirty::send`] gave out from `start` on is not stored and waits again, where nothing newer does.
+    /// What [`DirtyBytes::send`] gave out from `start` on is not stored and waits again, where nothing newer does.
     pub fn unsend(&mut self, start: u64) {
         let Some(bytes) = self.sending.remove(&start) else { return };
         let (end, mut at) = (start + bytes.len() as u64, start);
@@ -316,7 +316,7 @@ mod tests {
         ]
     }
 
-    fn shown(dirty: &Dirty, stored: &[u8], start: u64, end: u64) -> Vec<u8> {
+    fn shown(dirty: &DirtyBytes, stored: &[u8], start: u64, end: u64) -> Vec<u8> {
         let mut bytes = stored[start as usize..end as usize].to_vec();
         let mut at = start;
         for (from, piece) in dirty.overlay(start, end) {
@@ -334,7 +334,7 @@ mod tests {
         fn it_is_a_byte_array(steps in prop::collection::vec(step(), 1..80), look in (0..LEN, 0..LEN)) {
             let (mut model, mut stored) = (vec![0u8; LEN as usize], vec![0u8; LEN as usize]);
             let mut fresh = vec![false; LEN as usize];
-            let mut dirty = Dirty::default();
+            let mut dirty = DirtyBytes::default();
             let mut on_the_way: Vec<(u64, Bytes)> = Vec::new();
             for step in steps {
                 match step {
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn what_was_not_stored_waits_again_below_what_is_newer() {
-        let mut dirty = Dirty::default();
+        let mut dirty = DirtyBytes::default();
         dirty.insert(0, &Bytes::from(vec![1; 10]));
         dirty.send(0, 10);
         dirty.insert(3, &Bytes::from(vec![2; 2]));
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn neighbours_become_one_and_large_writes_stay_as_they_came() {
-        let mut dirty = Dirty::default();
+        let mut dirty = DirtyBytes::default();
         for n in 0..100u64 {
             dirty.insert(n * 1000, &vec![n as u8; 1000].into());
         }

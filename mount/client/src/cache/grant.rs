@@ -1,6 +1,6 @@
 //! Space that OSTs granted to this mount. Pure, but for the lock around the table.
 //!
-//! A write may be kept back only if its blocks were *reserved* here. What is reserved is spent by the request that stores
+//! A write may stay dirty only if its blocks were *reserved* here. What is reserved is spent by the request that stores
 //! it, which asks for as much again. When an OST lost our session, its grants went with it; nothing here is believed
 //! then, and an answer that was on its way does not count. What lies idle is given back, after
 //! [`IDLE`] if no administrator says otherwise.

@@ -159,11 +159,11 @@ impl Locks {
 
     pub(crate) fn attr(&self, fid: Fid) -> Option<Entry> {
         let entry = self.table.lock().attr(fid)?;
-        Some(Entry { attr: self.with_unstored(entry.attr), ..entry })
+        Some(Entry { attr: self.with_dirty(entry.attr), ..entry })
     }
 
     /// Attributes with what this mount wrote and the MDT did not know when it showed them.
-    pub(crate) fn with_unstored(&self, attr: Attr) -> Attr {
+    pub(crate) fn with_dirty(&self, attr: Attr) -> Attr {
         self.data.get().map_or(attr, |data| data.newest(attr))
     }
 
@@ -182,10 +182,10 @@ impl Locks {
     /// Attributes for the kernel, and whether it may trust them.
     pub(crate) fn tell_attr(&self, attr: &Attr) -> (Attr, bool) {
         if self.kernel.get().is_none() {
-            return (self.with_unstored(*attr), false);
+            return (self.with_dirty(*attr), false);
         }
         let (attr, covered) = self.table.lock().tell_attr(attr);
-        (self.with_unstored(attr), covered)
+        (self.with_dirty(attr), covered)
     }
 
     /// A name for the kernel: may it trust it?

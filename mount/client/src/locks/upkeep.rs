@@ -176,7 +176,7 @@ impl Client {
 
     /// Does the kernel, a program, or what is to be stored need an inode?
     fn needs(&self, fid: Fid) -> bool {
-        self.nodes.node(fid).is_some() || self.locks.opens.lock().is_open(fid) || self.writeback.has_kept(fid)
+        self.nodes.node(fid).is_some() || self.locks.opens.lock().is_open(fid) || self.writeback.is_dirty(fid)
     }
 
     /// Another client took the name of inodes that nothing here needs any more: what is left of their locks goes.
@@ -224,14 +224,14 @@ impl Client {
         if in_use {
             return;
         }
-        let unstored = self.unstored_and_closed(fid);
+        let dirty = self.dirty_and_closed(fid);
         match held {
             // The MDT is asked next whether the inode lives: not because of us.
-            true if unstored.is_some() => self.give_open(fid).await,
+            true if dirty.is_some() => self.give_open(fid).await,
             true => self.unlock_open(fid),
             false => {}
         }
-        if let Some(file) = unstored {
+        if let Some(file) = dirty {
             self.discard_removed(&file).await;
         }
         if self.nodes.node(fid).is_none() {

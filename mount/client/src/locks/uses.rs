@@ -99,7 +99,7 @@ pub trait DataHolder: Send + Sync + 'static {
     }
     /// Files of an MDT with data that is not stored: the MDT restarted, and WRITE of these is asked for again before
     /// anybody else may have it.
-    fn unstored(&self, mdt: u16) -> Vec<Fid> {
+    fn dirty_files(&self, mdt: u16) -> Vec<Fid> {
         let _ = mdt;
         Vec::new()
     }

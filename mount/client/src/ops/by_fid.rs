@@ -150,7 +150,7 @@ impl Client {
     pub(crate) async fn data_version(&self, credentials: &Credentials, fid: Fid) -> Result<u64, ClientError> {
         let mdc = self.mdc(fid)?;
         let file = self.files.get(fid);
-        self.store_kept(&file).await?;
+        self.flush_file(&file).await?;
         match mdc.lock(credentials, fid, InodeBits::DATA, None).await {
             Err(error) if error.errno() == Errno::EINVAL => {
                 // No regular file; or this mount keeps no locks on data, and then nobody has data that is not stored.

@@ -73,7 +73,7 @@ impl Client {
         for _ in 0..PIN_TRIES {
             let looked = mdc.lookup(&caller.credentials, parent, name.clone()).await;
             if let Ok(entry) = &looked {
-                self.show_end(entry.attr.fid, self.locks.with_unstored(entry.attr).size).await;
+                self.show_end(entry.attr.fid, self.locks.with_dirty(entry.attr).size).await;
             }
             match looked {
                 Ok(entry) if self.is_careful() && entry.attr.file_type() == FileType::Regular => {

@@ -23,7 +23,7 @@ impl Client {
         let before = self.locks.name(parent, &name);
         let work = async move {
             let _in_dir = in_dir;
-            me.store_before_removal(parent, &name).await;
+            me.flush_before_removal(parent, &name).await;
             let removed = mdc.unlink(&caller.credentials, parent, name).await?;
             me.locks.table.lock().counted_down(before, removed);
             me.locks.pay_owed().await;
@@ -68,7 +68,7 @@ impl Client {
         let before = locks.name(new_parent, &new_name);
         let work = async move {
             let _in_dirs = in_dirs;
-            me.store_before_removal(new_parent, &new_name).await;
+            me.flush_before_removal(new_parent, &new_name).await;
             let renamed = mdc.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await;
             if let Ok(removed) = renamed {
                 locks.table.lock().counted_down(before, removed);

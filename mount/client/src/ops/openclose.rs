@@ -24,7 +24,7 @@ use types::limits::REQUEST_TIMEOUT;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 
 /// Pause before what was written to a closed file is stored again.
-const STORE_AGAIN: Duration = Duration::from_millis(200);
+const FLUSH_AGAIN: Duration = Duration::from_millis(200);
 /// Pauses before an open is repeated that met ETXTBSY: half a second in all.
 const BUSY_PAUSE_MIN: Duration = Duration::from_millis(1);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(256);
@@ -140,7 +140,7 @@ impl Client {
         let _timed = self.timed(Operation::Flush);
         let open = self.files_open.get(handle)?;
         if open.mode.flags.write {
-            self.store_later(&open.file);
+            self.flush_later(&open.file);
         }
         let lost = if open.mode.flags.write { open.failed_at_close() } else { Ok(()) };
         let me = self.clone();
@@ -191,7 +191,7 @@ impl Client {
         };
         let fid = open.file.fid;
         if open.mode.flags.write {
-            self.store_before_close(&open.file).await;
+            self.flush_before_close(&open.file).await;
         }
         if open.file.has_lockers(handle) {
             let caller = Caller { credentials: open.credentials.clone(), ..Caller::root() };
@@ -231,13 +231,13 @@ impl Client {
 
     /// Once the MDT knows of a close, the objects of a file without a name are destroyed, and the writer mark of one that nobody else
     /// writes goes: nothing may be stored in them any more. So this ends when all is stored, or lost with the lock that covered it.
-    async fn store_before_close(&self, file: &Arc<File>) {
-        if !file.unstored.lock().is_clean() {
+    async fn flush_before_close(&self, file: &Arc<File>) {
+        if !file.dirty.lock().is_clean() {
             self.give_time_to_record(file).await;
         }
         let mut told = false;
-        while !file.unstored.lock().is_clean() && !self.is_ending() {
-            let error = match self.store_kept(file).await {
+        while !file.dirty.lock().is_clean() && !self.is_ending() {
+            let error = match self.flush_file(file).await {
                 Ok(()) => break,
                 Err(ClientError::Rpc(RpcError::Shutdown)) => return,
                 Err(error) => error,
@@ -245,7 +245,7 @@ impl Client {
             if !std::mem::replace(&mut told, true) {
                 tracing::warn!(fid = %file.fid, %error, "a closed file waits for what was written to be stored");
             }
-            self.env.clock.sleep(STORE_AGAIN).await;
+            self.env.clock.sleep(FLUSH_AGAIN).await;
         }
         while file.is_miscounted() && !self.is_ending() {
             match self.recount(file).await {
@@ -253,7 +253,7 @@ impl Client {
                 Err(ClientError::Rpc(RpcError::Errno(_) | RpcError::Shutdown)) => return,
                 Err(error) => {
                     tracing::debug!(fid = %file.fid, %error, "count the blocks of a closed file");
-                    self.env.clock.sleep(STORE_AGAIN).await;
+                    self.env.clock.sleep(FLUSH_AGAIN).await;
                 }
             }
         }

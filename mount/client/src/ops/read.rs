@@ -1,4 +1,4 @@
-//! Reading: under DATA size and layout are known, so only the objects are asked, and what is kept here lies over it.
+//! Reading: under DATA size and layout are known, so only the objects are asked, and what is dirty here lies over it.
 //!
 //! Without the lock (a callback is under way, and the kernel waits for this read before it drops its pages) the MDT is asked
 //! for the size. A reader must not take bytes beyond the size that it knew *before* it asked the objects: a writer stores its
@@ -12,7 +12,7 @@ use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::uses::{AsideUse, DataUse, Need, Turn};
 use crate::open::FileHandle;
-use crate::writeback::keep::{covers, lay_over};
+use crate::writeback::absorb::{covers, merge_dirty};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +150,7 @@ impl Client {
             // Callbacks wait for what is under way under an extent, and this question may wait for callbacks of others.
             drop((gate, used));
             let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
-            let size = self.locks.with_unstored(entry.attr).size;
+            let size = self.locks.with_dirty(entry.attr).size;
             if let Some(number) = number {
                 self.locks.table.lock().seen_shared(file.fid, number, size);
                 told = Some((number, size));
@@ -170,27 +170,27 @@ impl Client {
         if offset >= end {
             return Ok(Vec::new());
         }
-        // First what is kept, then the objects: what is stored in between is seen there.
+        // First what is dirty, then the objects: what is stored in between is seen there.
         let shared_so_far = self.locks.table.lock().shared_so_far();
-        let (kept, objects_end) = {
-            let unstored = file.unstored.lock();
-            (unstored.dirty.overlay(offset, end), unstored.objects_end(shared_so_far))
+        let (dirty, objects_end) = {
+            let dirty = file.dirty.lock();
+            (dirty.bytes.overlay(offset, end), dirty.objects_end(shared_so_far))
         };
-        if covers(&kept, offset, end) {
-            return Ok(kept.into_iter().map(|(_, bytes)| bytes).collect());
+        if covers(&dirty, offset, end) {
+            return Ok(dirty.into_iter().map(|(_, bytes)| bytes).collect());
         }
         // Linkers and assemblers read holes of what they write: nobody is asked for bytes that no object has.
         let objects_end = objects_end.filter(|_| whole && !file.tail_is_suspect()).unwrap_or(end).clamp(offset, end);
         let mut read = match self.read_early(file, offset, end) {
-            Some(bytes) => return Ok(lay_over(vec![bytes], offset, kept)),
-            None => match &kept[..kept.partition_point(|(over, _)| *over < objects_end)] {
+            Some(bytes) => return Ok(merge_dirty(vec![bytes], offset, dirty)),
+            None => match &dirty[..dirty.partition_point(|(over, _)| *over < objects_end)] {
                 before if covers(before, offset, objects_end) => Vec::new(),
                 _ => self.read_known(credentials, file, offset, objects_end).await?,
             },
         };
         let len = read.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
         push_zeros(&mut read, (end - offset - len) as usize);
-        Ok(lay_over(read, offset, kept))
+        Ok(merge_dirty(read, offset, dirty))
     }
 
     /// The size, as it is under DATA and UPDATE.
@@ -199,7 +199,7 @@ impl Client {
             Some(entry) => Ok(entry.attr.size),
             None => {
                 let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
-                Ok(self.locks.with_unstored(entry.attr).size)
+                Ok(self.locks.with_dirty(entry.attr).size)
             }
         }
     }
@@ -207,8 +207,8 @@ impl Client {
     /// A size that is right for reading up to `end` under an extent: what is known to be there needs no question. `told`: what the MDT
     /// said, and in which time that the file is shared. `None`: it must be asked.
     fn size_shared(&self, file: &Arc<File>, number: u64, told: Option<(u64, u64)>, end: u64) -> Option<u64> {
-        // One after the other: a write that is kept takes the table under the lock of what is unstored.
-        let written = file.unstored.lock().size();
+        // One after the other: a write that is absorbed takes the table under the lock of the dirty file.
+        let written = file.dirty.lock().size();
         let known = self.locks.table.lock().shared_size(file.fid, number).max(written);
         let told = told.filter(|(since, _)| *since == number).map(|(_, size)| size);
         known.filter(|size| *size >= end).or(told.max(known.filter(|_| told.is_some())))

@@ -87,7 +87,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         let _used = self.data_use(file, Need::WRITE_ALL).await?;
         let _alone = file.gate.write().await;
-        self.store_held(file).await?;
+        self.flush_locked(file).await?;
         self.repair_tail(credentials, file, epoch).await?;
         // What has no object needs none to become a hole.
         let instantiate = change.kind != PunchKind::Hole;
@@ -139,8 +139,8 @@ impl Client {
         open.check()?;
         let file = &open.file;
         let _used = self.data_use(file, Need::READ_ALL).await?;
-        if !file.unstored.lock().is_clean() {
-            self.store_held(file).await?;
+        if !file.dirty.lock().is_clean() {
+            self.flush_locked(file).await?;
         }
         let mdc = self.mdc(file.fid)?;
         let (attr, layout) = getattr_and_layout(&mdc, &caller.credentials, file.fid).await?;

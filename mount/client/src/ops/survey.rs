@@ -54,7 +54,7 @@ impl Client {
             let Item::Name { entry, .. } = item else { return true };
             let mut newest = entry.clone();
             if let Some(Entry { attr, .. }) = &mut newest.entry {
-                *attr = self.locks.with_unstored(*attr);
+                *attr = self.locks.with_dirty(*attr);
             }
             take(position + 1, &newest)
         };

@@ -15,7 +15,7 @@ use types::target::TargetIndex;
 type Sync = BoxFuture<'static, Result<(), ClientError>>;
 
 impl Client {
-    /// Data and attributes of a file are durable when this returns. 1 round trip, 2 more if something was kept, 1 more if the layout
+    /// Data and attributes of a file are durable when this returns. 1 round trip, 2 more if something was dirty, 1 more if the layout
     /// is not known. Everything of a file that is needed to read its data back is in the MDT's records (size, layout), so `datasync` makes no difference.
     pub async fn fsync(
         self: Arc<Self>,
@@ -27,7 +27,7 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let fid = open.file.fid;
-        let stored = self.store_kept(&open.file).await;
+        let stored = self.flush_file(&open.file).await;
         // What is lost is told first: an error that comes along with it is told by it.
         open.failed_at_sync(caller.pid)?;
         stored?;
@@ -60,7 +60,7 @@ impl Client {
     /// Everything of this file system is durable when this returns.
     pub async fn syncfs(self: Arc<Self>, caller: Caller) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Syncfs);
-        self.store_everything().await?;
+        self.flush_all().await?;
         let mut work: Vec<Sync> = Vec::new();
         for mdc in self.targets.mdcs() {
             let credentials = caller.credentials.clone();

@@ -66,8 +66,8 @@ impl Client {
             drop((alone, used));
             self.writeback.ends.settled(file.fid).await;
         };
-        // Also what will be cut: so nothing that was kept before has to be thought of any more.
-        self.store_held(file).await?;
+        // Also what will be cut: so nothing that was dirty before has to be thought of any more.
+        self.flush_locked(file).await?;
         self.truncate_alone(credentials, file, epoch, set, size).await
     }
 

@@ -12,7 +12,7 @@ use crate::finish::Finish;
 use crate::locks::uses::{Need, Turn};
 use crate::open::FileHandle;
 use crate::targets::{misfit, two};
-use crate::writeback::keep::{Kept, Write};
+use crate::writeback::absorb::{Absorbed, Write};
 use bytes::Bytes;
 use std::sync::Arc;
 use types::attr::WrittenAt;
@@ -96,7 +96,7 @@ impl Client {
         }
         let epoch = self.session_epoch(file.fid);
         let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
-        if let Some(written) = self.keep_at_once(write)? {
+        if let Some(written) = self.absorb_at_once(write)? {
             self.writeback.ends.written(file.fid, written.offset + u64::from(written.bytes));
             return Ok(written);
         }
@@ -111,14 +111,14 @@ impl Client {
     }
 
     /// The fast path: the lock is held, there is room, and nobody is in the way.
-    fn keep_at_once(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
+    fn absorb_at_once(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
         if write.flags.from_page_cache || write.file.tail_is_suspect() {
             return Ok(None);
         }
         let Some(_used) = self.data_use_now(write.file.fid, write.need()) else { return Ok(None) };
         let Ok(_shared) = write.file.gate.try_read() else { return Ok(None) };
-        match self.try_keep(write)? {
-            Kept::Done(written) => Ok(Some(written)),
+        match self.try_absorb(write)? {
+            Absorbed::Done(written) => Ok(Some(written)),
             _ => Ok(None),
         }
     }
@@ -145,14 +145,14 @@ impl Client {
         }
         if matches!(turn, Turn::Under(_)) {
             let _shared = file.gate.read().await;
-            if let Some(written) = self.keep(write).await? {
+            if let Some(written) = self.absorb(write).await? {
                 return Ok(written);
             }
         }
-        // Behind what is kept, and without anything new beside it.
+        // Behind what is dirty, and without anything new beside it.
         let _alone = file.gate.write().await;
-        if !file.unstored.lock().is_clean() {
-            self.store_held(file).await?;
+        if !file.dirty.lock().is_clean() {
+            self.flush_locked(file).await?;
         }
         let written = self.write_through(write, matches!(turn, Turn::Under(_))).await;
         if aside_of_others {

@@ -1,4 +1,4 @@
-//! Storing while nobody waits: what is old, what is enough for a request, what is closed. And giving back grants that lie
+//! Flushing while no program waits: what is old, what is enough for a request, what is closed. And giving back grants that lie
 //! idle.
 
 use super::DIRTY_AGE;
@@ -14,41 +14,41 @@ use tokio::sync::OwnedSemaphorePermit;
 const INTERVAL: Duration = Duration::from_millis(500);
 
 impl Client {
-    /// Begins to store a file, unless somebody does; beyond a number of files it is left to the next look.
-    pub(crate) fn store_later(&self, file: &Arc<File>) {
-        if let Ok(permit) = self.writeback.stores.clone().try_acquire_owned() {
-            self.begin_to_store(file, permit);
+    /// Begins to flush a file, unless a task does so already; beyond a number of files it is left to the next look.
+    pub(crate) fn flush_later(&self, file: &Arc<File>) {
+        if let Ok(permit) = self.writeback.flushes.clone().try_acquire_owned() {
+            self.begin_flush(file, permit);
         }
     }
 
-    fn begin_to_store(&self, file: &Arc<File>, permit: OwnedSemaphorePermit) {
+    fn begin_flush(&self, file: &Arc<File>, permit: OwnedSemaphorePermit) {
         let Some(me) = self.strong() else { return };
-        if file.storing_later.swap(true, Ordering::AcqRel) {
+        if file.flush_pending.swap(true, Ordering::AcqRel) {
             return;
         }
         let file = file.clone();
-        let store = async move {
+        let flush = async move {
             // From here on a new write is not covered by this attempt.
-            file.storing_later.store(false, Ordering::Release);
+            file.flush_pending.store(false, Ordering::Release);
             me.give_time_to_record(&file).await;
-            if let Err(error) = me.store_kept(&file).await {
-                tracing::debug!(fid = %file.fid, %error, "store what was written");
+            if let Err(error) = me.flush_file(&file).await {
+                tracing::debug!(fid = %file.fid, %error, "flush a file");
             }
             drop(permit);
         };
-        self.env.tasks.spawn("store what was written", Box::pin(store));
+        self.env.tasks.spawn("flush a file", Box::pin(flush));
     }
 
-    /// Begins to store all that waits for long, so many files at once as may be.
-    async fn store_old(&self) {
+    /// Begins to flush all that waits for long, so many files at once as may be.
+    async fn flush_old(&self) {
         let now = self.env.clock.now();
-        for file in self.writeback.all_kept() {
-            let since = file.unstored.lock().since;
-            // What is stored and not told has no age: it is told now.
+        for file in self.writeback.dirty_files() {
+            let since = file.dirty.lock().since;
+            // What is stored and not reported has no age: it is reported now.
             if since.is_none_or(|since| since + DIRTY_AGE <= now) {
                 // Nobody closes the semaphore.
-                let Ok(permit) = self.writeback.stores.clone().acquire_owned().await else { return };
-                self.begin_to_store(&file, permit);
+                let Ok(permit) = self.writeback.flushes.clone().acquire_owned().await else { return };
+                self.begin_flush(&file, permit);
             }
         }
     }
@@ -65,15 +65,15 @@ impl Client {
     }
 }
 
-/// Stores what waits for long, until `stop` changes or the client is gone.
-pub(crate) async fn keep_storing(client: Weak<Client>, mut stop: watch::Receiver<bool>) {
+/// Flushes what waits for long, until `stop` changes or the client is gone.
+pub(crate) async fn flush_in_background(client: Weak<Client>, mut stop: watch::Receiver<bool>) {
     loop {
         let Some(strong) = client.upgrade() else { return };
         let clock = strong.env.clock.clone();
         let all = tokio::select! {
             biased;
             _ = stop.changed() => return,
-            () = strong.store_old() => true,
+            () = strong.flush_old() => true,
             () = clock.sleep(INTERVAL) => false,
         };
         strong.give_back_grants().await;

@@ -85,7 +85,7 @@ impl Failures {
     }
 }
 
-/// Cursors behind one handle. Small lock, taken within that of what is unstored.
+/// Cursors behind one handle. Small lock, taken within that of what is dirty.
 pub(crate) struct SeenFailures(Mutex<Cursors>);
 
 struct Cursors {
@@ -111,7 +111,7 @@ impl Cursors {
 impl SeenFailures {
     /// Of a file that is being opened. `told`: the kernel tells which open file asks.
     pub fn new(file: &File, told: bool) -> SeenFailures {
-        let first = file.unstored.lock().failures.cursor();
+        let first = file.dirty.lock().failures.cursor();
         SeenFailures(Mutex::new(Cursors { first, threads: (!told).then(BTreeMap::new) }))
     }
 }
@@ -122,8 +122,8 @@ impl OpenFile {
     /// # Errors
     /// What the OST or MDT said; EIO after an eviction.
     pub(crate) fn failed_at_close(&self) -> Result<(), ClientError> {
-        let unstored = self.file.unstored.lock();
-        let failed = unstored.failures.at_close(&self.seen_failures.0.lock().first);
+        let dirty = self.file.dirty.lock();
+        let failed = dirty.failures.at_close(&self.seen_failures.0.lock().first);
         failed.map_or(Ok(()), |errno| Err(errno.into()))
     }
 
@@ -148,11 +148,11 @@ impl OpenFile {
         thread: u32,
         what: impl FnOnce(&mut Failures, &mut Cursor) -> Option<Errno>,
     ) -> Result<(), ClientError> {
-        let mut unstored = self.file.unstored.lock();
-        if unstored.failures.count() == 0 {
+        let mut dirty = self.file.dirty.lock();
+        if dirty.failures.count() == 0 {
             return Ok(());
         }
-        what(&mut unstored.failures, self.seen_failures.0.lock().of(thread)).map_or(Ok(()), |errno| Err(errno.into()))
+        what(&mut dirty.failures, self.seen_failures.0.lock().of(thread)).map_or(Ok(()), |errno| Err(errno.into()))
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
             if told { open } else { open.untold() }
         };
         let first = open(true);
-        first.file.unstored.lock().fail(Errno::EIO);
+        first.file.dirty.lock().fail(Errno::EIO);
         assert_eq!(first.failed_at_close().unwrap_err().errno(), Errno::EIO);
         drop(first);
         let second = open(true);
@@ -222,7 +222,7 @@ mod tests {
     fn without_open_files_each_thread_is_told_once() {
         let table = Arc::new(FileTable::default());
         let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1)).untold();
-        open.file.unstored.lock().fail(Errno::EIO);
+        open.file.dirty.lock().fail(Errno::EIO);
         for thread in 0..2 * THREADS_MAX as u32 {
             assert!(open.failed_at_sync(thread).is_err() && open.failed_at_sync(thread).is_ok());
         }

@@ -1,4 +1,4 @@
-//! What callbacks ask of data: store, tell, let the kernel drop its pages.
+//! What callbacks ask of data: flush, report, let the kernel drop its pages.
 
 use crate::client::Client;
 use crate::file::File;
@@ -43,27 +43,27 @@ impl DataHolder for Holder {
     }
 
     fn glimpse(&self, fid: Fid) -> Option<Glimpse> {
-        let file = self.0.upgrade()?.writeback.kept(fid)?;
-        let mut unstored = file.unstored.lock();
-        let size = unstored.size()?;
-        Some(Glimpse { size, mtime: unstored.show_mtime().unwrap_or(NO_TIME) })
+        let file = self.0.upgrade()?.writeback.dirty_file(fid)?;
+        let mut dirty = file.dirty.lock();
+        let size = dirty.size()?;
+        Some(Glimpse { size, mtime: dirty.show_mtime().unwrap_or(NO_TIME) })
     }
 
     fn newest(&self, mut attr: Attr) -> Attr {
         let Some(client) = self.0.upgrade() else { return attr };
-        // First what is untold: what is told in between is noted as told before.
-        let kept = client.writeback.kept(attr.fid);
-        let (size, mtime) = kept.map_or((None, None), |file| {
-            let unstored = file.unstored.lock();
-            (unstored.size(), unstored.mtime())
+        // First what is unreported: what is reported in between is noted as reported before.
+        let dirty = client.writeback.dirty_file(attr.fid);
+        let (size, mtime) = dirty.map_or((None, None), |file| {
+            let dirty = file.dirty.lock();
+            (dirty.size(), dirty.mtime())
         });
-        if let Some((mut told, shared)) = client.writeback.told_since(&attr) {
+        if let Some((mut reported, shared)) = client.writeback.reported_since(&attr) {
             if shared {
                 // What others wrote is in what was shown, not in what this mount was answered.
-                (told.size, told.mtime) = (told.size.max(attr.size), told.mtime.max(attr.mtime));
+                (reported.size, reported.mtime) = (reported.size.max(attr.size), reported.mtime.max(attr.mtime));
             }
-            (attr.size, attr.blocks, attr.mtime) = (told.size, told.blocks, told.mtime);
-            attr.ctime = attr.ctime.max(told.ctime);
+            (attr.size, attr.blocks, attr.mtime) = (reported.size, reported.blocks, reported.mtime);
+            attr.ctime = attr.ctime.max(reported.ctime);
         }
         let (mut least, mut oldest) = (0, NO_TIME);
         if size.is_some() && client.locks.is_shared(attr.fid) {
@@ -76,9 +76,9 @@ impl DataHolder for Holder {
         attr
     }
 
-    fn unstored(&self, mdt: u16) -> Vec<Fid> {
+    fn dirty_files(&self, mdt: u16) -> Vec<Fid> {
         let Some(client) = self.0.upgrade() else { return Vec::new() };
-        client.kept_of(mdt).iter().map(|file| file.fid).collect()
+        client.dirty_files_of(mdt).iter().map(|file| file.fid).collect()
     }
 
     fn lost(&self, mdt: u16, how: Loss) {
@@ -89,17 +89,17 @@ impl DataHolder for Holder {
 }
 
 impl Client {
-    fn kept_of(&self, mdt: u16) -> Vec<Arc<File>> {
-        let mut kept = self.writeback.all_kept();
-        kept.retain(|file| file.fid.mdt() == mdt);
-        kept
+    fn dirty_files_of(&self, mdt: u16) -> Vec<Arc<File>> {
+        let mut files = self.writeback.dirty_files();
+        files.retain(|file| file.fid.mdt() == mdt);
+        files
     }
 
     /// No use of the file's data is under way.
     async fn give_data(&self, fid: Fid, bits: InodeBits) {
         self.writeback.note_contended(fid, self.env.clock.now());
-        if let Some(file) = self.writeback.kept(fid) {
-            self.store_all(&file).await;
+        if let Some(file) = self.writeback.dirty_file(fid) {
+            self.flush_until_clean(&file).await;
         }
         // With WRITE go pages that a mapping may have made dirty, though DATA stays.
         let mapped = || self.files.get_used(fid).is_some_and(|file| file.is_open_to_write());
@@ -125,8 +125,8 @@ impl Client {
         }
         self.writeback.forget_pages(fid);
         // Pages that programs changed through mappings came to light.
-        if let Some(file) = self.writeback.kept(fid) {
-            self.store_all(&file).await;
+        if let Some(file) = self.writeback.dirty_file(fid) {
+            self.flush_until_clean(&file).await;
         }
     }
 
@@ -145,9 +145,9 @@ impl Client {
             self.env.tasks.spawn("let the kernel forget", Box::pin(forget));
         }
         if how == Loss::Eviction {
-            for file in self.kept_of(mdt).iter().filter(|file| !file.unstored.lock().is_clean()) {
+            for file in self.dirty_files_of(mdt).iter().filter(|file| !file.dirty.lock().is_clean()) {
                 tracing::error!(fid = %file.fid, "evicted: what was written and not stored is lost");
-                file.unstored.lock().fail(Errno::EIO);
+                file.dirty.lock().fail(Errno::EIO);
                 self.discard(file);
             }
         }

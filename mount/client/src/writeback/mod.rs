@@ -1,22 +1,23 @@
 //! Write-back: under WRITE a write is answered when it is in this cache (docs/locks/protocol.md, "Data").
 //!
-//! [`unstored`] is what is kept of one file. [`keep`] takes a write in, [`store`] brings it to the objects and tells the
-//! MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
+//! [`dirty_file`] is what is dirty of one file. [`absorb`] takes a write in, [`flush`] brings it to the objects and reports it to
+//! the MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
 //! was lost, [`pages`] what the kernel may keep, [`ends`] where it believes files to end. Locks are taken in this order: a use of the lock (`locks::uses`), the file's
-//! gate, its turn to store, its turn to tell; the small locks inside are never held across a wait.
+//! gate, its turn to flush, its turn to report; the small locks inside are never held across a wait.
 
+pub(crate) mod absorb;
 pub(crate) mod background;
+pub(crate) mod dirty_file;
 pub(crate) mod ends;
 pub(crate) mod failures;
+pub(crate) mod flush;
 pub(crate) mod holder;
-pub(crate) mod keep;
 pub mod pages;
-pub(crate) mod store;
-pub(crate) mod unstored;
 
 use crate::cache::grant::Grants;
 use crate::file::File;
 use crate::writeback::ends::Ends;
+use dirty_file::DirtyFile;
 use env::clock::Monotonic;
 use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
@@ -28,24 +29,23 @@ use tokio::sync::Semaphore;
 use types::attr::Attr;
 use types::fid::Fid;
 use types::limits::GRANT_UNIT;
-use unstored::Unstored;
 
 /// A write waits at most about so long before it is sent by itself.
 pub const DIRTY_AGE: Duration = Duration::from_secs(1);
 /// Bytes of one mount that are not stored yet, if no administrator says otherwise; beyond it writers store first.
 pub const DIRTY_BYTES_MAX: u64 = 256 << 20;
 /// Files that are stored at the same time in the background.
-const STORES_MAX: usize = 64;
+const FLUSHES_MAX: usize = 64;
 /// For so long after its data was called back a file is opened without the kernel's page cache.
 const CONTENDED: Duration = Duration::from_secs(2);
 /// Files of which that is remembered. Beyond it all is forgotten: that costs callbacks, nothing else.
 const CONTENDED_MAX: usize = 4096;
-/// Answers of MDTs to what they were told that are remembered: a question that was on its way at that time shows the state before.
-const TOLD_MAX: usize = 16_384;
+/// Answers of MDTs to reports that are remembered: a question that was on its way at that time shows the state before.
+const REPORTED_MAX: usize = 16_384;
 
-/// What MDTs answered when they were told; of each inode the newest answer.
+/// What MDTs answered to reports; of each inode the newest answer.
 #[derive(Default)]
-struct Told {
+struct Reported {
     /// With whether others write the file, too, and the answer does not have what they wrote.
     attrs: HashMap<Fid, (Attr, bool)>,
     /// All answers that may be remembered, with their versions, oldest first.
@@ -56,25 +56,25 @@ struct Told {
 pub(crate) struct Writeback {
     /// Space that OSTs granted.
     pub grants: Arc<Grants>,
-    /// Files with something that is not stored or not told.
+    /// Files with something that is not stored or not reported.
     files: Mutex<BTreeMap<Fid, Arc<File>>>,
     /// Blocks in all of them.
     blocks: AtomicU64,
     /// Inodes of which the kernel may have pages, read under DATA that is held since.
     pages: Mutex<BTreeSet<Fid>>,
     pub(crate) ends: Arc<Ends>,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
     /// When data was last called back.
     contended: Mutex<HashMap<Fid, Monotonic>>,
-    /// Bytes that may be unstored; beyond it writers store first.
+    /// Bytes that may be dirty; beyond it writers store first.
     dirty_max: AtomicU64,
-    stores: Arc<Semaphore>,
+    flushes: Arc<Semaphore>,
     /// Requests that gave grants back.
     given_back: AtomicU64,
 }
 
 impl Writeback {
-    /// Nothing kept.
+    /// Nothing dirty.
     pub fn new(grants: Arc<Grants>) -> Writeback {
         Writeback {
             grants,
@@ -82,10 +82,10 @@ impl Writeback {
             blocks: AtomicU64::new(0),
             pages: Mutex::default(),
             ends: Arc::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             contended: Mutex::default(),
             dirty_max: AtomicU64::new(DIRTY_BYTES_MAX),
-            stores: Arc::new(Semaphore::new(STORES_MAX)),
+            flushes: Arc::new(Semaphore::new(FLUSHES_MAX)),
             given_back: AtomicU64::new(0),
         }
     }
@@ -95,7 +95,7 @@ impl Writeback {
         self.blocks.load(Ordering::Relaxed) * GRANT_UNIT
     }
 
-    /// Bytes that may be unstored.
+    /// Bytes that may be dirty.
     pub fn dirty_max(&self) -> u64 {
         self.dirty_max.load(Ordering::Relaxed)
     }
@@ -110,53 +110,53 @@ impl Writeback {
         self.given_back.load(Ordering::Relaxed)
     }
 
-    /// Something of this file may be unstored or untold from now on: it is found until [`Writeback::settle`] sees that nothing is.
-    fn begin<'a>(&self, file: &'a Arc<File>) -> MutexGuard<'a, Unstored> {
+    /// Something of this file may be dirty from now on: it is found until [`Writeback::forget_if_clean`] sees that nothing is.
+    fn begin<'a>(&self, file: &'a Arc<File>) -> MutexGuard<'a, DirtyFile> {
         let mut files = self.files.lock();
         files.entry(file.fid).or_insert_with(|| file.clone());
-        // Before the table is free again: else it could be settled in between.
-        file.unstored.lock()
+        // Before the table is free again: else the file could be forgotten in between.
+        file.dirty.lock()
     }
 
     /// Forgets the file if there is nothing of it any more.
-    fn settle(&self, file: &File) {
+    fn forget_if_clean(&self, file: &File) {
         let mut files = self.files.lock();
-        if file.unstored.lock().is_clean() {
+        if file.dirty.lock().is_clean() {
             files.remove(&file.fid);
         }
     }
 
-    /// The file, if something of it is kept.
-    fn kept(&self, fid: Fid) -> Option<Arc<File>> {
+    /// The file, if it is dirty.
+    fn dirty_file(&self, fid: Fid) -> Option<Arc<File>> {
         self.files.lock().get(&fid).cloned()
     }
 
-    /// Is anything of it kept?
-    pub fn has_kept(&self, fid: Fid) -> bool {
+    /// Is it dirty?
+    pub fn is_dirty(&self, fid: Fid) -> bool {
         self.files.lock().contains_key(&fid)
     }
 
-    /// All files of which something is kept.
-    fn all_kept(&self) -> Vec<Arc<File>> {
+    /// All dirty files.
+    fn dirty_files(&self) -> Vec<Arc<File>> {
         self.files.lock().values().cloned().collect()
     }
 
     /// An MDT knows what was written now.
-    fn note_told(&self, attr: &Attr, shared: bool) {
-        let Told { attrs, order } = &mut *self.told.lock();
+    fn note_reported(&self, attr: &Attr, shared: bool) {
+        let Reported { attrs, order } = &mut *self.reported.lock();
         attrs.insert(attr.fid, (*attr, shared));
         order.push_back((attr.fid, attr.version));
-        if order.len() > TOLD_MAX
+        if order.len() > REPORTED_MAX
             && let Some((fid, version)) = order.pop_front()
-            && attrs.get(&fid).is_some_and(|(told, _)| told.version == version)
+            && attrs.get(&fid).is_some_and(|(reported, _)| reported.version == version)
         {
             attrs.remove(&fid);
         }
     }
 
-    /// What the MDT was told since it showed this; and is that all there is?
-    fn told_since(&self, attr: &Attr) -> Option<(Attr, bool)> {
-        self.told.lock().attrs.get(&attr.fid).filter(|(told, _)| told.version > attr.version).copied()
+    /// What was reported to the MDT since it showed this; and is that all there is?
+    fn reported_since(&self, attr: &Attr) -> Option<(Attr, bool)> {
+        self.reported.lock().attrs.get(&attr.fid).filter(|(reported, _)| reported.version > attr.version).copied()
     }
 
     /// The kernel gets pages of this inode.

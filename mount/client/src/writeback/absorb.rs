@@ -1,4 +1,4 @@
-//! Taking a write in: it is laid into the cache if there is room for it, on this mount and on its OSTs.
+//! Absorbing a write: it goes into the cache if there is room for it, on this mount and on its OSTs.
 
 use super::Writeback;
 use crate::cache::batch::BATCH_BYTES;
@@ -7,7 +7,7 @@ use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::uses::{Need, SessionEpoch};
 use crate::ops::write::{WriteFlags, Written};
-use crate::writeback::unstored::Base;
+use crate::writeback::dirty_file::Base;
 use bytes::Bytes;
 use layout::layout::Layout;
 use layout::map::{Place, pieces};
@@ -28,7 +28,7 @@ const TRIES: usize = 8;
 /// another time than before. So a linker, which writes and reads by turns, reads its own pages. As coarse as the times of a local file system: a tick of 250 Hz.
 const MTIME_GRAIN: Duration = Duration::from_millis(4);
 
-/// One write that may be kept. The caller has a use of WRITE and shares the gate.
+/// One write that may be absorbed. The caller has a use of WRITE and shares the gate.
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'a> {
     /// By whom.
@@ -56,10 +56,10 @@ impl Write<'_> {
 }
 
 /// What became of one attempt.
-pub(crate) enum Kept {
-    /// It is kept.
+pub(crate) enum Absorbed {
+    /// It is in the cache, and dirty.
     Done(Written),
-    /// Too much is kept already.
+    /// Too much is dirty already.
     Full,
     /// The layout is not known there, or has no objects.
     NoLayout(u64, u64),
@@ -78,21 +78,23 @@ impl Client {
     ///
     /// # Errors
     /// The layout cannot be had; the file is gone; TooFar.
-    pub(crate) async fn keep(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
+    pub(crate) async fn absorb(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
         let Write { credentials, file, .. } = write;
         for _ in 0..TRIES {
-            match self.try_keep(write)? {
-                Kept::Done(written) => return Ok(Some(written)),
-                Kept::Full => _ = self.store_oldest(None).await?,
-                Kept::NoLayout(start, end) => {
+            match self.try_absorb(write)? {
+                Absorbed::Done(written) => return Ok(Some(written)),
+                Absorbed::Full => _ = self.flush_oldest(None).await?,
+                Absorbed::NoLayout(start, end) => {
                     self.layout_for(credentials, file, true, start, end).await?;
                 }
-                Kept::NoAttr => {
+                Absorbed::NoAttr => {
                     self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 }
-                Kept::NoRoom(ost) if self.make_room(ost, file).await? => {}
-                Kept::NoRoom(_) | Kept::Through => return Ok(None),
-                Kept::Lost => return Err(RpcError::Evicted { target: self.mdc(file.fid)?.import().target() }.into()),
+                Absorbed::NoRoom(ost) if self.make_room(ost, file).await? => {}
+                Absorbed::NoRoom(_) | Absorbed::Through => return Ok(None),
+                Absorbed::Lost => {
+                    return Err(RpcError::Evicted { target: self.mdc(file.fid)?.import().target() }.into());
+                }
             }
         }
         Ok(None)
@@ -102,54 +104,54 @@ impl Client {
     ///
     /// # Errors
     /// TooFar.
-    pub(crate) fn try_keep(&self, write: Write<'_>) -> Result<Kept, ClientError> {
-        let kept = self.lay_in(write);
-        if !matches!(kept, Ok(Kept::Done(_))) {
-            self.writeback.settle(write.file);
+    pub(crate) fn try_absorb(&self, write: Write<'_>) -> Result<Absorbed, ClientError> {
+        let absorbed = self.absorb_now(write);
+        if !matches!(absorbed, Ok(Absorbed::Done(_))) {
+            self.writeback.forget_if_clean(write.file);
         }
-        kept
+        absorbed
     }
 
-    fn lay_in(&self, write: Write<'_>) -> Result<Kept, ClientError> {
+    fn absorb_now(&self, write: Write<'_>) -> Result<Absorbed, ClientError> {
         let Write { credentials, file, offset, data, flags, epoch } = write;
         if flags.sync {
-            return Ok(Kept::Through);
+            return Ok(Absorbed::Through);
         }
         let len = data.len() as u64;
         if self.writeback.bytes() + len > self.writeback.dirty_max() {
-            return Ok(Kept::Full);
+            return Ok(Absorbed::Full);
         }
         let clock = &self.env.clock;
         let Writeback { grants, blocks: all_blocks, .. } = &self.writeback;
-        // It is noted first: an eviction that is not seen here finds it, and what is kept with it.
-        let mut unstored = self.writeback.begin(file);
+        // It is noted first: an eviction that is not seen here finds it, and what is dirty with it.
+        let mut dirty = self.writeback.begin(file);
         if self.session_epoch(file.fid) != epoch {
-            return Ok(Kept::Lost);
+            return Ok(Absorbed::Lost);
         }
-        // Under the lock of what is unstored: what is told meanwhile is known to the table before it is forgotten here.
+        // Under the lock of the dirty file: what is told meanwhile is known to the table before it is forgotten here.
         let base = {
             let mut table = self.locks.table.lock();
             let alone = Some(table.shared_so_far()).filter(|_| !table.is_shared(file.fid));
             let attr = table.attr(file.fid).map(|entry| entry.attr).or_else(|| table.shared_base(file.fid));
             attr.map(|attr| Base { attr, alone })
         };
-        let Some(base) = base else { return Ok(Kept::NoAttr) };
+        let Some(base) = base else { return Ok(Absorbed::NoAttr) };
         if flags.kill_suidgid && without_setid(base.attr.mode) != base.attr.mode {
-            return Ok(Kept::Through);
+            return Ok(Absorbed::Through);
         }
-        let start = if flags.append { unstored.size().unwrap_or(base.attr.size) } else { offset };
+        let start = if flags.append { dirty.size().unwrap_or(base.attr.size) } else { offset };
         let end = start.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(start))?;
-        let Some(layout) = file.layout() else { return Ok(Kept::NoLayout(start, end)) };
+        let Some(layout) = file.layout() else { return Ok(Absorbed::NoLayout(start, end)) };
         if start < layout.size_max() && layout.size_max() < end {
             // As much as there is room for, if the layout is still this one.
-            return Ok(Kept::Through);
+            return Ok(Absorbed::Through);
         }
-        let needs = match needs(&layout, file.fid, start, end, |from, to| unstored.dirty.new_blocks(from, to)) {
+        let needs = match needs(&layout, file.fid, start, end, |from, to| dirty.bytes.new_blocks(from, to)) {
             Ok(needs) => needs,
             Err(refused) => return Ok(refused),
         };
         if let Err(ost) = grants.reserve(clock.now(), &needs) {
-            return Ok(Kept::NoRoom(ost));
+            return Ok(Absorbed::NoRoom(ost));
         }
         let blocks = needs.iter().map(|(_, blocks)| blocks).sum();
         all_blocks.fetch_add(blocks, Ordering::Relaxed);
@@ -157,14 +159,14 @@ impl Client {
             true => clock.wall().floor(MTIME_GRAIN),
             false => clock.wall(),
         };
-        unstored.wrote(start, data, blocks, &base, (clock.now(), wall));
-        unstored.writer = (credentials.clone(), observe::cause::job());
-        let much = unstored.blocks * GRANT_UNIT >= BATCH_BYTES;
-        drop(unstored);
+        dirty.wrote(start, data, blocks, &base, (clock.now(), wall));
+        dirty.writer = (credentials.clone(), observe::cause::job());
+        let much = dirty.blocks * GRANT_UNIT >= BATCH_BYTES;
+        drop(dirty);
         if much {
-            self.store_later(file);
+            self.flush_later(file);
         }
-        Ok(Kept::Done(Written { offset: start, bytes: data.len() as u32 }))
+        Ok(Absorbed::Done(Written { offset: start, bytes: data.len() as u32 }))
     }
 
     /// An OST granted too little: it is asked for more; if that was done already, something is stored, for that brings new
@@ -186,11 +188,11 @@ impl Client {
                 return Ok(true);
             }
         }
-        let dirty = file.unstored.lock().dirty.has_fresh();
+        let dirty = file.dirty.lock().bytes.has_fresh();
         if !dirty {
-            return self.store_oldest(Some(ost)).await;
+            return self.flush_oldest(Some(ost)).await;
         }
-        self.store_held(file).await?;
+        self.flush_locked(file).await?;
         Ok(true)
     }
 }
@@ -202,14 +204,14 @@ fn needs(
     start: u64,
     end: u64,
     new_blocks: impl Fn(u64, u64) -> u64,
-) -> Result<Vec<(TargetIndex, u64)>, Kept> {
+) -> Result<Vec<(TargetIndex, u64)>, Absorbed> {
     let mut needs: Vec<(TargetIndex, u64)> = Vec::new();
     let mut at = start;
     for piece in pieces(layout, fid, FileOffset(start), FileOffset(end)) {
         let ost = match piece.place {
             Place::Object { ost, .. } => ost,
-            Place::Absent { .. } => return Err(Kept::NoLayout(start, end)),
-            Place::Mdt { .. } => return Err(Kept::Through),
+            Place::Absent { .. } => return Err(Absorbed::NoLayout(start, end)),
+            Place::Mdt { .. } => return Err(Absorbed::Through),
         };
         at = piece.file.0 + piece.len;
         let blocks = new_blocks(piece.file.0, at);
@@ -218,21 +220,21 @@ fn needs(
             None => needs.push((ost, blocks)),
         }
     }
-    if at < end { Err(Kept::NoLayout(start, end)) } else { Ok(needs) }
+    if at < end { Err(Absorbed::NoLayout(start, end)) } else { Ok(needs) }
 }
 
-/// Lays what is kept over what was read: `[start, end)` of the file, `kept` in order.
-pub(crate) fn lay_over(read: Vec<Bytes>, start: u64, kept: Vec<(u64, Bytes)>) -> Vec<Bytes> {
-    if kept.is_empty() {
+/// Lays dirty bytes over what was read: `[start, end)` of the file, `dirty` in order.
+pub(crate) fn merge_dirty(read: Vec<Bytes>, start: u64, dirty: Vec<(u64, Bytes)>) -> Vec<Bytes> {
+    if dirty.is_empty() {
         return read;
     }
-    let mut out = Vec::with_capacity(read.len() + 2 * kept.len());
-    let mut kept = kept.into_iter().peekable();
+    let mut out = Vec::with_capacity(read.len() + 2 * dirty.len());
+    let mut dirty = dirty.into_iter().peekable();
     let mut at = start;
     for piece in read {
         let (from, to) = (at, at + piece.len() as u64);
         while at < to {
-            match kept.peek() {
+            match dirty.peek() {
                 Some((over, bytes)) if *over <= at => {
                     let (over, bytes) = (*over, bytes.clone());
                     let last = over + bytes.len() as u64;
@@ -242,7 +244,7 @@ pub(crate) fn lay_over(read: Vec<Bytes>, start: u64, kept: Vec<(u64, Bytes)>) ->
                         at = until;
                     }
                     if last <= to {
-                        kept.next();
+                        dirty.next();
                     }
                 }
                 next => {
@@ -256,9 +258,9 @@ pub(crate) fn lay_over(read: Vec<Bytes>, start: u64, kept: Vec<(u64, Bytes)>) ->
     out
 }
 
-/// Is all of `[start, end)` kept?
-pub(crate) fn covers(kept: &[(u64, Bytes)], start: u64, end: u64) -> bool {
-    let reached = kept.iter().try_fold(start, |at, (over, bytes)| (*over <= at).then_some(over + bytes.len() as u64));
+/// Is all of `[start, end)` dirty?
+pub(crate) fn covers(dirty: &[(u64, Bytes)], start: u64, end: u64) -> bool {
+    let reached = dirty.iter().try_fold(start, |at, (over, bytes)| (*over <= at).then_some(over + bytes.len() as u64));
     reached.is_some_and(|at| at >= end)
 }
 
@@ -271,19 +273,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_lies_over_what_was_read() {
+    fn dirty_bytes_lie_over_what_was_read() {
         let read = vec![Bytes::from_static(b"0123"), Bytes::from_static(b"456789")];
-        let kept =
+        let dirty =
             vec![(101, Bytes::from_static(b"ab")), (103, Bytes::from_static(b"cd")), (109, Bytes::from_static(b"z"))];
-        assert_eq!(joined(lay_over(read.clone(), 100, kept)), b"0abcd5678z");
-        assert_eq!(joined(lay_over(read, 100, Vec::new())), b"0123456789");
+        assert_eq!(joined(merge_dirty(read.clone(), 100, dirty)), b"0abcd5678z");
+        assert_eq!(joined(merge_dirty(read, 100, Vec::new())), b"0123456789");
     }
 
     #[test]
     fn a_gap_is_not_covered() {
-        let kept = vec![(10, Bytes::from_static(b"ab")), (12, Bytes::from_static(b"cd"))];
-        assert!(covers(&kept, 10, 14) && covers(&kept, 10, 13));
-        assert!(!covers(&kept, 9, 14) && !covers(&kept, 10, 15) && !covers(&kept[..1], 10, 13));
+        let dirty = vec![(10, Bytes::from_static(b"ab")), (12, Bytes::from_static(b"cd"))];
+        assert!(covers(&dirty, 10, 14) && covers(&dirty, 10, 13));
+        assert!(!covers(&dirty, 9, 14) && !covers(&dirty, 10, 15) && !covers(&dirty[..1], 10, 13));
         assert!(!covers(&[(10, Bytes::from_static(b"a")), (12, Bytes::from_static(b"b"))], 10, 13));
     }
 }

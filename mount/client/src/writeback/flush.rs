@@ -1,13 +1,13 @@
-//! Bringing what is kept to the objects, and telling the MDT.
+//! Bringing what is kept to the objects, and report the MDT.
 //!
 //! One after the other per file, each round with all that waits: so no two requests for the same bytes are under way. What is
-//! stored is told in one `Wrote`. An error of an OST or MDT means that the bytes are lost, and is told to programs
+//! stored is reported in one `Wrote`. An error of an OST or MDT means that the bytes are lost, and is told to programs
 //! ([`super::failures`]); no answer means that they wait for the next attempt.
 //!
 //! Nothing is sent unless the MDT surely keeps WRITE for us until it has arrived: a request that could come later than
 //! that is given up, for the bytes may be somebody else's then.
 
-use super::unstored::{Telling, Unstored};
+use super::dirty_file::{DirtyFile, WroteReport};
 use crate::cache::batch::{Batch, plan};
 use crate::cache::grant::GrantRequest;
 use crate::client::Client;
@@ -68,14 +68,14 @@ enum Round {
 }
 
 impl Client {
-    /// Everything of this file that was kept before this call is stored and told when it returns, or lost, which
+    /// Everything of this file that was dirty before this call is stored and reported when it returns, or lost, which
     /// [`super::failures`] tells.
     ///
     /// # Errors
-    /// A target does not answer: everything is kept for the next time.
-    pub(crate) async fn store_kept(&self, file: &Arc<File>) -> Result<(), ClientError> {
-        if file.unstored.lock().is_clean() {
-            self.writeback.settle(file);
+    /// A target does not answer: everything stays dirty for the next time.
+    pub(crate) async fn flush_file(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        if file.dirty.lock().is_clean() {
+            self.writeback.forget_if_clean(file);
             return Ok(());
         }
         // The MDT was silent, or restarted: then the lock is asked for first, for others may have had it meanwhile.
@@ -83,14 +83,14 @@ impl Client {
             true => None,
             false => Some(self.data_use(file, Need::WRITE_ALL).await?),
         };
-        self.store_held(file).await
+        self.flush_locked(file).await
     }
 
     fn holds_whole(&self, fid: Fid) -> bool {
         self.locks.bits(fid).contains(TO_WRITE)
     }
 
-    /// Is what is kept of a file covered by a lock?
+    /// Is what is dirty of a file covered by a lock?
     fn holds_write(&self, file: &File) -> bool {
         let fid = file.fid;
         if !self.has_lease(fid) {
@@ -99,42 +99,42 @@ impl Client {
         if self.holds_whole(fid) {
             return true;
         }
-        // Of a shared file some of it may have been kept under extents that were lost with a session.
-        let fresh = file.unstored.lock().dirty.fresh();
+        // Of a shared file some of it may have been written under extents that were lost with a session.
+        let fresh = file.dirty.lock().bytes.fresh();
         let table = self.locks.table.lock();
         let held = |range| table.shares(fid, Extent { range, write: true }).is_some();
         table.writes_shared(fid) && fresh.into_iter().all(|(start, end)| held(ByteRange::new(start, end)))
     }
 
-    /// As [`Client::store_kept`]; the caller has a use of WRITE, or the callback of it.
-    pub(crate) async fn store_held(&self, file: &Arc<File>) -> Result<(), ClientError> {
-        let _turn = file.storing.lock().await;
-        if self.store_round(file).await? == Round::Done || file.unstored.lock().has_untold() {
-            self.tell(file).await?;
+    /// As [`Client::flush_file`]; the caller has a use of WRITE, or the callback of it.
+    pub(crate) async fn flush_locked(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        let _turn = file.flushing.lock().await;
+        if self.flush_round(file).await? == Round::Done || file.dirty.lock().has_unreported() {
+            self.report(file).await?;
         }
-        self.writeback.settle(file);
+        self.writeback.forget_if_clean(file);
         Ok(())
     }
 
-    /// As [`Client::store_kept`], again and again until nothing is left, whatever a target does: for callbacks, when no new
+    /// As [`Client::flush_file`], again and again until nothing is left, whatever a target does: for callbacks, when no new
     /// write can come. Ends at the latest when this client is evicted.
-    pub(crate) async fn store_all(&self, file: &Arc<File>) {
-        while !file.unstored.lock().is_clean() {
+    pub(crate) async fn flush_until_clean(&self, file: &Arc<File>) {
+        while !file.dirty.lock().is_clean() {
             // The lock is held, for the MDT waits for this: until it has waited for a lease. Its answers say how long it has.
             let proved = match self.has_lease(file.fid) {
                 true => Ok(()),
                 false => self.prove(file.fid).await,
             };
             let stored = match proved {
-                Ok(()) => self.store_held(file).await,
+                Ok(()) => self.flush_locked(file).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = stored {
-                tracing::warn!(fid = %file.fid, %error, "store what was written");
+                tracing::warn!(fid = %file.fid, %error, "flush a file");
                 self.env.clock.sleep(AGAIN).await;
             }
         }
-        self.writeback.settle(file);
+        self.writeback.forget_if_clean(file);
     }
 
     async fn prove(&self, fid: Fid) -> Result<(), ClientError> {
@@ -145,9 +145,9 @@ impl Client {
     /// The file whose bytes wait longest is stored, if there is one whose lock need not be asked for: the caller may have
     /// what others wait for. `on`: only files with objects on this OST. One whose OSTs are away is taken last, for the
     /// caller may not need these. `false`: there is none.
-    pub(crate) async fn store_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
+    pub(crate) async fn flush_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
         let since = |file: &Arc<File>| {
-            let since = file.unstored.lock().since;
+            let since = file.dirty.lock().since;
             since.filter(|_| self.holds_write(file))
         };
         let away = self.osts_away();
@@ -159,9 +159,9 @@ impl Client {
             let wanted = on.is_none_or(|on| has(file, &|ost| ost == on));
             wanted.then(|| (!away.is_empty() && has(file, &|ost| away.contains(&ost)), since))
         };
-        let oldest = self.writeback.all_kept().into_iter().filter_map(|file| Some((order(&file)?, file)));
+        let oldest = self.writeback.dirty_files().into_iter().filter_map(|file| Some((order(&file)?, file)));
         match oldest.min_by_key(|(order, _)| *order) {
-            Some((_, file)) => self.store_held(&file).await.map(|()| true),
+            Some((_, file)) => self.flush_locked(&file).await.map(|()| true),
             None => Ok(false),
         }
     }
@@ -171,35 +171,35 @@ impl Client {
         imports.filter(|import| import.state() != ImportState::Full).map(|import| import.target().index).collect()
     }
 
-    /// Everything of this mount is stored and told when this returns.
+    /// Everything of this mount is stored and reported when this returns.
     ///
     /// # Errors
     /// Of the first file whose target does not answer.
-    pub(crate) async fn store_everything(self: &Arc<Self>) -> Result<(), ClientError> {
+    pub(crate) async fn flush_all(self: &Arc<Self>) -> Result<(), ClientError> {
         let store = |file: Arc<File>| {
             let me = self.clone();
-            Box::pin(async move { me.store_kept(&file).await }) as BoxFuture<'static, _>
+            Box::pin(async move { me.flush_file(&file).await }) as BoxFuture<'static, _>
         };
-        fan_out(self.writeback.all_kept().into_iter().map(store).collect()).await.into_iter().collect()
+        fan_out(self.writeback.dirty_files().into_iter().map(store).collect()).await.into_iter().collect()
     }
 
     /// This mount is about to remove a name. If it is a file's last one, whoever has the file open elsewhere will ask its
     /// objects; and once they are destroyed, nothing may be stored in them any more.
-    pub(crate) async fn store_before_removal(&self, dir: Fid, name: &Name) {
+    pub(crate) async fn flush_before_removal(&self, dir: Fid, name: &Name) {
         let Known::To(fid) = self.locks.name(dir, name) else { return };
-        let Some(file) = self.writeback.kept(fid) else { return };
-        if let Err(error) = self.store_kept(&file).await {
-            tracing::warn!(%fid, %error, "store what was written before the file is removed");
+        let Some(file) = self.writeback.dirty_file(fid) else { return };
+        if let Err(error) = self.flush_file(&file).await {
+            tracing::warn!(%fid, %error, "flush a file before it is removed");
         }
     }
 
-    async fn store_round(&self, file: &Arc<File>) -> Result<Round, ClientError> {
+    async fn flush_round(&self, file: &Arc<File>) -> Result<Round, ClientError> {
         let (span, (credentials, job)) = {
-            let unstored = file.unstored.lock();
-            (unstored.dirty.span(), unstored.writer.clone())
+            let dirty = file.dirty.lock();
+            (dirty.bytes.span(), dirty.writer.clone())
         };
         let Some((start, end)) = span else { return Ok(Round::Nothing) };
-        // Writes were kept only where it has objects; another one is known only since this mount gave WRITE back.
+        // Writes were absorbed only where it has objects; another one is known only since this mount gave WRITE back.
         let layout = self.layout_for(&credentials, file, true, start, end).await;
         if layout.is_ok() {
             self.until_recorded(file).await?;
@@ -216,18 +216,18 @@ impl Client {
         let sends = sending.into_iter().map(|sending| self.send(file.fid, held, job, sending));
         let sent = fan_out(sends.collect()).await;
         self.note_reconnected(file, connections);
-        self.settle_round(file, epoch, sent)
+        self.end_round(file, epoch, sent)
     }
 
     /// Takes out what waits, and the epoch that it is of.
     fn take_out(&self, layout: Arc<Layout>, file: &File) -> Result<(Vec<Sending>, u64), ClientError> {
-        let mut unstored = file.unstored.lock();
-        // What was kept since it was asked for may stand in components that only a newer one has.
+        let mut dirty = file.dirty.lock();
+        // What was written since it was asked for may stand in components that only a newer one has.
         let layout = file.layout().unwrap_or(layout);
-        let batches = plan(&layout, file.fid, &unstored.dirty.ready())?;
-        let epoch = unstored.epoch;
+        let batches = plan(&layout, file.fid, &dirty.bytes.ready())?;
+        let epoch = dirty.epoch;
         let sending = batches.into_iter().map(|batch| {
-            let bytes = unstored.send(&batch);
+            let bytes = dirty.send(&batch);
             self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
             let asked = self.writeback.grants.ask(batch.ost);
             Sending { batch, asked, bytes }
@@ -253,15 +253,15 @@ impl Client {
         })
     }
 
-    fn settle_round(&self, file: &File, epoch: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
-        let mut unstored = file.unstored.lock();
+    fn end_round(&self, file: &File, epoch: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
+        let mut dirty = file.dirty.lock();
         let (mut end, mut grown, mut failed, mut unanswered) = (0, 0, None, None);
         for Sent { batch, asked, answer } in sent {
             self.writeback.grants.answered(batch.ost, asked, answer.as_ref().map_or(0, |stored| stored.more));
             match answer {
                 Ok(stored) => {
                     for (piece, result) in batch.pieces.iter().zip(stored.pieces) {
-                        unstored.dirty.sent(piece.file);
+                        dirty.bytes.sent(piece.file);
                         match result {
                             Ok(delta) => {
                                 grown += delta;
@@ -274,25 +274,25 @@ impl Client {
                     }
                 }
                 Err(RpcError::Errno(errno)) => {
-                    batch.pieces.iter().for_each(|piece| unstored.dirty.sent(piece.file));
+                    batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
                     failed = failed.or(Some(errno));
                 }
                 Err(error) => {
-                    if unstored.epoch == epoch {
-                        self.wait_again(&mut unstored, &batch);
+                    if dirty.epoch == epoch {
+                        self.wait_again(&mut dirty, &batch);
                     } else {
-                        batch.pieces.iter().for_each(|piece| unstored.dirty.sent(piece.file));
+                        batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
                     }
                     unanswered = Some(error);
                 }
             }
         }
-        if unstored.epoch == epoch {
+        if dirty.epoch == epoch {
             // If something waits again, the end of what is stored is not known: then it is told later.
-            unstored.stored(if unanswered.is_some() { 0 } else { end }, grown);
+            dirty.stored(if unanswered.is_some() { 0 } else { end }, grown);
         }
         if let Some(errno) = failed {
-            lost(file, &mut unstored, errno);
+            lost(file, &mut dirty, errno);
         }
         match unanswered {
             Some(error) => Err(error.into()),
@@ -300,38 +300,38 @@ impl Client {
         }
     }
 
-    fn wait_again(&self, unstored: &mut Unstored, batch: &Batch) {
-        let blocks = unstored.unsend(batch);
+    fn wait_again(&self, dirty: &mut DirtyFile, batch: &Batch) {
+        let blocks = dirty.unsend(batch);
         self.writeback.blocks.fetch_add(blocks, Ordering::Relaxed);
         if self.writeback.grants.reserve(self.env.clock.now(), &[(batch.ost, blocks)]).is_err() {
             tracing::debug!(ost = %batch.ost.0, "bytes wait without a grant: a full target may refuse them");
         }
     }
 
-    /// The MDT has decided that what is kept of a file cannot be stored.
+    /// The MDT has decided that what is dirty of a file cannot be stored.
     fn give_up(&self, file: &File, errno: Errno) {
         // Gone with its last name: nobody can miss anything.
         if !matches!(errno, Errno::ENOENT | Errno::ESTALE) {
-            lost(file, &mut file.unstored.lock(), errno);
+            lost(file, &mut file.dirty.lock(), errno);
         }
         self.discard(file);
     }
 
-    /// Tells the MDT what is stored.
-    async fn tell(&self, file: &Arc<File>) -> Result<(), ClientError> {
-        let _turn = file.telling.lock().await;
-        let (telling, (credentials, job)) = {
-            let mut unstored = file.unstored.lock();
-            let Some(telling) = unstored.tell() else { return Ok(()) };
-            (telling, unstored.writer.clone())
+    /// Reports to the MDT what is stored.
+    async fn report(&self, file: &Arc<File>) -> Result<(), ClientError> {
+        let _turn = file.reporting.lock().await;
+        let (report, (credentials, job)) = {
+            let mut dirty = file.dirty.lock();
+            let Some(report) = dirty.report() else { return Ok(()) };
+            (report, dirty.writer.clone())
         };
         let mdc = self.mdc(file.fid)?;
-        let ask = follow_job(job, async { mdc.ask(&credentials, vec![wrote(file.fid, &telling)]).await });
+        let ask = follow_job(job, async { mdc.ask(&credentials, vec![wrote(file.fid, &report)]).await });
         match ask.await?.pop() {
             Some(Ok(MdsReply::Entry(entry))) => {
                 file.learn(&entry.attr);
-                self.writeback.note_told(&entry.attr, self.locks.is_shared(file.fid));
-                file.unstored.lock().told(&telling);
+                self.writeback.note_reported(&entry.attr, self.locks.is_shared(file.fid));
+                file.dirty.lock().reported(&report);
                 Ok(())
             }
             Some(Err(errno)) => {
@@ -350,22 +350,22 @@ impl Client {
         op: MdsOp,
     ) -> Result<MdsReply, ClientError> {
         let mdc = self.mdc(fid)?;
-        let mut kept = self.writeback.kept(fid);
-        if let Some(file) = kept.take_if(|file| !self.holds_whole(file.fid)) {
+        let mut dirty = self.writeback.dirty_file(fid);
+        if let Some(file) = dirty.take_if(|file| !self.holds_whole(file.fid)) {
             // The change calls back what others hold of the file, and this mount's extents with it: that must not wait for this.
-            self.store_kept(&file).await?;
+            self.flush_file(&file).await?;
         }
-        let _turn = match &kept {
-            Some(file) => Some(file.telling.lock().await),
+        let _turn = match &dirty {
+            Some(file) => Some(file.reporting.lock().await),
             None => None,
         };
-        let telling = kept.as_ref().and_then(|file| file.unstored.lock().tell_time());
-        let ops = telling.iter().map(|telling| wrote(fid, telling)).chain([op]).collect();
+        let report = dirty.as_ref().and_then(|file| file.dirty.lock().report_time());
+        let ops = report.iter().map(|report| wrote(fid, report)).chain([op]).collect();
         let mut results = mdc.ask(credentials, ops).await?;
         let answer = results.pop();
-        if let (Some(file), Some(telling), Some(Ok(_))) = (&kept, &telling, results.pop()) {
-            file.unstored.lock().told(telling);
-            self.writeback.settle(file);
+        if let (Some(file), Some(report), Some(Ok(_))) = (&dirty, &report, results.pop()) {
+            file.dirty.lock().reported(report);
+            self.writeback.forget_if_clean(file);
         }
         match answer {
             Some(answer) => Ok(answer.map_err(RpcError::Errno)?),
@@ -374,17 +374,17 @@ impl Client {
     }
 
     /// The file, if something of it is not stored and this mount does not have it open.
-    pub(crate) fn unstored_and_closed(&self, fid: Fid) -> Option<Arc<File>> {
-        let file = self.writeback.kept(fid).filter(|file| !file.unstored.lock().is_clean())?;
+    pub(crate) fn dirty_and_closed(&self, fid: Fid) -> Option<Arc<File>> {
+        let file = self.writeback.dirty_file(fid).filter(|file| !file.dirty.lock().is_clean())?;
         (!self.files_open.any(|open| open.file.fid == fid)).then_some(file)
     }
 
     /// This mount removed the last name of a file. If nobody has it open, nobody will read what is not stored. Mostly it was
-    /// stored before ([`Client::store_before_removal`]); but the name may have been unknown by then, or the file was
+    /// stored before ([`Client::flush_before_removal`]); but the name may have been unknown by then, or the file was
     /// written since. One round trip: another mount may have it open, and only the MDT knows that.
     pub(crate) async fn discard_removed(&self, file: &File) {
         let Ok(mdc) = self.mdc(file.fid) else { return };
-        // Without an answer it stays kept: storing what was destroyed is refused, and does no harm.
+        // Without an answer it stays dirty: storing what was destroyed is refused, and does no harm.
         if let Err(error) = mdc.getattr(&Credentials::root(), file.fid).await
             && matches!(error.errno(), Errno::ENOENT | Errno::ESTALE)
         {
@@ -392,12 +392,12 @@ impl Client {
         }
     }
 
-    /// What is kept of a file is of no use any more, or lost.
+    /// What is dirty of a file is of no use any more, or lost.
     pub(crate) fn discard(&self, file: &File) {
         {
-            let mut unstored = file.unstored.lock();
-            self.writeback.blocks.fetch_sub(unstored.blocks, Ordering::Relaxed);
-            let fresh = unstored.dirty.fresh();
+            let mut dirty = file.dirty.lock();
+            self.writeback.blocks.fetch_sub(dirty.blocks, Ordering::Relaxed);
+            let fresh = dirty.bytes.fresh();
             if let Some(layout) = file.layout().filter(|_| !fresh.is_empty()) {
                 match plan(&layout, file.fid, &fresh) {
                     Ok(batches) => {
@@ -407,19 +407,19 @@ impl Client {
                     Err(error) => tracing::warn!(fid = %file.fid, %error, "give back grants of space"),
                 }
             }
-            unstored.drop_all();
+            dirty.drop_all();
         }
-        self.writeback.settle(file);
+        self.writeback.forget_if_clean(file);
     }
 }
 
-fn wrote(fid: Fid, telling: &Telling) -> MdsOp {
-    MdsOp::Wrote { fid, end: telling.end, blocks_delta: telling.grown, at: telling.at, kill_suidgid: false }
+fn wrote(fid: Fid, report: &WroteReport) -> MdsOp {
+    MdsOp::Wrote { fid, end: report.end, blocks_delta: report.grown, at: report.at, kill_suidgid: false }
 }
 
-fn lost(file: &File, unstored: &mut Unstored, errno: Errno) {
+fn lost(file: &File, dirty: &mut DirtyFile, errno: Errno) {
     tracing::error!(fid = %file.fid, %errno, "what was written could not be stored; the next fsync, close or write says so");
-    unstored.fail(errno);
+    dirty.fail(errno);
 }
 
 /// Has the MDT refused it? Anything else may be otherwise the next time.
