@@ -1,7 +1,7 @@
 //! Extents: ranges of bytes of a file whose data is a crowd's (docs/locks/protocol.md, "Shared-write files").
 //!
-//! The crowd of a file holds DATA, UPDATE and WRITE of it in [`crate::ibits`], as one client would. Here its members share
-//! the bytes: a request names the bytes that it needs, to read or to write, and waits until no other member holds what
+//! A virtual client of the MDT, the shared owner, holds DATA, UPDATE and WRITE of such a file in [`crate::ibits`]. Here the
+//! members, the clients that write it, share the bytes: a request names the bytes that it needs, to read or to write, and waits until no other member holds what
 //! conflicts with that. First come, first served: nobody overtakes an earlier request that it conflicts with. What is granted is
 //! more than what was needed, as far as nothing held or waited for is in the way; while members meet in the file it grows
 //! less, and then not at all, so that those who write by turns hold just what they write. Who then asks for equal pieces at equal
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use types::fid::Fid;
-use types::limits::{CROWDS_MAX, EXTENTS_PER_HOLDER_MAX, EXTENTS_PER_REPLY_MAX};
+use types::limits::{EXTENTS_PER_HOLDER_MAX, EXTENTS_PER_REPLY_MAX, SHARED_FILES_MAX};
 use types::ranges::{ByteRange, Ranges};
 use types::session::ClientUuid;
 
@@ -47,9 +47,9 @@ pub enum Action {
     Revoke(ClientUuid, Fid, ByteRange),
     /// The request has come to its turn: these are granted, what it needs with the first of them.
     Granted(Ticket, SmallVec<[ByteRange; 1]>),
-    /// The crowd gives the file up, or the member is gone: the request is no more, and asks anew for a place in it.
+    /// The shared owner gives the file up, or the member is gone: the request ends, and asks anew.
     Again(Ticket),
-    /// Nobody holds or wants anything of the file any more: the crowd is no more.
+    /// No member holds or wants anything of the file any more: it is no longer shared.
     Over(Fid),
 }
 
@@ -107,7 +107,7 @@ struct File {
     closing: bool,
     /// When members met last, and the time before.
     met: [Option<Duration>; 2],
-    /// When somebody asked while others held something; at first, when the crowd came.
+    /// When somebody asked while others held something; at first, when the file came to be shared.
     shared: Duration,
 }
 
@@ -290,19 +290,19 @@ impl File {
 }
 
 impl ExtentTable {
-    /// Files with a crowd.
+    /// Shared files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// No crowd at all?
+    /// True if no file is shared.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// May one more file have a crowd?
+    /// True if one more file may be shared.
     pub fn has_room(&self) -> bool {
-        self.files.len() < CROWDS_MAX
+        self.files.len() < SHARED_FILES_MAX
     }
 
     /// Extents of all files and members.
@@ -343,7 +343,7 @@ impl ExtentTable {
         })
     }
 
-    /// A member needs bytes. The crowd holds the file, and nobody has asked it back. [`Action::Granted`] when they are its: at once,
+    /// A member needs bytes. The shared owner holds the file, and no client has asked it back. [`Action::Granted`] when they are its: at once,
     /// if nobody is in the way. `now`: any clock that never goes back.
     ///
     /// # Panics
@@ -419,7 +419,7 @@ impl ExtentTable {
         self.forget_member(fid, client);
     }
 
-    /// The crowd is asked for the file: all extents are called back. When the last one is back it is [`Action::Over`].
+    /// The shared owner is asked for the file: all extents are called back. When the last one is back it is [`Action::Over`].
     pub fn call_back(&mut self, fid: Fid, out: &mut Vec<Action>) {
         let Some(file) = self.files.get_mut(&fid) else { return out.push(Action::Over(fid)) };
         file.closing = true;

@@ -125,9 +125,9 @@ pub const IBITS_LOCKS_MAX: usize = 1 << 19;
 pub const GAPS_PER_DIRECTORY_MAX: usize = 16;
 /// Clients and directories at one MDT with such ranges.
 pub const GAPS_MAX: usize = 1 << 16;
-/// Files of an MDT whose data is a crowd's at the same time.
-pub const CROWDS_MAX: usize = 4096;
-/// Extents of one file that a client of its crowd may hold; each is 16 bytes at both ends.
+/// Files of an MDT that are shared by several writers at the same time.
+pub const SHARED_FILES_MAX: usize = 4096;
+/// Extents of one file that one of its shared writers may hold; each is 16 bytes at both ends.
 pub const EXTENTS_PER_HOLDER_MAX: usize = 512;
 /// Extents that one reply grants: what was needed, and the next pieces of who works in equal steps.
 pub const EXTENTS_PER_REPLY_MAX: usize = 17;

@@ -34,7 +34,7 @@ impl ByteRange {
     }
 }
 
-/// Bytes that a client of a crowd may keep to itself, to read or to write (docs/locks/protocol.md, "Shared-write files").
+/// Bytes that one of the shared writers of a file may keep to itself, to read or to write (docs/locks/protocol.md, "Shared-write files").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Extent {
     /// Which.

@@ -128,7 +128,7 @@ pub const WRITERS: Taste = Taste {
     uses: &[(Use::Write, 5), (Use::Read, 4), (Use::Fsync, 1)],
 };
 
-/// One file is written by everybody at once, in the same blocks and in others: a crowd gets it.
+/// One file is written by everybody at once, in the same blocks and in others: it becomes shared.
 pub const SHARERS: Taste = Taste {
     files: 1,
     directory: 0,

@@ -42,8 +42,8 @@ pub(crate) struct Deal {
     pub(crate) touched: Vec<Entry>,
     /// The operation changed nothing: it must be run again when this is over.
     pub(crate) obstacle: Option<Obstacle>,
-    /// Of this file the client is of the crowd, and changes what it shares with the others.
-    pub(crate) of_crowd: Option<Fid>,
+    /// The client is one of the shared writers of this file, and changes what it shares with the others.
+    pub(crate) shared_file: Option<Fid>,
     /// It must not wait for other clients.
     pub(crate) urgent: bool,
     /// It showed an inode whose size another client knows.
@@ -74,7 +74,7 @@ impl Deal {
             gap: None,
             touched: Vec::new(),
             obstacle: None,
-            of_crowd: None,
+            shared_file: None,
             urgent: false,
             written_elsewhere: false,
             seen: Vec::new(),

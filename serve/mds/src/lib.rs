@@ -12,7 +12,6 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod authors;
-mod crowds;
 mod deal;
 pub mod destroyer;
 mod dom;
@@ -33,6 +32,7 @@ pub mod replies;
 pub mod service;
 pub mod settings;
 pub mod settler;
+mod shared_writers;
 mod slots;
 pub mod spaces;
 pub mod striping;

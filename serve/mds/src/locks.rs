@@ -6,11 +6,11 @@
 //! after `MdsSettings::callback_max`, when the client is evicted. So whoever waits for holders waits no longer than that.
 
 use crate::authors::{Authors, Changed};
-use crate::crowds::{CROWD, Crowds, Turn, WHOLE};
 use crate::deal::{Deal, Obstacle};
 use crate::groups::Groups;
 use crate::lock_stats::micros;
 use crate::mds::{Call, Mds, State};
+use crate::shared_writers::{SHARED, SHARED_BITS, SharedWriters, Turn};
 use crate::waits::Noted;
 use dlm::extents;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
@@ -46,7 +46,7 @@ pub struct Locks {
     /// Who has a file to itself, for as long as nobody else comes: by client, and its name of the open file.
     pub(crate) leases: LeaseTable<(ClientUuid, u64)>,
     /// Who has which bytes of files that several clients write.
-    pub(crate) crowds: Crowds,
+    pub(crate) shared_writers: SharedWriters,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,
     /// Operations that wait for their turn: on whose behalf ([`observe::cause`]), and since when.
     pub(crate) waits: BTreeMap<Modifier, (u64, Monotonic)>,
@@ -65,7 +65,7 @@ impl Locks {
     /// None; what authors do not know is theirs after `grace`.
     pub(crate) fn new(grace: Duration, groups: Arc<Groups>) -> Locks {
         let mut table = IbitsTable::default();
-        table.connect(CROWD);
+        table.connect(SHARED);
         Locks {
             table,
             actions: Vec::new(),
@@ -73,7 +73,7 @@ impl Locks {
             authors: Authors::new(grace),
             groups,
             leases: LeaseTable::with_bound(LEASES_MAX),
-            crowds: Crowds::default(),
+            shared_writers: SharedWriters::default(),
             waiting: HashMap::default(),
             waits: BTreeMap::new(),
             last: 0,
@@ -118,7 +118,7 @@ impl Locks {
     pub(crate) fn destroyed(&mut self, fid: Fid) {
         let show = self.authors.destroyed(fid);
         self.table.destroyed(fid, |client| show.contains(&client), &mut self.actions);
-        self.crowds.table.forget(fid, &mut self.crowds.actions);
+        self.shared_writers.table.forget(fid, &mut self.shared_writers.actions);
     }
 
     /// `client` has the answers to all below `known`.
@@ -136,7 +136,7 @@ impl Locks {
 
     /// Is there anything to be done?
     fn has_work(&self) -> bool {
-        !self.actions.is_empty() || !self.crowds.actions.is_empty()
+        !self.actions.is_empty() || !self.shared_writers.actions.is_empty()
     }
 
     /// Who must be asked for size and times of these, because it writes them: all but `client`.
@@ -168,7 +168,7 @@ impl Locks {
         self.authors.gone(client);
         self.leases.gone(|(holder, _)| *holder == client);
         let mut held = self.table.gone(client, &mut self.actions);
-        let written = self.crowds.table.gone(client, now, &mut self.crowds.actions);
+        let written = self.shared_writers.table.gone(client, now, &mut self.shared_writers.actions);
         held.extend(written.into_iter().map(|fid| (fid, InodeBits::WRITE)));
         self.forget_destroyed();
         held
@@ -177,20 +177,22 @@ impl Locks {
     /// Wakes who is ready; what clients are to be asked.
     fn take(&mut self) -> Vec<Callbacks> {
         let mut asked: BTreeMap<ClientUuid, Callbacks> = BTreeMap::new();
-        // What a crowd does may bring others to their turn in the table, and the other way round.
+        // What a shared owner does may bring others to their turn in the table, and the other way round.
         while self.has_work() {
             self.take_of_table(&mut asked);
-            self.take_of_crowds(&mut asked);
+            self.take_of_shared_writers(&mut asked);
         }
         asked.into_values().collect()
     }
 
-    fn take_of_crowds(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
-        for action in std::mem::take(&mut self.crowds.actions) {
+    fn take_of_shared_writers(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
+        for action in std::mem::take(&mut self.shared_writers.actions) {
             match action {
-                extents::Action::Granted(ticket, ranges) => self.crowds.tell(ticket, Turn::Granted(ranges.into_vec())),
-                extents::Action::Again(ticket) => self.crowds.tell(ticket, Turn::Again),
-                extents::Action::Over(fid) => _ = self.table.released(fid, CROWD, WHOLE, &mut self.actions),
+                extents::Action::Granted(ticket, ranges) => {
+                    self.shared_writers.tell(ticket, Turn::Granted(ranges.into_vec()))
+                }
+                extents::Action::Again(ticket) => self.shared_writers.tell(ticket, Turn::Again),
+                extents::Action::Over(fid) => _ = self.table.released(fid, SHARED, SHARED_BITS, &mut self.actions),
                 extents::Action::Revoke(client, fid, range) => {
                     if let Some(export) = self.exports.get(&client) {
                         asked.entry(client).or_insert_with(|| Callbacks::to(export)).extents.push((fid, range));
@@ -203,8 +205,8 @@ impl Locks {
     fn take_of_table(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
         for action in self.actions.drain(..) {
             let (client, action) = match action {
-                Action::Revoke(CROWD, fid, _) => {
-                    self.crowds.table.call_back(fid, &mut self.crowds.actions);
+                Action::Revoke(SHARED, fid, _) => {
+                    self.shared_writers.table.call_back(fid, &mut self.shared_writers.actions);
                     continue;
                 }
                 Action::Ready(modifier) | Action::Cancelled(modifier) => {
@@ -353,7 +355,7 @@ impl Mds {
         if export.is_gone() {
             return;
         }
-        let Crowds { table, actions, .. } = &mut state.locks.crowds;
+        let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
         files.for_each(|fid| table.given_back(fid, export.client(), ByteRange::ALL, now, actions));
         self.carry_out(state, When::Now);
     }
@@ -365,7 +367,7 @@ impl Mds {
         if export.is_gone() {
             return;
         }
-        let Crowds { table, actions, .. } = &mut state.locks.crowds;
+        let SharedWriters { table, actions, .. } = &mut state.locks.shared_writers;
         for (fid, range) in extents {
             table.released(*fid, export.client(), *range, now, actions);
         }

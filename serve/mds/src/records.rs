@@ -5,11 +5,11 @@
 //! or under an OPEN lock.
 
 use crate::authors::Look;
-use crate::crowds::WHOLE;
 use crate::deal::{Deal, Obstacle, owned};
 use crate::dom::Part;
 use crate::locks::Locks;
 use crate::mds::State;
+use crate::shared_writers::SHARED_BITS;
 use crate::tail::{self, damaged};
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;
@@ -166,19 +166,19 @@ impl<'a> Records<'a> {
         Ok(entry)
     }
 
-    /// The client stores bytes of a file. If it writes it in a crowd, the crowd is not in its way. If it stores what others ask for
+    /// The client stores bytes of a file. If the file is shared and the client is one of its writers, the shared owner is not in its way. If it stores what others ask for
     /// (mapped pages become known only then), or is asked for anything of the file that it does not write, it must not wait for them: others are told.
     pub(crate) fn stores(&mut self, fid: Fid) {
         let (locks, client) = (&self.state.locks, self.deal.client);
-        let crowds = &locks.crowds.table;
-        self.deal.of_crowd = (!crowds.is_empty() && crowds.is_writer(fid, client)).then_some(fid);
+        let shared_writers = &locks.shared_writers.table;
+        self.deal.shared_file = (!shared_writers.is_empty() && shared_writers.is_writer(fid, client)).then_some(fid);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-        self.deal.urgent = locks.table.is_asked(fid, client, of_data) || crowds.is_member(fid, client);
+        self.deal.urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
     }
 
     /// That is done.
     pub(crate) fn stored(&mut self) {
-        (self.deal.of_crowd, self.deal.urgent) = (None, false);
+        (self.deal.shared_file, self.deal.urgent) = (None, false);
     }
 
     /// The client is shown an inode that was read already.
@@ -302,12 +302,12 @@ impl<'a> Records<'a> {
         if self.state.locks.table.is_empty() {
             return Ok(());
         }
-        if self.deal.of_crowd.is_some() {
-            // The crowd holds what its members change together, and nobody else anything of that.
-            let of_crowd = self.deal.of_crowd.take();
+        if self.deal.shared_file.is_some() {
+            // The shared owner holds what the members change together, and no other client anything of that.
+            let shared_file = self.deal.shared_file.take();
             let mut changes = changes.to_vec();
-            for change in changes.iter_mut().filter(|change| Some(change.fid) == of_crowd) {
-                change.bits = change.bits.without(WHOLE);
+            for change in changes.iter_mut().filter(|change| Some(change.fid) == shared_file) {
+                change.bits = change.bits.without(SHARED_BITS);
             }
             return self.holders_know(&changes);
         }

@@ -152,7 +152,7 @@ fn nobody_overtakes_whom_it_conflicts_with() {
 }
 
 #[test]
-fn the_crowd_gives_the_file_up() {
+fn the_shared_owner_gives_the_file_up() {
     let mut rig = Rig::new();
     rig.asks(A, 0, 10, true);
     rig.asks(B, 10, 20, true);

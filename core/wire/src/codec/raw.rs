@@ -54,7 +54,7 @@ raw! {
     /// Head of a piece of a survey, in both directions; what follows it is `len` bytes. Flag 0 of a question: with layouts.
     RawSurvey 16 { position: U64, len: U32, flags: U32 }
 
-    /// Bytes of a file that a crowd writes, called back.
+    /// Bytes of a shared file, called back.
     RawExtent 32 { fid: RawFid, start: U64, end: U64 }
 
     /// Size and times of a file that is being written; flag 0: there is something to tell.

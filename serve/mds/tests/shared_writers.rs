@@ -51,8 +51,8 @@ fn revokes(fid: Fid, range: ByteRange) -> ClientOp {
     ClientOp::RevokeExtents { extents: vec![(fid, range)] }
 }
 
-/// Two that write by turns until the file is a crowd's: `a` has the first ten bytes, `b` what is behind.
-fn crowd(rig: &Rig, a: &Holder, b: &Holder, fid: Fid) {
+/// Two that write by turns until the file is shared: `a` has the first ten bytes, `b` what is behind.
+fn share(rig: &Rig, a: &Holder, b: &Holder, fid: Fid) {
     assert_eq!(granted(rig.by(a, lock(fid, 0, 10))), None, "alone");
     for (client, other) in [(b, a), (a, b), (b, a)] {
         assert_eq!(granted(rig.by(client, lock(fid, 10, 20))), None, "not hot yet");
@@ -71,11 +71,11 @@ fn crowd(rig: &Rig, a: &Holder, b: &Holder, fid: Fid) {
 }
 
 #[test]
-fn a_file_that_changes_hands_becomes_a_crowds_and_then_nobody_is_asked() {
+fn a_file_that_changes_hands_becomes_shared_and_then_no_client_is_asked() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    crowd(&rig, &a, &b, file);
+    share(&rig, &a, &b, file);
     for turn in 1..50 {
         let at = 20 * turn;
         assert!(granted(rig.by(&a, lock(file, at, at + 10))).is_some());
@@ -92,7 +92,7 @@ fn size_and_times_are_the_largest_that_members_know() {
     let rig = Rig::new();
     let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
     let file = rig.file("f");
-    crowd(&rig, &a, &b, file);
+    share(&rig, &a, &b, file);
     let size = |size, sec| Answer::Size(Some(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } }));
     a.answers(size(10, 1 << 40));
     b.answers(size(20, 1 << 39));
@@ -115,7 +115,7 @@ fn who_needs_the_whole_gets_it_when_all_is_back() {
     let rig = Rig::new();
     let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
     let file = rig.file("f");
-    crowd(&rig, &a, &b, file);
+    share(&rig, &a, &b, file);
     a.answers(Answer::Later);
     let waits = rig.start(&c, whole(file));
     assert_eq!((a.asked(), b.asked()), (revokes(file, range(0, 10)), revokes(file, range(10, 20))));
@@ -132,7 +132,7 @@ fn a_change_of_attributes_calls_all_back_and_the_members_own_wrote_does_not() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    crowd(&rig, &a, &b, file);
+    share(&rig, &a, &b, file);
     assert!(rig.by(&a, wrote(file, 10)).0.is_ok());
     a.at_rest();
     b.at_rest();
@@ -147,21 +147,21 @@ fn what_a_client_had_is_free_when_it_is_gone_or_gives_it_up() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    crowd(&rig, &a, &b, file);
+    share(&rig, &a, &b, file);
     assert!(rig.by(&b, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
     assert!(granted(rig.by(&a, lock(file, 10, 20))).is_some());
     b.at_rest();
     assert!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
-    assert_eq!(rig.mds.lock_count(), 0, "the crowd is no more");
+    assert_eq!(rig.mds.lock_count(), 0, "the file is no longer shared");
     assert_eq!(rig.by(&a, lock(file, 5, 5)).0, Ok(rig.by(&a, MdsOp::Getattr { fid: file }).0.unwrap()));
 }
 
 #[test]
-fn a_removed_file_has_no_crowd() {
+fn a_removed_file_is_not_shared() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    crowd(&rig, &a, &b, file);
+    share(&rig, &a, &b, file);
     assert!(rig.by(&a, MdsOp::Unlink { parent: Fid::ROOT, name: n("f") }).0.is_ok());
     assert_eq!((a.asked(), b.asked()), (revokes(file, range(0, 10)), revokes(file, range(10, 20))));
     assert_eq!(rig.by(&a, lock(file, 0, 10)).0, Err(Errno::ESTALE));
@@ -180,7 +180,7 @@ fn an_extent_breaks_the_leases_that_a_lock_would() {
     let rig = Rig::new();
     let (mut a, mut b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    crowd(&rig, &a, &b, file);
+    share(&rig, &a, &b, file);
     for (mode, write) in
         [(LeaseMode::Read, false), (LeaseMode::Read, true), (LeaseMode::Write, false), (LeaseMode::Write, true)]
     {

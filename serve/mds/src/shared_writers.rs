@@ -1,7 +1,7 @@
-//! Files that several clients write at once: `dlm::extents` decides who has which bytes, this is the crowd's part in the table of
-//! locks (docs/locks/protocol.md, "Shared-write files").
+//! Files that several clients write at once: `dlm::extents` decides which client has which bytes, this is the part of the shared
+//! owner in the table of locks (docs/locks/protocol.md, "Shared-write files").
 //!
-//! [`CROWD`] is a client of the MDT's own that holds DATA, UPDATE and WRITE of such files. What the table asks of it is asked of
+//! [`SHARED`] is a virtual client of the MDT that holds DATA, UPDATE and WRITE of such files. What the table asks of it is asked of
 //! its members; what they say is answered to the table in its name. A part of [`Locks`](crate::locks::Locks): what it wants to be done is
 //! carried out with what the table wants.
 
@@ -19,23 +19,23 @@ use types::ranges::{ByteRange, Extent, Needs};
 use types::session::ClientUuid;
 use wire::mds::{Entry, MdsReply};
 
-/// The client that holds what a crowd shares. No client draws this number for itself.
-pub(crate) const CROWD: ClientUuid = ClientUuid(u128::MAX);
+/// The client that holds what the shared writers of a file share. No client draws this number for itself.
+pub(crate) const SHARED: ClientUuid = ClientUuid(u128::MAX);
 /// What it holds of a file.
-pub(crate) const WHOLE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
-/// So often a file changes hands, each time within [`dlm::ibits::BUSY`] of the time before, until a crowd gets it.
+pub(crate) const SHARED_BITS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
+/// So often a file changes hands, each time within [`dlm::ibits::BUSY`] of the time before, until it becomes shared.
 const HANDS: u32 = 3;
 
 /// What became of a request for an extent.
 pub(crate) enum Turn {
     /// These are granted.
     Granted(Vec<ByteRange>),
-    /// The crowd has no place for it now: it asks anew.
+    /// The shared owner has no place for it now: it asks anew.
     Again,
 }
 
 /// See the module.
-pub(crate) struct Crowds {
+pub(crate) struct SharedWriters {
     pub(crate) table: ExtentTable,
     /// What it wants to be done.
     pub(crate) actions: Vec<Action>,
@@ -44,9 +44,9 @@ pub(crate) struct Crowds {
     last: u64,
 }
 
-impl Default for Crowds {
-    fn default() -> Crowds {
-        Crowds {
+impl Default for SharedWriters {
+    fn default() -> SharedWriters {
+        SharedWriters {
             table: ExtentTable::default(),
             actions: Vec::new(),
             heat: Heat::with_turns(HANDS),
@@ -56,7 +56,7 @@ impl Default for Crowds {
     }
 }
 
-impl Crowds {
+impl SharedWriters {
     /// Tells whoever waits.
     pub(crate) fn tell(&mut self, ticket: Ticket, turn: Turn) {
         if let Some(waiting) = self.waiting.remove(&ticket) {
@@ -66,9 +66,9 @@ impl Crowds {
     }
 }
 
-/// Does a crowd hold the file, and nobody want it back?
+/// True if the file is shared, and no client wants it back.
 fn is_at_rest(table: &IbitsTable, fid: Fid) -> bool {
-    table.writer(fid) == Some(CROWD) && !table.is_asked(fid, CROWD, WHOLE)
+    table.writer(fid) == Some(SHARED) && !table.is_asked(fid, SHARED, SHARED_BITS)
 }
 
 impl Locks {
@@ -76,7 +76,7 @@ impl Locks {
     pub(crate) fn writers_of(&self, fid: Fid, client: ClientUuid) -> Vec<ClientUuid> {
         match self.table.writer(fid) {
             None => Vec::new(),
-            Some(CROWD) => self.crowds.table.writers(fid).filter(|writer| *writer != client).collect(),
+            Some(SHARED) => self.shared_writers.table.writers(fid).filter(|writer| *writer != client).collect(),
             Some(writer) => {
                 if writer == client {
                     Vec::new()
@@ -87,18 +87,18 @@ impl Locks {
         }
     }
 
-    /// `client` asks for bytes that others have: is the file to be a crowd's?
-    fn goes_to_crowd(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) -> bool {
-        if self.table.writer(fid) == Some(CROWD) {
-            return !self.crowds.table.is_alone(fid, client, now);
+    /// `client` asks for bytes that others have: is the file to be shared?
+    fn becomes_shared(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) -> bool {
+        if self.table.writer(fid) == Some(SHARED) {
+            return !self.shared_writers.table.is_alone(fid, client, now);
         }
-        self.crowds.heat.note(fid, client, now);
-        self.crowds.heat.is_busy(fid, now) && self.crowds.table.has_room()
+        self.shared_writers.heat.note(fid, client, now);
+        self.shared_writers.heat.is_busy(fid, now) && self.shared_writers.table.has_room()
     }
 
-    /// Who has been alone in a crowd for some time gets the whole file with its next request for a lock: its extents are called back.
+    /// A client that has been the only writer of a shared file for some time gets the whole file with its next request for a lock: its extents are called back.
     pub(crate) fn end_if_alone(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) {
-        if is_at_rest(&self.table, fid) && self.crowds.table.is_alone(fid, client, now) {
+        if is_at_rest(&self.table, fid) && self.shared_writers.table.is_alone(fid, client, now) {
             let change = dlm::ibits::Change { fid, bits: InodeBits::DATA, names: Default::default() };
             self.enter_and_leave(client, vec![change], now);
         }
@@ -115,10 +115,10 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let now = self.mds.env.clock.now();
         let mut state = self.mds.state.lock();
-        let crowds = &mut state.locks.crowds;
+        let shared_writers = &mut state.locks.shared_writers;
         // Not there: it has its answer.
-        if crowds.waiting.remove(&self.ticket).is_some() {
-            crowds.table.cancel(self.ticket, now, &mut crowds.actions);
+        if shared_writers.waiting.remove(&self.ticket).is_some() {
+            shared_writers.table.cancel(self.ticket, now, &mut shared_writers.actions);
             self.mds.carry_out(state, When::Later);
         }
     }
@@ -132,7 +132,7 @@ enum Step<'a> {
 }
 
 impl Mds {
-    /// An extent, if a crowd has the file or is to have it. The inode is there, and somebody is in the way of the whole lock.
+    /// An extent, if the file is shared or is to be shared. The inode is there, and another client is in the way of the whole lock.
     pub(crate) async fn lock_extent(
         &self,
         call: &mut Call<'_>,
@@ -147,7 +147,7 @@ impl Mds {
         if again && !self.window.is_open() {
             return self.restore_extent(call, fid, Extent { range, write }).map(Some);
         }
-        if !self.state.lock().locks.goes_to_crowd(fid, client, now) {
+        if !self.state.lock().locks.becomes_shared(fid, client, now) {
             return Ok(None);
         }
         let mut place: Option<Entered<'_>> = None;
@@ -198,7 +198,7 @@ impl Mds {
             None => is_at_rest(&locks.table, fid),
         };
         let step = if held {
-            let Crowds { table, actions, waiting, last, .. } = &mut locks.crowds;
+            let SharedWriters { table, actions, waiting, last, .. } = &mut locks.shared_writers;
             *last += 1;
             let (ticket, (sender, turn)) = (Ticket(*last), oneshot::channel());
             waiting.insert(ticket, sender);
@@ -208,7 +208,7 @@ impl Mds {
             Step::PlaceAgain(place.modifier, locks.wait_for(place.modifier))
         } else {
             let (modifier, turn) = locks.new_modifier();
-            locks.table.enter_lock(modifier, CROWD, fid, WHOLE, &mut locks.actions);
+            locks.table.enter_lock(modifier, SHARED, fid, SHARED_BITS, &mut locks.actions);
             Step::Place(Entered { mds: self, modifier }, turn)
         };
         self.carry_out(state, When::Now);
@@ -234,9 +234,9 @@ impl Mds {
             let now = self.env.clock.now();
             let mut state = self.state.lock();
             alive(call.export)?;
-            let Locks { table, actions, crowds, .. } = &mut state.locks;
-            if table.writer(fid) != Some(CROWD) && table.grant(fid, CROWD, WHOLE, now, actions) != WHOLE
-                || !crowds.table.restore(fid, call.export.client(), (extent.range, extent.write), now)
+            let Locks { table, actions, shared_writers, .. } = &mut state.locks;
+            if table.writer(fid) != Some(SHARED) && table.grant(fid, SHARED, SHARED_BITS, now, actions) != SHARED_BITS
+                || !shared_writers.table.restore(fid, call.export.client(), (extent.range, extent.write), now)
             {
                 tracing::error!(%fid, client = %call.export.client().brief(), ?extent, "somebody else has what this client had");
                 return Err(Errno::EBUSY);
