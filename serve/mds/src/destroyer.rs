@@ -4,7 +4,7 @@
 //! Each OST gets batches; a log record goes when all its OSTs have answered. Restart-safe: removing an object again is no
 //! error. An OST that is away is asked again with growing pauses; the others are not held up.
 
-use crate::deal::Deal;
+use crate::lock_context::LockContext;
 use crate::mds::Mds;
 use crate::tasks::{Backoff, Stop};
 use disk::destroy_log;
@@ -153,7 +153,7 @@ impl Mds {
             return false;
         }
         fault::pass(&fault::MDS_DESTROY_BEFORE_LOG);
-        let result = self.transact(&mut Deal::own(), |records, _| {
+        let result = self.transact(&mut LockContext::own(), |records, _| {
             finished.iter().for_each(|l| records.tx.delete(&l.key));
             Ok(())
         });

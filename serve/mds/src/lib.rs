@@ -12,7 +12,6 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod authors;
-mod deal;
 pub mod destroyer;
 mod dom;
 mod dom_limits;
@@ -20,6 +19,7 @@ mod doubts;
 pub mod fids;
 pub mod flocks;
 pub mod groups;
+mod lock_context;
 mod lock_stats;
 pub mod locks;
 pub mod mds;

@@ -6,10 +6,10 @@
 //! after `MdsSettings::callback_max`, when the client is evicted. So whoever waits for holders waits no longer than that.
 
 use crate::authors::{Authors, Changed};
-use crate::deal::{Deal, Obstacle};
 use crate::groups::Groups;
+use crate::lock_context::{LockContext, Obstacle};
 use crate::lock_stats::micros;
-use crate::mds::{Call, Mds, State};
+use crate::mds::{Mds, RequestContext, State};
 use crate::shared_writers::{SHARED, SHARED_BITS, SharedWriters, Turn};
 use crate::waits::Noted;
 use dlm::extents;
@@ -458,22 +458,22 @@ impl Mds {
     /// that happens: each time somebody else's operation was applied, so the target as a whole gets on.
     pub(crate) async fn in_turn<R>(
         &self,
-        call: &mut Call<'_>,
-        mut op: impl FnMut(&mut Call<'_>) -> Result<R, Errno>,
+        request: &mut RequestContext<'_>,
+        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let result = op(call);
-        match call.deal.obstacle.take() {
+        let result = op(request);
+        match request.lock_context.obstacle.take() {
             None => result,
             // Apart, so that the future of the fast path stays small.
-            Some(obstacle) => Box::pin(self.wait_in_turn(call, obstacle, op)).await,
+            Some(obstacle) => Box::pin(self.wait_in_turn(request, obstacle, op)).await,
         }
     }
 
     async fn wait_in_turn<R>(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         mut obstacle: Obstacle,
-        mut op: impl FnMut(&mut Call<'_>) -> Result<R, Errno>,
+        mut op: impl FnMut(&mut RequestContext<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut entered = None;
         loop {
@@ -481,17 +481,17 @@ impl Mds {
                 Obstacle::Cut(fid) => self.cut_ended(fid).await,
                 Obstacle::Locks(changes) => {
                     drop(entered.take());
-                    call.deal.modifier = None;
-                    let place = self.enter(call.client(), changes).await?;
-                    call.deal.modifier = Some(place.modifier);
+                    request.lock_context.modifier = None;
+                    let place = self.enter(request.client(), changes).await?;
+                    request.lock_context.modifier = Some(place.modifier);
                     entered = Some(place);
                 }
             }
-            let result = op(call);
-            match call.deal.obstacle.take() {
+            let result = op(request);
+            match request.lock_context.obstacle.take() {
                 Some(more) => obstacle = more,
                 None => {
-                    call.deal.modifier = None;
+                    request.lock_context.modifier = None;
                     drop(entered);
                     return result;
                 }
@@ -500,18 +500,21 @@ impl Mds {
     }
 
     /// As [`Mds::in_turn`], for a change by the MDT itself.
-    pub(crate) async fn in_own_turn<R>(&self, mut op: impl FnMut(&mut Deal) -> Result<R, Errno>) -> Result<R, Errno> {
-        let mut deal = Deal::own();
+    pub(crate) async fn in_own_turn<R>(
+        &self,
+        mut op: impl FnMut(&mut LockContext) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut lock_context = LockContext::own();
         let mut entered: Option<Entered<'_>> = None;
         loop {
-            let result = op(&mut deal);
-            match deal.obstacle.take() {
+            let result = op(&mut lock_context);
+            match lock_context.obstacle.take() {
                 None => return result,
                 Some(Obstacle::Cut(fid)) => self.cut_ended(fid).await,
                 Some(Obstacle::Locks(changes)) => {
                     drop(entered.take());
-                    let place = self.enter(deal.client, changes).await?;
-                    deal.modifier = Some(place.modifier);
+                    let place = self.enter(lock_context.client, changes).await?;
+                    lock_context.modifier = Some(place.modifier);
                     entered = Some(place);
                 }
             }

@@ -2,11 +2,11 @@
 //!
 //! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None is held across a wait.
 
-use crate::deal::Deal;
 use crate::doubts::Doubts;
 use crate::fids::Fids;
 use crate::flocks::Flocks;
 use crate::groups::Groups;
+use crate::lock_context::LockContext;
 use crate::lock_stats::LockStats;
 use crate::locks::{Locks, When};
 use crate::object_targets::ObjectTargets;
@@ -138,7 +138,7 @@ pub struct Mds {
 }
 
 /// On whose behalf an operation runs, and what came of its changes.
-pub(crate) struct Call<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) export: &'a Arc<Export>,
     pub(crate) credentials: &'a Credentials,
     /// Of the newest change of this request; 0 = none yet.
@@ -146,10 +146,10 @@ pub(crate) struct Call<'a> {
     /// Of its operations so far.
     pub(crate) results: Vec<Result<OpReply, Errno>>,
     /// What concerns locks.
-    pub(crate) deal: Deal,
+    pub(crate) lock_context: LockContext,
 }
 
-impl Call<'_> {
+impl RequestContext<'_> {
     pub(crate) fn client(&self) -> ClientUuid {
         self.export.client()
     }
@@ -291,37 +291,41 @@ impl Mds {
 
     /// Reads within one transaction, for nobody in particular.
     pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
-        self.look(&mut Deal::own(), f)
+        self.look(&mut LockContext::own(), f)
     }
 
     /// Reads within one transaction what a client is shown; locks are granted in the same.
     pub(crate) fn show<R>(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        if !call.deal.mask.is_empty() {
-            call.deal.now = self.env.clock.now();
+        if !request.lock_context.mask.is_empty() {
+            request.lock_context.now = self.env.clock.now();
         }
-        let export = call.export;
-        self.look(&mut call.deal, |records| {
+        let export = request.export;
+        self.look(&mut request.lock_context, |records| {
             if export.is_gone() {
-                records.deal.mask = InodeBits::NONE;
+                records.lock_context.mask = InodeBits::NONE;
             }
             f(records)
         })
     }
 
-    fn look<R>(&self, deal: &mut Deal, f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
+    fn look<R>(
+        &self,
+        lock_context: &mut LockContext,
+        f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
         let tx = self.store.begin();
         let mut state = self.state.lock();
-        if !deal.mask.is_empty() {
-            state.locks.answers_known(deal.client, deal.xids.1, deal.now);
+        if !lock_context.mask.is_empty() {
+            state.locks.answers_known(lock_context.client, lock_context.xids.1, lock_context.now);
         }
-        let mut records = Records::new(tx, &mut state, self.boot, deal);
+        let mut records = Records::new(tx, &mut state, self.boot, lock_context);
         let result = f(&mut records);
         records.finish();
-        deal.seen.append(&mut state.locks.authors.take_seen());
+        lock_context.seen.append(&mut state.locks.authors.take_seen());
         self.carry_out(state, When::Later);
         result
     }
@@ -334,67 +338,67 @@ impl Mds {
     /// by the old one.
     pub(crate) fn change(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<MdsReply, Errno>,
     ) -> Result<MdsReply, Errno> {
-        let results = &mut call.results;
-        let (result, transno) = self.apply(call.credentials, &mut call.deal, |records, ctx| {
-            alive(call.export)?;
+        let results = &mut request.results;
+        let (result, transno) = self.apply(request.credentials, &mut request.lock_context, |records, ctx| {
+            alive(request.export)?;
             let reply = f(records, ctx)?;
-            if let Some(origin) = records.deal.origin
+            if let Some(origin) = records.lock_context.origin
                 && records.tx.has_changed()
                 && !is_mutant(Mutant::ReplyApart)
             {
                 let mut all = std::mem::take(results);
                 all.push(Ok(OpReply::Mds(reply.clone())));
-                let mut all = slots::write(&mut records.tx, call.export.client(), origin, all);
+                let mut all = slots::write(&mut records.tx, request.export.client(), origin, all);
                 all.pop();
                 *results = all;
             }
             Ok(reply)
         });
-        call.transno = call.transno.max(transno);
+        request.transno = request.transno.max(transno);
         result
     }
 
-    /// As [`Mds::change`], for tasks of the MDT itself. The deal says what was in the way.
+    /// As [`Mds::change`], for tasks of the MDT itself. The lock context says what was in the way.
     pub(crate) fn transact<R>(
         &self,
-        deal: &mut Deal,
+        lock_context: &mut LockContext,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        self.apply(&Credentials::root(), deal, f).0
+        self.apply(&Credentials::root(), lock_context, f).0
     }
 
     /// What `f` answered, and the transno (0 if it changed nothing).
     fn apply<R>(
         &self,
         credentials: &Credentials,
-        deal: &mut Deal,
+        lock_context: &mut LockContext,
         f: impl FnOnce(&mut Records<'_>, &Context<'_>) -> Result<R, Errno>,
     ) -> (Result<R, Errno>, Transno) {
         let mut tx = self.store.begin();
-        if deal.origin.is_some() {
+        if lock_context.origin.is_some() {
             tx.keep_log();
         }
         let mut state = self.state.lock();
-        if !deal.mask.is_empty() || !state.locks.table.is_empty() {
-            deal.now = self.env.clock.now();
-            state.locks.answers_known(deal.client, deal.xids.1, deal.now);
+        if !lock_context.mask.is_empty() || !state.locks.table.is_empty() {
+            lock_context.now = self.env.clock.now();
+            state.locks.answers_known(lock_context.client, lock_context.xids.1, lock_context.now);
         }
         // Within the lock, so that times never run against the order of changes.
         let ctx = Context { credentials, now: self.env.clock.wall(), version: tx.transno().0 };
-        let mut records = Records::new(tx, &mut state, self.boot, deal);
+        let mut records = Records::new(tx, &mut state, self.boot, lock_context);
         let result = f(&mut records, &ctx);
         let log = records.tx.take_log().filter(|_| records.tx.has_changed());
         let (transno, logged) = records.finish();
-        deal.seen.append(&mut state.locks.authors.take_seen());
-        let redo = log.map(|log| Bytes::from(log.encode(&deal.found)));
-        deal.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
-        deal.found.clear();
+        lock_context.seen.append(&mut state.locks.authors.take_seen());
+        let redo = log.map(|log| Bytes::from(log.encode(&lock_context.found)));
+        lock_context.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
+        lock_context.found.clear();
         if transno.0 != 0 {
-            let (client, xid) = (deal.client, deal.origin.map(|origin| origin.xid));
-            let rests_on = deal.depends.borrow().clone();
+            let (client, xid) = (lock_context.client, lock_context.origin.map(|origin| origin.xid));
+            let rests_on = lock_context.depends.borrow().clone();
             let applied = Applied { transno, client, xid, redo, rests_on };
             state.unseen.applied(applied, self.store.last_committed());
             fault::pass(&fault::MDS_AFTER_APPLY);

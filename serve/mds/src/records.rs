@@ -5,8 +5,8 @@
 //! or under an OPEN lock.
 
 use crate::authors::Look;
-use crate::deal::{Deal, Obstacle, owned};
 use crate::dom::Part;
+use crate::lock_context::{LockContext, Obstacle, owned};
 use crate::locks::Locks;
 use crate::mds::State;
 use crate::shared_writers::SHARED_BITS;
@@ -44,13 +44,13 @@ pub struct Records<'a> {
     /// A destroy log was written: wake the destroyer.
     pub logged: bool,
     /// The locks' side of the operation.
-    pub(crate) deal: &'a mut Deal,
+    pub(crate) lock_context: &'a mut LockContext,
 }
 
 impl<'a> Records<'a> {
     /// A view of the records within a transaction.
-    pub(crate) fn new(tx: Tx<'a>, state: &'a mut State, boot: u64, deal: &'a mut Deal) -> Records<'a> {
-        Records { tx, state, boot, logged: false, deal }
+    pub(crate) fn new(tx: Tx<'a>, state: &'a mut State, boot: u64, lock_context: &'a mut LockContext) -> Records<'a> {
+        Records { tx, state, boot, logged: false, lock_context }
     }
 
     /// Ends the transaction: its transno (0 if it changed nothing), and whether a destroy log was written.
@@ -61,8 +61,8 @@ impl<'a> Records<'a> {
     /// A version is shown to a client, or an operation builds on it.
     fn depend(&self, version: u64) {
         let version = Transno(version);
-        if !self.state.unseen.is_empty() && self.state.unseen.concerns(version, self.deal.asks()) {
-            let mut depends = self.deal.depends.borrow_mut();
+        if !self.state.unseen.is_empty() && self.state.unseen.concerns(version, self.lock_context.asks()) {
+            let mut depends = self.lock_context.depends.borrow_mut();
             if !depends.contains(&version) {
                 depends.push(version);
             }
@@ -78,13 +78,13 @@ impl<'a> Records<'a> {
 
     /// An inode is about to be changed: in which version was it found?
     fn note_found(&mut self, fid: Fid) {
-        if self.deal.origin.is_none() || self.deal.found.iter().any(|(known, _)| *known == fid) {
+        if self.lock_context.origin.is_none() || self.lock_context.found.iter().any(|(known, _)| *known == fid) {
             return;
         }
         let version = |bytes: &[u8]| inode::decode(fid, bytes).map_or(0, |record| record.attr.version);
         // What cannot be read was found to be so before, and the operation refused.
         let version = self.tx.get(&key::inode(fid), version).ok().flatten().unwrap_or(0);
-        self.deal.found.push((fid, version));
+        self.lock_context.found.push((fid, version));
     }
 
     /// Attributes only: nothing else is decoded.
@@ -107,19 +107,19 @@ impl<'a> Records<'a> {
 
     /// The client is going to see this, in one way or another.
     pub(crate) fn look(&self, fid: Fid, look: Look<'_>) {
-        self.state.locks.authors.look(self.deal.client, fid, look);
+        self.state.locks.authors.look(self.lock_context.client, fid, look);
     }
 
     /// Grants the client what it can keep of these bits, as far as nothing is in the way.
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) {
-        let mut bits = bits.intersection(self.deal.mask);
-        if self.state.locks.groups.shut_out(fid, self.deal.client) {
+        let mut bits = bits.intersection(self.lock_context.mask);
+        if self.state.locks.groups.shut_out(fid, self.lock_context.client) {
             bits = bits.without(InodeBits::DATA.union(InodeBits::WRITE));
         }
-        if !bits.is_empty() && self.deal.has_room() {
+        if !bits.is_empty() && self.lock_context.has_room() {
             let Locks { table, actions, .. } = &mut self.state.locks;
-            let granted = table.grant(fid, self.deal.client, bits, self.deal.now, actions);
-            self.deal.granted(fid, granted);
+            let granted = table.grant(fid, self.lock_context.client, bits, self.lock_context.now, actions);
+            self.lock_context.granted(fid, granted);
         }
     }
 
@@ -129,7 +129,7 @@ impl<'a> Records<'a> {
     /// # Errors
     /// EIO.
     pub(crate) fn grant_gap(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
-        let Deal { client, mask, now, .. } = *self.deal;
+        let LockContext { client, mask, now, .. } = *self.lock_context;
         let Locks { table, actions, authors, .. } = &mut self.state.locks;
         if !mask.contains(InodeBits::GAP) || table.shown(dir, client).contains(InodeBits::UPDATE) {
             return Ok(());
@@ -149,11 +149,11 @@ impl<'a> Records<'a> {
             names = names.and_then(|names| names.below(changed));
         }
         let granted = names.and_then(|names| table.grant_gap(dir, client, names, actions));
-        self.deal.gap = granted.map(|names| Gap { dir, names });
+        self.lock_context.gap = granted.map(|names| Gap { dir, names });
         Ok(())
     }
 
-    /// Shows the client an inode, with these locks. Size and times may be known better elsewhere: the deal says so.
+    /// Shows the client an inode, with these locks. Size and times may be known better elsewhere: the lock context says so.
     ///
     /// # Errors
     /// EIO: the record is damaged.
@@ -169,24 +169,25 @@ impl<'a> Records<'a> {
     /// The client stores bytes of a file. If the file is shared and the client is one of its writers, the shared owner is not in its way. If it stores what others ask for
     /// (mapped pages become known only then), or is asked for anything of the file that it does not write, it must not wait for them: others are told.
     pub(crate) fn stores(&mut self, fid: Fid) {
-        let (locks, client) = (&self.state.locks, self.deal.client);
+        let (locks, client) = (&self.state.locks, self.lock_context.client);
         let shared_writers = &locks.shared_writers.table;
-        self.deal.shared_file = (!shared_writers.is_empty() && shared_writers.is_writer(fid, client)).then_some(fid);
+        self.lock_context.shared_file =
+            (!shared_writers.is_empty() && shared_writers.is_writer(fid, client)).then_some(fid);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
-        self.deal.urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
+        self.lock_context.urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
     }
 
     /// That is done.
     pub(crate) fn stored(&mut self) {
-        (self.deal.shared_file, self.deal.urgent) = (None, false);
+        (self.lock_context.shared_file, self.lock_context.urgent) = (None, false);
     }
 
     /// The client is shown an inode that was read already.
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
-        if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.deal.client) {
-            self.deal.written_elsewhere = true;
-            self.state.locks.end_if_alone(fid, self.deal.client, self.deal.now);
+        if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.lock_context.client) {
+            self.lock_context.written_elsewhere = true;
+            self.state.locks.end_if_alone(fid, self.lock_context.client, self.lock_context.now);
         }
         self.grant(fid, bits);
     }
@@ -214,7 +215,7 @@ impl<'a> Records<'a> {
     /// EBUSY while its objects are being cut; the operation is run again when that is over.
     pub fn may_write(&mut self, fid: Fid) -> Result<(), Errno> {
         if self.state.cutting.contains(&fid) {
-            self.deal.obstacle = Some(Obstacle::Cut(fid));
+            self.lock_context.obstacle = Some(Obstacle::Cut(fid));
             return Err(Errno::EBUSY);
         }
         Ok(())
@@ -248,7 +249,7 @@ impl<'a> Records<'a> {
     pub fn destroy(&mut self, inode: &Inode) {
         let fid = inode.fid();
         self.note_found(fid);
-        self.deal.untouch(fid);
+        self.lock_context.untouch(fid);
         self.state.locks.destroyed(fid);
         self.state.unseen.destroys(self.tx.transno(), fid);
         self.tx.delete(&key::inode(fid));
@@ -291,9 +292,9 @@ impl<'a> Records<'a> {
     /// The author of a removal holds OPEN of what it removes: the reply says so, as a grant. The author may not know, because the
     /// reply that granted OPEN is still on its way or was not trusted any more; but only the author can give it back.
     fn tell_author_of_open(&mut self, fid: Fid) {
-        let held = self.state.locks.table.shown(fid, self.deal.client).intersection(InodeBits::OPEN);
+        let held = self.state.locks.table.shown(fid, self.lock_context.client).intersection(InodeBits::OPEN);
         if !is_mutant(Mutant::OpenNotTold) {
-            self.deal.granted(fid, held);
+            self.lock_context.granted(fid, held);
         }
     }
 
@@ -302,9 +303,9 @@ impl<'a> Records<'a> {
         if self.state.locks.table.is_empty() {
             return Ok(());
         }
-        if self.deal.shared_file.is_some() {
+        if self.lock_context.shared_file.is_some() {
             // The shared owner holds what the members change together, and no other client anything of that.
-            let shared_file = self.deal.shared_file.take();
+            let shared_file = self.lock_context.shared_file.take();
             let mut changes = changes.to_vec();
             for change in changes.iter_mut().filter(|change| Some(change.fid) == shared_file) {
                 change.bits = change.bits.without(SHARED_BITS);
@@ -312,11 +313,11 @@ impl<'a> Records<'a> {
             return self.holders_know(&changes);
         }
         let table = &mut self.state.locks.table;
-        let Deal { client, modifier, now, xids, .. } = *self.deal;
+        let LockContext { client, modifier, now, xids, .. } = *self.lock_context;
         let with_names = changes.iter().map(|change| (change.fid, change.bits, change.names));
         if !table.is_free_with_names(client, modifier, with_names) {
-            if !self.deal.urgent {
-                return Err(self.deal.held_up(changes));
+            if !self.lock_context.urgent {
+                return Err(self.lock_context.held_up(changes));
             }
             self.state.locks.enter_and_leave(client, owned(changes)?, now);
             self.state.locks.note_author(client, xids.0, changes);
@@ -331,10 +332,10 @@ impl<'a> Records<'a> {
 
     /// Others give these bits back before the operation goes on, which changes nothing; it is run again then.
     pub(crate) fn call_back(&mut self, fid: Fid, bits: InodeBits) -> Result<(), Errno> {
-        let Deal { client, modifier, .. } = *self.deal;
+        let LockContext { client, modifier, .. } = *self.lock_context;
         match self.state.locks.table.is_free(client, modifier, [(fid, bits)]) {
             true => Ok(()),
-            false => Err(self.deal.held_up(&[Change::of(fid, bits)])),
+            false => Err(self.lock_context.held_up(&[Change::of(fid, bits)])),
         }
     }
 
@@ -345,7 +346,7 @@ impl<'a> Records<'a> {
 
     /// Changes of data and layouts end leases of others, but for what the MDT does by itself.
     fn end_leases(&mut self, changes: &[Change<'_>]) {
-        let client = self.deal.client;
+        let client = self.lock_context.client;
         if self.state.locks.leases.is_empty() || client == ClientUuid::default() {
             return;
         }
@@ -476,8 +477,8 @@ impl View for Records<'_> {
 
     fn put_inode(&mut self, inode: &Inode) {
         self.note_found(inode.fid());
-        if !self.deal.mask.is_empty() {
-            self.deal.touch(entry_of(inode));
+        if !self.lock_context.mask.is_empty() {
+            self.lock_context.touch(entry_of(inode));
             self.grant(inode.fid(), InodeBits::UPDATE);
         }
         let record = InodeRecord { attr: inode.attr, parent: inode.parent, flags: inode.flags.0, tail: &inode.tail };

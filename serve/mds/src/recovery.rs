@@ -6,8 +6,8 @@
 //! - Writer marks: those files and their objects may disagree; the settler sees to it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
-use crate::deal::Deal;
 use crate::fids::{Fids, RANGE};
+use crate::lock_context::LockContext;
 use crate::mds::{StartError, State};
 use crate::records::Records;
 use crate::slots::{self, Slots};
@@ -73,8 +73,8 @@ pub(crate) fn recover(
     let credentials = Credentials::root();
     let ctx = Context { credentials: &credentials, now: env.clock.wall(), version: tx.transno().0 };
     let mut state = State::new(Fids::new(next), Duration::ZERO, Arc::default());
-    let mut deal = Deal::own();
-    let mut records = Records::new(tx, &mut state, boot, &mut deal);
+    let mut lock_context = LockContext::own();
+    let mut records = Records::new(tx, &mut state, boot, &mut lock_context);
     records.tx.put(MDT_STATE, &mdt_state::encode(&MdtState { seq_next: next + RANGE }));
     if name.index.0 == 0 && matches!(records.inode(Fid::ROOT), Ok(None)) {
         records.put_inode(&namespace::create::root(&ctx));

@@ -1,8 +1,8 @@
 //! Requests: a vector of operations, one after the other, one reply.
 
-use crate::deal::Deal;
+use crate::lock_context::LockContext;
 use crate::locks::When;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::replies::Begin;
 use crate::slots::{Kept, Origin};
 use env::BoxFuture;
@@ -149,66 +149,68 @@ impl Mds {
         let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
         let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
         let client = export.client();
-        let mut deal = Deal { xids: (xid, xid_known), ..Deal::new(client, locks) };
+        let mut lock_context = LockContext { xids: (xid, xid_known), ..LockContext::new(client, locks) };
         let mut connection = 0;
         let mut keeps = false;
         if over_network {
-            deal.origin = Some(Origin { xid, slot });
+            lock_context.origin = Some(Origin { xid, slot });
             connection = self.has_seen(client, xid_known);
             keeps = recorded.is_some() || self.is_recorded(client);
         }
         let results = Vec::with_capacity(ops.len());
         let Kept { transno, results: done } = kept.unwrap_or_default();
-        let mut call = Call { export, credentials: &credentials, transno, results, deal };
+        let mut request = RequestContext { export, credentials: &credentials, transno, results, lock_context };
         let mut found = Found::new();
         let mut failed = false;
         let mut done = done.into_iter();
         for op in ops {
             let mut result = match (done.next(), op) {
-                (Some(result), op) => self.open_again(&mut call, &op, result),
+                (Some(result), op) => self.open_again(&mut request, &op, result),
                 (None, _) if failed => Err(Errno::ECANCELED),
                 (None, Op::Mds(mut op)) => match resolve(&mut op, &found) {
-                    Ok(()) => self.run(&mut call, op).await.map(OpReply::Mds),
+                    Ok(()) => self.run(&mut request, op).await.map(OpReply::Mds),
                     Err(errno) => Err(errno),
                 },
                 (None, Op::Ping) => Ok(OpReply::Done),
                 (None, _) => Err(Errno::EOPNOTSUPP),
             };
-            if call.deal.written_elsewhere
+            if request.lock_context.written_elsewhere
                 && let Ok(OpReply::Mds(reply)) = &mut result
             {
                 // Apart, so that the future of the fast path stays small.
-                Box::pin(self.ask_writers(&mut call, reply)).await;
+                Box::pin(self.ask_writers(&mut request, reply)).await;
             }
             let fid = result.as_ref().map_or(Fid::NONE, result_fid);
             if let Ok(OpReply::Mds(MdsReply::Entry(_) | MdsReply::Opened { .. })) = &result {
-                call.deal.untouch(fid);
+                request.lock_context.untouch(fid);
             }
             found.push(fid);
             failed |= result.is_err();
-            call.results.push(result);
+            request.results.push(result);
         }
-        let depends = call.deal.depends.take();
+        let depends = request.lock_context.depends.take();
         let others = match depends.is_empty() {
             true => Vec::new(),
             false => Box::pin(self.until_seen(&depends, (client, xid), keeps)).await,
         };
-        if !call.deal.seen.is_empty() {
-            let seen = std::mem::take(&mut call.deal.seen);
-            Box::pin(self.call_authors_back(seen, call.deal.urgent)).await;
+        if !request.lock_context.seen.is_empty() {
+            let seen = std::mem::take(&mut request.lock_context.seen);
+            Box::pin(self.call_authors_back(seen, request.lock_context.urgent)).await;
         }
-        if fault::armed() && call.deal.origin.is_some() && !call.deal.redo.is_empty() {
+        if fault::armed() && request.lock_context.origin.is_some() && !request.lock_context.redo.is_empty() {
             Box::pin(self.answer_late()).await;
         }
         // Whatever the answer shows is not younger.
-        let transno = self.store.last_assigned().max(call.transno);
+        let transno = self.store.last_assigned().max(request.transno);
         if let Some(recorded) = recorded
             && self.store.last_committed() < recorded
             && let Err(error) = self.store.commit().await
         {
             tracing::error!(client = %client.brief(), %error, "a session may be forgotten");
         }
-        let Call { results, deal: Deal { grants, gap, touched, mut redo, origin, .. }, .. } = call;
+        let RequestContext {
+            results, lock_context: LockContext { grants, gap, touched, mut redo, origin, .. }, ..
+        } = request;
         if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
             self.seen.notify_waiters();
         }
@@ -222,7 +224,12 @@ impl Mds {
     }
 
     /// An answer of an earlier life; a handle in it is of that life, too.
-    fn open_again(&self, call: &mut Call<'_>, op: &Op, result: Result<OpReply, Errno>) -> Result<OpReply, Errno> {
+    fn open_again(
+        &self,
+        request: &mut RequestContext<'_>,
+        op: &Op,
+        result: Result<OpReply, Errno>,
+    ) -> Result<OpReply, Errno> {
         let flags = match op {
             Op::Mds(
                 MdsOp::Create { kind: CreateKind::Regular(Some(flags)), .. }
@@ -233,9 +240,9 @@ impl Mds {
         };
         let Ok(OpReply::Mds(MdsReply::Opened { entry, created, layout, .. })) = result else { return result };
         // Its own origin would write the answer to this part over that to the whole.
-        let origin = call.deal.origin.take();
-        let opened = self.open(call, entry.attr.fid, flags);
-        call.deal.origin = origin;
+        let origin = request.lock_context.origin.take();
+        let opened = self.open(request, entry.attr.fid, flags);
+        request.lock_context.origin = origin;
         match opened? {
             MdsReply::Opened { handle, .. } => Ok(OpReply::Mds(MdsReply::Opened { entry, created, handle, layout })),
             other => Ok(OpReply::Mds(other)),

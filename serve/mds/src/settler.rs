@@ -9,8 +9,8 @@
 //! Nobody may begin to write a file while its objects are being cut ([`State::cutting`](crate::mds::State)), and none
 //! is cut while somebody has it open for writing: then its last close comes back to it.
 
-use crate::deal::Deal;
 use crate::dom::Part;
+use crate::lock_context::LockContext;
 use crate::mds::Mds;
 use crate::records::Records;
 use crate::tail;
@@ -191,8 +191,8 @@ impl Mds {
             (Some((_, layout)), None) => Some(self.ask_sizes(fid, &layout).await?),
         };
         self.store.admit_release().await?;
-        let settle = |deal: &mut Deal| {
-            self.transact(deal, |records, ctx| {
+        let settle = |lock_context: &mut LockContext| {
+            self.transact(lock_context, |records, ctx| {
                 if records.state.opens.unsettle(fid) {
                     self.unsettled.lock().0.remove(&fid);
                     return Ok(());
@@ -222,7 +222,7 @@ impl Mds {
 
     /// Looks, and if the objects must be cut, begins. `None`: somebody writes the file; the last close comes back to it.
     fn look_at(&self, fid: Fid) -> Result<Option<Look<'_>>, Errno> {
-        let look = self.transact(&mut Deal::own(), |records, _| {
+        let look = self.transact(&mut LockContext::own(), |records, _| {
             if records.state.opens.unsettle(fid) {
                 self.unsettled.lock().0.remove(&fid);
                 return Ok(None);

@@ -6,7 +6,7 @@
 //! carried out with what the table wants.
 
 use crate::locks::{Entered, Locks, When};
-use crate::mds::{Call, Mds, alive};
+use crate::mds::{Mds, RequestContext, alive};
 use dlm::extents::{Action, ExtentTable, Ticket};
 use dlm::ibits::{Heat, IbitsTable, Modifier};
 use env::clock::Monotonic;
@@ -135,7 +135,7 @@ impl Mds {
     /// An extent, if the file is shared or is to be shared. The inode is there, and another client is in the way of the whole lock.
     pub(crate) async fn lock_extent(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         write: bool,
         Needs { range, again }: Needs,
@@ -143,16 +143,16 @@ impl Mds {
         if range.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let (client, now) = (call.client(), self.env.clock.now());
+        let (client, now) = (request.client(), self.env.clock.now());
         if again && !self.window.is_open() {
-            return self.restore_extent(call, fid, Extent { range, write }).map(Some);
+            return self.restore_extent(request, fid, Extent { range, write }).map(Some);
         }
         if !self.state.lock().locks.becomes_shared(fid, client, now) {
             return Ok(None);
         }
         let mut place: Option<Entered<'_>> = None;
         let ranges = loop {
-            match self.next_step(call, fid, place.as_ref(), range, write)? {
+            match self.next_step(request, fid, place.as_ref(), range, write)? {
                 Step::Place(entered, turn) => {
                     let modifier = entered.modifier;
                     place = Some(entered);
@@ -165,7 +165,7 @@ impl Mds {
                     match turn {
                         Turn::Granted(ranges) => break ranges,
                         // Meanwhile the file may have become a group's.
-                        Turn::Again => self.of_its_group(call.export, fid).await?,
+                        Turn::Again => self.of_its_group(request.export, fid).await?,
                     }
                 }
             }
@@ -174,12 +174,12 @@ impl Mds {
         if let Some(stats) = self.lock_stats.get() {
             stats.extents_granted.increment();
         }
-        self.show_extents(call, fid, ranges, write).map(Some)
+        self.show_extents(request, fid, ranges, write).map(Some)
     }
 
     fn next_step<'a>(
         &'a self,
-        call: &Call<'_>,
+        request: &RequestContext<'_>,
         fid: Fid,
         place: Option<&Entered<'_>>,
         range: ByteRange,
@@ -187,8 +187,8 @@ impl Mds {
     ) -> Result<Step<'a>, Errno> {
         let now = self.env.clock.now();
         let mut state = self.state.lock();
-        alive(call.export)?;
-        let client = call.client();
+        alive(request.export)?;
+        let client = request.client();
         if !state.locks.table.is_connected(client) {
             return Err(Errno::ENOTCONN);
         }
@@ -229,33 +229,33 @@ impl Mds {
     }
 
     /// While the MDT recovers: what the client had is its again.
-    fn restore_extent(&self, call: &mut Call<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
+    fn restore_extent(&self, request: &mut RequestContext<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
         {
             let now = self.env.clock.now();
             let mut state = self.state.lock();
-            alive(call.export)?;
+            alive(request.export)?;
             let Locks { table, actions, shared_writers, .. } = &mut state.locks;
             if table.writer(fid) != Some(SHARED) && table.grant(fid, SHARED, SHARED_BITS, now, actions) != SHARED_BITS
-                || !shared_writers.table.restore(fid, call.export.client(), (extent.range, extent.write), now)
+                || !shared_writers.table.restore(fid, request.export.client(), (extent.range, extent.write), now)
             {
-                tracing::error!(%fid, client = %call.export.client().brief(), ?extent, "somebody else has what this client had");
+                tracing::error!(%fid, client = %request.export.client().brief(), ?extent, "somebody else has what this client had");
                 return Err(Errno::EBUSY);
             }
         }
-        self.show_extents(call, fid, vec![extent.range], extent.write)
+        self.show_extents(request, fid, vec![extent.range], extent.write)
     }
 
     /// The extents are the client's: the record that is shown from now on is one that nobody cuts while they are. Leases of others that
     /// exclude what it lets the client do are over: one that is asked for later calls it back first.
     fn show_extents(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         ranges: Vec<ByteRange>,
         write: bool,
     ) -> Result<MdsReply, Errno> {
-        let export = call.export;
-        let entry: Entry = self.show(call, |records| {
+        let export = request.export;
+        let entry: Entry = self.show(request, |records| {
             alive(export)?;
             let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
             records.used(export.client(), fid, write);

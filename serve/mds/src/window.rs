@@ -3,7 +3,7 @@
 //! Until the window closes, requests of clients wait at its door; only what belongs to recovery passes. One task, `mdt
 //! recovery`, ends with the window or the MDT. Without clients to wait for there is no window and no task.
 
-use crate::deal::Deal;
+use crate::lock_context::LockContext;
 use crate::locks::Locks;
 use crate::mds::{Mds, State};
 use crate::recovery::recover;
@@ -174,7 +174,8 @@ impl Mds {
             // No transaction before the replayed ones.
             self.window.leavers.lock().push(client);
         } else if known {
-            let forgotten = self.transact(&mut Deal::own(), |records, _| Ok(slots::forget(&mut records.tx, client)?));
+            let forgotten =
+                self.transact(&mut LockContext::own(), |records, _| Ok(slots::forget(&mut records.tx, client)?));
             if let Err(errno) = forgotten {
                 tracing::error!(client = %client.brief(), %errno, "the records of a session stay behind");
             }

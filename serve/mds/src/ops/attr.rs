@@ -3,7 +3,7 @@
 use super::lookup::{SHOWN, entry};
 use super::readdir::INODES_PER_TURN;
 use crate::dom::Part;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::tail;
 use bytes::Bytes;
 use disk::inode::ItemTag;
@@ -19,19 +19,19 @@ use types::lock::InodeBits;
 use wire::mds::MdsReply;
 
 impl Mds {
-    pub(super) fn getattr(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         // As `Records::there`.
-        self.show(call, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ESTALE)?))))
+        self.show(request, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ESTALE)?))))
     }
 
-    pub(super) fn getattr_many(&self, call: &mut Call<'_>, fids: &[Fid]) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr_many(&self, request: &mut RequestContext<'_>, fids: &[Fid]) -> Result<MdsReply, Errno> {
         if fids.len() > READDIR_ENTRIES_MAX {
             return Err(Errno::E2BIG);
         }
         let mut attrs = Vec::with_capacity(fids.len());
         for turn in fids.chunks(INODES_PER_TURN) {
-            self.show(call, |records| {
+            self.show(request, |records| {
                 // One damaged inode must not hide the others.
                 let mut show = |fid: &Fid| self.ours(*fid).and_then(|()| records.show(*fid, SHOWN)).ok().flatten();
                 attrs.extend(turn.iter().map(&mut show));
@@ -41,10 +41,10 @@ impl Mds {
         Ok(MdsReply::Attrs(attrs))
     }
 
-    pub(super) fn setattr(&self, call: &mut Call<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {
+    pub(super) fn setattr(&self, request: &mut RequestContext<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        let client = call.client();
-        self.change(call, |records, ctx| {
+        let client = request.client();
+        self.change(request, |records, ctx| {
             records.there(fid)?;
             let inode = match set.size {
                 Some(_) if records.state.opens.is_executed_elsewhere(client, fid) => return Err(Errno::ETXTBSY),
@@ -83,9 +83,9 @@ impl Mds {
         })
     }
 
-    pub(super) fn readlink(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn readlink(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.show(call, |records| {
+        self.show(request, |records| {
             let inode = records.there(fid)?;
             if inode.file_type() != FileType::Symlink {
                 return Err(Errno::EINVAL);

@@ -3,7 +3,7 @@
 //! A scan is no snapshot: each answer is one look, and work goes on between two. A repair says what it saw; it is done only
 //! if that is still so, in one change, after everybody who holds locks on the inodes has given them up.
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use disk::inode;
 use disk::key::{self, Tag};
 use namespace::view::{Change, View};
@@ -18,13 +18,19 @@ use wire::mds::{MdsReply, Record};
 const BYTES_MAX: usize = 4 << 20;
 
 /// Records are the administrator's business.
-fn only_root(call: &Call<'_>) -> Result<(), Errno> {
-    if call.credentials.uid == 0 { Ok(()) } else { Err(Errno::EPERM) }
+fn only_root(request: &RequestContext<'_>) -> Result<(), Errno> {
+    if request.credentials.uid == 0 { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 impl Mds {
-    pub(super) fn scan(&self, call: &Call<'_>, start: &[u8], end: &[u8], bytes_max: u32) -> Result<MdsReply, Errno> {
-        only_root(call)?;
+    pub(super) fn scan(
+        &self,
+        request: &RequestContext<'_>,
+        start: &[u8],
+        end: &[u8],
+        bytes_max: u32,
+    ) -> Result<MdsReply, Errno> {
+        only_root(request)?;
         let (mut records, mut bytes, mut more, mut long) = (Vec::new(), 0, false, false);
         let bytes_max = (bytes_max as usize).min(BYTES_MAX);
         self.read(|seen| {
@@ -44,14 +50,19 @@ impl Mds {
         if long { Err(Errno::E2BIG) } else { Ok(MdsReply::Records { records, more }) }
     }
 
-    pub(super) fn mend(&self, call: &mut Call<'_>, expect: &[Record], put: &[Record]) -> Result<MdsReply, Errno> {
-        only_root(call)?;
+    pub(super) fn mend(
+        &self,
+        request: &mut RequestContext<'_>,
+        expect: &[Record],
+        put: &[Record],
+    ) -> Result<MdsReply, Errno> {
+        only_root(request)?;
         if expect.len() > RECORDS_PER_MEND_MAX || put.len() > RECORDS_PER_MEND_MAX {
             return Err(Errno::E2BIG);
         }
         let changes = put.iter().map(|record| concerned(&record.key)).collect::<Result<Vec<_>, _>>()?;
         let changes: Vec<Change<'_>> = changes.into_iter().flatten().collect();
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             for Record { key, value } in expect {
                 let same = records.tx.get(key, |found| value.as_deref() == Some(found))?;
                 if !same.unwrap_or(value.is_none()) {

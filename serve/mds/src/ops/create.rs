@@ -1,7 +1,7 @@
 //! Create: inode, name, layout and open handle in one transaction.
 
 use super::lookup::{SHOWN, entry};
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::records::Records;
 use crate::tail;
 use disk::inode::ItemTag;
@@ -30,7 +30,7 @@ impl Mds {
     #[allow(clippy::too_many_arguments, reason = "the fields of one operation")]
     pub(super) fn create(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         parent: Fid,
         name: &Name,
         kind: &CreateKind,
@@ -50,8 +50,8 @@ impl Mds {
         };
         let may_exist = file_type == FileType::Regular && !exclusive;
         let last_committed = self.store.last_committed();
-        let export = call.export;
-        self.change(call, |records, ctx| {
+        let export = request.export;
+        self.change(request, |records, ctx| {
             if flags.is_some() {
                 records.state.opens.admit(export.client())?;
             }
@@ -76,7 +76,7 @@ impl Mds {
     /// O_TMPFILE: a file that lives as long as it is open, or gets a name.
     pub(super) fn tmpfile(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         parent: Fid,
         (mode, umask): (u32, u32),
         flags: OpenFlags,
@@ -84,8 +84,8 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(parent)?;
         let last_committed = self.store.last_committed();
-        let export = call.export;
-        self.change(call, |records, ctx| {
+        let export = request.export;
+        self.change(request, |records, ctx| {
             records.state.opens.admit(export.client())?;
             let fid = {
                 let Records { tx, state, .. } = &mut *records;

@@ -2,7 +2,7 @@
 
 use super::layout::layout_of;
 use super::lookup::entry;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use namespace::written;
 use types::attr::WrittenAt;
 use types::errno::Errno;
@@ -12,7 +12,7 @@ use wire::mds::MdsReply;
 impl Mds {
     pub(super) fn wrote(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         end: u64,
         blocks_delta: i64,
@@ -20,7 +20,7 @@ impl Mds {
         kill_suidgid: bool,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             records.stores(fid);
             let mut inode = written::wrote(records, ctx, fid, end, blocks_delta, at, kill_suidgid)?;
             records.note_data(&mut inode);
@@ -31,13 +31,13 @@ impl Mds {
 
     pub(super) fn append(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         len: u64,
         kill_suidgid: bool,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             let inode = records.existing(fid)?;
             // What no component covers cannot be written: the client writes as much as there is room for.
             let room = layout_of(&inode)?.size_max().saturating_sub(inode.attr.size);

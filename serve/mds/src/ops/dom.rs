@@ -2,7 +2,7 @@
 
 use super::lookup::{SHOWN, entry};
 use crate::dom::{ELSEWHERE, Part};
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::records::entry_of;
 use namespace::dom;
 use namespace::inode::Inode;
@@ -27,10 +27,16 @@ fn file(inode: &Inode) -> Result<Part, Errno> {
 }
 
 impl Mds {
-    pub(super) fn read_data(&self, call: &mut Call<'_>, fid: Fid, offset: u64, len: u32) -> Result<MdsReply, Errno> {
+    pub(super) fn read_data(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        offset: u64,
+        len: u32,
+    ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let end = end_of(offset, len.into())?;
-        self.show(call, |records| {
+        self.show(request, |records| {
             let inode = records.there(fid)?;
             let part = file(&inode)?;
             part.has(end)?;
@@ -42,7 +48,7 @@ impl Mds {
 
     pub(super) fn write_data(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         offset: u64,
         data: &[u8],
@@ -51,7 +57,7 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         let end = end_of(offset, data.len() as u64)?;
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             let part = file(&records.there(fid)?)?;
             part.has(end)?;
             let plan = dom::write(&part.chunks(&records.tx), offset, data)?;
@@ -68,7 +74,7 @@ impl Mds {
     #[allow(clippy::too_many_arguments, reason = "one argument per field of the operation")]
     pub(super) fn punch_data(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         start: u64,
         end: u64,
@@ -86,7 +92,7 @@ impl Mds {
         if start >= end {
             return Err(Errno::EINVAL);
         }
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             records.may_write(fid)?;
             let part = file(&records.there(fid)?)?;
             part.has(end)?;
@@ -99,9 +105,15 @@ impl Mds {
         })
     }
 
-    pub(super) fn seek_data(&self, call: &mut Call<'_>, fid: Fid, offset: u64, hole: bool) -> Result<MdsReply, Errno> {
+    pub(super) fn seek_data(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        offset: u64,
+        hole: bool,
+    ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.show(call, |records| {
+        self.show(request, |records| {
             let part = file(&records.there(fid)?)?;
             Ok(MdsReply::Offset(dom::seek(&part.chunks(&records.tx), offset, hole)?))
         })

@@ -8,7 +8,7 @@
 //! was done, as the names in the same answer do.
 
 use crate::authors::Look;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use types::attr::Attr;
@@ -27,8 +27,8 @@ type Answers = BTreeMap<Fid, BTreeMap<ClientUuid, Option<Glimpse>>>;
 
 impl Mds {
     /// Completes what a reply shows of files that others write.
-    pub(crate) async fn ask_writers(&self, call: &mut Call<'_>, reply: &mut MdsReply) {
-        call.deal.written_elsewhere = false;
+    pub(crate) async fn ask_writers(&self, request: &mut RequestContext<'_>, reply: &mut MdsReply) {
+        request.lock_context.written_elsewhere = false;
         let mut entries: BTreeMap<Fid, Vec<&mut Entry>> = BTreeMap::new();
         for entry in entries_of(reply) {
             entries.entry(entry.attr.fid).or_default().push(entry);
@@ -36,13 +36,13 @@ impl Mds {
         // Also those whose writer is just gone: what it told is in the records, not yet in the reply.
         let mut open: BTreeMap<Fid, u64> =
             entries.iter().filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version))).collect();
-        let client = call.client();
+        let client = request.client();
         let mut before = Answers::new();
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids).await;
             // For this client, as the first look was: what was changed in between may be hidden by its author, too.
-            let looked = self.show(call, |records| {
+            let looked = self.show(request, |records| {
                 open.retain(|fid, version| {
                     let Ok(Some(mut fresh)) = records.entry(*fid) else { return false };
                     records.look(*fid, Look::Attr);

@@ -1,6 +1,6 @@
 //! GetLayout: where the bytes are, and for writers where they shall go.
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::spaces::ASK_AGAIN;
 use crate::tail;
 use ::layout::extend::is_needed;
@@ -19,7 +19,7 @@ use wire::mds::MdsReply;
 impl Mds {
     pub(super) async fn get_layout(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         write: bool,
         start: u64,
@@ -27,7 +27,7 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if !write {
-            let layout = self.show(call, |records| {
+            let layout = self.show(request, |records| {
                 let layout = layout_of(&records.existing(fid)?)?;
                 records.grant(fid, InodeBits::LAYOUT);
                 Ok(layout)
@@ -40,7 +40,7 @@ impl Mds {
             // Room decides, and what is known of it may be seconds old.
             self.refresh_spaces_of_active().await;
         }
-        if let Ok(reply) = self.in_turn(call, |call| self.layout_to_write(call, fid, start, end)).await? {
+        if let Ok(reply) = self.in_turn(request, |request| self.layout_to_write(request, fid, start, end)).await? {
             return Ok(reply);
         }
         // Perhaps OSTs came, or got room, since we last looked.
@@ -48,7 +48,7 @@ impl Mds {
         let clock = &self.env.clock;
         let until = clock.now() + self.settings.osts_return;
         loop {
-            match self.in_turn(call, |call| self.layout_to_write(call, fid, start, end)).await? {
+            match self.in_turn(request, |request| self.layout_to_write(request, fid, start, end)).await? {
                 Ok(reply) => return Ok(reply),
                 Err(reason) if self.may_yet_place(&reason) => {
                     if clock.now() >= until {
@@ -67,13 +67,13 @@ impl Mds {
 
     fn layout_to_write(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         start: u64,
         end: u64,
     ) -> Result<Result<MdsReply, NoSpace>, Errno> {
         let mut no_space = None;
-        let reply = self.change(call, |records, ctx| {
+        let reply = self.change(request, |records, ctx| {
             let mut inode = records.existing(fid)?;
             let mut layout = layout_of(&inode)?;
             if start >= layout.size_max() {

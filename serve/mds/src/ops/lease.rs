@@ -5,7 +5,7 @@
 //! OPEN and DATA for one to write, WRITE for one to read. It is granted again only with operations that break the lease
 //! themselves ([`Records::used`](crate::records::Records::used)).
 
-use crate::mds::{Call, Mds, alive};
+use crate::mds::{Mds, RequestContext, alive};
 use dlm::leases::OpenBy;
 use types::attr::FileType;
 use types::errno::Errno;
@@ -24,16 +24,16 @@ const fn excluded(mode: LeaseMode) -> InodeBits {
 impl Mds {
     pub(super) async fn lease(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         owner: u64,
         act: LeaseAct,
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        let holder = (call.client(), owner);
+        let holder = (request.client(), owner);
         let held = match act {
             LeaseAct::Acquire(mode) => {
-                self.in_turn(call, |call| self.acquire_lease(call, fid, owner, mode)).await?;
+                self.in_turn(request, |request| self.acquire_lease(request, fid, owner, mode)).await?;
                 Some(mode)
             }
             LeaseAct::Check => self.state.lock().locks.leases.held(fid, holder),
@@ -42,9 +42,15 @@ impl Mds {
         Ok(MdsReply::Lease(held))
     }
 
-    fn acquire_lease(&self, call: &mut Call<'_>, fid: Fid, owner: u64, mode: LeaseMode) -> Result<(), Errno> {
-        let export = call.export;
-        self.show(call, |records| {
+    fn acquire_lease(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        owner: u64,
+        mode: LeaseMode,
+    ) -> Result<(), Errno> {
+        let export = request.export;
+        self.show(request, |records| {
             alive(export)?;
             let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
             if entry.attr.file_type() != FileType::Regular {

@@ -1,7 +1,7 @@
 //! Link.
 
 use super::lookup::entry;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use namespace::link::link;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -12,7 +12,7 @@ use wire::mds::MdsReply;
 impl Mds {
     pub(super) fn link(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         new_parent: Fid,
         new_name: &Name,
@@ -22,7 +22,7 @@ impl Mds {
             return Err(Errno::EXDEV);
         }
         self.ours(fid)?;
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             records.there(fid)?;
             let inode = link(records, ctx, fid, new_parent, new_name)?;
             records.grant(fid, InodeBits::LOOKUP);

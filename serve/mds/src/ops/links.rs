@@ -3,7 +3,7 @@
 //! The value is text, each name as `[FID of its directory]/NAME` with a NUL behind it. At most about 100 names of an inode
 //! are remembered (`disk::links`).
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::tail::{self, damaged};
 use disk::inode::ItemTag;
 use disk::links;
@@ -12,12 +12,12 @@ use types::fid::Fid;
 use wire::mds::MdsReply;
 
 impl Mds {
-    pub(super) fn links(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
-        if call.credentials.uid != 0 {
+    pub(super) fn links(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+        if request.credentials.uid != 0 {
             // A name may be in a directory that its reader may not search.
             return Err(Errno::EPERM);
         }
-        let inode = self.show(call, |records| records.there(fid))?;
+        let inode = self.show(request, |records| records.there(fid))?;
         if inode.attr.nlink == 0 {
             return Err(Errno::ENOENT);
         }

@@ -1,7 +1,7 @@
 //! Lock and Unlock: what a client asks for and gives back by itself.
 
 use crate::locks::{Entered, Locks, When};
-use crate::mds::{Call, Mds, alive};
+use crate::mds::{Mds, RequestContext, alive};
 use rpc::service::Export;
 use types::attr::FileType;
 use types::errno::Errno;
@@ -19,7 +19,7 @@ const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 impl Mds {
     pub(super) async fn lock(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         bits: InodeBits,
         needs: Option<Needs>,
@@ -27,21 +27,21 @@ impl Mds {
         self.ours(fid)?;
         let wants = if bits.contains(InodeBits::WRITE) { TO_WRITE } else { TO_READ };
         let asks = !bits.intersection(InodeBits::DATA.union(InodeBits::WRITE)).is_empty();
-        if !asks || !bits.without(TO_WRITE).is_empty() || !call.deal.mask.contains(wants) {
+        if !asks || !bits.without(TO_WRITE).is_empty() || !request.lock_context.mask.contains(wants) {
             return Err(Errno::EINVAL);
         }
-        self.of_its_group(call.export, fid).await?;
+        self.of_its_group(request.export, fid).await?;
         let again = needs.is_some_and(|needs| needs.again);
-        if !again && let Some(entry) = self.lock_at_once(call, fid, wants)? {
+        if !again && let Some(entry) = self.lock_at_once(request, fid, wants)? {
             return Ok(MdsReply::Entry(Box::new(entry)));
         }
         if let Some(needs) = needs
-            && let Some(extent) = Box::pin(self.lock_extent(call, fid, wants == TO_WRITE, needs)).await?
+            && let Some(extent) = Box::pin(self.lock_extent(request, fid, wants == TO_WRITE, needs)).await?
         {
             return Ok(extent);
         }
         // Apart, so that the future of the fast path stays small.
-        let entry = Box::pin(self.lock_in_turn(call, fid, wants)).await?;
+        let entry = Box::pin(self.lock_in_turn(request, fid, wants)).await?;
         Ok(MdsReply::Entry(Box::new(entry)))
     }
 
@@ -57,9 +57,14 @@ impl Mds {
     }
 
     /// `None`: somebody is in the way.
-    fn lock_at_once(&self, call: &mut Call<'_>, fid: Fid, wants: InodeBits) -> Result<Option<Entry>, Errno> {
-        let export = call.export;
-        self.show(call, |records| {
+    fn lock_at_once(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        wants: InodeBits,
+    ) -> Result<Option<Entry>, Errno> {
+        let export = request.export;
+        self.show(request, |records| {
             alive(export)?;
             let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
             if entry.attr.file_type() != FileType::Regular {
@@ -67,18 +72,18 @@ impl Mds {
             }
             let Locks { table, actions, .. } = &mut records.state.locks;
             let excludes = if wants == TO_WRITE { TO_WRITE } else { InodeBits::WRITE };
-            if !table.is_free(records.deal.client, None, [(fid, excludes)]) {
+            if !table.is_free(records.lock_context.client, None, [(fid, excludes)]) {
                 return Ok(None);
             }
-            let granted = table.grant(fid, records.deal.client, wants, records.deal.now, actions);
-            records.deal.granted(fid, granted);
+            let granted = table.grant(fid, records.lock_context.client, wants, records.lock_context.now, actions);
+            records.lock_context.granted(fid, granted);
             records.used(export.client(), fid, wants == TO_WRITE);
             Ok((granted == wants).then_some(entry))
         })
     }
 
-    async fn lock_in_turn(&self, call: &mut Call<'_>, fid: Fid, wants: InodeBits) -> Result<Entry, Errno> {
-        let export = call.export;
+    async fn lock_in_turn(&self, request: &mut RequestContext<'_>, fid: Fid, wants: InodeBits) -> Result<Entry, Errno> {
+        let export = request.export;
         let (place, mut turn) = {
             let mut state = self.state.lock();
             alive(export)?;
@@ -94,13 +99,13 @@ impl Mds {
         };
         loop {
             self.wait_for_holders(place.modifier, turn).await?;
-            let entry = self.show(call, |records| {
+            let entry = self.show(request, |records| {
                 // Woken also when the session ends.
                 alive(export)?;
                 let entry = records.entry(fid)?.ok_or(Errno::ESTALE)?;
                 let Locks { table, actions, .. } = &mut records.state.locks;
                 if table.take(place.modifier, actions) {
-                    records.deal.granted(fid, wants);
+                    records.lock_context.granted(fid, wants);
                     records.used(export.client(), fid, wants == TO_WRITE);
                     return Ok(Ok(entry));
                 }
@@ -114,14 +119,14 @@ impl Mds {
         }
     }
 
-    pub(super) fn unlock(&self, call: &Call<'_>, locks: &[(Fid, InodeBits)]) -> Result<MdsReply, Errno> {
+    pub(super) fn unlock(&self, request: &RequestContext<'_>, locks: &[(Fid, InodeBits)]) -> Result<MdsReply, Errno> {
         if locks.len() > REVOKES_PER_CALLBACK_MAX {
             return Err(Errno::E2BIG);
         }
-        self.released(call.export, locks, |_| false);
+        self.released(request.export, locks, |_| false);
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
         let extents = locks.iter().filter(|(_, bits)| !bits.intersection(of_data).is_empty());
-        self.extents_given_back(call.export, extents.map(|(fid, _)| *fid));
+        self.extents_given_back(request.export, extents.map(|(fid, _)| *fid));
         Ok(MdsReply::Done)
     }
 }

@@ -1,6 +1,6 @@
 //! Lookup and GetParent.
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::records::entry_of;
 use namespace::inode::Inode;
 use namespace::lookup;
@@ -20,9 +20,9 @@ pub(crate) fn entry(inode: &Inode) -> Box<Entry> {
 }
 
 impl Mds {
-    pub(super) fn lookup(&self, call: &mut Call<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
+    pub(super) fn lookup(&self, request: &mut RequestContext<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
         self.ours(parent)?;
-        self.show(call, |records| match records.dirent(parent, name)? {
+        self.show(request, |records| match records.dirent(parent, name)? {
             // The common case needs only the attributes.
             Some(dirent) => {
                 let entry = records.show(dirent.fid, SHOWN)?.ok_or(Errno::EIO)?;
@@ -39,9 +39,9 @@ impl Mds {
         })
     }
 
-    pub(super) fn get_parent(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn get_parent(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        self.show(call, |records| {
+        self.show(request, |records| {
             let inode = lookup::parent(records, fid)?;
             records.grant(fid, InodeBits::LOOKUP);
             records.shown(inode.fid(), SHOWN);

@@ -10,7 +10,7 @@
 //!
 //! `lustre.lov.default`, on anything, only to be read: what a new file gets where its directory says nothing.
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::tail;
 use ::layout::layout::{Component, Layout, Pattern, PoolName};
 use ::layout::lov_ea;
@@ -74,15 +74,15 @@ impl Mds {
 
     pub(super) fn set_lov(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         name: LovName,
         value: &[u8],
     ) -> Result<MdsReply, Errno> {
-        name.check(call.credentials, Errno::EPERM)?;
+        name.check(request.credentials, Errno::EPERM)?;
         let wanted = if value.is_empty() { None } else { Some(self.parse_lov(name, value)?) };
         let wanted = wanted.as_ref();
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             let mut inode = records.existing(fid)?;
             if !ctx.owns(inode.attr.uid) {
                 return Err(Errno::EPERM);

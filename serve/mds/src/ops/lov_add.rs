@@ -3,7 +3,7 @@
 //! Only what no component covered is covered now, so that bytes stay where they are and old layouts are not wrong.
 
 use super::lov::without_ignored;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use ::layout::layout::{Component, Layout};
 use ::layout::lov_ea;
 use ::layout::stripe_spec::{Defaults, complete};
@@ -19,7 +19,12 @@ impl Mds {
     /// # Errors
     /// EINVAL: no components, not where the file's end, or on OSTs that are not there; E2BIG: nobody could be shown so many; as
     /// [`Mds::change_layout`].
-    pub(super) fn add_components(&self, call: &mut Call<'_>, fid: Fid, value: &[u8]) -> Result<MdsReply, Errno> {
+    pub(super) fn add_components(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        value: &[u8],
+    ) -> Result<MdsReply, Errno> {
         let refused = |error: &(dyn std::error::Error + 'static)| {
             tracing::debug!(error, "components refused");
             Errno::EINVAL
@@ -30,7 +35,7 @@ impl Mds {
             return Err(Errno::EINVAL);
         }
         let defaults = Defaults { dom_bytes_max: types::limits::DOM_BYTES_MAX, ..self.tunables.defaults() };
-        self.change_layout(call, fid, |old| {
+        self.change_layout(request, fid, |old| {
             let layout = complete(joined(old, &more.layout), &defaults).map_err(|e| refused(&e))?;
             self.check_wanted(&layout)?;
             match lov_ea::bytes_at_most(&layout, self.spaces.get().len()) > XATTR_VALUE_BYTES_MAX {

@@ -1,7 +1,7 @@
 //! What `lustre.lov.add` and `lustre.lov.del` share: the layout of a file that exists is another one from now on, and all its bytes
 //! stay where they are.
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use crate::tail;
 use ::layout::layout::Layout;
 use disk::inode::ItemTag;
@@ -20,11 +20,11 @@ impl Mds {
     /// EPERM: not the owner's; EOPNOTSUPP: not of a file; those of `changed`.
     pub(super) fn change_layout(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         changed: impl FnOnce(&Layout) -> Result<Layout, Errno>,
     ) -> Result<MdsReply, Errno> {
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             let mut inode = records.existing(fid)?;
             if inode.file_type() != FileType::Regular {
                 return Err(Errno::EOPNOTSUPP);

@@ -5,8 +5,8 @@
 //! durable when it is answered, for a restarted MDT is not told of it again. A number that objects had is never given to others
 //! (docs/layout.md): the layout remembers the highest (`Layout::spent`).
 
-use crate::deal::Deal;
-use crate::mds::{Call, Mds};
+use crate::lock_context::LockContext;
+use crate::mds::{Mds, RequestContext};
 use crate::tail;
 use ::layout::layout::Layout;
 use disk::inode::ItemTag;
@@ -46,24 +46,31 @@ impl Mds {
     /// EINVAL: no number, there is no such component, or nothing would be left; ENODATA: all have objects, and only those without
     /// were to go; EBUSY: objects would go, and somebody has the file open to write, or its size is still being settled; as
     /// [`Mds::change_layout`].
-    pub(super) async fn drop_components(&self, call: &mut Call<'_>, fid: Fid, value: &[u8]) -> Result<MdsReply, Errno> {
+    pub(super) async fn drop_components(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        value: &[u8],
+    ) -> Result<MdsReply, Errno> {
         let id = <[u8; 4]>::try_from(value).map(u32::from_le_bytes).map_err(|_| Errno::EINVAL)?;
-        let drop_empty = |call: &mut Call<'_>| {
-            self.change_layout(call, fid, |old| match part(old, id)? {
+        let drop_empty = |request: &mut RequestContext<'_>| {
+            self.change_layout(request, fid, |old| match part(old, id)? {
                 parted if parted.loses_objects() => Err(Errno::EBUSY),
                 parted => Ok(parted.stays),
             })
         };
-        match self.in_turn(call, drop_empty).await {
+        match self.in_turn(request, drop_empty).await {
             // Apart, so that the future of the fast path stays small.
-            Err(Errno::EBUSY) => Box::pin(self.destroy_components(call.client(), call.credentials.uid, fid, id)).await,
+            Err(Errno::EBUSY) => {
+                Box::pin(self.destroy_components(request.client(), request.credentials.uid, fid, id)).await
+            }
             done => done,
         }
     }
 
     async fn destroy_components(&self, client: ClientUuid, uid: u32, fid: Fid, id: u32) -> Result<MdsReply, Errno> {
-        let destroy = |deal: &mut Deal| {
-            self.transact(deal, |records, ctx| {
+        let destroy = |lock_context: &mut LockContext| {
+            self.transact(lock_context, |records, ctx| {
                 let mut inode = records.existing(fid)?;
                 if inode.file_type() != FileType::Regular {
                     return Err(Errno::EOPNOTSUPP);

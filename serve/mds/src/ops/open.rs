@@ -1,7 +1,7 @@
 //! Open, Close, and the end of all handles of a client.
 
-use crate::deal::Deal;
-use crate::mds::{Call, Mds};
+use crate::lock_context::LockContext;
+use crate::mds::{Mds, RequestContext};
 use crate::opens::Closed;
 use crate::records::Records;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use types::session::{ClientUuid, OpenHandle};
 use wire::mds::{MdsReply, OpenFlags};
 
 impl Mds {
-    pub(crate) fn open(&self, call: &mut Call<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
+    pub(crate) fn open(&self, request: &mut RequestContext<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        let export = call.export;
-        self.change(call, |records, _| {
+        let export = request.export;
+        self.change(request, |records, _| {
             let client = export.client();
             records.state.opens.admit(client)?;
             let inode = records.there(fid)?;
@@ -22,9 +22,14 @@ impl Mds {
         })
     }
 
-    pub(super) fn close(&self, call: &mut Call<'_>, fid: Fid, handle: OpenHandle) -> Result<MdsReply, Errno> {
-        let client = call.client();
-        self.change(call, |records, _| {
+    pub(super) fn close(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        handle: OpenHandle,
+    ) -> Result<MdsReply, Errno> {
+        let client = request.client();
+        self.change(request, |records, _| {
             let closed = records.state.opens.close(client, fid, handle)?;
             self.finish(records, closed);
             Ok(MdsReply::Done)
@@ -34,7 +39,7 @@ impl Mds {
     /// Closes everything that a client who is gone had open.
     pub(crate) fn close_all(&self, client: ClientUuid) {
         loop {
-            let closed = self.transact(&mut Deal::own(), |records, _| {
+            let closed = self.transact(&mut LockContext::own(), |records, _| {
                 let closed = records.state.opens.forget_one(client);
                 closed.into_iter().for_each(|closed| self.finish(records, closed));
                 Ok(closed.is_some())
@@ -49,7 +54,7 @@ impl Mds {
     pub(crate) fn end_orphans(&self, let_go: &[Fid]) {
         // A removed inode that somebody uses is rare: mostly there is nothing to do.
         for fid in let_go {
-            let ended = self.transact(&mut Deal::own(), |records, _| Ok(records.end_orphan(*fid)));
+            let ended = self.transact(&mut LockContext::own(), |records, _| Ok(records.end_orphan(*fid)));
             if let Err(errno) = ended {
                 tracing::error!(%fid, %errno, "orphan stays behind until the next start");
             }

@@ -2,7 +2,7 @@
 
 use super::layout::layout_of;
 use super::lookup::SHOWN;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use ::layout::codec::encoded_len;
 use namespace::readdir::readdir;
 use std::ops::ControlFlow;
@@ -31,7 +31,7 @@ pub(super) struct Details {
 impl Mds {
     pub(super) fn readdir(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         after: Option<&Name>,
         (limit, bytes_max): (u32, u32),
@@ -52,7 +52,7 @@ impl Mds {
             let behind = entries.last().map(|entry| entry.name.clone());
             let behind = behind.as_ref().or(after).map(Name::as_bytes);
             let mut full = false;
-            more = self.show(call, |records| {
+            more = self.show(request, |records| {
                 let more = readdir(records, fid, behind, |name, dirent| {
                     let bytes_with = bytes + per_entry + name.len();
                     // One entry always fits, so that a reader gets on.

@@ -1,6 +1,6 @@
 //! Rename.
 
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use namespace::rename::{Flags, Place, rename};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -11,7 +11,7 @@ use wire::mds::{MdsReply, Removed, RenameFlags};
 impl Mds {
     pub(super) fn rename(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         parent: Fid,
         name: &Name,
         new_parent: Fid,
@@ -26,7 +26,7 @@ impl Mds {
         let from = Place { parent, name };
         let to = Place { parent: new_parent, name: new_name };
         let flags = Flags { no_replace: flags.no_replace, exchange: flags.exchange };
-        self.change(call, |records, ctx| {
+        self.change(request, |records, ctx| {
             let renamed = rename(records, ctx, from, to, flags)?;
             // In a busy directory this alone covers the new name.
             records.grant(renamed.moved.fid(), InodeBits::LOOKUP);

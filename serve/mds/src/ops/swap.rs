@@ -7,7 +7,7 @@
 //! whoever asks: what was written is stored then, and shows as a new version; caches, the kernel's too, hold nothing old.
 //! A restarted MDT is not told of a swap again, so it is durable when it is answered.
 
-use crate::deal::Deal;
+use crate::lock_context::LockContext;
 use crate::mds::Mds;
 use crate::records::Records;
 use crate::tail;
@@ -42,8 +42,8 @@ impl Mds {
         if fid == other {
             return Err(Errno::EINVAL);
         }
-        let swap = |deal: &mut Deal| {
-            self.transact(deal, |records, ctx| {
+        let swap = |lock_context: &mut LockContext| {
+            self.transact(lock_context, |records, ctx| {
                 let mut pair = [records.there(fid)?, records.there(other)?];
                 for (inode, version) in pair.iter().zip([versions.0, versions.1]) {
                     self.may_swap(records, inode, uid, version)?;

@@ -3,7 +3,7 @@
 use super::lov::{LOV_DEFAULT, LovName, has_lov, is_lmv};
 use super::lov_add::LOV_ADD;
 use super::lov_del::LOV_DEL;
-use crate::mds::{Call, Mds};
+use crate::mds::{Mds, RequestContext};
 use namespace::context::Context;
 use namespace::flags;
 use namespace::xattr::{self, Flags};
@@ -14,28 +14,28 @@ use types::lock::InodeBits;
 use wire::mds::{MdsReply, SetxattrFlags};
 
 impl Mds {
-    pub(super) fn getxattr(&self, call: &mut Call<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
+    pub(super) fn getxattr(&self, request: &mut RequestContext<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
-            return self.get_lov(call.credentials, fid, lov);
+            return self.get_lov(request.credentials, fid, lov);
         }
         if name == LOV_DEFAULT {
             return Ok(self.default_lov());
         }
         if name == LINKS.as_bytes() {
-            return self.links(call, fid);
+            return self.links(request, fid);
         }
         if is_lmv(name) {
             return Err(Errno::ENODATA);
         }
         if name == FLAGS.as_bytes() {
-            return self.show(call, |records| {
+            return self.show(request, |records| {
                 let flags = flags::flags(&records.there(fid)?);
                 Ok(MdsReply::Bytes(flags.to_string().into()))
             });
         }
-        let ctx = reading(call);
-        self.show(call, |records| {
+        let ctx = reading(request);
+        self.show(request, |records| {
             records.there(fid)?;
             match xattr::get(records, &ctx, fid, name) {
                 Ok(value) => {
@@ -53,10 +53,10 @@ impl Mds {
         })
     }
 
-    pub(super) fn listxattr(&self, call: &mut Call<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn listxattr(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
-        let ctx = reading(call);
-        self.show(call, |records| {
+        let ctx = reading(request);
+        self.show(request, |records| {
             let inode = records.there(fid)?;
             let mut names = xattr::list(records, &ctx, fid)?;
             if ctx.is_root() && has_lov(&inode) {
@@ -69,7 +69,7 @@ impl Mds {
 
     pub(super) async fn setxattr(
         &self,
-        call: &mut Call<'_>,
+        request: &mut RequestContext<'_>,
         fid: Fid,
         name: &[u8],
         value: &[u8],
@@ -77,65 +77,70 @@ impl Mds {
     ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
-            return match self.in_turn(call, |call| self.set_lov(call, fid, lov, value)).await {
+            return match self.in_turn(request, |request| self.set_lov(request, fid, lov, value)).await {
                 // An OST that was started a moment ago may be the one that is missed.
                 Err(Errno::ENOSPC | Errno::EINVAL) if self.has_unheard_osts() => {
                     self.refresh_spaces().await;
-                    self.in_turn(call, |call| self.set_lov(call, fid, lov, value)).await
+                    self.in_turn(request, |request| self.set_lov(request, fid, lov, value)).await
                 }
                 result => result,
             };
         }
         if name == LOV_ADD {
-            return self.in_turn(call, |call| self.add_components(call, fid, value)).await;
+            return self.in_turn(request, |request| self.add_components(request, fid, value)).await;
         }
         if name == LOV_DEL {
-            return self.drop_components(call, fid, value).await;
+            return self.drop_components(request, fid, value).await;
         }
         if is_lmv(name) {
             return Err(Errno::EOPNOTSUPP);
         }
         if name == FLAGS.as_bytes() {
             let wanted = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or(Errno::EINVAL)?;
-            let set = |call: &mut Call<'_>| {
-                self.change(call, |records, ctx| {
+            let set = |request: &mut RequestContext<'_>| {
+                self.change(request, |records, ctx| {
                     records.there(fid)?;
                     flags::set_flags(records, ctx, fid, wanted)?;
                     Ok(MdsReply::Done)
                 })
             };
-            return self.in_turn(call, set).await;
+            return self.in_turn(request, set).await;
         }
         let flags = Flags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
-        let set = |call: &mut Call<'_>| {
-            self.change(call, |records, ctx| {
+        let set = |request: &mut RequestContext<'_>| {
+            self.change(request, |records, ctx| {
                 records.there(fid)?;
                 xattr::set(records, ctx, fid, name, value, flags)?;
                 records.grant(fid, InodeBits::XATTR);
                 Ok(MdsReply::Done)
             })
         };
-        self.in_turn(call, set).await
+        self.in_turn(request, set).await
     }
 
-    pub(super) async fn removexattr(&self, call: &mut Call<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
+    pub(super) async fn removexattr(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        name: &[u8],
+    ) -> Result<MdsReply, Errno> {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
-            return self.in_turn(call, |call| self.set_lov(call, fid, lov, &[])).await;
+            return self.in_turn(request, |request| self.set_lov(request, fid, lov, &[])).await;
         }
-        let remove = |call: &mut Call<'_>| {
-            self.change(call, |records, ctx| {
+        let remove = |request: &mut RequestContext<'_>| {
+            self.change(request, |records, ctx| {
                 records.there(fid)?;
                 xattr::remove(records, ctx, fid, name)?;
                 records.grant(fid, InodeBits::XATTR);
                 Ok(MdsReply::Done)
             })
         };
-        self.in_turn(call, remove).await
+        self.in_turn(request, remove).await
     }
 }
 
 /// For operations that change nothing: time and version are not used.
-fn reading<'a>(call: &Call<'a>) -> Context<'a> {
-    Context { credentials: call.credentials, now: Default::default(), version: 0 }
+fn reading<'a>(request: &RequestContext<'a>) -> Context<'a> {
+    Context { credentials: request.credentials, now: Default::default(), version: 0 }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Obstacle {
 }
 
 /// See the module.
-pub(crate) struct Deal {
+pub(crate) struct LockContext {
     /// The author; [`ClientUuid::default`]: the MDT itself.
     pub(crate) client: ClientUuid,
     /// Bits that the reply may grant.
@@ -63,10 +63,10 @@ pub(crate) struct Deal {
     pub(crate) redo: Vec<Redo>,
 }
 
-impl Deal {
+impl LockContext {
     /// For a client that can keep `mask`.
-    pub(crate) fn new(client: ClientUuid, mask: InodeBits) -> Deal {
-        Deal {
+    pub(crate) fn new(client: ClientUuid, mask: InodeBits) -> LockContext {
+        LockContext {
             client,
             mask,
             modifier: None,
@@ -93,8 +93,8 @@ impl Deal {
     }
 
     /// For the MDT itself.
-    pub(crate) fn own() -> Deal {
-        Deal::new(ClientUuid::default(), InodeBits::NONE)
+    pub(crate) fn own() -> LockContext {
+        LockContext::new(ClientUuid::default(), InodeBits::NONE)
     }
 
     /// Has the reply room for one more inode?
