@@ -3,6 +3,7 @@
 //! What they find is printed, one sentence a line, and the exit status is 1.
 
 mod circles;
+mod columns;
 mod floors;
 mod links;
 mod source;
@@ -85,6 +86,9 @@ fn tidy() -> Result<Vec<String>, String> {
         tidy::check(path, text, &mut found);
     }
     links::check(&root, &pages, &mut found);
+    for (path, text) in &pages {
+        columns::check(path, text, &mut found);
+    }
     if let Some((_, glossary)) = pages.iter().find(|(path, _)| path.ends_with("docs/GLOSSARY.md")) {
         let others = pages.iter().filter(|(path, _)| !path.ends_with("GLOSSARY.md")).chain(&code);
         let others: Vec<String> = others.map(|(_, text)| text.to_lowercase()).collect();
