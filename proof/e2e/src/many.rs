@@ -2,7 +2,7 @@
 
 use crate::cluster::RUN_DIR;
 use crate::hosts::Hosts;
-use crate::process::{detach, is_mounted, kill_and_wait, signal, text};
+use crate::process::{detach, is_gone, is_mounted, kill_and_wait, signal, text};
 use crate::sheen;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -212,9 +212,16 @@ impl Many {
 
     /// Unmounts and stops every server in order.
     pub fn stop(&mut self) {
+        let pids: Vec<i32> = self.clients.iter().flat_map(|client| daemons(&client.mount)).collect();
         for client in &self.clients {
             let output = Command::new("umount").arg(&client.mount).output().expect("umount runs");
             assert!(output.status.success(), "umount: {}", text(&output));
+        }
+        // umount(8) returns before the process behind the mount has stored what was written last.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !pids.iter().all(|pid| is_gone(*pid)) {
+            assert!(Instant::now() < deadline, "a mount's process lives on\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(10));
         }
         for at in (0..self.servers.len()).rev() {
             let Some(mut child) = self.servers[at].child.take() else { continue };

@@ -9,7 +9,7 @@ pub fn kill_and_wait(pid: i32) {
     // SAFETY: kill has no memory effects; the pid is one this test started.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     let deadline = Instant::now() + Duration::from_secs(20);
-    while !gone(pid) {
+    while !is_gone(pid) {
         assert!(Instant::now() < deadline, "process {pid} survives SIGKILL");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -23,7 +23,7 @@ pub fn signal(pid: i32, signal: i32) {
 }
 
 /// Is the process gone (or a zombie whose parent has not looked yet)?
-fn gone(pid: i32) -> bool {
+pub fn is_gone(pid: i32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(_) => true,
         // The first thread may be a zombie while others still hold files and locks.

@@ -318,7 +318,7 @@ pub struct ConfParamArgs {
 /// Which target is removed.
 #[derive(Debug, Args)]
 pub struct DelTargetArgs {
-    /// Its name: sheen-OST0001
+    /// Its name, as lctl dl shows it
     #[arg(short = 't', long = "target", value_name = "TARGET")]
     pub target: String,
     /// Even if it is in service

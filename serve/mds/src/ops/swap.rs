@@ -71,6 +71,10 @@ impl Mds {
         if uid != 0 && uid != inode.attr.uid {
             return Err(Errno::EPERM);
         }
+        // The copy is stale already, whatever its writers do: waiting for them would not help.
+        if version != 0 && version != inode.attr.version {
+            return Err(Errno::EAGAIN);
+        }
         records.may_write(fid)?;
         // Its objects may be ahead of its record, or behind: that is settled first.
         if records.state.opens.is_written(fid) {
@@ -80,7 +84,7 @@ impl Mds {
             self.settle_soon(fid);
             return Err(Errno::EBUSY);
         }
-        if version != 0 && version != inode.attr.version { Err(Errno::EAGAIN) } else { Ok(()) }
+        Ok(())
     }
 }
 
