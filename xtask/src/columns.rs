@@ -1,4 +1,5 @@
-//! Lines of the documentation: prose is at most [`COLUMNS_MAX`] wide, so that it can be read, and compared, side by side.
+//! Lines of the documentation: prose is at most [`COLUMNS_MAX`] wide, so that two versions of it
+//! fit side by side.
 //!
 //! Code blocks, rows of tables and lines of a single word (a link) are excepted: they cannot be split.
 

@@ -6,6 +6,7 @@ mod circles;
 mod columns;
 mod floors;
 mod links;
+mod names;
 mod source;
 mod tidy;
 mod words;
@@ -86,8 +87,14 @@ fn tidy() -> Result<Vec<String>, String> {
         tidy::check(path, text, &mut found);
     }
     links::check(&root, &pages, &mut found);
+    let names = names::words(&code);
+    let paths: Vec<&Path> = code.iter().map(|(path, _)| &**path).collect();
     for (path, text) in &pages {
         columns::check(path, text, &mut found);
+        // What changed may name what is gone.
+        if !path.ends_with("CHANGELOG.md") {
+            names::check(path, text, &paths, &names, &mut found);
+        }
     }
     if let Some((_, glossary)) = pages.iter().find(|(path, _)| path.ends_with("docs/GLOSSARY.md")) {
         let others = pages.iter().filter(|(path, _)| !path.ends_with("GLOSSARY.md")).chain(&code);
