@@ -85,11 +85,11 @@ impl Holder {
             }
         }
         join_all(of_data.into_iter().map(|(fid, bits)| me.revoke_data(fid, bits))).await;
-        let (kept, owed) = me.take(|table, debt| {
+        let (kept, pending) = me.take(|table, invalidations| {
             let mut opens = me.opens.lock();
             let mut kept = Vec::new();
             for (fid, bits) in &locks {
-                table.take(*fid, *bits, debt);
+                table.take(*fid, *bits, invalidations);
                 if bits.contains(InodeBits::OPEN) && me.keeps_open(&mut opens, *fid) {
                     kept.push((*fid, InodeBits::OPEN));
                 }
@@ -101,7 +101,7 @@ impl Holder {
                 file.forget_layout();
             }
         }
-        me.all_forgotten(owed).await;
+        me.all_forgotten(pending).await;
         if kept.is_empty() { ClientReply::Done } else { ClientReply::Kept(kept) }
     }
 
@@ -121,11 +121,11 @@ impl Holder {
 
     async fn changing(&self, dir: Fid, names: &[Name]) -> ClientReply {
         let me = &self.locks;
-        let (kept, owed) = me.take(|table, debt| {
+        let (kept, pending) = me.take(|table, invalidations| {
             table.gate(dir.mdt()).note(dir, InodeBits::UPDATE);
-            table.changing(dir, names, debt)
+            table.changing(dir, names, invalidations)
         });
-        me.all_forgotten(owed).await;
+        me.all_forgotten(pending).await;
         if kept { ClientReply::Done } else { ClientReply::Dropped }
     }
 

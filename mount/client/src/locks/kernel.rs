@@ -9,8 +9,8 @@
 //! An answer that was written a moment ago may not have become an inode in the kernel yet, so that there is nothing to
 //! invalidate: then it is tried again until the inode is there or the kernel gave its reference back.
 
-use crate::locks::table::{Debt, OwedName};
-use crate::locks::{Locks, Owed};
+use crate::locks::table::{Invalidations, StaleName};
+use crate::locks::{Locks, Pending};
 use crate::node::NodeId;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -80,16 +80,16 @@ pub trait KernelCache: Send + Sync + 'static {
 
 impl Locks {
     /// Lets the kernel forget. Everything that was answered before is with the kernel already ([`super::telling`]).
-    pub(crate) async fn pay(&self, Owed { debt, _owing }: Owed) {
+    pub(crate) async fn send(&self, Pending { invalidations, _sending }: Pending) {
         let Some(kernel) = self.kernel.get() else { return };
-        if debt.is_empty() {
+        if invalidations.is_empty() {
             return;
         }
-        let Debt { names, all_names, attrs } = debt;
-        let mut dirs: Vec<Fid> = names.iter().map(|owed| owed.dir).collect();
+        let Invalidations { names, all_names, attrs } = invalidations;
+        let mut dirs: Vec<Fid> = names.iter().map(|name| name.dir).collect();
         dirs.sort_unstable();
         dirs.dedup();
-        let told = names.into_iter().filter_map(|OwedName { dir, name, settling }| {
+        let told = names.into_iter().filter_map(|StaleName { dir, name, settling }| {
             let parent = self.nodes.node(dir)?;
             Some(kernel.inval_entry(parent, name, settling))
         });

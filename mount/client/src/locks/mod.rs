@@ -22,7 +22,7 @@ use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
-use crate::locks::table::{Asked, Debt, Known, Table};
+use crate::locks::table::{Asked, Invalidations, Known, Table};
 use crate::locks::telling::{Telling, Token};
 use crate::locks::uses::{DataHolder, Uses};
 use crate::node::NodeTable;
@@ -59,7 +59,7 @@ pub struct Locks {
     pub(crate) flocks: Mutex<HeldFlocks>,
     pub(crate) telling: Arc<Telling>,
     /// What was taken from the table and the kernel has not forgotten yet.
-    owing: Arc<Telling>,
+    sending: Arc<Telling>,
     /// Requests under way in a directory that may hold its lock in the kernel.
     busy: Mutex<HashMap<Fid, u32>>,
     /// Bits that replies may grant.
@@ -94,7 +94,7 @@ impl Locks {
             opens: Mutex::default(),
             flocks: Mutex::default(),
             telling: Arc::default(),
-            owing: Arc::default(),
+            sending: Arc::default(),
             busy: Mutex::default(),
             keeps: Mutex::new(keeps),
             names_changed: Notify::new(),
@@ -208,60 +208,60 @@ impl Locks {
         self.busy.lock().contains_key(&dir)
     }
 
-    /// Takes something from the table; what the kernel must be told to forget is owed from then on.
-    pub(crate) fn take<R>(&self, take: impl FnOnce(&mut Table, &mut Debt) -> R) -> (R, Owed) {
+    /// Takes something from the table; what the kernel must forget is pending from then on.
+    pub(crate) fn take<R>(&self, take: impl FnOnce(&mut Table, &mut Invalidations) -> R) -> (R, Pending) {
         let mut table = self.table.lock();
-        let mut debt = Debt::default();
-        let taken = take(&mut table, &mut debt);
-        (taken, Owed { debt, _owing: self.owing.begin() })
+        let mut invalidations = Invalidations::default();
+        let taken = take(&mut table, &mut invalidations);
+        (taken, Pending { invalidations, _sending: self.sending.begin() })
     }
 
     /// Lets the kernel forget what a callback took, and waits until it has forgotten what others took before, who may not be done yet: the callback found
     /// nothing of that any more.
-    pub(crate) async fn all_forgotten(&self, owed: Owed) {
+    pub(crate) async fn all_forgotten(&self, pending: Pending) {
         self.telling.settled().await;
-        self.pay(owed).await;
-        self.owing.settled().await;
+        self.send(pending).await;
+        self.sending.settled().await;
     }
 
     /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is answered.
-    pub(crate) async fn pay_owed(&self) {
-        let ((), owed) = self.take(|table, debt| *debt = table.owed());
-        if !owed.debt.attrs.is_empty() {
+    pub(crate) async fn send_pending(&self) {
+        let ((), pending) = self.take(|table, invalidations| *invalidations = table.take_pending());
+        if !pending.invalidations.attrs.is_empty() {
             self.telling.settled().await;
         }
-        self.pay(owed).await;
+        self.send(pending).await;
     }
 
     /// A change ended that nobody waited for any more: the kernel knows nothing of it, and must ask for this name.
     pub(crate) async fn unseen(&self, dir: Fid, name: &Name) {
-        let ((), owed) = self.take(|table, debt| {
+        let ((), pending) = self.take(|table, invalidations| {
             table.unseen(dir, name);
-            *debt = table.outdated();
+            *invalidations = table.outdated();
         });
         self.telling.settled().await;
-        self.pay(owed).await;
+        self.send(pending).await;
     }
 
-    pub(crate) fn pay_later(self: &Arc<Self>, owed: Owed) {
+    pub(crate) fn send_later(self: &Arc<Self>, pending: Pending) {
         let locks = self.clone();
-        let pay = async move {
+        let send = async move {
             locks.telling.settled().await;
-            locks.pay(owed).await;
+            locks.send(pending).await;
         };
-        self.env.tasks.spawn("let the kernel forget", Box::pin(pay));
+        self.env.tasks.spawn("let the kernel forget", Box::pin(send));
     }
 
-    fn pay_owed_later(self: &Arc<Self>) {
+    fn send_pending_later(self: &Arc<Self>) {
         let locks = self.clone();
-        self.env.tasks.spawn("let the kernel forget", Box::pin(async move { locks.pay_owed().await }));
+        self.env.tasks.spawn("let the kernel forget", Box::pin(async move { locks.send_pending().await }));
     }
 }
 
 /// What was taken from the table, and the kernel must be told to forget. As long as this is there, callbacks that take nothing of it wait.
-pub(crate) struct Owed {
-    debt: Debt,
-    _owing: Token,
+pub(crate) struct Pending {
+    invalidations: Invalidations,
+    _sending: Token,
 }
 
 /// See [`Locks::enter_dir`].
@@ -389,8 +389,8 @@ impl Sent for OnTheWay {
         }
         let outdated = table.outdated();
         if !outdated.is_empty() {
-            let owed = Owed { debt: outdated, _owing: self.locks.owing.begin() };
-            self.locks.pay_later(owed);
+            let pending = Pending { invalidations: outdated, _sending: self.locks.sending.begin() };
+            self.locks.send_later(pending);
         }
     }
 }
@@ -413,7 +413,7 @@ impl Drop for OnTheWay {
             self.locks.names_changed.notify_waiters();
         }
         if self.open_change {
-            self.locks.pay_owed_later();
+            self.locks.send_pending_later();
         }
     }
 }

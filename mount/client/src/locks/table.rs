@@ -8,14 +8,14 @@
 //! Pure and small-locked: no I/O, no waiting. The bound is memory (`WEIGHT_MAX`) and a number of locks; the oldest go,
 //! with a second chance for those used since.
 
-mod debt;
 mod gaps;
+mod invalidations;
 mod lately;
 mod shared;
 mod taking;
 mod whole;
 
-pub use debt::{Debt, OwedName};
+pub use invalidations::{Invalidations, StaleName};
 
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
@@ -165,9 +165,9 @@ pub struct Table {
     /// nobody which other locks ended with the inode.
     nameless: BTreeSet<Fid>,
     weight: usize,
-    owed: Debt,
+    pending: Invalidations,
     /// What the kernel must forget because a reply showed that it is old.
-    outdated: Debt,
+    outdated: Invalidations,
     lately: Lately,
     shared: shared::Shared,
     /// Names that own requests under way change, each as often as there are requests.
@@ -394,11 +394,11 @@ impl Table {
 
     /// The kernel itself moved a name to here, and its trust in it. That the name may have been called back while the
     /// kernel renamed does not help: then the kernel looked for it where it was no more. If it is not covered here, all
-    /// names are owed to the kernel.
+    /// names are to be invalidated.
     pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
             Some(led) => led.told = Some(self.lately.now()),
-            None => self.owed.all_names(),
+            None => self.pending.all_names(),
         }
     }
 
@@ -414,7 +414,7 @@ impl Table {
                 slot.miscounted = Some(now);
                 // It stays told: an answer may be on its way.
                 if slot.attr_told {
-                    self.owed.attrs.push(fid);
+                    self.pending.attrs.push(fid);
                 }
             }
         }
@@ -423,16 +423,16 @@ impl Table {
     /// It is not known whether an own change altered this inode.
     pub fn unsure_inode(&mut self, fid: Fid) {
         self.changed_inode(fid, None, &Held::default());
-        self.owed.attrs.push(fid);
+        self.pending.attrs.push(fid);
     }
 
     /// What the kernel must forget because of own changes.
-    pub fn owed(&mut self) -> Debt {
-        std::mem::take(&mut self.owed)
+    pub fn take_pending(&mut self) -> Invalidations {
+        std::mem::take(&mut self.pending)
     }
 
     /// What the kernel must forget because it is old; it may be told at any time.
-    pub fn outdated(&mut self) -> Debt {
+    pub fn outdated(&mut self) -> Invalidations {
         std::mem::take(&mut self.outdated)
     }
 

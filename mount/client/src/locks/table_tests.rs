@@ -1,6 +1,6 @@
 //! What is kept under which lock, and what goes with it.
 
-use super::debt::NAMES_TOLD_ONE_BY_ONE;
+use super::invalidations::NAMES_SENT_ONE_BY_ONE;
 use super::*;
 use crate::locks::learn::learn;
 use types::time::Timestamp;
@@ -35,8 +35,8 @@ fn entry(fid: Fid, version: u64) -> Entry {
     Entry { attr, has_xattr: false }
 }
 
-fn owed(dir: Fid, text: &str) -> OwedName {
-    OwedName { dir, name: name(text), settling: false }
+fn stale(dir: Fid, text: &str) -> StaleName {
+    StaleName { dir, name: name(text), settling: false }
 }
 
 /// A table and its only MDT.
@@ -73,11 +73,11 @@ impl Rig {
         self.0.name(DIR, &name(text))
     }
 
-    fn revoke(&mut self, fid: Fid, bits: InodeBits) -> Debt {
-        let mut debt = Debt::default();
+    fn revoke(&mut self, fid: Fid, bits: InodeBits) -> Invalidations {
+        let mut invalidations = Invalidations::default();
         self.0.gate(DIR.mdt()).note(fid, bits);
-        self.0.take(fid, bits, &mut debt);
-        debt
+        self.0.take(fid, bits, &mut invalidations);
+        invalidations
     }
 }
 
@@ -114,37 +114,37 @@ fn an_absent_name_needs_its_directory() {
     assert_eq!(rig.knows("a"), Known::Absent);
     assert!(rig.0.tell_name(DIR, &name("a"), None, Asked::First));
     assert!(!rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First), "that is not what is known");
-    let debt = rig.revoke(DIR, UPDATE);
-    assert_eq!(debt.names, [owed(DIR, "a")]);
+    let invalidations = rig.revoke(DIR, UPDATE);
+    assert_eq!(invalidations.names, [stale(DIR, "a")]);
     assert_eq!(rig.knows("a"), Known::Nothing);
 }
 
 #[test]
-fn the_kernel_owes_only_what_it_was_told() {
+fn the_kernel_forgets_only_what_it_was_shown() {
     let mut rig = Rig::default();
     rig.lookup("told", None, &[(DIR, UPDATE)]);
     rig.lookup("not", None, &[(DIR, UPDATE)]);
     rig.lookup("file", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
     assert!(rig.0.tell_name(DIR, &name("told"), None, Asked::First));
     assert_eq!(rig.0.tell_attr(&entry(FILE, 1).attr), (entry(FILE, 1).attr, true));
-    let debt = rig.revoke(FILE, UPDATE);
-    assert_eq!((debt.attrs, debt.names), (vec![FILE], vec![]));
-    let debt = rig.revoke(DIR, UPDATE);
-    assert_eq!((debt.attrs, debt.names), (vec![], vec![owed(DIR, "told")]));
+    let invalidations = rig.revoke(FILE, UPDATE);
+    assert_eq!((invalidations.attrs, invalidations.names), (vec![FILE], vec![]));
+    let invalidations = rig.revoke(DIR, UPDATE);
+    assert_eq!((invalidations.attrs, invalidations.names), (vec![], vec![stale(DIR, "told")]));
     assert_eq!(rig.knows("file"), Known::To(FILE), "covered by LOOKUP of the file");
     assert!(rig.0.tell_name(DIR, &name("file"), Some(FILE), Asked::First));
-    assert_eq!(rig.revoke(FILE, LOOKUP).names, [owed(DIR, "file")]);
+    assert_eq!(rig.revoke(FILE, LOOKUP).names, [stale(DIR, "file")]);
 }
 
 #[test]
 fn many_names_are_one_epoch() {
     let mut rig = Rig::default();
-    for n in 0..=NAMES_TOLD_ONE_BY_ONE {
+    for n in 0..=NAMES_SENT_ONE_BY_ONE {
         rig.lookup(&format!("n{n}"), None, &[(DIR, UPDATE)]);
         assert!(rig.0.tell_name(DIR, &name(&format!("n{n}")), None, Asked::First));
     }
-    let debt = rig.revoke(DIR, UPDATE);
-    assert!(debt.all_names && debt.names.is_empty());
+    let invalidations = rig.revoke(DIR, UPDATE);
+    assert!(invalidations.all_names && invalidations.names.is_empty());
 }
 
 #[test]
@@ -164,10 +164,10 @@ fn changed_names_go_and_the_rest_stays() {
     let mut rig = Rig::default();
     rig.lookup("a", None, &[(DIR, UPDATE)]);
     rig.lookup("b", None, &[(DIR, UPDATE)]);
-    let mut debt = Debt::default();
-    assert!(rig.0.changing(DIR, &[name("a")], &mut debt));
+    let mut invalidations = Invalidations::default();
+    assert!(rig.0.changing(DIR, &[name("a")], &mut invalidations));
     assert_eq!((rig.knows("a"), rig.knows("b")), (Known::Nothing, Known::Absent));
-    assert!(!rig.0.changing(OTHER, &[name("a")], &mut debt), "nothing is held of that one");
+    assert!(!rig.0.changing(OTHER, &[name("a")], &mut invalidations), "nothing is held of that one");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_directory_that_nobody_uses_is_given_up_after_many_changes() {
     let mut rig = Rig::default();
     rig.lookup("x", None, &[(DIR, UPDATE)]);
     let changes = |rig: &mut Rig, count: u8| {
-        (0..count).filter(|_| rig.0.changing(DIR, &[name("y")], &mut Debt::default())).count()
+        (0..count).filter(|_| rig.0.changing(DIR, &[name("y")], &mut Invalidations::default())).count()
     };
     assert_eq!(changes(&mut rig, IDLE_CHANGES_MAX - 1), usize::from(IDLE_CHANGES_MAX) - 1);
     assert_eq!(rig.knows("x"), Known::Absent, "used: the count starts again");
@@ -262,13 +262,13 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
         let op = MdsOp::Rename { parent: DIR, name: name("a"), new_parent: OTHER, new_name: name("b"), flags };
         let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
         rig.reply(ticket, &op, Ok(removed), &grants, &[]);
-        assert_eq!(rig.0.owed().all_names, epoch);
+        assert_eq!(rig.0.take_pending().all_names, epoch);
         let known = if epoch { (Known::Nothing, Known::Nothing) } else { (Known::Absent, Known::To(FILE)) };
         assert_eq!((rig.knows("a"), rig.0.name(OTHER, &name("b"))), known);
-        let mut debt = Debt::default();
-        rig.0.take(OTHER, UPDATE, &mut debt);
-        let owed = if epoch { vec![] } else { vec![OwedName { settling: true, ..owed(OTHER, "b") }] };
-        assert_eq!(debt.names, owed, "the kernel trusts the new name");
+        let mut invalidations = Invalidations::default();
+        rig.0.take(OTHER, UPDATE, &mut invalidations);
+        let names = if epoch { vec![] } else { vec![StaleName { settling: true, ..stale(OTHER, "b") }] };
+        assert_eq!(invalidations.names, names, "the kernel trusts the new name");
     }
 }
 
@@ -303,7 +303,7 @@ fn a_rename_in_a_busy_directory_teaches_the_new_name() {
         moved.attr.nlink = nlink;
         rig.reply(ticket, &op, Ok(removed), &[(FILE, BOTH)], &[moved]);
         assert_eq!((rig.knows("a"), rig.knows("b")), (Known::Nothing, known), "{nlink} names");
-        assert_eq!(rig.0.owed().all_names, nlink == 2, "the kernel moved its trust along");
+        assert_eq!(rig.0.take_pending().all_names, nlink == 2, "the kernel moved its trust along");
     }
 }
 
@@ -345,9 +345,9 @@ fn a_lost_mdt_takes_everything_of_it() {
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
     assert!(rig.0.tell_attr(&entry(FILE, 1).attr).1);
     let under_way = rig.send();
-    let debt = rig.0.lose(DIR.mdt());
-    assert!(debt.all_names);
-    assert_eq!((debt.attrs, rig.0.size()), (vec![FILE], (0, 0)));
+    let invalidations = rig.0.lose(DIR.mdt());
+    assert!(invalidations.all_names);
+    assert_eq!((invalidations.attrs, rig.0.size()), (vec![FILE], (0, 0)));
     let op = MdsOp::Getattr { fid: FILE };
     rig.reply(under_way, &op, Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))), &[(FILE, UPDATE)], &[]);
     assert_eq!(rig.0.attr(FILE), None, "granted by the session that is gone");
@@ -370,7 +370,7 @@ fn the_oldest_unused_go_first_and_the_kernels_forgotten_before_them() {
     assert_eq!(victims.len(), 3, "as many as there are too many");
     assert!(!victims.contains(&fid(10)));
     for victim in victims {
-        let bits = rig.0.give(victim, &mut Debt::default());
+        let bits = rig.0.give(victim, &mut Invalidations::default());
         assert_eq!(bits, UPDATE);
     }
     assert!(rig.0.victims(10, |_| false).is_empty());
@@ -403,7 +403,7 @@ fn a_callback_right_after_an_own_change_takes_the_old_name_from_the_kernel() {
         let op = MdsOp::Unlink { parent: DIR, name: name("a") };
         let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 }));
         rig.reply(ticket, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
-        assert_eq!(rig.revoke(asked, BOTH).names, [owed(DIR, "a")]);
+        assert_eq!(rig.revoke(asked, BOTH).names, [stale(DIR, "a")]);
         assert_eq!(rig.revoke(asked, BOTH).names, [], "once");
     }
 }
@@ -415,7 +415,7 @@ fn what_an_uncovered_reply_shows_to_be_old_is_owed_to_the_kernel() {
     assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First));
     rig.lookup("a", None, &[]);
     assert_eq!(rig.knows("a"), Known::Nothing);
-    assert_eq!(rig.0.outdated().names, [owed(DIR, "a")]);
+    assert_eq!(rig.0.outdated().names, [stale(DIR, "a")]);
     assert!(rig.0.outdated().is_empty());
 }
 
@@ -426,7 +426,7 @@ fn what_the_kernel_asked_again_long_ago_is_settled() {
         rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
         assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::Again));
         (0..ticks).for_each(|_| rig.0.tick());
-        assert_eq!(rig.revoke(DIR, UPDATE).names, [OwedName { settling: ticks == 0, ..owed(DIR, "a") }]);
+        assert_eq!(rig.revoke(DIR, UPDATE).names, [StaleName { settling: ticks == 0, ..stale(DIR, "a") }]);
     }
 }
 
@@ -447,7 +447,7 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
         table.learn_entry(&entry(FILE, 1), BOTH);
         assert!(table.tell_attr(&entry(FILE, 1).attr).1);
         table.counted_down(before, removed);
-        assert_eq!(table.owed().attrs.contains(&FILE), distrusted, "{before:?} {removed:?}");
+        assert_eq!(table.take_pending().attrs.contains(&FILE), distrusted, "{before:?} {removed:?}");
         table.learn_entry(&entry(FILE, 2), BOTH);
         assert_eq!(table.tell_attr(&entry(FILE, 2).attr), (entry(FILE, 2).attr, !distrusted));
         (0..2).for_each(|_| table.tick());
@@ -560,7 +560,7 @@ fn an_inode_without_its_name_is_remembered_until_it_has_one() {
     rig.lookup("g", Some(entry(FILE, 2)), &[(FILE, BOTH)]);
     assert_eq!(rig.0.nameless(), [], "it was renamed");
     rig.revoke(FILE, BOTH);
-    rig.0.give(FILE, &mut Debt::default());
+    rig.0.give(FILE, &mut Invalidations::default());
     assert_eq!((rig.0.nameless(), rig.0.count()), (vec![], 1));
     rig.revoke(DIR, BOTH);
     assert_eq!((rig.0.nameless(), rig.0.count()), (vec![], 0), "of what is not held nothing is remembered");

@@ -8,7 +8,7 @@
 use crate::client::Client;
 use crate::locks::Locks;
 use crate::locks::opens::Opens;
-use crate::locks::table::Debt;
+use crate::locks::table::Invalidations;
 use crate::locks::uses::Loss;
 use crate::validity;
 use env::watch;
@@ -41,9 +41,9 @@ impl Locks {
 
     /// Everything that an MDT granted is lost. What the kernel must forget is told to it in the background.
     pub(crate) fn lose(self: &Arc<Self>, mdt: u16, how: Loss) {
-        let ((), owed) = self.take(|table, debt| {
+        let ((), pending) = self.take(|table, invalidations| {
             table.lose_extents(mdt, how != Loss::Eviction);
-            *debt = table.lose(mdt);
+            *invalidations = table.lose(mdt);
         });
         if how != Loss::Silence {
             self.opens.lock().lose(mdt);
@@ -54,7 +54,7 @@ impl Locks {
         if let Some(data) = self.data.get() {
             data.lost(mdt, how);
         }
-        self.pay_later(owed);
+        self.send_later(pending);
     }
 
     /// Locks to be given up now: there are too many, or they are too old.
@@ -85,23 +85,23 @@ impl Locks {
             }
             given.push((fid, data));
         }
-        // Callbacks wait for what is owed: so nothing is waited for in between.
-        let ((), owed) = self.take(|table, debt| {
+        // Callbacks wait for what is pending: so nothing is waited for in between.
+        let ((), pending) = self.take(|table, invalidations| {
             let opens = self.opens.lock();
             for (fid, held) in &mut given {
                 // What is open here, perhaps opened while it was chosen, the MDT goes on to keep.
                 let bits = if opens.is_open(*fid) { bits.without(InodeBits::OPEN) } else { bits };
                 *held = held.union(table.bits(*fid).intersection(bits));
                 if bits == InodeBits::ALL {
-                    table.give(*fid, debt);
+                    table.give(*fid, invalidations);
                 } else {
-                    table.take(*fid, bits, debt);
+                    table.take(*fid, bits, invalidations);
                     table.stays(*fid);
                 }
             }
         });
         // To the MDT this answers callbacks, too, that are not done yet.
-        self.all_forgotten(owed).await;
+        self.all_forgotten(pending).await;
         given
     }
 }
@@ -217,8 +217,8 @@ impl Client {
         let (held, in_use) = {
             let (mut table, mut opens) = (self.locks.table.lock(), self.locks.opens.lock());
             let held = table.bits(fid).contains(InodeBits::OPEN);
-            // Nothing is owed to the kernel for OPEN.
-            table.take(fid, InodeBits::OPEN, &mut Debt::default());
+            // The kernel need not forget anything for OPEN.
+            table.take(fid, InodeBits::OPEN, &mut Invalidations::default());
             (held, held && self.locks.keeps_open(&mut opens, fid))
         };
         if in_use {
@@ -248,7 +248,7 @@ impl Client {
             if self.locks.keeps_open(&mut opens, fid) {
                 return;
             }
-            table.take(fid, InodeBits::OPEN, &mut Debt::default());
+            table.take(fid, InodeBits::OPEN, &mut Invalidations::default());
             // Noted before anything else is asked for.
             table.gate(fid.mdt()).giving(fid, InodeBits::OPEN);
         }

@@ -35,7 +35,7 @@ const TRUST_LOOK: Duration = Duration::from_secs(60);
 /// How often a lock is asked for that each time is gone again before it can be used.
 const ASKS_MAX: u32 = 100;
 /// Pause while this mount leaves the MDT without an answer for long.
-const OWING: Duration = Duration::from_millis(100);
+const UNANSWERED_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before the second time, and so much more before each further one.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -262,7 +262,7 @@ impl Client {
                     if asked > 1 && !self.has_lease(fid) {
                         // A callback has been waiting for something for long: until it is answered, or this client is evicted,
                         // nothing is trusted that the MDT grants.
-                        self.env.clock.sleep(OWING).await;
+                        self.env.clock.sleep(UNANSWERED_PAUSE).await;
                         asked = 1;
                     }
                     let (mdc, me) = (self.mdc(fid)?, Credentials::root());
@@ -336,7 +336,7 @@ impl Client {
                 if !self.targets.waits_for_ever() {
                     return Err(RpcError::Timeout { target, seconds: validity::trust().as_secs() });
                 }
-                self.env.clock.sleep(OWING).await;
+                self.env.clock.sleep(UNANSWERED_PAUSE).await;
                 continue;
             }
             tokio::select! {
@@ -415,7 +415,7 @@ impl Locks {
 
     /// DATA or WRITE goes, in the order of the module's story.
     pub(crate) async fn revoke_data(&self, fid: Fid, bits: InodeBits) {
-        // Nothing is owed to the kernel for them.
+        // The kernel need not forget anything for them.
         self.give_up(fid, bits, |table| table.take(fid, bits, &mut Default::default())).await;
     }
 

@@ -26,7 +26,7 @@ impl Client {
             me.flush_before_removal(parent, &name).await;
             let removed = mdc.unlink(&caller.credentials, parent, name).await?;
             me.locks.table.lock().counted_down(before, removed);
-            me.locks.pay_owed().await;
+            me.locks.send_pending().await;
             me.let_go(removed).await;
             Ok::<(), ClientError>(())
         };
@@ -74,7 +74,7 @@ impl Client {
                 locks.table.lock().counted_down(before, removed);
             }
             // The kernel moves its name with all the trust it had.
-            locks.pay_owed().await;
+            locks.send_pending().await;
             me.let_go(renamed?).await;
             Ok::<(), ClientError>(())
         };

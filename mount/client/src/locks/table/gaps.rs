@@ -57,7 +57,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use crate::locks::learn::learn;
-    use crate::locks::table::{Debt, GAP, Known, Table, UPDATE};
+    use crate::locks::table::{GAP, Invalidations, Known, Table, UPDATE};
     use types::errno::Errno;
     use types::fid::Fid;
     use types::lock::InodeBits;
@@ -100,11 +100,11 @@ mod tests {
         assert!(!table.tell_name(DIR, &name("c"), None, super::super::Asked::First), "the kernel keeps nothing of it");
         look_up(&mut table, "x", "", |_| {});
         assert_eq!(knows(&mut table, ["b", "c", "x", "z"]), [true; 4], "one more");
-        let mut debt = Debt::default();
-        table.take(DIR, UPDATE, &mut debt);
+        let mut invalidations = Invalidations::default();
+        table.take(DIR, UPDATE, &mut invalidations);
         assert_eq!(knows(&mut table, ["b", "c", "x", "z"]), [true; 4]);
-        table.take(DIR, GAP, &mut debt);
-        assert_eq!((knows(&mut table, ["b", "c", "x", "z"]), debt), ([false; 4], Debt::default()));
+        table.take(DIR, GAP, &mut invalidations);
+        assert_eq!((knows(&mut table, ["b", "c", "x", "z"]), invalidations), ([false; 4], Invalidations::default()));
         assert_eq!(table.size(), (0, 0));
     }
 

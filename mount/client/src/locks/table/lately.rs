@@ -7,7 +7,7 @@
 //!
 //! Time is counted in *eras* of about a second each.
 
-use super::debt::Debt;
+use super::invalidations::Invalidations;
 use super::{LOOKUP, UPDATE};
 use foldhash::HashMap;
 use std::collections::VecDeque;
@@ -126,15 +126,15 @@ impl Lately {
     }
 
     /// Something of this inode is called back: its names, or those in it, go.
-    pub(super) fn take(&mut self, fid: Fid, debt: &mut Debt) {
+    pub(super) fn take(&mut self, fid: Fid, invalidations: &mut Invalidations) {
         if self.overflow.is_some() {
-            debt.all_names();
+            invalidations.all_names();
         }
         let mut changed = std::mem::take(&mut self.changed);
         changed.retain(|changed| {
             let goes = changed.dir == fid || changed.inodes.contains(&fid);
             if goes {
-                debt.name(changed.dir, changed.name.clone(), self.is_settling(changed.told));
+                invalidations.name(changed.dir, changed.name.clone(), self.is_settling(changed.told));
             }
             !goes
         });
@@ -155,10 +155,10 @@ mod tests {
     }
 
     fn names(lately: &mut Lately, fid: Fid) -> usize {
-        let mut debt = Debt::default();
-        lately.take(fid, &mut debt);
-        assert!(!debt.all_names);
-        debt.names.len()
+        let mut invalidations = Invalidations::default();
+        lately.take(fid, &mut invalidations);
+        assert!(!invalidations.all_names);
+        invalidations.names.len()
     }
 
     #[test]
@@ -222,9 +222,9 @@ mod tests {
     fn too_many_are_all_names() {
         let mut lately = Lately::default();
         (0..=LATELY_MAX).for_each(|n| lately.changed(fid(1), name(n), Told::default(), [fid(2), Fid::NONE]));
-        let mut debt = Debt::default();
-        lately.take(fid(9), &mut debt);
-        assert!(debt.all_names);
+        let mut invalidations = Invalidations::default();
+        lately.take(fid(9), &mut invalidations);
+        assert!(invalidations.all_names);
         lately.tick();
         lately.tick();
         assert_eq!(names(&mut lately, fid(1)), 0);

@@ -1,7 +1,7 @@
 //! Taking away: what is called back, given up, or lost, with all that it covered. Whoever takes gets back what the kernel must
 //! be told to forget.
 
-use super::{Debt, GAP, IDLE_CHANGES_MAX, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
+use super::{GAP, IDLE_CHANGES_MAX, Invalidations, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
 use layout::layout::Layout;
 use std::sync::Arc;
 use types::fid::Fid;
@@ -10,9 +10,9 @@ use types::name::Name;
 
 impl Table {
     /// These bits are gone, and what they covered.
-    pub fn take(&mut self, fid: Fid, bits: InodeBits, debt: &mut Debt) {
+    pub fn take(&mut self, fid: Fid, bits: InodeBits, invalidations: &mut Invalidations) {
         if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
-            self.lately.take(fid, debt);
+            self.lately.take(fid, invalidations);
         }
         for bit in [LOOKUP, UPDATE] {
             if bits.contains(bit) {
@@ -36,7 +36,7 @@ impl Table {
             slot.whole = false;
             slot.attr = None;
             if std::mem::take(&mut slot.attr_told) {
-                debt.attrs.push(fid);
+                invalidations.attrs.push(fid);
             }
             let mut bytes = 0;
             slot.names.retain(|name, led| {
@@ -44,7 +44,7 @@ impl Table {
                 if !led.by_lookup {
                     bytes += NAME_BYTES + 2 * name.len();
                     if let Some(told) = led.told {
-                        debt.name(fid, name.clone(), lately.is_settling(told));
+                        invalidations.name(fid, name.clone(), lately.is_settling(told));
                     }
                 }
                 led.by_lookup
@@ -56,7 +56,7 @@ impl Table {
             slot.permissions = None;
         }
         if bits.contains(LOOKUP) {
-            self.take_names_here(fid, debt);
+            self.take_names_here(fid, invalidations);
             self.nameless.insert(fid);
         }
         if bits.contains(GAP) {
@@ -67,18 +67,18 @@ impl Table {
 
     /// Names that lead here go. UPDATE of their directories would still cover some, but LOOKUP is called back when a name
     /// goes or the inode dies: they are of no use.
-    fn take_names_here(&mut self, fid: Fid, debt: &mut Debt) {
+    fn take_names_here(&mut self, fid: Fid, invalidations: &mut Invalidations) {
         let led_here = self.slots.get_mut(&fid).map(|slot| std::mem::take(&mut slot.led_here)).unwrap_or_default();
         for (dir, name) in led_here {
-            self.owe_name(dir, &name, debt);
+            self.invalidate_name(dir, &name, invalidations);
             self.drop_if_empty(dir);
         }
     }
 
     /// Removes a name; the kernel must forget it, too, if it was told of it.
-    fn owe_name(&mut self, dir: Fid, name: &Name, debt: &mut Debt) {
+    fn invalidate_name(&mut self, dir: Fid, name: &Name, invalidations: &mut Invalidations) {
         if let Some(told) = self.drop_name(dir, name).told {
-            debt.name(dir, name.clone(), self.lately.is_settling(told));
+            invalidations.name(dir, name.clone(), self.lately.is_settling(told));
         }
     }
 
@@ -98,19 +98,19 @@ impl Table {
     }
 
     /// Another client changes these names of a directory. `false`: nothing is held of it (any more).
-    pub fn changing(&mut self, dir: Fid, names: &[Name], debt: &mut Debt) -> bool {
-        self.lately.take(dir, debt);
+    pub fn changing(&mut self, dir: Fid, names: &[Name], invalidations: &mut Invalidations) -> bool {
+        self.lately.take(dir, invalidations);
         for name in names {
-            self.owe_name(dir, name, debt);
+            self.invalidate_name(dir, name, invalidations);
         }
         let Some(slot) = self.slots.get_mut(&dir) else { return false };
         slot.attr = None;
         if std::mem::take(&mut slot.attr_told) {
-            debt.attrs.push(dir);
+            invalidations.attrs.push(dir);
         }
         slot.changes = slot.changes.saturating_add(1);
         if !slot.bits.contains(UPDATE) || slot.changes >= IDLE_CHANGES_MAX {
-            self.take(dir, UPDATE, debt);
+            self.take(dir, UPDATE, invalidations);
             return false;
         }
         true
@@ -126,28 +126,28 @@ impl Table {
     }
 
     /// Everything of one inode goes; what was held.
-    pub fn give(&mut self, fid: Fid, debt: &mut Debt) -> InodeBits {
+    pub fn give(&mut self, fid: Fid, invalidations: &mut Invalidations) -> InodeBits {
         let bits = self.bits(fid);
-        self.take(fid, InodeBits::ALL, debt);
+        self.take(fid, InodeBits::ALL, invalidations);
         // Names that are covered by what they lead to.
         let names: Vec<Name> =
             self.slots.get(&fid).map(|slot| slot.names.keys().cloned().collect()).unwrap_or_default();
         for name in names {
-            self.owe_name(fid, &name, debt);
+            self.invalidate_name(fid, &name, invalidations);
         }
         self.remove(fid);
         bits
     }
 
     /// Everything that an MDT granted is lost.
-    pub fn lose(&mut self, mdt: u16) -> Debt {
+    pub fn lose(&mut self, mdt: u16) -> Invalidations {
         self.gate(mdt).note_all();
         let fids: Vec<Fid> = self.slots.keys().filter(|fid| fid.mdt() == mdt).copied().collect();
-        let mut debt = Debt { all_names: true, ..Debt::default() };
+        let mut invalidations = Invalidations { all_names: true, ..Invalidations::default() };
         for fid in fids {
-            self.give(fid, &mut debt);
+            self.give(fid, &mut invalidations);
         }
-        debt
+        invalidations
     }
 
     /// An own change took the last name of this inode. Its locks end with it: when nothing here uses it any more,
@@ -180,7 +180,7 @@ impl Table {
     /// way have no say.
     pub fn bury(&mut self, fid: Fid) {
         self.gate(fid.mdt()).note(fid, InodeBits::ALL);
-        self.give(fid, &mut Debt::default());
+        self.give(fid, &mut Invalidations::default());
     }
 
     /// Inodes of which something is held: of one MDT, or all. In order.

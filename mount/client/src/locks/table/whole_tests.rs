@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::locks::learn::learn;
-use crate::locks::table::{Debt, Known, LOOKUP};
+use crate::locks::table::{Invalidations, Known, LOOKUP};
 use types::attr::{Attr, FileType};
 use types::errno::Errno;
 use types::lock::InodeBits;
@@ -90,9 +90,9 @@ fn without_update_nothing_is_known_of_a_directory_made_here() {
 
 #[test]
 fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
-    let changing = |table: &mut Table| assert!(table.changing(DIR, &[name("new")], &mut Debt::default()));
+    let changing = |table: &mut Table| assert!(table.changing(DIR, &[name("new")], &mut Invalidations::default()));
     let revoked = |table: &mut Table| {
-        table.take(DIR, UPDATE, &mut Debt::default());
+        table.take(DIR, UPDATE, &mut Invalidations::default());
         let again = MdsOp::Lookup { parent: DIR, name: name("x") };
         reply(table, &again, Err(Errno::ENOENT), &[(DIR, UPDATE)]);
     };
@@ -125,7 +125,7 @@ fn a_listing_is_kept_until_a_name_changes() {
     assert_eq!((entries.len(), entries[0].entry.as_ref(), parent), (1, None, PARENT));
     assert_eq!(table.name(DIR, &name("g")), Known::Absent);
     assert!(table.listing(DIR, true).is_some(), "a question changes nothing");
-    table.take(FILE, UPDATE, &mut Debt::default());
+    table.take(FILE, UPDATE, &mut Invalidations::default());
     assert!(
         table.listing(DIR, true).is_none() && table.listing(DIR, false).is_some(),
         "attributes would be asked one by one"

@@ -3,14 +3,14 @@
 use types::fid::Fid;
 use types::name::Name;
 
-/// Beyond so many names one `inc_epoch` costs the kernel less than telling each.
-pub(super) const NAMES_TOLD_ONE_BY_ONE: usize = 1024;
+/// Beyond so many names one `inc_epoch` costs the kernel less than one message for each.
+pub(super) const NAMES_SENT_ONE_BY_ONE: usize = 1024;
 
 /// See the module.
 #[derive(Default, Debug, PartialEq, Eq)]
-pub struct Debt {
+pub struct Invalidations {
     /// Names.
-    pub names: Vec<OwedName>,
+    pub names: Vec<StaleName>,
     /// Too many names: all are to be asked for again.
     pub all_names: bool,
     /// Attributes; of a directory its cached listing too.
@@ -19,7 +19,7 @@ pub struct Debt {
 
 /// A name that the kernel may know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwedName {
+pub struct StaleName {
     /// Its directory.
     pub dir: Fid,
     /// The name.
@@ -29,11 +29,11 @@ pub struct OwedName {
     pub settling: bool,
 }
 
-impl Debt {
+impl Invalidations {
     pub(super) fn name(&mut self, dir: Fid, name: Name, settling: bool) {
         if self.all_names {
-        } else if self.names.len() < NAMES_TOLD_ONE_BY_ONE {
-            self.names.push(OwedName { dir, name, settling });
+        } else if self.names.len() < NAMES_SENT_ONE_BY_ONE {
+            self.names.push(StaleName { dir, name, settling });
         } else {
             self.all_names();
         }
