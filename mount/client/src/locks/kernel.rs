@@ -79,7 +79,7 @@ pub trait KernelCache: Send + Sync + 'static {
 }
 
 impl Locks {
-    /// Lets the kernel forget. Everything that was answered before is with the kernel already ([`super::telling`]).
+    /// Lets the kernel forget. Everything that was answered before is with the kernel already ([`super::reply_barrier`]).
     pub(crate) async fn send(&self, Pending { invalidations, _sending }: Pending) {
         let Some(kernel) = self.kernel.get() else { return };
         if invalidations.is_empty() {
@@ -120,7 +120,7 @@ impl Locks {
     /// The kernel asks for attributes at their next use.
     pub(crate) async fn hide_attr(&self, fid: Fid) {
         if let (Some(kernel), Some(node)) = (self.kernel.get(), self.nodes.node(fid)) {
-            self.telling.settled().await;
+            self.reply_barrier.quiesce().await;
             kernel.inval_attr(node, false).await;
         }
     }

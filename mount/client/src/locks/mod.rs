@@ -1,7 +1,7 @@
 //! What this mount may keep, and what it does when that is called back (docs/locks/overview.md).
 //!
 //! `table` is what is held and known, `gate` keeps callbacks that overtake replies from being undone by them, `learn`
-//! reads replies, `callback` answers servers, `kernel` lets the kernel forget, `telling` keeps answers on their way to it
+//! reads replies, `callback` answers servers, `kernel` lets the kernel forget, `reply_barrier` keeps answers on their way to it
 //! from being overtaken, `uses` counts who works with data under a lock, `opens` opens files without a request,
 //! `upkeep` gives old locks back and stops trusting a server that was not heard of.
 //!
@@ -13,8 +13,8 @@ pub mod gate;
 pub mod kernel;
 pub mod learn;
 pub mod opens;
+pub mod reply_barrier;
 pub mod table;
-pub mod telling;
 pub mod upkeep;
 pub mod uses;
 
@@ -22,8 +22,8 @@ use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
+use crate::locks::reply_barrier::{ReplyBarrier, Token};
 use crate::locks::table::{Asked, Invalidations, Known, Table};
-use crate::locks::telling::{Telling, Token};
 use crate::locks::uses::{DataHolder, Uses};
 use crate::node::NodeTable;
 use bytes::Bytes;
@@ -57,9 +57,9 @@ pub struct Locks {
     pub(crate) opens: Mutex<Opens>,
     /// flock and fcntl locks that MDTs granted.
     pub(crate) flocks: Mutex<HeldFlocks>,
-    pub(crate) telling: Arc<Telling>,
+    pub(crate) reply_barrier: Arc<ReplyBarrier>,
     /// What was taken from the table and the kernel has not forgotten yet.
-    sending: Arc<Telling>,
+    sending: Arc<ReplyBarrier>,
     /// Requests under way in a directory that may hold its lock in the kernel.
     busy: Mutex<HashMap<Fid, u32>>,
     /// Bits that replies may grant.
@@ -93,7 +93,7 @@ impl Locks {
             uses: Uses::default(),
             opens: Mutex::default(),
             flocks: Mutex::default(),
-            telling: Arc::default(),
+            reply_barrier: Arc::default(),
             sending: Arc::default(),
             busy: Mutex::default(),
             keeps: Mutex::new(keeps),
@@ -106,7 +106,7 @@ impl Locks {
 
     /// To be held from before an answer is decided until the kernel has it.
     pub(crate) fn token(&self) -> Token {
-        self.telling.begin()
+        self.reply_barrier.begin()
     }
 
     /// Does the kernel open files without telling?
@@ -219,16 +219,16 @@ impl Locks {
     /// Lets the kernel forget what a callback took, and waits until it has forgotten what others took before, who may not be done yet: the callback found
     /// nothing of that any more.
     pub(crate) async fn all_forgotten(&self, pending: Pending) {
-        self.telling.settled().await;
+        self.reply_barrier.quiesce().await;
         self.send(pending).await;
-        self.sending.settled().await;
+        self.sending.quiesce().await;
     }
 
     /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is answered.
     pub(crate) async fn send_pending(&self) {
         let ((), pending) = self.take(|table, invalidations| *invalidations = table.take_pending());
         if !pending.invalidations.attrs.is_empty() {
-            self.telling.settled().await;
+            self.reply_barrier.quiesce().await;
         }
         self.send(pending).await;
     }
@@ -239,14 +239,14 @@ impl Locks {
             table.unseen(dir, name);
             *invalidations = table.outdated();
         });
-        self.telling.settled().await;
+        self.reply_barrier.quiesce().await;
         self.send(pending).await;
     }
 
     pub(crate) fn send_later(self: &Arc<Self>, pending: Pending) {
         let locks = self.clone();
         let send = async move {
-            locks.telling.settled().await;
+            locks.reply_barrier.quiesce().await;
             locks.send(pending).await;
         };
         self.env.tasks.spawn("let the kernel forget", Box::pin(send));

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// Counts answers under way, by the number of quiet points before them.
 #[derive(Default)]
-pub struct Telling {
+pub struct ReplyBarrier {
     state: Mutex<State>,
     quiet: Notify,
 }
@@ -45,9 +45,9 @@ impl State {
     }
 }
 
-/// An answer is being decided and told. To be held until the kernel has it; nothing may be waited for meanwhile.
+/// An answer is being decided and written to the kernel. To be held until the kernel has it; nothing may be waited for meanwhile.
 pub struct Token {
-    telling: Arc<Telling>,
+    reply_barrier: Arc<ReplyBarrier>,
     number: u64,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-impl Telling {
+impl ReplyBarrier {
     /// Before it is decided whether an answer may be trusted.
     pub fn begin(self: &Arc<Self>) -> Token {
         let mut state = self.state.lock();
@@ -67,11 +67,11 @@ impl Telling {
         if let Some(count) = state.counts.back_mut() {
             *count += 1;
         }
-        Token { telling: self.clone(), number: state.newest() }
+        Token { reply_barrier: self.clone(), number: state.newest() }
     }
 
-    /// Ready when the tokens from before are gone: everything that was decided before has been told.
-    pub async fn settled(&self) {
+    /// Ready when the tokens from before are gone: the kernel has all answers that were decided before.
+    pub async fn quiesce(&self) {
         let upto = {
             let mut state = self.state.lock();
             let upto = state.newest();
@@ -95,7 +95,7 @@ impl Telling {
     }
 }
 
-struct Leave<'a>(&'a Telling);
+struct Leave<'a>(&'a ReplyBarrier);
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
@@ -105,7 +105,7 @@ impl Drop for Leave<'_> {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        let mut state = self.telling.state.lock();
+        let mut state = self.reply_barrier.state.lock();
         let at = (self.number - state.first) as usize;
         if let Some(count) = state.counts.get_mut(at) {
             *count -= 1;
@@ -114,7 +114,7 @@ impl Drop for Token {
         let wake = state.waiting > 0;
         drop(state);
         if wake {
-            self.telling.quiet.notify_waiters();
+            self.reply_barrier.quiet.notify_waiters();
         }
     }
 }
@@ -126,16 +126,16 @@ mod tests {
 
     #[tokio::test]
     async fn only_answers_from_before_are_waited_for() {
-        let telling = Arc::new(Telling::default());
-        assert!(telling.settled().now_or_never().is_some(), "nothing is being told");
-        let before = telling.begin();
-        let mut settled = std::pin::pin!(telling.settled());
-        assert!(poll!(&mut settled).is_pending());
-        let after = telling.begin();
-        let mut later = std::pin::pin!(telling.settled());
+        let barrier = Arc::new(ReplyBarrier::default());
+        assert!(barrier.quiesce().now_or_never().is_some(), "no answer is under way");
+        let before = barrier.begin();
+        let mut first = std::pin::pin!(barrier.quiesce());
+        assert!(poll!(&mut first).is_pending());
+        let after = barrier.begin();
+        let mut later = std::pin::pin!(barrier.quiesce());
         assert!(poll!(&mut later).is_pending());
         drop(before);
-        assert!(poll!(&mut settled).is_ready());
+        assert!(poll!(&mut first).is_ready());
         assert!(poll!(&mut later).is_pending(), "a younger answer is still under way");
         drop(after);
         assert!(poll!(&mut later).is_ready());
@@ -143,18 +143,18 @@ mod tests {
 
     #[tokio::test]
     async fn an_older_answer_holds_back_a_younger_question() {
-        let telling = Arc::new(Telling::default());
-        let old = telling.begin();
-        let mut first = std::pin::pin!(telling.settled());
+        let barrier = Arc::new(ReplyBarrier::default());
+        let old = barrier.begin();
+        let mut first = std::pin::pin!(barrier.quiesce());
         assert!(poll!(&mut first).is_pending());
-        let young = telling.begin();
-        let mut second = std::pin::pin!(telling.settled());
+        let young = barrier.begin();
+        let mut second = std::pin::pin!(barrier.quiesce());
         assert!(poll!(&mut second).is_pending());
         drop(young);
         assert!(poll!(&mut second).is_pending(), "the old answer was decided before, too");
         drop(old);
         assert!(poll!(&mut second).is_ready());
         assert!(poll!(&mut first).is_ready());
-        assert_eq!(telling.state.lock().counts.len(), 1, "no memory of it");
+        assert_eq!(barrier.state.lock().counts.len(), 1, "no memory of it");
     }
 }
