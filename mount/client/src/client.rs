@@ -308,7 +308,7 @@ impl Client {
             Some(_) if attr.is_dir() => Asked::DirectoryAgain,
             Some(_) => Asked::Again,
         };
-        let entry_covered = name.is_some_and(|name| self.locks.tell_name(parent, name, Some(attr.fid), asked));
+        let entry_covered = name.is_some_and(|name| self.locks.trust_name(parent, name, Some(attr.fid), asked));
         let node = self.nodes.remember(attr.fid);
         let stat = self.stat(attr);
         Found {
@@ -326,7 +326,7 @@ impl Client {
         if let Some(file) = self.files.get_used(attr.fid) {
             file.learn(attr);
         }
-        let (attr, covered) = self.locks.tell_attr(attr);
+        let (attr, covered) = self.locks.attr_for_kernel(attr);
         self.note_shown(&attr);
         Stat { attr, ino: attr.fid.ino(), attr_valid: self.valid(attr.fid, covered) }
     }

@@ -180,22 +180,22 @@ impl Locks {
     }
 
     /// Attributes for the kernel, and whether it may trust them.
-    pub(crate) fn tell_attr(&self, attr: &Attr) -> (Attr, bool) {
+    pub(crate) fn attr_for_kernel(&self, attr: &Attr) -> (Attr, bool) {
         if self.kernel.get().is_none() {
             return (self.with_dirty(*attr), false);
         }
-        let (attr, covered) = self.table.lock().tell_attr(attr);
+        let (attr, covered) = self.table.lock().attr_for_kernel(attr);
         (self.with_dirty(attr), covered)
     }
 
     /// A name for the kernel: may it trust it?
-    pub(crate) fn tell_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
-        self.kernel.get().is_some() && self.table.lock().tell_name(dir, name, to, asked)
+    pub(crate) fn trust_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
+        self.kernel.get().is_some() && self.table.lock().trust_name(dir, name, to, asked)
     }
 
     /// Does the kernel trust this name and the attributes of what it leads to?
-    pub(crate) fn is_told(&self, dir: Fid, name: &Name, to: Fid) -> bool {
-        self.kernel.get().is_some() && self.table.lock().is_told(dir, name, to)
+    pub(crate) fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
+        self.kernel.get().is_some() && self.table.lock().kernel_trusts(dir, name, to)
     }
 
     /// A request goes out that may hold the kernel's lock of this directory.

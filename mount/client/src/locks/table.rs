@@ -3,7 +3,7 @@
 //! One slot per inode: the bits held, and the content that they cover. Content is kept only under the grants of the reply
 //! that brought it, so nothing here depends on the order in which replies arrive. A name is covered by UPDATE of its
 //! directory or by LOOKUP of the inode it leads to; both are remembered with the name. What the kernel was told may
-//! be trusted without end is marked (`told`); whoever takes bits away gets back what the kernel must be told to forget.
+//! be trusted without end is marked (`trust`); whoever takes bits away gets back what the kernel must be told to forget.
 //!
 //! Pure and small-locked: no I/O, no waiting. The bound is memory (`WEIGHT_MAX`) and a number of locks; the oldest go,
 //! with a second chance for those used since.
@@ -21,7 +21,7 @@ use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
 use foldhash::HashMap;
 pub use lately::Asked;
-use lately::{Lately, Told};
+use lately::{Lately, Trust};
 use layout::layout::Layout;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
@@ -95,9 +95,9 @@ struct Slot {
     /// Of a directory, under PERM: mode, owner, ACL. The rest may be old.
     permissions: Option<Box<Entry>>,
     /// The kernel may trust `attr` (or an older state, which it knows to be old by itself).
-    attr_told: bool,
+    attr_trusted: bool,
     /// An own change took a name from it: the kernel counts its links down some time after the answer, in whatever it knows by then.
-    miscounted: Option<Told>,
+    miscounted: Option<Trust>,
     names: HashMap<Name, Led>,
     /// Of a directory, under UPDATE: it has no other names than these.
     whole: bool,
@@ -133,14 +133,14 @@ struct Led {
     by_update: bool,
     by_lookup: bool,
     /// The kernel was told of it, and may trust it.
-    told: Option<Told>,
+    trust: Option<Trust>,
 }
 
 /// A name that was in the table.
 #[derive(Default)]
 struct Dropped {
     to: Option<Fid>,
-    told: Option<Told>,
+    trust: Option<Trust>,
 }
 
 #[derive(Default)]
@@ -256,7 +256,7 @@ impl Table {
         let by_update = bits_of(held, dir).contains(UPDATE);
         let by_lookup = to.is_some_and(|fid| bits_of(held, fid).contains(LOOKUP));
         let whole = self.is_whole(dir);
-        let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name)).map(|led| (led.to, led.told));
+        let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name)).map(|led| (led.to, led.trust));
         let same = known.is_some_and(|(leads, _)| leads == to);
         if !by_update && !by_lookup {
             if known.is_none() && to.is_some() {
@@ -264,16 +264,16 @@ impl Table {
             }
             if known.is_some()
                 && !same
-                && let Some(told) = self.drop_name(dir, name).told
+                && let Some(trust) = self.drop_name(dir, name).trust
             {
-                self.outdated.name(dir, name.clone(), self.lately.is_settling(told));
+                self.outdated.name(dir, name.clone(), self.lately.is_settling(trust));
             }
             return;
         }
-        let told = known.and_then(|(_, told)| told);
+        let trust = known.and_then(|(_, trust)| trust);
         self.drop_name(dir, name);
         let bytes = NAME_BYTES + 2 * name.len();
-        self.slot(dir).names.insert(name.clone(), Led { to, by_update, by_lookup, told });
+        self.slot(dir).names.insert(name.clone(), Led { to, by_update, by_lookup, trust });
         self.heavier(dir, bytes);
         if let (true, Some(fid)) = (by_lookup, to) {
             self.slot(fid).led_here.push((dir, name.clone()));
@@ -292,7 +292,7 @@ impl Table {
         if let Some(child) = led.to.filter(|_| led.by_lookup).and_then(|fid| self.slots.get_mut(&fid)) {
             child.led_here.retain(|(d, n)| *d != dir || n != name);
         }
-        Dropped { to: led.to, told: led.told }
+        Dropped { to: led.to, trust: led.trust }
     }
 
     /// A reply brought a value of an extended attribute, or that there is none.
@@ -352,25 +352,25 @@ impl Table {
             self.gate(fid.mdt()).note(fid, LOOKUP);
         }
         let whole = self.is_whole(dir);
-        let told = self.drop_changed(dir, name, to);
+        let trust = self.drop_changed(dir, name, to);
         self.learn_name(dir, name, to, held);
         if self.slots.get(&dir).is_some_and(|slot| slot.names.contains_key(name)) {
             self.still_whole(dir, whole);
         }
         // An answer about the old state may still make the kernel trust what it has of the name, now the new state.
-        let told = told.filter(|told| self.lately.is_settling(*told));
+        let trust = trust.filter(|trust| self.lately.is_settling(*trust));
         if let Some(led) = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
-            led.told = led.told.or(told);
+            led.trust = led.trust.or(trust);
         }
     }
 
     /// Drops a name that an own change altered. The kernel may go on seeing it for a moment.
-    fn drop_changed(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> Option<Told> {
+    fn drop_changed(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> Option<Trust> {
         let dropped = self.drop_name(dir, name);
-        if let Some(told) = dropped.told {
-            self.lately.changed(dir, name.clone(), told, [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
+        if let Some(trust) = dropped.trust {
+            self.lately.changed(dir, name.clone(), trust, [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
         }
-        dropped.told
+        dropped.trust
     }
 
     /// An own change took a name from this inode or gave it another one: replies that were under way may show the names
@@ -382,8 +382,8 @@ impl Table {
 
     /// An own change whose answer nobody waited for any more altered a name: the kernel does not know.
     pub fn unseen(&mut self, dir: Fid, name: &Name) {
-        let told = self.drop_name(dir, name).told.unwrap_or_default();
-        self.outdated.name(dir, name.clone(), self.lately.is_settling(told));
+        let trust = self.drop_name(dir, name).trust.unwrap_or_default();
+        self.outdated.name(dir, name.clone(), self.lately.is_settling(trust));
     }
 
     /// An own change altered a name in a way that its reply does not show.
@@ -397,7 +397,7 @@ impl Table {
     /// names are to be invalidated.
     pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
-            Some(led) => led.told = Some(self.lately.now()),
+            Some(led) => led.trust = Some(self.lately.now()),
             None => self.pending.all_names(),
         }
     }
@@ -412,8 +412,8 @@ impl Table {
         for fid in [meant, removed.fid].into_iter().filter(|_| !expected || removed.nlink > 0) {
             if let Some(slot) = self.slots.get_mut(&fid) {
                 slot.miscounted = Some(now);
-                // It stays told: an answer may be on its way.
-                if slot.attr_told {
+                // It stays trusted: an answer may be on its way.
+                if slot.attr_trusted {
                     self.pending.attrs.push(fid);
                 }
             }
@@ -575,12 +575,12 @@ impl Table {
     // What the kernel is told.
 
     /// Attributes for the kernel: the newest that are known, and whether it may trust them.
-    pub fn tell_attr(&mut self, attr: &Attr) -> (Attr, bool) {
+    pub fn attr_for_kernel(&mut self, attr: &Attr) -> (Attr, bool) {
         let Some(slot) = self.slots.get_mut(&attr.fid) else { return (*attr, false) };
         match &slot.attr {
             Some(known) if known.attr.version >= attr.version => {
                 let covered = !slot.miscounted.is_some_and(|when| self.lately.is_settling(when));
-                slot.attr_told |= covered;
+                slot.attr_trusted |= covered;
                 (known.attr, covered)
             }
             _ => (*attr, false),
@@ -588,25 +588,25 @@ impl Table {
     }
 
     /// A name for the kernel: may it trust it?
-    pub fn tell_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
+    pub fn trust_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
         let Some(led) = led else { return false };
-        let Some(told) = self.lately.tell(dir, to, asked, led.told) else { return false };
-        led.told = Some(told);
+        let Some(trust) = self.lately.trust(dir, to, asked, led.trust) else { return false };
+        led.trust = Some(trust);
         true
     }
 
     /// Was the kernel told of this name, and of the attributes of what it leads to, and may it trust both?
-    pub fn is_told(&self, dir: Fid, name: &Name, to: Fid) -> bool {
+    pub fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
         let led = self.slots.get(&dir).and_then(|slot| slot.names.get(name));
-        led.is_some_and(|led| led.told.is_some() && led.to == Some(to))
-            && self.slots.get(&to).is_some_and(|slot| slot.attr_told && slot.attr.is_some())
+        led.is_some_and(|led| led.trust.is_some() && led.to == Some(to))
+            && self.slots.get(&to).is_some_and(|slot| slot.attr_trusted && slot.attr.is_some())
     }
 
     /// The kernel forgot an inode, and so all that it was told of it; its lock goes first when room is needed.
     pub fn kernel_forgot(&mut self, fid: Fid) {
         if let Some(slot) = self.slots.get_mut(&fid) {
-            (slot.attr_told, slot.used) = (false, false);
+            (slot.attr_trusted, slot.used) = (false, false);
             self.ring.push_front(fid);
         }
     }

@@ -112,8 +112,8 @@ fn an_absent_name_needs_its_directory() {
     assert_eq!(rig.knows("a"), Known::Nothing);
     rig.lookup("a", None, &[(DIR, UPDATE)]);
     assert_eq!(rig.knows("a"), Known::Absent);
-    assert!(rig.0.tell_name(DIR, &name("a"), None, Asked::First));
-    assert!(!rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First), "that is not what is known");
+    assert!(rig.0.trust_name(DIR, &name("a"), None, Asked::First));
+    assert!(!rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First), "that is not what is known");
     let invalidations = rig.revoke(DIR, UPDATE);
     assert_eq!(invalidations.names, [stale(DIR, "a")]);
     assert_eq!(rig.knows("a"), Known::Nothing);
@@ -125,14 +125,14 @@ fn the_kernel_forgets_only_what_it_was_shown() {
     rig.lookup("told", None, &[(DIR, UPDATE)]);
     rig.lookup("not", None, &[(DIR, UPDATE)]);
     rig.lookup("file", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
-    assert!(rig.0.tell_name(DIR, &name("told"), None, Asked::First));
-    assert_eq!(rig.0.tell_attr(&entry(FILE, 1).attr), (entry(FILE, 1).attr, true));
+    assert!(rig.0.trust_name(DIR, &name("told"), None, Asked::First));
+    assert_eq!(rig.0.attr_for_kernel(&entry(FILE, 1).attr), (entry(FILE, 1).attr, true));
     let invalidations = rig.revoke(FILE, UPDATE);
     assert_eq!((invalidations.attrs, invalidations.names), (vec![FILE], vec![]));
     let invalidations = rig.revoke(DIR, UPDATE);
     assert_eq!((invalidations.attrs, invalidations.names), (vec![], vec![stale(DIR, "told")]));
     assert_eq!(rig.knows("file"), Known::To(FILE), "covered by LOOKUP of the file");
-    assert!(rig.0.tell_name(DIR, &name("file"), Some(FILE), Asked::First));
+    assert!(rig.0.trust_name(DIR, &name("file"), Some(FILE), Asked::First));
     assert_eq!(rig.revoke(FILE, LOOKUP).names, [stale(DIR, "file")]);
 }
 
@@ -141,7 +141,7 @@ fn many_names_are_one_epoch() {
     let mut rig = Rig::default();
     for n in 0..=NAMES_SENT_ONE_BY_ONE {
         rig.lookup(&format!("n{n}"), None, &[(DIR, UPDATE)]);
-        assert!(rig.0.tell_name(DIR, &name(&format!("n{n}")), None, Asked::First));
+        assert!(rig.0.trust_name(DIR, &name(&format!("n{n}")), None, Asked::First));
     }
     let invalidations = rig.revoke(DIR, UPDATE);
     assert!(invalidations.all_names && invalidations.names.is_empty());
@@ -237,7 +237,7 @@ fn older_attributes_never_replace_newer_ones() {
     rig.lookup("a", Some(entry(FILE, 5)), &[(FILE, BOTH)]);
     rig.lookup("a", Some(entry(FILE, 4)), &[(FILE, BOTH)]);
     assert_eq!(rig.0.attr(FILE), Some(entry(FILE, 5)));
-    assert_eq!(rig.0.tell_attr(&entry(FILE, 4).attr), (entry(FILE, 5).attr, true));
+    assert_eq!(rig.0.attr_for_kernel(&entry(FILE, 4).attr), (entry(FILE, 5).attr, true));
     // Newer ones without a grant: what was known is old, what is new may not be kept.
     rig.lookup("a", Some(entry(FILE, 6)), &[]);
     assert_eq!(rig.0.attr(FILE), None);
@@ -256,7 +256,7 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
             &[(OTHER, UPDATE)],
             &[],
         );
-        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First));
+        assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First));
         let ticket = rig.send();
         let flags = RenameFlags::default();
         let op = MdsOp::Rename { parent: DIR, name: name("a"), new_parent: OTHER, new_name: name("b"), flags };
@@ -343,7 +343,7 @@ fn who_is_shown_that_there_are_none_knows_that_each_is_absent() {
 fn a_lost_mdt_takes_everything_of_it() {
     let mut rig = Rig::default();
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
-    assert!(rig.0.tell_attr(&entry(FILE, 1).attr).1);
+    assert!(rig.0.attr_for_kernel(&entry(FILE, 1).attr).1);
     let under_way = rig.send();
     let invalidations = rig.0.lose(DIR.mdt());
     assert!(invalidations.all_names);
@@ -398,7 +398,7 @@ fn a_callback_right_after_an_own_change_takes_the_old_name_from_the_kernel() {
     for asked in [DIR, FILE] {
         let mut rig = Rig::default();
         rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
-        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First));
+        assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First));
         let ticket = rig.send();
         let op = MdsOp::Unlink { parent: DIR, name: name("a") };
         let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 }));
@@ -412,7 +412,7 @@ fn a_callback_right_after_an_own_change_takes_the_old_name_from_the_kernel() {
 fn what_an_uncovered_reply_shows_to_be_old_is_owed_to_the_kernel() {
     let mut rig = Rig::default();
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
-    assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::First));
+    assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First));
     rig.lookup("a", None, &[]);
     assert_eq!(rig.knows("a"), Known::Nothing);
     assert_eq!(rig.0.outdated().names, [stale(DIR, "a")]);
@@ -424,7 +424,7 @@ fn what_the_kernel_asked_again_long_ago_is_settled() {
     for ticks in [0, 2] {
         let mut rig = Rig::default();
         rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE)]);
-        assert!(rig.0.tell_name(DIR, &name("a"), Some(FILE), Asked::Again));
+        assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::Again));
         (0..ticks).for_each(|_| rig.0.tick());
         assert_eq!(rig.revoke(DIR, UPDATE).names, [StaleName { settling: ticks == 0, ..stale(DIR, "a") }]);
     }
@@ -445,13 +445,13 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
         let ticket = table.gate(0).send();
         table.arrived(0, ticket, &[Grant { fid: FILE, bits: BOTH }]);
         table.learn_entry(&entry(FILE, 1), BOTH);
-        assert!(table.tell_attr(&entry(FILE, 1).attr).1);
+        assert!(table.attr_for_kernel(&entry(FILE, 1).attr).1);
         table.counted_down(before, removed);
         assert_eq!(table.take_pending().attrs.contains(&FILE), distrusted, "{before:?} {removed:?}");
         table.learn_entry(&entry(FILE, 2), BOTH);
-        assert_eq!(table.tell_attr(&entry(FILE, 2).attr), (entry(FILE, 2).attr, !distrusted));
+        assert_eq!(table.attr_for_kernel(&entry(FILE, 2).attr), (entry(FILE, 2).attr, !distrusted));
         (0..2).for_each(|_| table.tick());
-        assert!(table.tell_attr(&entry(FILE, 2).attr).1, "the kernel has read the answer long ago");
+        assert!(table.attr_for_kernel(&entry(FILE, 2).attr).1, "the kernel has read the answer long ago");
     }
 }
 

@@ -115,8 +115,9 @@ impl Client {
             // The kernel notes these names when it gets to them, under the epoch of that moment: one that is called back before
             // would stay. So it gets no trust in a name from here, and names that it trusts are not shown again; nor inodes whose new end
             // must not come with attributes.
-            let told =
-                |attr: &Attr| Name::new(&item.name).is_ok_and(|name| self.locks.is_told(open.fid, &name, attr.fid));
+            let told = |attr: &Attr| {
+                Name::new(&item.name).is_ok_and(|name| self.locks.kernel_trusts(open.fid, &name, attr.fid))
+            };
             let moves_end = |attr: &Attr| self.writeback.ends.is_behind(attr.fid, attr.size);
             let found =
                 attr.filter(|attr| !told(attr) && !moves_end(attr)).map(|attr| self.found(open.fid, None, &attr));

@@ -116,7 +116,7 @@ impl Client {
 
     /// The kernel asks for an absent name only under its directory's lock.
     fn absent(&self, parent: Fid, name: &Name) -> Looked {
-        Looked::Absent(self.valid(parent, self.locks.tell_name(parent, name, None, Asked::First)))
+        Looked::Absent(self.valid(parent, self.locks.trust_name(parent, name, None, Asked::First)))
     }
 
     /// `.`: the inode itself, counted once more.

@@ -97,7 +97,7 @@ mod tests {
         let mut table = Table::default();
         look_up(&mut table, "b", "d", |_| {});
         assert_eq!(knows(&mut table, ["a", "b", "c", "d"]), [false, true, true, false]);
-        assert!(!table.tell_name(DIR, &name("c"), None, super::super::Asked::First), "the kernel keeps nothing of it");
+        assert!(!table.trust_name(DIR, &name("c"), None, super::super::Asked::First), "the kernel keeps nothing of it");
         look_up(&mut table, "x", "", |_| {});
         assert_eq!(knows(&mut table, ["b", "c", "x", "z"]), [true; 4], "one more");
         let mut invalidations = Invalidations::default();

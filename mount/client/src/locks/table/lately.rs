@@ -24,9 +24,9 @@ const QUIET_ERAS: u32 = 8;
 /// Inodes remembered for that; if there are more, all count as called back.
 const UNQUIET_MAX: usize = 4096;
 
-/// What the kernel was told of a name that it may trust.
+/// The kernel may trust a name: it was told so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Trust {
     /// The era in which it was told last while it may have known the name already. It asks for such a name without its
     /// directory's lock and notes the answer at some later time; any other answer it notes under that lock.
     again: Option<u32>,
@@ -61,7 +61,7 @@ struct Changed {
     era: u32,
     dir: Fid,
     name: Name,
-    told: Told,
+    trust: Trust,
     /// Where it led, and leads.
     inodes: [Fid; 2],
 }
@@ -88,23 +88,23 @@ impl Lately {
     }
 
     /// The kernel is told of a name that it may trust, and was told of `before`. `None`: it shall not trust it now.
-    pub(super) fn tell(&self, dir: Fid, to: Option<Fid>, asked: Asked, before: Option<Told>) -> Option<Told> {
+    pub(super) fn trust(&self, dir: Fid, to: Option<Fid>, asked: Asked, before: Option<Trust>) -> Option<Trust> {
         let unquiet = |fid, bit| self.unquiet_all.is_some() || self.unquiet.contains_key(&(fid, bit));
         match asked {
             Asked::First => Some(before.unwrap_or_default()),
             Asked::DirectoryAgain if unquiet(dir, UPDATE) || to.is_some_and(|to| unquiet(to, LOOKUP)) => None,
-            Asked::Again | Asked::DirectoryAgain => Some(Told { again: Some(self.era) }),
+            Asked::Again | Asked::DirectoryAgain => Some(Trust { again: Some(self.era) }),
         }
     }
 
     /// As if it was told something again just now, whatever that was.
-    pub(super) fn now(&self) -> Told {
-        Told { again: Some(self.era) }
+    pub(super) fn now(&self) -> Trust {
+        Trust { again: Some(self.era) }
     }
 
     /// May an answer that makes the name valid still be on its way to where the kernel notes it without a lock?
-    pub(super) fn is_settling(&self, told: Told) -> bool {
-        told.again.is_some_and(|era| self.is_lately(era))
+    pub(super) fn is_settling(&self, trust: Trust) -> bool {
+        trust.again.is_some_and(|era| self.is_lately(era))
     }
 
     /// UPDATE (names in this directory) or LOOKUP (names of this inode) was called back.
@@ -117,12 +117,12 @@ impl Lately {
     }
 
     /// An own change altered a name that the kernel was told of.
-    pub(super) fn changed(&mut self, dir: Fid, name: Name, told: Told, inodes: [Fid; 2]) {
+    pub(super) fn changed(&mut self, dir: Fid, name: Name, trust: Trust, inodes: [Fid; 2]) {
         if self.changed.len() >= LATELY_MAX {
             self.changed.pop_front();
             self.overflow = Some(self.era);
         }
-        self.changed.push_back(Changed { era: self.era, dir, name, told, inodes });
+        self.changed.push_back(Changed { era: self.era, dir, name, trust, inodes });
     }
 
     /// Something of this inode is called back: its names, or those in it, go.
@@ -134,7 +134,7 @@ impl Lately {
         changed.retain(|changed| {
             let goes = changed.dir == fid || changed.inodes.contains(&fid);
             if goes {
-                invalidations.name(changed.dir, changed.name.clone(), self.is_settling(changed.told));
+                invalidations.name(changed.dir, changed.name.clone(), self.is_settling(changed.trust));
             }
             !goes
         });
@@ -165,7 +165,7 @@ mod tests {
     fn a_callback_of_any_inode_concerned_takes_the_name_once() {
         for asked in [1, 2, 3] {
             let mut lately = Lately::default();
-            lately.changed(fid(1), name(0), Told::default(), [fid(2), fid(3)]);
+            lately.changed(fid(1), name(0), Trust::default(), [fid(2), fid(3)]);
             assert_eq!(names(&mut lately, fid(4)), 0);
             assert_eq!(names(&mut lately, fid(asked)), 1);
             assert_eq!(names(&mut lately, fid(asked)), 0);
@@ -175,10 +175,10 @@ mod tests {
     #[test]
     fn it_is_over_after_some_time() {
         let mut lately = Lately::default();
-        lately.changed(fid(1), name(0), Told::default(), [fid(2), Fid::NONE]);
+        lately.changed(fid(1), name(0), Trust::default(), [fid(2), Fid::NONE]);
         lately.tick();
         assert!(lately.is_lately(0));
-        lately.changed(fid(1), name(1), Told::default(), [fid(2), Fid::NONE]);
+        lately.changed(fid(1), name(1), Trust::default(), [fid(2), Fid::NONE]);
         lately.tick();
         assert!(!lately.is_lately(0));
         assert_eq!(names(&mut lately, fid(1)), 1, "only the younger one");
@@ -187,11 +187,11 @@ mod tests {
     #[test]
     fn only_what_was_asked_again_is_settling() {
         let mut lately = Lately::default();
-        let first = lately.tell(fid(1), Some(fid(2)), Asked::First, None).unwrap();
+        let first = lately.trust(fid(1), Some(fid(2)), Asked::First, None).unwrap();
         assert!(!lately.is_settling(first));
-        let again = lately.tell(fid(1), Some(fid(2)), Asked::Again, Some(first)).unwrap();
+        let again = lately.trust(fid(1), Some(fid(2)), Asked::Again, Some(first)).unwrap();
         assert!(lately.is_settling(again));
-        assert!(lately.is_settling(lately.tell(fid(1), Some(fid(2)), Asked::First, Some(again)).unwrap()));
+        assert!(lately.is_settling(lately.trust(fid(1), Some(fid(2)), Asked::First, Some(again)).unwrap()));
         (0..ERAS).for_each(|_| lately.tick());
         assert!(!lately.is_settling(again));
     }
@@ -203,9 +203,9 @@ mod tests {
             // Of no interest: the directory's own name, and names in the one it leads to.
             lately.called_back(fid(1), LOOKUP);
             lately.called_back(fid(2), UPDATE);
-            assert!(lately.tell(fid(1), Some(fid(2)), Asked::DirectoryAgain, None).is_some());
+            assert!(lately.trust(fid(1), Some(fid(2)), Asked::DirectoryAgain, None).is_some());
             lately.called_back(fid(called), bit);
-            let asks = |lately: &Lately, how| lately.tell(fid(1), Some(fid(2)), how, None).is_some();
+            let asks = |lately: &Lately, how| lately.trust(fid(1), Some(fid(2)), how, None).is_some();
             assert!(asks(&lately, Asked::First) && asks(&lately, Asked::Again));
             assert!(!asks(&lately, Asked::DirectoryAgain));
             (0..QUIET_ERAS).for_each(|_| lately.tick());
@@ -213,7 +213,7 @@ mod tests {
         }
         let mut lately = Lately::default();
         (0..=UNQUIET_MAX as u32).for_each(|n| lately.called_back(fid(n), UPDATE));
-        assert_eq!(lately.tell(fid(99_999), None, Asked::DirectoryAgain, None), None, "too many to know");
+        assert_eq!(lately.trust(fid(99_999), None, Asked::DirectoryAgain, None), None, "too many to know");
         (0..QUIET_ERAS).for_each(|_| lately.tick());
         assert!(lately.unquiet.is_empty() && lately.unquiet_all.is_none());
     }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn too_many_are_all_names() {
         let mut lately = Lately::default();
-        (0..=LATELY_MAX).for_each(|n| lately.changed(fid(1), name(n), Told::default(), [fid(2), Fid::NONE]));
+        (0..=LATELY_MAX).for_each(|n| lately.changed(fid(1), name(n), Trust::default(), [fid(2), Fid::NONE]));
         let mut invalidations = Invalidations::default();
         lately.take(fid(9), &mut invalidations);
         assert!(invalidations.all_names);

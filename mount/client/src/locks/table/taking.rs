@@ -35,7 +35,7 @@ impl Table {
         if bits.contains(UPDATE) {
             slot.whole = false;
             slot.attr = None;
-            if std::mem::take(&mut slot.attr_told) {
+            if std::mem::take(&mut slot.attr_trusted) {
                 invalidations.attrs.push(fid);
             }
             let mut bytes = 0;
@@ -43,8 +43,8 @@ impl Table {
                 led.by_update = false;
                 if !led.by_lookup {
                     bytes += NAME_BYTES + 2 * name.len();
-                    if let Some(told) = led.told {
-                        invalidations.name(fid, name.clone(), lately.is_settling(told));
+                    if let Some(trust) = led.trust {
+                        invalidations.name(fid, name.clone(), lately.is_settling(trust));
                     }
                 }
                 led.by_lookup
@@ -77,8 +77,8 @@ impl Table {
 
     /// Removes a name; the kernel must forget it, too, if it was told of it.
     fn invalidate_name(&mut self, dir: Fid, name: &Name, invalidations: &mut Invalidations) {
-        if let Some(told) = self.drop_name(dir, name).told {
-            invalidations.name(dir, name.clone(), self.lately.is_settling(told));
+        if let Some(trust) = self.drop_name(dir, name).trust {
+            invalidations.name(dir, name.clone(), self.lately.is_settling(trust));
         }
     }
 
@@ -105,7 +105,7 @@ impl Table {
         }
         let Some(slot) = self.slots.get_mut(&dir) else { return false };
         slot.attr = None;
-        if std::mem::take(&mut slot.attr_told) {
+        if std::mem::take(&mut slot.attr_trusted) {
             invalidations.attrs.push(dir);
         }
         slot.changes = slot.changes.saturating_add(1);

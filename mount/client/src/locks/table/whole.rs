@@ -91,7 +91,7 @@ impl Table {
     /// The directory is whole, and has no such name.
     pub(super) fn learn_absent(&mut self, dir: Fid, name: &Name) {
         if let Some(slot) = self.slots.get_mut(&dir) {
-            let absent = Led { to: None, by_update: true, by_lookup: false, told: None };
+            let absent = Led { to: None, by_update: true, by_lookup: false, trust: None };
             slot.names.insert(name.clone(), absent);
             self.heavier(dir, NAME_BYTES + 2 * name.len());
         }
