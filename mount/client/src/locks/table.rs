@@ -10,7 +10,7 @@
 
 mod gaps;
 mod invalidations;
-mod lately;
+mod recent;
 mod shared;
 mod taking;
 mod whole;
@@ -20,9 +20,9 @@ pub use invalidations::{Invalidations, StaleName};
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
 use foldhash::HashMap;
-pub use lately::Asked;
-use lately::{Lately, Trust};
 use layout::layout::Layout;
+pub use recent::Asked;
+use recent::{Recent, Trust};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -168,7 +168,7 @@ pub struct Table {
     pending: Invalidations,
     /// What the kernel must forget because a reply showed that it is old.
     outdated: Invalidations,
-    lately: Lately,
+    recent: Recent,
     shared: shared::Shared,
     /// Names that own requests under way change, each as often as there are requests.
     changing: HashMap<Fid, Vec<Name>>,
@@ -266,7 +266,7 @@ impl Table {
                 && !same
                 && let Some(trust) = self.drop_name(dir, name).trust
             {
-                self.outdated.name(dir, name.clone(), self.lately.is_settling(trust));
+                self.outdated.name(dir, name.clone(), self.recent.is_settling(trust));
             }
             return;
         }
@@ -358,7 +358,7 @@ impl Table {
             self.still_whole(dir, whole);
         }
         // An answer about the old state may still make the kernel trust what it has of the name, now the new state.
-        let trust = trust.filter(|trust| self.lately.is_settling(*trust));
+        let trust = trust.filter(|trust| self.recent.is_settling(*trust));
         if let Some(led) = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
             led.trust = led.trust.or(trust);
         }
@@ -368,7 +368,7 @@ impl Table {
     fn drop_changed(&mut self, dir: Fid, name: &Name, to: Option<Fid>) -> Option<Trust> {
         let dropped = self.drop_name(dir, name);
         if let Some(trust) = dropped.trust {
-            self.lately.changed(dir, name.clone(), trust, [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
+            self.recent.changed(dir, name.clone(), trust, [dropped.to.unwrap_or(Fid::NONE), to.unwrap_or(Fid::NONE)]);
         }
         dropped.trust
     }
@@ -383,7 +383,7 @@ impl Table {
     /// An own change whose answer nobody waited for any more altered a name: the kernel does not know.
     pub fn unseen(&mut self, dir: Fid, name: &Name) {
         let trust = self.drop_name(dir, name).trust.unwrap_or_default();
-        self.outdated.name(dir, name.clone(), self.lately.is_settling(trust));
+        self.outdated.name(dir, name.clone(), self.recent.is_settling(trust));
     }
 
     /// An own change altered a name in a way that its reply does not show.
@@ -397,7 +397,7 @@ impl Table {
     /// names are to be invalidated.
     pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
-            Some(led) => led.trust = Some(self.lately.now()),
+            Some(led) => led.trust = Some(self.recent.now()),
             None => self.pending.all_names(),
         }
     }
@@ -406,7 +406,7 @@ impl Table {
     /// of the inode down that *it* knew by that name, after it has read the answer. So it is given no trust in the counts of both for
     /// a while, unless it is the last name of the one that was meant.
     pub fn counted_down(&mut self, before: Known, removed: Removed) {
-        let now = self.lately.now();
+        let now = self.recent.now();
         let expected = before == Known::To(removed.fid);
         let meant = if let Known::To(fid) = before { fid } else { Fid::NONE };
         for fid in [meant, removed.fid].into_iter().filter(|_| !expected || removed.nlink > 0) {
@@ -458,7 +458,7 @@ impl Table {
 
     /// About a second has gone by.
     pub fn tick(&mut self) {
-        self.lately.tick();
+        self.recent.advance();
     }
 
     /// An own change altered extended attributes, an ACL maybe.
@@ -579,7 +579,7 @@ impl Table {
         let Some(slot) = self.slots.get_mut(&attr.fid) else { return (*attr, false) };
         match &slot.attr {
             Some(known) if known.attr.version >= attr.version => {
-                let covered = !slot.miscounted.is_some_and(|when| self.lately.is_settling(when));
+                let covered = !slot.miscounted.is_some_and(|when| self.recent.is_settling(when));
                 slot.attr_trusted |= covered;
                 (known.attr, covered)
             }
@@ -591,7 +591,7 @@ impl Table {
     pub fn trust_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
         let Some(led) = led else { return false };
-        let Some(trust) = self.lately.trust(dir, to, asked, led.trust) else { return false };
+        let Some(trust) = self.recent.trust(dir, to, asked, led.trust) else { return false };
         led.trust = Some(trust);
         true
     }

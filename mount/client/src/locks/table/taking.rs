@@ -12,17 +12,17 @@ impl Table {
     /// These bits are gone, and what they covered.
     pub fn take(&mut self, fid: Fid, bits: InodeBits, invalidations: &mut Invalidations) {
         if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
-            self.lately.take(fid, invalidations);
+            self.recent.take(fid, invalidations);
         }
         for bit in [LOOKUP, UPDATE] {
             if bits.contains(bit) {
-                self.lately.called_back(fid, bit);
+                self.recent.called_back(fid, bit);
             }
         }
         if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
             self.forget_listing(fid);
         }
-        let lately = &self.lately;
+        let recent = &self.recent;
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let bits = slot.bits.intersection(bits);
         slot.bits = slot.bits.without(bits);
@@ -44,7 +44,7 @@ impl Table {
                 if !led.by_lookup {
                     bytes += NAME_BYTES + 2 * name.len();
                     if let Some(trust) = led.trust {
-                        invalidations.name(fid, name.clone(), lately.is_settling(trust));
+                        invalidations.name(fid, name.clone(), recent.is_settling(trust));
                     }
                 }
                 led.by_lookup
@@ -78,7 +78,7 @@ impl Table {
     /// Removes a name; the kernel must forget it, too, if it was told of it.
     fn invalidate_name(&mut self, dir: Fid, name: &Name, invalidations: &mut Invalidations) {
         if let Some(trust) = self.drop_name(dir, name).trust {
-            invalidations.name(dir, name.clone(), self.lately.is_settling(trust));
+            invalidations.name(dir, name.clone(), self.recent.is_settling(trust));
         }
     }
 
@@ -99,7 +99,7 @@ impl Table {
 
     /// Another client changes these names of a directory. `false`: nothing is held of it (any more).
     pub fn changing(&mut self, dir: Fid, names: &[Name], invalidations: &mut Invalidations) -> bool {
-        self.lately.take(dir, invalidations);
+        self.recent.take(dir, invalidations);
         for name in names {
             self.invalidate_name(dir, name, invalidations);
         }
