@@ -5,7 +5,7 @@ use crate::dom::{is_elsewhere, store_on_mdt};
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
-use crate::locks::uses::SessionEpoch;
+use crate::locks::data_guards::SessionEpoch;
 use crate::ops::write::WriteFlags;
 use bytes::Bytes;
 use env::BoxFuture;

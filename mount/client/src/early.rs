@@ -117,7 +117,7 @@ impl Client {
         (here && small && room).then_some(entry.attr.size as u32)
     }
 
-    /// What came with an open, if it is `[offset, end)` as it is now. The caller has a use of DATA.
+    /// What came with an open, if it is `[offset, end)` as it is now. The caller has a guard of DATA.
     pub(crate) fn read_early(&self, file: &File, offset: u64, end: u64) -> Option<Bytes> {
         let version = self.locks.table.lock().attr(file.fid)?.attr.version;
         file.early(version, offset, end)

@@ -7,7 +7,7 @@
 use crate::client::Client;
 use crate::fan_out::fan_out;
 use crate::locks::Road;
-use crate::locks::uses::{Loss, TO_WRITE};
+use crate::locks::data_guards::{Loss, TO_WRITE};
 use crate::open::OpenFile;
 use env::BoxFuture;
 use layout::layout::Layout;

@@ -6,7 +6,7 @@
 
 use crate::file::FileTable;
 use crate::locks::Locks;
-use crate::locks::uses::TO_WRITE;
+use crate::locks::data_guards::TO_WRITE;
 use env::BoxFuture;
 use futures_util::future::join_all;
 use observe::metric::{Metric, Unit};

@@ -2,12 +2,13 @@
 //!
 //! `table` is what is held and known, `gate` keeps callbacks that overtake replies from being undone by them, `learn`
 //! reads replies, `callback` answers servers, `kernel` lets the kernel forget, `reply_barrier` keeps answers on their way to it
-//! from being overtaken, `uses` counts who works with data under a lock, `opens` opens files without a request,
+//! from being overtaken, `data_guards` counts work with data under a lock, `opens` opens files without a request,
 //! `upkeep` gives old locks back and stops trusting a server that was not heard of.
 //!
 //! One small lock guards the table and all gates; it is never held across a wait.
 
 pub mod callback;
+pub mod data_guards;
 pub mod flocks;
 pub mod gate;
 pub mod kernel;
@@ -16,15 +17,14 @@ pub mod opens;
 pub mod reply_barrier;
 pub mod table;
 pub mod upkeep;
-pub mod uses;
 
+use crate::locks::data_guards::{DataGuards, DataHolder};
 use crate::locks::flocks::{HeldFlocks, Taken};
 use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
 use crate::locks::reply_barrier::{ReplyBarrier, Token};
 use crate::locks::table::{Asked, Invalidations, Known, Table};
-use crate::locks::uses::{DataHolder, Uses};
 use crate::node::NodeTable;
 use bytes::Bytes;
 use env::Env;
@@ -53,7 +53,7 @@ pub struct Locks {
     pub(crate) kernel: OnceLock<Arc<dyn KernelCache>>,
     pub(crate) data: OnceLock<Arc<dyn DataHolder>>,
     pub(crate) table: Mutex<Table>,
-    pub(crate) uses: Uses,
+    pub(crate) data_guards: DataGuards,
     pub(crate) opens: Mutex<Opens>,
     /// flock and fcntl locks that MDTs granted.
     pub(crate) flocks: Mutex<HeldFlocks>,
@@ -90,7 +90,7 @@ impl Locks {
             kernel: OnceLock::new(),
             data: OnceLock::new(),
             table: Mutex::default(),
-            uses: Uses::default(),
+            data_guards: DataGuards::default(),
             opens: Mutex::default(),
             flocks: Mutex::default(),
             reply_barrier: Arc::default(),

@@ -7,9 +7,9 @@
 
 use crate::client::Client;
 use crate::locks::Locks;
+use crate::locks::data_guards::Loss;
 use crate::locks::opens::Opens;
 use crate::locks::table::Invalidations;
-use crate::locks::uses::Loss;
 use crate::validity;
 use env::watch;
 use rpc::import::Import;

@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::finish::Finish;
-use crate::locks::uses::Need;
+use crate::locks::data_guards::DataAccess;
 use crate::open::{FileHandle, Membership, OpenFile};
 use std::pin::pin;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Client {
                 }
             }
             // What others were granted before ends with this; what they ask for from now on waits.
-            if let Err(error) = self.data_use(file, Need::WRITE_ALL).await {
+            if let Err(error) = self.data_guard(file, DataAccess::WRITE_ALL).await {
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
                 mdc.flock_set(&caller.credentials, file.fid, unlock, false).await?;
                 return Err(error);

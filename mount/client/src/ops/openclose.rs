@@ -6,7 +6,7 @@ use crate::counters::Operation;
 use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::Need;
+use crate::locks::data_guards::DataAccess;
 use crate::node::NodeId;
 use crate::open::{FileHandle, OpenFile, OpenMode};
 use observe::cause;
@@ -90,7 +90,7 @@ impl Client {
             match attempt().await {
                 Err(error) if error.errno() == Errno::ETXTBSY && pause <= BUSY_PAUSE_MAX => {
                     if let Some(fid) = to_execute.filter(|_| pause == BUSY_PAUSE_MIN) {
-                        self.data_use(&self.files.get(fid), Need::READ_ALL).await?;
+                        self.data_guard(&self.files.get(fid), DataAccess::READ_ALL).await?;
                     }
                     self.env.clock.sleep(pause).await;
                     pause *= 2;

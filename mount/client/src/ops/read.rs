@@ -10,7 +10,7 @@ use crate::counters::{Operation, Way};
 use crate::data::{clip, push_zeros};
 use crate::error::ClientError;
 use crate::file::File;
-use crate::locks::uses::{AsideUse, DataUse, Need, Turn};
+use crate::locks::data_guards::{Admitted, BypassGuard, DataAccess, DataGuard};
 use crate::open::FileHandle;
 use crate::writeback::absorb::{covers, merge_dirty};
 use bytes::Bytes;
@@ -30,14 +30,14 @@ const GIVES_WAY: Duration = Duration::from_secs(5);
 /// A read may begin.
 pub(crate) enum Ready<'f> {
     /// Under a lock.
-    Under {
-        used: DataUse,
+    Locked {
+        guard: DataGuard,
         gate: RwLockReadGuard<'f, ()>,
         /// Of the file, as it is under that lock; of one that is shared by extents it may be more.
         size: u64,
     },
-    /// Through to the servers: see [`Turn::Aside`].
-    Aside { _aside: Option<AsideUse>, _gate: RwLockReadGuard<'f, ()> },
+    /// Through to the servers: see [`Admitted::Bypass`].
+    Bypass { _guard: Option<BypassGuard>, _gate: RwLockReadGuard<'f, ()> },
 }
 
 impl Client {
@@ -85,17 +85,17 @@ impl Client {
         (offset, end): (u64, u64),
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let need = match from_page_cache && !self.locks.untold_opens() {
+        let access = match from_page_cache && !self.locks.untold_opens() {
             // The kernel does not say when a mapped page becomes dirty: so whoever may do that has the file to itself.
-            true if file.is_open_to_write() => Need::WRITE_ALL,
-            true => Need::PAGES,
-            false => Need::read(offset, end),
+            true if file.is_open_to_write() => DataAccess::WRITE_ALL,
+            true => DataAccess::PAGES,
+            false => DataAccess::read(offset, end),
         };
         loop {
-            match self.ready_to_read(credentials, file, need, end, from_page_cache).await? {
-                Ready::Under { used, gate, size } => {
+            match self.ready_to_read(credentials, file, access, end, from_page_cache).await? {
+                Ready::Locked { guard, gate, size } => {
                     let span = (offset, end.min(size));
-                    let read = self.read_held(credentials, file, span, used.shared().is_none());
+                    let read = self.read_held(credentials, file, span, guard.shared().is_none());
                     if from_page_cache {
                         // The kernel holds the pages until then: a callback waits for these, too.
                         return read.await;
@@ -106,11 +106,11 @@ impl Client {
                         read = read => return read,
                         () = self.locks.data_wanted(file.fid, GIVES_WAY) => {}
                     }
-                    drop((gate, used));
+                    drop((gate, guard));
                     // Else it would begin again under the old lock, whenever the kernel is let to read there.
                     self.locks.data_unstopped(file.fid).await;
                 }
-                Ready::Aside { _aside, _gate } => return self.read_aside(credentials, file, offset, end).await,
+                Ready::Bypass { _guard, _gate } => return self.read_bypassing(credentials, file, offset, end).await,
             }
         }
     }
@@ -120,7 +120,7 @@ impl Client {
         &self,
         credentials: &Credentials,
         file: &'f Arc<File>,
-        need: Need,
+        access: DataAccess,
         wanted: u64,
         from_page_cache: bool,
     ) -> Result<Ready<'f>, ClientError> {
@@ -128,27 +128,27 @@ impl Client {
         for _ in 0..ASKS_MAX {
             let turn = match from_page_cache {
                 // A callback may wait for the pages that the kernel holds for it.
-                true => self.data_turn(file, need).await?,
-                false => Turn::Under(self.data_use(file, need).await?),
+                true => self.admit_data(file, access).await?,
+                false => Admitted::Locked(self.data_guard(file, access).await?),
             };
             // What the kernel reads it may keep; it is told when that is old.
             self.writeback.note_pages(file.fid);
             // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
             let gate = file.gate.read().await;
-            let used = match turn {
-                Turn::Under(used) => used,
-                Turn::Aside(_aside) => return Ok(Ready::Aside { _aside, _gate: gate }),
+            let guard = match turn {
+                Admitted::Locked(guard) => guard,
+                Admitted::Bypass(_guard) => return Ok(Ready::Bypass { _guard, _gate: gate }),
             };
-            let size = match used.shared() {
+            let size = match guard.shared() {
                 None => Some(self.size_held(credentials, file).await?),
                 Some(number) => self.size_shared(file, number, told, wanted),
             };
             if let Some(size) = size {
-                return Ok(Ready::Under { used, gate, size });
+                return Ok(Ready::Locked { guard, gate, size });
             }
-            let number = used.shared();
+            let number = guard.shared();
             // Callbacks wait for what is under way under an extent, and this question may wait for callbacks of others.
-            drop((gate, used));
+            drop((gate, guard));
             let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
             let size = self.locks.with_dirty(entry.attr).size;
             if let Some(number) = number {
@@ -214,7 +214,7 @@ impl Client {
         known.filter(|size| *size >= end).or(told.max(known.filter(|_| told.is_some())))
     }
 
-    async fn read_aside(
+    async fn read_bypassing(
         &self,
         credentials: &Credentials,
         file: &File,

@@ -7,7 +7,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{Need, SessionEpoch};
+use crate::locks::data_guards::{DataAccess, SessionEpoch};
 use crate::open::FileHandle;
 use crate::targets::getattr_and_layout;
 use env::BoxFuture;
@@ -85,7 +85,7 @@ impl Client {
         Range { start, end }: Range<u64>,
         change: Change,
     ) -> Result<(), ClientError> {
-        let _used = self.data_use(file, Need::WRITE_ALL).await?;
+        let _guard = self.data_guard(file, DataAccess::WRITE_ALL).await?;
         let _alone = file.gate.write().await;
         self.flush_locked(file).await?;
         self.repair_tail(credentials, file, epoch).await?;
@@ -138,7 +138,7 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let file = &open.file;
-        let _used = self.data_use(file, Need::READ_ALL).await?;
+        let _guard = self.data_guard(file, DataAccess::READ_ALL).await?;
         if !file.dirty.lock().is_clean() {
             self.flush_locked(file).await?;
         }

@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{Need, SessionEpoch};
+use crate::locks::data_guards::{DataAccess, SessionEpoch};
 use crate::targets::{getattr_and_layout, misfit, two};
 use env::BoxFuture;
 use layout::layout::{EOF, Layout};
@@ -57,13 +57,13 @@ impl Client {
         size: u64,
     ) -> Result<Stat, ClientError> {
         let (_used, _alone) = loop {
-            let used = self.data_use(file, Need::WRITE_ALL).await?;
+            let guard = self.data_guard(file, DataAccess::WRITE_ALL).await?;
             let alone = file.gate.write().await;
             if self.writeback.ends.is_settled(file.fid) {
-                break (used, alone);
+                break (guard, alone);
             }
             // An end that is on its way to the kernel would come after this one; and what it waits for may wait for the gate.
-            drop((alone, used));
+            drop((alone, guard));
             self.writeback.ends.settled(file.fid).await;
         };
         // Also what will be cut: so nothing that was dirty before has to be thought of any more.

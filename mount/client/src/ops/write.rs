@@ -9,7 +9,7 @@ use crate::counters::{Operation, Way};
 use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::uses::{Need, Turn};
+use crate::locks::data_guards::{Admitted, DataAccess};
 use crate::open::FileHandle;
 use crate::targets::{misfit, two};
 use crate::writeback::absorb::{Absorbed, Write};
@@ -115,7 +115,7 @@ impl Client {
         if write.flags.from_page_cache || write.file.tail_is_suspect() {
             return Ok(None);
         }
-        let Some(_used) = self.data_use_now(write.file.fid, write.need()) else { return Ok(None) };
+        let Some(_guard) = self.try_data_guard(write.file.fid, write.access()) else { return Ok(None) };
         let Ok(_shared) = write.file.gate.try_read() else { return Ok(None) };
         match self.try_absorb(write)? {
             Absorbed::Done(written) => Ok(Some(written)),
@@ -126,24 +126,24 @@ impl Client {
     async fn write_in_turn(&self, write: Write<'_>) -> Result<Written, ClientError> {
         let Write { credentials, file, flags, epoch, .. } = write;
         let turn = loop {
-            let need = write.need();
+            let access = write.access();
             let turn = match flags.from_page_cache {
-                true => self.data_use_now(file.fid, need).map_or(Turn::Aside(None), Turn::Under),
+                true => self.try_data_guard(file.fid, access).map_or(Admitted::Bypass(None), Admitted::Locked),
                 // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
-                false if self.locks.untold_opens() => self.data_turn(file, need).await?,
-                false => Turn::Under(self.data_use(file, need).await?),
+                false if self.locks.untold_opens() => self.admit_data(file, access).await?,
+                false => Admitted::Locked(self.data_guard(file, access).await?),
             };
             // Objects are cut only under the whole lock: others may be writing beyond the end that is known.
-            if need == write.need() {
+            if access == write.access() {
                 break turn;
             }
         };
-        let aside_of_others = matches!(turn, Turn::Aside(_)) && self.locks.is_shared(file.fid);
-        if file.tail_is_suspect() && !aside_of_others {
+        let bypasses_others = matches!(turn, Admitted::Bypass(_)) && self.locks.is_shared(file.fid);
+        if file.tail_is_suspect() && !bypasses_others {
             let _alone = file.gate.write().await;
             self.repair_tail(credentials, file, epoch).await?;
         }
-        if matches!(turn, Turn::Under(_)) {
+        if matches!(turn, Admitted::Locked(_)) {
             let _shared = file.gate.read().await;
             if let Some(written) = self.absorb(write).await? {
                 return Ok(written);
@@ -154,8 +154,8 @@ impl Client {
         if !file.dirty.lock().is_clean() {
             self.flush_locked(file).await?;
         }
-        let written = self.write_through(write, matches!(turn, Turn::Under(_))).await;
-        if aside_of_others {
+        let written = self.write_through(write, matches!(turn, Admitted::Locked(_))).await;
+        if bypasses_others {
             self.let_others_read_anew(file);
         }
         written
@@ -167,7 +167,7 @@ impl Client {
         let Some(me) = self.strong() else { return };
         let file = file.clone();
         let call_back = async move {
-            if let Err(error) = me.data_use(&file, Need::WRITE_ALL).await {
+            if let Err(error) = me.data_guard(&file, DataAccess::WRITE_ALL).await {
                 tracing::debug!(fid = %file.fid, %error, "let others read mapped pages");
             }
         };

@@ -5,7 +5,7 @@ use crate::cache::batch::BATCH_BYTES;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::file::File;
-use crate::locks::uses::{Need, SessionEpoch};
+use crate::locks::data_guards::{DataAccess, SessionEpoch};
 use crate::ops::write::{WriteFlags, Written};
 use crate::writeback::dirty_file::Base;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ const TRIES: usize = 8;
 /// another time than before. So a linker, which writes and reads by turns, reads its own pages. As coarse as the times of a local file system: a tick of 250 Hz.
 const MTIME_GRAIN: Duration = Duration::from_millis(4);
 
-/// One write that may be absorbed. The caller has a use of WRITE and shares the gate.
+/// One write that may be absorbed. The caller has a guard of WRITE and shares the gate.
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'a> {
     /// By whom.
@@ -46,11 +46,11 @@ pub(crate) struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// What it needs: its bytes; all of the file, if it goes where the file ends, or its objects are to be cut before.
-    pub fn need(&self) -> Need {
+    /// What it asks for: its bytes; all of the file, if it goes where the file ends, or its objects are to be cut before.
+    pub fn access(&self) -> DataAccess {
         match self.flags.append || self.file.tail_is_suspect() {
-            true => Need::WRITE_ALL,
-            false => Need::write(self.offset, self.offset.saturating_add(self.data.len() as u64)),
+            true => DataAccess::WRITE_ALL,
+            false => DataAccess::write(self.offset, self.offset.saturating_add(self.data.len() as u64)),
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::locks::uses::Need;
+use crate::locks::data_guards::DataAccess;
 use crate::ops::read::Ready;
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -178,8 +178,8 @@ impl Client {
         let me = Credentials::root();
         let file = self.files.get(fid);
         let epoch = self.session_epoch(fid);
-        let ready = self.ready_to_read(&me, &file, Need::PAGES, size, false).await?;
-        let Ready::Under { used, gate, size: end } = ready else { return Ok(None) };
+        let ready = self.ready_to_read(&me, &file, DataAccess::PAGES, size, false).await?;
+        let Ready::Locked { guard, gate, size: end } = ready else { return Ok(None) };
         if end < size {
             return Ok(None);
         }
@@ -189,7 +189,7 @@ impl Client {
         self.writeback.note_pages(fid);
         let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(None) };
         // From here on a callback may come: it follows to the kernel.
-        drop((gate, used));
+        drop((gate, guard));
         if self.session_epoch(fid) != epoch || !self.has_lease(fid) {
             kernel.inval_data(node, 0, 0).await;
         }

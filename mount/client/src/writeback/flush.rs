@@ -14,8 +14,8 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::fan_out::fan_out;
 use crate::file::File;
+use crate::locks::data_guards::{DataAccess, SessionEpoch, TO_WRITE};
 use crate::locks::table::Known;
-use crate::locks::uses::{Need, SessionEpoch, TO_WRITE};
 use crate::targets::misfit;
 use bytes::Bytes;
 use env::BoxFuture;
@@ -79,9 +79,9 @@ impl Client {
             return Ok(());
         }
         // The MDT was silent, or restarted: then the lock is asked for first, for others may have had it meanwhile.
-        let _used = match self.holds_write(file) {
+        let _guard = match self.holds_write(file) {
             true => None,
-            false => Some(self.data_use(file, Need::WRITE_ALL).await?),
+            false => Some(self.data_guard(file, DataAccess::WRITE_ALL).await?),
         };
         self.flush_locked(file).await
     }
@@ -106,7 +106,7 @@ impl Client {
         table.writes_shared(fid) && fresh.into_iter().all(|(start, end)| held(ByteRange::new(start, end)))
     }
 
-    /// As [`Client::flush_file`]; the caller has a use of WRITE, or the callback of it.
+    /// As [`Client::flush_file`]; the caller has a guard of WRITE, or the callback of it.
     pub(crate) async fn flush_locked(&self, file: &Arc<File>) -> Result<(), ClientError> {
         let _turn = file.flushing.lock().await;
         if self.flush_round(file).await? == Round::Done || file.dirty.lock().has_unreported() {

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::file::File;
-use crate::locks::uses::{DataHolder, Loss};
+use crate::locks::data_guards::{DataHolder, Loss};
 use env::BoxFuture;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl Client {
         files
     }
 
-    /// No use of the file's data is under way.
+    /// No guard of the file's data is out.
     async fn give_data(&self, fid: Fid, bits: InodeBits) {
         self.writeback.note_contended(fid, self.env.clock.now());
         if let Some(file) = self.writeback.dirty_file(fid) {
@@ -111,7 +111,7 @@ impl Client {
             self.locks.data_admit(fid);
             let mut pause = PAUSE_MIN;
             for round in 1..=ROUNDS_MAX {
-                let before = self.locks.data_seen(fid);
+                let before = self.locks.data_admissions(fid);
                 kernel.inval_data(node, 0, 0).await;
                 if self.locks.data_shut(fid, before, round == ROUNDS_MAX) {
                     break;

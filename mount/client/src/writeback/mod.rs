@@ -2,7 +2,7 @@
 //!
 //! [`dirty_file`] is what is dirty of one file. [`absorb`] takes a write in, [`flush`] brings it to the objects and reports it to
 //! the MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
-//! was lost, [`pages`] what the kernel may keep, [`ends`] where it believes files to end. Locks are taken in this order: a use of the lock (`locks::uses`), the file's
+//! was lost, [`pages`] what the kernel may keep, [`ends`] where it believes files to end. Locks are taken in this order: a use of the lock (`locks::data_guards`), the file's
 //! gate, its turn to flush, its turn to report; the small locks inside are never held across a wait.
 
 pub(crate) mod absorb;

@@ -1,6 +1,6 @@
-//! Who works with the data of a file under its lock, so that a callback can wait for them.
+//! Guards of work with the data of a file under its lock, so that a callback can wait for it.
 //!
-//! A callback first *stops* a file: no new use is admitted, those under way are waited for. Then the data path stores what
+//! A callback first *stops* a file: no new guard is given out, those under way are waited for. Then the data path stores what
 //! is dirty and lets the kernel drop its pages. While the kernel does, it may wait for reads and writes of this very mount:
 //! so these are *admitted* again, under the old lock, which is still held, until a time in which the kernel was told and there were none
 //! ([`Locks::data_shut`]). At the end the lock is *gone*, and who waits asks for it anew.
@@ -44,32 +44,32 @@ const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 /// To write.
 pub(crate) const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
-/// What work with data needs.
+/// What work with data asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Need {
+pub(crate) struct DataAccess {
     bits: InodeBits,
     /// These bytes are enough; `None`: the whole file.
     range: Option<ByteRange>,
 }
 
-impl Need {
+impl DataAccess {
     /// All of a file, to read.
-    pub(crate) const READ_ALL: Need = Need { bits: TO_READ, range: None };
-    /// To fill the kernel's pages, which must be able to wait: a callback that drops pages lets a read that waits go aside, and what others have not
+    pub(crate) const READ_ALL: DataAccess = DataAccess { bits: TO_READ, range: None };
+    /// To fill the kernel's pages, which must be able to wait: a callback that drops pages lets a read that waits bypass the lock, and what others have not
     /// stored yet is not there. Callbacks of the whole file find it stored, those of extents let pages be (`localflock`, `noflock`: docs/locks/protocol.md, "Shared-write files").
-    pub(crate) const PAGES: Need = Need::READ_ALL;
+    pub(crate) const PAGES: DataAccess = DataAccess::READ_ALL;
     /// All of a file, to write: also to change its size.
-    pub(crate) const WRITE_ALL: Need = Need { bits: TO_WRITE, range: None };
+    pub(crate) const WRITE_ALL: DataAccess = DataAccess { bits: TO_WRITE, range: None };
 
     /// To read `[start, end)`.
-    pub(crate) fn read(start: u64, end: u64) -> Need {
+    pub(crate) fn read(start: u64, end: u64) -> DataAccess {
         let range = ByteRange::new(start, end);
-        Need { bits: TO_READ, range: (!range.is_empty()).then_some(range) }
+        DataAccess { bits: TO_READ, range: (!range.is_empty()).then_some(range) }
     }
 
     /// To write `[start, end)`.
-    pub(crate) fn write(start: u64, end: u64) -> Need {
-        Need { bits: TO_WRITE, range: Some(ByteRange::new(start, end)) }
+    pub(crate) fn write(start: u64, end: u64) -> DataAccess {
+        DataAccess { bits: TO_WRITE, range: Some(ByteRange::new(start, end)) }
     }
 
     fn writes(self) -> bool {
@@ -119,32 +119,32 @@ pub enum Loss {
     Eviction,
 }
 
-/// Uses of data, by file.
+/// Guards, by file.
 #[derive(Default)]
-pub struct Uses {
-    files: Mutex<HashMap<Fid, Using>>,
+pub struct DataGuards {
+    files: Mutex<HashMap<Fid, Guards>>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Using {
+struct Guards {
     /// Under way.
     now: usize,
     /// Those of them that may change it.
     writing: usize,
-    /// Aside, under way.
-    aside: usize,
-    /// Begun since the file was stopped, aside or not.
-    seen: u64,
+    /// Bypassing, under way.
+    bypassing: usize,
+    /// Begun since the file was stopped, bypassing or not.
+    admissions: u64,
     /// Callbacks under way.
     stops: usize,
     /// Admitted although stopped, for the kernel waits for them.
     admitted: usize,
 }
 
-impl Using {
+impl Guards {
     fn is_idle(&self) -> bool {
-        self.now == 0 && self.aside == 0 && self.stops == 0
+        self.now == 0 && self.bypassing == 0 && self.stops == 0
     }
 }
 
@@ -153,72 +153,72 @@ impl Using {
 pub(crate) struct SessionEpoch(u64);
 
 /// Data of a file is worked with under its lock.
-pub struct DataUse {
+pub struct DataGuard {
     locks: Arc<Locks>,
     fid: Fid,
     writes: bool,
     shared: Option<u64>,
 }
 
-impl DataUse {
+impl DataGuard {
     /// Under an extent: the number of the time that the file is shared. `None`: under the lock of the whole file.
     pub(crate) fn shared(&self) -> Option<u64> {
         self.shared
     }
 }
 
-impl Drop for DataUse {
+impl Drop for DataGuard {
     fn drop(&mut self) {
-        let mut files = self.locks.uses.files.lock();
-        if let Some(using) = files.get_mut(&self.fid) {
-            using.now -= 1;
-            using.writing -= usize::from(self.writes);
-            if using.is_idle() {
+        let mut files = self.locks.data_guards.files.lock();
+        if let Some(guards) = files.get_mut(&self.fid) {
+            guards.now -= 1;
+            guards.writing -= usize::from(self.writes);
+            if guards.is_idle() {
                 files.remove(&self.fid);
             }
         }
         drop(files);
-        self.locks.uses.changed.notify_waiters();
+        self.locks.data_guards.changed.notify_waiters();
     }
 }
 
-/// Data is worked with aside: the kernel fills pages with it that no lock covers. So the callback that is under way lets the kernel drop its pages once more.
-pub struct AsideUse {
+/// Data is read or written past the lock: the kernel fills pages with it that no lock covers. So the callback that is under way lets the kernel drop its pages once more.
+pub struct BypassGuard {
     locks: Arc<Locks>,
     fid: Fid,
 }
 
-impl Drop for AsideUse {
+impl Drop for BypassGuard {
     fn drop(&mut self) {
-        let mut files = self.locks.uses.files.lock();
-        if let Some(using) = files.get_mut(&self.fid) {
-            using.aside -= 1;
-            if using.is_idle() {
+        let mut files = self.locks.data_guards.files.lock();
+        if let Some(guards) = files.get_mut(&self.fid) {
+            guards.bypassing -= 1;
+            if guards.is_idle() {
                 files.remove(&self.fid);
             }
         }
         drop(files);
-        self.locks.uses.changed.notify_waiters();
+        self.locks.data_guards.changed.notify_waiters();
     }
 }
 
-/// Whether a use may begin.
+/// Whether work may begin.
 enum Admission {
-    Begun(DataUse),
+    Begun(DataGuard),
     /// The lock is not held.
     Ask,
     /// It is being called back.
     Wait,
     /// It is being called back, the kernel drops its pages and may wait for this, and what is held is not enough.
-    Aside(AsideUse),
+    Bypass(BypassGuard),
 }
 
 /// How data is worked with.
-pub enum Turn {
+pub enum Admitted {
     /// Under its lock.
-    Under(DataUse),
+    Locked(DataGuard),
     /// At once, under whatever lock there is, for a callback waits for it: nothing may be kept, everything goes through. `None`: a write of pages.
-    Aside(Option<AsideUse>),
+    Bypass(Option<BypassGuard>),
 }
 
 impl Client {
@@ -227,32 +227,32 @@ impl Client {
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub(crate) async fn data_use(&self, file: &Arc<File>, need: Need) -> Result<DataUse, ClientError> {
+    pub(crate) async fn data_guard(&self, file: &Arc<File>, access: DataAccess) -> Result<DataGuard, ClientError> {
         loop {
-            match self.data_turn(file, need).await? {
-                Turn::Under(used) => return Ok(used),
+            match self.admit_data(file, access).await? {
+                Admitted::Locked(guard) => return Ok(guard),
                 // Nobody in the kernel waits for this one.
-                Turn::Aside(aside) => {
-                    drop(aside);
+                Admitted::Bypass(bypass) => {
+                    drop(bypass);
                     self.locks.data_unadmitted(file.fid).await;
                 }
             }
         }
     }
 
-    /// As [`Client::data_use`], for what the kernel may hold pages of meanwhile.
+    /// As [`Client::data_guard`], for what the kernel may hold pages of meanwhile.
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
-    pub(crate) async fn data_turn(&self, file: &Arc<File>, need: Need) -> Result<Turn, ClientError> {
+    pub(crate) async fn admit_data(&self, file: &Arc<File>, access: DataAccess) -> Result<Admitted, ClientError> {
         let fid = file.fid;
         let mut asked = 0;
         loop {
-            let mut changed = pin!(self.locks.uses.changed.notified());
+            let mut changed = pin!(self.locks.data_guards.changed.notified());
             changed.as_mut().enable();
-            match self.locks.begin_use(fid, need, self.has_lease(fid)) {
-                Admission::Begun(used) => return Ok(Turn::Under(used)),
-                Admission::Aside(aside) => return Ok(Turn::Aside(Some(aside))),
+            match self.locks.begin_access(fid, access, self.has_lease(fid)) {
+                Admission::Begun(guard) => return Ok(Admitted::Locked(guard)),
+                Admission::Bypass(bypass) => return Ok(Admitted::Bypass(Some(bypass))),
                 Admission::Wait => changed.await,
                 Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
                 Admission::Ask => {
@@ -268,7 +268,7 @@ impl Client {
                     let (mdc, me) = (self.mdc(fid)?, Credentials::root());
                     tokio::select! {
                         biased;
-                        locked = mdc.lock(&me, fid, need.bits, need.range) => if let Some(entry) = locked? {
+                        locked = mdc.lock(&me, fid, access.bits, access.range) => if let Some(entry) = locked? {
                             file.learn(&entry.attr);
                         },
                         // Others asked before, and wait for the kernel, which may wait for this.
@@ -348,65 +348,65 @@ impl Client {
     }
 
     /// A use, if it may begin at once.
-    pub(crate) fn data_use_now(&self, fid: Fid, need: Need) -> Option<DataUse> {
-        match self.locks.begin_use(fid, need, self.has_lease(fid)) {
-            Admission::Begun(used) => Some(used),
+    pub(crate) fn try_data_guard(&self, fid: Fid, access: DataAccess) -> Option<DataGuard> {
+        match self.locks.begin_access(fid, access, self.has_lease(fid)) {
+            Admission::Begun(guard) => Some(guard),
             _ => None,
         }
     }
 }
 
 impl Locks {
-    fn begin_use(self: &Arc<Self>, fid: Fid, need: Need, has_lease: bool) -> Admission {
+    fn begin_access(self: &Arc<Self>, fid: Fid, access: DataAccess, has_lease: bool) -> Admission {
         let table = self.table.lock();
-        let mut files = self.uses.files.lock();
-        let stopped = files.get(&fid).filter(|using| using.stops > 0).map(|using| using.admitted > 0);
-        let whole = table.bits(fid).contains(need.bits);
-        let shared = if whole { None } else { need.extent().and_then(|extent| table.shares(fid, extent)) };
+        let mut files = self.data_guards.files.lock();
+        let stopped = files.get(&fid).filter(|guards| guards.stops > 0).map(|guards| guards.admitted > 0);
+        let whole = table.bits(fid).contains(access.bits);
+        let shared = if whole { None } else { access.extent().and_then(|extent| table.shares(fid, extent)) };
         match (stopped, has_lease && (whole || shared.is_some())) {
             (None | Some(true), true) => {}
             (None, false) => return Admission::Ask,
             (Some(false), _) => return Admission::Wait,
             (Some(true), false) => {
-                let using = files.entry(fid).or_default();
-                (using.aside, using.seen) = (using.aside + 1, using.seen + 1);
-                return Admission::Aside(AsideUse { locks: self.clone(), fid });
+                let guards = files.entry(fid).or_default();
+                (guards.bypassing, guards.admissions) = (guards.bypassing + 1, guards.admissions + 1);
+                return Admission::Bypass(BypassGuard { locks: self.clone(), fid });
             }
         }
-        let using = files.entry(fid).or_default();
-        let writes = need.writes();
-        using.now += 1;
-        using.writing += usize::from(writes);
-        using.seen += u64::from(using.stops > 0);
-        Admission::Begun(DataUse { locks: self.clone(), fid, writes, shared })
+        let guards = files.entry(fid).or_default();
+        let writes = access.writes();
+        guards.now += 1;
+        guards.writing += usize::from(writes);
+        guards.admissions += u64::from(guards.stops > 0);
+        Admission::Begun(DataGuard { locks: self.clone(), fid, writes, shared })
     }
 
     /// Files of an MDT that are being changed under WRITE: no other client was granted it, for the use was not waited for.
     pub(crate) fn writing(&self, mdt: u16) -> Vec<Fid> {
-        let files = self.uses.files.lock();
-        files.iter().filter(|(fid, using)| fid.mdt() == mdt && using.writing > 0).map(|(fid, _)| *fid).collect()
+        let files = self.data_guards.files.lock();
+        files.iter().filter(|(fid, guards)| fid.mdt() == mdt && guards.writing > 0).map(|(fid, _)| *fid).collect()
     }
 
     /// Ready when the kernel is dropping pages of this file, and may wait for uses of it.
     async fn data_admitted(&self, fid: Fid) {
-        self.uses_are(|files| files.get(&fid).is_some_and(|using| using.stops > 0 && using.admitted > 0)).await;
+        self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0 && guards.admitted > 0)).await;
     }
 
     /// Ready when it is not, or no more.
     pub(crate) async fn data_unadmitted(&self, fid: Fid) {
-        self.uses_are(|files| files.get(&fid).is_none_or(|using| using.admitted == 0)).await;
+        self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.admitted == 0)).await;
     }
 
     /// Ready when no use of this file is under way.
     pub(crate) async fn data_quiet(&self, fid: Fid) {
-        self.uses_are(|files| files.get(&fid).is_none_or(|using| using.now == 0)).await;
+        self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.now == 0)).await;
     }
 
-    async fn uses_are(&self, so: impl Fn(&HashMap<Fid, Using>) -> bool) {
+    async fn guards_are(&self, so: impl Fn(&HashMap<Fid, Guards>) -> bool) {
         loop {
-            let mut changed = pin!(self.uses.changed.notified());
+            let mut changed = pin!(self.data_guards.changed.notified());
             changed.as_mut().enable();
-            if so(&self.uses.files.lock()) {
+            if so(&self.data_guards.files.lock()) {
                 return;
             }
             changed.await;
@@ -429,11 +429,11 @@ impl Locks {
 
     /// Is data of this file worked with?
     pub(crate) fn is_used(&self, fid: Fid) -> bool {
-        self.uses.files.lock().get(&fid).is_some_and(|using| using.now + using.aside > 0)
+        self.data_guards.files.lock().get(&fid).is_some_and(|guards| guards.now + guards.bypassing > 0)
     }
 
     async fn give_up(&self, fid: Fid, bits: InodeBits, take: impl FnOnce(&mut Table)) {
-        self.uses.files.lock().entry(fid).or_default().stops += 1;
+        self.data_guards.files.lock().entry(fid).or_default().stops += 1;
         let stopped = Stopped { locks: self, fid };
         self.data_quiet(fid).await;
         if let Some(data) = self.data.get() {
@@ -446,41 +446,41 @@ impl Locks {
 
     /// The kernel is about to drop pages of a stopped file, and may wait for uses of it. [`Locks::data_shut`] follows.
     pub fn data_admit(&self, fid: Fid) {
-        if let Some(using) = self.uses.files.lock().get_mut(&fid) {
+        if let Some(guards) = self.data_guards.files.lock().get_mut(&fid) {
             // Several callbacks may be at it at once.
-            using.admitted += 1;
+            guards.admitted += 1;
         }
-        self.uses.changed.notify_waiters();
+        self.data_guards.changed.notify_waiters();
     }
 
-    /// Uses that were admitted since the file was stopped, aside or not.
-    pub fn data_seen(&self, fid: Fid) -> u64 {
-        self.uses.files.lock().get(&fid).map_or(0, |using| using.seen)
+    /// Uses that were admitted since the file was stopped, bypassing or not.
+    pub fn data_admissions(&self, fid: Fid) -> u64 {
+        self.data_guards.files.lock().get(&fid).map_or(0, |guards| guards.admissions)
     }
 
     /// The kernel has dropped its pages: no use is admitted any more, if none was since `before` and none is under way, or `anyway`. Whether so.
     pub fn data_shut(&self, fid: Fid, before: u64, anyway: bool) -> bool {
         {
-            let mut files = self.uses.files.lock();
-            let Some(using) = files.get_mut(&fid) else { return true };
-            if !anyway && (using.seen != before || using.now + using.aside > 0) {
+            let mut files = self.data_guards.files.lock();
+            let Some(guards) = files.get_mut(&fid) else { return true };
+            if !anyway && (guards.admissions != before || guards.now + guards.bypassing > 0) {
                 return false;
             }
-            using.admitted = using.admitted.saturating_sub(1);
+            guards.admitted = guards.admitted.saturating_sub(1);
         }
-        self.uses.changed.notify_waiters();
+        self.data_guards.changed.notify_waiters();
         true
     }
 
     /// Is data of this file being called back?
     pub(crate) fn is_stopped(&self, fid: Fid) -> bool {
-        self.uses.files.lock().get(&fid).is_some_and(|using| using.stops > 0)
+        self.data_guards.files.lock().get(&fid).is_some_and(|guards| guards.stops > 0)
     }
 
     /// Ready when data of this file has been called back for so long without a break.
     pub(crate) async fn data_wanted(&self, fid: Fid, long: Duration) {
         loop {
-            self.uses_are(|files| files.get(&fid).is_some_and(|using| using.stops > 0)).await;
+            self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0)).await;
             tokio::select! {
                 biased;
                 () = self.data_unstopped(fid) => {}
@@ -491,7 +491,7 @@ impl Locks {
 
     /// Ready when it is not.
     pub(crate) async fn data_unstopped(&self, fid: Fid) {
-        self.uses_are(|files| files.get(&fid).is_none_or(|using| using.stops == 0)).await;
+        self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.stops == 0)).await;
     }
 }
 
@@ -503,17 +503,17 @@ struct Stopped<'a> {
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        let mut files = self.locks.uses.files.lock();
-        if let Some(using) = files.get_mut(&self.fid) {
-            using.stops -= 1;
-            if using.stops == 0 {
-                (using.seen, using.admitted) = (0, 0);
-                if using.is_idle() {
+        let mut files = self.locks.data_guards.files.lock();
+        if let Some(guards) = files.get_mut(&self.fid) {
+            guards.stops -= 1;
+            if guards.stops == 0 {
+                (guards.admissions, guards.admitted) = (0, 0);
+                if guards.is_idle() {
                     files.remove(&self.fid);
                 }
             }
         }
         drop(files);
-        self.locks.uses.changed.notify_waiters();
+        self.locks.data_guards.changed.notify_waiters();
     }
 }
