@@ -8,17 +8,18 @@
 //! Pure and small-locked: no I/O, no waiting. The bound is memory (`WEIGHT_MAX`) and a number of locks; the oldest go,
 //! with a second chance for those used since.
 
+mod complete;
 mod gaps;
 mod invalidations;
 mod recent;
 mod shared;
 mod taking;
-mod whole;
 
 pub use invalidations::{Invalidations, StaleName};
 
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
+use complete::CompleteListing;
 use foldhash::HashMap;
 use layout::layout::Layout;
 pub use recent::Asked;
@@ -32,7 +33,6 @@ use types::limits::IBITS_LOCKS_PER_CLIENT_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
 use types::names::NameRanges;
-use whole::Listing;
 use wire::mds::{Entry, Removed};
 use wire::message::Grant;
 
@@ -100,9 +100,9 @@ struct Slot {
     miscounted: Option<Trust>,
     names: HashMap<Name, Led>,
     /// Of a directory, under UPDATE: it has no other names than these.
-    whole: bool,
+    complete: bool,
     /// Its listing, if that was asked for and nothing changed since.
-    listing: Option<Listing>,
+    listing: Option<CompleteListing>,
     /// Of a directory, under GAP: it has no names in these ranges.
     gaps: Option<Box<NameRanges>>,
     /// Names that lead here and are covered by LOOKUP of this inode.
@@ -255,12 +255,12 @@ impl Table {
     pub fn learn_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
         let by_update = bits_of(held, dir).contains(UPDATE);
         let by_lookup = to.is_some_and(|fid| bits_of(held, fid).contains(LOOKUP));
-        let whole = self.is_whole(dir);
+        let complete = self.is_complete(dir);
         let known = self.slots.get(&dir).and_then(|slot| slot.names.get(name)).map(|led| (led.to, led.trust));
         let same = known.is_some_and(|(leads, _)| leads == to);
         if !by_update && !by_lookup {
             if known.is_none() && to.is_some() {
-                self.no_longer_whole(dir);
+                self.no_longer_complete(dir);
             }
             if known.is_some()
                 && !same
@@ -278,12 +278,12 @@ impl Table {
         if let (true, Some(fid)) = (by_lookup, to) {
             self.slot(fid).led_here.push((dir, name.clone()));
         }
-        self.still_whole(dir, whole);
+        self.still_complete(dir, complete);
     }
 
     /// Removes a name: whatever it leads to from now on, it is not known.
     fn drop_name(&mut self, dir: Fid, name: &Name) -> Dropped {
-        self.no_longer_whole(dir);
+        self.no_longer_complete(dir);
         let Some(slot) = self.slots.get_mut(&dir) else { return Dropped::default() };
         let Some(led) = slot.names.remove(name) else { return Dropped::default() };
         let bytes = NAME_BYTES + 2 * name.len();
@@ -351,11 +351,11 @@ impl Table {
         if let Some(fid) = to {
             self.gate(fid.mdt()).note(fid, LOOKUP);
         }
-        let whole = self.is_whole(dir);
+        let complete = self.is_complete(dir);
         let trust = self.drop_changed(dir, name, to);
         self.learn_name(dir, name, to, held);
         if self.slots.get(&dir).is_some_and(|slot| slot.names.contains_key(name)) {
-            self.still_whole(dir, whole);
+            self.still_complete(dir, complete);
         }
         // An answer about the old state may still make the kernel trust what it has of the name, now the new state.
         let trust = trust.filter(|trust| self.recent.is_settling(*trust));
@@ -488,7 +488,7 @@ impl Table {
         match slot.names.get(name) {
             Some(Led { to: Some(fid), .. }) => Known::To(*fid),
             Some(Led { to: None, .. }) => Known::Absent,
-            None if slot.whole => {
+            None if slot.complete => {
                 self.learn_absent(dir, name);
                 Known::Absent
             }

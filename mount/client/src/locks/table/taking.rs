@@ -33,7 +33,7 @@ impl Table {
             slot.layout = None;
         }
         if bits.contains(UPDATE) {
-            slot.whole = false;
+            slot.complete = false;
             slot.attr = None;
             if std::mem::take(&mut slot.attr_trusted) {
                 invalidations.attrs.push(fid);

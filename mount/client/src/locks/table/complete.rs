@@ -1,4 +1,4 @@
-//! Directories of which every name is known: any other name is absent, and they can be listed without a request.
+//! Complete directories, of which every name is known: any other name is absent, and they can be listed without a request.
 //!
 //! A mount knows all names of a directory that it made itself, for it was empty, and of one that one page of a listing showed
 //! to its end; in both cases under UPDATE. Own changes whose replies show where their names lead leave it so. It ends with
@@ -14,28 +14,28 @@ use wire::mds::DirEntry;
 const ENTRY_BYTES: usize = 80;
 
 /// All entries of a directory, without attributes.
-pub(super) struct Listing {
+pub(super) struct CompleteListing {
     entries: Arc<[DirEntry]>,
     parent: Option<Fid>,
     weight: usize,
 }
 
 impl Table {
-    pub(super) fn is_whole(&self, dir: Fid) -> bool {
-        self.slots.get(&dir).is_some_and(|slot| slot.whole)
+    pub(super) fn is_complete(&self, dir: Fid) -> bool {
+        self.slots.get(&dir).is_some_and(|slot| slot.complete)
     }
 
     /// A name that was dropped is known again.
-    pub(super) fn still_whole(&mut self, dir: Fid, whole: bool) {
+    pub(super) fn still_complete(&mut self, dir: Fid, complete: bool) {
         if let Some(slot) = self.slots.get_mut(&dir) {
-            slot.whole |= whole;
+            slot.complete |= complete;
         }
     }
 
-    pub(super) fn no_longer_whole(&mut self, dir: Fid) {
+    pub(super) fn no_longer_complete(&mut self, dir: Fid) {
         self.forget_listing(dir);
         if let Some(slot) = self.slots.get_mut(&dir) {
-            slot.whole = false;
+            slot.complete = false;
         }
     }
 
@@ -51,7 +51,7 @@ impl Table {
     pub fn made_dir(&mut self, dir: Fid, held: &Held) {
         let covered = bits_of(held, dir).contains(UPDATE);
         if let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) {
-            slot.whole = true;
+            slot.complete = true;
         }
     }
 
@@ -60,10 +60,10 @@ impl Table {
         self.forget_listing(dir);
         let covered = bits_of(held, dir).contains(UPDATE);
         let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) else { return };
-        slot.whole = true;
+        slot.complete = true;
         let weight = entries.iter().map(|entry| ENTRY_BYTES + entry.name.len()).sum();
         let entries = entries.iter().map(|entry| DirEntry { entry: None, ..entry.clone() }).collect();
-        slot.listing = Some(Listing { entries, parent: None, weight });
+        slot.listing = Some(CompleteListing { entries, parent: None, weight });
         self.heavier(dir, weight);
     }
 
@@ -88,7 +88,7 @@ impl Table {
         (!with_attr || entries.iter().all(known)).then_some((entries, parent))
     }
 
-    /// The directory is whole, and has no such name.
+    /// The directory is complete, and has no such name.
     pub(super) fn learn_absent(&mut self, dir: Fid, name: &Name) {
         if let Some(slot) = self.slots.get_mut(&dir) {
             let absent = Led { to: None, by_update: true, by_lookup: false, trust: None };
@@ -99,5 +99,5 @@ impl Table {
 }
 
 #[cfg(test)]
-#[path = "whole_tests.rs"]
+#[path = "complete_tests.rs"]
 mod tests;

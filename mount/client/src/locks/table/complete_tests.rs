@@ -116,9 +116,9 @@ fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
 fn a_listing_is_kept_until_a_name_changes() {
     let mut table = Table::default();
     list(&mut table, true, BOTH);
-    assert!(table.listing(DIR, false).is_none() && !table.is_whole(DIR), "it goes on");
+    assert!(table.listing(DIR, false).is_none() && !table.is_complete(DIR), "it goes on");
     list(&mut table, false, LOOKUP);
-    assert!(table.listing(DIR, false).is_none() && !table.is_whole(DIR), "nothing covers it");
+    assert!(table.listing(DIR, false).is_none() && !table.is_complete(DIR), "nothing covers it");
     list(&mut table, false, BOTH);
     let (_, weight) = table.size();
     let (entries, parent) = table.listing(DIR, true).unwrap();
@@ -131,7 +131,7 @@ fn a_listing_is_kept_until_a_name_changes() {
         "attributes would be asked one by one"
     );
     create(&mut table, DIR, "g", entry(PARENT, 0o100644), &[(DIR, UPDATE), (PARENT, BOTH)]);
-    assert!(table.listing(DIR, false).is_none() && table.is_whole(DIR));
+    assert!(table.listing(DIR, false).is_none() && table.is_complete(DIR));
     list(&mut table, false, BOTH);
     table.renamed_inode(DIR);
     assert!(table.listing(DIR, false).is_none(), "its parent may be another one");
