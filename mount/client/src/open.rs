@@ -4,8 +4,8 @@ use crate::error::ClientError;
 use crate::file::{File, OpenToWrite};
 use crate::listing::Listing;
 use crate::locks::opens::LocalOpen;
-use crate::writeback::ends::Watched;
 use crate::writeback::failures::SeenFailures;
+use crate::writeback::kernel_eof::Watched;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use std::hash::Hash;
@@ -84,7 +84,7 @@ pub struct OpenFile {
     /// The MDT may know of a lease of it. Whoever asks for one, after it, or ends it has the turn.
     pub(crate) leased: tokio::sync::Mutex<bool>,
     /// The kernel has pages for it: since then it is known where the kernel believes the file to end.
-    pub(crate) end: OnceLock<Watched>,
+    pub(crate) eof: OnceLock<Watched>,
     stale: AtomicBool,
     closed: AtomicBool,
     _open_to_write: OpenToWrite,
@@ -97,7 +97,7 @@ impl OpenFile {
         let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let seen_failures = SeenFailures::new(&file, true);
-        let end = OnceLock::new();
+        let eof = OnceLock::new();
         let _open_to_write = OpenToWrite::new(&file, mode.flags.write);
         OpenFile {
             file,
@@ -108,7 +108,7 @@ impl OpenFile {
             seen_failures,
             group,
             leased,
-            end,
+            eof,
             stale,
             closed,
             _open_to_write,

@@ -61,7 +61,7 @@ impl Client {
                 }
             },
         };
-        self.show_end(fid, self.locks.with_dirty(attr).size).await;
+        self.show_eof(fid, self.locks.with_dirty(attr).size).await;
         Ok(self.stat_of(node, self.stat(&attr)))
     }
 

@@ -118,7 +118,7 @@ impl Client {
             let told = |attr: &Attr| {
                 Name::new(&item.name).is_ok_and(|name| self.locks.kernel_trusts(open.fid, &name, attr.fid))
             };
-            let moves_end = |attr: &Attr| self.writeback.ends.is_behind(attr.fid, attr.size);
+            let moves_end = |attr: &Attr| self.writeback.kernel_eof.is_behind(attr.fid, attr.size);
             let found =
                 attr.filter(|attr| !told(attr) && !moves_end(attr)).map(|attr| self.found(open.fid, None, &attr));
             DirItem { found, ..item }

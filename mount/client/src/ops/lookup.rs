@@ -73,7 +73,7 @@ impl Client {
         for _ in 0..PIN_TRIES {
             let looked = mdc.lookup(&caller.credentials, parent, name.clone()).await;
             if let Ok(entry) = &looked {
-                self.show_end(entry.attr.fid, self.locks.with_dirty(entry.attr).size).await;
+                self.show_eof(entry.attr.fid, self.locks.with_dirty(entry.attr).size).await;
             }
             match looked {
                 Ok(entry) if self.is_careful() && entry.attr.file_type() == FileType::Regular => {
@@ -102,7 +102,7 @@ impl Client {
         let known = match self.locks.looked_up(dir, name) {
             Known::To(fid) => {
                 let attr = self.locks.attr(fid)?.attr;
-                if self.writeback.ends.is_behind(fid, attr.size) {
+                if self.writeback.kernel_eof.is_behind(fid, attr.size) {
                     return None;
                 }
                 Looked::Found(self.found(dir, Some(name), &attr))

@@ -57,7 +57,7 @@ impl Client {
         open.check()?;
         if from_page_cache && self.locks.untold_opens() {
             // Others were watched when they were opened.
-            open.end.get_or_init(|| self.writeback.ends.watch(open.file.fid, open.file.size().unwrap_or(0)));
+            open.eof.get_or_init(|| self.writeback.kernel_eof.watch(open.file.fid, open.file.size().unwrap_or(0)));
         }
         let data = self.read_file(&caller.credentials, &open.file, (offset, len), from_page_cache).await?;
         self.counters.moved(Way::Read, data.iter().map(Bytes::len).sum());

@@ -59,12 +59,12 @@ impl Client {
         let (_used, _alone) = loop {
             let guard = self.data_guard(file, DataAccess::WRITE_ALL).await?;
             let alone = file.gate.write().await;
-            if self.writeback.ends.is_settled(file.fid) {
+            if self.writeback.kernel_eof.is_quiet(file.fid) {
                 break (guard, alone);
             }
             // An end that is on its way to the kernel would come after this one; and what it waits for may wait for the gate.
             drop((alone, guard));
-            self.writeback.ends.settled(file.fid).await;
+            self.writeback.kernel_eof.quiesce(file.fid).await;
         };
         // Also what will be cut: so nothing that was dirty before has to be thought of any more.
         self.flush_locked(file).await?;

@@ -97,14 +97,14 @@ impl Client {
         let epoch = self.session_epoch(file.fid);
         let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
         if let Some(written) = self.absorb_at_once(write)? {
-            self.writeback.ends.written(file.fid, written.offset + u64::from(written.bytes));
+            self.writeback.kernel_eof.written(file.fid, written.offset + u64::from(written.bytes));
             return Ok(written);
         }
         let tasks = self.env.tasks.clone();
         let work = async move {
             let write = |epoch| Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
             let written = self.in_session_epoch(file.fid, |epoch| self.write_in_turn(write(epoch))).await?;
-            self.writeback.ends.written(file.fid, written.offset + u64::from(written.bytes));
+            self.writeback.kernel_eof.written(file.fid, written.offset + u64::from(written.bytes));
             Ok(written)
         };
         Finish::new("write", &tasks, work).await

@@ -2,21 +2,21 @@
 //!
 //! [`dirty_file`] is what is dirty of one file. [`absorb`] takes a write in, [`flush`] brings it to the objects and reports it to
 //! the MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
-//! was lost, [`pages`] what the kernel may keep, [`ends`] where it believes files to end. Locks are taken in this order: a use of the lock (`locks::data_guards`), the file's
+//! was lost, [`pages`] what the kernel may keep, [`kernel_eof`] where it believes files to end. Locks are taken in this order: a use of the lock (`locks::data_guards`), the file's
 //! gate, its turn to flush, its turn to report; the small locks inside are never held across a wait.
 
 pub(crate) mod absorb;
 pub(crate) mod background;
 pub(crate) mod dirty_file;
-pub(crate) mod ends;
 pub(crate) mod failures;
 pub(crate) mod flush;
 pub(crate) mod holder;
+pub(crate) mod kernel_eof;
 pub mod pages;
 
 use crate::cache::grant::Grants;
 use crate::file::File;
-use crate::writeback::ends::Ends;
+use crate::writeback::kernel_eof::KernelEof;
 use dirty_file::DirtyFile;
 use env::clock::Monotonic;
 use foldhash::HashMap;
@@ -62,7 +62,7 @@ pub(crate) struct Writeback {
     blocks: AtomicU64,
     /// Inodes of which the kernel may have pages, read under DATA that is held since.
     pages: Mutex<BTreeSet<Fid>>,
-    pub(crate) ends: Arc<Ends>,
+    pub(crate) kernel_eof: Arc<KernelEof>,
     reported: Mutex<Reported>,
     /// When data was last called back.
     contended: Mutex<HashMap<Fid, Monotonic>>,
@@ -81,7 +81,7 @@ impl Writeback {
             files: Mutex::default(),
             blocks: AtomicU64::new(0),
             pages: Mutex::default(),
-            ends: Arc::default(),
+            kernel_eof: Arc::default(),
             reported: Mutex::default(),
             contended: Mutex::default(),
             dirty_max: AtomicU64::new(DIRTY_BYTES_MAX),

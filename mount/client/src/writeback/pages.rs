@@ -43,7 +43,7 @@ impl Client {
             return PageCache::Bypassed;
         }
         let size = self.locks.attr(fid).map_or(0, |entry| entry.attr.size);
-        open.end.get_or_init(|| self.writeback.ends.watch(fid, size));
+        open.eof.get_or_init(|| self.writeback.kernel_eof.watch(fid, size));
         if self.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
     }
 

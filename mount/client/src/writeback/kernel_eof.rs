@@ -25,12 +25,12 @@ const PAGES_GO: Duration = Duration::from_secs(1);
 
 /// Files of which the kernel has pages for open files.
 #[derive(Default)]
-pub(crate) struct Ends {
-    files: Mutex<HashMap<Fid, End>>,
+pub(crate) struct KernelEof {
+    files: Mutex<HashMap<Fid, Eof>>,
     grown: Notify,
 }
 
-struct End {
+struct Eof {
     /// The kernel was told so much, or more.
     known: u64,
     /// Somebody is telling it more.
@@ -38,11 +38,11 @@ struct End {
     watchers: usize,
 }
 
-impl Ends {
+impl KernelEof {
     /// The kernel has pages of this file from now on, for one open file more. It was told this size.
     pub fn watch(self: &Arc<Self>, fid: Fid, size: u64) -> Watched {
-        self.files.lock().entry(fid).or_insert(End { known: size, growing: false, watchers: 0 }).watchers += 1;
-        Watched { ends: self.clone(), fid }
+        self.files.lock().entry(fid).or_insert(Eof { known: size, growing: false, watchers: 0 }).watchers += 1;
+        Watched { eof: self.clone(), fid }
     }
 
     /// Does anybody read pages of it?
@@ -75,7 +75,7 @@ impl Ends {
                 None => return None,
                 Some(end) if !end.growing => {
                     end.growing = true;
-                    return Some(Growing { ends: self, fid });
+                    return Some(Growing { eof: self, fid });
                 }
                 Some(_) => {}
             }
@@ -84,16 +84,16 @@ impl Ends {
     }
 
     /// Is the kernel told of no end of this file just now?
-    pub fn is_settled(&self, fid: Fid) -> bool {
+    pub fn is_quiet(&self, fid: Fid) -> bool {
         self.files.lock().get(&fid).is_none_or(|end| !end.growing)
     }
 
     /// Ready when it is told of none.
-    pub async fn settled(&self, fid: Fid) {
+    pub async fn quiesce(&self, fid: Fid) {
         loop {
             let mut grown = pin!(self.grown.notified());
             grown.as_mut().enable();
-            if self.is_settled(fid) {
+            if self.is_quiet(fid) {
                 return;
             }
             grown.await;
@@ -103,13 +103,13 @@ impl Ends {
 
 /// The kernel has pages of a file for an open file, until this is dropped.
 pub(crate) struct Watched {
-    ends: Arc<Ends>,
+    eof: Arc<KernelEof>,
     fid: Fid,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        let mut files = self.ends.files.lock();
+        let mut files = self.eof.files.lock();
         if let Some(end) = files.get_mut(&self.fid) {
             end.watchers -= 1;
             if end.watchers == 0 {
@@ -117,36 +117,36 @@ impl Drop for Watched {
             }
         }
         drop(files);
-        self.ends.grown.notify_waiters();
+        self.eof.grown.notify_waiters();
     }
 }
 
-/// Somebody tells the kernel where a file ends.
+/// Somebody tells the kernel where a file eof.
 struct Growing<'a> {
-    ends: &'a Ends,
+    eof: &'a KernelEof,
     fid: Fid,
 }
 
 impl Drop for Growing<'_> {
     fn drop(&mut self) {
-        if let Some(end) = self.ends.files.lock().get_mut(&self.fid) {
+        if let Some(end) = self.eof.files.lock().get_mut(&self.fid) {
             end.growing = false;
         }
-        self.ends.grown.notify_waiters();
+        self.eof.grown.notify_waiters();
     }
 }
 
 impl Client {
-    /// May attributes with this size go to the kernel at once? Else [`Client::pages_gone`] and [`Client::show_end`] come before.
+    /// May attributes with this size go to the kernel at once? Else [`Client::pages_gone`] and [`Client::show_eof`] come before.
     pub(crate) fn may_show(&self, fid: Fid, size: u64) -> bool {
-        let ends = &self.writeback.ends;
-        let pages_go = self.locks.is_stopped(fid) && ends.is_watched(fid);
-        !pages_go && !ends.is_behind(fid, size)
+        let eof = &self.writeback.kernel_eof;
+        let pages_go = self.locks.is_stopped(fid) && eof.is_watched(fid);
+        !pages_go && !eof.is_behind(fid, size)
     }
 
     /// Waits, not for long, until no callback drops pages of this file that programs read.
     pub(crate) async fn pages_gone(&self, fid: Fid) {
-        if !self.locks.is_stopped(fid) || !self.writeback.ends.is_watched(fid) {
+        if !self.locks.is_stopped(fid) || !self.writeback.kernel_eof.is_watched(fid) {
             return;
         }
         tokio::select! {
@@ -157,24 +157,24 @@ impl Client {
     }
 
     /// To be awaited before attributes with this size go to the kernel.
-    pub(crate) async fn show_end(&self, fid: Fid, size: u64) {
-        let ends = &self.writeback.ends;
-        if !ends.is_behind(fid, size) {
+    pub(crate) async fn show_eof(&self, fid: Fid, size: u64) {
+        let eof = &self.writeback.kernel_eof;
+        if !eof.is_behind(fid, size) {
             return;
         }
-        let Some(_growing) = ends.turn(fid).await else { return };
-        if !ends.is_behind(fid, size) {
+        let Some(_growing) = eof.turn(fid).await else { return };
+        if !eof.is_behind(fid, size) {
             return;
         }
-        match self.give_end(fid, size).await {
-            Ok(Some(end)) => ends.written(fid, end),
+        match self.give_eof(fid, size).await {
+            Ok(Some(end)) => eof.written(fid, end),
             Ok(None) => {}
             Err(error) => tracing::debug!(%fid, %error, "put the end of a file among the kernel's pages"),
         }
     }
 
     /// Puts the last byte of a file of at least this size among the kernel's pages. Where the file ends; `None`: it did not come to that.
-    async fn give_end(&self, fid: Fid, size: u64) -> Result<Option<u64>, ClientError> {
+    async fn give_eof(&self, fid: Fid, size: u64) -> Result<Option<u64>, ClientError> {
         let me = Credentials::root();
         let file = self.files.get(fid);
         let epoch = self.session_epoch(fid);
@@ -206,43 +206,43 @@ mod tests {
 
     #[test]
     fn only_files_with_pages_are_behind() {
-        let ends = Arc::new(Ends::default());
-        assert!(!ends.is_behind(A, 10), "nobody reads it");
-        let first = ends.watch(A, 5);
-        let second = ends.watch(A, 7);
-        assert!(ends.is_behind(A, 6), "who opens it again knows no more than the kernel");
+        let eof = Arc::new(KernelEof::default());
+        assert!(!eof.is_behind(A, 10), "nobody reads it");
+        let first = eof.watch(A, 5);
+        let second = eof.watch(A, 7);
+        assert!(eof.is_behind(A, 6), "who opens it again knows no more than the kernel");
         drop(first);
-        assert!(ends.is_watched(A));
+        assert!(eof.is_watched(A));
         drop(second);
-        assert!(!ends.is_behind(A, 10) && !ends.is_watched(A));
+        assert!(!eof.is_behind(A, 10) && !eof.is_watched(A));
     }
 
     #[test]
     fn what_was_shown_or_written_is_known() {
-        let ends = Arc::new(Ends::default());
-        let _watched = ends.watch(A, 5);
-        ends.written(A, 9);
-        assert!(!ends.is_behind(A, 9));
-        assert!(!ends.is_behind(A, 4), "it was cut: attributes show that");
-        assert!(ends.is_behind(A, 9), "and it grew again");
+        let eof = Arc::new(KernelEof::default());
+        let _watched = eof.watch(A, 5);
+        eof.written(A, 9);
+        assert!(!eof.is_behind(A, 9));
+        assert!(!eof.is_behind(A, 4), "it was cut: attributes show that");
+        assert!(eof.is_behind(A, 9), "and it grew again");
     }
 
     #[tokio::test]
     async fn one_at_a_time_tells_the_kernel_of_an_end() {
-        let ends = Arc::new(Ends::default());
-        assert!(ends.turn(A).await.is_none(), "nobody reads it");
-        let watched = ends.watch(A, 5);
-        let growing = ends.turn(A).await;
-        assert!(growing.is_some() && !ends.is_settled(A));
-        let mut second = pin!(ends.turn(A));
+        let eof = Arc::new(KernelEof::default());
+        assert!(eof.turn(A).await.is_none(), "nobody reads it");
+        let watched = eof.watch(A, 5);
+        let growing = eof.turn(A).await;
+        assert!(growing.is_some() && !eof.is_quiet(A));
+        let mut second = pin!(eof.turn(A));
         assert!(futures_util::poll!(second.as_mut()).is_pending());
-        let mut settled = pin!(ends.settled(A));
-        assert!(futures_util::poll!(settled.as_mut()).is_pending());
+        let mut quiet = pin!(eof.quiesce(A));
+        assert!(futures_util::poll!(quiet.as_mut()).is_pending());
         drop(growing);
         let growing = second.await;
         assert!(growing.is_some());
         drop(watched);
-        settled.await;
-        assert!(ends.turn(A).await.is_none(), "closed meanwhile");
+        quiet.await;
+        assert!(eof.turn(A).await.is_none(), "closed meanwhile");
     }
 }
