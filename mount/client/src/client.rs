@@ -18,7 +18,7 @@ use crate::locks::table::Asked;
 use crate::locks::upkeep::keep_up;
 use crate::node::{NodeId, NodeTable};
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFile};
-use crate::ops::untold::Untold;
+use crate::ops::no_open::NoOpenHandles;
 use crate::pins::Pins;
 use crate::removed::Removed;
 use crate::reopen::{Restorer, reopen_all};
@@ -88,7 +88,7 @@ pub struct Client {
     /// Leases of open files, as far as other open files of this mount are concerned.
     pub(crate) leases: Mutex<LeaseTable<FileHandle>>,
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
-    pub(crate) untold: Untold,
+    pub(crate) no_open: NoOpenHandles,
     pub(crate) pins: Pins,
     pub(crate) removed: Removed,
     pub(crate) writeback: Writeback,
@@ -148,7 +148,7 @@ impl Client {
             files_open: Handles::new(),
             leases: Mutex::new(LeaseTable::with_bound(LEASES_MAX)),
             dirs_open: Handles::new(),
-            untold: Untold::default(),
+            no_open: NoOpenHandles::default(),
             pins: Pins::default(),
             removed: Removed::default(),
             writeback: Writeback::new(grants),

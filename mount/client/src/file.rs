@@ -239,8 +239,8 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         if let Some(table) = self.table.upgrade() {
-            let untold = self.dirty.get_mut().failures.untold();
-            table.dropped(self.fid, self.tail_is_suspect(), untold);
+            let unreported = self.dirty.get_mut().failures.unreported();
+            table.dropped(self.fid, self.tail_is_suspect(), unreported);
         }
     }
 }
@@ -299,14 +299,14 @@ impl FileTable {
         self.inner.lock().files.len()
     }
 
-    fn dropped(&self, fid: Fid, suspect: bool, untold: Option<Errno>) {
+    fn dropped(&self, fid: Fid, suspect: bool, unreported: Option<Errno>) {
         let inner = &mut *self.inner.lock();
         // Meanwhile somebody may have begun to use the inode again.
         let successor = inner.files.get(&fid).and_then(Weak::upgrade);
         if successor.is_none() {
             inner.files.remove(&fid);
         }
-        match (untold, &successor) {
+        match (unreported, &successor) {
             (None, _) => {}
             (Some(errno), Some(file)) => file.dirty.lock().failures.fail(errno),
             (Some(errno), None) => {

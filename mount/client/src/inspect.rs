@@ -82,7 +82,7 @@ impl Client {
     pub async fn clear_locks(&self, whose: Whose) {
         let bits = match whose {
             // Every file that the kernel knows may be open, and only this lock keeps it.
-            Whose::Mount | Whose::Mdt(_) if self.locks.untold_opens() => InodeBits::ALL.without(InodeBits::OPEN),
+            Whose::Mount | Whose::Mdt(_) if self.locks.no_open() => InodeBits::ALL.without(InodeBits::OPEN),
             Whose::Mount | Whose::Mdt(_) => InodeBits::ALL,
             Whose::Ost(_) => InodeBits::DATA.union(InodeBits::WRITE),
         };
@@ -130,7 +130,7 @@ impl Client {
     /// # Errors
     /// EOPNOTSUPP: the kernel opens files without telling, so it must be so.
     pub async fn keep_opens(&self, on: bool) -> Result<(), Errno> {
-        if !on && self.locks.untold_opens() {
+        if !on && self.locks.no_open() {
             return Err(Errno::EOPNOTSUPP);
         }
         self.locks.set_keeps(InodeBits::OPEN, on);
@@ -142,7 +142,7 @@ impl Client {
 
     /// Does the kernel tell of opens and closes (`flock`)?
     pub fn tells_opens(&self) -> bool {
-        !self.locks.untold_opens()
+        !self.locks.no_open()
     }
 
     /// Bytes that may be written and not stored; beyond it a write waits.

@@ -122,7 +122,7 @@ impl OpenFile {
 
     /// What a mount without opens does with an inode: it stands for all that its programs have opened.
     #[must_use]
-    pub(crate) fn untold(self) -> OpenFile {
+    pub(crate) fn no_open(self) -> OpenFile {
         OpenFile { seen_failures: SeenFailures::new(&self.file, false), ..self }
     }
 

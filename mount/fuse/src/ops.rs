@@ -11,8 +11,8 @@ mod inodes;
 mod ioctls;
 pub mod kernel;
 mod locks;
+mod no_open;
 pub mod teach;
-mod untold;
 mod xattrs;
 
 use crate::decode::{Operation, Request};

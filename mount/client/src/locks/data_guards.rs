@@ -422,7 +422,7 @@ impl Locks {
     /// Extents go, as DATA and WRITE would; what else is held of the file stays.
     pub(crate) async fn revoke_extents(&self, fid: Fid, ranges: &[ByteRange]) {
         // Under extents there are pages only of what a kernel that opens without telling has written or read.
-        let pages = if self.untold_opens() { InodeBits::DATA } else { InodeBits::NONE };
+        let pages = if self.no_open() { InodeBits::DATA } else { InodeBits::NONE };
         let bits = InodeBits::WRITE.union(pages);
         self.give_up(fid, bits, |table| ranges.iter().for_each(|range| table.take_range(fid, *range))).await;
     }

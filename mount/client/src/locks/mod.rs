@@ -64,7 +64,7 @@ pub struct Locks {
     busy: Mutex<HashMap<Fid, u32>>,
     /// Bits that replies may grant.
     keeps: Mutex<InodeBits>,
-    untold_opens: bool,
+    no_open: bool,
     /// An own request that changes a name is over.
     pub(crate) names_changed: Notify,
     pub(crate) wake_upkeep: Notify,
@@ -80,11 +80,11 @@ impl Locks {
         env: Env,
         nodes: Arc<NodeTable>,
         keeps: InodeBits,
-        untold_opens: bool,
+        no_open: bool,
         answers: Arc<Histogram>,
     ) -> Arc<Locks> {
         Arc::new(Locks {
-            untold_opens,
+            no_open,
             env,
             nodes,
             kernel: OnceLock::new(),
@@ -110,8 +110,8 @@ impl Locks {
     }
 
     /// Does the kernel open files without telling?
-    pub(crate) fn untold_opens(&self) -> bool {
-        self.untold_opens
+    pub(crate) fn no_open(&self) -> bool {
+        self.no_open
     }
 
     /// May replies grant these bits?

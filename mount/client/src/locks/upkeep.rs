@@ -32,7 +32,7 @@ impl Locks {
         if opens.keep(fid) {
             return true;
         }
-        let known = self.untold_opens() && self.nodes.node(fid).is_some();
+        let known = self.no_open() && self.nodes.node(fid).is_some();
         if known {
             opens.keep_node(fid);
         }

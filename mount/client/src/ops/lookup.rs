@@ -145,7 +145,7 @@ impl Client {
         };
         self.writeback.forget_pages(fid);
         self.removed.forget(fid);
-        if self.locks.untold_opens() {
+        if self.locks.no_open() {
             self.forgotten(fid);
         }
         if removed {

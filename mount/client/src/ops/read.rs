@@ -55,7 +55,7 @@ impl Client {
         let _timed = self.timed(Operation::Read);
         let open = self.files_open.get(handle)?;
         open.check()?;
-        if from_page_cache && self.locks.untold_opens() {
+        if from_page_cache && self.locks.no_open() {
             // Others were watched when they were opened.
             open.eof.get_or_init(|| self.writeback.kernel_eof.watch(open.file.fid, open.file.size().unwrap_or(0)));
         }
@@ -85,7 +85,7 @@ impl Client {
         (offset, end): (u64, u64),
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
-        let access = match from_page_cache && !self.locks.untold_opens() {
+        let access = match from_page_cache && !self.locks.no_open() {
             // The kernel does not say when a mapped page becomes dirty: so whoever may do that has the file to itself.
             true if file.is_open_to_write() => DataAccess::WRITE_ALL,
             true => DataAccess::PAGES,

@@ -90,7 +90,7 @@ impl Client {
         if !flags.append && offset.checked_add(len).is_none_or(|end| end > FILE_BYTES_MAX) {
             return Err(ClientError::TooFar(offset));
         }
-        if self.locks.untold_opens() {
+        if self.locks.no_open() {
             // The kernel was not told to bypass its pages.
             self.writeback.note_pages(file.fid);
         }
@@ -130,7 +130,7 @@ impl Client {
             let turn = match flags.from_page_cache {
                 true => self.try_data_guard(file.fid, access).map_or(Admitted::Bypass(None), Admitted::Locked),
                 // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
-                false if self.locks.untold_opens() => self.admit_data(file, access).await?,
+                false if self.locks.no_open() => self.admit_data(file, access).await?,
                 false => Admitted::Locked(self.data_guard(file, access).await?),
             };
             // Objects are cut only under the whole lock: others may be writing beyond the end that is known.

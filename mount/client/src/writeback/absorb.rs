@@ -155,7 +155,7 @@ impl Client {
         }
         let blocks = needs.iter().map(|(_, blocks)| blocks).sum();
         all_blocks.fetch_add(blocks, Ordering::Relaxed);
-        let wall = match self.locks.untold_opens() {
+        let wall = match self.locks.no_open() {
             true => clock.wall().floor(MTIME_GRAIN),
             false => clock.wall(),
         };

@@ -381,7 +381,7 @@ mod tests {
         send(&mut dirty, 100, 5100);
         dirty.bytes.sent(100);
         dirty.fail(Errno::ENOSPC);
-        assert_eq!((dirty.size(), dirty.failures.untold()), (Some(100), Some(Errno::ENOSPC)));
+        assert_eq!((dirty.size(), dirty.failures.unreported()), (Some(100), Some(Errno::ENOSPC)));
         let report = dirty.report().unwrap();
         assert_eq!(report.end, 100);
         dirty.reported(&report);

@@ -35,8 +35,8 @@ pub(crate) struct Cursor {
 
 impl Failures {
     /// One that nobody was told of while its file was in use.
-    pub fn remembered(untold: Errno) -> Failures {
-        Failures { count: 1, told: 0, newest: Some(untold) }
+    pub fn remembered(unreported: Errno) -> Failures {
+        Failures { count: 1, told: 0, newest: Some(unreported) }
     }
 
     /// Something is lost.
@@ -51,7 +51,7 @@ impl Failures {
     }
 
     /// The newest loss, if no open file was told of it.
-    pub fn untold(&self) -> Option<Errno> {
+    pub fn unreported(&self) -> Option<Errno> {
         self.newest.filter(|_| self.told < self.count)
     }
 
@@ -192,9 +192,9 @@ mod tests {
         failures.fail(Errno::EIO);
         let (mut a, mut b) = (failures.cursor(), failures.cursor());
         assert_eq!((failures.at_write(&mut a), failures.at_close(&a)), (None, None), "it was not there");
-        assert_eq!(failures.untold(), Some(Errno::EIO));
+        assert_eq!(failures.unreported(), Some(Errno::EIO));
         assert_eq!(failures.at_sync(&mut a), Some(Errno::EIO));
-        assert_eq!(failures.untold(), None);
+        assert_eq!(failures.unreported(), None);
         let mut c = failures.cursor();
         assert_eq!(failures.at_sync(&mut c), None, "an fsync was told");
         assert_eq!(failures.at_sync(&mut b), Some(Errno::EIO), "opened when none was");
@@ -205,7 +205,7 @@ mod tests {
         let table = Arc::new(FileTable::default());
         let open = |told| {
             let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1));
-            if told { open } else { open.untold() }
+            if told { open } else { open.no_open() }
         };
         let first = open(true);
         first.file.dirty.lock().fail(Errno::EIO);
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn without_open_files_each_thread_is_told_once() {
         let table = Arc::new(FileTable::default());
-        let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1)).untold();
+        let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1)).no_open();
         open.file.dirty.lock().fail(Errno::EIO);
         for thread in 0..2 * THREADS_MAX as u32 {
             assert!(open.failed_at_sync(thread).is_err() && open.failed_at_sync(thread).is_ok());

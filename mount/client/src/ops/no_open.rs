@@ -20,7 +20,7 @@ use wire::mds::OpenFlags;
 
 /// Handles by inode. As many as the kernel knows inodes, at most.
 #[derive(Default)]
-pub struct Untold {
+pub struct NoOpenHandles {
     files: Mutex<HashMap<Fid, FileHandle>>,
     dirs: Mutex<HashMap<Fid, DirHandle>>,
 }
@@ -37,14 +37,14 @@ impl Client {
     ///
     /// # Errors
     /// The node is unknown, or its MDT refuses to open it.
-    pub async fn untold_file(self: Arc<Self>, node: NodeId, write: bool) -> Result<FileHandle, ClientError> {
+    pub async fn no_open_file(self: Arc<Self>, node: NodeId, write: bool) -> Result<FileHandle, ClientError> {
         let fid = self.fid(node)?;
-        if let Some(handle) = self.untold.files.lock().get(&fid) {
+        if let Some(handle) = self.no_open.files.lock().get(&fid) {
             return Ok(*handle);
         }
         let held = self.locks.bits(fid).contains(InodeBits::OPEN);
         let handle = match held {
-            true => self.open_untold(fid),
+            true => self.open_at_first_use(fid),
             false => {
                 let flags = OpenFlags { read: !write, write, exec: false, append: false, lasting: true };
                 let opened = self.mdc(fid)?.open(&Credentials::root(), fid, flags).await?;
@@ -55,34 +55,34 @@ impl Client {
                 if let Some(layout) = opened.layout {
                     file.learn_layout(layout);
                 }
-                self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), at_mdt).untold())
+                self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), at_mdt).no_open())
             }
         };
-        Ok(self.keep_untold(fid, handle))
+        Ok(self.keep_first(fid, handle))
     }
 
-    fn open_untold(&self, fid: Fid) -> FileHandle {
+    fn open_at_first_use(&self, fid: Fid) -> FileHandle {
         let file = self.files.get(fid);
         let layout = self.locks.table.lock().layout(fid);
         self.rest_on_answers(&file);
         if let Some(layout) = layout {
             file.learn_layout(layout);
         }
-        self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)).untold())
+        self.files_open.insert(OpenFile::new(file, ANY, Credentials::root(), OpenHandle(0)).no_open())
     }
 
     /// A file that was just made is open, too.
-    pub fn untold_created(self: &Arc<Self>, node: NodeId, handle: FileHandle) {
+    pub fn no_open_created(self: &Arc<Self>, node: NodeId, handle: FileHandle) {
         let open = self.files_open.remove(handle);
         let (Some(fid), Some(open)) = (self.nodes.fid(node), open) else { return };
         let at_mdt = open.close().unwrap_or(OpenHandle(0));
-        let any = OpenFile::new(open.file.clone(), ANY, open.credentials.clone(), at_mdt).untold();
-        self.keep_untold(fid, self.files_open.insert(any));
+        let any = OpenFile::new(open.file.clone(), ANY, open.credentials.clone(), at_mdt).no_open();
+        self.keep_first(fid, self.files_open.insert(any));
     }
 
     /// The first handle stays; another one is closed.
-    fn keep_untold(&self, fid: Fid, handle: FileHandle) -> FileHandle {
-        let kept = *self.untold.files.lock().entry(fid).or_insert(handle);
+    fn keep_first(&self, fid: Fid, handle: FileHandle) -> FileHandle {
+        let kept = *self.no_open.files.lock().entry(fid).or_insert(handle);
         if kept != handle {
             self.close_later(handle);
         }
@@ -95,17 +95,17 @@ impl Client {
         }
     }
 
-    /// As [`Client::untold_file`], of a directory. No request.
+    /// As [`Client::no_open_file`], of a directory. No request.
     ///
     /// # Errors
     /// The node is unknown.
-    pub async fn untold_dir(self: Arc<Self>, node: NodeId) -> Result<DirHandle, ClientError> {
+    pub async fn no_open_dir(self: Arc<Self>, node: NodeId) -> Result<DirHandle, ClientError> {
         let fid = self.fid(node)?;
-        if let Some(handle) = self.untold.dirs.lock().get(&fid) {
+        if let Some(handle) = self.no_open.dirs.lock().get(&fid) {
             return Ok(*handle);
         }
         let handle = self.clone().opendir(Caller::root(), node).await?;
-        let kept = *self.untold.dirs.lock().entry(fid).or_insert(handle);
+        let kept = *self.no_open.dirs.lock().entry(fid).or_insert(handle);
         if kept != handle {
             self.releasedir(handle);
         }
@@ -114,11 +114,11 @@ impl Client {
 
     /// The kernel forgot an inode, and with it every open of it that was never told.
     pub(crate) fn forgotten(&self, fid: Fid) {
-        let dir = self.untold.dirs.lock().remove(&fid);
+        let dir = self.no_open.dirs.lock().remove(&fid);
         if let Some(dir) = dir {
             self.releasedir(dir);
         }
-        let file = self.untold.files.lock().remove(&fid);
+        let file = self.no_open.files.lock().remove(&fid);
         if let Some(file) = file {
             self.close_later(file);
         }

@@ -34,8 +34,10 @@ impl ClientFs {
             Operation::Getattr { .. } => self.getattr(request, None),
             Operation::Statx { .. } => self.statx(request, None),
             Operation::Setattr { set, .. } => self.setattr(request, set, None),
-            Operation::Create { name, flags, mode, umask, .. } => self.create_untold(request, name, flags, mode, umask),
-            Operation::Tmpfile { flags, mode, umask } => self.tmpfile_untold(request, flags, mode, umask),
+            Operation::Create { name, flags, mode, umask, .. } => {
+                self.create_no_open(request, name, flags, mode, umask)
+            }
+            Operation::Tmpfile { flags, mode, umask } => self.tmpfile_no_open(request, flags, mode, umask),
             Operation::Getlk { .. } | Operation::Setlk { .. } if self.style == Style::NoFlock => {
                 Err(Errno::ENOSYS).into()
             }
@@ -45,22 +47,22 @@ impl ClientFs {
     }
 
     /// CREATE: the kernel gets a handle that it will never release; ours stays until it forgets the node.
-    fn create_untold(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
+    fn create_no_open(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
         let open = lasting(flags);
         let (client, keeper) = (self.client(), self.client());
         self.told(client.create(caller, node(request), name!(name), mode, open), move |(found, handle)| {
-            keeper.untold_created(found.node, handle);
+            keeper.no_open_created(found.node, handle);
             Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
         })
     }
 
     /// TMPFILE: as CREATE.
-    fn tmpfile_untold(&self, request: &Request<'_>, flags: u32, mode: u32, umask: u32) -> Answer {
+    fn tmpfile_no_open(&self, request: &Request<'_>, flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
         let (client, keeper) = (self.client(), self.client());
         answer(client.tmpfile(caller, node(request), mode, lasting(flags)), move |(found, handle)| {
-            keeper.untold_created(found.node, handle);
+            keeper.no_open_created(found.node, handle);
             Reply::Created(entry(found), Opened { handle: 0, flags: 0 })
         })
     }
@@ -85,7 +87,7 @@ impl ClientFs {
         write: bool,
     ) -> impl Future<Output = Result<FileHandle, ClientError>> + Send + use<> {
         let (client, told) = (self.client(), self.style.opens());
-        async move { if told { Ok(FileHandle(handle)) } else { client.untold_file(NodeId(node), write).await } }
+        async move { if told { Ok(FileHandle(handle)) } else { client.no_open_file(NodeId(node), write).await } }
     }
 
     /// As [`ClientFs::file`], of a directory.
@@ -95,6 +97,6 @@ impl ClientFs {
         handle: u64,
     ) -> impl Future<Output = Result<DirHandle, ClientError>> + Send + use<> {
         let (client, node, told) = (self.client(), node(request), self.style.opens());
-        async move { if told { Ok(DirHandle(handle)) } else { client.untold_dir(node).await } }
+        async move { if told { Ok(DirHandle(handle)) } else { client.no_open_dir(node).await } }
     }
 }
