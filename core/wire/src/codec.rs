@@ -7,6 +7,7 @@
 
 mod client;
 mod cursor;
+pub mod dir_scan;
 mod error;
 mod mds;
 mod mds_reply;
@@ -19,7 +20,6 @@ mod samples;
 mod session;
 #[cfg(test)]
 mod strategies;
-pub mod survey;
 #[cfg(test)]
 mod tests;
 

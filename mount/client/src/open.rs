@@ -165,8 +165,8 @@ pub struct OpenDir {
     pub fid: Fid,
     /// Its entries, as far as read.
     pub listing: Arc<Listing>,
-    /// The same with all that is known of them, for [`Client::survey`](crate::client::Client::survey): without layouts and with them.
-    pub survey: [OnceLock<Listing>; 2],
+    /// The same with all that is known of them, for [`Client::dir_scan`](crate::client::Client::dir_scan): without layouts and with them.
+    pub dir_scan: [OnceLock<Listing>; 2],
 }
 
 /// Numbers for open things; never reused.

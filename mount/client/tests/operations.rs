@@ -569,25 +569,25 @@ async fn a_mount_without_its_file_system_says_so() {
 }
 
 #[tokio::test]
-async fn a_survey_that_begins_anew_sees_what_is_there_now() {
+async fn a_dir_scan_that_begins_anew_sees_what_is_there_now() {
     let cluster = Cluster::mounted().await;
     let client = &cluster.client;
     let (_, file) = create(&cluster, "a").await;
     write(client, file, 0, b"abc").await.unwrap();
     // One handle for all, as where the kernel tells no opens.
     let dir = client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
-    let survey = || async {
+    let dir_scan = || async {
         let mut seen = Vec::new();
         let take = |position: u64, entry: &DirEntry| {
             let size = entry.entry.as_ref().map_or(0, |shown| shown.attr.size);
             seen.push((position, entry.name.to_string(), size));
             true
         };
-        client.clone().survey(Caller::root(), NodeId::ROOT, dir, 0, false, take).await.unwrap();
+        client.clone().dir_scan(Caller::root(), NodeId::ROOT, dir, 0, false, take).await.unwrap();
         seen
     };
-    assert_eq!(survey().await, [(3, "a".to_owned(), 3)], "what is written and not stored counts");
+    assert_eq!(dir_scan().await, [(3, "a".to_owned(), 3)], "what is written and not stored counts");
     write(client, file, 3, b"de").await.unwrap();
     create(&cluster, "b").await;
-    assert_eq!(survey().await, [(3, "a".to_owned(), 5), (4, "b".to_owned(), 0)]);
+    assert_eq!(dir_scan().await, [(3, "a".to_owned(), 5), (4, "b".to_owned(), 0)]);
 }

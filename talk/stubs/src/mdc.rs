@@ -253,7 +253,7 @@ impl Mdc {
 
     /// Entries after a name with all attributes, and layouts if wanted; whether there are more. Nothing of it may be kept: no lock comes
     /// with it, so that whoever looks through everything drives out nothing that is of use.
-    pub async fn survey(
+    pub async fn dir_scan(
         &self,
         credentials: &Credentials,
         fid: Fid,

@@ -1,10 +1,10 @@
 //! `lfs getstripe`: layouts of files and directories.
 
 use crate::cli::GetstripeArgs;
+use crate::dir_scan;
 use crate::find::words::targets;
 use crate::lov_fields::Fields;
 use crate::lov_text::Subject;
-use crate::survey;
 use ask::{mounts, xattr};
 use layout::lov_ea::encode;
 use layout::stripe_spec::plain;
@@ -122,7 +122,7 @@ struct Waiting {
     level: usize,
     /// As the listing told it, which saves a question.
     kind: Option<FileType>,
-    /// Value of `lustre.lov`, if a survey told it.
+    /// Value of `lustre.lov`, if a directory scan told it.
     lov: Option<Vec<u8>>,
 }
 
@@ -133,18 +133,18 @@ fn stat(path: &Path) -> io::Result<Stat> {
 /// What is in a directory, last first.
 fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<Waiting>> {
     let mut entries: Vec<(OsString, FileType, Option<Vec<u8>>)> = Vec::new();
-    let open = survey::Directory::open(real)?;
+    let open = dir_scan::Directory::open(real)?;
     let told = |entry: DirEntry| {
         let lov = entry.layout.map(|layout| encode(&layout, entry.fid));
         let kind = FileType::from_raw_mode(entry.file_type.mode_bits());
         entries.push((OsStr::from_bytes(&entry.name).to_owned(), kind, lov));
     };
-    let surveyed = match open.survey(true, told) {
+    let scanned = match open.dir_scan(true, told) {
         // Who may not search it gets the failures of the files, one by one.
         Err(error) if error.raw_os_error() == Some(Errno::EACCES.0) => false,
-        surveyed => surveyed?,
+        scanned => scanned?,
     };
-    if !surveyed {
+    if !scanned {
         for entry in Dir::new(open.into_fd())? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();

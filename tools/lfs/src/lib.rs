@@ -12,6 +12,7 @@ pub mod chosen;
 pub mod cli;
 pub mod data;
 pub mod df;
+pub mod dir_scan;
 pub mod dirstripe;
 pub mod find;
 pub mod getname;
@@ -24,7 +25,6 @@ pub mod path2fid;
 pub mod pool_list;
 pub mod setstripe;
 pub mod spec;
-pub mod survey;
 mod targets;
 pub mod yaml;
 

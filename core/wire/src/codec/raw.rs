@@ -51,8 +51,8 @@ raw! {
     /// A lock: granted, revoked, kept or given up.
     RawLock 20 { fid: RawFid, bits: U32 }
 
-    /// Head of a piece of a survey, in both directions; what follows it is `len` bytes. Flag 0 of a question: with layouts.
-    RawSurvey 16 { position: U64, len: U32, flags: U32 }
+    /// Head of a piece of a directory scan, in both directions; what follows it is `len` bytes. Flag 0 of a question: with layouts.
+    RawDirScan 16 { position: U64, len: U32, flags: U32 }
 
     /// Bytes of a shared file, called back.
     RawExtent 32 { fid: RawFid, start: U64, end: U64 }

@@ -69,7 +69,7 @@ impl Client {
         let fid = self.fid(node)?;
         let source = Source { client: self.weak(), mdc: self.mdc(fid)?, credentials: caller.credentials, fid };
         let listing = Arc::new(Listing::new(fid, Arc::new(source), self.env.tasks.clone(), PAGES_MAX));
-        Ok(self.dirs_open.insert(OpenDir { fid, listing, survey: Default::default() }))
+        Ok(self.dirs_open.insert(OpenDir { fid, listing, dir_scan: Default::default() }))
     }
 
     /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round trip per page of

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use client::open::FileHandle;
 use types::errno::Errno;
 use types::lock::LeaseMode;
-use wire::codec::survey::{Piece, Question, SURVEY};
+use wire::codec::dir_scan::{DIR_SCAN, Piece, Question};
 use wire::mds::DirEntry;
 
 const READS: u32 = 2;
@@ -109,13 +109,13 @@ impl ClientFs {
                 Some(None) => Err(Errno::EOPNOTSUPP).into(),
                 None => Err(Errno::EINVAL).into(),
             },
-            SURVEY if flags & misc::IOCTL_DIR != 0 => self.survey(request, handle, input),
+            DIR_SCAN if flags & misc::IOCTL_DIR != 0 => self.dir_scan(request, handle, input),
             _ => Err(Errno::ENOTTY).into(),
         }
     }
 
     /// A piece of a directory, with all that is known of what is in it.
-    fn survey(&self, request: &Request<'_>, handle: u64, input: &[u8]) -> Answer {
+    fn dir_scan(&self, request: &Request<'_>, handle: u64, input: &[u8]) -> Answer {
         let Ok(question) = Question::decode(input) else { return Err(Errno::EINVAL).into() };
         let (client, caller, node, dir) =
             (self.client(), self.caller(request, 0), node(request), self.dir(request, handle));
@@ -123,7 +123,7 @@ impl ClientFs {
         let call = async move {
             let mut piece = Piece::new(question);
             let take = |next, entry: &DirEntry| piece.push(next, entry);
-            client.survey(caller, node, dir.await?, position, with_layout, take).await?;
+            client.dir_scan(caller, node, dir.await?, position, with_layout, take).await?;
             Ok(piece.finish())
         };
         answer(call, |bytes| told(bytes.into()))

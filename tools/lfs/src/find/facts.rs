@@ -129,11 +129,11 @@ impl Facts {
         Facts { path, level, kind: cell, stat: OnceCell::new(), fid: OnceCell::new(), layout: OnceCell::new() }
     }
 
-    /// With what a survey of its directory told.
+    /// With what a directory scan of its directory told.
     ///
     /// # Errors
     /// InvalidData: a layout that is none.
-    pub fn surveyed(path: PathBuf, level: usize, entry: &DirEntry) -> io::Result<Facts> {
+    pub fn scanned(path: PathBuf, level: usize, entry: &DirEntry) -> io::Result<Facts> {
         let kind = FileType::from_raw_mode(entry.file_type.mode_bits());
         let facts = Facts { fid: entry.fid.into(), ..Facts::new(path, level, Some(kind)) };
         // All cells are empty: it was made just now.

@@ -4,13 +4,13 @@
 //! sub-directories to whoever is free. So a directory is always printed before what is in it; otherwise the order is
 //! nobody's. Directories that wait are kept as paths; the newest is taken first, which keeps them few.
 //!
-//! If more than names and types are asked about, a directory is surveyed: attributes and layouts come with the names. What the survey
+//! If more than names and types are asked about, a directory is scanned: attributes and layouts come with the names. What the dir_scan
 //! does not tell (inodes of other MDTs) is asked for one by one.
 
 use super::facts::Facts;
 use super::format::print;
 use super::words::Query;
-use crate::survey;
+use crate::dir_scan;
 use ask::mounts;
 use report::Report;
 use rustix::fd::OwnedFd;
@@ -130,22 +130,22 @@ impl Search<'_> {
     /// Judges and prints what is in a directory; its sub-directories.
     fn read(&self, directory: &Directory) -> Vec<Directory> {
         let mut found = Found { below: Vec::new(), text: Vec::new() };
-        let read = survey::Directory::open(&directory.path).and_then(|open| {
+        let read = dir_scan::Directory::open(&directory.path).and_then(|open| {
             let needs = self.query.needs;
             if needs.attributes || needs.layouts {
                 let take = |entry: DirEntry| {
                     let path = directory.path.join(OsStr::from_bytes(&entry.name));
-                    match Facts::surveyed(path, directory.level + 1, &entry) {
+                    match Facts::scanned(path, directory.level + 1, &entry) {
                         Ok(file) => self.take(file, &mut found),
                         Err(error) => self
                             .failed(&directory.path.join(OsStr::from_bytes(&entry.name)).display().to_string(), &error),
                     }
                 };
-                match open.survey(needs.layouts, take) {
+                match open.dir_scan(needs.layouts, take) {
                     // Who may not search it gets the failures of the files, one by one.
                     Err(error) if error.raw_os_error() == Some(libc::EACCES) => {}
                     Ok(false) => {}
-                    surveyed => return surveyed.map(|_| ()),
+                    scanned => return scanned.map(|_| ()),
                 }
             }
             self.list(open.into_fd(), directory, &mut found)

@@ -7,18 +7,18 @@
 use super::cursor::{Reader, Writer, len32, unpack};
 use super::error::DecodeError;
 use super::mds_reply::{dir_entry, put_dir_entry};
-use super::raw::RawSurvey;
+use super::raw::RawDirScan;
 use crate::mds::DirEntry;
 use zerocopy::IntoBytes;
 
 /// Bytes that go in and come out: a little less than the 16,383 that the number of a command can say.
 pub const BUFFER_BYTES: usize = 16_376;
 /// The number of the command, as `asm-generic/ioctl.h` makes it: reads and writes, type 'Z', 1.
-pub const SURVEY: u32 = 3 << 30 | (BUFFER_BYTES as u32) << 16 | (b'Z' as u32) << 8 | 1;
+pub const DIR_SCAN: u32 = 3 << 30 | (BUFFER_BYTES as u32) << 16 | (b'Z' as u32) << 8 | 1;
 /// Position at which a directory begins; asking for it looks at everything anew.
 pub const FIRST: u64 = 0;
 
-const HEAD_BYTES: usize = size_of::<RawSurvey>();
+const HEAD_BYTES: usize = size_of::<RawDirScan>();
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ impl Question {
     pub fn encode(&self) -> Box<[u8; BUFFER_BYTES]> {
         let mut buffer = Box::new([0; BUFFER_BYTES]);
         let flags = u32::from(self.with_layout).into();
-        let head = RawSurvey { position: self.position.into(), len: 0.into(), flags };
+        let head = RawDirScan { position: self.position.into(), len: 0.into(), flags };
         buffer[..HEAD_BYTES].copy_from_slice(head.as_bytes());
         buffer
     }
@@ -42,8 +42,8 @@ impl Question {
     /// # Errors
     /// It is none.
     pub fn decode(buffer: &[u8]) -> Result<Question, DecodeError> {
-        let raw: &RawSurvey = Reader::new(buffer).get()?;
-        let [with_layout] = unpack("survey flags", low(raw)?)?;
+        let raw: &RawDirScan = Reader::new(buffer).get()?;
+        let [with_layout] = unpack("dir_scan flags", low(raw)?)?;
         Ok(Question { position: raw.position.get(), with_layout })
     }
 }
@@ -83,7 +83,7 @@ impl Piece {
 
     /// The buffer that comes out.
     pub fn finish(self) -> Vec<u8> {
-        let head = RawSurvey { position: self.next.into(), len: len32(self.len), flags: 0.into() };
+        let head = RawDirScan { position: self.next.into(), len: len32(self.len), flags: 0.into() };
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
         buffer.extend_from_slice(head.as_bytes());
         buffer.extend_from_slice(&self.w.finish().body);
@@ -97,8 +97,8 @@ impl Piece {
 /// It is no piece.
 pub fn decode(buffer: &[u8]) -> Result<(Vec<DirEntry>, u64), DecodeError> {
     let mut r = Reader::new(buffer);
-    let raw: RawSurvey = *r.get()?;
-    let [] = unpack("survey flags", low(&raw)?)?;
+    let raw: RawDirScan = *r.get()?;
+    let [] = unpack("dir_scan flags", low(&raw)?)?;
     let mut rest = Reader::new(r.take(usize::try_from(raw.len.get()).unwrap_or(usize::MAX))?);
     let mut entries = Vec::new();
     while !rest.is_empty() {
@@ -107,9 +107,9 @@ pub fn decode(buffer: &[u8]) -> Result<(Vec<DirEntry>, u64), DecodeError> {
     Ok((entries, raw.position.get()))
 }
 
-fn low(raw: &RawSurvey) -> Result<u16, DecodeError> {
+fn low(raw: &RawDirScan) -> Result<u16, DecodeError> {
     let flags = raw.flags.get();
-    u16::try_from(flags).map_err(|_| DecodeError::Field { field: "survey flags", value: flags.into() })
+    u16::try_from(flags).map_err(|_| DecodeError::Field { field: "dir_scan flags", value: flags.into() })
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_number_is_that_of_the_macro() {
-        assert_eq!(SURVEY, 0xfff8_5a01);
+        assert_eq!(DIR_SCAN, 0xfff8_5a01);
     }
 
     proptest! {

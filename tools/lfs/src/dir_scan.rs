@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{Opcode, Updater, ioctl};
 use std::io;
 use std::path::Path;
-use wire::codec::survey::{self, BUFFER_BYTES, FIRST, Question};
+use wire::codec::dir_scan::{self, BUFFER_BYTES, FIRST, Question};
 use wire::mds::DirEntry;
 
 /// An open directory.
@@ -39,7 +39,7 @@ impl Directory {
         let mut buffer = question.encode();
         // SAFETY: the number of the command says that it reads and writes so many bytes, which is what the buffer has.
         let asked = unsafe {
-            let command = Updater::<{ survey::SURVEY as Opcode }, [u8; BUFFER_BYTES]>::new(&mut buffer);
+            let command = Updater::<{ dir_scan::DIR_SCAN as Opcode }, [u8; BUFFER_BYTES]>::new(&mut buffer);
             ioctl(&self.0, command)
         };
         match asked {
@@ -47,7 +47,8 @@ impl Directory {
             Err(rustix::io::Errno::NOTTY | rustix::io::Errno::NOSYS) => return Ok(Answer::Unknown),
             Err(error) => return Err(error.into()),
         }
-        let (entries, next) = survey::decode(&buffer[..]).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+        let (entries, next) =
+            dir_scan::decode(&buffer[..]).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
         Ok(Answer::Piece(entries, next))
     }
 
@@ -55,7 +56,7 @@ impl Directory {
     ///
     /// # Errors
     /// EACCES: its entries may be listed, not looked at. It cannot be read to its end.
-    pub fn survey(&self, with_layout: bool, mut take: impl FnMut(DirEntry)) -> io::Result<bool> {
+    pub fn dir_scan(&self, with_layout: bool, mut take: impl FnMut(DirEntry)) -> io::Result<bool> {
         let mut position = FIRST;
         loop {
             match self.ask(Question { position, with_layout })? {

@@ -27,11 +27,11 @@ const PAGES_KEPT: usize = 2;
 
 impl Client {
     /// Hands out entries from `position` on, until `take` refuses one or the directory ends, without `.` and `..`; position 0 starts all over: a handle
-    /// may serve many surveys. The position that comes with an entry is that behind it. `node` is the directory of the handle.
+    /// may serve many scans. The position that comes with an entry is that behind it. `node` is the directory of the handle.
     ///
     /// # Errors
     /// EACCES: the caller may not search the directory. Those of the MDT, unless something was handed out already.
-    pub async fn survey(
+    pub async fn dir_scan(
         self: Arc<Self>,
         caller: Caller,
         node: NodeId,
@@ -46,7 +46,7 @@ impl Client {
         let _timed = self.timed(Operation::Readdir);
         let open = self.dirs_open.get(handle)?;
         let mdc = self.mdc(open.fid)?;
-        let listing = open.survey[usize::from(with_layout)].get_or_init(|| {
+        let listing = open.dir_scan[usize::from(with_layout)].get_or_init(|| {
             let source = Source { mdc, credentials: caller.credentials, fid: open.fid, with_layout };
             Listing::new(open.fid, Arc::new(source), self.env.tasks.clone(), PAGES_KEPT)
         });
@@ -76,7 +76,7 @@ impl PageSource for Source {
         Box::pin(async move {
             // Nobody asks for `..` here.
             let parent = after.is_none().then_some(fid);
-            let (entries, more) = mdc.survey(&who, fid, after, (limit, PAGE_BYTES), with_layout).await?;
+            let (entries, more) = mdc.dir_scan(&who, fid, after, (limit, PAGE_BYTES), with_layout).await?;
             Ok(Page { entries, more, parent })
         })
     }
