@@ -1,6 +1,8 @@
-//! What a mount tells about itself: extended attributes that the client answers, on any of its files, for `lfs`.
+//! Facts about a mount that `lfs` asks for: extended attributes that the client answers itself, on
+//! any file of the mount.
 //!
-//! They can be read, never listed, and need no privilege where nothing else is said. All values are lines of text:
+//! They can be read but are never listed, and need no privilege unless stated. All values are lines
+//! of text:
 //!
 //! | name                     | value                                                                            |
 //! |--------------------------|----------------------------------------------------------------------------------|
@@ -59,7 +61,7 @@ pub fn pool(name: &str) -> String {
     format!("lustre.pool.{name}")
 }
 
-/// Attribute of an inode with its own names; a mount shows those of any inode, see [`links`].
+/// Attribute of an inode that holds its names. A mount answers it for any inode, see [`links`].
 pub const LINKS: &str = "lustre.links";
 
 /// Attribute with the names of an inode.
@@ -67,7 +69,7 @@ pub fn links(of: fid::Fid) -> String {
     format!("{LINKS}.{of}")
 }
 
-/// Which of these attributes is asked for.
+/// The attribute that is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum About {
     /// [`MOUNT`].
@@ -154,7 +156,7 @@ impl FromStr for MountLine {
     }
 }
 
-/// With which file a file exchanges its data, and what must be so.
+/// The file with which a file exchanges its data, and the conditions for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwapLine {
     /// The other file.
@@ -193,9 +195,9 @@ impl FromStr for SwapLine {
 /// Space of one target, or why it is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpaceLine {
-    /// Which target.
+    /// Index of the target.
     pub index: TargetIndex,
-    /// Its answer.
+    /// The target's answer.
     pub space: Result<Statfs, Errno>,
 }
 

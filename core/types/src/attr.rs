@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 /// File type bits of `st_mode`.
 pub const S_IFMT: u32 = libc::S_IFMT;
 
-/// What an inode is. The numbers are those of `d_type` in a directory entry.
+/// Type of an inode. The numbers are those of `d_type` in a directory entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FileType {
@@ -84,7 +84,7 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// What the inode is.
+    /// Type of the inode.
     pub const fn file_type(&self) -> FileType {
         match FileType::from_mode(self.mode) {
             Some(t) => t,
@@ -92,7 +92,7 @@ impl Attr {
         }
     }
 
-    /// Is it a directory?
+    /// True if it is a directory.
     pub const fn is_dir(&self) -> bool {
         matches!(self.file_type(), FileType::Directory)
     }
@@ -103,7 +103,7 @@ impl Attr {
 pub enum SetTime {
     /// The server's clock.
     Now,
-    /// This.
+    /// This given time.
     At(Timestamp),
 }
 
@@ -122,7 +122,8 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Last data change.
     pub mtime: Option<SetTime>,
-    /// Clear set-id bits as a write or chown by an unprivileged caller must (FUSE_HANDLE_KILLPRIV_V2).
+    /// Clear set-id bits as a write or chown by an unprivileged caller must
+    /// (FUSE_HANDLE_KILLPRIV_V2).
     pub kill_suidgid: bool,
 }
 
@@ -141,12 +142,12 @@ pub struct Statfs {
     pub files_free: u64,
 }
 
-/// When data was written.
+/// The time at which data was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WrittenAt {
     /// Just now, by the MDT's clock.
     Now,
-    /// The times were told before.
+    /// The MDT already has the times, from an earlier report.
     Told,
     /// Then, by the writer's clock. Never takes mtime or ctime back.
     At(Timestamp),

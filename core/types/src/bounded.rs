@@ -1,4 +1,5 @@
-//! Sequences of untrusted length for serde: memory follows the elements that really came, not the promised count.
+//! Sequences of untrusted length for serde: memory follows the elements that really came, not the
+//! promised count.
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -1,4 +1,4 @@
-//! On whose behalf a request acts.
+//! The identity of the caller on whose behalf a request acts.
 
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ impl Credentials {
         Credentials::default()
     }
 
-    /// Does the caller belong to `gid`?
+    /// True if the caller belongs to group `gid`.
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }

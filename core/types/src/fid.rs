@@ -1,7 +1,8 @@
 //! FIDs: the identity of an inode, never reused.
 //!
-//! Written as Lustre does: `[0x200000400:0x1:0x0]`. Normal sequences start at 0x200000400; each MDT takes a fresh
-//! sequence at every start, so that a FID handed out before a crash is never handed out again.
+//! Written as in Lustre: `[0x200000400:0x1:0x0]`. Normal sequences start at 0x200000400. Each MDT
+//! takes a fresh sequence at every start, so a FID handed out before a crash is never handed out
+//! again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +19,7 @@ pub struct Fid {
 }
 
 impl Fid {
-    /// No inode. Also the sequence of [`Fid::result_of`].
+    /// No inode. Its sequence is also that of [`Fid::result_of`].
     pub const NONE: Fid = Fid { seq: 0, oid: 0, ver: 0 };
     /// The root directory, on MDT0000.
     pub const ROOT: Fid = Fid { seq: 0x2_0000_0007, oid: 1, ver: 0 };
@@ -28,10 +29,12 @@ impl Fid {
     pub const BY_FID: Fid = Fid { seq: 0x2_0000_0002, oid: 2, ver: 0 };
     /// First sequence that MDTs hand out (FID_SEQ_NORMAL in Lustre).
     pub const SEQ_NORMAL: u64 = 0x2_0000_0400;
-    /// Sequences that belong to one MDT: MDT n owns `SEQ_NORMAL + n * SEQ_WIDTH ..` (Lustre's super-sequence width).
+    /// Sequences that belong to one MDT: MDT n owns `SEQ_NORMAL + n * SEQ_WIDTH ..` (Lustre's
+    /// super-sequence width).
     pub const SEQ_WIDTH: u64 = 0x4000_0000;
 
-    /// A reference, inside one vector request, to the FID that operation `index` of the same request finds or makes.
+    /// A reference, inside one vector request, to the FID that operation `index` of the same
+    /// request finds or makes.
     pub const fn result_of(index: u32) -> Fid {
         Fid { seq: 0, oid: index + 1, ver: u32::MAX }
     }
@@ -41,7 +44,8 @@ impl Fid {
         if self.seq == 0 && self.ver == u32::MAX && self.oid > 0 { Some(self.oid - 1) } else { None }
     }
 
-    /// Is it one of those that only clients show? Not `lost+found`, which has a number of the same sequence: an MDT has it.
+    /// True if only clients show this FID. `lost+found` has a number of the same sequence but does
+    /// not count: it exists on an MDT.
     pub const fn is_shown_only(self) -> bool {
         self.seq == Self::DOT_LUSTRE.seq && (self.oid == Self::DOT_LUSTRE.oid || self.oid == Self::BY_FID.oid)
     }
@@ -53,8 +57,8 @@ impl Fid {
 
     /// Inode number that programs see: sequence and object number folded into 64 bits.
     ///
-    /// Unique as long as sequences stay below 2^40 and objects of a sequence below 2^24; above that the high bits
-    /// of the object number are folded into the upper part.
+    /// Unique as long as sequences stay below 2^40 and objects of a sequence below 2^24. Above
+    /// that, the high bits of the object number are folded into the upper part.
     pub const fn ino(self) -> u64 {
         let ino = (self.seq << 24).wrapping_add((self.seq >> 24) & 0xff_ffff_0000).wrapping_add(self.oid as u64);
         if ino < 2 { ino + 2 } else { ino }

@@ -1,7 +1,8 @@
-//! Which job a request belongs to: a short word that the mount makes for the program (`jobid_var`, docs/parameters.md).
+//! The job that a request belongs to: a short word that the mount makes for the program
+//! (`jobid_var`, docs/parameters.md).
 //!
-//! It decides nothing; targets count by it (`job_stats`). Printable ASCII without blanks, quotes and backslashes, so that it
-//! can stand in any line of text as it is.
+//! It decides nothing; targets count by it (`job_stats`). It is printable ASCII without blanks,
+//! quotes and backslashes, so it can stand in any line of text as it is.
 
 use std::fmt;
 
@@ -41,12 +42,12 @@ impl JobId {
         self.0
     }
 
-    /// Is there none?
+    /// True if there is no job.
     pub fn is_none(&self) -> bool {
         self.0[0] == 0
     }
 
-    /// Its text; empty: none.
+    /// Text of the job; empty if there is none.
     pub fn as_str(&self) -> &str {
         let len = self.0.iter().position(|byte| *byte == 0).unwrap_or(JOB_ID_BYTES_MAX);
         std::str::from_utf8(&self.0[..len]).unwrap_or_default()

@@ -1,6 +1,7 @@
 //! The words that every crate shares: ids, units, attributes, errors, limits.
 //!
-//! No I/O, no clock, no randomness. Every id and every unit is a type of its own; mixing them does not compile.
+//! No I/O, no clock, no randomness. Every id and every unit is a type of its own, so mixing them
+//! does not compile.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,4 +1,5 @@
-//! Every bound in one place, with its unit and its reason. A full queue is back-pressure, never memory.
+//! Every bound in one place, with its unit and its reason. A full queue is back-pressure, never
+//! memory.
 
 use std::time::Duration;
 
@@ -12,11 +13,13 @@ pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
 pub const XATTR_LIST_BYTES_MAX: usize = 65536;
 /// Hard links to one inode (as ext4's 65,000; keeps nlink away from overflow).
 pub const LINKS_MAX: u32 = 65_000;
-/// Supplementary groups that travel with a request (NGROUPS_MAX is 65,536; beyond this the first ones travel).
+/// Supplementary groups that travel with a request (NGROUPS_MAX is 65,536; beyond this the first
+/// ones travel).
 pub const GROUPS_MAX: usize = 1024;
-/// Changes of others that one answer of an MDT brings along, to be kept (docs/recovery.md, section 2).
+/// Changes of others that one answer of an MDT brings along, to be kept (docs/recovery.md, section
+/// 2).
 pub const REDO_OF_OTHERS_MAX: usize = 64;
-/// As above, bytes.
+/// Redo of other clients' changes that one reply carries, bytes.
 pub const REDO_OF_OTHERS_BYTES_MAX: usize = 64 << 10;
 /// Operations in one request.
 pub const OPS_PER_REQUEST_MAX: usize = 4096;
@@ -38,7 +41,8 @@ pub const STRIPE_BYTES_MIN: u64 = 64 << 10;
 pub const STRIPE_BYTES_MAX: u64 = 0xffff_0000;
 /// Largest part of a file on its MDT, bytes (`dom_stripesize_max_kb` = 1024).
 pub const DOM_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of a file on its MDT that one record has: few, so that a small write costs little; many, so that a file costs few.
+/// Bytes of a file on its MDT that one record has: few, so that a small write costs little; many,
+/// so that a file costs few.
 pub const DOM_CHUNK_BYTES: usize = 16 << 10;
 /// Largest file, bytes: i64::MAX, what the kernel's `loff_t` can say.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -48,7 +52,8 @@ pub const LINKS_PER_PEER: usize = 3;
 pub const REQUESTS_IN_FLIGHT_INITIAL: usize = 64;
 /// Requests in flight to one peer, at most.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 4096;
-/// Requests of one connection that a server works on at once; beyond it reading stops (TCP pushes back).
+/// Requests of one connection that a server works on at once; beyond it reading stops (TCP pushes
+/// back).
 pub const REQUESTS_PER_LINK_MAX: usize = 1024;
 /// Connections that one server accepts.
 pub const LINKS_ACCEPTED_MAX: usize = 65_536;
@@ -58,19 +63,21 @@ pub const FRAME_BYTES_BEFORE_SESSION_MAX: usize = 4 << 10;
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Accepted connections without a session. One more ends the oldest.
 pub const LINKS_BEFORE_SESSION_MAX: usize = 1024;
-/// Accepted connections without a session from one address. One more ends the oldest of that address.
+/// Accepted connections without a session from one address. One more closes the oldest of that
+/// address.
 pub const LINKS_BEFORE_SESSION_PER_ADDRESS_MAX: usize = 64;
-/// Accepted connections of one process: `LINKS_PER_PEER` for each of a few addresses of this server, and those of
-/// earlier connections whose loss was not noticed yet. One more ends the oldest.
+/// Accepted connections of one process: `LINKS_PER_PEER` for each of a few addresses of this
+/// server, plus earlier connections whose loss was not noticed yet. One more closes the oldest.
 pub const LINKS_PER_PROCESS_MAX: usize = 32;
-/// Longest frame that needs no room in the receive memory, bytes: what travels on control links, and any answer to a
-/// callback (`REVOKES_PER_CALLBACK_MAX` entries of 24 bytes).
+/// Longest frame that needs no room in the receive memory, bytes: what travels on control links,
+/// and any answer to a callback (`REVOKES_PER_CALLBACK_MAX` entries of 24 bytes).
 pub const FRAME_BYTES_SMALL: usize = 128 << 10;
 /// Receive memory of a process, bytes: longer requests that arrive or are at work.
 pub const RECEIVE_BYTES_MAX: usize = 128 << 20;
 /// Receive memory that requests from one address hold, bytes: half is always left to the others.
 pub const RECEIVE_BYTES_PER_ADDRESS_MAX: usize = RECEIVE_BYTES_MAX / 2;
-/// A request that holds receive memory must arrive at this rate, bytes per second; else its connection is closed.
+/// A request that holds receive memory must arrive at this rate, bytes per second; else its
+/// connection is closed.
 pub const RECEIVE_RATE_MIN: usize = 128 << 10;
 /// Time for a TCP connection and its hello.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -96,8 +103,8 @@ pub const FLOCKS_PER_RESOURCE_MAX: usize = 65_536;
 pub const LEASES_MAX: usize = 1 << 20;
 /// Clients of one target.
 pub const CLIENTS_MAX: usize = 16_384;
-/// Sessions with one target of clients at one address, those behind one NAT together: a quarter of all places, so that
-/// no one address shuts the others out.
+/// Sessions with one target of all clients at one address, for example behind one NAT. It is a
+/// quarter of all places, so no single address shuts the others out.
 pub const SESSIONS_PER_ADDRESS_MAX: usize = CLIENTS_MAX / 4;
 /// Targets of one kind in a file system.
 pub const TARGETS_MAX: usize = 4096;
@@ -107,13 +114,16 @@ pub const OBJECTS_PER_OP_MAX: usize = 65_536;
 pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
 /// Locks that one reply grants, and inodes beside the results that it tells of.
 pub const GRANTS_PER_REPLY_MAX: usize = 8192;
-/// Space that one OST grants to one client, bytes: four times what a client keeps dirty for one OST.
+/// Space that one OST grants to one client, bytes: four times what a client keeps dirty for one
+/// OST.
 pub const GRANT_PER_CLIENT_MAX: u64 = 256 << 20;
 /// Unit of granted space, bytes: the block of the local file system.
 pub const GRANT_UNIT: u64 = 4096;
-/// Object files that the targets of a process keep open, for each of them, if its limit of descriptors allows.
+/// Object files that the targets of a process keep open, for each of them, if its limit of
+/// descriptors allows.
 pub const OBJECT_FILES_OPEN_MAX: usize = 512;
-/// Object files with unsynced data that are remembered by name; beyond it the whole volume is synced.
+/// Object files with unsynced data that are remembered by name; beyond it the whole volume is
+/// synced.
 pub const OBJECT_FILES_UNSYNCED_MAX: usize = 65_536;
 /// Unsynced object files up to which each is synced by itself; beyond it one syncfs costs less.
 pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
@@ -129,7 +139,8 @@ pub const GAPS_MAX: usize = 1 << 16;
 pub const SHARED_FILES_MAX: usize = 4096;
 /// Extents of one file that one of its shared writers may hold; each is 16 bytes at both ends.
 pub const EXTENTS_PER_HOLDER_MAX: usize = 512;
-/// Extents that one reply grants: what was needed, and the next pieces of who works in equal steps.
+/// Extents that one reply grants: the one needed, and the next pieces for a client that works in
+/// equal steps.
 pub const EXTENTS_PER_REPLY_MAX: usize = 17;
 /// Longest key of a record, bytes.
 pub const RECORD_KEY_BYTES_MAX: usize = 511;

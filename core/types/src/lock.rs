@@ -5,7 +5,7 @@
 pub struct InodeBits(pub u32);
 
 impl InodeBits {
-    /// Nothing.
+    /// No bits.
     pub const NONE: InodeBits = InodeBits(0);
     /// The inode's identity, type, and that its name still leads to it.
     pub const LOOKUP: InodeBits = InodeBits(0x01);
@@ -15,18 +15,21 @@ impl InodeBits {
     pub const OPEN: InodeBits = InodeBits(0x04);
     /// The layout.
     pub const LAYOUT: InodeBits = InodeBits(0x08);
-    /// Of a directory: owner, group, mode, ACL, and whether there are extended attributes. What remains of UPDATE while several clients change its names.
+    /// Of a directory: owner, group, mode, ACL, and whether there are extended attributes. It is
+    /// what remains of UPDATE while several clients change names in the directory.
     pub const PERM: InodeBits = InodeBits(0x10);
     /// Extended attributes, present and absent.
     pub const XATTR: InodeBits = InodeBits(0x20);
     /// Data on the MDT.
     pub const DOM: InodeBits = InodeBits(0x40);
-    /// All data of the file, wherever it lives, to read: it may be cached.
+    /// All data of the file, wherever it lives, for reading: it may be cached.
     pub const DATA: InodeBits = InodeBits(0x80);
-    /// All data of the file, to write (ours): what was written may be cached, and the holder answers for size and
-    /// times. Excludes DATA, UPDATE and WRITE of others; only granted together with DATA and UPDATE.
+    /// All data of the file, for writing (SheenFS's own bit). The holder may cache what it writes,
+    /// and answers for size and times. It excludes DATA, UPDATE and WRITE of other clients, and is
+    /// granted only together with DATA and UPDATE.
     pub const WRITE: InodeBits = InodeBits(0x100);
-    /// Of a directory: some ranges of names that are not there (ours). They come with `Reply::gap` and with nothing else.
+    /// Of a directory: some ranges of names that are not there (ours). They come with `Reply::gap`
+    /// and with nothing else.
     pub const GAP: InodeBits = InodeBits(0x200);
     /// Every bit there is.
     pub const ALL: InodeBits = InodeBits(0x3ff);
@@ -46,18 +49,18 @@ impl InodeBits {
         InodeBits(self.0 & !other.0)
     }
 
-    /// Are all of `other` in `self`?
+    /// True if all bits of `other` are in `self`.
     pub const fn contains(self, other: InodeBits) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// No bit at all?
+    /// True if no bit is set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// What a byte-range or whole-file lock of flock(2)/fcntl(2) asks.
+/// The mode that a byte-range or whole-file lock of flock(2)/fcntl(2) asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum FlockKind {
@@ -69,7 +72,8 @@ pub enum FlockKind {
     Unlock = 2,
 }
 
-/// Which of the interfaces; they do not see each other (Linux, Lustre).
+/// The interface that a lock was taken through. Locks of the two do not see each other (Linux,
+/// Lustre).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FlockFlavor {
@@ -77,18 +81,18 @@ pub enum FlockFlavor {
     Posix = 0,
     /// flock(2): whole file, owned by an open file description.
     Bsd = 1,
-    /// Group lock (Lustre): whole file, owned by a group of any number of clients. Its members share it; the data of the
-    /// file waits for them for everybody else.
+    /// Group lock (Lustre): whole file, owned by a group of any number of clients. Its members
+    /// share it; the data of the file waits for them for everybody else.
     Group = 2,
 }
 
-/// What a lease says of everybody but its holder (numbers as Lustre's `LL_LEASE_*`).
+/// What a lease excludes for all open files but its holder (numbers as Lustre's `LL_LEASE_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum LeaseMode {
-    /// Nobody else has the file open to write.
+    /// No other open file may write.
     Read = 1,
-    /// Nobody else has the file open.
+    /// There is no other open file.
     Write = 2,
 }
 
@@ -102,7 +106,7 @@ impl LeaseMode {
         }
     }
 
-    /// Is that over when somebody else uses the file? `writes`: to change it.
+    /// True if another use of the file breaks the lease. `writes`: that use changes the file.
     pub const fn is_broken(self, writes: bool) -> bool {
         writes || matches!(self, LeaseMode::Write)
     }

@@ -5,7 +5,8 @@ use crate::name::NAME_BYTES_MAX;
 /// Longest end of a range, bytes: what comes right behind the longest name.
 pub const BOUND_BYTES_MAX: usize = NAME_BYTES_MAX + 1;
 
-/// Names from `start` on and below `end`; an empty `end`: to the last one. Both are bytes, not always names.
+/// Names from `start` on and below `end`; an empty `end`: to the last one. Both are bytes, not
+/// always names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameRange {
     start: Box<[u8]>,
@@ -19,7 +20,8 @@ impl NameRange {
         (fits && (end.is_empty() || start < end)).then(|| NameRange { start: start.into(), end: end.into() })
     }
 
-    /// This name, and all behind it that share its first `depth` bytes. A name that is shorter: it alone.
+    /// This name and all names after it that share its first `depth` bytes. A name that is shorter
+    /// is alone in its range.
     pub fn at(name: &[u8], depth: usize) -> NameRange {
         let end = match name.get(..depth) {
             Some(prefix) => behind_all(prefix),
@@ -28,7 +30,7 @@ impl NameRange {
         NameRange { start: name.into(), end }
     }
 
-    /// Its first byte string.
+    /// First name of the range, as bytes.
     pub fn start(&self) -> &[u8] {
         &self.start
     }
@@ -38,12 +40,12 @@ impl NameRange {
         &self.end
     }
 
-    /// Is the name in it?
+    /// True if the range contains the name.
     pub fn contains(&self, name: &[u8]) -> bool {
         *self.start <= *name && (self.end.is_empty() || *name < *self.end)
     }
 
-    /// Is all of `other` in it?
+    /// True if the range includes all of `other`.
     pub fn includes(&self, other: &NameRange) -> bool {
         let ends = self.end.is_empty() || !other.end.is_empty() && other.end <= self.end;
         self.start <= other.start && ends
@@ -57,7 +59,8 @@ impl NameRange {
         }
     }
 
-    /// The part behind a name, if the name is in it; else all of it. `None`: nothing is left.
+    /// The part after `name` if the range contains it, else the whole range. `None` if nothing is
+    /// left.
     pub fn behind(self, name: &[u8]) -> Option<NameRange> {
         match self.contains(name) {
             true => NameRange::new(&behind(name), &self.end),
@@ -86,18 +89,19 @@ fn behind_all(prefix: &[u8]) -> Box<[u8]> {
 pub struct NameRanges(Vec<NameRange>);
 
 impl NameRanges {
-    /// Is the name in one of them?
+    /// True if one of the ranges contains the name.
     pub fn contains(&self, name: &[u8]) -> bool {
         self.around(name).is_some()
     }
 
-    /// One that has this name.
+    /// A range that contains the name.
     pub fn around(&self, name: &[u8]) -> Option<&NameRange> {
         self.0.iter().find(|range| range.contains(name))
     }
 
-    /// One more; those go that are, and remain whatever name is cut, a part of it: those that end where it does. One that ends before may be in use
-    /// below a name at which this one is cut.
+    /// Adds a range. Drops older ranges that are part of it whatever name is cut, which are those
+    /// with the same end. An older range with a smaller end stays: it may be needed when the new
+    /// one is cut at a later name.
     pub fn add(&mut self, range: NameRange) {
         self.0.retain(|older| !(range.includes(older) && range.end == older.end));
         self.0.push(range);
@@ -117,12 +121,12 @@ impl NameRanges {
         }
     }
 
-    /// How many.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// None?
+    /// True if there is no range.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

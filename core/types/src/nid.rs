@@ -17,7 +17,7 @@ pub enum Nid {
 }
 
 impl Nid {
-    /// Does it mean this host only: `0@lo`, 127.0.0.0/8, `::1`?
+    /// True if it means this host only: `0@lo`, 127.0.0.0/8 or `::1`.
     pub fn is_loopback(self) -> bool {
         match self {
             Nid::Loopback => true,
@@ -66,20 +66,20 @@ impl FromStr for Nid {
     }
 }
 
-/// Which NIDs a rule is about: `*@tcp` all, `10.0.0.1@tcp` every port of an address (whoever connects has any),
-/// `10.0.0.1:7988@tcp` one.
+/// The NIDs that a rule covers: `*@tcp` all; `10.0.0.1@tcp` every port of an address (a connecting
+/// peer has an arbitrary one); `10.0.0.1:7988@tcp` exactly one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NidPattern {
-    /// All.
+    /// All NIDs.
     Any,
     /// Every port of an address.
     Address(IpAddr),
-    /// One.
+    /// One address and port.
     Exact(SocketAddr),
 }
 
 impl NidPattern {
-    /// Is it about this NID? `0@lo` is never meant: nothing is sent there.
+    /// True if the rule covers this NID. `0@lo` is never covered: nothing is sent there.
     pub fn matches(self, nid: Nid) -> bool {
         match (self, nid) {
             (_, Nid::Loopback) => false,

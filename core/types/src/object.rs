@@ -11,12 +11,14 @@ pub struct FileOffset(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct ObjectOffset(pub u64);
 
-/// Name of an object: (file, layout component instance, stripe number), so that a create needs no object from an OST.
+/// Name of an object: (file, layout component instance, stripe number), so that a create needs no
+/// object from an OST.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     /// The file it belongs to.
     pub fid: Fid,
-    /// Layout component instance: never reused within the file, so migration and mirrors coexist with the old objects.
+    /// Layout component instance: never reused within the file, so migration and mirrors coexist
+    /// with the old objects.
     pub instance: u32,
     /// Stripe within the component, from 0.
     pub stripe: u32,

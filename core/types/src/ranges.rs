@@ -18,37 +18,38 @@ impl ByteRange {
         ByteRange { start, end }
     }
 
-    /// No byte?
+    /// True if the range has no byte.
     pub const fn is_empty(self) -> bool {
         self.start >= self.end
     }
 
-    /// Is there a byte of both?
+    /// True if the ranges share a byte.
     pub const fn overlaps(self, other: ByteRange) -> bool {
         self.start < other.end && other.start < self.end
     }
 
-    /// Are all bytes of `other` in it?
+    /// True if all bytes of `other` are in this range.
     pub const fn contains(self, other: ByteRange) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 }
 
-/// Bytes that one of the shared writers of a file may keep to itself, to read or to write (docs/locks/protocol.md, "Shared-write files").
+/// Bytes that one of the shared writers of a file may keep to itself, to read or to write
+/// (docs/locks/protocol.md, "Shared-write files").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Extent {
-    /// Which.
+    /// The bytes.
     pub range: ByteRange,
-    /// To write; nobody else has them then.
+    /// For writing: no other client has them then.
     pub write: bool,
 }
 
 /// Bytes for which a lock is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Needs {
-    /// Which; not empty.
+    /// The bytes; not empty.
     pub range: ByteRange,
-    /// They were held as an extent before the server restarted.
+    /// The client held them as an extent before the server restarted.
     pub again: bool,
 }
 
@@ -57,12 +58,12 @@ pub struct Needs {
 pub struct Ranges(Vec<ByteRange>);
 
 impl Ranges {
-    /// No byte?
+    /// True if it has no byte.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many ranges.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -83,18 +84,18 @@ impl Ranges {
         self.0[from..].iter().copied().take_while(move |held| held.start < range.end)
     }
 
-    /// Is there a byte of both?
+    /// True if a byte of the range is here.
     pub fn overlaps(&self, range: ByteRange) -> bool {
         self.overlapping(range).next().is_some()
     }
 
-    /// Are all bytes of the range here?
+    /// True if all bytes of the range are here.
     pub fn covers(&self, range: ByteRange) -> bool {
         range.is_empty() || self.0.get(self.at(range.start)).is_some_and(|held| held.contains(range))
     }
 
-    /// The range that these bytes would get if they were taken in and grew to both sides up to what is here: behind the last
-    /// byte before, and before the first byte behind. Nothing of `range` is here.
+    /// The range that `range` grows to if it takes in all free bytes on both sides: from the last
+    /// byte here before it to the first one here after it. Nothing of `range` itself is here.
     pub fn room_around(&self, range: ByteRange) -> ByteRange {
         let at = self.at(range.start);
         let before = at.checked_sub(1).map_or(0, |before| self.0[before].end);

@@ -14,8 +14,8 @@ pub struct Xid(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ClientUuid(pub u128);
 
-/// Number that a process shows to the servers that it connects to, and to nobody else: connections that show the same
-/// one belong to one process. 0: none was shown. It is a secret, so it is never printed.
+/// Number that a process shows only to the servers it connects to. Connections that show the same
+/// number belong to one process. 0: none was shown. It is a secret, so it is never printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Pairing(pub u128);
 
@@ -33,18 +33,19 @@ pub struct ClusterId(pub u128);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct OpenHandle(pub u64);
 
-/// What a target says about a session when a client connects.
+/// State of a session at a target, as the target tells it when the client connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Standing {
-    /// This target keeps nothing that belongs to sessions beyond its memory: nothing is replayed.
+    /// This target keeps session state in memory only: nothing is replayed.
     #[default]
     Transient = 0,
-    /// It stands as before, or is a new one: nothing is expected.
+    /// The session stands as before, or is new: nothing has to be replayed.
     Settled = 1,
     /// The target restarted, knows this client, and waits for what it brings back.
     Awaited = 2,
-    /// It restarted and lost changes, and waits for this client's no more, or did not know of any.
+    /// The target restarted and lost changes. It no longer waits for this client's, or did not know
+    /// the client.
     Missed = 3,
 }
 
@@ -54,7 +55,8 @@ fn uuid(n: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 impl ClientUuid {
-    /// Its first eight digits, for log files: whoever knows all of it can act as this client.
+    /// Its first eight digits, for log files: the full UUID would let its reader act as this
+    /// client.
     pub fn brief(self) -> Brief {
         Brief((self.0 >> 96) as u32)
     }

@@ -52,7 +52,7 @@ impl FromStr for FsName {
     }
 }
 
-/// What a target holds.
+/// Kind of a target.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum TargetKind {
@@ -85,7 +85,7 @@ impl TargetKind {
     }
 }
 
-/// Number of a target among those of its kind, from 0.
+/// Number of a target among the targets of its kind, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TargetIndex(pub u16);
 
@@ -100,9 +100,9 @@ impl fmt::Debug for TargetIndex {
 pub struct TargetName {
     /// File system.
     pub fsname: FsName,
-    /// What it holds.
+    /// Kind of the target.
     pub kind: TargetKind,
-    /// Which of its kind; 0 for the MGS.
+    /// Index among the targets of its kind; 0 for the MGS.
     pub index: TargetIndex,
 }
 
@@ -141,10 +141,10 @@ impl fmt::Debug for TargetName {
 /// The text names no file system or target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTargetName {
-    /// Not 1..=8 allowed characters.
+    /// The name does not consist of 1 to 8 allowed characters.
     #[error("{0:?} is no file system name; use 1 to 8 letters, digits, '_' or '-'")]
     FsName(String),
-    /// Not FSNAME-MDTxxxx, FSNAME-OSTxxxx or MGS.
+    /// The name is not of the form FSNAME-MDTxxxx, FSNAME-OSTxxxx or MGS.
     #[error("{0:?} is no target name; a target is called like sheen-MDT0000, sheen-OST000a or MGS")]
     Target(String),
 }
