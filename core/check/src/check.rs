@@ -1,9 +1,9 @@
 //! Takes everything once and compares.
 //!
-//! Order: of all MDTs first the records of [`FIRST`] (inodes and marks), then those of [`THEN`], then the objects. An
-//! inode whose record did not change between its reading and the end of the run had all its names read in the state that
-//! belongs to it: every change of a name changes the record of the inode. That is what makes a finding certain although
-//! nothing stands still (`judge`).
+//! Order: first the records of [`FIRST`] (inodes and marks) of all MDTs, then those of [`THEN`],
+//! then the objects. Every change of a name changes the record of the inode. So if an inode's
+//! record is unchanged at the end of the run, all its names were read in the state that belongs to
+//! it. This makes a finding certain although the system keeps working (`judge`).
 
 use crate::files::FileSeen;
 use crate::finding::{Finding, Stray};
@@ -22,17 +22,18 @@ use types::target::TargetIndex;
 pub const INODES_MAX: usize = 16 << 20;
 /// Findings that are kept; more are counted.
 pub const FINDINGS_MAX: usize = 100_000;
-/// A counter of sequences is raised so far beyond the highest one that is seen: files of later ones may have gone.
+/// A sequence counter is raised this far beyond the highest sequence seen: files of later ones may
+/// have been removed.
 const SEQUENCES_AHEAD: u64 = 1 << 16;
-/// What is read first.
+/// Records that are read first.
 pub const FIRST: [Tag; 4] = [Tag::Inode, Tag::ObjectsAt, Tag::Orphan, Tag::Writer];
-/// What is read then.
+/// Records that are read second.
 pub const THEN: [Tag; 5] = [Tag::Entry, Tag::Xattr, Tag::Chunk, Tag::Destroy, Tag::State];
 
-/// What was seen of one inode.
+/// What the run saw of one inode.
 pub(crate) struct Seen {
     pub(crate) version: u64,
-    /// `None`: its record is damaged, nothing is known of it.
+    /// `None`: its record is damaged, so its type is unknown.
     pub(crate) file_type: Option<FileType>,
     pub(crate) nlink: u32,
     pub(crate) parent: Fid,
@@ -49,7 +50,7 @@ pub(crate) struct Seen {
     pub(crate) file: Option<Box<FileSeen>>,
 }
 
-/// How much was looked at.
+/// How much a run looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Inodes.
@@ -62,9 +63,9 @@ pub struct Counts {
     pub objects: u64,
     /// Their space, bytes.
     pub object_bytes: u64,
-    /// Removed files whose objects wait for their end.
+    /// Removed files whose objects wait to be destroyed.
     pub destroying: u64,
-    /// Removed files that somebody has open.
+    /// Removed files that a client has open.
     pub orphans: u64,
     /// Findings beyond [`FINDINGS_MAX`].
     pub findings_more: u64,
@@ -79,7 +80,7 @@ pub struct TooMany;
 pub struct Check {
     pub(crate) seen: BTreeMap<Fid, Seen>,
     pub(crate) findings: Vec<Finding>,
-    /// Which file has the objects that are named after another.
+    /// For each FID that objects are named after: the other file that has them.
     objects_at: BTreeMap<Fid, Fid>,
     /// Files whose objects are being removed.
     destroying: BTreeSet<Fid>,
@@ -93,7 +94,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// One record of the MDT with this index.
+    /// Takes one record of the MDT with this index.
     ///
     /// # Errors
     /// More than [`INODES_MAX`] inodes.
@@ -116,7 +117,7 @@ impl Check {
         Ok(())
     }
 
-    /// One object of an OST: its size in bytes and its 512-byte blocks.
+    /// Takes one object of an OST: its size in bytes and its 512-byte blocks.
     pub fn object(&mut self, ost: TargetIndex, object: ObjectId, size: u64, blocks: u64) {
         self.counts.objects += 1;
         self.counts.object_bytes += blocks * 512;
@@ -125,7 +126,7 @@ impl Check {
         match self.seen.get_mut(&file) {
             None if self.destroying.contains(&object.fid) => {}
             None => self.find(stray(Stray::NoFile)),
-            // What it owns is not known.
+            // The record is damaged: what the inode owns is unknown.
             Some(Seen { file_type: None, .. }) => {}
             Some(seen) => {
                 let belongs = seen.file.as_mut().is_some_and(|file| file.found(ost, object, size, blocks));
@@ -141,12 +142,13 @@ impl Check {
         self.objects_at.get(&object.fid).copied().unwrap_or(object.fid)
     }
 
-    /// All objects of this OST were given to [`Check::object`]. Files with objects elsewhere are not judged by theirs.
+    /// All objects of this OST were given to [`Check::object`]. Files with objects on other OSTs
+    /// are not judged by theirs.
     pub fn all_objects_of(&mut self, ost: TargetIndex) {
         self.osts.insert(ost);
     }
 
-    /// What does not fit, and how much was looked at.
+    /// All findings, and how much was looked at.
     pub fn finish(mut self) -> (Vec<Finding>, Counts) {
         for (mdt, (highest, counter)) in std::mem::take(&mut self.counters) {
             let recorded = counter.unwrap_or(0);
@@ -159,7 +161,7 @@ impl Check {
         tree::judge(&mut self.seen, extra, &mut found);
         let osts = &self.osts;
         for (fid, seen) in &self.seen {
-            // Somebody writes it: what the MDT knows may be behind.
+            // Not judged while a client writes it: the MDT's size may be behind.
             if let Some(file) = seen.file.as_ref().filter(|_| !seen.writer) {
                 file.judge(*fid, seen, |ost| osts.contains(&ost), &mut found);
             }
@@ -314,7 +316,7 @@ impl Check {
         let file = self.objects_at.get(&named).copied().unwrap_or(named);
         let bytes = value.len().saturating_sub(chunk::HEAD_BYTES);
         match self.seen.get_mut(&file) {
-            // What it owns is not known.
+            // The record is damaged: what the inode owns is unknown.
             Some(Seen { file_type: None, .. }) => {}
             seen => {
                 let of_file = seen.and_then(|seen| seen.file.as_mut());
@@ -352,7 +354,7 @@ impl Check {
                 None
             }
             Err(error) => {
-                // Told as damage, not as a wrong counter, too.
+                // It is reported as damage, so not as a wrong counter too.
                 self.counters.entry(mdt).or_default().1 = Some(u64::MAX);
                 Some(error.to_string())
             }

@@ -10,13 +10,14 @@ use types::limits::DOM_CHUNK_BYTES;
 use types::object::ObjectId;
 use types::target::TargetIndex;
 
-/// Local file systems count their own bookkeeping into an object's blocks when it reaches the disk, and take space ahead:
-/// differences up to this many blocks, or a quarter, say nothing.
+/// Local file systems count their own bookkeeping into an object's blocks when it reaches the disk,
+/// and allocate ahead. So differences of up to this many blocks, or a quarter, mean nothing.
 const BLOCKS_SLACK: u64 = 256;
 /// Blocks of 512 bytes that the smallest piece of data takes.
 const BLOCKS_OF_DATA: u64 = 8;
 
-/// Does chunk `n` of the bytes named after `named` belong to a file with this layout, whose bytes are named after `own`?
+/// True if chunk `n` of the bytes named after `named` belongs to a file with this layout, whose own
+/// bytes are named after `own`.
 pub(crate) fn has_chunk(layout: &Layout, own: Fid, named: Fid, n: u32) -> bool {
     named == own && u64::from(n) * (DOM_CHUNK_BYTES as u64) < layout.mdt_bytes()
 }
@@ -56,7 +57,7 @@ impl FileSeen {
         None
     }
 
-    /// Does the layout have this object on this OST?
+    /// True if the layout has this object on this OST.
     pub(crate) fn has(&self, ost: TargetIndex, object: ObjectId) -> bool {
         self.place(ost, object).is_some()
     }
@@ -100,7 +101,8 @@ impl FileSeen {
         }
         let missing = self.layout.objects(fid).zip(&self.found).find(|(_, found)| found.is_none());
         match missing {
-            // A stripe that was never written has no object either: the recorded space tells the two apart.
+            // A stripe that was never written has no object either: the recorded space tells the
+            // two apart.
             Some(((ost, object), _)) if self.blocks >= counted + BLOCKS_OF_DATA && self.size > 0 => {
                 findings.push(Finding::LostObject { fid, ost, object, counted, version });
             }

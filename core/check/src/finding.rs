@@ -1,4 +1,4 @@
-//! What can be wrong, in words for people.
+//! Everything that can be wrong, described for people.
 
 use disk::key::{self, Tag};
 use std::fmt;
@@ -6,7 +6,7 @@ use types::fid::Fid;
 use types::object::ObjectId;
 use types::target::TargetIndex;
 
-/// Why an object belongs to nobody.
+/// The reason why an object belongs to no file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stray {
     /// There is no such inode, and no log record that removes the object.
@@ -15,7 +15,7 @@ pub enum Stray {
     NotInLayout,
 }
 
-/// One thing that does not fit. `version` of an inode: the transno of its last change when it was read.
+/// One thing that is wrong. `version` of an inode: the transno of its last change when it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// A record cannot be read.
@@ -36,7 +36,7 @@ pub enum Finding {
     Nameless { fid: Fid, version: u64 },
     /// An inode that lost its last name, is not marked as an orphan, and so would stay for ever.
     Forgotten { fid: Fid, version: u64 },
-    /// A directory whose way upward does not lead to the root.
+    /// A directory whose parents do not lead to the root.
     Detached { fid: Fid, dir: Fid, name: Vec<u8>, version: u64 },
     /// A mark of an inode that is not there, or an orphan's mark at a file that has names.
     StrayMark { key: Vec<u8> },
@@ -54,14 +54,14 @@ pub enum Finding {
     OrphanObject { ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, bytes: u64 },
     /// A file had data in an object that is not there.
     LostObject { fid: Fid, ost: TargetIndex, object: ObjectId, counted: u64, version: u64 },
-    /// Objects reach beyond the recorded size of a file that nobody writes.
+    /// Objects reach beyond the recorded size of a file that no client writes.
     ShortSize { fid: Fid, recorded: u64, objects: u64, version: u64 },
     /// The recorded space of a file is far from that of its objects; units of 512 bytes.
     WrongBlocks { fid: Fid, recorded: u64, counted: u64, version: u64 },
 }
 
 impl Finding {
-    /// One word that never changes, for programs.
+    /// Kind of the finding: one word that never changes, for programs.
     pub fn kind(&self) -> &'static str {
         match self {
             Finding::Damaged { .. } => "damaged",
@@ -112,7 +112,7 @@ impl Finding {
         }
     }
 
-    /// Index of the MDT whose records decide. Findings about objects are decided there, too.
+    /// Index of the MDT whose records decide. It decides about objects too.
     pub fn mdt(&self) -> u16 {
         match self {
             Finding::Counter { mdt, .. } => *mdt,
@@ -123,11 +123,12 @@ impl Finding {
         }
     }
 
-    /// What a repair does, for people; `None`: there is none.
+    /// What a repair does, for people. `None` if there is no repair.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self {
             Finding::Damaged { key, .. } => match key.first() {
-                // Without it nobody can tell whose the objects are, or it is data itself: nothing is removed.
+                // Without this record the owner of the objects is unknown, or the record is data
+                // itself: nothing is removed.
                 Some(tag) if [Tag::Inode, Tag::ObjectsAt, Tag::Chunk].map(|tag| tag as u8).contains(tag) => {
                     return None;
                 }
@@ -155,7 +156,7 @@ impl Finding {
         })
     }
 
-    /// What people may do where there is no repair.
+    /// What an administrator can do where there is no repair.
     pub fn advice(&self) -> &'static str {
         match self {
             Finding::Damaged { key, .. } if key.first() == Some(&(Tag::Chunk as u8)) => {

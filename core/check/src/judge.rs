@@ -1,8 +1,8 @@
-//! Is a finding so? And which records would have to be changed?
+//! Confirms a finding, and says which records a repair would change.
 //!
-//! Whoever asks fetches the records that [`Finding::keys`] names, in that order, and after everything else was read. The
-//! order matters where two records decide: an inode that is not there never comes back, so it is read before the name
-//! that leads to it.
+//! The caller fetches the records that [`Finding::keys`] names, in that order, after everything
+//! else was read. The order matters where two records decide: an absent inode never comes back, so
+//! it is read before the name that leads to it.
 
 use crate::files::has_chunk;
 use crate::finding::{Finding, Stray};
@@ -18,7 +18,7 @@ use types::fid::Fid;
 use types::object::ObjectId;
 use types::target::TargetIndex;
 
-/// One record as it was seen, or is to be: key, and value or `None` if it is absent.
+/// One record as it was seen, or as it shall be: key, and value or `None` if it is absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     /// Key.
@@ -30,9 +30,9 @@ pub struct Change {
 /// A repair: if all of `expect` is still so, all of `put` in one transaction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mend {
-    /// What was seen.
+    /// Records as they were seen; the repair is made only if they still are.
     pub expect: Vec<Change>,
-    /// What is to be.
+    /// Records as they shall be.
     pub put: Vec<Change>,
 }
 
@@ -61,14 +61,14 @@ impl Records {
     }
 }
 
-/// What came of a second look.
+/// Result of a second look at a finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is not so (any more).
+    /// The finding does not hold, or no longer does.
     Gone,
     /// The inode changed since it was read: look at everything again.
     Changed,
-    /// It is so. The records to change, if that mends it.
+    /// The finding holds. The records to change, if that repairs it.
     Confirmed(Option<Mend>),
 }
 
@@ -94,7 +94,8 @@ impl Finding {
             Finding::WrongNlink { fid, .. } | Finding::WrongParent { fid, .. } | Finding::HiddenXattrs { fid, .. } => {
                 vec![key::inode(*fid).to_vec()]
             }
-            // The file first: it gets or loses objects in one transaction with the record that says so.
+            // The file first: it gets or loses objects in one transaction with the record that says
+            // so.
             Finding::OrphanObject { object, file, .. } => {
                 vec![key::inode(*file).to_vec(), key::objects_at(object.fid).to_vec()]
             }
@@ -124,7 +125,8 @@ pub(crate) fn inode_change(fid: Fid, bytes: &[u8], change: impl FnOnce(&mut Inod
     Some(Change { key: key::inode(fid).to_vec(), value: Some(out) })
 }
 
-/// Judges a finding by the records of [`Finding::keys`]. Of an object the caller still has to ask its OST.
+/// Judges a finding by the records of [`Finding::keys`]. Of an object the caller still has to ask
+/// its OST.
 pub fn judge(finding: &Finding, records: &Records) -> Verdict {
     match finding {
         Finding::Damaged { key, .. } => damaged(key, records),
@@ -204,18 +206,18 @@ pub fn judge(finding: &Finding, records: &Records) -> Verdict {
 fn orphan_object(ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, records: &Records) -> Verdict {
     let at = records.get(&key::objects_at(object.fid)).map_or(Ok(object.fid), objects_at::decode);
     if at != Ok(file) {
-        // It went to another file meanwhile.
+        // The object went to another file meanwhile.
         return Verdict::Changed;
     }
     match (why, records.get(&key::inode(file))) {
-        // With the last file that had it goes the record that says so.
+        // The record that names the file goes with the last file that had the object.
         (_, None) if file != object.fid => Verdict::Changed,
         (_, None) => Verdict::Confirmed(None),
         (Stray::NoFile, Some(_)) => Verdict::Gone,
         (Stray::NotInLayout, Some(bytes)) => {
             let layout = inode::decode(file, bytes).ok().map(|record| crate::check::read_layout(&record));
             match layout {
-                // It may have come back between the two looks.
+                // The object may have come back between the two looks.
                 Some(Ok(Some(layout))) if layout.names(file) != object.fid => Verdict::Changed,
                 Some(Ok(layout)) if !layout.iter().any(|l| l.objects(file).any(|o| o == (ost, object))) => {
                     Verdict::Confirmed(None)
@@ -230,7 +232,7 @@ fn stray_chunk(named: Fid, n: u32, file: Fid, records: &Records) -> Verdict {
     let (owner, at, key) = (key::inode(file), key::objects_at(named), key::chunk(named, n));
     let Some(value) = records.get(&key) else { return Verdict::Gone };
     if records.get(&at).map_or(Ok(named), objects_at::decode) != Ok(file) {
-        // It went to another file meanwhile.
+        // The object went to another file meanwhile.
         return Verdict::Changed;
     }
     let inode = records.get(&owner);
@@ -241,7 +243,7 @@ fn stray_chunk(named: Fid, n: u32, file: Fid, records: &Records) -> Verdict {
                 return Verdict::Gone;
             }
             Some(Ok(_)) => {}
-            // What it owns is not known.
+            // The record is damaged: what the inode owns is unknown.
             _ => return Verdict::Gone,
         }
     }
@@ -254,7 +256,7 @@ fn unless_written(records: &Records, fid: Fid, f: impl FnOnce(&Records) -> Verdi
     if records.get(&key::writer(fid)).is_some() { Verdict::Changed } else { f(records) }
 }
 
-/// If the inode did not change since.
+/// Confirms the finding with `mend`'s records if the inode did not change since.
 fn same(
     records: &Records,
     fid: Fid,
@@ -337,8 +339,8 @@ fn stray_mark(key: &[u8], records: &Records) -> Verdict {
     }
 }
 
-/// Raises the counter of sequences. What it is without `needed`: a damaged record says nothing, so the largest
-/// sequence that a range was ever taken for is not known here; the next run tells.
+/// Raises the counter of sequences. Without `needed`, the largest sequence that a range was ever
+/// taken for is unknown, because a damaged record does not tell; the next run finds it.
 fn counter(records: &Records, needed: Option<u64>) -> Verdict {
     let found = records.get(MDT_STATE);
     let recorded = found.and_then(|bytes| mdt_state::decode(bytes).ok());
@@ -376,8 +378,8 @@ fn damaged(key: &[u8], records: &Records) -> Verdict {
     Verdict::Confirmed(Some(mend))
 }
 
-/// Removes a damaged inode record and the names that lead to it, or damaged data, for `--clear`. Names follow as dangling ones;
-/// where data was the file reads as zeros.
+/// Removes a damaged inode record and the names that lead to it, or damaged data, for `--clear`.
+/// Names follow as dangling ones; where data was the file reads as zeros.
 pub fn clear(key: &[u8], records: &Records) -> Option<Mend> {
     let may_go = |key: &[u8]| [Tag::Inode, Tag::Chunk].iter().any(|tag| key.first() == Some(&(*tag as u8)));
     let value = records.get(key).filter(|_| may_go(key))?;

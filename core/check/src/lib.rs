@@ -1,12 +1,14 @@
-//! Is a file system whole? Records of metadata targets and objects in, findings and their repairs out.
+//! Judges whether a file system is whole. It takes the records of metadata targets and the objects,
+//! and gives findings and their repairs.
 //!
-//! [`check::Check`] takes every record and every object once and says what does not fit. On a running system work goes
-//! on meanwhile, so a finding is a suspicion until it was judged: [`finding::Finding::keys`] names the records that
-//! decide, [`judge::judge`] looks at them and says whether it is so, is so no more, or cannot be said because the inode
-//! changed since. A repair is a [`judge::Mend`]: change these records if those are still what was seen.
+//! [`check::Check`] takes every record and every object once and reports what does not fit. On a
+//! running system work goes on meanwhile, so a finding is a suspicion until it is judged.
+//! [`finding::Finding::keys`] names the records that decide. [`judge::judge`] looks at them and
+//! says whether the finding holds, no longer holds, or cannot be judged because the inode changed.
+//! A repair is a [`judge::Mend`]: change these records if they are still as they were seen.
 //!
-//! Owner: `fsck` and the simulation. No I/O, no clock; memory is a few hundred bytes per inode, at most
-//! [`check::INODES_MAX`] of them.
+//! Owner: `fsck` and the simulation. No I/O, no clock; memory is a few hundred bytes per inode, at
+//! most [`check::INODES_MAX`] of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,6 +1,7 @@
-//! Where what has no name gets one: `/lost+found`, named by its FID.
+//! The place where files without a name get one: `/lost+found`. Each is named by its FID.
 //!
-//! The directory has a FID of its own (Lustre's number for it), so that it can be made without asking who numbers inodes.
+//! The directory has a fixed FID (Lustre's number for it), so it can be made without asking for a
+//! new one.
 
 use crate::judge::{Mend, Records, inode_change};
 use disk::inode::{self, InodeRecord};
@@ -27,8 +28,8 @@ pub(crate) fn keys(fid: Fid) -> Vec<Vec<u8>> {
     ]
 }
 
-/// Adds to a mend what names `fid` there; `None`: it cannot be, the name is taken by something else, or a record that
-/// is needed is damaged.
+/// Adds to a mend what names `fid` there; `None`: it cannot be, the name is taken by something
+/// else, or a record that is needed is damaged.
 pub(crate) fn name_there(records: &Records, fid: Fid, mend: &mut Mend) -> Option<()> {
     let record = records.get(&key::inode(fid))?;
     let found = inode::decode(fid, record).ok()?;

@@ -154,7 +154,7 @@ fn mend(store: &mut Store, objects: &mut Objects) {
     }
 }
 
-/// Damage, what must be found of it, and that repairs end with nothing found.
+/// Makes damage and checks which findings it gives, and that repairs end with no finding left.
 #[track_caller]
 fn found_and_mended(damage: impl FnOnce(&mut Store, &mut Objects), wanted: &[&str]) -> (Store, Objects) {
     let (mut store, mut objects) = whole();
@@ -254,7 +254,7 @@ fn marks_attributes_logs_counters() {
     found_and_mended(|store, _| store.extend([log(FILE)]), &["destroys-living"]);
     let zero = mdt_state::encode(&MdtState { seq_next: Fid::SEQ_NORMAL });
     found_and_mended(|store, _| drop(store.insert(MDT_STATE.to_vec(), zero.to_vec())), &["counter"]);
-    // What is being removed is no stray object.
+    // Objects that are being removed are not stray.
     let (mut store, mut objects) = whole();
     store.extend([log(fid(60))]);
     objects.insert((TargetIndex(0), ObjectId { fid: fid(60), ..object(0).1 }), (1, 8));
@@ -277,7 +277,7 @@ fn objects() {
     assert_eq!(inode::decode(FILE, &store[&key::inode(FILE).to_vec()]).unwrap().attr.blocks, 256);
     found_and_mended(|_, objects| assert!(objects.insert(object(1), (131_072, 128)).is_some()), &["short-size"]);
     found_and_mended(|_, objects| assert!(objects.insert(object(1), (68_928, 4000)).is_some()), &["wrong-blocks"]);
-    // Whoever writes it knows better.
+    // The client that writes the file knows its size better.
     let (mut store, mut objects) = whole();
     store.insert(key::writer(FILE).to_vec(), mark::encode(Mark::default()).to_vec());
     objects.remove(&object(1));
@@ -298,7 +298,8 @@ fn objects_named_after_another_file() {
     tail.extend_from_slice(&bytes);
     put_inode(&mut store, FILE, FileType::Regular, 2, Fid::NONE, &tail);
     objects = objects.into_iter().map(|((ost, o), size)| ((ost, ObjectId { fid: named, ..o }), size)).collect();
-    // Looked at before the swap, judged behind it: the files that the names of the objects speak of are gone.
+    // Looked at before the swap, judged behind it: the files that the names of the objects speak of
+    // are gone.
     let early = check(&store, &objects).0;
     assert_eq!(early.iter().map(Finding::kind).collect::<Vec<_>>(), ["orphan-object", "orphan-object", "lost-object"]);
     store.insert(key::objects_at(named).to_vec(), objects_at::encode(FILE).to_vec());
@@ -306,7 +307,8 @@ fn objects_named_after_another_file() {
         assert_eq!(judge(finding, &look(&store, finding)), Verdict::Changed, "{finding}");
     }
     assert_eq!(check(&store, &objects).0, []);
-    // What bears the name of a file that has exchanged its objects may have come back to it between two looks: left alone.
+    // An object named after a file that has exchanged its objects may have come back to it between
+    // two looks, so it is left alone.
     objects.extend(before);
     let found = check(&store, &objects).0;
     assert_eq!(found.iter().map(Finding::kind).collect::<Vec<_>>(), ["orphan-object"; 2]);
@@ -318,7 +320,7 @@ fn objects_named_after_another_file() {
     let found = check(&store, &[(stray, (1, 8))].into()).0;
     let orphan = found.iter().find(|f| f.kind() == "orphan-object").unwrap();
     assert_eq!(judge(orphan, &look(&store, orphan)), Verdict::Confirmed(None));
-    // Not knowing whose objects they are is no reason to remove them.
+    // An unknown owner is no reason to remove objects.
     store.get_mut(&key::objects_at(named)[..]).unwrap()[9] ^= 1;
     let found = check(&store, &objects).0;
     assert_eq!(found[0].kind(), "damaged");
@@ -361,7 +363,8 @@ fn data_on_the_mdt() {
     objects.clear();
     with_data_here(&mut store, LINK, &[16384, 100]);
     assert_eq!(kinds(&store, &objects), ["lost-object"], "only the objects under the other name are missed");
-    // Of nobody: no such file, behind the end of the component, of a file without such a component.
+    // Objects without an owner: no such file, after the end of the component, of a file without
+    // such a component.
     let stray = |key: [u8; 21]| {
         move |store: &mut Store, _: &mut Objects| {
             with_data_here(store, FILE, &[16384]);
@@ -373,7 +376,7 @@ fn data_on_the_mdt() {
         let (store, _) = found_and_mended(stray(key), &["stray-chunk"]);
         assert!(store.contains_key(&key::chunk(FILE, 0)[..]) && !store.contains_key(&key[..]));
     }
-    // Damaged: told and left alone, until somebody says so.
+    // A damaged record is reported and left alone until the administrator asks for its removal.
     let (mut store, objects) = whole();
     with_data_here(&mut store, FILE, &[16384]);
     store.get_mut(&key::chunk(FILE, 0)[..]).unwrap()[9] ^= 1;
@@ -388,9 +391,10 @@ fn data_on_the_mdt() {
 fn damaged_records() {
     let spoil = |store: &mut Store, key: Vec<u8>| store.get_mut(&key).unwrap()[5] ^= 0x40;
     found_and_mended(|store, _| spoil(store, key::dirent(Fid::ROOT, b"link").to_vec()), &["damaged", "nameless"]);
-    // The mark of the MDT's counter: removed, then counted anew.
+    // The mark of the MDT's counter: removed, then counted afresh.
     found_and_mended(|store, _| spoil(store, MDT_STATE.to_vec()), &["damaged"]);
-    // An inode is told and left alone, with what belongs to it, until somebody says so.
+    // A damaged inode is reported and left alone, with what belongs to it, until the administrator
+    // asks for its removal.
     let (mut store, mut objects) = whole();
     spoil(&mut store, key::inode(FILE).to_vec());
     let (findings, _) = check(&store, &objects);
@@ -413,7 +417,7 @@ fn what_changed_meanwhile_is_not_told() {
     put_inode(&mut store, LINK, FileType::Symlink, 5, Fid::NONE, &[]);
     put_name(&mut store, DIR, "ghost", fid(99), FileType::Regular);
     let (findings, _) = check(&store, &objects);
-    // Somebody removes the name, and changes the link.
+    // A client removes the name and changes the link.
     store.remove(&*key::dirent(DIR, b"ghost").to_vec());
     let bytes = inode::with_version(LINK, &store[&key::inode(LINK).to_vec()], 8).unwrap();
     store.insert(key::inode(LINK).to_vec(), bytes);

@@ -49,7 +49,7 @@ fn judge_inode(fid: Fid, inode: &Seen, is_dir: bool, findings: &mut Vec<Finding>
     }
 }
 
-/// Directories that are named, but only by each other. One of each circle is told.
+/// Finds directories that are named only by each other. One of each circle is reported.
 fn find_detached(seen: &BTreeMap<Fid, Seen>, findings: &mut Vec<Finding>) {
     let mut good: BTreeSet<Fid> = BTreeSet::from([Fid::ROOT]);
     let mut told: BTreeSet<Fid> = BTreeSet::new();
@@ -76,7 +76,8 @@ fn find_detached(seen: &BTreeMap<Fid, Seen>, findings: &mut Vec<Finding>) {
             way.push(at);
             match seen.get(&at).and_then(|inode| inode.named.as_ref()).map(|named| named.0) {
                 Some(above) => at = above,
-                // Without a name it is told as that, and with it what is below.
+                // A directory without a name is reported as that, together with everything below
+                // it.
                 None => break true,
             }
         };

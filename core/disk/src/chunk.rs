@@ -1,5 +1,5 @@
-//! Bytes of a file that live on its MDT. The file after which they are named and the number of the chunk are in the key:
-//! chunk `n` begins at byte `n` times `DOM_CHUNK_BYTES` of the file.
+//! Bytes of a file that live on its MDT. The key holds the FID that they are named after and the
+//! number of the chunk. Chunk `n` begins at byte `n` times `DOM_CHUNK_BYTES` of the file.
 //!
 //! | at | size | field   | meaning                                                       |
 //! |----|------|---------|---------------------------------------------------------------|

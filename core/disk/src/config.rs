@@ -1,5 +1,5 @@
-//! Records of the MGS: file systems, their targets, their parameters. Few and rarely written, so their bodies are
-//! postcard.
+//! Records of the MGS: file systems, their targets, their parameters. Few and rarely written, so
+//! their bodies are postcard.
 //!
 //! | size | field   | meaning                                                  |
 //! |------|---------|----------------------------------------------------------|
@@ -7,9 +7,9 @@
 //! |    1 | version | 1                                                        |
 //! |    n | body    | postcard of the struct below, nothing behind it          |
 //!
-//! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`, `config/o/FSNAME/POOL`,
-//! `config/r/TARGET` (a file system name has no `/`).
-//! A change writes its record and the file system's new version in one transaction, so a reader finds both or neither.
+//! Keys are text: `config/f/FSNAME`, `config/t/TARGET`, `config/p/FSNAME/PARAMETER`,
+//! `config/o/FSNAME/POOL`, `config/r/TARGET` (a file system name has no `/`). A change writes its
+//! record and the file system's new version in one transaction, so a reader finds both or neither.
 
 use crate::checksum::crc32c;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -37,7 +37,7 @@ pub struct FsRecord {
 pub struct TargetRecord {
     /// UUID of its store.
     pub store: u128,
-    /// How often it registered.
+    /// Number of times that it registered.
     pub boot: u64,
     /// In service when last heard of.
     pub up: bool,
@@ -63,7 +63,8 @@ pub struct PoolRecord {
     pub osts: Vec<u16>,
 }
 
-/// A target that was removed for good. Its name is never given to another store: layouts may still name it.
+/// A target that was removed for good. Its name is never given to another store: layouts may still
+/// name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemovedRecord {
     /// UUID of its store.
@@ -100,13 +101,13 @@ pub enum BadConfig {
     /// Good checksum, impossible contents.
     #[error("configuration record has an impossible body")]
     Body,
-    /// No key of ours.
+    /// The key has no known form.
     #[error("configuration key {0:?} names nothing")]
     Key(String),
 }
 
 impl ConfigKey {
-    /// To bytes.
+    /// Encodes to bytes.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             ConfigKey::Fs(fsname) => format!("config/f/{fsname}"),
@@ -143,7 +144,7 @@ impl ConfigKey {
     }
 }
 
-/// One of the records above, to bytes.
+/// Encodes one of the records above to bytes.
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     let bytes = vec![0, 0, 0, 0, VERSION];
     let mut bytes = postcard::to_extend(record, bytes).expect("plain structs always serialize");
@@ -152,7 +153,7 @@ pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     bytes
 }
 
-/// One of the records above, from bytes. The checksum is judged before the version.
+/// Decodes one of the records above from bytes. The checksum is judged before the version.
 ///
 /// # Errors
 /// [`BadConfig`].

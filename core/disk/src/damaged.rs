@@ -1,4 +1,4 @@
-//! Bytes in a store that nobody can have written, and the checksum that finds them.
+//! The error for bytes in a store that SheenFS did not write, and the checksum that finds them.
 
 use crate::checksum::crc32c;
 
@@ -10,7 +10,7 @@ pub enum Damaged {
     Short {
         /// Kind of record.
         record: &'static str,
-        /// Its bytes.
+        /// Length that was found, bytes.
         found: usize,
     },
     /// The checksum does not fit the bytes.
@@ -38,9 +38,9 @@ pub enum Damaged {
     Field {
         /// Kind of record.
         record: &'static str,
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// What it holds.
+        /// Value that was found.
         found: u64,
     },
 }
@@ -51,7 +51,7 @@ pub const CRC_BYTES: usize = 4;
 /// Writes the checksum of everything behind it into the first four bytes of a record.
 ///
 /// # Panics
-/// If the record is shorter than that: our own bug.
+/// If the record is shorter than that, which is a bug of the caller.
 pub(crate) fn seal(record: &mut [u8]) {
     let crc = crc32c(&record[CRC_BYTES..]);
     record[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());

@@ -1,7 +1,8 @@
-//! Destroy log: the objects of a file that is gone, until their OSTs have said that they are gone too.
+//! Destroy log: the objects of a file that is gone, until their OSTs have said that they are gone
+//! too.
 //!
-//! Written in the same transaction that removes the inode; removed when all OSTs have answered. A crash in between
-//! destroys again, which is no error.
+//! Written in the same transaction that removes the inode; removed when all OSTs have answered. A
+//! crash in between destroys again, which is no error.
 
 use crate::damaged::{Damaged, known, seal, unseal};
 use types::fid::Fid;
@@ -65,7 +66,7 @@ pub fn encode(fid: Fid, objects: impl Iterator<Item = (TargetIndex, ObjectId)>, 
     seal(out);
 }
 
-/// Which objects, and where.
+/// The objects, and their OSTs.
 ///
 /// # Errors
 /// Everything that [`Damaged`] names.

@@ -42,7 +42,7 @@ pub fn encode(fid: Fid, file_type: FileType) -> [u8; BYTES] {
     bytes
 }
 
-/// Where it leads, and what is there.
+/// The inode that the name leads to, and its type.
 ///
 /// # Errors
 /// Everything that [`Damaged`] names.

@@ -1,6 +1,6 @@
 //! Bytes that must not change without a new version: one hex file per sample under `golden/`.
 //!
-//! `BLESS=1 cargo test -p disk` writes them anew; do that only together with a new record version.
+//! `BLESS=1 cargo test -p disk` writes them again; do that only together with a new record version.
 
 use std::fmt::Write;
 use std::path::PathBuf;

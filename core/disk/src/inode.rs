@@ -1,6 +1,7 @@
 //! Inode record: attributes in a fixed part, what is rarely needed behind it.
 //!
-//! `stat` decodes the fixed part only, without allocating. The tail is a list of items, each tag u16, length u32, bytes.
+//! `stat` decodes the fixed part only, without allocating. The tail is a list of items, each tag
+//! u16, length u32, bytes.
 
 use crate::damaged::{Damaged, known, seal, unseal};
 use types::attr::{Attr, FileType};
@@ -56,7 +57,7 @@ struct Fixed {
 
 const _: () = assert!(size_of::<Fixed>() == 124);
 
-/// What is decoded.
+/// The decoded inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InodeRecord<'a> {
     /// Attributes.
@@ -146,7 +147,7 @@ pub fn with_version(fid: Fid, bytes: &[u8], version: u64) -> Result<Vec<u8>, Dam
     Ok(out)
 }
 
-/// What an item of the tail is. Unknown ones are kept and skipped.
+/// Kind of an item of the tail. Unknown ones are kept and skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum ItemTag {

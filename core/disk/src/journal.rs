@@ -1,8 +1,10 @@
-//! The journal of a store: one record per group of changes, and the note of how far the tree has taken them over.
+//! The journal of a store: one record per group of changes, and the note of how far the tree has
+//! taken them over.
 //!
-//! The journal file is a ring of 4 KiB blocks. A record starts on a block and is padded to whole blocks, so that writing
-//! the next one never touches a block of an acknowledged one. Sequence number and store uuid tell a record from what an
-//! earlier lap, or an earlier store in the same blocks, left behind.
+//! The journal file is a ring of 4 KiB blocks. A record starts on a block and is padded to whole
+//! blocks, so that writing the next one never touches a block of an acknowledged one. Sequence
+//! number and store uuid tell a record from what an earlier lap, or an earlier store in the same
+//! blocks, left behind.
 
 use crate::checksum::crc32c;
 use zerocopy::little_endian::{U16, U32, U64, U128};
@@ -64,7 +66,7 @@ impl RecordHead {
     /// Encoded size, bytes.
     pub const SIZE: usize = 64;
 
-    /// To bytes.
+    /// Encodes to bytes.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let raw = RawHead {
             crc: U32::new(0),
@@ -97,13 +99,15 @@ impl RecordHead {
         })
     }
 
-    /// Bytes a record with this much payload takes in the journal; `None` if there is no such number.
+    /// Bytes a record with this much payload takes in the journal; `None` if there is no such
+    /// number.
     pub fn record_bytes(payload_bytes: u64) -> Option<u64> {
         payload_bytes.checked_add(Self::SIZE as u64)?.checked_next_multiple_of(BLOCK as u64)
     }
 }
 
-/// How far the tree has taken over the journal; kept in the tree, in the same transaction as the records. 72 bytes.
+/// How far the tree has taken over the journal. It is kept in the tree, in the same transaction as
+/// the records. 72 bytes.
 ///
 /// | at | size | field    | meaning                                                    |
 /// |----|------|----------|------------------------------------------------------------|
@@ -123,7 +127,7 @@ pub struct Applied {
     pub store: u128,
     /// Newest batch in the tree.
     pub sequence: u64,
-    /// Its transno.
+    /// Transno of the last batch that the tree holds.
     pub transno: u64,
     /// Where the next record starts, bytes since the first lap of the ring.
     pub next: u64,
@@ -154,7 +158,7 @@ impl Applied {
     /// Encoded size, bytes.
     pub const SIZE: usize = 72;
 
-    /// To bytes.
+    /// Encodes to bytes.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let raw = RawApplied {
             crc: U32::new(0),
@@ -197,7 +201,8 @@ fn seal<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     bytes
 }
 
-/// Head of a change: key length, 2 zero bytes, value length (`u32::MAX` = deleted); then key and value.
+/// Head of a change: key length, 2 zero bytes, value length (`u32::MAX` = deleted); then key and
+/// value.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawChange {

@@ -1,4 +1,5 @@
-//! Keys of an MDT's records: one tag byte, then big endian numbers, so that byte order is the order of scans.
+//! Keys of an MDT's records: one tag byte, then big endian numbers, so that byte order is the order
+//! of scans.
 //!
 //! | tag | rest                         | record                                             |
 //! |-----|------------------------------|----------------------------------------------------|
@@ -62,7 +63,8 @@ pub fn inode(fid: Fid) -> [u8; 17] {
     tagged(b'I', fid)
 }
 
-/// Which file has the objects that are named after `owner`, if it is not `owner` itself.
+/// Key of the record that names the file with the objects named after `owner`, if that is not
+/// `owner` itself.
 pub fn objects_at(owner: Fid) -> [u8; 17] {
     tagged(b'O', owner)
 }
@@ -110,7 +112,7 @@ pub fn reply(client: ClientUuid, slot: u16) -> [u8; 19] {
     key
 }
 
-/// First key of the replies of a client, and the first one that does not belong to them any more.
+/// First key of the replies of a client, and the first key after them.
 pub fn replies(of: ClientUuid) -> ([u8; 19], [u8; 20]) {
     let mut end = [0; 20];
     end[..19].copy_from_slice(&reply(of, u16::MAX));
@@ -133,7 +135,7 @@ pub const MDT_STATE: &[u8] = b"Smdt";
 /// Directory entry. Names beyond 255 bytes do not exist (`types::name::Name`).
 ///
 /// # Panics
-/// If the name is longer: our own bug.
+/// If the name is longer, which is a bug of the caller.
 pub fn dirent(parent: Fid, name: &[u8]) -> Key {
     Key::new(b'E').and(&parent.to_be_bytes()).and(name)
 }
@@ -141,7 +143,7 @@ pub fn dirent(parent: Fid, name: &[u8]) -> Key {
 /// Extended attribute. Names beyond 255 bytes do not exist.
 ///
 /// # Panics
-/// If the name is longer: our own bug.
+/// If the name is longer, which is a bug of the caller.
 pub fn xattr(fid: Fid, name: &[u8]) -> Key {
     Key::new(b'X').and(&fid.to_be_bytes()).and(name)
 }
@@ -161,7 +163,7 @@ pub fn xattrs_end(fid: Fid) -> [u8; 17] {
     tagged(b'X', after(fid))
 }
 
-/// All keys with a tag: start and end.
+/// All keys with a tag: start (inclusive) and end (exclusive).
 pub fn all(tag: Tag) -> ([u8; 1], [u8; 1]) {
     ([tag as u8], [tag as u8 + 1])
 }
@@ -220,7 +222,8 @@ fn tagged(tag: u8, fid: Fid) -> [u8; 17] {
     key
 }
 
-/// The next FID in byte order. Versions are never all ones, so this cannot overflow in practice; saturating is right.
+/// The next FID in byte order. Versions are never all ones, so this cannot overflow in practice;
+/// saturating is right.
 fn after(fid: Fid) -> Fid {
     let n = u128::from_be_bytes(fid.to_be_bytes()).saturating_add(1);
     Fid::from_be_bytes(n.to_be_bytes())

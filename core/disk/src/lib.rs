@@ -1,7 +1,8 @@
 //! Every byte in a store: superblock, journal, records. Encoders and bounded decoders; no I/O.
 //!
-//! Numbers are little endian (keys that need byte order are big endian and say so). `docs/store.md` has the tables,
-//! the order of writes and the argument per crash point; `docs/formats.md` the records of a metadata target.
+//! Numbers are little endian (keys that need byte order are big endian and say so). `docs/store.md`
+//! has the tables, the order of writes and the argument per crash point; `docs/formats.md` the
+//! records of a metadata target.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

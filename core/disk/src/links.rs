@@ -1,7 +1,8 @@
-//! Names that lead to an inode: what its record remembers, so that a path can be told for a FID.
+//! Names that lead to an inode. Its record remembers them, so that a FID can be shown as a path.
 //!
-//! One after the other, each: directory FID 16 (big endian), length of the name u8, name. At most [`BYTES_MAX`]: names
-//! beyond that are not remembered (and nothing else asks for them). So the list may be incomplete, never wrong.
+//! They stand one after the other, each as: directory FID 16 (big endian), length of the name u8,
+//! name. The list is at most [`BYTES_MAX`] long; names beyond that are not remembered, and nothing
+//! else needs them. So the list may be incomplete, but is never wrong.
 
 use crate::damaged::Damaged;
 use types::fid::Fid;
@@ -53,7 +54,7 @@ pub fn with(list: &[u8], parent: Fid, name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The list without a name. What is behind damage goes too: nothing true can be read there.
+/// The list without a name. Everything after damage is dropped too: nothing there can be trusted.
 pub fn without(list: &[u8], parent: Fid, name: &[u8]) -> Vec<u8> {
     let kept = each(list).filter_map(Result::ok).filter(|known| *known != (parent, name));
     kept.fold(Vec::new(), |list, (parent, name)| with(&list, parent, name))

@@ -1,4 +1,4 @@
-//! Marks: records whose key says nearly everything (orphans, writers).
+//! Marks: records that say nearly everything in their key (orphans, writers).
 //!
 //! | at | size | field   | meaning                                                                  |
 //! |----|------|---------|--------------------------------------------------------------------------|

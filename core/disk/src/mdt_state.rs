@@ -1,6 +1,7 @@
 //! State of an MDT as a whole: which FID sequences it has used up.
 //!
-//! Written before the first sequence of a range is used, and durable then: so no FID is ever handed out twice.
+//! Written before the first sequence of a range is used, and durable then: so no FID is ever handed
+//! out twice.
 
 use crate::damaged::{Damaged, known, seal, unseal};
 use zerocopy::little_endian::{U32, U64};
@@ -31,7 +32,7 @@ struct Fixed {
 
 const _: () = assert!(BYTES == 16);
 
-/// What is kept.
+/// State that an MDT keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MdtState {
     /// Sequences below this one may have been used.

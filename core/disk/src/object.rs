@@ -1,5 +1,5 @@
-//! What an OST keeps in its store besides object files: how far its changes are durable, and what of clients' writes
-//! must not be done again.
+//! What an OST keeps in its store besides object files: how far its changes are durable, and which
+//! client writes must not be redone.
 //!
 //! Key `ost/state`:
 //!
@@ -12,12 +12,14 @@
 //! | 29 |    8 | lost_boot      | the newest start of the target before which changes may have been lost   |
 //! | 37 |    1 | clean          | 1: nothing was changed behind `last_committed`                           |
 //!
-//! Version 1 ends behind `last_committed`; of it nothing else is known. Written after the data it speaks of was synced,
-//! never before: after a crash it may say too little (clients then replay what is there already), never too much.
+//! Version 1 ends after `last_committed`; it holds nothing else. The record is written after the
+//! data it speaks of was synced, never before. So after a crash it may say too little (clients then
+//! replay changes that are there already), but never too much.
 //!
-//! Key `ost/settled/`, then the object (FID 16, instance 4, stripe 4, big-endian): version 1 is crc 4, version 1, zero 3,
-//! transno 8. What was changed of this object up to there is durable, or the object is no more: it must not be done
-//! again, though `last_committed` is below it. Removed with a state that says as much.
+//! Key `ost/settled/`, then the object (FID 16, instance 4, stripe 4, big-endian). Value of version
+//! 1: crc 4, version 1, zero 3, transno 8. Changes of this object up to that transno are durable,
+//! or the object was destroyed: they must not be redone, although `last_committed` is below it. The
+//! record is removed with a state that covers it.
 
 use crate::checksum::crc32c;
 use crate::damaged::{Damaged, known, seal, unseal};
@@ -66,10 +68,10 @@ pub enum BadOstState {
 impl OstState {
     /// Encoded size, bytes.
     pub const SIZE: usize = OstState::SIZE_1 + 16 + 8 + 1;
-    /// As above, of version 1.
+    /// Size of version 1, bytes.
     const SIZE_1: usize = 4 + 1 + 8;
 
-    /// To bytes.
+    /// Encodes to bytes.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         bytes[4] = VERSION;

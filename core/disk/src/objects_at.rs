@@ -1,4 +1,5 @@
-//! Which file has the objects that are named after another one: the two swapped layouts (`docs/layout.md`).
+//! The record that says which file has the objects named after another one: the two swapped layouts
+//! (`docs/layout.md`).
 //!
 //! | at | size | field   | meaning                              |
 //! |----|------|---------|--------------------------------------|

@@ -1,8 +1,10 @@
-//! A change of an MDT as bytes that make it again: what a reply carries, its client keeps, and a replay brings back.
+//! A change of an MDT as bytes that make it again: what a reply carries, its client keeps, and a
+//! replay brings back.
 //!
-//! Redo is physical: the records as the change left them, whatever the operation was. So doing it again needs neither
-//! clock nor chance, and gives the same FIDs, times, layouts and versions. Which inodes it found in which version
-//! stands in front: if one of them is another now, a change before it is missing, and it must not be done.
+//! Redo is physical: it holds the records as the change left them, whatever the operation was. So
+//! redoing it needs neither clock nor randomness, and gives the same FIDs, times, layouts and
+//! versions. The versions of the inodes that the change found stand in front. If one of them
+//! differs now, an earlier change is missing, and the redo must not be applied.
 //!
 //! | at | size | field    | meaning                                               |
 //! |----|------|----------|-------------------------------------------------------|

@@ -1,7 +1,9 @@
-//! What an MDT keeps of its clients' sessions: who had one, and the replies that they may not have seen.
+//! What an MDT keeps of its clients' sessions: the clients that had one, and the replies that they
+//! may not have seen.
 //!
-//! A client's record is durable before its session is used, so a restarted MDT knows whom to wait for. A reply is written
-//! in the transaction of the change that it answers. Both go with the session.
+//! A client's record is durable before its session is used, so a restarted MDT knows which clients
+//! to wait for. A reply is written in the transaction of the change that it answers. Both are
+//! removed with the session.
 
 use crate::damaged::{Damaged, known, seal, unseal};
 use zerocopy::little_endian::{U32, U64};

@@ -1,7 +1,7 @@
 //! Checksums of data at rest: what an OST knows of the bytes in its object files (`docs/scrub.md`).
 //!
-//! An object is divided into regions of 1 MiB, a region into blocks of 4 KiB. Key `ost/sums/`, then the object (FID 16, instance
-//! 4, stripe 4) and the number of the region (8), big-endian:
+//! An object is divided into regions of 1 MiB, a region into blocks of 4 KiB. Key `ost/sums/`, then
+//! the object (FID 16, instance 4, stripe 4) and the number of the region (8), big-endian:
 //!
 //! | at | size  | field   | meaning                                                                      |
 //! |----|-------|---------|------------------------------------------------------------------------------|
@@ -10,8 +10,8 @@
 //! |  5 |     3 | zero    | must be 0                                                                    |
 //! |  8 | 4 * n | sums    | crc32c of each block from the first, n = 1 to 256; what lies beyond the end of the object counts as zeros |
 //!
-//! Key `ost/changing/`, then the object: version 1 is crc 4, version 1, zero 3. The object may have been changed since its
-//! sums were recorded: none of them counts.
+//! Key `ost/changing/`, then the object: version 1 is crc 4, version 1, zero 3. The object may have
+//! been changed since its sums were recorded: none of them counts.
 
 use crate::checksum::{crc32c, crc32c_parts};
 use crate::damaged::{Damaged, known, seal, unseal};
@@ -132,7 +132,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<u32>, Damaged> {
     }
 }
 
-/// Is this a record of an object that is being changed?
+/// True if the key is a record of an object that is being changed.
 ///
 /// # Errors
 /// Everything that [`Damaged`] names.

@@ -1,7 +1,9 @@
-//! The superblock: what a folder that holds a target says about itself. One 4 KiB file, `superblock`.
+//! The superblock: what a folder that holds a target says about itself. One 4 KiB file,
+//! `superblock`.
 //!
-//! It is replaced whole (written beside, synced, renamed, folder synced), so there is always one good copy. All future
-//! versions keep size, checksum, version and magic where they are: an old program can then say "from the future".
+//! It is replaced as a whole (new file written, synced, renamed, folder synced), so there is always
+//! one good copy. All future versions keep size, checksum, version and magic where they are, so an
+//! old program can report "from the future".
 
 use crate::checksum::crc32c;
 use types::session::ClusterId;
@@ -40,9 +42,9 @@ pub struct Superblock {
     pub boot: u64,
     /// File system.
     pub fsname: FsName,
-    /// What it holds.
+    /// Kind of the target.
     pub kind: TargetKind,
-    /// Number among those of its kind, once assigned.
+    /// Index among the targets of its kind, once assigned.
     pub index: Option<TargetIndex>,
 }
 
@@ -101,7 +103,7 @@ impl Superblock {
         }
     }
 
-    /// To bytes.
+    /// Encodes to bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut fsname = [0; 8];
         fsname[..self.fsname.as_str().len()].copy_from_slice(self.fsname.as_str().as_bytes());
@@ -127,7 +129,7 @@ impl Superblock {
     /// From the bytes of the file.
     ///
     /// # Errors
-    /// What is wrong with them. The checksum is judged before the version.
+    /// The reason why the bytes are no superblock. The checksum is judged before the version.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, BadSuperblock> {
         let raw = Raw::ref_from_bytes(bytes).map_err(|_| BadSuperblock::Size(bytes.len() as u64))?;
         let (found, computed) = (raw.crc.get(), crc32c(&bytes[4..]));

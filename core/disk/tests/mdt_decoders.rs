@@ -1,6 +1,7 @@
 //! Decoders of a metadata target's records take any bytes: an answer or `Damaged`, never a panic.
 //!
-//! Random bytes rarely have a good checksum, so they get one: then the checks behind it are met, too.
+//! Random bytes rarely have a good checksum, so they get one: then the checks behind it are met,
+//! too.
 
 use disk::checksum::crc32c;
 use disk::inode::{ItemTag, item, items};
@@ -10,7 +11,7 @@ use types::fid::Fid;
 
 fn decode_all(bytes: &[u8]) {
     if let Ok(record) = inode::decode(Fid::ROOT, bytes) {
-        // What is read can be written and read again.
+        // A decoded record can be encoded and decoded again.
         let mut again = Vec::new();
         inode::encode(&record, &mut again);
         assert_eq!(inode::decode(Fid::ROOT, &again), Ok(record));

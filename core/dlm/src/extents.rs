@@ -1,15 +1,20 @@
-//! Extents: ranges of bytes of a file whose data is a crowd's (docs/locks/protocol.md, "Shared-write files").
+//! Extents: ranges of bytes of a file with shared writers (docs/locks/protocol.md, "Shared-write
+//! files").
 //!
-//! A virtual client of the MDT, the shared owner, holds DATA, UPDATE and WRITE of such a file in [`crate::ibits`]. Here the
-//! members, the clients that write it, share the bytes: a request names the bytes that it needs, to read or to write, and waits until no other member holds what
-//! conflicts with that. First come, first served: nobody overtakes an earlier request that it conflicts with. What is granted is
-//! more than what was needed, as far as nothing held or waited for is in the way; while members meet in the file it grows
-//! less, and then not at all, so that those who write by turns hold just what they write. Who then asks for equal pieces at equal
-//! distances, as the ranks of a parallel program do, is granted the next ones ahead.
+//! A virtual client of the MDT, the shared owner, holds DATA, UPDATE and WRITE of such a file in
+//! [`crate::ibits`]. This table shares the bytes among the members, the clients that write the
+//! file. A request names the bytes that it needs, for reading or for writing. It waits until no
+//! other member holds bytes that conflict with it. Requests are served first come, first served:
+//! none overtakes an earlier request that it conflicts with.
 //!
-//! **Invariant:** what a member holds to write, no other member holds.
-//! **Invariant:** a member holds at most [`EXTENTS_PER_HOLDER_MAX`] ranges to read and to write; near the bound some are called
-//! back, and at it requests wait.
+//! A grant reaches beyond the needed bytes as far as nothing held or waited for is in the way.
+//! While members meet in the file it grows less, and then not at all, so members that write by
+//! turns hold just what they write. A member that then asks for equal pieces at equal distances, as
+//! the ranks of a parallel program do, is granted the next pieces ahead.
+//!
+//! **Invariant:** bytes that a member holds for writing are held by no other member. **Invariant:**
+//! a member holds at most [`EXTENTS_PER_HOLDER_MAX`] ranges for reading and as many for writing.
+//! Near the bound some are called back, and at it requests wait.
 
 #[cfg(test)]
 mod model;
@@ -25,11 +30,11 @@ use types::limits::{EXTENTS_PER_HOLDER_MAX, EXTENTS_PER_REPLY_MAX, SHARED_FILES_
 use types::ranges::{ByteRange, Ranges};
 use types::session::ClientUuid;
 
-/// Members meet in a file if an extent was called back for another within so long.
+/// Members meet in a file if an extent was called back for another member within this time.
 pub const MEETS: Duration = Duration::from_secs(1);
 /// So far extents grow to each side in a file in which members met once, bytes.
 pub const REACH: u64 = 4 << 20;
-/// Who was alone for so long may have the whole file.
+/// A member that was alone for this long may have the whole file.
 pub const ALONE: Duration = Duration::from_secs(3);
 /// Pieces that are granted ahead at most.
 const AHEAD_MAX: u64 = EXTENTS_PER_REPLY_MAX as u64 - 1;
@@ -47,9 +52,10 @@ pub enum Action {
     Revoke(ClientUuid, Fid, ByteRange),
     /// The request has come to its turn: these are granted, what it needs with the first of them.
     Granted(Ticket, SmallVec<[ByteRange; 1]>),
-    /// The shared owner gives the file up, or the member is gone: the request ends, and asks anew.
+    /// The shared owner gives the file up, or the member is gone: the request ends, and its caller
+    /// asks again.
     Again(Ticket),
-    /// No member holds or wants anything of the file any more: it is no longer shared.
+    /// No member holds or waits for anything of the file any more: it is no longer shared.
     Over(Fid),
 }
 
@@ -67,9 +73,10 @@ struct Holder {
 #[derive(Default)]
 struct Steps {
     last: Option<(ByteRange, bool)>,
-    /// From the start of the piece before to that of the last one, bytes; 0: there is no such distance.
+    /// From the start of the piece before to that of the last one, bytes; 0 if there is no such
+    /// distance.
     distance: u64,
-    /// How often that was the same.
+    /// How often the distance was the same.
     same: u32,
 }
 
@@ -97,7 +104,7 @@ struct Waiting {
     write: bool,
 }
 
-/// One file.
+/// One shared-write file.
 #[derive(Default)]
 struct File {
     holders: BTreeMap<ClientUuid, Holder>,
@@ -107,7 +114,8 @@ struct File {
     closing: bool,
     /// When members met last, and the time before.
     met: [Option<Duration>; 2],
-    /// When somebody asked while others held something; at first, when the file came to be shared.
+    /// When a member last asked while others held something; at first, when the file came to be
+    /// shared.
     shared: Duration,
 }
 
@@ -115,7 +123,7 @@ struct File {
 #[derive(Default)]
 pub struct ExtentTable {
     files: HashMap<Fid, File, FixedState>,
-    /// Who holds or waits for something, where.
+    /// For each member, the files in which it holds or waits for something.
     members: BTreeMap<ClientUuid, BTreeSet<Fid>>,
     tickets: BTreeMap<Ticket, Fid>,
 }
@@ -129,13 +137,14 @@ impl Holder {
         self.read.len().max(self.write.len())
     }
 
-    /// What of it is in the way of somebody who reads or writes.
+    /// The ranges that are in the way of another member that reads or writes.
     fn in_the_way(&self, write: bool) -> impl Iterator<Item = &Ranges> {
         [&self.write, &self.read].into_iter().take(1 + usize::from(write))
     }
 
-    /// Notes that all of a range is asked for; what of it was not yet. So no byte is asked for by two questions at a time, and the answer
-    /// to one says nothing of what was granted since the other.
+    /// Notes that all of a range is asked for, and returns the part that was not yet. So no byte is
+    /// asked for by two callbacks at a time, and the answer to one says nothing about extents
+    /// granted since the other.
     fn ask(&mut self, range: ByteRange) -> Ranges {
         let mut new: Ranges = [range].into_iter().collect();
         self.asked.overlapping(range).for_each(|asked| new.remove(asked));
@@ -161,7 +170,8 @@ impl File {
         }
     }
 
-    /// Does an earlier request stand before this one, or must its member first give back what it was asked for?
+    /// True if an earlier request stands before this one, or its member must first give back bytes
+    /// that it was asked for.
     fn must_wait(&self, at: usize) -> bool {
         let own = &self.waiting[at];
         let holder = self.holders.get(&own.client);
@@ -189,7 +199,8 @@ impl File {
         any
     }
 
-    /// What the request gets: what it needs, and as much around it as nobody holds or waits for.
+    /// The range that the request gets: the bytes it needs, and as much around them as no other
+    /// member holds or waits for.
     fn grown(&self, at: usize, now: Duration) -> ByteRange {
         let Waiting { client, needs, write, .. } = self.waiting[at];
         let reach = self.reach(now);
@@ -205,7 +216,8 @@ impl File {
             }
         }
         let others = self.waiting.iter().filter(|other| other.client != client && (write || other.write));
-        // Whoever needs some of the same bytes comes later: it gets no more to wait for.
+        // A request that needs some of the same bytes comes later; the grant does not grow into the
+        // rest of its range.
         for other in others.map(|other| other.needs) {
             if other.start < needs.start {
                 room.start = room.start.max(other.end.min(needs.start));
@@ -217,7 +229,8 @@ impl File {
         room
     }
 
-    /// What a member gets ahead: pieces that nobody holds or waits for, up to the first that somebody does.
+    /// The pieces that a member gets ahead, up to the first one that another member holds or waits
+    /// for.
     fn ahead(&mut self, client: ClientUuid, needs: ByteRange, write: bool, now: Duration) -> SmallVec<[ByteRange; 1]> {
         let mut ahead = SmallVec::new();
         let meets = self.reach(now) == 0;
@@ -246,7 +259,8 @@ impl File {
         ahead
     }
 
-    /// Near the bound: asks a member for some of its extents, those farthest from where it works now.
+    /// Near the bound: asks a member for some of its extents, those farthest from where it works
+    /// now.
     fn make_room(&mut self, fid: Fid, client: ClientUuid, works: ByteRange, out: &mut Vec<Action>) {
         let Some(held) = self.holders.get_mut(&client) else { return };
         let set = if held.write.len() >= held.read.len() { &held.write } else { &held.read };
@@ -265,7 +279,7 @@ impl File {
         }
     }
 
-    /// Whoever's turn has come gets what it needs, or others are asked for it.
+    /// Grants each request whose turn has come, or calls back what others hold of it.
     fn advance(&mut self, fid: Fid, now: Duration, granted: &mut Vec<Ticket>, out: &mut Vec<Action>) {
         let mut at = 0;
         while at < self.waiting.len() {
@@ -319,12 +333,12 @@ impl ExtentTable {
         self.files.get(&fid)?.holders.get(&client)
     }
 
-    /// Does the member hold bytes to write, even if it was asked for them?
+    /// True if the member holds bytes for writing, even if it was asked for them.
     pub fn is_writer(&self, fid: Fid, client: ClientUuid) -> bool {
         self.holder(fid, client).is_some_and(|held| !held.write.is_empty())
     }
 
-    /// Does it hold anything of the file, even if it was asked for it?
+    /// True if the member holds anything of the file, even if it was asked for it.
     pub fn is_member(&self, fid: Fid, client: ClientUuid) -> bool {
         self.holder(fid, client).is_some_and(|held| !held.is_empty())
     }
@@ -335,7 +349,7 @@ impl ExtentTable {
         holders.filter(|(_, held)| !held.write.is_empty()).map(|(client, _)| *client)
     }
 
-    /// Has nobody but this client held or wanted anything for some time?
+    /// True if no other client has held or wanted anything for some time.
     pub fn is_alone(&self, fid: Fid, client: ClientUuid, now: Duration) -> bool {
         self.files.get(&fid).is_some_and(|file| {
             let others = file.holders.keys().chain(file.waiting.iter().map(|waiting| &waiting.client));
@@ -343,11 +357,12 @@ impl ExtentTable {
         })
     }
 
-    /// A member needs bytes. The shared owner holds the file, and no client has asked it back. [`Action::Granted`] when they are its: at once,
-    /// if nobody is in the way. `now`: any clock that never goes back.
+    /// A member needs bytes. The shared owner holds the file, and no client has asked it back. The
+    /// answer is [`Action::Granted`] when they are the member's, at once if no other member is in
+    /// the way. `now`: any clock that never goes back.
     ///
     /// # Panics
-    /// If the ticket is under way already: our own bug.
+    /// If a request with this ticket waits already, which is a bug of the caller.
     pub fn request(
         &mut self,
         ticket: Ticket,
@@ -371,7 +386,8 @@ impl ExtentTable {
         self.advance(fid, now, out);
     }
 
-    /// What a member held before the target restarted is its again: just that. `false`: somebody else has it.
+    /// Gives a member back exactly what it held before the target restarted. `false` if another
+    /// member has it.
     pub fn restore(&mut self, fid: Fid, client: ClientUuid, (range, write): (ByteRange, bool), now: Duration) -> bool {
         let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
         let mut others = file.holders.iter().filter(|(other, _)| **other != client);
@@ -396,7 +412,8 @@ impl ExtentTable {
         }
     }
 
-    /// A member gives these bytes back by itself. What it was asked for of them is its until it has answered.
+    /// A member gives these bytes back by itself. Bytes that it was asked for stay its own until it
+    /// has answered.
     pub fn given_back(&mut self, fid: Fid, client: ClientUuid, range: ByteRange, now: Duration, out: &mut Vec<Action>) {
         let Some(held) = self.holder(fid, client) else { return };
         let mut rest: Ranges = [range].into_iter().collect();
@@ -419,7 +436,8 @@ impl ExtentTable {
         self.forget_member(fid, client);
     }
 
-    /// The shared owner is asked for the file: all extents are called back. When the last one is back it is [`Action::Over`].
+    /// The shared owner is asked for the file: all extents are called back. When the last one is
+    /// back it is [`Action::Over`].
     pub fn call_back(&mut self, fid: Fid, out: &mut Vec<Action>) {
         let Some(file) = self.files.get_mut(&fid) else { return out.push(Action::Over(fid)) };
         file.closing = true;
@@ -433,7 +451,7 @@ impl ExtentTable {
         self.end_if_over(fid, out);
     }
 
-    /// The inode is no more.
+    /// The inode was destroyed.
     pub fn forget(&mut self, fid: Fid, out: &mut Vec<Action>) {
         self.turn_away(fid, out);
         if let Some(file) = self.files.remove(&fid) {
@@ -461,7 +479,7 @@ impl ExtentTable {
         written
     }
 
-    /// Nobody waits here any more.
+    /// Ends all requests that wait for the file.
     fn turn_away(&mut self, fid: Fid, out: &mut Vec<Action>) {
         let Some(file) = self.files.get_mut(&fid) else { return };
         for waiting in std::mem::take(&mut file.waiting) {

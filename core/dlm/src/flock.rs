@@ -1,12 +1,14 @@
 //! fcntl(2), flock(2) and group locks at a metadata target.
 //!
-//! A [`FlockTable`] knows, per inode, the granted ranges of each owner and the requests that wait, oldest first. Each
-//! request carries a [`Ticket`]; the table answers it with one [`Action`], at once or after a later event.
-//! A request waits for granted locks only, never for other waiters, as in Linux; when something is freed, waiters
-//! are tried from the oldest on. POSIX, BSD and group locks never see each other.
+//! A [`FlockTable`] knows, per inode, the granted ranges of each owner and the requests that wait,
+//! oldest first. Each request carries a [`Ticket`]; the table answers it with one [`Action`], at
+//! once or after a later event. A request waits for granted locks only, never for other waiters, as
+//! in Linux; when something is freed, waiters are tried from the oldest on. POSIX, BSD and group
+//! locks never see each other.
 //!
-//! **Invariant:** no two owners hold overlapping ranges of one flavour unless both are shared, or clients of one group.
-//! **Invariant:** a request waits only while a granted lock conflicts with it.
+//! **Invariant:** no two owners hold overlapping ranges of one flavour unless both are shared, or
+//! clients of one group. **Invariant:** a request waits only while a granted lock conflicts with
+//! it.
 
 mod ranges;
 #[cfg(test)]
@@ -20,19 +22,20 @@ use types::limits::FLOCKS_PER_RESOURCE_MAX;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::ClientUuid;
 
-/// Who holds or wants a lock: a process (POSIX), an open file description (BSD) or all members of a group of one client.
+/// The owner of a lock or of a request: a process (POSIX), an open file description (BSD), or all
+/// members of a group of one client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LockOwner {
-    /// Its client.
+    /// Client of the owner.
     pub client: ClientUuid,
-    /// Which interface.
+    /// The interface.
     pub flavor: FlockFlavor,
     /// Name of the owner within the client; of a group, everywhere.
     pub owner: u64,
 }
 
 impl LockOwner {
-    /// May what the other holds stand in the way?
+    /// True if a lock of the other owner may be in the way.
     fn is_rival(&self, other: &LockOwner) -> bool {
         let same_group = self.flavor == FlockFlavor::Group && self.owner == other.owner;
         self != other && self.flavor == other.flavor && !same_group
@@ -48,7 +51,7 @@ pub struct Ticket(pub u64);
 pub enum Action {
     /// The lock is held (or released).
     Granted(Ticket),
-    /// It is not:
+    /// Results of a request that does not get the lock:
     /// - EAGAIN: in conflict, and the caller does not wait;
     /// - EDEADLK: waiting would never end;
     /// - ENOLCK: the inode has too many locks;
@@ -91,12 +94,12 @@ fn normal(client: ClientUuid, lock: &Flock) -> (LockOwner, Held) {
 }
 
 impl FlockTable {
-    /// No locks.
+    /// An empty table.
     pub fn new() -> FlockTable {
         FlockTable::default()
     }
 
-    /// No lock held and none waited for?
+    /// True if no lock is held and no request waits.
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty()
     }
@@ -113,7 +116,7 @@ impl FlockTable {
         })
     }
 
-    /// What one owner holds of the bytes of `lock`, clipped to them.
+    /// The locks that one owner has on the bytes of `lock`, clipped to them.
     pub fn owned(&self, fid: Fid, owner: LockOwner, lock: &Flock) -> impl Iterator<Item = Flock> {
         let (_, wanted) = normal(owner.client, lock);
         let ranges = self.resources.get(&fid).and_then(|resource| resource.granted.get(&owner));
@@ -129,7 +132,8 @@ impl FlockTable {
         owners.filter(|owner| owner.flavor == FlockFlavor::Group).map(|owner| owner.client).collect()
     }
 
-    /// F_GETLK: a lock that stands in the way of `lock`, the one with the lowest first byte; `None` = free.
+    /// F_GETLK: a lock that stands in the way of `lock`, the one with the lowest first byte; `None`
+    /// = free.
     pub fn test(&self, fid: Fid, client: ClientUuid, lock: &Flock) -> Option<Flock> {
         let (owner, wanted) = normal(client, lock);
         let resource = self.resources.get(&fid)?;
@@ -138,7 +142,7 @@ impl FlockTable {
         Some(Flock { flavor: holder.flavor, kind, owner: holder.owner, pid, start, end })
     }
 
-    /// Who holds what stands in the way of `lock`: client and lock, at most `max`.
+    /// The holders that are in the way of `lock`, with their locks; at most `max`.
     pub fn holders(&self, fid: Fid, client: ClientUuid, lock: &Flock, max: usize) -> Vec<(ClientUuid, Flock)> {
         let (owner, wanted) = normal(client, lock);
         let Some(resource) = self.resources.get(&fid) else { return Vec::new() };
@@ -149,10 +153,12 @@ impl FlockTable {
         resource.conflicts(owner, wanted).take(max).map(lock).collect()
     }
 
-    /// F_SETLK, F_SETLKW, flock(2): takes or releases. Answered at once unless `wait` and in conflict.
+    /// F_SETLK, F_SETLKW, flock(2): takes or releases. Answered at once unless `wait` and in
+    /// conflict.
     ///
-    /// A flock(2) request that meets a conflict has lost the owner's old lock, even if it is refused: flock(2)
-    /// says so of conversions. A POSIX request that is refused has changed nothing.
+    /// A flock(2) request that meets a conflict has lost the owner's old lock, even if it is
+    /// refused: flock(2) says so of conversions. A POSIX request that is refused has changed
+    /// nothing.
     pub fn set(
         &mut self,
         fid: Fid,
@@ -189,8 +195,9 @@ impl FlockTable {
         self.settle(fid, freed, out);
     }
 
-    /// The owner gives up a request that waits for exactly this lock (a signal came): it answers EINTR. A request
-    /// that does not wait (any longer) is left alone: its answer is already on its way.
+    /// The owner gives up a request that waits for exactly this lock (a signal came): it answers
+    /// EINTR. A request that does not wait (any longer) is left alone: its answer is already on its
+    /// way.
     pub fn cancel(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, out: &mut Vec<Action>) {
         let (owner, wanted) = normal(client, lock);
         let same = |w: &Waiter| {
@@ -249,10 +256,12 @@ impl FlockTable {
         waiter
     }
 
-    /// After a change: grants what became possible, oldest first, and forgets a resource without locks.
+    /// After a change: grants what became possible, oldest first, and forgets a resource without
+    /// locks.
     fn settle(&mut self, fid: Fid, mut freed: bool, out: &mut Vec<Action>) {
         while freed {
-            // Again from the start after each grant: it may itself have freed something (a downgrade).
+            // Again from the start after each grant: it may itself have freed something (a
+            // downgrade).
             let Some(resource) = self.resources.get(&fid) else { return };
             let possible = |w: &Waiter| resource.conflicts(w.owner, w.wanted).next().is_none();
             let Some(at) = resource.waiting.iter().position(possible) else { break };
@@ -266,8 +275,9 @@ impl FlockTable {
         }
     }
 
-    /// Would `owner`, waiting for `wanted`, wait for itself through others? Processes with several threads can be
-    /// refused although another of their threads would have released in time; Linux refuses them too.
+    /// True if `owner`, waiting for `wanted`, would wait for itself through others. A process with
+    /// several threads may be refused although another of its threads would have released in time;
+    /// Linux refuses it too.
     fn would_deadlock(&self, fid: Fid, owner: LockOwner, wanted: Held) -> bool {
         let mut seen = BTreeSet::new();
         let mut stack: Vec<LockOwner> = Vec::new();

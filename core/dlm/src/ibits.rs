@@ -1,22 +1,31 @@
-//! Inode-bit locks at a metadata target: what clients may keep in their caches (docs/locks/overview.md).
+//! Inode-bit locks at a metadata target: what clients may keep in their caches
+//! (docs/locks/overview.md).
 //!
-//! A reply that shows a client an inode may grant it some bits of it: the client may use what it was shown until it
-//! is told otherwise. An operation that changes bits *enters* first: clients that hold them are asked, and until the
-//! operation *leaves*, nobody else gets these bits. A reader that comes meanwhile is answered without a lock. Once all
-//! holders have answered, the operation is told that it is ready. Where nobody holds anything, [`IbitsTable::is_free`]
-//! says so, and nothing has to enter.
+//! A reply that shows a client an inode may grant the client some bits of it. The client may use
+//! what it was shown until the bits are called back. An operation that changes bits *enters* first:
+//! the clients that hold them are asked to drop them. Until the operation *leaves*, no other client
+//! gets these bits; a reader that comes meanwhile is answered without a lock. Once all holders have
+//! answered, the operation is [`Action::Ready`]. Where no client holds anything,
+//! [`IbitsTable::is_free`] says so, and nothing has to enter.
 //!
-//! Changing operations do not exclude each other here: the target applies one at a time anyway. Requests for a lock
-//! ([`IbitsTable::enter_lock`]) queue, first come first served, and close what they ask for to newcomers: what they
-//! wait for is given back or over in bounded time, so they come to their turn.
+//! Changing operations do not exclude each other here: the target applies one at a time anyway.
+//! Requests for a lock ([`IbitsTable::enter_lock`]) queue, first come, first served, and close the
+//! bits they ask for to newcomers. What they wait for is given back or over in bounded time, so
+//! each gets its turn.
 //!
-//! **Invariant:** WRITE excludes DATA, UPDATE and WRITE of others, and is held only together with DATA and UPDATE.
-//! **Invariant:** while an operation is ready and has not left, no other client holds a bit that it changes, but for
-//! those who answered that they keep it: UPDATE of a directory without the changed names, OPEN of a removed inode.
-//! **Invariant:** at most so many locks per client and in all as [`IbitsTable::with_bounds`] was told, but for those
-//! that were asked for by name; one lock is one client and one inode. Near the bound the oldest are revoked.
-//! **Invariant:** while an operation is ready and has not left, no name that it changes is in a gap of another client; a lock
-//! has GAP if, and only if, `gaps` has its ranges.
+//! **Invariant:** WRITE excludes DATA, UPDATE and WRITE of other clients, and is held only together
+//! with DATA and UPDATE.
+//!
+//! **Invariant:** while an operation is ready and has not left, no other client holds a bit that it
+//! changes, except clients that answered that they keep it: UPDATE of a directory without the
+//! changed names, OPEN of a removed inode.
+//!
+//! **Invariant:** a client, and the whole table, has at most as many locks as
+//! [`IbitsTable::with_bounds`] was given, except locks that were asked for by name. One lock is one
+//! client and one inode. Near the bound the oldest are revoked.
+//!
+//! **Invariant:** while an operation is ready and has not left, no name that it changes is in a gap
+//! of another client. A lock has GAP if, and only if, `gaps` has its ranges.
 
 mod gaps;
 mod heat;
@@ -45,9 +54,9 @@ use types::name::Name;
 use types::names::NameRange;
 use types::session::ClientUuid;
 
-/// What a client who writes keeps to itself.
+/// The bits that a writing client has to itself.
 const EXCLUSIVE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
-/// What WRITE cannot do without.
+/// The bits that must be held together with WRITE.
 const UNDER_WRITE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 /// Old locks that are revoked at once when the table is nearly full.
 const RECLAIM: usize = 64;
@@ -64,24 +73,26 @@ pub type Names = SmallVec<[Name; 2]>;
 pub struct Change {
     /// The inode.
     pub fid: Fid,
-    /// What changes.
+    /// The bits that change.
     pub bits: InodeBits,
-    /// Not empty: of a directory's names only these, and so its attributes. Then UPDATE stays with those who forget
-    /// just these names, and GAP with those in whose ranges they are not.
+    /// If not empty, only these names of a directory change, and with them its attributes. Then
+    /// holders that forget just these names keep UPDATE, and holders keep GAP if the names are not
+    /// in their ranges.
     pub names: Names,
 }
 
 /// What the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Ask the client to drop these bits; report its answer with [`IbitsTable::released`] and [`IbitsTable::kept`].
+    /// Ask the client to drop these bits; report its answer with [`IbitsTable::released`] and
+    /// [`IbitsTable::kept`].
     Revoke(ClientUuid, Fid, InodeBits),
-    /// Ask the client to forget these names of a directory, and its attributes; report its answer with
-    /// [`IbitsTable::forgot`], or with [`IbitsTable::released`] if it drops UPDATE.
+    /// Ask the client to forget these names of a directory, and its attributes; report its answer
+    /// with [`IbitsTable::forgot`], or with [`IbitsTable::released`] if it drops UPDATE.
     Changing(Modifier, ClientUuid, Fid, Names),
-    /// Nobody is in the operation's way any more: it may go on.
+    /// No other client is in the operation's way any more: it may go on.
     Ready(Modifier),
-    /// Its client is gone: a request for a lock waits for nothing any more.
+    /// The client of a request for a lock is gone: the request ends.
     Cancelled(Modifier),
 }
 
@@ -99,7 +110,7 @@ pub struct IbitsTable {
     resources: HashMap<Fid, Resource, FixedState>,
     locks: Locks,
     modifiers: BTreeMap<Modifier, Entered>,
-    /// Who holds WRITE.
+    /// The holder of WRITE of each inode.
     writers: HashMap<Fid, u32, FixedState>,
     heat: Heat,
     gaps: Gaps,
@@ -118,7 +129,7 @@ fn soft(max: usize) -> usize {
     max - max / 16
 }
 
-/// What a holder of `held` must drop before another client changes `changed`.
+/// The bits that a holder of `held` must drop before another client changes `changed`.
 fn clash(held: InodeBits, changed: InodeBits) -> InodeBits {
     let clash = held.intersection(changed);
     match changed.intersection(UNDER_WRITE).is_empty() {
@@ -128,7 +139,7 @@ fn clash(held: InodeBits, changed: InodeBits) -> InodeBits {
 }
 
 impl IbitsTable {
-    /// No locks; at most so many of one client, and in all.
+    /// An empty table with bounds on the locks of one client and on all locks.
     pub fn with_bounds(per_client_max: usize, all_max: usize) -> IbitsTable {
         IbitsTable {
             resources: HashMap::default(),
@@ -147,7 +158,7 @@ impl IbitsTable {
         self.locks.connect(client);
     }
 
-    /// May the client be granted locks?
+    /// True if the client may be granted locks.
     pub fn is_connected(&self, client: ClientUuid) -> bool {
         self.locks.number(client).is_some()
     }
@@ -157,7 +168,7 @@ impl IbitsTable {
         self.locks.len()
     }
 
-    /// No lock at all?
+    /// True if there is no lock.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -167,38 +178,39 @@ impl IbitsTable {
         self.modifiers.len()
     }
 
-    /// What a client may still show to its programs: what it holds, also if it was asked to drop it and has not answered.
+    /// The bits under which a client may still answer its programs: those it holds, even if it was
+    /// asked to drop them and has not answered.
     pub fn shown(&self, fid: Fid, client: ClientUuid) -> InodeBits {
         self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, _)| bits)
     }
 
-    /// Has the client been asked to drop any of these bits, and not answered?
+    /// True if the client has been asked to drop any of these bits and has not answered.
     pub fn is_asked(&self, fid: Fid, client: ClientUuid, bits: InodeBits) -> bool {
         self.lock_of(fid, client).is_some_and(|(_, revoking)| !revoking.intersection(bits).is_empty())
     }
 
-    /// What a client may rely on, as far as this table knows.
+    /// The bits that a client may rely on, as far as this table knows.
     #[cfg(test)]
     fn held(&self, fid: Fid, client: ClientUuid) -> InodeBits {
         self.lock_of(fid, client).map_or(InodeBits::NONE, |(bits, revoking)| bits.without(revoking))
     }
 
-    /// Bits, and those of them that are being revoked.
+    /// Bits of the lock, and those of them that are being revoked.
     fn lock_of(&self, fid: Fid, client: ClientUuid) -> Option<(InodeBits, InodeBits)> {
         let slot = self.resources.get(&fid)?.slot(self.locks.number(client)?)?;
         let lock = self.locks.get(slot);
         Some((lock.bits, lock.revoking))
     }
 
-    /// Does anybody hold one of these bits, even if it was asked to drop it?
+    /// True if any client holds one of these bits, even if it was asked to drop it.
     pub fn is_held(&self, fid: Fid, bits: InodeBits) -> bool {
         let held = |(_, slot): &(u32, u32)| !self.locks.get(*slot).bits.intersection(bits).is_empty();
         self.resources.get(&fid).is_some_and(|resource| resource.holders.iter().any(held))
     }
 
-    /// Who holds WRITE, even if it was asked to drop it: it knows size and times.
+    /// The holder of WRITE, even if it was asked to drop it: it knows size and times.
     pub fn writer(&self, fid: Fid) -> Option<ClientUuid> {
-        // Mostly nobody writes anything.
+        // Usually no client holds WRITE of any file.
         if self.writers.is_empty() {
             return None;
         }
@@ -219,9 +231,10 @@ impl IbitsTable {
         }
     }
 
-    /// A reply shows `client` these bits of `fid`. Answers those it is granted: not the ones another client is
-    /// about to change or waits for, nor the ones it was itself asked to drop, nor what WRITE excludes, nor UPDATE of a
-    /// busy directory; none at all when the table is full. `now` as in [`IbitsTable::names_change`].
+    /// A reply shows `client` these bits of `fid`. Returns those it is granted. These bits are left
+    /// out: those that another client is about to change or waits for, those that the client was
+    /// asked to drop, those that WRITE excludes, and UPDATE of a busy directory. None is granted
+    /// when the table is full. `now` as in [`IbitsTable::names_change`].
     pub fn grant(
         &mut self,
         fid: Fid,
@@ -237,14 +250,15 @@ impl IbitsTable {
         self.lend(fid, number, if busy { bits.without(EXCLUSIVE) } else { bits }, room, false)
     }
 
-    /// A reply shows `client` that a directory has no such name. How far a gap could reach that begins there, by what is
-    /// remembered of others. `now` as in [`IbitsTable::names_change`].
+    /// A reply shows `client` that a directory has no such name. How far a gap could reach that
+    /// begins there, by what is remembered of others. `now` as in [`IbitsTable::names_change`].
     pub fn gap_at(&self, dir: Fid, client: ClientUuid, name: &[u8], now: Duration) -> NameRange {
         self.gaps.reach(dir, self.locks.number(client).unwrap_or(NONE), name, now)
     }
 
-    /// That reply shows that there is no name in this range. Answers how much of it the client is granted under GAP: nothing that
-    /// another client is about to change; `None` also if the table is full, or the client was asked to drop GAP.
+    /// The same reply shows that there is no name in this range. Returns how much of it the client
+    /// is granted under GAP: nothing that another client is about to change. `None` also if the
+    /// table is full, or if the client was asked to drop GAP.
     pub fn grant_gap(
         &mut self,
         dir: Fid,
@@ -255,7 +269,7 @@ impl IbitsTable {
         let number = self.locks.number(client)?;
         let names = self.not_entered(dir, number, names)?;
         if self.gaps.of(dir, number).is_some_and(|ranges| ranges.len() >= GAPS_PER_DIRECTORY_MAX) {
-            // It begins anew.
+            // The client's ranges start afresh.
             let slot = self.resources.get(&dir)?.slot(number)?;
             let lock = self.locks.get_mut(slot);
             if !lock.revoking.contains(InodeBits::GAP) {
@@ -288,8 +302,8 @@ impl IbitsTable {
         Some(names)
     }
 
-    /// Records what can be granted. `room`: may there be a new lock? `turn`: it was waited for, nobody else's turn is
-    /// earlier.
+    /// Records the bits that can be granted. `room`: a new lock is allowed. `turn`: the lock was
+    /// waited for, and no earlier request is before it.
     fn lend(&mut self, fid: Fid, number: u32, bits: InodeBits, room: bool, turn: bool) -> InodeBits {
         let mut occupied = match self.resources.entry(fid) {
             Entry::Occupied(occupied) => occupied,
@@ -346,8 +360,8 @@ impl IbitsTable {
         granted
     }
 
-    /// Is there room for one more lock of the client? Near a bound old locks are revoked meanwhile: the client's
-    /// own, or of all those of the client that has the most.
+    /// True if there is room for one more lock of the client. Near a bound, old locks are revoked
+    /// meanwhile: the client's own, or among all those of the client that has the most.
     fn make_room(&mut self, number: u32, out: &mut Vec<Action>) -> bool {
         let (own, all) = (self.locks.count(number), self.locks.len());
         if own < soft(self.per_client_max) && all < soft(self.all_max) {
@@ -364,8 +378,8 @@ impl IbitsTable {
         own < self.per_client_max && all < self.all_max
     }
 
-    /// Revokes a batch of the client's oldest locks: one batch each time that the table has grown by one, so that the
-    /// work per grant stays small. `beyond`: locks beyond the soft bound.
+    /// Revokes a batch of the client's oldest locks: one batch each time that the table has grown
+    /// by one, so that the work per grant stays small. `beyond`: locks beyond the soft bound.
     fn reclaim(&mut self, number: u32, beyond: usize, max: usize, out: &mut Vec<Action>) {
         let batch = (max / 16).clamp(1, RECLAIM);
         let asked = |slot: &u32| self.locks.get(*slot).revoking == self.locks.get(*slot).bits;

@@ -1,14 +1,16 @@
-//! Leases: an open file has its inode to itself, until somebody else comes.
+//! Leases: an open file has its inode to itself until another one comes.
 //!
-//! A read lease says that nobody but its holder has the file open to write, a write lease that nobody but its holder has it open
-//! at all. Nobody waits for a lease: whoever comes breaks it, and the holder finds out when it asks. A lease that was broken is
-//! not there any more, and the same open file may take a new one.
+//! A read lease says that no other open file can write, a write lease that there is no other open
+//! file. Nothing waits for a lease: another open file breaks it, and the holder finds out when it
+//! asks. A broken lease no longer exists, and the same open file may take a new one.
 //!
-//! A metadata target keeps one table, by client; each mount keeps another one, by open file, for what a target does not see. A lease
-//! stands as long as it stands in both. A table does not know who has what open: whoever takes a lease says so, and
-//! from then on every use must be told.
+//! A metadata target keeps one table, by client. Each mount keeps another one, by open file, for
+//! opens that a target does not see. A lease stands as long as it stands in both. A table does not
+//! know which files are open: the caller that takes a lease says so, and from then on must report
+//! every use.
 //!
-//! **Invariant:** while a lease stands, no use that its mode excludes was told since it was taken.
+//! **Invariant:** while a lease stands, no use that its mode excludes was reported since it was
+//! taken.
 
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
@@ -20,11 +22,11 @@ use types::lock::LeaseMode;
 /// How others have a file open when a lease is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OpenBy {
-    /// Nobody else has.
+    /// There is no other open file.
     Nobody,
-    /// To read only.
+    /// Other open files only read.
     Readers,
-    /// Somebody to write.
+    /// Another open file can write.
     Writers,
 }
 
@@ -36,7 +38,7 @@ pub struct LeaseTable<H> {
 }
 
 impl<H: Copy + Eq> LeaseTable<H> {
-    /// No lease; at most `max`.
+    /// An empty table for at most `max` leases.
     pub fn with_bound(max: usize) -> LeaseTable<H> {
         LeaseTable { inodes: HashMap::default(), count: 0, max }
     }
@@ -44,7 +46,8 @@ impl<H: Copy + Eq> LeaseTable<H> {
     /// Takes a lease. A holder that has one has this one instead.
     ///
     /// # Errors
-    /// EBUSY: the file is open elsewhere in a way that the mode excludes; ENOLCK: there are too many. Then nothing has changed.
+    /// EBUSY: the file is open elsewhere in a way that the mode excludes; ENOLCK: there are too
+    /// many. Then nothing has changed.
     pub fn acquire(&mut self, fid: Fid, holder: H, mode: LeaseMode, others: OpenBy) -> Result<(), Errno> {
         if others != OpenBy::Nobody && mode.is_broken(others == OpenBy::Writers) {
             return Err(Errno::EBUSY);
@@ -73,14 +76,15 @@ impl<H: Copy + Eq> LeaseTable<H> {
         Some(mode)
     }
 
-    /// Somebody uses the file, `writes`: to change it. Breaks the leases that exclude it, but those that are its `own`.
+    /// The file is used; `writes`: it is changed. Breaks the leases that exclude this use, except
+    /// the user's `own`.
     pub fn used(&mut self, fid: Fid, writes: bool, own: impl Fn(&H) -> bool) {
         if !self.inodes.is_empty() {
             self.keep(fid, |holder, mode| own(holder) || !mode.is_broken(writes));
         }
     }
 
-    /// All leases of `whose` are over.
+    /// Ends all leases of the holders that `whose` selects.
     pub fn gone(&mut self, whose: impl Fn(&H) -> bool) {
         self.inodes.retain(|_, all| {
             all.retain(|(holder, _)| !whose(holder));
@@ -89,12 +93,12 @@ impl<H: Copy + Eq> LeaseTable<H> {
         self.count = self.inodes.values().map(|all| all.len()).sum();
     }
 
-    /// How many stand.
+    /// Number of leases that stand.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// None at all?
+    /// True if no lease stands.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -173,9 +177,9 @@ mod tests {
     }
 
     proptest! {
-        /// Open files of three clients, as a target that sees them all, against what the words say: a lease stands exactly from when it
-        /// was granted until it is given back, or somebody else opens what it excludes; and it is refused exactly
-        /// while somebody else has that open.
+        /// Open files of three clients, as a target sees them all, compared with the definition. A
+        /// lease stands exactly from its grant until it is given back or another open file comes
+        /// that it excludes. It is refused exactly while there is such a file.
         #[test]
         fn leases_do_what_the_words_say(events in vec(event(), 0..60)) {
             let mut table = LeaseTable::with_bound(usize::MAX);

@@ -1,12 +1,12 @@
 //! Lock manager decisions: event in, actions out.
 //!
-//! A server feeds what happened (a request, a cancel, a client that went) into a table here and does what the
-//! table answers. Nothing in this crate waits, sends or asks the time, and every map is ordered: the same events
-//! always give the same actions.
+//! A server feeds what happened (a request, a cancel, a client that went) into a table here and
+//! does what the table answers. Nothing in this crate waits, sends or asks the time, and every map
+//! is ordered: the same events always give the same actions.
 //!
 //! - [`flock`]: fcntl(2) and flock(2) locks, which programs ask for and wait for;
 //! - [`ibits`]: inode-bit locks, which let clients keep what they were shown;
-//! - [`leases`]: promises to an open file that it has the file to itself, until somebody else comes;
+//! - [`leases`]: promises to an open file that it has the file to itself, until another one comes;
 //! - [`extents`]: ranges of bytes of files that several clients work with at once.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

@@ -1,4 +1,5 @@
-//! Random events, and members that answer in any order: no two conflicting extents, nobody waits for ever, nobody overtakes.
+//! Random events, and members that answer in any order: no two extents conflict, no request waits
+//! for ever, and none overtakes another.
 
 use super::tests::range;
 use super::*;
@@ -48,12 +49,12 @@ struct Asked {
     write: bool,
 }
 
-/// What is under way outside the table.
+/// State of clients and messages outside the table.
 #[derive(Default)]
 struct World {
     questions: Vec<(ClientUuid, Fid, ByteRange)>,
     waiting: BTreeMap<Ticket, Asked>,
-    /// What members believe to hold: to read, to write.
+    /// What members believe they hold: for reading, for writing.
     held: BTreeMap<(Fid, ClientUuid), (Ranges, Ranges)>,
     last: u64,
 }
@@ -141,7 +142,7 @@ proptest! {
                 Event::Answer(_) => {}
                 Event::Release(n, c, start, len) => {
                     let (fid, client, range) = (fid(n), ClientUuid(c), range(start, start + len));
-                    // What it was asked for it drops with its answer.
+                    // Bytes that the member was asked for it drops with its answer.
                     let mut rest: Ranges = [range].into_iter().collect();
                     let asked = world.questions.iter().filter(|(other, of, _)| *other == client && *of == fid);
                     asked.for_each(|(_, _, range)| rest.remove(*range));

@@ -1,4 +1,4 @@
-//! One rule each.
+//! One rule per test.
 
 use super::*;
 
@@ -110,7 +110,7 @@ fn who_writes_equal_pieces_at_equal_distances_gets_the_next_ones_ahead() {
 #[test]
 fn what_is_ahead_ends_where_others_are() {
     let mut rig = Rig::new();
-    // They meet twice, so nothing grows.
+    // The members meet twice, so nothing grows.
     rig.asks(A, 0, 10, true);
     rig.asks(B, 20, 30, true);
     let met = rig.released(A, 0, u64::MAX);

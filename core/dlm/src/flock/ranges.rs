@@ -1,12 +1,13 @@
-//! How one lock request changes the ranges its owner holds already.
+//! How one lock request changes the ranges that its owner holds already.
 //!
-//! POSIX: a new lock replaces the owner's old locks where they overlap (upgrade, downgrade, release), which may cut
-//! an old lock in two; locks of one kind that touch become one.
+//! POSIX: a new lock replaces the owner's old locks where they overlap (upgrade, downgrade,
+//! release), which may cut an old lock in two. Adjacent locks of one kind become one.
 
 use std::collections::BTreeMap;
 use types::lock::FlockKind;
 
-/// One granted range of one owner. Ranges of an owner never overlap, and two of one kind never touch.
+/// One granted range of one owner. Ranges of an owner never overlap, and two of one kind never
+/// touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
     /// Shared or exclusive; never `Unlock`.
@@ -20,7 +21,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Do the two share a byte?
+    /// True if the two share a byte.
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
         self.start <= end && start <= self.end
     }
@@ -46,8 +47,8 @@ impl Ranges {
         self.near(start, end).filter(move |h| h.overlaps(start, end))
     }
 
-    /// A superset of [`Ranges::overlapping`], at most one too many: as ranges are disjoint, only the last one that
-    /// begins before `start` can reach into it.
+    /// A superset of [`Ranges::overlapping`], with at most one range too many. Ranges are disjoint,
+    /// so only the last one that begins before `start` can reach beyond it.
     fn near(&self, start: u64, end: u64) -> impl Iterator<Item = &Held> {
         let from = self.0.range(..start).next_back().map_or(start, |(first, _)| *first);
         self.0.range(from..=end).map(|(_, held)| held)
@@ -62,18 +63,19 @@ impl Ranges {
     }
 }
 
-/// What to take out and put in.
+/// The ranges to remove and to add.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     /// Starts of the ranges that go.
     pub removed: Vec<u64>,
     /// Ranges that come.
     pub added: Vec<Held>,
-    /// Others may get what they could not before.
+    /// Requests of other owners may succeed now.
     pub freed: bool,
 }
 
-/// The change that `wanted` (kind `Unlock`: release) makes to `own`, the owner's ranges that overlap or touch it.
+/// The change that `wanted` (kind `Unlock`: release) makes to `own`, the owner's ranges that
+/// overlap or touch it.
 pub(super) fn replace(own: impl Iterator<Item = Held>, mut wanted: Held) -> Change {
     let mut change = Change::default();
     let (start, end) = (wanted.start, wanted.end);

@@ -1,4 +1,5 @@
-//! Given these locks, this event gives exactly these actions; and a byte map that says who may hold what.
+//! Given these locks, this event gives exactly these actions. A byte map serves as the second
+//! opinion about which owner may hold what.
 
 use super::*;
 use Action::{Granted, Refused};
@@ -278,7 +279,7 @@ fn a_resource_has_a_bound_and_release_always_works() {
 
 const BYTES: usize = 12;
 
-/// Who holds which byte how: the same rules, byte by byte.
+/// The owner and mode of each byte: the same rules, byte by byte.
 #[derive(Default)]
 struct ByteMap {
     held: BTreeMap<LockOwner, [Option<FlockKind>; BYTES]>,

@@ -1,10 +1,13 @@
-//! Ranges of names that are not there, beside the bit GAP of the locks that say so, and how far a new one may reach.
+//! Ranges of names that are not there, beside the bit GAP of the locks that say so, and how far a
+//! new one may reach.
 //!
-//! What is here contains what the client may use: it cuts its ranges when it sends a name, the target when it makes it.
+//! The table holds at least what the client may use: the client cuts its ranges when it sends a
+//! name, the target when it makes the name.
 //!
-//! Clients whose names come in turns would call each other's ranges back for ever. So when a foreign name meets a range, the
-//! next ones of that client in that directory reach only over names that begin as their own do, so far that the two
-//! part. That is a fixed table: who meets another one in its place learns anew. Only speed depends on it.
+//! Clients whose names come in turns would call each other's ranges back for ever. So when a
+//! foreign name meets a range, the client's next ranges in that directory reach only over names
+//! with the same beginning, just long enough to tell the two names apart. That is a fixed table:
+//! two clients that share a place in it learn again. Only speed depends on it.
 
 use super::{Change, InodeBits};
 use foldhash::fast::FixedState;
@@ -20,7 +23,7 @@ const LEARNT: Duration = Duration::from_secs(10);
 /// Clients and directories for which meetings are remembered.
 const PLACES: usize = 4096;
 
-/// Who met a name where.
+/// A client whose range met a foreign name, and the directory.
 #[derive(Clone, Copy)]
 struct Place {
     dir: Fid,
@@ -44,7 +47,7 @@ impl Gaps {
         self.held.get(&(dir, client))
     }
 
-    /// Is there room for ranges of one more client or directory?
+    /// True if there is room for ranges of one more client or directory.
     pub(super) fn has_room(&self, dir: Fid, client: u32) -> bool {
         self.held.len() < GAPS_MAX || self.held.contains_key(&(dir, client))
     }
@@ -53,7 +56,7 @@ impl Gaps {
         self.held.entry((dir, client)).or_default().add(range);
     }
 
-    /// The client holds GAP no more.
+    /// The client no longer holds GAP.
     pub(super) fn remove(&mut self, dir: Fid, client: u32) {
         self.held.remove(&(dir, client));
     }
@@ -65,13 +68,14 @@ impl Gaps {
         }
     }
 
-    /// What a holder of `held` must drop before another client changes this: beside the bits (`super::clash`) GAP, if one
-    /// of the names is in its ranges, or names may change that are not told.
+    /// The bits that a holder of `held` must drop before another client makes this change. Besides
+    /// those of `super::clash` this is GAP, if one of the names is in its ranges or if the change
+    /// does not list its names.
     pub(super) fn clash(&self, client: u32, held: InodeBits, change: &Change) -> InodeBits {
         self.clash_of(client, held, change.fid, change.bits, change.names.iter().map(|name| &**name))
     }
 
-    /// As [`Gaps::clash`].
+    /// As [`Gaps::clash`], with the parts of the change apart.
     pub(super) fn clash_of<'n>(
         &self,
         client: u32,

@@ -1,8 +1,10 @@
-//! Who works with which inode, and how quickly authors take turns: who changes names of a directory, who asks for the data of a file.
+//! Which client works with which inode, and how quickly authors take turns: in changing names of a
+//! directory, and in asking for the data of a file.
 //!
-//! A directory in which another client than the last one changed a name within the last second is busy, until it
-//! has had one author, or none, for a second; a file after some more turns. A fixed table: an inode that meets another one in its
-//! place is forgotten, and is busy again after its next authors. Only speed depends on it.
+//! A directory is busy if a name was changed within the last second by another client than the one
+//! before. It stays busy until it has had one author, or none, for a second. A file needs some more
+//! turns. The table is fixed: an inode that meets another one in its place is forgotten, and is
+//! busy again after its next authors. Only speed depends on it.
 
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::session::ClientUuid;
 
-/// How long authors take turns and a directory stays busy.
+/// How long authors take turns, and a directory stays busy.
 pub const BUSY: Duration = Duration::from_secs(1);
 /// Directories that are remembered.
 const PLACES: usize = 4096;
@@ -19,7 +21,7 @@ const PLACES: usize = 4096;
 struct Place {
     dir: Fid,
     author: ClientUuid,
-    /// When a name was changed last.
+    /// Time of the last change of a name.
     at: Duration,
     busy_until: Duration,
     /// How often another author came within that time.
@@ -32,7 +34,7 @@ pub struct Heat {
     hasher: FixedState,
     /// After so many turns an inode is busy.
     busy_after: u32,
-    /// Nothing is busy from then on.
+    /// From this time on, no inode is busy.
     quiet_from: Duration,
 }
 
@@ -43,7 +45,7 @@ impl Default for Heat {
 }
 
 impl Heat {
-    /// What has had so many turns is busy.
+    /// An inode with this many turns is busy.
     pub fn with_turns(busy_after: u32) -> Heat {
         Heat { places: Vec::new(), hasher: FixedState::default(), busy_after, quiet_from: Duration::ZERO }
     }
@@ -76,7 +78,7 @@ impl Heat {
         (place.author, place.at) = (author, now);
     }
 
-    /// Is the inode busy?
+    /// True if the inode is busy.
     pub fn is_busy(&self, dir: Fid, now: Duration) -> bool {
         if now >= self.quiet_from {
             return false;

@@ -1,7 +1,8 @@
-//! Where locks are kept: one slot each, in a list per client from the least to the most recently granted.
+//! Storage of locks: one slot each, in a list per client from the least to the most recently
+//! granted.
 //!
-//! Clients have small numbers here, so that a lock is 48 bytes. A number is free again when its client is gone.
-//! **Invariant:** a slot is in exactly one list, that of its client, or free.
+//! Clients have small numbers here, so that a lock is 48 bytes. A number is free again when its
+//! client is gone. **Invariant:** a slot is in exactly one list, that of its client, or free.
 
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::ClientUuid;
 
-/// No slot; no client.
+/// No slot, or no client.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// One client, one inode, some bits.
@@ -30,7 +31,7 @@ struct Client {
     count: usize,
 }
 
-/// All locks, by slot, and the clients that may have some.
+/// All locks by slot, and the clients that may have locks.
 #[derive(Default)]
 pub(super) struct Locks {
     slots: Vec<Lock>,
@@ -60,7 +61,7 @@ impl Locks {
         self.numbers.insert(uuid, number);
     }
 
-    /// It has no lock any more, and gets none.
+    /// The client loses its locks and gets no more.
     pub(super) fn disconnect(&mut self, uuid: ClientUuid) {
         if let Some(number) = self.numbers.remove(&uuid) {
             self.clients[number as usize] = None;
@@ -129,7 +130,7 @@ impl Locks {
         self.free_slots.push(slot);
     }
 
-    /// It was granted again: the client's newest.
+    /// The lock was granted again: it is the client's newest now.
     pub(super) fn touch(&mut self, slot: u32) {
         if self.get(slot).newer != NONE {
             self.unlink(slot);

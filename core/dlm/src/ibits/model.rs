@@ -1,5 +1,6 @@
-//! Random events, and clients that answer in any order: no two conflicting grants, no lost wake-up, everybody comes to
-//! an end, requests for locks in the order they came; and no name comes to be while another client believes that there is none.
+//! Random events, and clients that answer in any order. Checked: no two grants conflict, no wake-up
+//! is lost, every operation ends, requests for locks are served in the order they came, and no name
+//! is made while another client believes that there is none.
 
 use super::tests::{fid, name, of};
 use super::*;
@@ -12,9 +13,9 @@ enum Event {
     Grant(u32, u128, u32),
     /// A lookup that finds nothing: inode, client, name, where the gap ends at most.
     Gap(u32, u128, usize, usize),
-    /// Inode, bits; bits below [`NAMES`]: that name of it.
+    /// Inode, bits; bits below [`NAMES`] stand for that name of it.
     Change(u128, Vec<(u32, u32)>),
-    /// A name of an inode is made where nobody is in the way, else nothing happens.
+    /// A name of an inode is made if no client is in the way, else nothing happens.
     Make(u128, u32, usize),
     Lock(u32, u128, bool),
     /// A client is asked for what it changed itself.
@@ -48,7 +49,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What is under way outside the table.
+/// State of clients and messages outside the table.
 #[derive(Default)]
 struct World {
     asked: Vec<Action>,
@@ -56,9 +57,9 @@ struct World {
     waiting: BTreeSet<Modifier>,
     /// Requests for locks: inode, client, WRITE.
     locks: BTreeMap<Modifier, (Fid, ClientUuid, bool)>,
-    /// Changes of names, by whom.
+    /// Changes of names, with the client that makes them.
     names: BTreeMap<Modifier, (ClientUuid, Vec<Change>)>,
-    /// Which names clients believe not to be there.
+    /// The names that clients believe absent.
     gaps: BTreeMap<(Fid, ClientUuid), NameRanges>,
     last: u64,
 }
@@ -96,7 +97,8 @@ impl World {
         }
     }
 
-    /// A reply brings a gap: of it remains what is behind the names of own changes that are under way.
+    /// A reply brings a gap. Only the part after the names of the client's own changes under way
+    /// remains.
     fn learn(&mut self, fid: Fid, client: ClientUuid, gap: NameRange) {
         let own = self.names.values().filter(|(author, _)| *author == client).flat_map(|(_, changes)| changes);
         let mut names = own.filter(|change| change.fid == fid).flat_map(|change| &change.names);
@@ -105,7 +107,7 @@ impl World {
         }
     }
 
-    /// A change is applied: nobody may believe that these names are not there.
+    /// A change is applied: no client may believe that these names are absent.
     fn make(&mut self, t: &mut IbitsTable, author: ClientUuid, change: &Change) {
         for ((fid, client), gaps) in self.gaps.iter().filter(|((fid, _), _)| *fid == change.fid) {
             for name in &change.names {

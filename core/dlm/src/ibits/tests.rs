@@ -1,5 +1,5 @@
-//! Given these locks, this event gives exactly these actions; the invariants hold after every event (`model` drives
-//! random ones).
+//! Given these locks, this event gives exactly these actions; the invariants hold after every event
+//! (`model` drives random ones).
 
 use super::*;
 use Action::{Cancelled, Changing, Ready, Revoke};
@@ -110,7 +110,8 @@ impl IbitsTable {
         out
     }
 
-    /// A lookup of a name of inode 1 that is not there: what of the gap is granted, as far as `next`.
+    /// A lookup of a name of inode 1 that is not there: what of the gap is granted, as far as
+    /// `next`.
     fn look_up(&mut self, client: ClientUuid, name: &str, next: &str, now: Duration) -> Option<(String, String)> {
         let mut out = Vec::new();
         let reach = self.gap_at(fid(1), client, name.as_bytes(), now);
@@ -306,7 +307,7 @@ fn a_request_for_a_lock_waits_until_changes_are_over() {
     assert_eq!(t.want(2, 1, A, UNDER_WRITE), []);
     assert_eq!(t.drop_bits(1, C, UPDATE), [Ready(Modifier(1))]);
     assert_eq!(t.over(1), [Ready(Modifier(2))]);
-    // One that comes between: it finds nobody, and is applied at once.
+    // An operation that comes in between finds no holder and is applied at once.
     assert_eq!(t.change(3, B, &[of(1, UPDATE)]), [Ready(Modifier(3))]);
     let mut out = Vec::new();
     assert!(!t.take(Modifier(2), &mut out), "B is changing it");

@@ -12,13 +12,13 @@ use types::session::ClientUuid;
 pub(super) struct Entered {
     /// Number of its client; [`NONE`]: the target itself, or a client that is gone.
     author: u32,
-    /// What it changes; a request for a lock: what nobody else may hold with it.
+    /// What it changes. For a request for a lock: the bits that no other client may hold with it.
     changes: SmallVec<[Change; 4]>,
-    /// Busy directories among them: who holds UPDATE of these is not told names, but drops it.
+    /// Busy directories among them: holders of UPDATE are not told the names there, but drop it.
     busy: SmallVec<[Fid; 2]>,
     /// A request for a lock: what it wants.
     wants: InodeBits,
-    /// Who has still to answer, and for which bits.
+    /// The holders that have not answered, with the bits.
     pending: BTreeMap<(Fid, u32), InodeBits>,
     ready: bool,
 }
@@ -26,11 +26,11 @@ pub(super) struct Entered {
 /// What an operation waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitOf {
-    /// Its client; `None`: the target itself.
+    /// The client of the operation; `None` for the target itself.
     pub client: Option<ClientUuid>,
     /// Inodes, and what it changes of them or wants to lock.
     pub changes: Vec<(Fid, InodeBits)>,
-    /// Who has not answered yet, and for which bits.
+    /// Holders that have not answered yet, with the bits.
     pub holders: Vec<(Fid, ClientUuid, InodeBits)>,
     /// Clients of operations that entered earlier for the same inodes: their turn may be first.
     pub ahead: Vec<ClientUuid>,
@@ -46,7 +46,7 @@ impl Entered {
         here.fold(InodeBits::NONE, |all, change| all.union(change.bits))
     }
 
-    /// What it forbids this client to be granted of an inode.
+    /// What the operation forbids this client to be granted of an inode.
     pub(super) fn changes_for(&self, fid: Fid, number: u32) -> impl Iterator<Item = &Change> {
         let foreign = self.author != number;
         self.changes.iter().filter(move |change| foreign && change.fid == fid)
@@ -66,8 +66,8 @@ impl Entered {
 }
 
 impl IbitsTable {
-    /// Does nobody but `client` hold what is to be changed? An operation that entered as `entered` and is ready finds
-    /// free what it entered for.
+    /// True if no client but `client` holds what is to be changed. An operation that entered as
+    /// `entered` and is ready finds free what it entered for.
     pub fn is_free(
         &self,
         client: ClientUuid,
@@ -91,7 +91,7 @@ impl IbitsTable {
         let author = self.locks.number(client).unwrap_or(NONE);
         let entered = entered.and_then(|modifier| self.modifiers.get(&modifier)).filter(|entered| entered.ready);
         changes.into_iter().all(|(fid, bits, names)| {
-            // With UPDATE it entered for the names, too.
+            // An operation that entered for UPDATE entered for the names too.
             let covered = entered.map_or(InodeBits::NONE, |entered| entered.changed(fid));
             let bits = bits.without(covered);
             let in_the_way = |resource| self.is_in_the_way(resource, author, fid, bits, names);
@@ -114,12 +114,13 @@ impl IbitsTable {
         })
     }
 
-    /// An operation of `client` is going to change these bits. Clients that hold them are asked to drop them; when all
-    /// have answered (at once, if there are none) it is [`Action::Ready`]. Every operation that entered must leave, also
-    /// one that failed. A client that is not connected, as the target itself, holds nothing.
+    /// An operation of `client` is going to change these bits. Clients that hold them are asked to
+    /// drop them. The operation is [`Action::Ready`] when all have answered (at once, if there are
+    /// none). Every operation that entered must leave, also one that failed. A client that is not
+    /// connected holds nothing, as does the target itself.
     ///
     /// # Panics
-    /// If it has entered already: our own bug.
+    /// If the operation has entered already, which is a bug of the caller.
     pub fn enter(
         &mut self,
         modifier: Modifier,
@@ -149,8 +150,8 @@ impl IbitsTable {
         }
     }
 
-    /// `client` asks for a lock (WRITE with DATA and UPDATE, or DATA with UPDATE) and waits for its turn. When it is
-    /// [`Action::Ready`], take it with [`IbitsTable::take`], and leave.
+    /// `client` asks for a lock (WRITE with DATA and UPDATE, or DATA with UPDATE) and waits for its
+    /// turn. When it is [`Action::Ready`], take it with [`IbitsTable::take`], and leave.
     ///
     /// # Panics
     /// As [`IbitsTable::enter`].
@@ -189,9 +190,11 @@ impl IbitsTable {
         self.advance(modifier, out);
     }
 
-    /// What a client changed a moment ago is looked at by another one: it is asked to drop what it holds of these bits. What it
-    /// has WRITE of it keeps unless `bits` has WRITE, for it is asked for its size and times. `false`: it holds nothing of them, and nothing has
-    /// entered. When it has answered, the operation is [`Action::Ready`], and leaves as any other.
+    /// Another client looks at what `client` changed a moment ago: the latter is asked to drop what
+    /// it holds of these bits. It keeps the bits of an inode under WRITE unless `bits` has WRITE,
+    /// because it is asked for size and times. `false` if it holds none of the bits; then nothing
+    /// has entered. Once it has answered, the operation is [`Action::Ready`], and leaves like any
+    /// other.
     ///
     /// # Panics
     /// As [`IbitsTable::enter`].
@@ -220,7 +223,7 @@ impl IbitsTable {
                 lock.revoking = lock.revoking.union(more);
                 out.push(Action::Revoke(client, *fid, more));
             }
-            // It changes nothing, and so closes nothing.
+            // The operation changes nothing, so it closes nothing.
             changes.push(Change { fid: *fid, bits: InodeBits::NONE, names: SmallVec::new() });
             resource.entered.push(modifier);
         }
@@ -234,8 +237,8 @@ impl IbitsTable {
         true
     }
 
-    /// The request for a lock is [`Action::Ready`]: the lock is granted, whatever the bounds say. `false`: something
-    /// came between; it is told again.
+    /// The request for a lock is [`Action::Ready`]: grants the lock, whatever the bounds say.
+    /// `false` if a conflict came in between: the request becomes ready again later.
     pub fn take(&mut self, modifier: Modifier, out: &mut Vec<Action>) -> bool {
         let Some(entered) = self.modifiers.get_mut(&modifier) else { return false };
         entered.ready = false;
@@ -255,7 +258,8 @@ impl IbitsTable {
         is_free
     }
 
-    /// What an operation that entered still waits for. `None`: nothing, or it has not entered.
+    /// What an operation that entered still waits for. `None` if it waits for nothing or has not
+    /// entered.
     pub fn wait_of(&self, modifier: Modifier) -> Option<WaitOf> {
         let entered = self.modifiers.get(&modifier).filter(|entered| !entered.ready)?;
         let author = |number: u32| (number != NONE).then(|| self.locks.uuid(number));
@@ -293,8 +297,8 @@ impl IbitsTable {
         next.into_iter().for_each(|other| self.advance(other, out));
     }
 
-    /// The client holds these bits no longer: it answered a revoke, or dropped them by itself. WRITE goes with DATA or
-    /// UPDATE. Answers what it held of them.
+    /// The client holds these bits no longer: it answered a revoke, or dropped them by itself.
+    /// WRITE goes with DATA or UPDATE. Answers what it held of them.
     pub fn released(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
         let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
         let bits = match bits.intersection(UNDER_WRITE).is_empty() {
@@ -322,7 +326,8 @@ impl IbitsTable {
         had
     }
 
-    /// Answer to a revoke: programs of the client use the inode, OPEN stays. What is to be removed may be removed.
+    /// Answer to a revoke: programs of the client use the inode, so OPEN stays. A removal may go
+    /// on.
     pub fn kept(&mut self, fid: Fid, client: ClientUuid, out: &mut Vec<Action>) {
         let Some(number) = self.locks.number(client) else { return };
         let Some(slot) = self.resources.get(&fid).and_then(|resource| resource.slot(number)) else { return };
@@ -338,7 +343,8 @@ impl IbitsTable {
         self.tell_if_ready(modifier, out);
     }
 
-    /// The client is gone, and all its locks with it: those are answered. Its operations that entered must still leave.
+    /// The client is gone, and all its locks with it: those are answered. Its operations that
+    /// entered must still leave.
     pub fn gone(&mut self, client: ClientUuid, out: &mut Vec<Action>) -> Vec<(Fid, InodeBits)> {
         let Some(number) = self.locks.number(client) else { return Vec::new() };
         let slots: Vec<u32> = self.locks.of(number).collect();
@@ -359,8 +365,9 @@ impl IbitsTable {
         held
     }
 
-    /// The inode is no more: neither are its locks, and nobody is asked. But for LOOKUP and UPDATE of those who `show` a name of it,
-    /// and its attributes, until they have an answer that is under way.
+    /// The inode was destroyed, and its locks with it; no client is asked. Clients that `show` a
+    /// name of it keep LOOKUP and UPDATE, and with them its attributes, until the answer that is
+    /// under way reaches them.
     pub fn destroyed(&mut self, fid: Fid, show: impl Fn(ClientUuid) -> bool, out: &mut Vec<Action>) {
         let Some(resource) = self.resources.get(&fid) else { return };
         let holders: SmallVec<[u32; 4]> = resource.holders.iter().map(|(holder, _)| *holder).collect();
@@ -445,7 +452,7 @@ impl IbitsTable {
         self.modifiers.get_mut(&modifier).expect("just seen").ready = true;
     }
 
-    /// Does no older request of another client stand before this request for a lock?
+    /// True if no older request of another client stands before this request for a lock.
     fn is_first(&self, modifier: Modifier) -> bool {
         let own = &self.modifiers[&modifier];
         let older = self.resources[&own.changes[0].fid].entered.iter().take_while(|other| **other != modifier);
@@ -456,7 +463,8 @@ impl IbitsTable {
         !older.into_iter().any(|other| stands_before(&self.modifiers[other]))
     }
 
-    /// Is another operation about to change what this request for a lock wants, or must its client drop that first?
+    /// True if another operation is about to change what this request for a lock wants, or if its
+    /// own client must drop that first.
     fn is_closed(&self, modifier: Modifier) -> bool {
         let own = &self.modifiers[&modifier];
         let fid = own.changes[0].fid;
@@ -478,12 +486,13 @@ impl IbitsTable {
 
 #[cfg(test)]
 impl Entered {
-    /// Is its client gone?
+    /// True if its client is gone.
     pub(super) fn is_orphaned(&self) -> bool {
         self.author == NONE
     }
 
-    /// Whoever holds what it changes was asked and is waited for, or kept it; if it is not ready, something is missing.
+    /// Every holder of what it changes was asked and is waited for, or kept it. If the operation is
+    /// not ready, a holder is missing.
     pub(super) fn check(&self, fid: Fid, table: &IbitsTable, holders: &[(u32, u32)], modifier: Modifier) {
         for (holder, slot) in holders.iter().filter(|(holder, _)| *holder != self.author) {
             let held = table.locks.get(*slot).bits;
