@@ -1,7 +1,7 @@
-//! What every stored layout obeys, so that nothing else needs to ask again.
+//! The rules that every stored layout obeys, so that no other code has to check them again.
 //!
-//! Decoders call [`verify`] on what they read; whoever makes a layout calls it before it is stored. After that,
-//! mapping cannot divide by zero, loop without progress or leave its bounds.
+//! Decoders call [`verify`] on what they read, and the maker of a layout calls it before the layout
+//! is stored. After that, mapping cannot divide by zero, loop without progress or leave its bounds.
 
 use crate::layout::{EOF, Layout, Pattern, PoolName};
 use types::limits;
@@ -21,10 +21,11 @@ pub enum BadLayout {
     /// `start >= end`.
     #[error("component {id} is empty: [{start}, {end})")]
     Empty { id: u32, start: u64, end: u64 },
-    /// OSTs are named that it cannot get: it has its OSTs already, has none ever, or has another number of stripes.
+    /// OSTs are named that it cannot get: it has its OSTs already, has none ever, or has another
+    /// number of stripes.
     #[error("component {id} names OSTs that it cannot get")]
     Wanted { id: u32 },
-    /// Does not begin where the one before it ends (the first: at 0).
+    /// The component does not begin where the one before it ends (the first one: at 0).
     #[error("component {id} starts at {start}, but must start at {expected}")]
     Gap { id: u32, start: u64, expected: u64 },
     /// Stripe size is not a multiple of 64 KiB in range.
@@ -36,18 +37,20 @@ pub enum BadLayout {
     /// A component on the MDT has OSTs, or does not come first.
     #[error("component {id} on the MDT must come first, end somewhere and have no OSTs")]
     Mdt { id: u32 },
-    /// An extension has OSTs, a count or a pool, does not follow a striped component, or its size is not a multiple of 64 KiB.
+    /// An extension has OSTs, a count or a pool, does not follow a striped component, or its size
+    /// is not a multiple of 64 KiB.
     #[error("component {id} is no extension of the one before it")]
     Extension { id: u32 },
     /// Two components with one instance number, or number 0.
     #[error("component number {id} is zero or used twice")]
     Instance { id: u32 },
-    /// Not 1..=15 letters, digits, `_`, `-`.
+    /// The name is not made of 1 to 15 letters, digits, `_` and `-`.
     #[error("{0:?} is no pool name; use 1 to 15 letters, digits, '_' or '-'")]
     Pool(String),
 }
 
-/// Checks everything that [`BadLayout`] names. A layout without components is good: it says nothing.
+/// Checks everything that [`BadLayout`] names. A layout without components is good: it says
+/// nothing.
 pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
     if layout.components.len() > limits::COMPONENTS_MAX {
         return Err(BadLayout::Components(layout.components.len()));

@@ -32,8 +32,9 @@ use types::fid::Fid;
 use types::limits;
 use types::target::TargetIndex;
 
-/// Newest version of the form. 1: the objects are named after the file itself; 2: after another one, which follows; 3: after
-/// whatever follows, and components with objects were taken away; 4: components may name the OSTs that they shall get.
+/// Newest version of the form. 1: the objects are named after the file itself. 2: they are named
+/// after another file, whose FID follows. 3: as 2, and components with objects were removed. 4:
+/// components may name the OSTs that they shall get.
 pub const VERSION: u8 = 4;
 const VERSION_WITH_SPENT: u8 = 3;
 const VERSION_WITH_OWNER: u8 = 2;
@@ -93,7 +94,7 @@ fn version(layout: &Layout) -> u8 {
 /// Appends the layout, which must be one that [`verify`] accepts.
 ///
 /// # Panics
-/// If it is so far off that its counts do not fit their fields: our own bug.
+/// If its counts do not fit their fields, which is a bug of the caller.
 pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
     out.reserve(encoded_len(layout));
     let version = version(layout);
@@ -132,7 +133,7 @@ pub fn encode(layout: &Layout, out: &mut Vec<u8>) {
 /// Reads exactly one layout, which fills `bytes`.
 ///
 /// # Errors
-/// Anything but a good layout; allocates no more than `bytes` justifies.
+/// The bytes are anything but a good layout. Allocates no more than `bytes` justifies.
 pub fn decode(bytes: &[u8]) -> Result<Layout, DecodeError> {
     if bytes.len() > limits::LAYOUT_BYTES_MAX {
         return Err(DecodeError::Long(bytes.len()));

@@ -1,16 +1,21 @@
-//! Layouts that extend themselves: a component grows into the extension behind it, bit by bit, as long as its OSTs have room.
+//! Layouts that extend themselves: a component grows into the extension behind it, bit by bit, as
+//! long as its OSTs have room.
 //!
-//! A pair of components covers the range: one with OSTs that covers what was written, and an *extension* without, which
-//! covers what is left. A write that reaches into the extension takes whole extension sizes from it. Who gets them:
+//! A pair of components covers the range: one with OSTs that covers what was written, and an
+//! *extension* without OSTs that covers the rest. A write that reaches into the extension takes
+//! whole extension sizes from it. They go to:
 //!
 //! 1. the component before it, if all its OSTs have room for them (*extend*);
-//! 2. else the component behind it, if there is one and it finds room: it begins further in front then, and the extension
-//!    is gone (*spill over*);
-//! 3. else, if nothing is behind it, a new component of the same shape on OSTs that have room (*repeat*);
-//! 4. else the component before it all the same, for less than a whole extension may still fit (*forced*).
+//! 2. else the component behind it, if there is one and it finds room: it begins further in front
+//!    then, and the extension is gone (*spill over*);
+//! 3. else, if nothing is behind it, a new component of the same shape on OSTs that have room
+//!    (*repeat*);
+//! 4. else the component before it all the same, for less than a whole extension may still fit
+//!    (*forced*).
 //!
-//! Never moves a byte: what an object has it keeps, for offsets count from byte 0 of the file whatever a component covers, and only
-//! ranges that no object had are given out. So a layout of yesterday is never wrong about a place; it only knows fewer.
+//! No byte ever moves. An object keeps its bytes, because offsets count from byte 0 of the file
+//! whatever a component covers, and only ranges that no object had are given out. So an old layout
+//! is never wrong about a place; it only knows fewer of them.
 //!
 //! Pure: all that is known of OSTs comes in.
 
@@ -22,15 +27,15 @@ use std::sync::Arc;
 use types::limits::XATTR_VALUE_BYTES_MAX;
 use types::target::TargetIndex;
 
-/// What is known of the OSTs.
+/// What the caller knows of the OSTs.
 pub struct Osts<'a> {
     /// Space of all, ordered by index.
     pub spaces: &'a [OstSpace],
-    /// Members of a pool; `None`: there is no such pool, which then binds nobody.
+    /// Members of a pool. `None` if there is no such pool; its name then restricts nothing.
     pub pool: &'a dyn Fn(&PoolName) -> Option<Arc<[TargetIndex]>>,
 }
 
-/// Is a byte of `[start, end)` in an extension?
+/// True if a byte of `[start, end)` is in an extension.
 pub fn is_needed(layout: &Layout, start: u64, end: u64) -> bool {
     extension_at(layout, start, end).is_some()
 }
@@ -39,8 +44,8 @@ fn extension_at(layout: &Layout, start: u64, end: u64) -> Option<usize> {
     layout.components.iter().position(|c| c.pattern == Pattern::Extension && c.start < end && start < c.end)
 }
 
-/// Takes `[start, end)` out of all extensions; whether there was anything to take. Components that have no OSTs after it are
-/// to be instantiated as any others. The generation is the caller's.
+/// Takes `[start, end)` out of all extensions; whether there was anything to take. Components that
+/// have no OSTs after it are to be instantiated as any others. The generation is the caller's.
 pub fn extend(layout: &mut Layout, start: u64, end: u64, osts: &Osts<'_>, rotor: &mut Rotor) -> bool {
     let mut changed = false;
     // Each turn takes an extension away or clears it of the range: it ends.
@@ -58,12 +63,13 @@ pub fn extend(layout: &mut Layout, start: u64, end: u64, osts: &Osts<'_>, rotor:
     changed
 }
 
-/// What is taken from an extension.
+/// The range that is taken from an extension.
 #[derive(Clone, Copy)]
 struct Reach {
     /// New start of the extension.
     to: u64,
-    /// Bytes that must find room: what is written, in whole extension sizes. Less than it grows by where a file has a hole.
+    /// Bytes that must find room: what is written, in whole extension sizes. Less than it grows by
+    /// where a file has a hole.
     bytes: u64,
 }
 
@@ -78,7 +84,7 @@ impl Reach {
 }
 
 impl Osts<'_> {
-    /// Have these OSTs room for `bytes` more together?
+    /// True if these OSTs together have room for `bytes` more.
     fn have_room(&self, stripes: &[TargetIndex], bytes: u64) -> bool {
         let each = bytes.div_ceil(stripes.len().max(1) as u64);
         stripes.iter().all(|ost| {
@@ -145,7 +151,7 @@ fn spill_over(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, mut
     let next_extends = layout.components.get(at + 2).is_some_and(|c| c.pattern == Pattern::Extension);
     let next = &mut layout.components[at + 1];
     if next.is_empty() && next_extends {
-        // It grows from here on.
+        // The next component grows from here on.
         next.end = start;
         layout.components[at + 2].start = start;
     }
@@ -170,7 +176,7 @@ fn repeat(layout: &mut Layout, at: usize, reach: Reach, osts: &Osts<'_>, rotor: 
     let mut longer = layout.clone();
     longer.components.insert(at, again);
     shrink(&mut longer, at + 1, end);
-    // As far as layouts can be long, and shown.
+    // As long as the layout stays within the limits for storing and for showing it.
     if verify(&longer).is_err() || bytes_at_most(&longer, osts.spaces.len()) > XATTR_VALUE_BYTES_MAX {
         return false;
     }
@@ -244,11 +250,11 @@ mod tests {
     fn a_component_grows_while_its_osts_have_room() {
         let grown = extended(&one(), SIZE, SIZE + 1, &[500, 500]);
         assert_eq!(shape(&grown), [(0, 128, vec![0], false), (128, 0, vec![], true)]);
-        // As far as the write goes, in whole sizes; a hole needs no room.
+        // It grows as far as the write goes, in whole sizes; a hole needs no room.
         let grown = extended(&grown, 300 * MIB, 330 * MIB, &[100, 500]);
         assert_eq!(shape(&grown), [(0, 384, vec![0], false), (384, 0, vec![], true)]);
         assert_eq!(extended(&grown, 0, 384 * MIB, &[0, 0]), grown, "nothing to do");
-        // To the end, where the extension is gone.
+        // To the end, where the extension is used up.
         let mut short = one();
         short.components[1].end = 100 * MIB;
         let grown = extended(&short, 99 * MIB, 101 * MIB, &[500]);
@@ -260,10 +266,10 @@ mod tests {
         let spilt = extended(&two_tiers(false), SIZE, SIZE + 1, &[60, 500, 500]);
         assert_eq!(shape(&spilt), [(0, 64, vec![0], false), (64, 0, vec![], false)]);
         assert_eq!(spilt.components[1].id, 3);
-        // One that extends itself grows from there by its own size.
+        // A component that extends itself grows from there by its own size.
         let spilt = extended(&two_tiers(true), SIZE, SIZE + 1, &[20, 500, 500]);
         assert_eq!(shape(&spilt), [(0, 64, vec![0], false), (64, 128, vec![1, 2], false), (128, 0, vec![], true)]);
-        // Into one that has its OSTs already, if these have room.
+        // Into a component that has its OSTs already, if these have room.
         let mut written = two_tiers(false);
         written.components[2].instantiate(vec![TargetIndex(1), TargetIndex(2)]);
         let spilt = extended(&written, SIZE, SIZE + 1, &[60, 500, 500]);
@@ -282,7 +288,7 @@ mod tests {
         first.stripes.clear();
         let spilt = extended(&layout, SIZE, SIZE + 1, &[1, 500, 500]);
         assert_eq!(shape(&spilt), [(0, 64, vec![1], false), (64, 0, vec![], false)]);
-        // If its OST has room it gets it, in its pool.
+        // If its OST has room, the component gets it, in its pool.
         let grown = extended(&layout, SIZE, SIZE + 1, &[70, 500, 500]);
         assert_eq!(shape(&grown)[1], (64, 128, vec![0], false));
     }
@@ -306,7 +312,7 @@ mod tests {
     fn where_nobody_has_room_it_grows_all_the_same() {
         let forced = extended(&one(), SIZE, SIZE + 1, &[60, 10]);
         assert_eq!(shape(&forced), [(0, 128, vec![0], false), (128, 0, vec![], true)]);
-        // Without OSTs it stays without.
+        // A component without OSTs stays without.
         let mut fresh = one();
         fresh.components[0].stripes.clear();
         fresh.components[0].stripe_count = 1;

@@ -33,27 +33,32 @@ pub struct PoolName(pub String);
 /// One component.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Component {
-    /// Instance number, unique in the life of the file, from 1; part of every object's name (`ObjectId::instance`).
+    /// Instance number, unique in the life of the file, from 1; part of every object's name
+    /// (`ObjectId::instance`).
     pub id: u32,
     /// First byte covered.
     pub start: u64,
-    /// End, exclusive; [`EOF`] for the rest of the file. Equal to `start` only before an extension, until it is written.
+    /// End, exclusive; [`EOF`] for the rest of the file. Equal to `start` only before an extension,
+    /// until it is written.
     pub end: u64,
-    /// Where the bytes go.
+    /// How the bytes are spread.
     pub pattern: Pattern,
-    /// Bytes of one stripe; a multiple of 64 KiB. Of an extension: the units of [`EXTENSION_UNIT`] that are taken from
-    /// it at a time.
+    /// Bytes of one stripe; a multiple of 64 KiB. Of an extension: the units of [`EXTENSION_UNIT`]
+    /// that are taken from it at a time.
     pub stripe_size: u32,
-    /// Stripes wanted; 0 = file system default, u16::MAX = all OSTs. Equal to `stripes.len()` once instantiated.
+    /// Stripes wanted; 0 = file system default, u16::MAX = all OSTs. Equal to `stripes.len()` once
+    /// instantiated.
     pub stripe_count: u16,
     /// Overstriped: several objects may share one OST.
     pub overstriped: bool,
     /// Pool the OSTs come from.
     pub pool: Option<PoolName>,
-    /// OST of each stripe; empty = not instantiated yet. Always empty for [`Pattern::Mdt`] and [`Pattern::Extension`].
+    /// OST of each stripe; empty = not instantiated yet. Always empty for [`Pattern::Mdt`] and
+    /// [`Pattern::Extension`].
     pub stripes: Vec<TargetIndex>,
-    /// OSTs that it shall get when it is instantiated: one is that of the first stripe, more are those of all stripes, in
-    /// order (then `stripe_count` many). Empty: any OSTs. Always empty once instantiated.
+    /// OSTs that the component shall get when it is instantiated. One is that of the first stripe;
+    /// more are those of all stripes, in order (then `stripe_count` many). Empty: any OSTs. Always
+    /// empty once instantiated.
     pub wanted: Vec<TargetIndex>,
 }
 
@@ -62,22 +67,26 @@ pub struct Component {
 pub struct Layout {
     /// Grows with every change.
     pub generation: u32,
-    /// The file after which its objects are named, if that is another one: the two swapped layouts. [`Fid::NONE`]: itself.
+    /// The file after which its objects are named, if that is another one: the two swapped layouts.
+    /// [`Fid::NONE`]: itself.
     pub owner: Fid,
-    /// Highest number of a component that had objects and was taken away; 0: none was. No object gets a name that one had before.
+    /// Highest number of a component that had objects and was taken away; 0: none was. No object
+    /// gets a name that one had before.
     pub spent: u32,
-    /// Ordered by `start`, without gap or overlap, first at 0, last to [`EOF`] (unless the user left the end open).
+    /// Ordered by `start`, without gap or overlap, first at 0, last to [`EOF`] (unless the user
+    /// left the end open).
     pub components: Vec<Component>,
 }
 
 impl Component {
-    /// Has it got its OSTs? A component on the MDT needs none and is always ready.
+    /// True if the component has its OSTs. A component on the MDT needs none and is always ready.
     pub fn is_instantiated(&self) -> bool {
         self.pattern == Pattern::Mdt || !self.stripes.is_empty()
     }
 
-    /// `[start, end)` for the component before it to grow into, `size` bytes at a time; `None`: no size that can be kept
-    /// (a multiple of 64 KiB up to nearly 4 TiB).
+    /// An extension `[start, end)`, into which the component before it grows `size` bytes at a
+    /// time. `None` if the size cannot be stored (it must be a multiple of 64 KiB up to nearly 4
+    /// TiB).
     pub fn extension(id: u32, start: u64, end: u64, size: u64) -> Option<Component> {
         let units = size.is_multiple_of(STRIPE_BYTES_MIN).then(|| u32::try_from(size / EXTENSION_UNIT).ok()).flatten();
         let stripe_size = units.filter(|units| *units > 0)?;
@@ -91,7 +100,7 @@ impl Component {
         (self.pattern == Pattern::Extension).then_some(u64::from(self.stripe_size) * EXTENSION_UNIT)
     }
 
-    /// Does it cover nothing, as one that has not grown yet?
+    /// True if it covers no byte, as a component that has not grown yet.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
@@ -110,7 +119,7 @@ impl Component {
         }
     }
 
-    /// Is `offset` inside?
+    /// True if `offset` is inside.
     pub fn covers(&self, offset: u64) -> bool {
         self.start <= offset && offset < self.end
     }
@@ -133,7 +142,8 @@ impl Layout {
         if self.owner == Fid::NONE { fid } else { self.owner }
     }
 
-    /// Every object of the file with its OST, component by component. At most `COMPONENTS_MAX * STRIPES_MAX`.
+    /// Every object of the file with its OST, component by component. At most
+    /// `COMPONENTS_MAX * STRIPES_MAX`.
     pub fn objects(&self, fid: Fid) -> impl Iterator<Item = (TargetIndex, ObjectId)> + '_ {
         let fid = self.names(fid);
         self.components
@@ -141,7 +151,8 @@ impl Layout {
             .flat_map(move |c| (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe))))
     }
 
-    /// Largest size that a file of this layout can have, bytes: no component covers what lies beyond.
+    /// Largest size that a file of this layout can have, bytes: no component covers what lies
+    /// beyond.
     pub fn size_max(&self) -> u64 {
         self.components.last().map_or(EOF, |c| c.end).min(FILE_BYTES_MAX)
     }
@@ -151,12 +162,13 @@ impl Layout {
         self.components.first().filter(|c| c.pattern == Pattern::Mdt).map_or(0, |c| c.end)
     }
 
-    /// Is it one striped component over the whole file?
+    /// True if it is one striped component over the whole file.
     pub fn is_plain(&self) -> bool {
         matches!(&self.components[..], [c] if c.start == 0 && c.end == EOF && c.pattern == Pattern::Raid0)
     }
 
-    /// Instance number for the next component: larger than any of which there are, or were, objects.
+    /// Instance number for the next component: larger than any of which there are, or were,
+    /// objects.
     pub fn next_instance(&self) -> u32 {
         self.components.iter().map(|c| c.id).fold(self.spent, u32::max) + 1
     }
@@ -166,7 +178,7 @@ impl Layout {
 pub const POOL_IGNORED: [&str; 2] = ["ignore", "none"];
 
 impl PoolName {
-    /// Is it one of the words that mean no pool?
+    /// True if it is one of the words that mean no pool.
     pub fn is_ignored(&self) -> bool {
         POOL_IGNORED.contains(&&*self.0)
     }

@@ -1,8 +1,9 @@
 //! Layouts: which object of which OST holds which byte of a file.
 //!
-//! A layout is a list of components, each covering `[start, end)` of the file. A component is striped over OSTs
-//! (RAID0) or lives on the MDT (DoM). A component gets its OSTs when it is first written (`stripes` is empty until
-//! then); a plain file is one component `[0, EOF)`; one that extends itself grows while its OSTs have room. `docs/layout.md` tells the whole story with pictures.
+//! A layout is a list of components, each covering `[start, end)` of the file. A component is
+//! striped over OSTs (RAID0) or lives on the MDT (DoM). It gets its OSTs when it is first written
+//! (`stripes` is empty until then). A plain file is one component `[0, EOF)`. A self-extending
+//! component grows while its OSTs have room. `docs/layout.md` explains layouts with pictures.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,4 +1,5 @@
-//! Lustre's binary layouts: the value of the `lustre.lov` xattr, read and written by `lfs`, tar and cp. Little endian.
+//! Lustre's binary layouts: the value of the `lustre.lov` xattr, read and written by `lfs`, tar and
+//! cp. Little endian.
 //!
 //! Plain (V1; V3 adds the pool name; SPECIFIC is a V3 whose objects only name OSTs):
 //!
@@ -14,7 +15,8 @@
 //! | 32 |   16 | lmm_pool_name    | V3 and SPECIFIC only; ended by NUL                                  |
 //! |  . | 24*n | objects          | FID 16 (seq u64, oid u32, ver u32), OST generation u32, OST index u32 |
 //!
-//! Composite (COMP_V1; SEL if a component extends itself): a header of 32 bytes, entries of 48, then one plain blob per entry:
+//! Composite (COMP_V1; SEL if a component extends itself): a header of 32 bytes, entries of 48,
+//! then one plain blob per entry:
 //!
 //! | at | size | header           | at | size | entry                                                   |
 //! |----|------|------------------|----|------|---------------------------------------------------------|
@@ -26,11 +28,12 @@
 //! | 16 |    2 | mirrors - 1      | 32 |    4 | generation                                              |
 //! | 18 |   14 | zero             | 36 |   12 | time stamp and padding                                  |
 //!
-//! SEL has the magic 0x0BD80BD0. The blob of an extension is RAID0 without stripes; its stripe size is the extension size
-//! in KiB.
+//! SEL has the magic 0x0BD80BD0. The blob of an extension is RAID0 without stripes; its stripe size
+//! is the extension size in KiB.
 //!
-//! Our objects have no FID of their own. Readers are shown one made of the file's FID, with component and stripe in the
-//! version field: stable, and different for every object. When a value is read, object FIDs are ignored.
+//! Our objects have no FID of their own. Readers are shown one made of the file's FID, with
+//! component and stripe in the version field: stable, and different for every object. When a value
+//! is read, object FIDs are ignored.
 
 use crate::layout::{ALL_OSTS, Component, EOF, Layout, POOL_NAME_BYTES_MAX, Pattern, PoolName};
 use types::fid::Fid;
@@ -41,7 +44,7 @@ use types::target::TargetIndex;
 pub const LOV_MAGIC_V1: u32 = 0x0BD1_0BD0;
 /// Plain with pool.
 pub const LOV_MAGIC_V3: u32 = 0x0BD3_0BD0;
-/// What a user sends to name every OST.
+/// Sent by a user to name every OST.
 pub const LOV_MAGIC_SPECIFIC: u32 = 0x0BD5_0BD0;
 /// Composite.
 pub const LOV_MAGIC_COMP_V1: u32 = 0x0BD6_0BD0;
@@ -66,8 +69,8 @@ const OBJECT_BYTES: usize = 24;
 const COMP_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 48;
 
-/// What a `lustre.lov` value says: a layout, perhaps unfinished (sizes and counts of 0 mean "default").
-/// [`crate::stripe_spec::complete`] makes a good layout of it.
+/// Content of a `lustre.lov` value: a layout, perhaps unfinished (sizes and counts of 0 mean
+/// "default"). [`crate::stripe_spec::complete`] makes a valid layout of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LovEa {
     /// The layout. Components have numbers from 1 where the value gives none.
@@ -75,7 +78,8 @@ pub struct LovEa {
 }
 
 impl LovEa {
-    /// The same layout for another file: without objects, generations, numbers, and OSTs that were wished for.
+    /// The same layout for another file: without objects, generations, numbers, and OSTs that were
+    /// wished for.
     #[must_use]
     pub fn shape(mut self) -> LovEa {
         for (n, c) in (1u32..).zip(&mut self.layout.components) {
@@ -87,7 +91,7 @@ impl LovEa {
         self
     }
 
-    /// Does it leave everything open?
+    /// True if it leaves everything open.
     pub fn is_default(&self) -> bool {
         let open = |c: &Component| {
             c.stripe_count == 0
@@ -101,7 +105,7 @@ impl LovEa {
         matches!(&self.layout.components[..], [c] if c.end == EOF && open(c))
     }
 
-    /// Is a part of it to be on the MDT?
+    /// True if a part of it shall be on the MDT.
     pub fn is_on_mdt(&self) -> bool {
         self.layout.components.iter().any(|c| c.pattern == Pattern::Mdt)
     }
@@ -115,7 +119,7 @@ impl LovEa {
         pools
     }
 
-    /// Does it name OSTs?
+    /// True if it names OSTs.
     pub fn names_osts(&self) -> bool {
         self.layout.components.iter().any(|c| !c.stripes.is_empty() || !c.wanted.is_empty())
     }
@@ -130,7 +134,7 @@ pub enum LovEaError {
     /// Longer than its fields say.
     #[error("layout of {0} bytes is too long")]
     Long(usize),
-    /// Not a form we know.
+    /// The magic number of the form is unknown.
     #[error("layout has magic {0:#010x}, which is not supported")]
     Magic(u32),
     /// Mirrors, parity, released or foreign files.
@@ -142,12 +146,13 @@ pub enum LovEaError {
     /// A field holds what it cannot.
     #[error("layout field {field} holds {value}")]
     Field { field: &'static str, value: u64 },
-    /// Not a pool name.
+    /// The pool name is not valid.
     #[error("layout has a bad pool name")]
     Pool,
 }
 
-/// The layout in Lustre's form: V1 or V3 for a plain file, else COMP_V1. Without components: an empty value.
+/// The layout in Lustre's form: V1 or V3 for a plain file, else COMP_V1. Without components: an
+/// empty value.
 ///
 /// `fid` is the file ([`Fid::NONE`] for a default layout).
 pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
@@ -182,7 +187,7 @@ pub fn encode(layout: &Layout, fid: Fid) -> Vec<u8> {
     out
 }
 
-/// Does it name the OST of each of several stripes that it has not got yet?
+/// True if it names the OST of each of several stripes and has not got them yet.
 fn is_specific(c: &Component) -> bool {
     c.wanted.len() > 1
 }
@@ -269,8 +274,9 @@ pub fn encode_spec(ea: &LovEa) -> Vec<u8> {
     encode(&ea.layout, Fid::NONE)
 }
 
-/// As [`decode`] for the value of a file: with the file's FID, and what the form keeps only in the names of objects: the
-/// number of a plain layout's component, and after which file they are named.
+/// As [`decode`] for the value of a file. It needs the file's FID, and also returns what the form
+/// keeps only in the names of objects: the number of a plain layout's component, and the FID that
+/// the objects are named after.
 ///
 /// # Errors
 /// As [`decode`].
@@ -296,7 +302,8 @@ pub fn decode_of_file(bytes: &[u8]) -> Result<(LovEa, Fid), LovEaError> {
     Ok((ea, fid))
 }
 
-/// The FID shown for an object: that of its file, with component and stripe (2,000 at most: 11 bits) as version.
+/// The FID shown for an object: that of its file, with component and stripe (2,000 at most: 11
+/// bits) as version.
 pub fn object_fid(file: Fid, instance: u32, stripe: u32) -> Fid {
     Fid { ver: instance << 11 | stripe, ..file }
 }
@@ -358,7 +365,7 @@ fn extension(c: Component) -> Result<Component, LovEaError> {
     if c.pattern != Pattern::Raid0 || !c.stripes.is_empty() {
         return Err(LovEaError::Field { field: "lcme_flags", value: LCME_FL_EXTENSION.into() });
     }
-    // What else a blob says, a count, a pool or an OST, is that of the component which grows.
+    // Count, pool and OST in the form belong to the component that grows.
     let (pattern, stripe_count, overstriped) = (Pattern::Extension, 0, false);
     Ok(Component { pattern, stripe_count, overstriped, pool: None, wanted: Vec::new(), ..c })
 }
@@ -384,7 +391,7 @@ fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
     }
     let word = get32(bytes, 4)?;
     let pattern = match word & !LOV_PATTERN_OVERSTRIPING {
-        // A user who does not care sends 0.
+        // A user without a preference sends 0.
         0 | LOV_PATTERN_RAID0 => Pattern::Raid0,
         LOV_PATTERN_MDT => Pattern::Mdt,
         _ => return Err(LovEaError::Pattern(word)),
@@ -412,7 +419,7 @@ fn blob(bytes: &[u8]) -> Result<Blob, LovEaError> {
     };
     let overstriped = word & LOV_PATTERN_OVERSTRIPING != 0;
     let (stripes, wanted) = match magic {
-        // It speaks of objects that are to be made.
+        // It names objects that are still to be created.
         LOV_MAGIC_SPECIFIC if !stripes.is_empty() => (Vec::new(), stripes),
         _ if stripes.is_empty() && tail != OFFSET_ANY && pattern == Pattern::Raid0 => {
             (stripes, vec![TargetIndex(tail)])
@@ -552,7 +559,8 @@ mod tests {
     proptest! {
         #[test]
         fn round_trips(mut layout in any_layout()) {
-            // What the form cannot say: numbers and high generations of plain files; any generation of bare ones.
+            // The form has no place for numbers and high generations of plain files, or for any
+            // generation of bare ones.
             if layout.is_plain() {
                 layout.components[0].id = 1;
                 layout.generation &= if layout.components[0].stripes.is_empty() { 0 } else { 0xffff };
@@ -566,7 +574,7 @@ mod tests {
 
         #[test]
         fn of_a_file_nothing_is_lost(mut layout in any_layout()) {
-            // But what is no more.
+            // The form does not hold components that were removed.
             layout.spent = 0;
             if layout.is_plain() {
                 layout.generation &= if layout.components[0].stripes.is_empty() { 0 } else { 0xffff };

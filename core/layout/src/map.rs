@@ -1,10 +1,10 @@
 //! File range to object ranges, and back: the only road between the two.
 //!
-//! RAID0 as Lustre does it: with `stripe = (off / size) % count`, byte `off` of the file is byte
-//! `off / (size * count) * size + off % size` of that stripe's object. Offsets count from byte 0 of the *file*, in every
-//! component (so an object of a later component begins with a hole that is never written).
-//! Everything here iterates: a range of 16 TiB costs no more memory than one of 1 byte. Layouts must have passed
-//! [`crate::check::verify`].
+//! RAID0 as in Lustre: with `stripe = (off / size) % count`, byte `off` of the file is byte
+//! `off / (size * count) * size + off % size` of that stripe's object. Offsets count from byte 0 of
+//! the *file*, in every component, so an object of a later component begins with a hole that is
+//! never written. Everything here iterates: a range of 16 TiB costs no more memory than one of 1
+//! byte. Layouts must have passed [`crate::check::verify`].
 
 use crate::layout::{Component, Layout, Pattern};
 use types::fid::Fid;
@@ -46,7 +46,7 @@ pub struct Piece {
     pub file: FileOffset,
     /// Bytes; at least 1.
     pub len: u64,
-    /// Where they are.
+    /// Place of the bytes.
     pub place: Place,
 }
 
@@ -104,7 +104,8 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// All bytes of one object that belong to a file range. They are neighbours in the object, not in the file.
+/// All bytes of one object that belong to a file range. They are adjacent in the object, not in the
+/// file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObjectRange {
     /// Index of the component in the layout.
@@ -119,7 +120,8 @@ pub struct ObjectRange {
     pub end: ObjectOffset,
 }
 
-/// For every object that has bytes of `[start, end)`: which. One item per object, however long the range is.
+/// For every object that has bytes of `[start, end)`: which. One item per object, however long the
+/// range is.
 pub fn object_ranges(
     layout: &Layout,
     fid: Fid,
@@ -164,7 +166,7 @@ fn raid0_object(c: &Component, at: u64) -> (u32, ObjectOffset) {
     (stripe as u32, ObjectOffset(at / (size * count) * size + at % size))
 }
 
-/// How many bytes of the object of `stripe` lie before byte `at` of the file.
+/// Number of bytes of the object of `stripe` that lie before byte `at` of the file.
 pub(crate) fn object_bytes_below(c: &Component, stripe: u32, at: u64) -> u64 {
     let (size, count) = (u64::from(c.stripe_size), c.stripes.len() as u64);
     let row = size * count;

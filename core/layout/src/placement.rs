@@ -1,8 +1,9 @@
-//! Which OSTs a component gets.
+//! Choice of the OSTs that a component gets.
 //!
-//! Round robin while the free space of all candidates is within 17 % of each other (Lustre's `qos_threshold_rr`), else
-//! drawn by free space, so that empty OSTs fill faster. Deterministic: all chance is in the [`Rotor`], which the caller
-//! seeds once and keeps. OSTs that are inactive, full or outside the pool are never chosen.
+//! OSTs are taken round robin while the free space of all candidates is within 17 % of each other
+//! (Lustre's `qos_threshold_rr`). Otherwise they are drawn by free space, so that empty OSTs fill
+//! faster. The choice is deterministic: all randomness is in the [`Rotor`], which the caller seeds
+//! once and keeps. OSTs that are inactive, full or outside the pool are never chosen.
 
 use types::target::TargetIndex;
 
@@ -11,10 +12,10 @@ pub const THRESHOLD_RR_PERCENT: u64 = 17;
 /// An OST with less than one such part of its space free is full.
 pub const FULL_PART: u64 = 1000;
 
-/// What is known of one OST.
+/// What the caller knows of one OST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OstSpace {
-    /// Which.
+    /// Index of the OST.
     pub index: TargetIndex,
     /// Bytes free.
     pub free: u64,
@@ -24,7 +25,7 @@ pub struct OstSpace {
     pub active: bool,
 }
 
-/// What is wanted.
+/// What the component asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Want<'a> {
     /// Stripes, from 1; [`crate::layout::ALL_OSTS`] = one on each OST.
@@ -33,8 +34,8 @@ pub struct Want<'a> {
     pub overstriped: bool,
     /// Only these; `None` = any.
     pub pool: Option<&'a [TargetIndex]>,
-    /// One: the first stripe goes there, the next ones to the OSTs after it (`lfs setstripe -i`). More: the OST of each
-    /// stripe, whatever `count` says (`lfs setstripe -o`). Empty: any OSTs.
+    /// One: the first stripe goes there, the next ones to the OSTs after it (`lfs setstripe -i`).
+    /// More: the OST of each stripe, whatever `count` says (`lfs setstripe -o`). Empty: any OSTs.
     pub wanted: &'a [TargetIndex],
 }
 
@@ -42,7 +43,7 @@ pub struct Want<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rotor(pub u64);
 
-/// Nothing fits.
+/// No OSTs fit the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoSpace {
     /// No OST is left after all exclusions.
@@ -53,8 +54,8 @@ pub enum NoSpace {
     First(TargetIndex),
 }
 
-/// Chooses an OST for each stripe. `osts` must be ordered by index. Without overstriping fewer than `want.count` come back
-/// if there are fewer OSTs; never none, never more than `STRIPES_MAX`.
+/// Chooses an OST for each stripe. `osts` must be ordered by index. Without overstriping fewer than
+/// `want.count` come back if there are fewer OSTs; never none, never more than `STRIPES_MAX`.
 ///
 /// # Errors
 /// [`NoSpace`].
@@ -114,8 +115,8 @@ fn balanced(osts: &[OstSpace]) -> bool {
     u128::from(most) * u128::from(100 - THRESHOLD_RR_PERCENT) <= u128::from(least) * 100
 }
 
-/// After every whole round the start moves on by one: else, with 2 stripes on 4 OSTs, first stripes (and with them
-/// all small files) would only ever land on two of them.
+/// After every whole round the start moves on by one. Otherwise, with 2 stripes on 4 OSTs, first
+/// stripes (and with them all small files) would land on only two of them.
 fn round_robin_start(placed: u64, count: u64, n: u64) -> usize {
     let (mut a, mut b) = (count, n);
     while b != 0 {
@@ -125,7 +126,8 @@ fn round_robin_start(placed: u64, count: u64, n: u64) -> usize {
     ((placed % n + (placed / round) % n) % n) as usize
 }
 
-/// Draws without putting back, each OST as likely as its free space says (counted in 64 KiB, so that sums fit).
+/// Draws without putting back, each OST as likely as its free space says (counted in 64 KiB, so
+/// that sums fit).
 fn by_free_space(mut osts: Vec<OstSpace>, count: usize, seed: u64) -> Vec<TargetIndex> {
     let weight = |o: &OstSpace| (o.free >> 16) + 1;
     let mut chosen = Vec::with_capacity(count);

@@ -38,7 +38,8 @@ pub fn pfl() -> Layout {
     Layout { generation: 7, owner: Fid::NONE, spent: 0, components }
 }
 
-/// Any good layout: 0 to 5 components, some of which extend themselves; ends need not be multiples of anything.
+/// Any good layout: 0 to 5 components, some of which extend themselves; ends need not be multiples
+/// of anything.
 pub fn any_layout() -> impl Strategy<Value = Layout> {
     let pool = proptest::option::of("[a-z0-9_-]{1,15}".prop_map(PoolName));
     let extension = proptest::option::of((0u64..3_000_000, 1u64..9));

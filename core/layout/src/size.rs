@@ -1,7 +1,8 @@
 //! Sizes: what a file's size means for its objects, and what its objects say about its size.
 //!
-//! The MDT keeps the size. Objects only matter when a file is cut (each must lose its bytes beyond the cut), and when
-//! a writer died and the OSTs are the only ones who know how far it came. Growing a file touches no object.
+//! The MDT keeps the size. Objects matter only in two cases: when a file is cut, each must lose its
+//! bytes beyond the cut; and when a writer died, only the OSTs know how far it came. Growing a file
+//! touches no object.
 
 use crate::layout::Layout;
 use crate::map::{file_offset, object_bytes_below};
@@ -28,17 +29,19 @@ pub fn cuts(layout: &Layout, fid: Fid, size: FileOffset) -> impl Iterator<Item =
     let reaching = layout.components.iter().enumerate().filter(move |(_, c)| c.end > size.0);
     reaching.flat_map(move |(component, c)| {
         (0u32..).zip(&c.stripes).map(move |(stripe, ost)| {
-            // Wholly beyond the cut: nothing remains, not even the hole before the component's first byte.
+            // Wholly beyond the cut: nothing remains, not even the hole before the component's
+            // first byte.
             let at = if size.0 <= c.start { 0 } else { object_bytes_below(c, stripe, size.0) };
             Cut { component, ost: *ost, object: c.object(fid, stripe), at: ObjectOffset(at) }
         })
     })
 }
 
-/// Size of the file by its objects: one more than the last byte that any of them has; 0 if none has any.
+/// Size of the file by its objects: one more than the last byte that any of them has; 0 if none has
+/// any.
 ///
-/// `size_of` tells an object's size in bytes (0 if it was never written). Bytes on the MDT are the caller's to add
-/// (maximum of both).
+/// `size_of` tells an object's size in bytes (0 if it was never written). Bytes on the MDT are the
+/// caller's to add (maximum of both).
 pub fn file_size(layout: &Layout, fid: Fid, mut size_of: impl FnMut(TargetIndex, ObjectId) -> u64) -> u64 {
     let (mut end, fid) = (0, layout.names(fid));
     for c in &layout.components {

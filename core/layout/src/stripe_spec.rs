@@ -1,7 +1,8 @@
 //! Layouts that people ask for: defaults filled in, then checked.
 //!
-//! `lfs setstripe` and `setxattr("lustre.lov")` send unfinished layouts: a stripe size or count of 0 means "default".
-//! [`complete`] turns one into a layout that [`crate::check::verify`] accepts, or says in one sentence what is wrong.
+//! `lfs setstripe` and `setxattr("lustre.lov")` send unfinished layouts: a stripe size or count of
+//! 0 means "default". [`complete`] turns one into a layout that [`crate::check::verify`] accepts,
+//! or says in one sentence what is wrong.
 
 use crate::check::{BadLayout, verify};
 use crate::codec::encoded_len;
@@ -20,7 +21,7 @@ pub const WIDE_START: u64 = 1 << 30;
 /// Stripes beyond [`WIDE_START`].
 pub const WIDE_STRIPE_COUNT: u16 = 4;
 
-/// What the file system answers where a person leaves a value open.
+/// The file system's values for what a user leaves open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Defaults {
     /// Stripe size, bytes.
@@ -40,7 +41,7 @@ impl Default for Defaults {
 /// A layout that a person may not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSpec {
-    /// No component at all.
+    /// The layout has no component.
     #[error("the layout has no component")]
     Nothing,
     /// A component ends where no stripe ends.
@@ -55,7 +56,7 @@ pub enum BadSpec {
     /// A component that grows by parts of stripes.
     #[error("extension size {size} is not a multiple of {stripe}, the stripe size of the component that it extends")]
     Extension { size: u64, stripe: u32 },
-    /// One OST twice, without asking for it.
+    /// One OST is named twice without overstriping.
     #[error("OST{:04x} is named twice; use overstriping (-C) for that", .ost.0)]
     Twice { ost: TargetIndex },
     /// Impossible in itself.
@@ -81,7 +82,7 @@ pub fn complete(mut layout: Layout, defaults: &Defaults) -> Result<Layout, BadSp
             return Err(BadSpec::Extension { size, stripe });
         }
     }
-    // It must still fit once every component has its OSTs.
+    // The layout must still fit once every component has its OSTs.
     let wanted = |c: &Component| match c.stripe_count {
         _ if !c.is_instantiated() && c.stripe_count != ALL_OSTS => usize::from(c.stripe_count),
         _ => 0,
@@ -112,7 +113,7 @@ fn complete_component(c: &mut Component, defaults: &Defaults) -> Result<(), BadS
     }
     if c.stripe_count == 0 {
         c.stripe_count = match c.stripes.len().max(c.wanted.len()) {
-            // One that is wanted is that of the first stripe.
+            // A single wanted OST is that of the first stripe.
             1 if c.stripes.is_empty() => defaults.stripe_count,
             0 => defaults.stripe_count,
             named => named as u16,
@@ -131,8 +132,8 @@ fn complete_component(c: &mut Component, defaults: &Defaults) -> Result<(), BadS
     Ok(())
 }
 
-/// The layout with at most `bytes` of the file on the MDT; the next component takes what that leaves over. With 0 no component is
-/// on the MDT; a layout that had no other becomes a plain one.
+/// The layout with at most `bytes` of the file on the MDT; the next component takes what that
+/// leaves over. With 0 no component is on the MDT; a layout that had no other becomes a plain one.
 pub fn with_dom_at_most(mut layout: Layout, bytes: u64, defaults: &Defaults) -> Layout {
     if layout.mdt_bytes() <= bytes {
         return layout;
@@ -145,7 +146,8 @@ pub fn with_dom_at_most(mut layout: Layout, bytes: u64, defaults: &Defaults) -> 
     }
     match layout.components.get_mut(usize::from(bytes > 0)) {
         Some(next) => next.start = bytes,
-        // Nothing may lie beyond the part on the MDT; without it there is no reason for an end.
+        // Nothing may lie beyond the part on the MDT; without a part there, there is no reason for
+        // an end.
         None if bytes == 0 => layout.components = plain(defaults.stripe_count, defaults.stripe_size, None).components,
         None => {}
     }
@@ -159,8 +161,8 @@ pub fn plain(stripe_count: u16, stripe_size: u32, pool: Option<PoolName>) -> Lay
     Layout { components: vec![c], ..Layout::default() }
 }
 
-/// What a new file gets when nobody says otherwise: its first `dom_bytes` on the MDT (0 = none), then 1 stripe, then 4
-/// beyond 1 GiB.
+/// The layout of a new file if nothing else is given: its first `dom_bytes` on the MDT (0 = none),
+/// then 1 stripe, then 4 beyond 1 GiB.
 pub fn default_layout(dom_bytes: u64) -> Layout {
     let mut components = Vec::with_capacity(3);
     if dom_bytes > 0 {

@@ -1,10 +1,11 @@
-//! Any layout, any sequence of writes, cuts and holes: the same bytes as an ordinary file, and every byte in the object
-//! that the layout says.
+//! Any layout, any sequence of writes, cuts and holes: the same bytes as an ordinary file, and
+//! every byte in the object that the layout says.
 //!
-//! The objects are maps from offset to byte, held by "OSTs" that know nothing of layouts. The file is driven as a client
-//! drives it: a write instantiates what it touches and goes to the pieces; a cut cuts the objects that reach beyond it; a
-//! hole is punched object by object; a read asks the pieces. The reference is a plain vector. OSTs are small: what extends
-//! itself goes on elsewhere when they are full, and no byte ever moves.
+//! The objects are maps from offset to byte, held by "OSTs" that know nothing of layouts. The file
+//! is driven as a client drives it. A write instantiates what it touches and goes to the pieces. A
+//! cut cuts the objects that reach beyond it. A hole is punched object by object. A read asks the
+//! pieces. The reference is a plain vector. OSTs are small: a self-extending component goes on
+//! elsewhere when they are full, and no byte ever moves.
 
 use layout::check::verify;
 use layout::extend::{Osts, extend};
@@ -25,7 +26,7 @@ const KIB64: u64 = 64 << 10;
 const REACH: u64 = 24 * KIB64;
 const OSTS: u16 = 5;
 
-/// What is done to the file.
+/// An operation on the file.
 #[derive(Clone, Debug)]
 enum Act {
     Write { at: u64, len: u64, byte: u8 },
@@ -36,8 +37,8 @@ enum Act {
 /// Bytes that an OST holds before a component that extends itself goes on elsewhere.
 const OST_BYTES: u64 = 5 * KIB64;
 
-/// One component as it is wished for: length in 64 KiB, stripe size in 64 KiB, stripes, overstriped, stripes that are taken
-/// from an extension at a time.
+/// One component as it is asked for: length in 64 KiB, stripe size in 64 KiB, stripes, overstriped,
+/// stripes taken from an extension at a time.
 type Shape = (u64, u32, u16, bool, Option<u64>);
 
 fn layout_of(dom: bool, shapes: &[Shape], open_end: bool) -> Layout {
@@ -84,7 +85,7 @@ impl Striped {
         Striped { layout, rotor: Rotor(3), size: 0, mdt: BTreeMap::new(), objects: HashMap::new() }
     }
 
-    /// As an MDT does: each component gets its OSTs when it is first written, and keeps them.
+    /// Works as an MDT: each component gets its OSTs when it is first written, and keeps them.
     fn instantiate(&mut self, start: u64, end: u64) {
         let used = |n| self.objects.values().filter(|(ost, _)| ost.0 == n).map(|(_, bytes)| bytes.len() as u64).sum();
         // A component that does not extend itself may use what is left.
@@ -103,7 +104,7 @@ impl Striped {
             }
         }
         assert_eq!(verify(&self.layout), Ok(()));
-        // What had a place keeps it.
+        // Bytes that had a place keep it.
         for piece in pieces(&before, FID, FileOffset(0), FileOffset(2 * REACH)) {
             let (Place::Object { object, ost, offset, .. }, last) = (piece.place, piece.len - 1) else { continue };
             for probe in [0, last] {
@@ -181,7 +182,7 @@ impl Striped {
         found
     }
 
-    /// Where Lustre's arithmetic says that byte `at` is.
+    /// The place of byte `at` by Lustre's arithmetic.
     fn expected_place(&self, at: u64) -> Option<(ObjectId, u64)> {
         let c = self.layout.components.iter().find(|c| c.covers(at))?;
         let (size, count) = (u64::from(c.stripe_size), c.stripes.len() as u64);
@@ -244,7 +245,8 @@ proptest! {
             prop_assert_eq!(striped.size, plain.len() as u64);
             prop_assert_eq!(striped.read(0, striped.size), &plain[..]);
         }
-        // Each byte that is not zero is in the very object that the layout says, and no object has a byte too many.
+        // Each byte that is not zero is in the very object that the layout says, and no object has
+        // a byte too many.
         let mut held = 0;
         for (at, byte) in plain.iter().enumerate().filter(|(_, byte)| **byte != 0) {
             match striped.expected_place(at as u64) {

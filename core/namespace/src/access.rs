@@ -1,7 +1,8 @@
-//! Who may do what: mode bits, POSIX ACLs, the sticky bit, and root above all.
+//! Permissions: mode bits, POSIX ACLs, the sticky bit, and root above all.
 //!
-//! The kernel of the caller has checked the path already, on attributes that may be old by now. What is checked here
-//! again is what changes names: permission on the directories, and the sticky bit.
+//! The caller's kernel has checked the path already, but on attributes that may be out of date by
+//! now. So the checks that guard changes of names are repeated here: permission on the directories,
+//! and the sticky bit.
 
 use crate::acl::{ACL_ACCESS, Acl};
 use crate::context::Context;
@@ -18,7 +19,7 @@ pub const WRITE: u32 = 2;
 /// Permission to execute: for a directory, to look names up.
 pub const EXECUTE: u32 = 1;
 
-/// May the caller do all of `want`?
+/// Succeeds if the caller may do all of `want`.
 ///
 /// # Errors
 /// EACCES if not; EPERM: to write what is immutable.
@@ -28,7 +29,7 @@ pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32)
         check_mutable(inode)?;
     }
     if ctx.is_root() {
-        // CAP_DAC_OVERRIDE: everything but executing a file that nobody may execute.
+        // CAP_DAC_OVERRIDE: everything but executing a file without any execute bit.
         let refused = want & EXECUTE != 0 && !inode.is_dir() && attr.mode & 0o111 == 0;
         return if refused { Err(Errno::EACCES) } else { Ok(()) };
     }
@@ -46,7 +47,7 @@ pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32)
     if want & !granted & 7 == 0 { Ok(()) } else { Err(Errno::EACCES) }
 }
 
-/// May the caller add a name to `dir`?
+/// Succeeds if the caller may add a name to `dir`.
 ///
 /// # Errors
 /// EACCES if not.
@@ -54,7 +55,7 @@ pub(crate) fn may_create(view: &impl View, ctx: &Context<'_>, dir: &Inode) -> Re
     permission(view, ctx, dir, WRITE | EXECUTE)
 }
 
-/// May the caller remove the name of `inode` from `dir`?
+/// Succeeds if the caller may remove the name of `inode` from `dir`.
 ///
 /// # Errors
 /// EACCES without permission on `dir`; EPERM if the sticky bit or a flag of either forbids it.

@@ -1,7 +1,9 @@
-//! POSIX ACLs: the binary form of `system.posix_acl_*`, what they permit, and how they follow the mode.
+//! POSIX ACLs: the binary form of `system.posix_acl_*`, what they permit, and how they follow the
+//! mode.
 //!
-//! Binary form (Linux): u32 version = 2, then per entry u16 tag, u16 permissions, u32 id, all little endian. An ACL
-//! with nothing beyond owner, group and others says no more than the mode and is never stored.
+//! Binary form (Linux): u32 version = 2, then per entry u16 tag, u16 permissions, u32 id, all
+//! little endian. An ACL with nothing beyond owner, group and others says no more than the mode and
+//! is never stored.
 
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -14,10 +16,10 @@ pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 const VERSION: u32 = 2;
 const HEADER: usize = 4;
 const ENTRY: usize = 8;
-/// Id of entries that name nobody.
+/// Id of entries that name no user or group.
 const NO_ID: u32 = u32::MAX;
 
-/// Whom an entry speaks of. The numbers are those of the binary form.
+/// The users that an entry applies to. The numbers are those of the binary form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum Tag {
@@ -38,7 +40,7 @@ pub enum Tag {
 /// One entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AclEntry {
-    /// Whom.
+    /// The users that it applies to.
     pub tag: Tag,
     /// rwx bits, 0..=7.
     pub perm: u16,
@@ -87,7 +89,8 @@ impl Acl {
         Ok(acl)
     }
 
-    /// Are entries complete and in order: owner, users, group, groups, mask (needed with users or groups), others?
+    /// Fails unless the entries are complete and in order: owner, users, group, groups, mask
+    /// (needed with users or groups), others.
     fn check(&self) -> Result<(), Errno> {
         let mut previous = None;
         let mut needs_mask = false;
@@ -125,7 +128,7 @@ impl Acl {
         &self.0
     }
 
-    /// Does it say no more than a mode?
+    /// True if it says no more than a mode.
     pub fn is_minimal(&self) -> bool {
         self.0.len() == 3
     }
@@ -160,8 +163,8 @@ impl Acl {
         }
     }
 
-    /// Inheritance: this default ACL becomes the access ACL of a new inode. Each basic entry keeps only what `mode`
-    /// asks for too; returns the resulting mode (bits beyond the nine are kept).
+    /// Inheritance: this default ACL becomes the access ACL of a new inode. Each basic entry keeps
+    /// only what `mode` asks for too; returns the resulting mode (bits beyond the nine are kept).
     pub fn inherit(&mut self, mode: u32) -> u32 {
         let masked = self.0.iter().any(|e| e.tag == Tag::Mask);
         for entry in &mut self.0 {
@@ -176,7 +179,7 @@ impl Acl {
         mode & !0o777 | self.mode()
     }
 
-    /// Does it permit `want` to a caller who is not the owner? `group` is the owning group.
+    /// True if it permits `want` to a caller other than the owner. `group` is the owning group.
     pub fn permits(&self, who: &Credentials, group: u32, want: u32) -> bool {
         let mask = self.0.iter().find(|e| e.tag == Tag::Mask).map_or(7, |e| u32::from(e.perm));
         let mut in_some_group = false;

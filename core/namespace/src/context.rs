@@ -1,4 +1,4 @@
-//! On whose behalf, when, and as which change an operation runs.
+//! The caller, the time and the change number under which an operation runs.
 
 use types::credentials::Credentials;
 use types::time::Timestamp;
@@ -6,7 +6,7 @@ use types::time::Timestamp;
 /// What comes with every operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Who asks.
+    /// Identity of the caller.
     pub credentials: &'a Credentials,
     /// The time that changed inodes get.
     pub now: Timestamp,
@@ -15,7 +15,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// May the caller do what only the superuser may (all of Linux' CAP_* that matter here)?
+    /// True if the caller has the superuser's rights (all of Linux' CAP_* that matter here).
     pub fn is_root(&self) -> bool {
         self.credentials.uid == 0
     }
@@ -25,7 +25,7 @@ impl Context<'_> {
         self.is_root() || self.credentials.uid == uid
     }
 
-    /// Member of a group, or root: who may keep the set-group-id bit.
+    /// True if the caller is in the group, or root: it may then keep the set-group-id bit.
     pub fn in_group_or_root(&self, gid: u32) -> bool {
         self.is_root() || self.credentials.in_group(gid)
     }

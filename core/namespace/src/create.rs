@@ -11,17 +11,18 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::SYMLINK_BYTES_MAX;
 
-/// `st_size` of every directory, bytes. Its entries are records of the store; there is no better number.
+/// `st_size` of every directory, bytes. Its entries are records of the store; there is no better
+/// number.
 pub const DIRECTORY_SIZE: u64 = 4096;
 /// `st_blocks` of every directory.
 pub const DIRECTORY_BLOCKS: u64 = 8;
 
-/// What to make.
+/// The inode that shall be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct New {
     /// Its identity, never used before.
     pub fid: Fid,
-    /// What it is.
+    /// Its type.
     pub file_type: FileType,
     /// Permission, set-id and sticky bits as the caller gave them.
     pub mode: u32,
@@ -33,7 +34,7 @@ pub struct New {
     pub size: u64,
 }
 
-/// What came of it.
+/// Result of a create.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Made {
     /// A new inode.
@@ -42,12 +43,12 @@ pub enum Made {
     Found(Inode),
 }
 
-/// Makes `new` under `name`, or finds what is there. `tail` gives the rest of the record and its flags, from the
-/// directory's inode; it is asked after all checks, and may still refuse.
+/// Makes `new` under `name`, or finds what is there. `tail` gives the rest of the record and its
+/// flags, from the directory's inode; it is asked after all checks, and may still refuse.
 ///
 /// # Errors
-/// ENOENT, ENOTDIR: no live directory; EACCES; EMLINK: too many sub-directories; ENAMETOOLONG, ENOENT: a bad link
-/// target; whatever `tail` answers.
+/// ENOENT, ENOTDIR: no live directory; EACCES; EMLINK: too many sub-directories; ENAMETOOLONG,
+/// ENOENT: a bad link target; whatever `tail` answers.
 pub fn create(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -85,8 +86,9 @@ pub fn create(
     Ok(Made::Created(inode))
 }
 
-/// Makes a regular file without a name in `parent`, from which it takes what a named one would (O_TMPFILE). It has no
-/// link, so the view must keep it while it is open. `linkable`: [`crate::link::link`] may name it. `tail` as [`create`].
+/// Makes a regular file without a name in `parent`, from which it takes what a named one would
+/// (O_TMPFILE). It has no link, so the view must keep it while it is open. `linkable`:
+/// [`crate::link::link`] may name it. `tail` as [`create`].
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no live directory; EACCES; whatever `tail` answers.

@@ -1,7 +1,8 @@
 //! Bytes of a file that live on its MDT, in chunks of `DOM_CHUNK_BYTES`.
 //!
-//! A chunk has the bytes from its start on, as many as were written; what lies behind them, and what has no chunk, reads as
-//! zeros and takes no space. A change is planned first, from what is there; to carry it out cannot fail.
+//! A chunk has the bytes from its start on, as many as were written. The bytes after them, and
+//! those without a chunk, read as zeros and take no space. A change is first planned from the
+//! chunks that exist; carrying it out cannot fail.
 
 use std::ops::{ControlFlow, Range};
 use types::errno::Errno;
@@ -21,14 +22,14 @@ pub trait Chunks {
     fn chunks(&self, numbers: Range<u32>, each: &mut EachChunk<'_>) -> Result<(), Errno>;
 }
 
-/// What is to be done to a range.
+/// An operation on a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Punch {
-    /// It becomes a hole.
+    /// The range becomes a hole.
     Hole,
-    /// It becomes zeros that take space.
+    /// The range becomes zeros that take space.
     Zero,
-    /// It takes space; bytes stay as they are.
+    /// The range takes space; its bytes stay as they are.
     Allocate,
 }
 
@@ -165,8 +166,8 @@ pub fn blocks(chunks: &impl Chunks) -> Result<u64, Errno> {
     Ok(sum)
 }
 
-/// Plans a change of each chunk in `[start, end)`: `change` gets the place in the file, the chunk's bytes, and the range of
-/// them.
+/// Plans a change of each chunk in `[start, end)`: `change` gets the place in the file, the chunk's
+/// bytes, and the range of them.
 fn each_chunk(
     chunks: &impl Chunks,
     start: u64,
@@ -175,7 +176,7 @@ fn each_chunk(
 ) -> Result<Plan, Errno> {
     let mut plan = Plan::default();
     let numbers = numbers(start, end);
-    // What is not there is empty.
+    // A chunk that does not exist is empty.
     let mut found: Vec<Vec<u8>> = vec![Vec::new(); numbers.len()];
     chunks.chunks(numbers.clone(), &mut |n, bytes| {
         found[(n - numbers.start) as usize] = bytes.to_vec();
@@ -300,7 +301,7 @@ mod tests {
             }
             let (from, to) = (start as usize, (start + len) as usize);
             prop_assert!(read(&file, start, start + len).unwrap() == plain[from..to]);
-            // No data lies in what is told to be a hole.
+            // No data lies in a reported hole.
             let (mut at, mut hole) = (0, false);
             while at < MAX {
                 let next = seek(&file, at, !hole).unwrap().unwrap_or(2 * MAX).min(2 * MAX);

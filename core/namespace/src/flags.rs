@@ -1,8 +1,9 @@
 //! Flags of inodes that chattr(1) sets, in the numbers of `linux/fs.h` (`FS_*_FL`).
 //!
-//! An immutable inode keeps its bytes, attributes and names; of one that is append-only a file takes bytes at its end and a
-//! directory new names. Both hold for root, too, who alone may set and clear them (as CAP_LINUX_IMMUTABLE). Who had the
-//! file open to write before goes on writing.
+//! An immutable inode keeps its bytes, attributes and names. An append-only file takes bytes only
+//! at its end, an append-only directory only new names. Both flags bind root, too, but only root
+//! may set and clear them (as with CAP_LINUX_IMMUTABLE). A handle that was open for writing before
+//! goes on writing.
 
 use crate::context::Context;
 use crate::inode::{Inode, InodeFlags};
@@ -32,11 +33,11 @@ pub fn flags(inode: &Inode) -> u32 {
     ALL.iter().filter(|(_, bit)| inode.flags.has(*bit)).fold(0, |all, (flag, _)| all | flag)
 }
 
-/// Sets them all anew; returns the inode as it is now.
+/// Replaces all flags; returns the changed inode.
 ///
 /// # Errors
-/// ENOENT; EOPNOTSUPP: a flag that is not one of these; EPERM: the caller is not the owner, or changes immutable or
-/// append-only and is not root.
+/// ENOENT; EOPNOTSUPP: a flag that is not one of these; EPERM: the caller is not the owner, or
+/// changes immutable or append-only and is not root.
 pub fn set_flags(view: &mut impl View, ctx: &Context<'_>, fid: Fid, wanted: u32) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     if ALL.iter().fold(wanted, |rest, (flag, _)| rest & !flag) != 0 {
@@ -56,7 +57,7 @@ pub fn set_flags(view: &mut impl View, ctx: &Context<'_>, fid: Fid, wanted: u32)
     Ok(inode)
 }
 
-/// May anything but names and bytes at the end be changed?
+/// Succeeds if anything besides names and bytes at the end may change.
 ///
 /// # Errors
 /// EPERM: it is immutable or append-only.
@@ -65,7 +66,7 @@ pub(crate) fn check_unprotected(inode: &Inode) -> Result<(), Errno> {
     if protected { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-/// May it be changed at all?
+/// Succeeds if the inode may change at all.
 ///
 /// # Errors
 /// EPERM: it is immutable.

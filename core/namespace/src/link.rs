@@ -13,8 +13,9 @@ use types::lock::InodeBits;
 /// Gives `fid` the name `name` in `parent`; returns the inode.
 ///
 /// # Errors
-/// ENOENT: no such inode, or it has no name (but one that was made so gets its first one here); no such directory; ENOTDIR; EEXIST; EACCES;
-/// EPERM: it is a directory, immutable or append-only; EMLINK at [`LINKS_MAX`].
+/// ENOENT: there is no such inode or directory, or the inode has no name. An inode that was made
+/// without a name is excepted: it gets its first one here. ENOTDIR; EEXIST; EACCES; EPERM: the
+/// inode is a directory, immutable or append-only; EMLINK at [`LINKS_MAX`].
 pub fn link(view: &mut impl View, ctx: &Context<'_>, fid: Fid, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     let mut dir = directory(view, parent)?;

@@ -1,15 +1,16 @@
-//! Opening: only what an inode is decides here; permission was the caller's kernel's affair, and stays with the
-//! open file whatever happens to the mode afterwards.
+//! Opening: only what an inode is decides here; permission was the caller's kernel's affair, and
+//! stays with the open file whatever happens to the mode afterwards.
 
 use crate::inode::{Inode, InodeFlags};
 use types::attr::FileType;
 use types::errno::Errno;
 
-/// May an inode of this type be opened so?
+/// Succeeds if an inode of this type may be opened in this way.
 ///
 /// # Errors
-/// EPERM: to write what is immutable, or elsewhere than at the end (`append`) of what is append-only;
-/// EISDIR: a directory for writing; EACCES: a directory for executing; ELOOP: a symbolic link.
+/// EPERM: to write an immutable inode, or to write an append-only one elsewhere than at its end
+/// (`append`); EISDIR: a directory for writing; EACCES: a directory for executing; ELOOP: a
+/// symbolic link.
 pub fn open(inode: &Inode, write: bool, append: bool, exec: bool) -> Result<(), Errno> {
     let flags = inode.flags;
     if write && (flags.has(InodeFlags::IMMUTABLE) || flags.has(InodeFlags::APPEND_ONLY) && !append) {

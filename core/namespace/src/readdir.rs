@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use types::errno::Errno;
 use types::fid::Fid;
 
-/// Gives the entries behind `after`; `each` answers `Break` at the first entry that it does not take.
-/// Returns whether the directory goes on.
+/// Gives the entries behind `after`; `each` answers `Break` at the first entry that it does not
+/// take. Returns whether the directory goes on.
 ///
 /// # Errors
 /// ENOENT, ENOTDIR. A removed directory that is still held open is empty, no error.

@@ -1,7 +1,8 @@
 //! Moving a name: over nothing, over another inode, or in exchange with it.
 //!
-//! Checks stand in the order of Linux' VFS, because programs see which error comes first. Directories know their
-//! parent, so a move into a directory's own subtree is found by walking up from the new place.
+//! Checks stand in the order of Linux' VFS, because programs see which error comes first.
+//! Directories know their parent, so a move into a directory's own subtree is found by walking up
+//! from the new place.
 
 use crate::access::{WRITE, may_create, may_delete, permission};
 use crate::context::Context;
@@ -24,7 +25,7 @@ pub struct Place<'a> {
     pub name: &'a [u8],
 }
 
-/// What rename(2) is told.
+/// Flags of rename(2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
     /// RENAME_NOREPLACE: an existing target is EEXIST.
@@ -33,7 +34,7 @@ pub struct Flags {
     pub exchange: bool,
 }
 
-/// What came of it.
+/// Result of a rename.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Renamed {
     /// The inode that has the new name now.
@@ -45,8 +46,8 @@ pub struct Renamed {
 /// Moves `from` to `to`.
 ///
 /// # Errors
-/// ENOENT, ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, EACCES, EPERM (sticky bit), EMLINK; EINVAL: a directory into itself, or
-/// both flags at once.
+/// ENOENT, ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, EACCES, EPERM (sticky bit), EMLINK; EINVAL: a
+/// directory into itself, or both flags at once.
 pub fn rename(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -124,7 +125,8 @@ impl Directories {
     }
 }
 
-/// A directory must not come to lie below itself, and what is replaced must not be above the source.
+/// A directory must not come to lie below itself, and what is replaced must not be above the
+/// source.
 fn check_ancestry(
     view: &impl View,
     from: &Place<'_>,
@@ -148,7 +150,7 @@ fn check_ancestry(
     Ok(())
 }
 
-/// Is `dir` the directory `top`, or somewhere below it?
+/// True if `dir` is the directory `top` or lies below it.
 fn is_within(view: &impl View, dir: Fid, top: Fid) -> Result<bool, Errno> {
     let mut at = dir;
     for _ in 0..DEPTH_MAX {
@@ -204,7 +206,8 @@ fn check_replaceable(view: &impl View, source: &Inode, replaced: Option<&Inode>)
     }
 }
 
-/// Will link counts of the directories hold? `leaves`: a directory leaves the new place, `comes`: one comes.
+/// Checks the link counts of the directories. `leaves`: a directory leaves the new place; `comes`:
+/// one comes.
 fn check_room(dirs: &Directories, leaves: bool, comes: bool) -> Result<(), Errno> {
     match &dirs.new {
         Some(new) if comes && !leaves && new.attr.nlink == u32::MAX => Err(Errno::EMLINK),
@@ -212,7 +215,7 @@ fn check_room(dirs: &Directories, leaves: bool, comes: bool) -> Result<(), Errno
     }
 }
 
-/// Says what changes: the names, the inode that moves, and the one that was there.
+/// Reports what changes: the names, the inode that moves, and the one that was there.
 fn before(
     view: &mut impl View,
     from: &Place<'_>,

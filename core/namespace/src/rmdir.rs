@@ -11,7 +11,8 @@ use types::fid::Fid;
 /// Removes an empty directory; returns its inode, `nlink` 0.
 ///
 /// # Errors
-/// ENOENT, ENOTDIR: no such name, or no directory; ENOTEMPTY; EACCES, EPERM (sticky bit); EBUSY: the root.
+/// ENOENT, ENOTDIR: no such name, or no directory; ENOTEMPTY; EACCES, EPERM (sticky bit); EBUSY:
+/// the root.
 pub fn rmdir(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
     let mut dir = directory(view, parent)?;
     let mut inode = target(view, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;

@@ -1,7 +1,8 @@
 //! Changing attributes: chmod, chown, truncate, utimensat.
 //!
-//! Who may change what is checked here again, except for a new size: an open file may be cut by whoever opened it for
-//! writing, and only the caller's kernel knows that. A client's own bookkeeping of access times comes from root.
+//! Permission is checked here again, except for a new size: a file that was opened for writing may
+//! be cut, and only the caller's kernel knows that. A client's own bookkeeping of access times
+//! comes from root.
 
 use crate::access::{WRITE, permission};
 use crate::acl::{ACL_ACCESS, Acl};
@@ -16,12 +17,12 @@ use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
 use types::lock::InodeBits;
 
-/// Changes attributes; returns the inode as it is now. A request to change nothing is `chown(-1, -1)`: it touches the
-/// change time and takes the set-id bits.
+/// Changes attributes; returns the inode as it is now. A request to change nothing is
+/// `chown(-1, -1)`: it touches the change time and takes the set-id bits.
 ///
 /// # Errors
-/// ENOENT; EPERM: not the owner, or a flag forbids it; EACCES: times to now without write permission; EISDIR, EINVAL: a size for what has
-/// none; EFBIG.
+/// ENOENT; EPERM: not the owner, or a flag forbids it; EACCES: times to now without write
+/// permission; EISDIR, EINVAL: a size for what has none; EFBIG.
 pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     check_size(&inode, set)?;
@@ -30,8 +31,9 @@ pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr)
     check_times(view, ctx, &inode, set)?;
     let mode = new_mode(ctx, &inode, set);
     if *set == SetAttr::default() && mode != inode.attr.mode && !ctx.owns(inode.attr.uid) {
-        // The kernel asks the same for chown(-1, -1), which must not take set-id bits from another's file, and before
-        // a write to it, which must. So whoever may write may.
+        // The kernel sends the same request in two cases: for chown(-1, -1), which must not take
+        // set-id bits from another user's file, and before a write to it, which must. So a caller
+        // that may write may do it.
         permission(view, ctx, &inode, WRITE).map_err(|_| Errno::EPERM)?;
     }
     let acl = match set.mode {
@@ -81,7 +83,7 @@ fn check_size(inode: &Inode, set: &SetAttr) -> Result<(), Errno> {
     }
 }
 
-/// Of what is append-only the times may become now, no more.
+/// The times of an append-only inode may be set to now, but nothing else.
 fn check_flags(inode: &Inode, set: &SetAttr) -> Result<(), Errno> {
     let given = |time: Option<SetTime>| matches!(time, Some(SetTime::At(_)));
     let more = set.size.is_some() || set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
@@ -130,8 +132,8 @@ fn new_mode(ctx: &Context<'_>, inode: &Inode, set: &SetAttr) -> u32 {
     if set.kill_suidgid && inode.file_type() == FileType::Regular { without_setid(old) } else { old }
 }
 
-/// The mode after a write by somebody unprivileged. Set-group-id without group-execute once meant mandatory locking,
-/// and stays.
+/// The mode after a write by an unprivileged caller. Set-group-id without group-execute once meant
+/// mandatory locking, and stays.
 pub fn without_setid(mode: u32) -> u32 {
     let mode = mode & !S_ISUID;
     if mode & S_IXGRP != 0 { mode & !S_ISGID } else { mode }

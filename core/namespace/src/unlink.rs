@@ -11,7 +11,8 @@ use types::fid::Fid;
 /// Removes a name; returns the inode as it is now (`nlink` 0: gone, or kept while open).
 ///
 /// # Errors
-/// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky bit).
+/// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky
+/// bit).
 pub fn unlink(view: &mut impl View, ctx: &Context<'_>, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
     let mut dir = directory(view, parent)?;
     let mut inode = target(view, view.dirent(parent, name)?.ok_or(Errno::ENOENT)?)?;

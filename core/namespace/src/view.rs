@@ -1,7 +1,7 @@
 //! The door to the records that operations read and change.
 //!
-//! Reading may fail (a damaged record is EIO), changing never: operations read all they need before the first change,
-//! and so are atomic without a way back. A view sees its own changes at once.
+//! Reading may fail (a damaged record is EIO), changing never: operations read all they need before
+//! the first change, and so are atomic without a way back. A view sees its own changes at once.
 
 use crate::inode::{Dirent, Inode};
 use std::ops::ControlFlow;
@@ -19,11 +19,11 @@ pub type EachName<'a> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'a;
 pub struct Change<'a> {
     /// The inode.
     pub fid: Fid,
-    /// Which locks of others cover that.
+    /// The lock bits of other clients that cover the change.
     pub bits: InodeBits,
     /// Of a directory: these names, and so its attributes.
     pub names: [Option<&'a [u8]>; 2],
-    /// Who makes it shows it already: it wrote the data.
+    /// The client that makes the change shows it already: it wrote the data.
     pub shown: bool,
 }
 
@@ -49,7 +49,8 @@ impl<'a> Change<'a> {
 pub trait View {
     /// An inode; `None` if there is none.
     fn inode(&self, fid: Fid) -> Result<Option<Inode>, Errno>;
-    /// Where a name leads; `None` if the directory has no such name (or is none).
+    /// The inode that a name leads to. `None` if the directory has no such name, or `parent` is no
+    /// directory.
     fn dirent(&self, parent: Fid, name: &[u8]) -> Result<Option<Dirent>, Errno>;
     /// Entries of a directory behind `after` (`None`: all).
     fn entries(&self, dir: Fid, after: Option<&[u8]>, each: &mut EachEntry<'_>) -> Result<(), Errno>;
@@ -58,14 +59,15 @@ pub trait View {
     /// Names of all extended attributes.
     fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno>;
 
-    /// Everything is checked, and this is going to change, nothing else. The view may refuse for now: then nothing is
-    /// changed, and the operation is to be run again.
+    /// Everything is checked, and this is going to change, nothing else. The view may refuse for
+    /// now: then nothing is changed, and the operation is to be run again.
     fn before(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
         let _ = changes;
         Ok(())
     }
 
-    /// The inode, which is put next, gets a name. A view that can tell where an inode is notes it in the inode's tail.
+    /// The inode, which is put next, gets a name. A view that can tell where an inode is notes it
+    /// in the inode's tail.
     fn named(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
         let _ = (inode, parent, name);
     }
@@ -77,10 +79,11 @@ pub trait View {
 
     /// Makes or replaces an inode.
     fn put_inode(&mut self, inode: &Inode);
-    /// An inode lost its last name (`nlink` is 0). The view keeps it while somebody has it open and destroys it, with
-    /// its extended attributes and data, when nobody has.
+    /// An inode lost its last name (`nlink` is 0). The view keeps it while a client has it open.
+    /// After that it destroys it, with its extended attributes and data.
     fn last_name_gone(&mut self, inode: &Inode);
-    /// An inode that was made without a name, and is kept because it is open, is about to get one: it is kept for that.
+    /// An inode that was made without a name, and is kept because it is open, is about to get one:
+    /// it is kept for that.
     fn first_name(&mut self, fid: Fid) {
         let _ = fid;
     }
@@ -114,7 +117,7 @@ pub(crate) fn target(view: &impl View, dirent: Dirent) -> Result<Inode, Errno> {
     view.inode(dirent.fid)?.ok_or(Errno::EIO)
 }
 
-/// Has the directory no entry?
+/// True if the directory has no entry.
 pub(crate) fn is_empty(view: &impl View, dir: Fid) -> Result<bool, Errno> {
     let mut empty = true;
     view.entries(dir, None, &mut |_, _| {

@@ -1,6 +1,6 @@
 //! Data came or went in objects: size, blocks and times follow.
 //!
-//! Nobody's permission is asked: whoever holds a file open for writing may write.
+//! No permission is checked: the holder of a file that was opened for writing may write.
 
 use crate::context::Context;
 use crate::inode::{Inode, InodeFlags};
@@ -15,8 +15,9 @@ use types::lock::InodeBits;
 /// Attributes follow; what others read of the data before is old.
 const WRITTEN: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA);
 
-/// Data was written up to `end` (exclusive; 0: the size stays), and the objects grew by `blocks_delta` blocks of 512
-/// bytes. `at`: whose clock says when. `kill_suidgid`: by somebody who may not keep set-id bits.
+/// Data was written up to `end` (exclusive; 0: the size stays), and the objects grew by
+/// `blocks_delta` blocks of 512 bytes. `at`: the clock that sets the time. `kill_suidgid`: the
+/// writer may not keep set-id bits.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file; EFBIG.
@@ -33,7 +34,8 @@ pub fn wrote(
     changed(view, ctx, fid, end, blocks_delta, reserve, at, kill_suidgid)
 }
 
-/// As [`wrote`], of bytes that live on the MDT: what they are is known at any time, so nothing is ever settled by them.
+/// As [`wrote`], for bytes that live on the MDT. They are known at any time, so they never need
+/// settling.
 ///
 /// # Errors
 /// As [`wrote`].
@@ -96,17 +98,17 @@ pub fn append(
     Ok((offset, inode))
 }
 
-/// What the objects of a file say that nobody writes any more.
+/// State of the objects of a file that no client writes any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
-    /// Its writer vanished: its objects end at `size`, if anybody wrote so far.
+    /// The writer vanished: the objects end at `size`, if anything was written so far.
     Grown { size: u64, blocks: u64 },
-    /// Its objects were cut to its size.
+    /// The objects were cut to the file's size.
     Cut { blocks: u64 },
 }
 
 impl Settled {
-    /// The file has so many blocks beside those of its objects: on the MDT.
+    /// Adds blocks of the file that lie on the MDT, beside those of its objects.
     pub fn with_blocks(self, more: u64) -> Settled {
         match self {
             Settled::Grown { size, blocks } => Settled::Grown { size, blocks: blocks + more },
@@ -115,8 +117,8 @@ impl Settled {
     }
 }
 
-/// Brings size and blocks in line with the objects. A size only grows, and only where the length of objects speaks of
-/// written data.
+/// Brings size and blocks in line with the objects. A size only grows, and only where the length of
+/// objects speaks of written data.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file.

@@ -1,7 +1,8 @@
 //! Extended attributes by name space: user, trusted, security, and the two ACLs of system.
 //!
-//! Rules are those of Linux' VFS and ext4: `user.` on regular files and directories with permission, `trusted.` for
-//! root and invisible to others, `security.` readable by all and writable by root, ACLs by the owner.
+//! The rules are those of Linux' VFS and ext4. `user.`: on regular files and directories, with
+//! permission. `trusted.`: for root, invisible to other users. `security.`: readable by all,
+//! writable by root. ACLs: changed by the owner.
 
 use crate::access::{READ, WRITE, permission};
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
@@ -92,7 +93,8 @@ fn takes_user_xattrs(inode: &Inode) -> bool {
 /// Value of an extended attribute.
 ///
 /// # Errors
-/// ENOENT: no inode; ENODATA: it has no such attribute, or not for this caller; EACCES; EOPNOTSUPP: no such name space.
+/// ENOENT: no inode; ENODATA: it has no such attribute, or not for this caller; EACCES; EOPNOTSUPP:
+/// no such name space.
 pub fn get(view: &impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) -> Result<Vec<u8>, Errno> {
     let space = space(name)?;
     let inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
@@ -125,8 +127,8 @@ pub fn list(view: &impl View, ctx: &Context<'_>, fid: Fid) -> Result<Vec<u8>, Er
 /// Sets an extended attribute; returns the inode as it is now.
 ///
 /// # Errors
-/// ENOENT; EEXIST, ENODATA as the flags say; E2BIG: value too large; ENOSPC: names too many; EPERM, EACCES;
-/// EINVAL: a bad ACL, or both flags; EOPNOTSUPP.
+/// ENOENT; EEXIST, ENODATA as the flags say; E2BIG: value too large; ENOSPC: names too many; EPERM,
+/// EACCES; EINVAL: a bad ACL, or both flags; EOPNOTSUPP.
 pub fn set(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -177,7 +179,8 @@ fn set_plain(
     Ok(inode)
 }
 
-/// The access ACL and the mode say the same: setting one sets the other. What a mode can say is not stored.
+/// The access ACL and the mode say the same: setting one sets the other. Permissions that a mode
+/// can express are not stored as an ACL.
 fn set_access_acl(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -234,7 +237,8 @@ fn parse_or_none(value: &[u8]) -> Result<Option<Acl>, Errno> {
 /// Removes an extended attribute; returns the inode as it is now.
 ///
 /// # Errors
-/// ENOENT; ENODATA: it has no such attribute (ACLs: no error, as in ext4); EPERM, EACCES, EOPNOTSUPP.
+/// ENOENT; ENODATA: it has no such attribute (ACLs: no error, as in ext4); EPERM, EACCES,
+/// EOPNOTSUPP.
 pub fn remove(view: &mut impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) -> Result<Inode, Errno> {
     let space = space(name)?;
     let inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
@@ -278,7 +282,7 @@ fn delete(
     Ok(inode)
 }
 
-/// What names an inode has, apart from one in question.
+/// The names of an inode's attributes, apart from the one in question.
 #[derive(Default)]
 struct Names {
     present: bool,
@@ -301,7 +305,7 @@ impl Names {
         Ok(names)
     }
 
-    /// Is there room for the name in question? All names must fit into one listing.
+    /// Succeeds if there is room for the name in question. All names must fit into one listing.
     fn room_for(&self, question: &[u8]) -> Result<(), Errno> {
         let full = !self.present && self.bytes + question.len() + 1 > XATTR_LIST_BYTES_MAX;
         if full { Err(Errno::ENOSPC) } else { Ok(()) }

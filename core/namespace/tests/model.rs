@@ -1,7 +1,8 @@
 //! Random operations on the real functions and on a simple tree in memory: same answers, same tree.
 //!
-//! The model knows nothing of records: a node has children by name or is a file; links are shared ids. Directory
-//! parents, link counts and emptiness are computed from the tree when they are needed.
+//! The model knows nothing of records: a node has children by name or is a file; links are shared
+//! ids. Directory parents, link counts and emptiness are computed from the tree when they are
+//! needed.
 
 mod common;
 
@@ -18,7 +19,7 @@ use types::fid::Fid;
 
 type Id = u32;
 
-/// What exists, by number; 0 is the root.
+/// The inodes that exist, by number; 0 is the root.
 #[derive(Debug, Default)]
 struct Model {
     nodes: BTreeMap<Id, Option<BTreeMap<String, Id>>>,
@@ -45,7 +46,7 @@ impl Model {
         self.nodes.values().flatten().flat_map(|d| d.values()).filter(|child| **child == id).count() as u32
     }
 
-    /// Is `id` equal to `top` or below it?
+    /// True if `id` equals `top` or lies below it.
     fn within(&self, id: Id, top: Id) -> bool {
         id == top
             || self.nodes[&top]
@@ -157,7 +158,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// Ids of the model and FIDs of the real thing go hand in hand: the root is 0, others are numbered as they are made.
+/// Ids of the model and FIDs of the real thing go hand in hand: the root is 0, others are numbered
+/// as they are made.
 fn fid_of(id: Id) -> Fid {
     if id == 0 { Fid::ROOT } else { fid(id) }
 }

@@ -1,22 +1,23 @@
 //! A client's session with one target: its state, and the changes that it keeps for a replay.
 //!
-//! A change is kept from its reply until the target calls its transno durable. After a restart of the target what is
-//! left is brought back, oldest first. Bound: [`KEPT_BYTES_MAX`] of an MDT's, [`KEPT_DATA_BYTES_MAX`] of an OST's, beyond
-//! which its owner must wait for a commit before it asks for more changes; replies that are under way then still fit,
-//! so a target's own bound on what is not committed limits memory in the end.
+//! A change is kept from its reply until the target reports its transno as durable. After a restart
+//! of the target the kept changes are brought back, oldest first. Bound: [`KEPT_BYTES_MAX`] for an
+//! MDT, [`KEPT_DATA_BYTES_MAX`] for an OST. Beyond it the owner must wait for a commit before it
+//! asks for more changes. Replies that are under way then still fit, so in the end the target's own
+//! bound on uncommitted changes limits memory.
 
 use std::collections::BTreeMap;
 use types::session::{Standing, Transno};
 
 /// Bytes of kept changes beyond which no further change is asked for.
 pub const KEPT_BYTES_MAX: usize = 32 << 20;
-/// As above, of changes that hold data of files: three times what an OST lets wait for a sync of its own
-/// (`oss::settings`), so that a stream goes on while the disk works.
+/// Bytes of kept changes that hold data of files: three times what an OST lets wait for a sync of
+/// its own (`oss::settings`), so that a stream goes on while the disk works.
 pub const KEPT_DATA_BYTES_MAX: usize = 96 << 20;
-/// What keeping a change costs beside its bytes.
+/// Cost of keeping a change beside its bytes.
 const OVERHEAD: usize = 64;
 
-/// Where a session stands (the words are Lustre's).
+/// State of a session (the words are Lustre's).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Not connected; the next request connects.
@@ -25,13 +26,13 @@ pub enum State {
     Connecting,
     /// Connected to a restarted target: changes that it may have lost are brought back.
     Replay,
-    /// It has them: opens and locks are brought back.
+    /// The target has the changes: opens and locks are brought back.
     ReplayLocks,
-    /// All is brought back; it waits for others.
+    /// Everything is brought back; the target waits for others.
     ReplayWait,
     /// In service.
     Full,
-    /// The target forgot us. What was kept is lost.
+    /// The target forgot this client. Kept changes are lost.
     Evicted,
 }
 
@@ -53,20 +54,20 @@ impl State {
 pub enum Event {
     /// An attempt to connect begins.
     Connect,
-    /// It failed, or the connection was lost.
+    /// The attempt failed, or the connection was lost.
     Lost,
     /// The target answered a connect.
     Connected {
-        /// How the session stands there.
+        /// State of the session at the target.
         standing: Standing,
-        /// It is another session than the one that the target told of last.
+        /// It is another session than the one that the target reported last.
         new: bool,
         /// The target's boot number.
         boot: u64,
         /// Newest transno that is durable there.
         last_committed: Transno,
     },
-    /// The target has done again what was replayed, its own and that of all others.
+    /// The target has redone the replayed changes, this client's and those of all others.
     Replayed,
     /// Opens and locks are brought back.
     Restored,
@@ -74,14 +75,15 @@ pub enum Event {
     Opened,
 }
 
-/// What is to be done.
+/// What the caller must do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Nothing, or go on as before.
     None,
     /// Requests may be sent; what belonged to the session is as it was.
     Serve,
-    /// As `Serve`, but the session is a new one: the target restarted and forgot (or never keeps) what belonged to it.
+    /// As `Serve`, but the session is a new one: the target restarted and forgot (or never keeps)
+    /// what belonged to it.
     Renewed,
     /// As `Renewed`, and the target gave up on this client: what was not durable is lost.
     Lost,
@@ -105,7 +107,7 @@ pub struct Import<T> {
     kept: BTreeMap<Transno, (T, usize)>,
     bytes: usize,
     bytes_max: usize,
-    /// What was kept and is lost.
+    /// Changes that were kept and are lost.
     lost: Vec<T>,
     /// The session has been answered something that it must not lose.
     relies: bool,
@@ -118,7 +120,7 @@ impl<T> Default for Import<T> {
 }
 
 impl<T> Import<T> {
-    /// Not connected. `bytes_max`: see the module.
+    /// Not connected. For `bytes_max` see the module.
     pub fn new(bytes_max: usize) -> Import<T> {
         Import {
             state: State::Disconn,
@@ -133,7 +135,7 @@ impl<T> Import<T> {
         }
     }
 
-    /// Where it stands.
+    /// State of the session.
     pub fn state(&self) -> State {
         self.state
     }
@@ -148,8 +150,8 @@ impl<T> Import<T> {
         self.last_committed
     }
 
-    /// A request was answered that may have changed, opened or locked something. A target that restarts knows its
-    /// client from there on.
+    /// A request was answered that may have changed, opened or locked something. A target that
+    /// restarts knows its client from there on.
     pub fn rely(&mut self) {
         self.relies = true;
     }
@@ -175,7 +177,8 @@ impl<T> Import<T> {
         }
     }
 
-    /// Of everything up to `transno` what `is_durable` finds is durable before its turn: it need not be brought back.
+    /// Of everything up to `transno` what `is_durable` finds is durable before its turn: it need
+    /// not be brought back.
     pub fn durable(&mut self, transno: Transno, is_durable: impl Fn(&T) -> bool) {
         let old = self.kept.range(..=transno).filter(|(_, (change, _))| is_durable(change));
         for transno in old.map(|(transno, _)| *transno).collect::<Vec<_>>() {
@@ -188,7 +191,7 @@ impl<T> Import<T> {
         self.kept.last_key_value().map_or(Transno(0), |(transno, _)| *transno)
     }
 
-    /// Must the owner wait for a commit before it asks for one more change?
+    /// True if the owner must wait for a commit before it asks for one more change.
     pub fn is_full(&self) -> bool {
         self.bytes >= self.bytes_max
     }
@@ -198,12 +201,12 @@ impl<T> Import<T> {
         self.bytes
     }
 
-    /// What is kept, oldest first.
+    /// The kept changes, oldest first.
     pub fn kept(&self) -> impl Iterator<Item = (Transno, &T)> {
         self.kept.iter().map(|(transno, (change, _))| (*transno, change))
     }
 
-    /// What is kept and younger than `transno`, oldest first.
+    /// The kept changes younger than `transno`, oldest first.
     pub fn kept_after(&self, transno: Transno) -> impl Iterator<Item = (Transno, &T)> {
         let after = (std::ops::Bound::Excluded(transno), std::ops::Bound::Unbounded);
         self.kept.range(after).map(|(transno, (change, _))| (*transno, change))
@@ -214,7 +217,7 @@ impl<T> Import<T> {
         *self = Import::new(self.bytes_max);
     }
 
-    /// What was kept, could not be brought back, and was not taken by this yet.
+    /// Takes the changes that were kept and could not be brought back.
     pub fn take_lost(&mut self) -> Vec<T> {
         std::mem::take(&mut self.lost)
     }
@@ -266,9 +269,9 @@ impl<T> Import<T> {
                 self.state = State::Replay;
                 return Action::Replay;
             }
-            // Nothing of ours was there, and nothing is missed.
+            // The target had nothing of this client, and nothing is missing.
             _ if first => Action::Serve,
-            // It need not know who was answered nothing that must not be lost.
+            // It may have forgotten a client whose replies hold nothing that must not be lost.
             Standing::Settled if new && boot != self.boot && !self.relies => Action::Renewed,
             Standing::Awaited | Standing::Settled if new => Action::Lost,
             // Recovery ended between two attempts, and the target had all of ours by then.
@@ -279,7 +282,8 @@ impl<T> Import<T> {
             Standing::Transient if new || boot != self.boot => Action::Renewed,
             Standing::Transient => Action::Serve,
         };
-        // A target that keeps nothing of sessions has what it was told nevertheless, as long as it does not say otherwise.
+        // A target that keeps no session state still has what it was sent, as long as it does not
+        // say otherwise.
         if matches!(action, Action::Lost | Action::Renewed) && standing != Standing::Transient {
             self.lose_kept();
         }
@@ -287,7 +291,7 @@ impl<T> Import<T> {
             self.relies = false;
         }
         if boot != self.boot {
-            // Another life may count anew.
+            // Another life of the target may count from the start again.
             self.last_committed = last_committed;
         }
         self.committed(last_committed);

@@ -1,35 +1,37 @@
-//! A restarted OST: whom it waits for, and the order in which it does their writes again.
+//! A restarted OST: the clients that it waits for, and the order in which it redoes their writes.
 //!
-//! What clients bring may be more than memory holds, so it is done while it comes. Each client brings its changes in
-//! batches, by ascending transno, the next one when the last is done. As soon as every client has either a batch here
-//! or nothing more, all is done that no later batch can come before. Who brings nothing while all others wait for it,
-//! for a whole window, is late.
+//! Clients may bring more than memory holds, so changes are redone while they come. Each client
+//! brings its changes in batches, by ascending transno, the next one when the last is done. As soon
+//! as every client has either a batch here or nothing more, all changes are done that no later
+//! batch can precede. A client that brings nothing for a whole window, while all others wait for
+//! it, is late.
 //!
-//! **Invariant:** changes are done by ascending transno, whoever brought them. Bound: one batch per client.
+//! **Invariant:** changes are redone by ascending transno, whichever client brought them. Bound:
+//! one batch per client.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::session::{ClientUuid, Transno};
 
-/// A change that somebody brought.
+/// A change that a client brought.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Brought<T> {
     /// The transno that it had.
     pub transno: Transno,
-    /// Who brought it.
+    /// The client that brought it.
     pub client: ClientUuid,
     /// The change.
     pub change: T,
 }
 
-/// What is to be done.
+/// What the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step<T> {
-    /// Nothing before [`Merge::deadline`], or the next event.
+    /// Nothing before [`Merge::deadline`] or the next event.
     Wait,
     /// Do these, in this order.
     Apply(Vec<Brought<T>>),
-    /// All is done; these did not come.
+    /// All is done; these clients did not come.
     End {
         /// Ascending.
         late: Vec<ClientUuid>,
@@ -72,12 +74,12 @@ impl<T> Merge<T> {
         Merge { clients, late: Vec::new(), position: durable, window, deadline: now + window }
     }
 
-    /// Who is waited for, and how many of them have come.
+    /// Number of clients that are waited for, and how many of them have come.
     pub fn clients(&self) -> (usize, usize) {
         (self.clients.len(), self.clients.values().filter(|stream| stream.came).count())
     }
 
-    /// When [`Merge::next`] must be asked even if nothing happens.
+    /// The time at which [`Merge::next`] must be asked even if nothing happens.
     pub fn deadline(&self) -> Duration {
         self.deadline
     }
@@ -89,7 +91,7 @@ impl<T> Merge<T> {
         true
     }
 
-    /// A client brings a batch. What was done before is passed over.
+    /// A client brings a batch. Changes that were done before are passed over.
     ///
     /// # Errors
     /// [`Refused`]: not waited for, its last batch is not done, or not in order.
@@ -110,12 +112,12 @@ impl<T> Merge<T> {
         stream.map(|stream| stream.done = true).is_some()
     }
 
-    /// Is all that this client brought done? `None`: it is not waited for (any more).
+    /// True if all that this client brought is done. `None` if it is not waited for (any more).
     pub fn is_taken(&self, client: ClientUuid) -> Option<bool> {
         self.clients.get(&client).map(|stream| stream.batch.is_empty())
     }
 
-    /// Nobody waits for this client any more: it went, or its changes cannot be done.
+    /// Stops waiting for this client: it went, or its changes cannot be done.
     pub fn gone(&mut self, client: ClientUuid) {
         self.clients.remove(&client);
     }
@@ -125,7 +127,7 @@ impl<T> Merge<T> {
         self.clients.iter().filter(|(_, stream)| stream.came).map(|(client, _)| *client)
     }
 
-    /// What is to be done now.
+    /// What the caller must do now.
     pub fn next(&mut self, now: Duration) -> Step<T> {
         let waits_for = |stream: &Stream<T>| !stream.done && stream.batch.is_empty();
         if now >= self.deadline {

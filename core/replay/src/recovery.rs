@@ -1,11 +1,16 @@
-//! A restarted target: whom it waits for, what it does again, when it opens.
+//! A restarted target: the clients that it waits for, the changes that it redoes, and the moment it
+//! opens.
 //!
-//! *Gathering*: every client that had a session brings the changes that it was told of and that may be lost. When all
-//! have, or the window ends, they are done again, in the order of their transnos, whoever brought them. *Restoring*:
-//! those who came bring back opens and locks. *Open*: service. Nobody else's request is run before that; who was waited
-//! for in vain is evicted. With nobody to wait for it is open at once.
+//! *Gathering*: every client that had a session brings the changes of which it had a reply and that
+//! may be lost. When all have, or the window ends, the changes are redone in the order of their
+//! transnos, whichever client brought them. *Restoring*: the clients that came bring back opens and
+//! locks. *Open*: service.
 //!
-//! **Invariant:** a change is done again only if its sender is waited for. Bound: [`GATHERED_BYTES_MAX`].
+//! No other client's request runs before that, and a client that did not come is evicted. With no
+//! client to wait for, the target is open at once.
+//!
+//! **Invariant:** a change is done again only if its sender is waited for. Bound:
+//! [`GATHERED_BYTES_MAX`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +20,12 @@ use types::session::{ClientUuid, Transno};
 /// Bytes of changes that all clients together may bring: more than a target lets be uncommitted.
 pub const GATHERED_BYTES_MAX: usize = 4 * GROUP_BYTES_HARD;
 
-/// How far recovery is.
+/// Phases of recovery.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Changes are being brought.
     Gathering,
-    /// They are being done again.
+    /// The changes are being redone.
     Applying,
     /// Opens and locks are being brought.
     Restoring,
@@ -37,30 +42,31 @@ enum Progress {
     Restored,
 }
 
-/// A change that somebody brought.
+/// A change that a client brought.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gathered<T> {
     /// The transno that it had.
     pub transno: Transno,
-    /// Who brought it.
+    /// The client that brought it.
     pub client: ClientUuid,
     /// The change.
     pub change: T,
 }
 
-/// What is to be done next.
+/// What the caller must do next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action<T> {
-    /// Do these again, in this order; then [`Recovery::applied`]. The clients did not come and are evicted.
+    /// Do these again, in this order; then [`Recovery::applied`]. The clients did not come and are
+    /// evicted.
     Apply {
-        /// What was brought.
+        /// The changes that were brought.
         changes: Vec<Gathered<T>>,
-        /// Who is evicted.
+        /// The clients that are evicted.
         late: Vec<ClientUuid>,
     },
     /// Open for service. The clients did not bring back opens and locks and are evicted.
     Open {
-        /// Who is evicted.
+        /// The clients that are evicted.
         late: Vec<ClientUuid>,
     },
 }
@@ -87,36 +93,38 @@ pub struct Recovery<T> {
 }
 
 impl<T: Clone> Recovery<T> {
-    /// A target that starts at `now` and waits for these, each of two phases no longer than `window`.
+    /// A target that starts at `now` and waits for these, each of two phases no longer than
+    /// `window`.
     pub fn new(expected: impl IntoIterator<Item = ClientUuid>, now: Duration, window: Duration) -> Recovery<T> {
         let clients: BTreeMap<_, _> = expected.into_iter().map(|client| (client, Progress::Absent)).collect();
         let phase = if clients.is_empty() { Phase::Open } else { Phase::Gathering };
         Recovery { phase, clients, gathered: BTreeMap::new(), bytes: 0, window, deadline: now + window }
     }
 
-    /// How far it is.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Who is waited for, and how many of them have come.
+    /// Number of clients that are waited for, and how many of them have come.
     pub fn clients(&self) -> (usize, usize) {
         (self.clients.len(), self.clients.values().filter(|p| **p > Progress::Absent).count())
     }
 
-    /// When [`Recovery::next`] must be asked even if nothing happens. `None`: only after events.
+    /// The time at which [`Recovery::next`] must be asked even if nothing happens. `None`: only
+    /// after events.
     pub fn deadline(&self) -> Option<Duration> {
         matches!(self.phase, Phase::Gathering | Phase::Restoring).then_some(self.deadline)
     }
 
-    /// A client connects: is it one that is waited for?
+    /// A client connects. True if it is waited for.
     pub fn connected(&mut self, client: ClientUuid) -> bool {
         if self.phase == Phase::Open {
             return false;
         }
         let Some(progress) = self.clients.get_mut(&client) else { return false };
         if self.phase == Phase::Gathering {
-            // It begins again: what it brought before is the same.
+            // The client begins again, with the same changes as before.
             *progress = Progress::Replaying;
         } else {
             *progress = (*progress).min(Progress::Replayed);
@@ -124,14 +132,15 @@ impl<T: Clone> Recovery<T> {
         true
     }
 
-    /// A client brings a change. One that was brought before, by whomever, is the same, and kept once.
+    /// A client brings a change. A change that any client brought before is the same, and is kept
+    /// once.
     ///
     /// # Errors
     /// [`Refused`]; its sender cannot be recovered then.
     pub fn replay(&mut self, client: ClientUuid, transno: Transno, change: T, bytes: usize) -> Result<(), Refused> {
         match self.phase {
             Phase::Gathering => {}
-            // It came in an earlier attempt, before this phase.
+            // The change came in an earlier attempt, before this phase.
             Phase::Applying | Phase::Restoring if self.clients.contains_key(&client) => return Ok(()),
             _ => return Err(Refused::Stranger),
         }
@@ -168,7 +177,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// A client went, in order or evicted: nobody waits for it, and nothing of it is done again.
+    /// A client went, in order or evicted: it is not waited for, and none of its changes is redone.
     pub fn gone(&mut self, client: ClientUuid) {
         self.clients.remove(&client);
         if self.phase == Phase::Gathering {
@@ -176,7 +185,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Nobody is waited for any longer (`abort_recovery`).
+    /// Stops waiting for all clients (`abort_recovery`).
     pub fn abort(&mut self) {
         self.deadline = Duration::ZERO;
     }
@@ -190,7 +199,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// What is to be done now, if anything.
+    /// What the caller must do now, if anything.
     pub fn next(&mut self, now: Duration) -> Option<Action<T>> {
         let wanted = match self.phase {
             Phase::Gathering => Progress::Replayed,

@@ -35,17 +35,19 @@ pub trait File: Send + Sync {
     fn allocate(&self, start: u64, len: u64, zero: bool) -> io::Result<()>;
     /// Next data (or hole) at or after `offset`; `None` beyond the end.
     fn seek(&self, offset: u64, hole: bool) -> io::Result<Option<u64>>;
-    /// Data and size are durable when this returns (fdatasync). After an error the file must not be trusted.
+    /// Data and size are durable when this returns (fdatasync). After an error the file must not be
+    /// trusted.
     fn sync_data(&self) -> io::Result<()>;
-    /// Starts to write a range out, so that a later `sync_data` waits for less. A hint: it promises nothing, and what
-    /// fails later is told by `sync_data`. May block while the disk's queue is full.
+    /// Starts to write a range out, so that a later `sync_data` waits for less. It is a hint and
+    /// promises nothing; `sync_data` reports later errors. May block while the disk's queue is
+    /// full.
     fn start_write_back(&self, start: u64, len: u64) -> io::Result<()> {
         let _ = (start, len);
         Ok(())
     }
 }
 
-/// How to open.
+/// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// Must exist; for reading and writing.
@@ -74,9 +76,10 @@ pub trait Disk: Send + Sync {
     fn sync_volume(&self, path: &Path) -> io::Result<()>;
     /// Space of the volume of `path`.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
-    /// Which run of the machine's kernel this is: as long as it is the same, what was written can be read, also by
-    /// another process, though nobody synced it. 0: not known.
+    /// Identity of the current boot of the machine's kernel. While it is the same, written data can
+    /// be read, also by another process, even without a sync. 0: not known.
     fn kernel_run(&self) -> u128;
-    /// Takes an exclusive lock that ends with the returned guard or the process; `None` if another holds it.
+    /// Takes an exclusive lock that ends with the returned guard or the process; `None` if another
+    /// holds it.
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>>;
 }

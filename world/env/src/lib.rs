@@ -1,8 +1,9 @@
 //! Clock, randomness, tasks, network, disk: the only door to the outside.
 //!
-//! Everything below the commands reaches the world through an [`Env`]; `real` is the machine. Tests put a faulty twin
-//! in the place of one door. No crate between here and `tools` calls `Instant::now`, spawns a thread, or opens a file
-//! or socket; LMDB's files and `/dev/fuse` are the two exceptions.
+//! Everything below the commands reaches the world through an [`Env`]; `real` is the machine. Tests
+//! put a faulty twin in the place of one door. No crate between here and `tools` calls
+//! `Instant::now`, spawns a thread, or opens a file or socket; LMDB's files and `/dev/fuse` are the
+//! two exceptions.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -18,7 +19,7 @@ pub mod watch;
 
 use std::sync::Arc;
 
-/// All doors together; cheap to clone.
+/// All interfaces to the world together; cheap to clone.
 #[derive(Clone)]
 pub struct Env {
     /// Time.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A connected byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
-    /// Who is at the other end.
+    /// Address of the peer.
     fn peer_addr(&self) -> io::Result<SocketAddr>;
     /// Our own end.
     fn local_addr(&self) -> io::Result<SocketAddr>;
@@ -27,6 +27,6 @@ pub trait Listener: Send + Sync {
 pub trait Net: Send + Sync {
     /// Binds and listens.
     fn listen(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
-    /// Connects. No time limit of its own.
+    /// Connects. It has no time limit of its own.
     fn connect(&self, addr: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Stream>>>;
 }

@@ -10,13 +10,14 @@ const EACH: Duration = Duration::from_secs(1);
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Ration {
-    /// When the next one may pass, nanoseconds.
+    /// Time at which the next one may pass, nanoseconds.
     next: AtomicU64,
     kept_back: AtomicU64,
 }
 
 impl Ration {
-    /// May one pass now? How many were kept back since the last one that passed; `None`: this one is kept back too.
+    /// `Some` if one may pass now, with the number that were kept back since the last one that
+    /// passed. `None`: this one is kept back too.
     pub fn pass(&self, now: Monotonic) -> Option<u64> {
         let now_ns = now.as_nanos() as u64;
         let after = now_ns.saturating_add(EACH.as_nanos() as u64);

@@ -1,11 +1,12 @@
 //! The machine itself.
 //!
-//! A reactor is a thread with a tokio current_thread runtime: what is spawned on it stays on it, no work is stolen.
-//! Disk work and commit loops run on threads that may block. Clock and sockets may be polled outside the reactors too
-//! (a FUSE thread polls a call once in place and hands it over if it must wait); they then enter a reactor by its handle.
+//! A reactor is a thread with a tokio current_thread runtime: a task spawned on it stays on it, and
+//! no work is stolen. Disk work and commit loops run on threads that may block. Clock and sockets
+//! may also be polled outside the reactors; they then enter a reactor by its handle. A FUSE thread
+//! does that: it polls a call once in place and hands it over if it must wait.
 //!
-//! Owner: the [`RealGuard`] that [`RealEnv::start`] returns; dropping it stops the reactors (their tasks are dropped)
-//! and joins every thread that was started here.
+//! Owner: the [`RealGuard`] that [`RealEnv::start`] returns; dropping it stops the reactors (their
+//! tasks are dropped) and joins every thread that was started here.
 
 pub mod blocking;
 pub mod clock;
@@ -20,7 +21,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many threads.
+/// Numbers of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealConfig {
     /// Reactor threads, at least 1.
@@ -63,7 +64,8 @@ pub struct RealGuard {
 }
 
 impl RealGuard {
-    /// How long threads of [`crate::tasks::Tasks::spawn_thread`] may take to end; then they are named and left behind.
+    /// Time that threads of [`crate::tasks::Tasks::spawn_thread`] may take to end. After it they
+    /// are named in the log and left behind.
     pub const THREADS_END_MAX: Duration = Duration::from_secs(10);
 }
 

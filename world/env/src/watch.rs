@@ -1,7 +1,8 @@
 //! A value that many can wait on: the newest counts, those before it may be missed.
 //!
-//! As `tokio::sync::watch`, but who waits is woken in the order in which they began to wait. tokio wakes in an order that
-//! it draws from a hidden random number, and a simulated run could not be repeated.
+//! As `tokio::sync::watch`, but waiters are woken in the order in which they began to wait. tokio
+//! wakes in an order that it draws from a hidden random number, so a simulated run could not be
+//! repeated.
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
@@ -36,7 +37,8 @@ struct Shared<T> {
     version: AtomicU64,
     closed: AtomicBool,
     receivers: AtomicUsize,
-    /// Receivers that wait for a change, one entry each, and the sender's own wait for the last of them to go.
+    /// Receivers that wait for a change, one entry each, and the sender's own wait for the last of
+    /// them to go.
     waiting: Mutex<Waiting>,
 }
 
@@ -58,7 +60,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// A place in the line of those who wait; given up when dropped.
+/// A waiter's place in the line; given up when dropped.
 struct Place<'a, T> {
     shared: &'a Shared<T>,
     number: Option<u64>,
@@ -93,7 +95,7 @@ pub struct Receiver<T> {
     seen: u64,
 }
 
-/// A value and one who sees it.
+/// A value with its first receiver.
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(value);
     let receiver = sender.subscribe();
@@ -101,7 +103,7 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Without anyone who sees it yet.
+    /// A value without a receiver yet.
     pub fn new(value: T) -> Sender<T> {
         Sender(Arc::new(Shared {
             value: RwLock::new(value),
@@ -112,7 +114,7 @@ impl<T> Sender<T> {
         }))
     }
 
-    /// One more who sees it; the present value counts as seen.
+    /// One more receiver; the present value counts as seen.
     pub fn subscribe(&self) -> Receiver<T> {
         self.0.receivers.fetch_add(1, Ordering::AcqRel);
         Receiver { shared: self.0.clone(), seen: self.0.version.load(Ordering::Acquire) }
@@ -140,7 +142,7 @@ impl<T> Sender<T> {
         Ref(self.0.value.read())
     }
 
-    /// Ready when nobody sees it any more.
+    /// Ready when there is no receiver any more.
     pub async fn closed(&self) {
         let shared = &*self.0;
         shared.wait(|| (shared.receivers.load(Ordering::Acquire) == 0).then_some(())).await;
@@ -160,7 +162,7 @@ impl<T> Receiver<T> {
         Ref(self.shared.value.read())
     }
 
-    /// Was it changed since it was last seen?
+    /// True if the value was changed since this receiver last saw it.
     ///
     /// # Errors
     /// [`Closed`].

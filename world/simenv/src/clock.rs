@@ -1,4 +1,5 @@
-//! A process' clocks over virtual time: monotonic since its start, at its machine's rate; wall with its machine's skew.
+//! A process' clocks over virtual time: monotonic since its start, at its machine's rate; wall with
+//! its machine's skew.
 
 use crate::executor::Action;
 use crate::world::{Core, Process};
@@ -14,7 +15,7 @@ use types::time::Timestamp;
 const EPOCH: i128 = 1_767_225_600;
 const MILLION: i128 = 1_000_000;
 
-/// What is wrong with a machine's clocks.
+/// Errors of a machine's clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skew {
     /// Wall time is this much ahead, milliseconds.
@@ -24,7 +25,7 @@ pub struct Skew {
 }
 
 impl Skew {
-    /// What the clock shows after so much true time.
+    /// What the clock shows after this much true time.
     fn shown(self, real: Duration) -> Duration {
         let nanos = real.as_nanos() as i128;
         Duration::from_nanos((nanos + nanos * i128::from(self.rate_ppm) / MILLION).max(0) as u64)

@@ -1,8 +1,9 @@
 //! A machine's disk, in memory.
 //!
-//! A write is in the page cache at once and durable after a sync of its file; a name after a sync of its directory.
-//! A power cut keeps of each file what was synced, and of each page changed since then the old or the new state; of
-//! the changes of names in a directory a prefix. A killed process loses nothing.
+//! A write is in the page cache at once and durable after a sync of its file; a name is durable
+//! after a sync of its directory. After a power cut each file has its synced bytes, and of each
+//! page changed since then the old or the new state. Of the changes of names in a directory a
+//! prefix remains. A killed process loses nothing.
 
 mod file;
 
@@ -271,7 +272,7 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    /// Within one directory only: nobody asks for more.
+    /// Within one directory only: no caller needs more.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let ((parent, name), (parent_to, name_to)) = (split(from)?, split(to)?);
         if parent != parent_to {
@@ -347,7 +348,7 @@ struct LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         let mut names = self.volume.names.lock();
-        // A killed process' lock was taken away already, and may be somebody else's now.
+        // A killed process' lock was released already, and another process may hold it now.
         if names.locks.get(&self.path) == Some(&self.process) {
             names.locks.remove(&self.path);
         }

@@ -1,8 +1,8 @@
 //! Tasks and virtual time: one thread, one step at a time.
 //!
-//! A step polls one task of those that were woken, chosen by the seed. If none was, time jumps to the next timer.
-//! Lock rule of this crate: each lock guards one structure, none is held while another is taken, while a task is polled,
-//! while something foreign is dropped.
+//! A step polls one task of those that were woken, chosen by the seed. If none was, time jumps to
+//! the next timer. Lock rule of this crate: each lock guards one structure, none is held while
+//! another is taken, while a task is polled, while something foreign is dropped.
 
 use crate::hash::{Event, EventHash};
 use crate::net::Delivery;
@@ -21,7 +21,7 @@ thread_local! {
     static IN_TASK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is the caller a task (and not blocking work)?
+/// True if the caller is a task (and not blocking work).
 pub(crate) fn in_task() -> bool {
     IN_TASK.get()
 }
@@ -84,11 +84,11 @@ pub(crate) struct Executor {
     ready: Arc<Ready>,
 }
 
-/// What a step did.
+/// Result of a step.
 pub(crate) enum Step {
     Done,
     Deliver(Delivery),
-    /// Nothing will ever happen again.
+    /// No event is left: nothing will ever happen again.
     Idle,
 }
 
@@ -150,7 +150,8 @@ impl Executor {
         self.ready.queue.lock().push(id);
     }
 
-    /// Something will happen at a point in time, the present one at the earliest. Returns the key for `forget`.
+    /// Something will happen at a point in time, the present one at the earliest. Returns the key
+    /// for `forget`.
     pub(crate) fn at(&self, when: Duration, action: Action) -> (Duration, u64) {
         let mut state = self.state.lock();
         let key = (when.max(state.now), state.next);
@@ -170,7 +171,7 @@ impl Executor {
         drop(removed);
     }
 
-    /// All tasks and blocking work of a dead process are dropped, unpolled.
+    /// Drops all tasks and blocking work of a dead process, unpolled.
     pub(crate) fn bury(&self, process: &Arc<Process>) {
         let (mut futures, mut work) = (Vec::new(), Vec::new());
         {
@@ -203,7 +204,7 @@ impl Executor {
         living
     }
 
-    /// One step; time does not pass `limit`.
+    /// Makes one step; time does not pass `limit`.
     pub(crate) fn step(&self, limit: Duration) -> Step {
         if let Some(id) = self.choose() {
             self.poll(id);
@@ -254,7 +255,7 @@ impl Executor {
     fn poll(&self, id: u64) {
         let (mut future, waker, name) = {
             let mut state = self.state.lock();
-            // It may have been dropped since it was woken.
+            // The task may have been dropped since it was woken.
             let Some(task) = state.tasks.get_mut(&id) else { return };
             let Some(future) = task.future.take() else { return };
             let (waker, name) = (task.waker.clone(), task.name);

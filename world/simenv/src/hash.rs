@@ -1,4 +1,4 @@
-//! One number for everything that happened: two runs that differ anywhere differ here.
+//! One number for all events of a run: two runs that differ anywhere differ in it.
 
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl EventHash {
         self.hash
     }
 
-    /// How many events it covers.
+    /// Number of events that it covers.
     pub fn events(&self) -> u64 {
         self.events
     }

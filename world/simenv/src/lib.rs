@@ -1,12 +1,14 @@
-//! The seeded twin of `env::real`: a whole cluster in one thread, repeated bit for bit from one seed.
+//! The seeded twin of `env::real`: a whole cluster in one thread, repeated bit for bit from one
+//! seed.
 //!
-//! A [`world::World`] has machines; a process runs on a machine and sees it through an ordinary [`env::Env`]. Time is
-//! virtual: it goes on only when nobody has anything to do, so a minute of time-outs costs nothing. Which of the tasks
-//! that may run does run, how long a message takes, what a disk keeps after a power cut: all of it is drawn from the
-//! seed. A process can be killed at any instant; what stays is its machine's disk.
+//! A [`world::World`] has machines. A process runs on a machine and sees it through an ordinary
+//! [`env::Env`]. Time is virtual: it goes on only when no task can run, so a minute of time-outs
+//! costs nothing. The seed decides which ready task runs, how long a message takes, and what a disk
+//! keeps after a power cut. A process can be killed at any instant; its machine's disk stays.
 //!
-//! What must hold for code that runs here: no thread of its own, no hash map whose order anybody can see, no
-//! `tokio::select!` without `biased`, no clock but the environment's. The event hash of two runs tells on offenders.
+//! Rules for code that runs here: no thread of its own, no visible hash-map order, no
+//! `tokio::select!` without `biased`, no clock but the environment's. The event hash of two runs
+//! exposes code that breaks them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

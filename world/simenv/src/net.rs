@@ -1,9 +1,9 @@
 //! The network between machines: TCP as a program sees it.
 //!
-//! Bytes of one connection arrive in order; each connection has its own delays, so messages overtake each other between
-//! connections. Nothing is lost on a connection that lives: what a partition holds back comes after it is healed, and
-//! a connection ends with a reset when its peer died, when somebody breaks it, or when a partition lasts longer than a
-//! sender waits for an acknowledgement.
+//! Bytes of one connection arrive in order. Each connection has its own delays, so messages
+//! overtake each other between connections. A live connection loses nothing: what a partition holds
+//! back comes after it is healed. A connection ends with a reset when its peer died, when a test
+//! breaks it, or when a partition lasts longer than a sender waits for an acknowledgement.
 
 mod connection;
 mod stream;
@@ -24,10 +24,11 @@ use std::time::Duration;
 pub(crate) use stream::SimNet;
 use tokio::io::ReadBuf;
 
-/// A sender gives up after so long without acknowledgement, as `env::real` sets it; keepalives find it out on idle ones.
+/// A sender gives up after this time without acknowledgement, as `env::real` sets it. Keepalives
+/// find a dead peer on idle connections.
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
-/// An idle end asks whether its peer is there so often, as `env::real` sets it: a machine that is on again says that it knows
-/// nothing of the connection.
+/// Interval at which an idle end asks whether its peer is there, as `env::real` sets it. A machine
+/// that was restarted answers that it does not know the connection.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// A message that was held back by a partition is sent again within this time after it.
 const RETRANSMIT_MAX_US: u64 = 400_000;
@@ -62,11 +63,11 @@ pub(crate) enum Delivery {
     Segments { connection: u64, side: usize },
     /// A cut has lasted so long that connections across it end, if it is still the same.
     CutTooLong { from: MachineId, to: MachineId, since: u64 },
-    /// Whoever still talks to a process that lost its power learns it.
+    /// The peer of a process that lost its power learns of it.
     Silent { connection: u64 },
 }
 
-/// Ports that nobody chose begin here.
+/// First of the ports that the network chooses.
 const FIRST_PORT: u16 = 49152;
 
 struct Listening {
@@ -224,7 +225,8 @@ impl Network {
                 connection.pipes[side].write_closed = true;
                 connection.pipes[1 - side].read_closed = true;
                 match how {
-                    // The kernel either sends what was written and then the end, or a reset that overtakes it.
+                    // The kernel either sends what was written and then the end, or a reset that
+                    // overtakes it.
                     Kill::Process if state.rng.chance(500) => state.send(id, side, Segment::Fin, now, after),
                     Kill::Process => {
                         connection.pipes[side].lose();
@@ -304,13 +306,13 @@ impl Network {
         })
     }
 
-    /// One way's delay, and whether a message would get there.
+    /// Delay in one direction, and whether a message would arrive.
     fn travel(&self, from: MachineId, to: MachineId) -> (Duration, bool) {
         let mut state = self.state.lock();
         (state.delay(0), state.passes(from, to))
     }
 
-    /// The listener takes a connection; `None`: nobody listens.
+    /// The listener takes a connection. `None` if there is no listener.
     fn open(&self, core: &Core, process: &Arc<Process>, to: SocketAddr) -> Option<(u64, SocketAddr)> {
         self.change(core, |state, _, after| {
             let port = state.next_port();
@@ -401,7 +403,7 @@ impl State {
         self.port
     }
 
-    /// What was held back sets out again.
+    /// Sends the messages that were held back.
     fn retransmit(&mut self, now: Duration, after: &mut After) {
         let held: Vec<(u64, usize)> = self
             .connections
@@ -429,7 +431,7 @@ impl State {
         if end == Some(End::Reset) {
             connection.reset(&mut after.wake);
         } else if refused {
-            // Nobody reads there any more: the sender is told.
+            // There is no reader at that end any more: the sender is told.
             self.send(id, 1 - side, Segment::Reset, now, after);
         }
     }

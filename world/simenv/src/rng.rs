@@ -1,5 +1,5 @@
-//! Seeded randomness: SplitMix64. Each part of the world draws from a stream of its own, so that one more draw in one
-//! part does not change what the others do.
+//! Seeded randomness: SplitMix64. Each part of the world draws from a stream of its own, so one
+//! more draw in one part does not change what the others do.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Rng {
         self.below(1000) < per_mille
     }
 
-    /// One of them; the slice must not be empty.
+    /// One of the items; the slice must not be empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }

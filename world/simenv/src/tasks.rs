@@ -27,8 +27,8 @@ impl Tasks for SimTasks {
         self.core.executor.at(self.core.executor.now() + delay, action);
     }
 
-    /// There are no threads here; a loop that blocks would stop the world. Whoever needs one has another way in a
-    /// simulation (`store`: `Committer::Caller`).
+    /// There are no threads here, because a loop that blocks would stop the world. Code that needs
+    /// a thread has another way in a simulation (`store`: `Committer::Caller`).
     fn spawn_thread(&self, name: &'static str, work: Box<dyn FnOnce() + Send>) {
         drop(work);
         self.core.executor.fail(format!("the thread `{name}` was asked for, and there are none in a simulation"));

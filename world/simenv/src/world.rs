@@ -69,7 +69,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// How long a piece of blocking work takes.
+    /// Duration of a piece of blocking work.
     pub(crate) fn delay(&self) -> Duration {
         let (speed, rng) = &mut *self.speed.lock();
         let most = if rng.chance(speed.stalls) { speed.stall_us } else { speed.max_us };
@@ -87,12 +87,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Has it not been killed?
+    /// True if it has not been killed.
     pub fn is_alive(&self) -> bool {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Where it runs.
+    /// The machine that it runs on.
     pub fn machine(&self) -> MachineId {
         self.machine.id
     }
@@ -103,7 +103,8 @@ impl Process {
 pub enum Kill {
     /// The process dies; its machine's kernel keeps what was written, and tells its peers.
     Process,
-    /// The machine loses power: what was not synced is lost, torn or kept as the seed says; peers hear nothing.
+    /// The machine loses power: what was not synced is lost, torn or kept as the seed says; peers
+    /// hear nothing.
     Power,
 }
 
@@ -116,10 +117,10 @@ pub(crate) struct Core {
     crashes: Mutex<Rng>,
 }
 
-/// It did not come to its end.
+/// The future did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stuck {
-    /// Nothing can happen any more; the tasks that live.
+    /// Nothing can happen any more. Holds the tasks that still live.
     Idle(String),
     /// The time is over; the tasks that live.
     Late(String),
@@ -133,12 +134,12 @@ pub struct World {
 }
 
 impl World {
-    /// Without any machine yet.
+    /// A world without machines.
     pub fn new(seed: u64) -> World {
         World::with_trace(seed, false)
     }
 
-    /// With every event on standard error, to compare two runs that should be one.
+    /// A world that prints every event on standard error, to compare two runs that should be equal.
     pub fn with_trace(seed: u64, trace: bool) -> World {
         let core = Core {
             executor: Executor::new(seed, trace),
@@ -151,7 +152,7 @@ impl World {
         World { core: Arc::new(core) }
     }
 
-    /// A new machine whose disk has so many bytes.
+    /// Adds a machine whose disk has this many bytes.
     pub fn machine(&self, disk_bytes: u64) -> MachineId {
         let mut machines = self.core.machines.lock();
         let id = MachineId(machines.len() as u16);
@@ -175,7 +176,7 @@ impl World {
         self.of(id).speed.lock().0 = speed;
     }
 
-    /// Its disk, to make it full or look inside.
+    /// The machine's disk, for filling it up or looking inside.
     pub fn volume(&self, id: MachineId) -> Arc<Volume> {
         self.of(id).volume.clone()
     }
@@ -211,8 +212,8 @@ impl World {
         (env, process)
     }
 
-    /// Ends a process at this instant. Its tasks are dropped; nothing that they do while being dropped reaches anybody.
-    /// A power cut ends every process of the machine.
+    /// Ends a process at this instant. Its tasks are dropped; nothing that they do while being
+    /// dropped reaches anybody. A power cut ends every process of the machine.
     pub fn kill(&self, process: &Arc<Process>, how: Kill) {
         let victims: Vec<Arc<Process>> = match how {
             Kill::Process => vec![process.clone()],
@@ -259,7 +260,7 @@ impl World {
         }))
     }
 
-    /// One step; `false`: nothing happens before `limit`, which is then the time.
+    /// Makes one step. `false`: nothing happens before `limit`, which is then the time.
     pub fn step(&self, limit: Duration) -> bool {
         match self.core.executor.step(limit) {
             Step::Done => true,
@@ -351,7 +352,7 @@ impl NetworkHandle<'_> {
         self.core.network.cut(self.core, from, to);
     }
 
-    /// All cuts are mended.
+    /// Heals all cuts.
     pub fn heal(&self) {
         self.core.network.heal(self.core);
     }

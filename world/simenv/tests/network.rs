@@ -99,7 +99,7 @@ fn a_connection_keeps_order_and_connections_overtake_each_other() {
         let of = |name| pair.heard().iter().filter(|(n, _)| *n == name).map(|(_, t)| t.clone()).collect::<String>();
         assert_eq!(of(b'a')[..8], *"abcdefgh");
         assert_eq!(of(b'A')[..8], *"ABCDEFGH");
-        // Sent a, A, b, B, ...: does an upper one come before its lower one?
+        // Sent a, A, b, B, ...: checks whether a capital letter comes before its small one.
         let first = pair.heard().iter().position(|(_, t)| t == "H").unwrap();
         let second = pair.heard().iter().position(|(_, t)| t == "h").unwrap();
         first < second

@@ -87,7 +87,7 @@ fn a_killed_process_does_nothing_more() {
     assert!(!process.is_alive());
     world.run_until(5 * SECOND);
     assert_eq!(*seen.lock(), ["dropped"]);
-    // Its successor is another process on the same machine.
+    // The next process on the same machine is another one.
     let (env, again) = world.start(machine);
     assert!(again.is_alive());
     assert_eq!(env.clock.now(), Duration::ZERO, "monotonic time begins with the process");

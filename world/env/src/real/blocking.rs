@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 type Work = (&'static str, Box<dyn FnOnce() + Send>);
 
-/// A pool of at most so many threads, started when work queues. The queue is as long as its callers are many: each of
-/// them is bounded (requests per link, frozen groups).
+/// A pool of at most so many threads, started when work queues. The queue is as long as its callers
+/// are many: each of them is bounded (requests per link, frozen groups).
 pub(super) struct BlockingPool {
     shared: Arc<Shared>,
     threads_max: usize,

@@ -38,8 +38,8 @@ impl Clock for RealClock {
     }
 }
 
-/// The tokio timer is made at the first poll, in the reactor that polls or, outside, in the next in turn. It may then
-/// be polled anywhere: the timer keeps its reactor, the newest waker counts.
+/// The tokio timer is made at the first poll, in the reactor that polls or, outside, in the next in
+/// turn. It may then be polled anywhere: the timer keeps its reactor, the newest waker counts.
 struct Sleep {
     /// `None`: beyond what the clock can say, never.
     deadline: Option<Instant>,
@@ -57,7 +57,8 @@ impl Future for Sleep {
             return Poll::Ready(());
         }
         if this.reactors.stopping() {
-            // tokio's timers panic once their runtime is gone; who still waits now is about to be dropped.
+            // tokio's timers panic once their runtime is gone; a task that still waits now is about
+            // to be dropped.
             return Poll::Pending;
         }
         let _inside = this.reactors.enter();

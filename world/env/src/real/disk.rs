@@ -1,4 +1,5 @@
-//! Files of the machine. File systems without fallocate (or a part of it) get zeros written instead.
+//! Files of the machine. File systems without fallocate (or a part of it) get zeros written
+//! instead.
 
 use crate::disk::{Disk, DiskSpace, File, Open};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// Zeros are written in pieces of this many bytes.
 const ZEROS: &[u8] = &[0; 64 << 10];
 
-/// Where Linux says which run of the kernel this is.
+/// The file in which Linux identifies the current boot of the kernel.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 pub(super) struct RealDisk;
@@ -41,7 +42,8 @@ impl RealFile {
         }
     }
 
-    /// Allocates without changing data, where fallocate is missing: zeros into holes and beyond the end.
+    /// Allocates without changing data, where fallocate is missing: zeros into holes and beyond the
+    /// end.
     fn fill_holes(&self, start: u64, end: u64) -> io::Result<()> {
         let mut at = start;
         while at < end {
@@ -195,7 +197,8 @@ impl Disk for RealDisk {
         let parsed = std::fs::read_to_string(BOOT_ID).map(|id| u128::from_str_radix(&id.trim().replace('-', ""), 16));
         match parsed {
             Ok(Ok(run)) => run,
-            // Then it counts as another one each time: what may be lost is asked for once too often.
+            // Then it counts as another one each time: what may be lost is asked for once too
+            // often.
             other => {
                 tracing::warn!(?other, "{BOOT_ID} does not tell which run of the kernel this is");
                 0

@@ -1,7 +1,7 @@
 //! TCP of the machine.
 //!
-//! A socket is tied to a reactor when it is first polled, not when it was accepted: so one accepting task can hand
-//! connections to all reactors.
+//! A socket is tied to a reactor when it is first polled, not when it was accepted: so one
+//! accepting task can hand connections to all reactors.
 
 use super::reactors::Reactors;
 use crate::BoxFuture;

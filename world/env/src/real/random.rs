@@ -1,4 +1,5 @@
-//! Random numbers: SplitMix64 over a counter, seeded by the kernel. Distinct for 2^64 draws; not for secrets.
+//! Random numbers: SplitMix64 over a counter, seeded by the kernel. Distinct for 2^64 draws; not
+//! for secrets.
 
 use crate::random::Random;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Reactor threads, and who is on one.
+//! Reactor threads, and whether the caller is on one.
 
 use super::blocking::{BlockingPool, Threads};
 use crate::BoxFuture;
@@ -16,7 +16,8 @@ use tokio::runtime::{EnterGuard, Handle};
 use tokio::sync::oneshot;
 
 thread_local! {
-    /// (identity of the set, index of the reactor) of a reactor thread. Two sets may live in one process (tests).
+    /// (identity of the set, index of the reactor) of a reactor thread. Two sets may live in one
+    /// process (tests).
     static CURRENT: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
@@ -49,7 +50,8 @@ impl Reactors {
             let (stop, stopped) = oneshot::channel::<()>();
             let thread = std::thread::Builder::new().name(format!("reactor-{index}")).spawn(move || {
                 CURRENT.set(Some((identity, index)));
-                // Ends when told to, or when the sender is gone because a later reactor could not start.
+                // Ends on request, or when the sender is gone because a later reactor could not
+                // start.
                 let _ = runtime.block_on(stopped);
                 // Tasks are dropped here, still on their own thread.
                 drop(runtime);
@@ -81,18 +83,20 @@ impl Reactors {
         self.current().map_or_else(|| self.turn(), |index| &self.handles[index])
     }
 
-    /// Makes sure that tokio finds a reactor: nothing to do on a reactor, else enters one for the guard's life.
+    /// Makes sure that tokio finds a reactor: nothing to do on a reactor, else enters one for the
+    /// guard's life.
     pub(super) fn enter(&self) -> Option<EnterGuard<'_>> {
         if self.current().is_some() { None } else { Some(self.turn().enter()) }
     }
 
-    /// Are the reactors going away? Timers must not be touched any more.
+    /// True if the reactors are going away. Timers must not be touched any more.
     pub(super) fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
     fn spawn_on(handle: &Handle, name: &'static str, future: BoxFuture<'static, ()>) {
-        // The handle of the task is not needed: whoever started it has its own way to end it, the runtime at last.
+        // The handle of the task is not needed: its starter has its own way to end it, and the
+        // runtime ends it at last.
         drop(handle.spawn(async move {
             if AssertUnwindSafe(future).catch_unwind().await.is_err() {
                 tracing::error!(task = name, "task panicked");

@@ -1,4 +1,4 @@
-//! One file: pages now, pages as of the last sync.
+//! One file: its present pages, and those as of the last sync.
 
 use super::{DiskEvent, Usage};
 use crate::hash::Event;

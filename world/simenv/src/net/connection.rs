@@ -14,7 +14,7 @@ pub(super) enum Segment {
     Data(Bytes),
     /// The writer has said everything.
     Fin,
-    /// The connection is no more.
+    /// The connection was reset.
     Reset,
 }
 
@@ -50,7 +50,8 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Queues a segment that would arrive at `when`; not before those sent earlier. When it does arrive.
+    /// Queues a segment that would arrive at `when`, but not before those sent earlier. Returns its
+    /// time of arrival.
     pub(super) fn send(&mut self, segment: Segment, when: Duration) -> Duration {
         self.last = self.last.max(when);
         self.bytes += segment.len();
@@ -62,7 +63,7 @@ impl Pipe {
         self.bytes
     }
 
-    /// What is under way never arrives.
+    /// Drops everything under way: it never arrives.
     pub(super) fn lose(&mut self) {
         self.under_way.clear();
     }
@@ -79,7 +80,8 @@ impl Pipe {
         }
     }
 
-    /// Takes what is due: (bytes that arrived, end, data came that nobody will read).
+    /// Takes what is due: (bytes that arrived, end, true if data came for which there is no
+    /// reader).
     pub(super) fn arrive(&mut self, now: Duration) -> (usize, Option<End>, bool) {
         let (mut bytes, mut refused) = (0, false);
         while self.under_way.front().is_some_and(|(when, _)| *when <= now) {
@@ -162,7 +164,7 @@ impl Connection {
         self.machines == [a, b] || self.machines == [b, a]
     }
 
-    /// Did the process at its end there die?
+    /// True if the process at its end on that machine died.
     pub(super) fn has_dead_end_at(&self, machine: MachineId) -> bool {
         self.ends.iter().any(|end| end.machine() == machine && !end.is_alive())
     }
@@ -172,7 +174,7 @@ impl Connection {
         self.pipes.iter_mut().for_each(|pipe| pipe.reset(wake));
     }
 
-    /// Have both ends let go?
+    /// True if both ends have let go.
     pub(super) fn is_over(&self) -> bool {
         self.pipes.iter().all(|pipe| pipe.write_closed && pipe.read_closed)
     }

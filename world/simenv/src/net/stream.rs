@@ -99,7 +99,7 @@ impl Drop for SimListener {
     }
 }
 
-/// One end of a connection, or a half of one: what it may still do is closed when it is dropped.
+/// One end of a connection, or a half of one. Dropping it closes what is still open.
 struct Half {
     core: Arc<Core>,
     id: u64,
