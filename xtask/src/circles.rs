@@ -1,7 +1,8 @@
 //! Files of one crate that import each other in a circle: they can only be read all at once.
 //!
-//! [`LARGEST`] holds how large the largest circle of a crate may be. It only ever falls: a crate that does better than
-//! its row fails the check too, until the row says so. Without a row a crate may have circles of two files.
+//! [`LARGEST`] holds how large the largest circle of a crate may be. It only ever falls: a crate
+//! that does better than its row fails the check too, until the row says so. Without a row a crate
+//! may have circles of two files.
 
 use crate::source::Module;
 use petgraph::graphmap::DiGraphMap;
@@ -25,7 +26,7 @@ const LARGEST: [(&str, usize); 12] = [
     ("simenv", 6),
 ];
 
-/// Sentences about the crate `name` whose largest circle is larger, or smaller, than its row says.
+/// Sentences about the crate `name` if its largest circle is larger, or smaller, than its row says.
 pub fn check(name: &str, modules: &BTreeMap<Vec<String>, Module>, found: &mut Vec<String>) {
     let allowed = LARGEST.iter().find(|row| row.0 == name).map_or(PAIR, |row| row.1);
     let largest = largest(modules);
@@ -44,7 +45,8 @@ fn largest(modules: &BTreeMap<Vec<String>, Module>) -> Vec<String> {
     let paths: Vec<&Vec<String>> = modules.keys().collect();
     let mut graph = DiGraphMap::<usize, ()>::new();
     for (from, (own, module)) in modules.iter().enumerate() {
-        // A root names its modules to declare them, and everybody may ask it for a name: no arrow goes there.
+        // A root names its modules to declare them, and everybody may ask it for a name: no arrow
+        // goes there.
         for named in &module.paths {
             let home = (1..=named.len()).rev().find_map(|end| paths.iter().position(|path| path[..] == named[..end]));
             if let Some(home) = home.filter(|home| paths[*home] != own) {

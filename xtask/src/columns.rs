@@ -1,7 +1,8 @@
 //! Lines of the documentation: prose is at most [`COLUMNS_MAX`] wide, so that two versions of it
 //! fit side by side.
 //!
-//! Code blocks, rows of tables and lines of a single word (a link) are excepted: they cannot be split.
+//! Code blocks, rows of tables and lines of a single word (a link) are excepted: they cannot be
+//! split.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Which crate may import which: one of its own storey or below, `serve` and `mount` never each other, no circle; and
-//! only one from a lower floor of [`FLOORS`].
+//! Which crate may import which: those of its own storey or below. `serve` and `mount` never import
+//! each other, there is no circle, and each import comes from a lower floor of [`FLOORS`].
 //!
 //! Imports of tests count too. The storey of a crate is the top folder it lies in.
 
@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 const STOREYS: [&[&str]; 7] =
     [&["core"], &["world"], &["talk"], &["serve", "mount"], &["tools"], &["proof"], &["xtask"]];
 
-/// The floor of each crate, ground floor first. A crate imports from lower floors only, so this table is the order in
-/// which the code can be read.
+/// The floor of each crate, ground floor first. A crate imports from lower floors only, so this
+/// table is the order in which the code can be read.
 const FLOORS: [&[&str]; 11] = [
     &["types", "mountinfo", "oracle", "xtask"],
     &["layout", "namespace", "dlm", "replay", "env", "observe", "report"],
@@ -30,11 +30,11 @@ const FLOORS: [&[&str]; 11] = [
 /// One crate of the workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Crate {
-    /// Its name.
+    /// Name of the crate.
     pub name: String,
     /// Top folder it lies in.
     pub storey: String,
-    /// Its folder, from the root of the workspace.
+    /// Folder of the crate, from the root of the workspace.
     pub folder: PathBuf,
     /// Workspace crates it imports, tests and build script included.
     pub imports: Vec<String>,
@@ -73,7 +73,7 @@ fn storey(storey: &str) -> Option<usize> {
     STOREYS.iter().position(|side_by_side| side_by_side.contains(&storey))
 }
 
-/// One sentence for each import that should not be.
+/// One sentence for each import that is not allowed.
 pub fn check(crates: &[Crate]) -> Vec<String> {
     let by_name: BTreeMap<&str, &Crate> = crates.iter().map(|c| (c.name.as_str(), c)).collect();
     let mut found = Vec::new();
@@ -100,7 +100,8 @@ pub fn check(crates: &[Crate]) -> Vec<String> {
     found
 }
 
-/// One sentence for each crate without a floor, and for each import that does not come from a lower one.
+/// One sentence for each crate without a floor, and for each import that does not come from a lower
+/// one.
 pub fn check_floors(crates: &[Crate]) -> Vec<String> {
     crates.iter().flat_map(|c| off_floor(c, &FLOORS)).collect()
 }

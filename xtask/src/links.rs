@@ -1,12 +1,13 @@
 //! Links of the documentation to files and headings of this tree: each leads somewhere.
 //!
-//! Anchors are made of headings as GitHub and mdBook make them: lower case, spaces as hyphens, other marks dropped.
+//! Anchors are made of headings as GitHub and mdBook make them: lower case, spaces as hyphens,
+//! other marks dropped.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// What a page offers and wants.
+/// The anchors of a page, and its links.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Page {
     anchors: Vec<String>,
@@ -56,7 +57,8 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// One sentence in `found` for each link of `pages` (path in the tree and text) that leads nowhere below `root`.
+/// One sentence in `found` for each link of `pages` (path in the tree and text) that leads nowhere
+/// below `root`.
 pub fn check(root: &Path, pages: &[(PathBuf, String)], found: &mut Vec<String>) {
     let read: BTreeMap<&Path, Page> = pages.iter().map(|(path, text)| (path.as_path(), read(text))).collect();
     for (path, page) in &read {

@@ -1,6 +1,6 @@
 //! Checks of the tree itself: `cargo xtask floors`, `cargo xtask tidy`, `cargo xtask` for both.
 //!
-//! What they find is printed, one sentence a line, and the exit status is 1.
+//! Findings are printed, one sentence a line, and the exit status is 1.
 
 mod circles;
 mod columns;
@@ -91,7 +91,7 @@ fn tidy() -> Result<Vec<String>, String> {
     let paths: Vec<&Path> = code.iter().map(|(path, _)| &**path).collect();
     for (path, text) in &pages {
         columns::check(path, text, &mut found);
-        // What changed may name what is gone.
+        // The list of changes may name things that are gone.
         if !path.ends_with("CHANGELOG.md") {
             names::check(path, text, &paths, &names, &mut found);
         }

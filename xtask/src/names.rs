@@ -1,7 +1,7 @@
 //! Names of the code in the documentation: a file or path that a page shows as code exists.
 //!
-//! `locks/gate.rs` must be the end of a file's path, `Import::one` must end with a word of the code.
-//! Names of clippy's lints, and `NAME`, which stands for any name, are excepted.
+//! `locks/gate.rs` must be the end of a file's path, `Import::one` must end with a word of the
+//! code. Names of clippy's lints, and `NAME`, which stands for any name, are excepted.
 
 use pulldown_cmark::{Event, Options, Parser};
 use std::collections::HashSet;

@@ -1,4 +1,5 @@
-//! The sources of a crate as the other checks see them: modules, what each imports, which types each defines.
+//! The sources of a crate as the other checks see them: modules, what each imports, which types
+//! each defines.
 //!
 //! Files of tests are left out: they may look into everything.
 

@@ -1,6 +1,7 @@
-//! What no Rust file of the tree may have: notes of unfinished work, letters that look like others, more lines than a
-//! person reads. Each crate tells its story first; a library of the lower storeys leaves effects to `world/env`.
-//! What clippy finds (unsafe without a reason, tests that are switched off) is left to clippy.
+//! What no Rust file of the tree may have: notes of unfinished work, letters that look like others,
+//! more lines than a person reads. Each crate begins with its story. A library of the lower storeys
+//! leaves effects to `world/env`. Checks that clippy makes (unsafe without a reason, tests that are
+//! switched off) are left to clippy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub fn files(root: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// One sentence in `found` for each thing that should not be.
+/// One sentence in `found` for each thing that is not allowed.
 pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
     let lines: Vec<&str> = text.lines().collect();
     let shown = path.display();
@@ -62,7 +63,7 @@ pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Is `word` in the line, not as a part of a longer one?
+/// True if the line has `word`, not as a part of a longer word.
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))

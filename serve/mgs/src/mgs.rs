@@ -1,11 +1,11 @@
 //! The MGS as a service.
 //!
-//! A change is decided under the lock together with its transaction, so records are written in the order of versions.
-//! It is published, and answered, only when it is durable: what a client has heard of survives a crash, and a version
-//! number never means two things.
+//! A change is decided under the lock together with its transaction, so records are written in the
+//! order of versions. It is published, and answered, only when it is durable: what a client has
+//! heard of survives a crash, and a version number never means two things.
 //!
-//! `Config` requests wait here until their file system has a newer version, `wait_ms` have passed or their session
-//! ended. Bound: the requests that sessions may have in flight.
+//! `Config` requests wait here until their file system has a newer version, `wait_ms` have passed
+//! or their session ended. Bound: the requests that sessions may have in flight.
 
 use crate::registry::{Change, LoadError, Refused, Registry};
 use crate::reports::Reports;
@@ -33,10 +33,10 @@ pub const CONFIG_WAIT_MAX: Duration = REQUEST_TIMEOUT.checked_div(2).expect("not
 /// The MGS cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Its records cannot be read.
+    /// The records of the MGS cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// It is no MGS, or its folder cannot be written.
+    /// The folder holds no MGS, or cannot be written.
     #[error(transparent)]
     Target(#[from] TargetError),
 }
@@ -45,9 +45,9 @@ pub enum StartError {
 pub struct Mgs {
     target: Arc<Target>,
     env: Env,
-    /// What is decided, durable or not yet.
+    /// The decided state, durable or not yet.
     registry: Mutex<Registry>,
-    /// What is durable: what clients see.
+    /// The durable state, which clients see.
     published: Mutex<BTreeMap<FsName, Arc<FsConfig>>>,
     /// Wakes `Config` requests.
     news: Progress,
@@ -56,7 +56,8 @@ pub struct Mgs {
 }
 
 impl Mgs {
-    /// Reads the registry from the target's store. Blocks. A target that was formatted without a cluster founds one.
+    /// Reads the registry from the target's store. Blocks. A target that was formatted without a
+    /// cluster founds one.
     ///
     /// # Errors
     /// The store cannot be read, or a record is damaged.
@@ -172,7 +173,8 @@ impl Mgs {
             }
             (answer, tx.finish(), change.published)
         };
-        // Also when nothing changed: the same request may have just been decided and not be durable yet.
+        // Also when nothing changed: the same request may have just been decided and not be durable
+        // yet.
         store.commit().await?;
         for (fsname, config) in published {
             self.publish(fsname, config);
@@ -190,7 +192,8 @@ impl Mgs {
         }
     }
 
-    /// Configuration newer than `known`, or after `wait` as it is. A file system that nobody knows has version 0.
+    /// Configuration newer than `known`, or the present one after `wait`. An unknown file system
+    /// has version 0.
     async fn config(&self, export: &Export, fsname: FsName, known: u64, wait: Duration) -> Arc<FsConfig> {
         let now = || {
             let nothing = || Arc::new(FsConfig { cluster: self.target.cluster().0, ..FsConfig::default() });
@@ -260,7 +263,7 @@ impl Service for Mgs {
     fn gone(&self, export: &Arc<Export>, why: Gone) {
         tracing::debug!(client = %export.client().brief(), ?why, "client gone");
         let mut clients = self.clients.lock();
-        // It may have come back with a new session already.
+        // The client may have come back with a new session already.
         if clients.get(&export.client()).is_some_and(|known| Arc::ptr_eq(known, export)) {
             clients.remove(&export.client());
         }

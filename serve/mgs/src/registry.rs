@@ -1,8 +1,9 @@
 //! The registry: file systems, their targets and parameters. Decides; performs nothing.
 //!
-//! Every change gives the file system a new version and says which records must be written for it. Invariants: a
-//! target's name belongs to one store for ever, and a store has one name; versions grow by one with each change.
-//! Bounds: [`FILE_SYSTEMS_MAX`], `TARGETS_MAX` of each kind, [`PARAMS_MAX`], [`POOLS_MAX`], [`NIDS_MAX`].
+//! Every change gives the file system a new version and says which records must be written for it.
+//! Invariants: a target's name belongs to one store for ever, and a store has one name; versions
+//! grow by one with each change. Bounds: [`FILE_SYSTEMS_MAX`], `TARGETS_MAX` of each kind,
+//! [`PARAMS_MAX`], [`POOLS_MAX`], [`NIDS_MAX`].
 
 use disk::config::{
     self, BadConfig, ConfigKey, FsRecord, KEYS_END, KEYS_START, PARAM_NAME_BYTES_MAX, ParamRecord, PoolRecord,
@@ -55,13 +56,13 @@ pub enum Refused {
     /// The store is registered under another name.
     #[error("store {store:032x} is registered as {name}; it cannot be {wanted} too")]
     Renamed { store: u128, name: TargetName, wanted: TargetName },
-    /// Not a name of an MDT or OST.
+    /// The name is not that of an MDT or OST.
     #[error("{0:?} names no MDT or OST")]
     Name(String),
-    /// No such target or file system.
+    /// There is no such target or file system.
     #[error("{0} is not registered here")]
     Unknown(String),
-    /// It was removed for good.
+    /// The target was removed for good.
     #[error("{0} was removed from the file system (lctl del_ost, del_mdt); its name is not given again")]
     Removed(TargetName),
     /// Clients work with it.
@@ -70,19 +71,19 @@ pub enum Refused {
     /// The root of the file system is there.
     #[error("{0} holds the root of the file system and cannot be removed")]
     Root(TargetName),
-    /// Not a NID, or too many of them.
+    /// A NID is not valid, or there are none or too many.
     #[error("a target needs 1 to {NIDS_MAX} good NIDs, not {0:?}")]
     Nids(Vec<String>),
-    /// Not a parameter.
+    /// The name or value of the parameter is not valid.
     #[error("a parameter has a name of 1 to {PARAM_NAME_BYTES_MAX} and a value of up to {PARAM_VALUE_BYTES_MAX} bytes")]
     Param,
-    /// Not a name of a pool.
+    /// The name of the pool is not valid.
     #[error("{0:?} is no pool name; use 1 to 15 letters, digits, '_' or '-'")]
     Pool(String),
-    /// It exists.
+    /// The pool exists already.
     #[error("the pool {0} exists")]
     PoolExists(String),
-    /// It must be empty before it goes.
+    /// The pool must be empty before it is removed.
     #[error("the pool {0} still has OSTs")]
     PoolInUse(String),
     /// An OST that is not in the pool, or that does not exist.
@@ -94,7 +95,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// What the caller sees.
+    /// The errno that the caller sees.
     pub fn errno(&self) -> Errno {
         match self {
             Refused::Stranger { .. } | Refused::Renamed { .. } => Errno::EEXIST,
@@ -121,7 +122,7 @@ struct Fs {
     pools: BTreeMap<String, PoolRecord>,
 }
 
-/// What a change leads to.
+/// The consequences of a change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Records to write; `None` = remove.
@@ -194,7 +195,7 @@ impl Registry {
         self.refuse_removed(&wanted, store)?;
         let known = self.name_of(store);
         let name = match (wanted, known) {
-            // Its answer was lost, or it forgot its index: it keeps the name it got.
+            // The answer was lost, or the target forgot its index: it keeps the name it got.
             (Wanted::Any(fsname, kind), Some(known)) if known.fsname == fsname && known.kind == kind => known,
             (Wanted::Any(fsname, kind), Some(known)) => {
                 let wanted = TargetName { fsname, kind, index: TargetIndex(0) };
@@ -243,8 +244,8 @@ impl Registry {
         Ok(self.changed(name.fsname, write))
     }
 
-    /// Sets or removes a persistent parameter, of every file system if `fsname` is [`EVERY_FILE_SYSTEM`]. An empty
-    /// change if nothing is different.
+    /// Sets or removes a persistent parameter, of every file system if `fsname` is
+    /// [`EVERY_FILE_SYSTEM`]. An empty change if nothing is different.
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.

@@ -1,7 +1,8 @@
-//! How the processes of the cluster are, as each told last (docs/dash.md).
+//! State of the processes of the cluster, as each reported last (docs/dash.md).
 //!
-//! Kept in memory, one report for each session, at most [`CLIENTS_MAX`]; it goes with the session. The MGS says when it
-//! wants to hear again, so that all together stay below some hundred reports a second however many there are.
+//! Kept in memory, one report for each session, at most [`CLIENTS_MAX`]; it goes with the session.
+//! The MGS says when it wants to hear again, so that all together stay below some hundred reports a
+//! second however many there are.
 
 use env::clock::Monotonic;
 use parking_lot::Mutex;
@@ -17,9 +18,10 @@ use wire::report::{KeptReport, NodeReport};
 pub const SERVER_PAUSE: Duration = Duration::from_millis(500);
 /// Pause between two reports of a process that only mounts.
 pub const MOUNT_PAUSE: Duration = Duration::from_secs(1);
-/// All together send at most one report in this time.
+/// All processes together send at most one report in this time.
 pub const SHARE: Duration = Duration::from_millis(5);
-/// Reports in one answer together, bytes by their own estimate; texts may make them longer, never beyond one message.
+/// Reports in one answer together, bytes by their own estimate; texts may make them longer, never
+/// beyond one message.
 pub const LIST_WEIGHT_MAX: usize = 4 << 20;
 
 struct Kept {
@@ -28,7 +30,7 @@ struct Kept {
     report: NodeReport,
 }
 
-/// All of them.
+/// The reports of all processes.
 #[derive(Default)]
 pub(crate) struct Reports {
     kept: Mutex<HashMap<ClientUuid, Kept>>,
@@ -55,13 +57,13 @@ impl Reports {
         }
     }
 
-    /// Does a process that is connected now say that it serves this target?
+    /// True if a process that is connected now reports that it serves this target.
     pub(crate) fn is_served(&self, name: &str) -> bool {
         let serves = |kept: &Kept| kept.export.is_connected() && kept.report.targets.iter().any(|t| t.name == name);
         self.kept.lock().values().any(serves)
     }
 
-    /// Those of servers first, each kind by host and process, as many as one answer takes.
+    /// Reports of servers first, each kind by host and process, as many as one answer takes.
     pub(crate) fn list(&self, now: Monotonic) -> Vec<KeptReport> {
         let kept = self.kept.lock();
         let mut all: Vec<&Kept> = kept.values().collect();

@@ -29,19 +29,21 @@ pub struct Opened {
     pub created: bool,
     /// Handle to close; 0 if not opened.
     pub handle: OpenHandle,
-    /// Its layout, if opened.
+    /// Layout of the file, if opened.
     pub layout: Option<Arc<Layout>>,
 }
 
-/// Sees the requests of an [`Mdc`] go and their replies come: whoever keeps locks.
+/// Sees the requests of an [`Mdc`] go and their replies come. The keeper of the client's locks
+/// implements it.
 pub trait Watch: Send + Sync {
-    /// A request is about to be sent. Which locks may its reply grant?
+    /// A request is about to be sent. Returns the lock bits that its reply may grant.
     fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>);
 }
 
-/// One request under way. Dropped after [`Sent::arrived`], or without it if nobody waits for the reply any more.
+/// One request under way. It is dropped after [`Sent::arrived`], or without it if the caller no
+/// longer waits for the reply.
 pub trait Sent: Send {
-    /// The reply is here, or there will be none. Runs before whoever asked sees it.
+    /// The reply is here, or there will be none. Runs before the caller sees it.
     fn arrived(&mut self, reply: &Result<Reply, RpcError>);
 }
 
@@ -75,7 +77,8 @@ impl Mdc {
         }
     }
 
-    /// Several operations as one request; one result per operation. After one fails the rest answer ECANCELED.
+    /// Several operations as one request; one result per operation. After one fails the rest answer
+    /// ECANCELED.
     ///
     /// # Errors
     /// Only if the request as a whole got no answer.
@@ -251,8 +254,9 @@ impl Mdc {
         self.entries(credentials, readdir).await
     }
 
-    /// Entries after a name with all attributes, and layouts if wanted; whether there are more. Nothing of it may be kept: no lock comes
-    /// with it, so that whoever looks through everything drives out nothing that is of use.
+    /// Entries after a name with all attributes, and layouts if wanted; whether there are more. No
+    /// lock comes with them, so nothing of it may be kept. So a program that walks through
+    /// everything drives no useful lock out.
     pub async fn dir_scan(
         &self,
         credentials: &Credentials,
@@ -280,7 +284,7 @@ impl Mdc {
         }
     }
 
-    /// One extended attribute.
+    /// Reads one extended attribute.
     pub async fn getxattr(&self, credentials: &Credentials, fid: Fid, name: Bytes) -> Result<Bytes, RpcError> {
         match self.call(credentials, MdsOp::Getxattr { fid, name }).await? {
             MdsReply::Bytes(b) => Ok(b),
@@ -334,7 +338,8 @@ impl Mdc {
         }
     }
 
-    /// Two files exchange their data; `same`: their contents are the same. Versions of 0 are not compared.
+    /// Two files exchange their data; `same`: their contents are the same. Versions of 0 are not
+    /// compared.
     pub async fn swap_layouts(
         &self,
         credentials: &Credentials,
@@ -422,8 +427,8 @@ impl Mdc {
         }
     }
 
-    /// Waits for locks on data (DATA, or WRITE with DATA and UPDATE); they come with the reply, which shows the inode. `None`: an extent with
-    /// the bytes of `needs` came.
+    /// Waits for locks on data (DATA, or WRITE with DATA and UPDATE); they come with the reply,
+    /// which shows the inode. `None`: an extent with the bytes of `needs` came.
     pub async fn lock(
         &self,
         credentials: &Credentials,
@@ -490,7 +495,8 @@ impl Mdc {
         }
     }
 
-    /// About the lease of one open file, which this client calls `owner`: the mode that is held (until now), if it is not broken.
+    /// About the lease of one open file, which this client calls `owner`: the mode that is held
+    /// (until now), if it is not broken.
     pub async fn lease(
         &self,
         credentials: &Credentials,
@@ -504,7 +510,8 @@ impl Mdc {
         }
     }
 
-    /// Records of its store with keys in `[start, end)`, about `bytes_max` bytes; are there more?
+    /// Records of its store with keys in `[start, end)`, about `bytes_max` bytes, and whether there
+    /// are more.
     pub async fn scan(&self, start: Bytes, end: Bytes, bytes_max: u32) -> Result<(Vec<Record>, bool), RpcError> {
         match self.call(&Credentials::root(), MdsOp::Scan { start, end, bytes_max }).await? {
             MdsReply::Records { records, more } => Ok((records, more)),
@@ -512,7 +519,7 @@ impl Mdc {
         }
     }
 
-    /// Makes the records of `put` so if those of `expect` are. ESTALE: they are not.
+    /// Writes the records of `put` if those of `expect` are as given. ESTALE: they are not.
     pub async fn mend(&self, expect: Vec<Record>, put: Vec<Record>) -> Result<(), RpcError> {
         match self.call(&Credentials::root(), MdsOp::Mend { expect, put }).await? {
             MdsReply::Done => Ok(()),

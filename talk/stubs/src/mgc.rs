@@ -81,7 +81,8 @@ impl Mgc {
     /// Removes a target that will never come back; `force`: even if it is in service.
     ///
     /// # Errors
-    /// EBUSY: it is in service. EPERM: the root of the file system is there. ENOENT: there is no such target.
+    /// EBUSY: it is in service. EPERM: the root of the file system is there. ENOENT: there is no
+    /// such target.
     pub async fn remove(&self, name: String, force: bool) -> Result<(), RpcError> {
         match self.call(MgsOp::Remove { name, force, dry_run: false }).await? {
             MgsReply::Done => Ok(()),
@@ -89,7 +90,7 @@ impl Mgc {
         }
     }
 
-    /// Could [`Mgc::remove`] remove it?
+    /// Succeeds if [`Mgc::remove`] could remove it.
     ///
     /// # Errors
     /// As [`Mgc::remove`].

@@ -24,14 +24,14 @@ pub struct Osc {
 /// Objects with sizes in bytes and 512-byte blocks, and whether there are more.
 pub type Listed = (Vec<(ObjectId, u64, u64)>, bool);
 
-/// What became of [`Osc::store`].
+/// Result of [`Osc::store`].
 #[derive(Debug)]
 pub struct Batch {
     /// Granted on top, bytes.
     pub more: u64,
     /// Of each piece: by how many 512-byte blocks its object grew, or why it is not stored.
     pub pieces: Vec<Result<i64, Errno>>,
-    /// Was it made durable, if that was asked?
+    /// Whether all of it is durable, if that was asked for.
     pub durable: Result<(), Errno>,
 }
 
@@ -41,13 +41,14 @@ impl Osc {
         Osc { import, active: Arc::new(watch::Sender::new(true)) }
     }
 
-    /// Is it in use?
+    /// True if the OST is in use.
     pub fn is_active(&self) -> bool {
         *self.active.borrow()
     }
 
-    /// Takes the OST out of use, or back into it. While it is out, all calls fail with EIO at once, also those that wait for
-    /// an answer now: whether such a change takes effect nobody knows.
+    /// Takes the OST out of use, or back into it. While it is out, all calls fail with EIO at once,
+    /// also those that wait for an answer now. Whether a change of such a call takes effect is then
+    /// unknown.
     pub fn set_active(&self, active: bool) {
         self.active.send_replace(active);
     }
@@ -113,8 +114,9 @@ impl Osc {
         }
     }
 
-    /// Stores many pieces with one request, paid with `spend` granted bytes, and asks for `want` more. `durable`: all
-    /// of it is when this returns. After the first piece that fails, the others fail with ECANCELED.
+    /// Stores many pieces with one request, paid with `spend` granted bytes, and asks for `want`
+    /// more. `durable`: all of it is durable when this returns. After the first piece that fails,
+    /// the others fail with ECANCELED.
     pub async fn store(
         &self,
         (spend, want): (u64, u64),
@@ -209,7 +211,8 @@ impl Osc {
         }
     }
 
-    /// Objects behind `after` with sizes in bytes and 512-byte blocks, at most `limit`; are there more?
+    /// Objects after `after` with sizes in bytes and 512-byte blocks, at most `limit`, and whether
+    /// there are more.
     pub async fn list(&self, after: Option<ObjectId>, limit: u32) -> Result<Listed, RpcError> {
         match self.call(OstOp::List { after, limit }).await? {
             OstReply::Objects { objects, more } => Ok((objects, more)),

@@ -1,8 +1,10 @@
-//! Accepted connections: those without a session are few and do not last, and those of one process are few.
+//! Accepted connections: those without a session are few and do not last, and those of one process
+//! are few.
 //!
-//! Connections whose greetings show the same pairing number are a *group*: when one of them gets a session, all have
-//! one, as long as one of them lives. Where a bound is reached, the oldest connection goes, not the new one: a client
-//! gets its session within milliseconds, so connections that only sit there cannot keep it out.
+//! Connections whose greetings show the same pairing number are a *group*. When one of them gets a
+//! session, all have one, as long as one of them lives. Where a bound is reached, the oldest
+//! connection is closed, not the new one. A client gets its session within milliseconds, so idle
+//! connections without a session cannot keep it out.
 
 use crate::error::LinkError;
 use crate::link::Link;
@@ -60,7 +62,8 @@ pub(crate) struct Group {
 }
 
 impl Accepted {
-    /// A connection came. The receiver ends when its place is taken by a later one before it was greeted.
+    /// A connection came. The receiver ends when its place is taken by a later one before it was
+    /// greeted.
     pub(crate) fn arrive(self: &Arc<Self>, address: IpAddr) -> (Place, oneshot::Receiver<()>) {
         let (until, ended) = oneshot::channel();
         let mut strangers = self.strangers.lock();
@@ -85,7 +88,7 @@ impl Accepted {
         (Place { accepted: self.clone(), number }, ended)
     }
 
-    /// The connections that show this pairing number; one that shows none is alone.
+    /// The connections that show this pairing number; a connection that shows none is alone.
     pub(crate) fn group(&self, pairing: Pairing) -> Arc<Group> {
         if pairing == Pairing(0) {
             return Arc::default();
@@ -107,7 +110,7 @@ impl Place {
         let mut strangers = self.accepted.strangers.lock();
         match strangers.all.iter_mut().find(|stranger| stranger.number == self.number) {
             Some(stranger) => stranger.end = End::Link(Arc::downgrade(link)),
-            // It was taken just now.
+            // Its place was just taken from it.
             None => {
                 let reason = "too many connections have no session".to_owned();
                 link.close(LinkError::Protocol { nid: link.nid(), reason });
@@ -123,7 +126,7 @@ impl Drop for Place {
 }
 
 impl Group {
-    /// Has one of its connections a session?
+    /// True if one of its connections has a session.
     pub(crate) fn has_session(&self) -> bool {
         self.has_session.load(Ordering::Acquire)
     }
@@ -135,7 +138,7 @@ impl Group {
         }
     }
 
-    /// One more connection. The oldest one beyond the bound goes.
+    /// Adds a connection. The oldest one beyond the bound is closed.
     pub(crate) fn join(&self, link: &Arc<Link>) {
         let oldest = {
             let mut links = self.links.lock();

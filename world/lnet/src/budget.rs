@@ -1,9 +1,9 @@
-//! The receive memory of a process: room that long requests take before they are read, and give back when they are
-//! answered.
+//! The receive memory of a process: room that long requests take before they are read, and give
+//! back when they are answered.
 //!
-//! Room is granted in the order of asking. An address has a share of its own: whoever asks for more than that waits
-//! without holding up other addresses. Holders never wait for another request's room, so each gives its room back.
-//! Bound: one asker per connection.
+//! Room is granted in the order of asking. An address has a share of its own: a request for more
+//! waits without holding up other addresses. Holders never wait for another request's room, so each
+//! gives its room back. Bound: one waiting request per connection.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +24,7 @@ struct State {
     asked: VecDeque<Arc<Asked>>,
 }
 
-/// Somebody waits for room.
+/// A request that waits for room.
 struct Asked {
     owner: IpAddr,
     bytes: usize,
@@ -96,7 +96,7 @@ impl Budget {
 }
 
 impl State {
-    /// Grants what can be granted; whom to wake.
+    /// Grants what can be granted; returns the wakers of those requests.
     fn grant(&mut self, share: usize) -> Vec<Waker> {
         let mut woken = Vec::new();
         let State { free, held, asked } = self;

@@ -1,10 +1,10 @@
 //! The task of a link: reads, hands requests to the handler, writes.
 //!
-//! Requests are polled once where they were read; those that must wait stay in a set of this task, at most
-//! REQUESTS_PER_LINK_MAX (and WAITING_MAX that wait for other clients). Beyond that, and while there is no room for a
-//! long one in the receive memory, reading stops at the next request and TCP pushes back. Replies are always read
-//! ([`crate::gate`]).
-//! When the link ends, requests at work go on in a task of their own: the same client may ask again elsewhere.
+//! Requests are polled once where they were read. Those that must wait stay in a set of this task:
+//! at most REQUESTS_PER_LINK_MAX, and WAITING_MAX that wait for other clients. Beyond that, and
+//! while the receive memory has no room for a long request, reading stops at the next request and
+//! TCP pushes back. Replies are always read ([`crate::gate`]). When the link ends, requests at work
+//! go on in a task of their own: the same client may ask again elsewhere.
 
 use crate::accepted::address_of;
 use crate::budget::{Room, Wait};
@@ -54,11 +54,12 @@ impl Driver {
         Driver { link, handler, socket, inbox: Inbox::default(), asked: None, room: None, working, waiting: 0, late }
     }
 
-    /// May one more request be at work?
+    /// True if one more request may be at work.
     fn may_work(&self) -> bool {
         let at_work = self.working.len() - self.waiting;
         match self.link.side() {
-            // What a server asks may need its replies on this very link: they must be read on.
+            // A server's requests may depend on replies that come over this very link, so they must
+            // be read on.
             Side::Dialled => at_work < WAITING_MAX,
             Side::Stranger | Side::Known => {
                 at_work < REQUESTS_PER_LINK_MAX && self.link.replies_queued() < REPLIES_QUEUED_MAX
@@ -95,7 +96,7 @@ impl Driver {
         Ok(Next::Frame(frame))
     }
 
-    /// Is there room for the request whose header was read?
+    /// True if there is room for the request whose header was read.
     fn poll_room(&mut self, cx: &mut Context<'_>, bytes: usize) -> bool {
         if self.room.is_none() {
             let Driver { link, asked, .. } = self;
@@ -251,7 +252,7 @@ enum Next {
     Frame(Frame),
     /// More must be read first.
     Unread,
-    /// Nothing is to be read for now.
+    /// Nothing may be read for now.
     Held,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong on a link.
+//! Errors of a link.
 
 use types::limits::MESSAGE_BYTES_MAX;
 use types::nid::Nid;
@@ -8,10 +8,10 @@ use wire::frame::FrameError;
 /// Why a link could not be made, or ended, or gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// Nobody listens there, or no road leads there.
+    /// There is no listener at that address, or no route to it.
     #[error("connect to {nid}: {reason}")]
     Connect { nid: Nid, reason: String },
-    /// No version that both speak.
+    /// The two sides have no protocol version in common.
     #[error("{nid} speaks protocol versions {theirs_min} to {theirs_max}, we {ours_min} to {ours_max}")]
     Version { nid: Nid, theirs_min: u16, theirs_max: u16, ours_min: u16, ours_max: u16 },
     /// The peer belongs to another cluster.
@@ -26,13 +26,13 @@ pub enum LinkError {
     /// The peer sent a frame that has no place there, or a body that cannot be read.
     #[error("{nid}: {reason}")]
     Protocol { nid: Nid, reason: String },
-    /// What was to be sent is longer than a message may be: nothing was sent.
+    /// The message is longer than allowed: nothing was sent.
     #[error("a message of {bytes} bytes to {nid} is longer than the {MESSAGE_BYTES_MAX} that one may have")]
     TooLong { nid: Nid, bytes: usize },
     /// The connection ended.
     #[error("connection to {nid} lost: {reason}")]
     Lost { nid: Nid, reason: String },
-    /// No answer in time.
+    /// No answer came in time.
     #[error("{nid} did not answer for {seconds} s")]
     NoAnswer { nid: Nid, seconds: u64 },
     /// This process is shutting down.

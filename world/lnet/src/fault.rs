@@ -1,7 +1,9 @@
-//! Rules that lose or delay frames on purpose (`lctl net_drop_add`, `net_delay_add`). None by default.
+//! Rules that lose or delay frames on purpose (`lctl net_drop_add`, `net_delay_add`). None by
+//! default.
 //!
-//! A rule is about frames from one NID to another that this process sends or receives. All rules that fit count the frame;
-//! the first one whose turn it is to lose it does; else the longest delay counts. Greetings and goodbyes are never touched.
+//! A rule is about frames from one NID to another that this process sends or receives. All matching
+//! rules count the frame. The first rule whose turn it is to lose the frame loses it; otherwise the
+//! longest delay counts. Greetings and goodbyes are never touched.
 
 use env::clock::Monotonic;
 use env::random::Random;
@@ -13,13 +15,13 @@ use types::nid::{Nid, NidPattern};
 /// What happens to a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It is lost.
+    /// The frame is lost.
     Drop,
-    /// It goes on this much later.
+    /// The frame goes on this much later.
     Delay(Duration),
 }
 
-/// Which frames. Lustre's words: a request is a PUT, its answer a REPLY.
+/// Kind of frames. Lustre's words: a request is a PUT, its answer a REPLY.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frames {
     /// Both.
@@ -30,12 +32,12 @@ pub enum Frames {
     Replies,
 }
 
-/// Which of the frames that fit.
+/// Which of the matching frames are hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// All.
+    /// All of them.
     Every,
-    /// One of so many (at least 1): one at random among the first N, then again among the next N.
+    /// One of this many (at least 1): one at random among the first N, then again among the next N.
     OneOf(u32),
     /// Each with a chance of one in so many.
     Chance(u32),
@@ -46,15 +48,15 @@ pub enum Turn {
 /// A rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Who sends the frames.
+    /// Sender of the frames.
     pub source: NidPattern,
-    /// Whom they are for.
+    /// Receiver of the frames.
     pub target: NidPattern,
-    /// Which.
+    /// Kind of the frames.
     pub frames: Frames,
-    /// How many of them.
+    /// Which of the matching frames are hit.
     pub turn: Turn,
-    /// What happens to them.
+    /// What happens to those.
     pub fault: Fault,
 }
 
@@ -65,7 +67,7 @@ impl Rule {
     }
 }
 
-/// What a rule has seen.
+/// Counts of one rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Requests that fit.
@@ -82,7 +84,8 @@ pub const RULES_MAX: usize = 256;
 struct Active {
     rule: Rule,
     counts: Counts,
-    /// `OneOf`: frames of this round, and which of them it is. `Interval`: not before.
+    /// `OneOf`: frames seen in this round, and the number of the one to hit. `Interval`: `due` is
+    /// the earliest time of the next hit.
     seen: u32,
     chosen: u32,
     due: Option<Monotonic>,
@@ -93,7 +96,7 @@ impl Active {
         Active { rule, counts: Counts::default(), seen: 0, chosen: 0, due: None }
     }
 
-    /// Is it the turn of this frame?
+    /// True if it is the turn of this frame.
     fn hits(&mut self, random: &dyn Random, now: Monotonic) -> bool {
         match self.rule.turn {
             Turn::Every => true,
@@ -157,17 +160,17 @@ impl Faults {
         }
     }
 
-    /// All rules and what they have seen, in the order of adding.
+    /// All rules with their counts, in the order of adding.
     pub fn list(&self) -> Vec<(Rule, Counts)> {
         self.rules.lock().iter().map(|active| (active.rule, active.counts)).collect()
     }
 
-    /// Is there any?
+    /// True if there is any rule.
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// What happens to a frame; `None`: nothing.
+    /// What happens to a frame; `None` if no rule hits it.
     pub(crate) fn verdict(
         &self,
         source: Nid,

@@ -1,9 +1,9 @@
-//! What a connection may receive next: the rule, without effects.
+//! The rule for what a connection may receive next, without effects.
 
 use types::limits::{FRAME_BYTES_BEFORE_SESSION_MAX, FRAME_BYTES_SMALL, MESSAGE_BYTES_MAX};
 use wire::frame::{FrameKind, Header};
 
-/// Which side of a connection this process is.
+/// The side of a connection that this process is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     /// It connected: the other side is a server that it chose.
@@ -23,14 +23,14 @@ pub(crate) enum Gate {
     Room(usize),
     /// Do not read it for now: too much is at work.
     Hold,
-    /// It is longer than it may be here, bytes.
+    /// The frame is longer than allowed here, bytes.
     TooLong(usize),
 }
 
 /// Judges a header. `may_work`: one more request may be at work.
 ///
-/// Replies are always read: the other side may wait for that before it reads on, and what they cost is bounded by what
-/// was asked for.
+/// Replies are always read: the other side may wait for that before it reads on, and what they cost
+/// is bounded by what was asked for.
 pub(crate) fn judge(side: Side, header: &Header, may_work: bool) -> Gate {
     let bytes = header.body_bytes as usize + header.bulk_bytes as usize;
     let reply = header.kind == FrameKind::Reply;

@@ -1,4 +1,4 @@
-//! The greeting at the start of a connection: version, cluster, who is who.
+//! The greeting at the start of a connection: version, cluster, and the two processes.
 
 use crate::error::LinkError;
 use crate::link::Ends;

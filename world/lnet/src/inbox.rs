@@ -1,7 +1,7 @@
 //! Bytes on their way in, cut into frames.
 //!
-//! The header is verified before its lengths are believed, and the driver judges it before anything is allocated for
-//! what follows.
+//! The header is verified before its lengths are believed, and the driver judges it before anything
+//! is allocated for what follows.
 
 use crate::payload::Frame;
 use bytes::{Bytes, BytesMut};

@@ -1,8 +1,9 @@
 //! One connection, as its users see it.
 //!
-//! Anybody may send on it from any thread. Frames are gathered in the outbox; on a reactor the link's task writes them
-//! together once the reactor comes to it, on other threads (a FUSE thread) the caller writes at once, without a
-//! hand-off, unless a write is under way. Waiting requests are told when the link ends.
+//! Any thread may send on it. Frames are gathered in the outbox. On a reactor the link's task
+//! writes them together once the reactor comes to it. On other threads (a FUSE thread) the caller
+//! writes at once, without a hand-off, unless a write is under way. Waiting requests are told when
+//! the link ends.
 
 use crate::accepted::{Group, Place};
 pub use crate::budget::Room;
@@ -43,15 +44,17 @@ pub trait Handler: Send + Sync + 'static {
 
 /// How a request will be answered.
 pub struct Work {
-    /// Gives the reply; `None` if there is nothing to say. Runs to its end even if the link goes before.
+    /// Gives the reply; `None` if there is nothing to say. Runs to its end even if the link goes
+    /// before.
     pub future: BoxFuture<'static, Option<Payload>>,
     /// Receive memory of the request; given back when it was answered.
     pub room: Option<Room>,
-    /// It may wait for other clients without a limit (a lock): it does not count among the requests at work.
+    /// It may wait for other clients without a limit (a lock): it does not count among the requests
+    /// at work.
     pub waits: bool,
 }
 
-/// Who is at the other end, and how we call ourselves.
+/// The two ends: the peer, and this process as the peer knows it.
 pub(crate) struct Ends {
     pub(crate) nid: Nid,
     pub(crate) source: Nid,
@@ -77,9 +80,11 @@ pub struct Link {
     leaving: AtomicBool,
     /// Among the connections without a session.
     place: Mutex<Option<Place>>,
-    /// It is closed at this time if it has no session then; nanoseconds of the monotonic clock.
+    /// The link is closed at this time if it has no session by then; nanoseconds of the monotonic
+    /// clock.
     session_by: AtomicU64,
-    /// It is closed at this time if the request that holds receive memory has not arrived then; 0: there is none.
+    /// The link is closed at this time if the request that holds receive memory has not arrived by
+    /// then; 0: no such request.
     arrives_by: AtomicU64,
 }
 
@@ -132,7 +137,7 @@ impl Link {
         link
     }
 
-    /// What the other side is to us.
+    /// The other side's role towards this process.
     pub(crate) fn side(&self) -> Side {
         match &self.ends.group {
             None => Side::Dialled,
@@ -141,14 +146,15 @@ impl Link {
         }
     }
 
-    /// A client got a session over it: from now on all connections of that process may carry large messages.
+    /// A client got a session over it: from now on all connections of that process may carry large
+    /// messages.
     pub fn has_session(&self) {
         if let Some(group) = &self.ends.group {
             group.get_session();
         }
     }
 
-    /// A client was told to try again later: it is not closed for having no session yet.
+    /// A client was told to try again later, so the link is not closed for having no session yet.
     pub fn be_patient(&self) {
         self.session_by.store(nanos(self.shared.env.clock.now() + SESSION_TIMEOUT), Ordering::Release);
     }
@@ -184,7 +190,7 @@ impl Link {
         self.ends.purpose
     }
 
-    /// Can it take requests?
+    /// True if it can take requests.
     pub fn is_open(&self) -> bool {
         !self.is_closed.load(Ordering::Acquire) && !self.leaving.load(Ordering::Acquire)
     }
@@ -203,7 +209,8 @@ impl Link {
             tag
         };
         let _forget = Forget { link: self, tag };
-        // Closing drains the waiters after it set the flag: whoever comes too late sees the flag here.
+        // Closing drains the waiters after it set the flag: a request that comes too late sees the
+        // flag here.
         if self.is_closed.load(Ordering::Acquire) {
             return Err(self.why_closed());
         }
@@ -227,7 +234,7 @@ impl Link {
         let mut waiters: Vec<_> = std::mem::take(&mut self.waiters.lock().by_tag).into_iter().collect();
         waiters.sort_unstable_by_key(|(tag, _)| *tag);
         for (_, waiter) in waiters {
-            // Nobody listens any more: the caller gave up.
+            // The receiver is gone: the caller gave up.
             let _ = waiter.answer.send(Err(why.clone()));
         }
         self.driver.wake();
@@ -243,7 +250,7 @@ impl Link {
         self.closed().unwrap_or_else(lost)
     }
 
-    /// Says that no more requests will come from here.
+    /// Tells the peer that no more requests will come from here.
     pub(crate) fn say_goodbye(self: &Arc<Self>) {
         self.send(FrameKind::Goodbye, 0, None);
     }
@@ -253,13 +260,14 @@ impl Link {
         self.leaving.store(true, Ordering::Release);
     }
 
-    /// A reply came. `false`: nobody asked (any more).
+    /// A reply came. `false`: no request waits for it (any more).
     pub(crate) fn answered(&self, frame: Frame) -> bool {
         let Some(waiter) = self.waiters.lock().by_tag.remove(&frame.header.tag) else { return false };
         waiter.answer.send(Ok(frame)).is_ok()
     }
 
-    /// Closes it if it has no session in time, or takes too long over a request that holds receive memory.
+    /// Closes it if it has no session in time, or takes too long over a request that holds receive
+    /// memory.
     pub(crate) fn close_if_idle(&self, now: Monotonic) {
         let nid = self.ends.nid;
         let arrives_by = self.arrives_by.load(Ordering::Acquire);
@@ -289,7 +297,7 @@ impl Link {
         }
     }
 
-    /// Queues a reply; the driver, who calls this, writes it.
+    /// Queues a reply; the driver, which calls this, writes it.
     pub(crate) fn reply(self: &Arc<Self>, tag: u64, payload: Payload) {
         self.faulty_push(FrameKind::Reply, tag, Some(payload));
     }
@@ -312,7 +320,8 @@ impl Link {
         }
         match self.try_flush(&mut Context::from_waker(Waker::noop())) {
             Some(Poll::Ready(Ok(()))) => {}
-            // Under way, or the socket is full, or it failed: the driver sees to it, with its own waker.
+            // Under way, or the socket is full, or it failed: the driver sees to it, with its own
+            // waker.
             Some(_) | None => self.driver.wake(),
         }
     }
@@ -336,7 +345,7 @@ impl Link {
         true
     }
 
-    /// What the rules say of a frame of this link.
+    /// The rules' verdict on a frame of this link.
     fn verdict(&self, kind: FrameKind, source: Nid, target: Nid) -> Option<Fault> {
         let faults = &self.shared.faults;
         if !faults.any() || !matches!(kind, FrameKind::Request | FrameKind::Reply) {
@@ -346,7 +355,7 @@ impl Link {
         faults.verdict(source, target, kind == FrameKind::Request, &*env.random, env.clock.now())
     }
 
-    /// What the rules say of a frame that came.
+    /// The rules' verdict on a received frame.
     pub(crate) fn verdict_on_received(&self, kind: FrameKind) -> Option<Fault> {
         self.verdict(kind, self.ends.nid, self.ends.source)
     }
@@ -372,13 +381,14 @@ impl Link {
         self.outbox.lock().push(&header, payload);
     }
 
-    /// Lets go of the socket, although others may hold the link still. Nothing is written after the end.
+    /// Lets go of the socket, although others may hold the link still. Nothing is written after the
+    /// end.
     pub(crate) fn hang_up(&self) {
         self.writer.lock().socket = Box::new(tokio::io::sink());
     }
 
-    /// Writes what is queued. `None`: another thread is at it, and will see what was queued meanwhile, or wake the
-    /// driver.
+    /// Writes what is queued. `None`: another thread is at it, and will see what was queued
+    /// meanwhile, or wake the driver.
     fn try_flush(&self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
         let mut writer = self.writer.try_lock()?;
         Some(self.write(&mut writer, cx))

@@ -1,7 +1,8 @@
 //! This process on the network: accepts connections, makes peers, ends both.
 //!
-//! Tasks: one per listener, one per link, one that looks for overdue requests each second (started with the first
-//! link). All end with [`Lnet::shutdown`], which waits for them. Bound: [`Lnet::accept_at_most`] accepted connections.
+//! Tasks: one per listener, one per link, and one that looks for overdue requests each second
+//! (started with the first link). All end with [`Lnet::shutdown`], which waits for them. Bound:
+//! [`Lnet::accept_at_most`] accepted connections.
 
 use crate::accepted::{Accepted, address_of};
 use crate::budget::Budget;
@@ -39,7 +40,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What links share with their node.
 pub(crate) struct Shared {
     pub(crate) env: Env,
-    /// Do frames that are sent from here carry checksums of their content?
+    /// True if sent frames carry checksums of their content.
     pub(crate) checksums: AtomicBool,
     pub(crate) process: ClientUuid,
     /// Shown to the servers that this process connects to.
@@ -77,7 +78,8 @@ impl Shared {
         }
     }
 
-    /// May one more connection be accepted? Two tasks are none: those that accept and sweep.
+    /// True if one more connection may be accepted. Two tasks do not count: those that accept and
+    /// sweep.
     fn has_room(&self) -> bool {
         self.tasks.borrow().saturating_sub(2) < self.accepted_max.load(Ordering::Relaxed)
     }
@@ -106,7 +108,7 @@ impl Shared {
         let mut before = self.env.clock.now();
         while let Either::Left(_) = select(self.env.clock.sleep(SWEEP), &mut stopped).await {
             let now = self.env.clock.now();
-            // If this process itself stood still, what the others sent meanwhile is read first.
+            // If this process itself stood still, first read what the peers sent meanwhile.
             let stood_still = now.saturating_sub(before) > 3 * SWEEP;
             before = now;
             for link in self.live_links() {
@@ -118,7 +120,8 @@ impl Shared {
         }
     }
 
-    /// Tells the log of a connection that was refused, or closed for what the other side did: one in a second.
+    /// Tells the log of a connection that was refused, or closed for what the other side did: one
+    /// in a second.
     pub(crate) fn refused(&self, nid: Nid, error: &LinkError) {
         if let Some(others) = self.refusals.pass(self.env.clock.now()) {
             tracing::info!(%nid, %error, others, "connection refused");
@@ -185,12 +188,12 @@ impl Lnet {
         *self.shared.cluster.lock() = cluster;
     }
 
-    /// Do frames that are sent from here carry checksums of their content?
+    /// True if sent frames carry checksums of their content.
     pub fn checksums(&self) -> bool {
         self.shared.checksums.load(Ordering::Relaxed)
     }
 
-    /// As [`Lnet::checksums`], from the next frame on. What comes with a checksum is verified in any case.
+    /// As [`Lnet::checksums`], from the next frame on. A received checksum is verified in any case.
     pub fn set_checksums(&self, on: bool) {
         self.shared.checksums.store(on, Ordering::Relaxed);
     }
@@ -349,7 +352,7 @@ pub(crate) async fn open_link(
         let _task = task;
         match greet::in_time(&shared, nid, connect(&shared, nid, purpose)).await {
             Err(error) => {
-                // Nobody waits for it any more: the caller was dropped.
+                // The receiver is gone: the caller was dropped.
                 let _ = made.send(Err(error));
             }
             Ok((link, read)) => {

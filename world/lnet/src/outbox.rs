@@ -1,7 +1,8 @@
-//! Frames on their way out: small ones are gathered in one buffer, large pieces are passed on as they are.
+//! Frames on their way out: small ones are gathered in one buffer, large pieces are passed on as
+//! they are.
 //!
-//! Bound: callers stay within the window of their peer; a server reads no further requests while replies of
-//! [`REPLIES_QUEUED_MAX`] bytes wait.
+//! Bound: callers stay within the window of their peer; a server reads no further requests while
+//! replies of [`REPLIES_QUEUED_MAX`] bytes wait.
 
 use crate::payload::Payload;
 use bytes::{Buf, Bytes, BytesMut};
@@ -13,7 +14,8 @@ use tokio::io::AsyncWrite;
 use types::limits::MESSAGE_BYTES_MAX;
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 
-/// Bytes of replies queued at which a server reads no further requests of the link: two messages of the largest kind.
+/// Bytes of replies queued at which a server reads no further requests of the link: two messages of
+/// the largest kind.
 pub(crate) const REPLIES_QUEUED_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 /// Pieces from this length on are not copied.
 const COPY_MAX: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! What a frame carries.
+//! Content of a frame.
 
 use crate::budget::Room;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ pub const HEAD_BYTES: usize = 32;
 /// Something to send.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
-    /// First bytes of the body, belonging to the layer above: whose request it is.
+    /// First bytes of the body. They belong to the layer above and tell whose request it is.
     pub head: [u8; HEAD_BYTES],
     /// The rest of the body.
     pub body: Bytes,
@@ -33,7 +33,7 @@ impl Payload {
 /// A frame that arrived, its checksums verified.
 #[derive(Debug)]
 pub struct Frame {
-    /// Its header.
+    /// Header of the frame.
     pub header: Header,
     /// The body, with the head in front.
     pub body: Bytes,

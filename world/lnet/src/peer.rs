@@ -1,7 +1,8 @@
 //! The client's side of a node: a control link, bulk links beside it, one window for all.
 //!
-//! The bulk links are made when the first large request comes; until they stand it takes the control link. If one of
-//! the links is lost, all are closed, and whoever waits on them is told: the next user makes a new peer.
+//! The bulk links are made when the first large request comes. Until they stand, large requests
+//! take the control link. If one of the links is lost, all are closed, and their waiting requests
+//! fail: the next user makes a new peer.
 
 use crate::error::LinkError;
 use crate::link::{Handler, Link};
@@ -28,7 +29,8 @@ pub struct Ask {
     pub reply_bulk: usize,
     /// Longest wait for the reply; `None`: as long as the link lives.
     pub limit: Option<Duration>,
-    /// Does not count in the window: it may wait for other clients, or must get through when the window is full.
+    /// The request does not count in the window: it may wait for other clients, or must get through
+    /// when the window is full.
     pub outside_window: bool,
 }
 
@@ -45,7 +47,7 @@ pub struct Peer {
 }
 
 enum Bulk {
-    /// Not needed so far, or they could not be made.
+    /// Not needed so far, or could not be made.
     Absent,
     Opening,
     Open(Vec<Arc<Link>>),
@@ -74,17 +76,17 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Its address.
+    /// Address of the peer.
     pub fn nid(&self) -> Nid {
         self.control.nid()
     }
 
-    /// Its process; another one after a restart.
+    /// Process of the peer; another one after a restart.
     pub fn process(&self) -> ClientUuid {
         self.control.process()
     }
 
-    /// Can it take requests?
+    /// True if it can take requests.
     pub fn is_open(&self) -> bool {
         self.control.is_open()
     }
@@ -192,7 +194,7 @@ impl Drop for Peer {
     }
 }
 
-/// What happens when a link of a peer ends: the peer closes.
+/// Closes the peer when one of its links ends.
 fn close_of(peer: Arc<Mutex<Weak<Peer>>>) -> Box<dyn FnOnce(LinkError) + Send> {
     Box::new(move |why| {
         let peer = peer.lock().upgrade();

@@ -1,8 +1,8 @@
 //! Requests in flight to one peer, fair in order of arrival.
 //!
-//! The window follows bandwidth x delay: it doubles while it is full and answers do not come later than twice the best
-//! time seen, up to REQUESTS_PER_LINK_MAX (a server stops reading a link beyond that). Bulk data in flight has a bound
-//! of its own, in bytes.
+//! The window follows bandwidth x delay. It doubles while it is full and answers come within twice
+//! the best time seen, up to REQUESTS_PER_LINK_MAX (a server stops reading a link beyond that).
+//! Bulk data in flight has a bound of its own, in bytes.
 
 use env::clock::Monotonic;
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! What a link reads, and what it refuses to read, with a raw connection at the other end.
+//! What a link reads and what it refuses to read, with a raw connection at the other end.
 
 use bytes::Bytes;
 use env::Env;
@@ -18,7 +18,7 @@ use wire::hello::{Hello, HelloReply, Purpose, Welcome};
 use wire::message::{VERSION_MAX, VERSION_MIN};
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
-/// Nothing here takes longer.
+/// Longer than anything here takes.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Answers every request with its own body.
@@ -85,8 +85,8 @@ fn welcome(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// A server that does not read requests for now still answers, and its answers must be read: it may be waiting for
-/// just that before it reads on.
+/// A server that reads no requests for now still answers, and its answers must be read: it may wait
+/// for just that before it reads on.
 #[test]
 fn replies_are_read_also_while_requests_wait_to_be_sent() {
     let (env, guard, lnet) = node();
@@ -121,7 +121,7 @@ fn replies_are_read_also_while_requests_wait_to_be_sent() {
     for _ in 0..1200 {
         let (peer, body) = (peer.clone(), piece.clone());
         let large = async move {
-            // It ends with the connection.
+            // The request ends with the connection.
             let _ = peer.request(Payload { body, ..Payload::default() }, ask).await;
         };
         env.tasks.spawn("test", Box::pin(large));

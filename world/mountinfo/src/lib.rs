@@ -14,15 +14,16 @@ pub const TYPE: &str = "fuse.sheen";
 pub struct MountInfo {
     /// Device number, major and minor, as in `/sys/class/bdi`.
     pub device: (u32, u32),
-    /// Where.
+    /// Directory that it is mounted on.
     pub mount_point: PathBuf,
     /// File system type with sub-type.
     pub fs_type: String,
-    /// What.
+    /// Source of the mount.
     pub source: OsString,
 }
 
-/// All mounts of this mount name space, oldest first: of several at one place the last one is on top.
+/// All mounts of this mount name space, oldest first. Of several on one directory, the last is on
+/// top.
 ///
 /// # Errors
 /// `/proc` is not to be read.

@@ -1,8 +1,9 @@
-//! All parameters that SheenFS has, under Lustre's names. `docs/parameters.md` is made from this table.
+//! All parameters of SheenFS, under Lustre's names. `docs/parameters.md` is made from this table.
 //!
-//! Only what acts or tells is here. What a path's first level means: `llite` a mount; `lmv`, `lov` its sets of targets;
-//! `mdc`, `osc` its sessions with them; `osp` a server's sessions; `mdt`, `lod` an MDT; `obdfilter` an OST; `osd-lmdb` the
-//! store of either; `mgs` the MGS. A level that names a device is `*`.
+//! Only parameters with an effect or a value are here. First levels of a path: `llite` a mount;
+//! `lmv`, `lov` its sets of targets; `mdc`, `osc` its sessions with them; `osp` a server's
+//! sessions; `mdt`, `lod` an MDT; `obdfilter` an OST; `osd-lmdb` the store of either; `mgs` the
+//! MGS. A level that names a device is `*`.
 
 use crate::param::Param;
 
@@ -315,7 +316,8 @@ mod tests {
         }
     }
 
-    /// Words of a text that are written as parameters are: `osc.*.checksums`, also with a device, a value, braces.
+    /// Words of a text that are written as parameters are: `osc.*.checksums`, also with a device, a
+    /// value, braces.
     fn named(text: &str) -> BTreeSet<String> {
         let first: BTreeSet<&str> = ALL.iter().filter_map(|p| p.path.split_once('.')).map(|(level, _)| level).collect();
         let inside = |c: char| c.is_ascii_alphanumeric() || "._-*?[]{},@<>".contains(c);

@@ -1,10 +1,14 @@
-//! On whose behalf this thread works right now: a number that what it starts may note.
+//! The cause that this thread works for right now: a number that may be noted with everything it
+//! starts.
 //!
-//! A request of the kernel, a request to a target and the work on one each have a number of their own, unique in the
-//! process. Whoever polls the future of one says so with [`within`]; what is made in that poll finds it with
-//! [`current`]. So a chain from a program to the lock it waits for can be drawn without passing anything through every
-//! call. With it goes the job that a mount named for its program ([`job`]). Work handed to a task of its own has neither.
-//! Costs a thread-local read and two writes for each poll, twice if there is a job.
+//! A request of the kernel, a request to a target and the work on one each have a number of their
+//! own, unique in the process. The code that polls the future of one says so with [`within`]; code
+//! that runs in that poll finds it with [`current`]. So a chain from a program to the lock it waits
+//! for can be drawn without passing anything through every call.
+//!
+//! The job that a mount named for its program goes with it ([`job`]). Work handed to a task of its
+//! own has neither. The cost is a thread-local read and two writes for each poll, twice if there is
+//! a job.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -36,12 +40,12 @@ pub fn fresh() -> u64 {
     })
 }
 
-/// On whose behalf; 0: nobody's.
+/// The current cause; 0: none.
 pub fn current() -> u64 {
     CURRENT.get()
 }
 
-/// Does something on behalf of `cause`.
+/// Runs `work` on behalf of `cause`.
 pub fn within<T>(cause: u64, work: impl FnOnce() -> T) -> T {
     struct Back(u64);
     impl Drop for Back {
@@ -58,7 +62,7 @@ pub fn job() -> JobId {
     JOB.get()
 }
 
-/// Does something for `job`.
+/// Runs `work` for `job`.
 pub fn within_job<T>(job: JobId, work: impl FnOnce() -> T) -> T {
     struct Back(JobId);
     impl Drop for Back {

@@ -1,4 +1,4 @@
-//! A number that only grows, until somebody clears it.
+//! A number that only grows until it is cleared.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,7 +12,7 @@ impl Counter {
         Counter(AtomicU64::new(0))
     }
 
-    /// One more.
+    /// Adds one.
     pub fn increment(&self) {
         self.add(1);
     }

@@ -1,7 +1,8 @@
 //! `debug`: how much the process logs, in Lustre's words.
 //!
-//! Lustre has a mask with a bit for each kind of message; here lines have levels. A word of the mask stands for the level at
-//! which its kind of line is written, and the most detailed word counts. Errors and warnings are always logged.
+//! Lustre has a mask with a bit for each kind of message; here lines have levels. A word of the
+//! mask stands for the level at which its kind of line is written, and the most detailed word
+//! counts. Errors and warnings are always logged.
 
 use parking_lot::Mutex;
 use std::sync::OnceLock;
@@ -14,20 +15,21 @@ const WORDS: [&str; 32] = [
     "other", "dentry", "nettrace", "page", "dlmtrace", "error", "emerg", "ha", "rpctrace", "vfstrace", "reada", "mmap",
     "config", "console", "quota", "sec", "lfsck", "hsm", "snapshot", "layout",
 ];
-/// What is always logged.
+/// Kinds that are always logged.
 const ALWAYS: [&str; 3] = ["warning", "error", "emerg"];
-/// Told at level info.
+/// Kinds that are logged at level info.
 const INFO: [&str; 5] = ["info", "neterror", "ha", "config", "console"];
-/// Told at level trace.
+/// Kinds that are logged at level trace.
 const TRACE: [&str; 7] = ["trace", "iotrace", "malloc", "net", "buffs", "nettrace", "page"];
 
 type Follow = Box<dyn Fn(LevelFilter) -> Result<(), Errno> + Send + Sync>;
 
 static FOLLOW: OnceLock<Follow> = OnceLock::new();
-/// What was set last; `None`: nothing, so the level says it.
+/// The mask that was set last; `None`: none was set, so the level decides.
 static SET: Mutex<Option<u32>> = Mutex::new(None);
 
-/// The process' log follows the mask by this from now on. A second call (tests) leaves the first in force.
+/// The process' log follows the mask by this from now on. A second call (tests) leaves the first in
+/// force.
 pub fn follow(set: impl Fn(LevelFilter) -> Result<(), Errno> + Send + Sync + 'static) {
     let _ = FOLLOW.set(Box::new(set));
 }
@@ -97,7 +99,7 @@ fn level_of(mask: u32) -> LevelFilter {
     wanted.map(|(_, word)| level_of_word(word)).max().unwrap_or(LevelFilter::WARN)
 }
 
-/// All that a level tells.
+/// The mask of everything that a level logs.
 fn mask_of(level: LevelFilter) -> u32 {
     let told = WORDS.iter().enumerate().filter(|(_, word)| level_of_word(word) <= level);
     told.map(|(bit, _)| 1 << bit).sum::<u32>() | always()

@@ -1,9 +1,10 @@
 //! Fault points: named places where something can be made to go wrong on purpose.
 //!
-//! Each is declared once, here, with Lustre's number (`OBD_FAIL_...`) where it has a counterpart. Code asks [`hit`] at the
-//! place; as long as nothing is armed that is one relaxed load. Rules come from `fail_loc`, `fail_val` and `fault` (see
-//! [`arm_number`], [`arm`]); a simulation puts a [`Plan`] of its own over the thread it runs in. What was reached while
-//! something was armed, and what went wrong there, is counted ([`report`]).
+//! Each is declared once, here, with Lustre's number (`OBD_FAIL_...`) where it has a counterpart.
+//! Code asks [`hit`] at the place; as long as nothing is armed that is one relaxed load. Rules come
+//! from `fail_loc`, `fail_val` and `fault` (see [`arm_number`], [`arm`]). A simulation puts a
+//! [`Plan`] of its own over the thread it runs in. [`report`] gives the counts: points reached
+//! while something was armed, and faults made there.
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -11,14 +12,14 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// One place.
+/// One fault point.
 #[derive(Debug)]
 pub struct Point {
     /// Unique; levels separated by dots.
     pub name: &'static str,
     /// Lustre's number; 0: Lustre has no such place.
     pub number: u32,
-    /// What happens there unless a rule says otherwise.
+    /// Fault that happens there unless a rule says otherwise.
     pub usual: Usual,
     /// When it is reached.
     pub about: &'static str,
@@ -26,20 +27,20 @@ pub struct Point {
     fired: AtomicU64,
 }
 
-/// What a point does by itself.
+/// Fault of a point without a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usual {
     /// The message is lost, and with it the connection, as TCP loses it.
     Drop,
-    /// It takes `fail_val` seconds longer.
+    /// The operation takes `fail_val` seconds longer.
     Delay,
-    /// This errno.
+    /// The operation fails with this errno.
     Fail(i32),
     /// The process dies.
     Crash,
 }
 
-/// What the place must do. A crash is not told: it has happened.
+/// What the code at the point must do. A crash is not among it: it has happened already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     /// Lose the message.
@@ -57,7 +58,7 @@ macro_rules! points {
             reached: AtomicU64::new(0), fired: AtomicU64::new(0),
         };)*
 
-        /// All of them.
+        /// All fault points.
         pub static POINTS: &[&Point] = &[$(&$const),*];
     };
 }
@@ -89,21 +90,21 @@ points! {
 pub const RULES_MAX: usize = 64;
 /// Flags of `fail_loc`, as Lustre has them: once.
 pub const ONCE: u32 = 0x8000_0000;
-/// It went wrong since it was set (only read).
+/// A fault happened since it was set (only read).
 pub const FAILED: u32 = 0x4000_0000;
 /// Skip the first `fail_val`.
 pub const SKIP: u32 = 0x2000_0000;
 /// Only `fail_val` times.
 pub const SOME: u32 = 0x1000_0000;
-/// One time in `fail_val`.
+/// Fails one time in `fail_val`.
 pub const RAND: u32 = 0x0800_0000;
 
-/// What goes wrong where.
+/// A rule: which fault happens where.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Where.
+    /// The fault point.
     pub point: &'static Point,
-    /// What.
+    /// The fault.
     pub what: Usual,
     /// Of a delay.
     pub delay: Duration,
@@ -138,7 +139,7 @@ thread_local! {
 /// A plan in force, until it is dropped.
 pub struct Planned(());
 
-/// This thread's places ask `plan`, and no rules.
+/// Makes this thread's fault points ask `plan` instead of rules.
 pub fn plan(plan: Plan) -> Planned {
     PLAN.with(|slot| *slot.borrow_mut() = Some(plan));
     ARMED.fetch_add(1, Ordering::Relaxed);
@@ -152,13 +153,13 @@ impl Drop for Planned {
     }
 }
 
-/// The place is reached: what goes wrong?
+/// The point is reached. Returns the fault to make, if any.
 #[inline]
 pub fn hit(point: &'static Point) -> Option<Act> {
     if armed() { look(point) } else { None }
 }
 
-/// Is anything armed? For places that would have to find out first which points they are.
+/// True if anything is armed. For code that would have to compute first which points it has.
 #[inline]
 pub fn armed() -> bool {
     ARMED.load(Ordering::Relaxed) != 0
@@ -173,8 +174,8 @@ pub fn pass(point: &'static Point) {
     }
 }
 
-/// As [`hit`], at a place that may block: delays are waited for here. The errno, if it fails; a message that would be
-/// lost fails with EIO.
+/// As [`hit`], at a point that may block: delays are waited for here. Returns the errno if the
+/// operation shall fail. A message that would be lost fails with EIO.
 #[allow(clippy::disallowed_methods, reason = "a fault that was asked for stops this very thread")]
 #[inline]
 pub fn hit_blocking(point: &'static Point) -> Result<(), i32> {
@@ -230,7 +231,7 @@ fn by_rules(point: &'static Point) -> Option<Option<Act>> {
         Usual::Drop => Act::Drop,
         Usual::Delay => Act::Delay(rule.delay),
         Usual::Fail(errno) => Act::Fail(errno),
-        // As kill -9: no destructor, no thread says goodbye.
+        // As kill -9: no destructor runs, no thread says goodbye.
         Usual::Crash => std::process::abort(),
     }))
 }
@@ -250,7 +251,7 @@ pub enum BadRule {
     /// There is no such place.
     #[error("there is no fault point {0}; `lctl get_param fault_points` lists them")]
     Point(String),
-    /// Not the form.
+    /// The text does not have the form of a rule.
     #[error(
         "{0:?} is no rule; use POINT[=drop|delay:SECONDS|fail:ERRNO|crash][,skip=N][,times=N][,one_in=N], or clear"
     )]
@@ -282,7 +283,7 @@ pub fn set_value(value: u32) {
 /// Sets `fail_loc`: a number with Lustre's flags, 0: nothing.
 ///
 /// # Errors
-/// No place has this number.
+/// No fault point has this number.
 pub fn arm_number(fail_loc: u32) -> Result<(), BadRule> {
     let number = fail_loc & 0xffff;
     let point = POINTS.iter().find(|point| point.number == number && number != 0);
@@ -302,7 +303,7 @@ fn numbered(point: &'static Point, fail_loc: u32, value: u32) -> Rule {
     let value = u64::from(value);
     let flag = |flag: u32| fail_loc & flag != 0;
     Rule {
-        // Without a value Lustre's pauses take a second.
+        // Without a value, Lustre's pauses take a second.
         delay: Duration::from_secs(value.max(1)),
         skip: if flag(SKIP) { value } else { 0 },
         times: match () {
@@ -330,7 +331,8 @@ fn plain(point: &'static Point) -> Rule {
     }
 }
 
-/// Adds a rule from text (see [`BadRule::Form`]); `clear` removes all, those of `fail_loc` too, and all counts.
+/// Adds a rule from text (see [`BadRule::Form`]). `clear` removes all rules, those of `fail_loc`
+/// too, and all counts.
 ///
 /// # Errors
 /// See [`BadRule`].
@@ -403,7 +405,8 @@ pub fn rules() -> String {
     text
 }
 
-/// A line for each point: name, number, how often it was reached while something was armed, how often it went wrong.
+/// A line for each point: name, number, how often it was reached while something was armed, how
+/// often it went wrong.
 pub fn report() -> String {
     let mut text = String::new();
     for point in POINTS {
@@ -440,7 +443,7 @@ mod tests {
         assert_eq!(arm_number(0x8000_ffff), Err(BadRule::Point("0xffff".to_owned())));
     }
 
-    /// One test, as rules are the process's.
+    /// One test, because rules belong to the process.
     #[test]
     fn rules_count_and_plans_go_before_them() {
         assert_eq!(hit(&OST_EROFS), None);

@@ -1,12 +1,13 @@
-//! How large things were: counts in power-of-two buckets, with exact count, sum, least and greatest.
+//! Distribution of sizes: counts in power-of-two buckets, with exact count, sum, least and greatest
+//! value.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Buckets: 0 holds the value 0, n holds `2^(n-1)..2^n`.
 pub const BUCKETS: usize = 65;
 
-/// Sizes or durations, in the unit of their metric. Recording is three relaxed adds, and two more writes only
-/// when the value is a new least or greatest.
+/// Sizes or durations, in the unit of their metric. Recording is three relaxed adds, and two more
+/// writes only when the value is a new least or greatest.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -27,7 +28,7 @@ const fn bucket(value: u64) -> usize {
 }
 
 impl Histogram {
-    /// Nothing recorded.
+    /// An empty histogram.
     pub const fn new() -> Histogram {
         Histogram {
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
@@ -38,7 +39,7 @@ impl Histogram {
         }
     }
 
-    /// One value.
+    /// Records one value.
     pub fn record(&self, value: u64) {
         self.buckets[bucket(value)].fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
@@ -51,8 +52,8 @@ impl Histogram {
         }
     }
 
-    /// What was recorded so far. Values recorded meanwhile by other threads may be there in part (counted, but not
-    /// yet in the sum).
+    /// Everything recorded so far. Values that other threads record meanwhile may be there in part
+    /// (counted, but not yet in the sum).
     pub fn snapshot(&self) -> HistogramSnapshot {
         let buckets = std::array::from_fn(|n| self.buckets[n].load(Relaxed));
         let (sum, min, max) = (self.sum.load(Relaxed), self.min.load(Relaxed), self.max.load(Relaxed));
@@ -88,8 +89,8 @@ impl HistogramSnapshot {
         self.buckets.iter().sum()
     }
 
-    /// A value that at least `share` (0.0..=1.0) of all do not exceed: the end of its bucket, but no more than the
-    /// greatest. 0 if there is none.
+    /// A value that at least `share` (0.0..=1.0) of all values do not exceed: the end of its
+    /// bucket, but no more than the greatest. 0 if there is none.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count() as f64 * share).ceil() as u64;
         let mut seen = 0;

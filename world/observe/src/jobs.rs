@@ -1,9 +1,9 @@
-//! What each job did at one target: `job_stats`.
+//! Work of each job at one target: `job_stats`.
 //!
-//! A mount names the job of each request (`jobid_var`); requests without one are not counted here. Bounds: [`JOBS_MAX`]
-//! jobs, when another one comes the one that was idle for longest goes; as many series of a job as its target has metrics.
-//! A job that did nothing for the interval of cleaning goes, too. The lock is a leaf, held for the few additions of
-//! one answered request.
+//! A mount names the job of each request (`jobid_var`); requests without one are not counted here.
+//! Bounds: [`JOBS_MAX`] jobs, and as many series per job as its target has metrics. When another
+//! job comes, the one that was idle for longest goes. A job that did nothing for the cleanup
+//! interval goes, too. The lock is a leaf, held for the few additions of one answered request.
 
 use crate::metric::Metric;
 use foldhash::HashMap;
@@ -23,9 +23,9 @@ pub const CLEANUP_SECONDS: u64 = 600;
 /// Values of one kind, in the unit of their metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tally {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// All together; wraps.
+    /// Sum of the values; wraps.
     pub sum: u64,
     /// Their squares; wraps.
     pub sum_of_squares: u64,
@@ -57,13 +57,13 @@ struct Job {
 /// One job at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobSample {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// Its first request, by the monotonic clock.
+    /// Time of its first request, by the monotonic clock.
     pub begun: Duration,
-    /// Its newest one.
+    /// Time of its newest request.
     pub last: Duration,
-    /// What it did, by name.
+    /// Its counts, by name.
     pub tallies: Vec<(Metric, Tally)>,
 }
 
@@ -123,7 +123,7 @@ impl Jobs {
         self.cleanup_seconds.store(seconds, Relaxed);
     }
 
-    /// Forgets one job; `false`: there is none of that name.
+    /// Forgets one job; `false` if there is no job of that name.
     pub fn forget(&self, job: JobId) -> bool {
         self.jobs.lock().remove(&job).is_some()
     }
@@ -148,7 +148,8 @@ impl Jobs {
         samples
     }
 
-    /// `job_stats`, as Lustre writes it: YAML, a mapping for each job. `now` and `wall` are the same moment.
+    /// `job_stats`, as Lustre writes it: YAML, a mapping for each job. `now` and `wall` are the
+    /// same moment.
     pub fn text(&self, now: Duration, wall: Timestamp) -> String {
         let mut text = String::from("job_stats:\n");
         for JobSample { job, begun, last, tallies } in self.snapshot(now) {

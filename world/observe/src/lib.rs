@@ -1,14 +1,17 @@
-//! What happened, counted: one declaration per metric, cheap enough for every hot path.
+//! Counting of events: one declaration per metric, cheap enough for every hot path.
 //!
-//! A part declares its metrics as constants ([`metric::Metric`]) and asks the [`registry::Registry`] of its process
-//! for the series it feeds, once. Counting is then one relaxed atomic add. Whoever wants to see (the parameter
-//! tree, an exporter) takes a snapshot; nothing is formatted before that. This crate reads no clock: durations and
-//! the time of a snapshot come from the caller.
+//! A part declares its metrics as constants ([`metric::Metric`]) and asks the
+//! [`registry::Registry`] of its process once for the series it feeds. Counting is then one relaxed
+//! atomic add. A reader (the parameter tree, an exporter) takes a snapshot; nothing is formatted
+//! before that. This crate reads no clock: durations and the time of a snapshot come from the
+//! caller.
 //!
-//! [`cause`] says on whose behalf a thread works, [`jobs`] counts by the job that a mount named.
+//! [`cause`] names the request that a thread works for, [`jobs`] counts by the job that a mount
+//! named.
 //!
-//! Parameters are declared in [`catalog`], Lustre's names, once each; [`tree`] binds them to what lives in this process.
-//! [`text`], [`rpc_text`] and [`openmetrics`] write the same counts for `lctl` and for Prometheus.
+//! Parameters are declared once each in [`catalog`], under Lustre's names. [`tree`] binds them to
+//! the devices of this process. [`text`], [`rpc_text`] and [`openmetrics`] write the same counts
+//! for `lctl` and for Prometheus.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

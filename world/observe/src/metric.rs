@@ -1,6 +1,6 @@
 //! The declaration of a metric.
 
-/// What the numbers of a metric are.
+/// Meaning of the numbers of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Unit {
     /// Requests, operations, events.
@@ -12,7 +12,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As Lustre's `stats` write it.
+    /// The word that Lustre's `stats` use.
     pub const fn word(self) -> &'static str {
         match self {
             Unit::Requests => "reqs",

@@ -1,6 +1,6 @@
-//! Mistakes on purpose, one at a time, chosen by a test: a simulation that does not find them proves nothing
-//! (`cargo run --release -p sim --features mutants -- --mutant NAME`). Without the feature there are none, and nothing
-//! is asked.
+//! Deliberate mistakes, one at a time, chosen by a test: a simulation that does not find them
+//! proves nothing (`cargo run --release -p sim --features mutants -- --mutant NAME`). Without the
+//! feature there are none, and nothing is asked.
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,28 +14,30 @@ pub enum Mutant {
     ReplayDisorder = 3,
     /// Clients that have restored are served while others still restore.
     LockInRecovery = 4,
-    /// An answer that shows what another client may not have seen neither brings it along nor waits.
+    /// An answer that shows what another client may not have seen neither brings it along nor
+    /// waits.
     TellsTooSoon = 5,
     /// An MDT's sync answers before anything is durable.
     SyncTooSoon = 6,
     /// An OST's sync answers before anything is durable.
     WriteBeforeKept = 7,
-    /// What somebody opened by an answer that was lost counts as closed.
+    /// An open whose answer was lost counts as closed.
     DoubtsForgotten = 8,
     /// A request of a client is taken although its limit is over.
     FenceIgnored = 9,
     /// A client does not keep what an OST has answered.
     KeptDroppedEarly = 10,
-    /// What an answer shows of others' changes comes without that what these rest on.
+    /// An answer shows another client's changes but does not bring along the changes that these
+    /// rest on.
     RedoAlone = 11,
     /// OPEN of an inode without a name is granted, which nothing ever calls back.
     OpenOfRemoved = 12,
-    /// The author of a removal is not told that it holds OPEN of what it removed.
+    /// The author of a removal is not told that it holds OPEN of the removed inode.
     OpenNotTold = 13,
 }
 
 impl Mutant {
-    /// All, with the names that tests choose them by.
+    /// All mutants, with the names that tests choose them by.
     pub const ALL: [(&str, Mutant); 13] = [
         ("reply-apart", Mutant::ReplyApart),
         ("committed-too-high", Mutant::CommittedTooHigh),
@@ -62,13 +64,13 @@ pub fn choose(mutant: Option<Mutant>) {
     CHOSEN.store(mutant.map_or(0, |mutant| mutant as u8), std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Is this mistake to be made?
+/// True if this mistake shall be made.
 #[cfg(feature = "mutants")]
 pub fn is_mutant(mutant: Mutant) -> bool {
     CHOSEN.load(std::sync::atomic::Ordering::Relaxed) == mutant as u8
 }
 
-/// Is this mistake to be made?
+/// True if this mistake shall be made.
 #[cfg(not(feature = "mutants"))]
 pub const fn is_mutant(_: Mutant) -> bool {
     false

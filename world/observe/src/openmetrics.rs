@@ -1,9 +1,10 @@
 //! Counts as OpenMetrics text, what Prometheus reads.
 //!
-//! Four families hold everything that the registry counts; labels are the kind of the device, its name, and the
-//! operation: bounded by the number of targets and mounts, never by files. Two more count by job, at most
-//! [`crate::jobs::JOBS_MAX`] of a target. Gauges come from parameters
-//! ([`crate::param::Param::gauge`]). Times are in seconds, sizes in bytes, as Prometheus wants base units.
+//! Four families hold everything that the registry counts. Their labels are the kind of the device,
+//! its name, and the operation, so they are bounded by the number of targets and mounts, never by
+//! files. Two more families count by job, at most [`crate::jobs::JOBS_MAX`] per target. Gauges come
+//! from parameters ([`crate::param::Param::gauge`]). Times are in seconds and sizes in bytes, the
+//! base units of Prometheus.
 
 use crate::catalog;
 use crate::histogram::HistogramSnapshot;
@@ -14,10 +15,11 @@ use crate::registry::{Sample, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What the answer's `Content-Type` says.
+/// Value of the answer's `Content-Type`.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Buckets that are shown, by their place in the histogram: each fourth power of two. The last bound is +Inf.
+/// Buckets that are shown, by their place in the histogram: each fourth power of two. The last
+/// bound is +Inf.
 const TIMES: &[usize] = &[4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26];
 const SIZES: &[usize] = &[9, 11, 13, 15, 17, 19, 21, 23, 25];
 const DEPTHS: &[usize] = &[1, 2, 3, 4, 5, 6, 8, 10, 12];
@@ -25,7 +27,7 @@ const DEPTHS: &[usize] = &[1, 2, 3, 4, 5, 6, 8, 10, 12];
 /// A gauge at one moment: its declaration, the device (or nothing), the value.
 pub type Gauge = (&'static Param, String, f64);
 
-/// What jobs did at one target: its source (`mdt.sheen-MDT0000`), jobs.
+/// The jobs of one target: its source (`mdt.sheen-MDT0000`), its jobs.
 pub type JobsOf = (String, Vec<JobSample>);
 
 struct Family {

@@ -9,17 +9,18 @@ pub enum Access {
     Write,
     /// Both.
     ReadWrite,
-    /// Neither: it is listed, and whoever asks is told what there is instead ([`Param::governed`]).
+    /// Neither: the parameter is listed, and a reader is told what there is instead
+    /// ([`Param::governed`]).
     Explained,
 }
 
 impl Access {
-    /// May it be read?
+    /// True if it may be read.
     pub const fn readable(self) -> bool {
         matches!(self, Access::Read | Access::ReadWrite)
     }
 
-    /// May it be set?
+    /// True if it may be set.
     pub const fn writable(self) -> bool {
         matches!(self, Access::Write | Access::ReadWrite)
     }
@@ -38,27 +39,28 @@ impl Access {
 /// One parameter, for all the places where it exists. Declared once, in [`crate::catalog`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Param {
-    /// Lustre's path, levels separated by dots, `*` for the level that names the device: `osc.*.stats`.
+    /// Lustre's path, levels separated by dots, `*` for the level that names the device:
+    /// `osc.*.stats`.
     pub path: &'static str,
-    /// What it says or does, a sentence or two.
+    /// What it says or does, in a sentence or two.
     pub help: &'static str,
     /// Unit of its value; empty for text.
     pub unit: &'static str,
     /// Value at start; empty where that makes no sense.
     pub default: &'static str,
-    /// What may be set; empty if it cannot be.
+    /// The values that may be set; empty if it cannot be set.
     pub range: &'static str,
     /// What may be done with it.
     pub access: Access,
-    /// Is it a number that goes up and down, so that `/metrics` shows it as a gauge?
+    /// True if it is a number that goes up and down, so that `/metrics` shows it as a gauge.
     pub gauge: bool,
-    /// What decides its value, or a part of its range, one sentence; empty if setting it does. A setting that
-    /// is refused with EOPNOTSUPP is refused in these words.
+    /// What decides its value, or a part of its range, in one sentence; empty if setting it does. A
+    /// setting that is refused with EOPNOTSUPP is refused in these words.
     pub governed: &'static str,
 }
 
 impl Param {
-    /// One that is only shown.
+    /// A parameter that is only shown.
     pub const fn shown(path: &'static str, unit: &'static str, help: &'static str) -> Param {
         Param { path, help, unit, default: "", range: "", access: Access::Read, gauge: false, governed: "" }
     }
@@ -73,7 +75,7 @@ impl Param {
         Param { access: Access::ReadWrite, range: "anything: clears", ..Param::shown(path, "", help) }
     }
 
-    /// One that is shown and set.
+    /// A parameter that is shown and set.
     pub const fn setting(
         path: &'static str,
         unit: &'static str,
@@ -84,22 +86,24 @@ impl Param {
         Param { path, help, unit, default, range, access: Access::ReadWrite, gauge: false, governed: "" }
     }
 
-    /// One that only does something when it is set.
+    /// A parameter that only does something when it is set.
     pub const fn command(path: &'static str, range: &'static str, help: &'static str) -> Param {
         Param { path, help, unit: "", default: "", range, access: Access::Write, gauge: false, governed: "" }
     }
 
-    /// One that is shown, and whose value follows from what `governed` says: only the value that it has can be set.
+    /// A parameter that is shown, and whose value follows from what `governed` says: only its
+    /// present value can be set.
     pub const fn governed(path: &'static str, unit: &'static str, help: &'static str, governed: &'static str) -> Param {
         Param { governed, ..Param::shown(path, unit, help) }
     }
 
-    /// One that Lustre has and that cannot be told here: `governed` says why, and what to look at instead.
+    /// A parameter of Lustre that has no value here: `governed` says why, and what to look at
+    /// instead.
     pub const fn explained(path: &'static str, governed: &'static str) -> Param {
         Param { access: Access::Explained, ..Param::governed(path, "", "", governed) }
     }
 
-    /// Its own name: the last level of the path.
+    /// Own name: the last level of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }

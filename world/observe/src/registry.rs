@@ -1,9 +1,11 @@
 //! All series of one process.
 //!
-//! A series is a metric of one source; a source is named as in the parameter tree (`osc.sheen-OST0000`,
-//! `mdt.sheen-MDT0000`). The lock here is taken when a series is asked for and for a snapshot, never to count.
+//! A series is a metric of one source; a source is named as in the parameter tree
+//! (`osc.sheen-OST0000`, `mdt.sheen-MDT0000`). The lock here is taken when a series is asked for
+//! and for a snapshot, never to count.
 //!
-//! **Invariant:** at most [`SERIES_MAX`] series; whoever comes later shares one per metric under [`SOURCE_OTHER`].
+//! **Invariant:** at most [`SERIES_MAX`] series. Beyond that, all sources share one per metric
+//! under [`SOURCE_OTHER`].
 
 use crate::counter::Counter;
 use crate::histogram::{Histogram, HistogramSnapshot};
@@ -37,9 +39,9 @@ pub enum Value {
 pub struct Sample {
     /// What is counted.
     pub metric: Metric,
-    /// Where.
+    /// The device that it is counted at.
     pub source: Arc<str>,
-    /// How much.
+    /// The value.
     pub value: Value,
 }
 
@@ -65,7 +67,8 @@ impl Registry {
     /// The counter of this metric at this source, made if need be.
     ///
     /// # Panics
-    /// If another metric has the same name, or this one is a histogram there: our own bug.
+    /// If another metric has the same name, or this one is a histogram there, which is a bug of the
+    /// caller.
     pub fn counter(&self, metric: Metric, source: &str) -> Arc<Counter> {
         self.with(
             metric,
@@ -111,7 +114,8 @@ impl Registry {
         pick(found).unwrap_or_else(|| panic!("{} is declared both as a counter and as a histogram", metric.name))
     }
 
-    /// A source is gone: its series are listed no longer. Whoever still holds one may go on counting, unseen.
+    /// A source is gone: its series are no longer listed. A holder of one may go on counting,
+    /// unseen.
     pub fn forget(&self, source: &str) {
         self.cleared.lock().remove(source);
         self.series.lock().retain(|(s, _), _| **s != *source);

@@ -1,6 +1,7 @@
 //! `rpc_stats` and `brw_stats`: histograms side by side, as Lustre prints them.
 //!
-//! Rows are powers of two; Lustre counts requests in flight one by one, but here they go into the thousands.
+//! Rows are powers of two; Lustre counts requests in flight one by one, but here they go into the
+//! thousands.
 
 use crate::histogram::{BUCKETS, HistogramSnapshot};
 use crate::registry::{Sample, Value};
@@ -22,7 +23,7 @@ pub fn histogram(samples: &[Sample], name: &str) -> HistogramSnapshot {
 fn pages(bytes: &HistogramSnapshot) -> Vec<u64> {
     let mut rows = vec![0; BUCKETS - PAGE_BITS];
     for (n, count) in bytes.buckets.iter().enumerate() {
-        // Bucket 13 holds [4096, 8191]: a page, or almost two. Whole pages are what requests mostly carry.
+        // Bucket 13 holds [4096, 8191]: a page, or almost two. Requests usually carry whole pages.
         rows[n.saturating_sub(PAGE_BITS + 1)] += count;
     }
     rows
@@ -53,7 +54,8 @@ fn table(text: &mut String, what: &str, titles: &[&str], columns: &[Vec<u64>]) {
     }
 }
 
-/// The body after the times: data requests of a client or server. `in_flight`: now, reads and writes.
+/// The body after the times: data requests of a client or server. `in_flight`: now, reads and
+/// writes.
 pub fn data(samples: &[Sample], in_flight: [usize; 2]) -> String {
     let of = |name| histogram(samples, name);
     let [reads, writes] = in_flight;

@@ -1,7 +1,7 @@
 //! Snapshots as `lctl get_param *.stats` shows them.
 //!
-//! One line per series: name, count, `samples`, unit, and for sizes and durations least, greatest, sum and
-//! sum of squares. Series that counted nothing are left out, as in Lustre.
+//! One line per series: name, count, `samples`, unit. Sizes and durations also have least,
+//! greatest, sum and sum of squares. Series that counted nothing are left out, as in Lustre.
 
 use crate::histogram::{BUCKETS, HistogramSnapshot};
 use crate::registry::{Sample, Value};
@@ -30,7 +30,8 @@ pub fn stats(now: Timestamp, since: Timestamp, samples: &[Sample]) -> String {
     text
 }
 
-/// `extents_stats`: reads and writes by size, as Lustre prints them; `since` and `now` as for [`stats`].
+/// `extents_stats`: reads and writes by size, as Lustre prints them; `since` and `now` as for
+/// [`stats`].
 pub fn extents(now: Timestamp, since: Timestamp, sizes: &[HistogramSnapshot; 2]) -> String {
     // Bucket n of a histogram holds sizes below 2^n. The first row is of sizes below 4 KiB.
     let rows = |sizes: &HistogramSnapshot| -> Vec<u64> {
@@ -68,7 +69,7 @@ fn size(bytes: u128) -> String {
     }
 }
 
-/// When it was taken, since when it counts, and the time between.
+/// Three lines: the time of the snapshot, the start of counting, and the time between.
 pub fn times(now: Timestamp, since: Timestamp) -> String {
     let elapsed = (now.as_nanos() - since.as_nanos()).max(0);
     let line = |name: &str, nanos: i128| {

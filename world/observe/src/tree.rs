@@ -1,8 +1,9 @@
 //! The parameter tree of one process, at one moment: entries with their values, found by pattern.
 //!
-//! Whoever owns something adds its entries when the tree is asked for; nothing is registered, so nothing can be left
-//! behind by what has gone. In a name the levels are separated by `/`, since NIDs have dots in them; in a pattern `.`
-//! stands for either, and `*`, `?`, `[]`, `{a,b}` never cross a level.
+//! The owner of a device adds its entries when the tree is asked for. Nothing is registered, so
+//! nothing is left behind when an owner goes. In a name the levels are separated by `/`, because
+//! NIDs have dots in them. In a pattern `.` stands for either, and `*`, `?`, `[]`, `{a,b}` never
+//! cross a level.
 
 use crate::param::Param;
 use globset::{GlobBuilder, GlobMatcher};
@@ -20,19 +21,20 @@ type Set = Box<dyn Fn(String) -> Later<Result<(), Errno>> + Send + Sync>;
 
 /// One parameter of one device.
 pub struct Entry {
-    /// Its declaration.
+    /// Declaration of the parameter.
     pub param: &'static Param,
-    /// Is it a gauge of `/metrics`?
+    /// True if it is a gauge of `/metrics`.
     pub gauge: bool,
     get: Option<Get>,
     set: Option<Set>,
 }
 
 impl Entry {
-    /// Its value, without a line end unless it has several lines.
+    /// Reads its value, without a line end unless it has several lines.
     ///
     /// # Errors
-    /// EACCES: it can only be set. EOPNOTSUPP: its declaration says why there is nothing to show. What it says itself.
+    /// EACCES: it can only be set. EOPNOTSUPP: its declaration says why there is nothing to show.
+    /// Other errors come from the parameter itself.
     pub async fn get(&self) -> Result<String, Errno> {
         match &self.get {
             Some(get) => get().await,
@@ -44,8 +46,9 @@ impl Entry {
     /// Sets it.
     ///
     /// # Errors
-    /// EACCES: it can only be read. EINVAL, ERANGE: not such a value. EOPNOTSUPP: its declaration says what decides its
-    /// value, and that is another one now. What it says itself.
+    /// EACCES: it can only be read. EINVAL, ERANGE: the value is not allowed. EOPNOTSUPP: its
+    /// declaration says what decides its value, and the present value is another one. Other errors
+    /// come from the parameter itself.
     pub async fn set(&self, value: String) -> Result<(), Errno> {
         match (&self.set, &self.get) {
             (Some(set), _) => set(value).await,
@@ -56,7 +59,7 @@ impl Entry {
     }
 }
 
-/// What a pattern found.
+/// Result of looking up a pattern.
 pub enum Found<'a> {
     /// A parameter.
     Param(&'a Entry),
@@ -86,12 +89,13 @@ impl Tree {
         self.entries.len()
     }
 
-    /// Is there none?
+    /// True if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// A part of what another entry shows: `/metrics`, whose readers add devices up, leaves it out.
+    /// Adds a part of what another entry shows. `/metrics`, whose readers add devices up, leaves it
+    /// out.
     pub fn shows_part(
         &mut self,
         param: &'static Param,
@@ -102,7 +106,8 @@ impl Tree {
         self.entry(param, devices).gauge = false;
     }
 
-    /// One that is read at once. `devices` fill the `*` of the declaration's path, in order.
+    /// Adds an entry that is read at once. `devices` fill the `*` of the declaration's path, in
+    /// order.
     pub fn shows(
         &mut self,
         param: &'static Param,
@@ -112,7 +117,7 @@ impl Tree {
         self.asks(param, devices, move || Box::pin(std::future::ready(get())));
     }
 
-    /// One whose value must be waited for.
+    /// Adds an entry whose value must be waited for.
     pub fn asks(
         &mut self,
         param: &'static Param,
@@ -122,7 +127,7 @@ impl Tree {
         self.entry(param, devices).get = Some(Box::new(get));
     }
 
-    /// One that is set at once; also one that was added to be read.
+    /// Makes an entry settable at once, also one that was added to be read.
     pub fn takes(
         &mut self,
         param: &'static Param,
@@ -132,7 +137,7 @@ impl Tree {
         self.does(param, devices, move |value| Box::pin(std::future::ready(set(&value))));
     }
 
-    /// One whose setting must be waited for.
+    /// Adds an entry whose setting must be waited for.
     pub fn does(
         &mut self,
         param: &'static Param,
@@ -142,7 +147,7 @@ impl Tree {
         self.entry(param, devices).set = Some(Box::new(set));
     }
 
-    /// One of which its declaration says all that there is to say.
+    /// Adds an entry that has nothing beyond its declaration.
     pub fn explains(&mut self, param: &'static Param, devices: &[&str]) {
         self.entry(param, devices);
     }
@@ -157,7 +162,7 @@ impl Tree {
         self.entries.iter().map(|(name, entry)| (name.as_str(), entry))
     }
 
-    /// What the pattern means, by name. `recursive`: also everything below.
+    /// The entries that the pattern matches, by name. `recursive`: also everything below.
     ///
     /// # Errors
     /// [`BadPattern`].

@@ -1,7 +1,9 @@
-//! What does the store cost? Creates of three records each, durable every 50 ms; point reads; scans; reopening.
+//! Measures the cost of the store: creates of three records each, durable every 50 ms; point reads;
+//! scans; reopening.
 //!
-//! `cargo run --release -p store --example store_bench -- [FILES] [FOLDER]`: FILES (1,000,000) creates in one thread;
-//! the store is made in a fresh folder under FOLDER (the system's temporary one). CPU counts all threads.
+//! `cargo run --release -p store --example store_bench -- [FILES] [FOLDER]`: FILES (1,000,000)
+//! creates in one thread. The store is made in a fresh folder under FOLDER (the system's temporary
+//! one). CPU counts all threads.
 
 use env::real::{RealConfig, RealEnv};
 use std::ops::ControlFlow;
@@ -127,7 +129,7 @@ fn reads(store: &Store, files: u64) {
     });
 }
 
-/// Another thread creates `STORM_PER_S` files a second; how long does an fsync every 10 ms take?
+/// Measures an fsync every 10 ms while another thread creates `STORM_PER_S` files a second.
 fn fsyncs_in_a_storm(store: &Store, first: u64, count: u64) {
     let done = AtomicBool::new(false);
     let mut times = Vec::new();

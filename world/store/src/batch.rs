@@ -1,9 +1,10 @@
 //! A group of changes: while open the overlay's newest layer, once frozen one atomic batch.
 //!
-//! Keys and values lie in one arena; a hash table answers point reads and collapses repeated updates of a key (a value
-//! that fits is overwritten in place). Order is made only when somebody scans: an open group then keeps a B-tree from
-//! that moment on, a frozen one is sorted once, by whoever needs it first, usually the commit thread.
-//! Bounds: `limits::GROUP_BYTES_SOFT` and `GROUP_BYTES_HARD`, kept by the store.
+//! Keys and values lie in one arena. A hash table answers point reads and collapses repeated
+//! updates of a key (a value that fits is overwritten in place). Order is made only for a scan:
+//! from then on an open group keeps a B-tree. A frozen group is sorted once, by the first user that
+//! needs it, usually the commit thread. Bounds: `limits::GROUP_BYTES_SOFT` and `GROUP_BYTES_HARD`,
+//! kept by the store.
 
 use crate::engine::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use foldhash::fast::RandomState;
@@ -15,7 +16,7 @@ use std::ops::Bound;
 use std::sync::{LazyLock, OnceLock};
 use types::session::Transno;
 
-/// Seeded per process: names come from users, who must not be able to choose collisions.
+/// Seeded per process: names come from users, which must not be able to choose collisions.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// Memory of an entry beside its key and value, bytes (entry, hash slot).
@@ -40,14 +41,14 @@ pub fn hash(key: &[u8]) -> u64 {
     HASHER.hash_one(key)
 }
 
-/// What a batch says about a key.
+/// A batch's answer about a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found<'a> {
-    /// Nothing: ask the layer below.
+    /// The batch does not have the key: ask the layer below.
     Unknown,
     /// The key is deleted.
     Deleted,
-    /// Its value.
+    /// Value of the key.
     Value(&'a [u8]),
 }
 
@@ -76,7 +77,7 @@ impl Batch {
         Batch { ordered: OnceLock::from(BTreeMap::new()), ..Batch::default() }
     }
 
-    /// Does it change nothing?
+    /// True if it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -102,7 +103,7 @@ impl Batch {
         self.transno = transno;
     }
 
-    /// Has somebody scanned it (or was it made for that)?
+    /// True if it was scanned before, or was made for scans.
     pub fn is_ordered(&self) -> bool {
         self.ordered.get().is_some()
     }
@@ -133,7 +134,7 @@ impl Batch {
         self.entries[index].value_len = DELETED;
     }
 
-    /// What the batch says about `key`.
+    /// The batch's answer about `key`.
     pub fn get(&self, key: &[u8]) -> Found<'_> {
         self.get_hashed(hash(key), key)
     }

@@ -1,7 +1,8 @@
 //! The engine under a store: an ordered map of byte strings that takes atomic, durable batches.
 //!
-//! An engine answers reads of what it has committed; the overlay above it knows what is younger. `commit` blocks and is
-//! called by one thread at a time. The fence is an epoch: an owner that lost its target is refused.
+//! An engine answers reads of what it has committed; the overlay above it knows what is younger.
+//! `commit` blocks and is called by one thread at a time. The fence is an epoch: an owner that lost
+//! its target is refused.
 
 use crate::batch::Batch;
 use crate::error::StoreError;
@@ -44,13 +45,15 @@ pub trait Engine: Send + Sync {
     /// Calls `f` with the value of `key` if there is one; says whether there was.
     fn get(&self, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError>;
 
-    /// Visits the records from `start` (inclusive) to `end` (exclusive) in key order until `f` breaks.
+    /// Visits the records from `start` (inclusive) to `end` (exclusive) in key order until `f`
+    /// breaks.
     fn scan(&self, start: &[u8], end: &[u8], f: &mut Visit<'_>) -> Result<(), StoreError>;
 
     /// Makes a batch durable, whole or not at all, and visible to reads. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] if a newer owner exists. After any other error the engine is poisoned.
+    /// [`StoreError::Fenced`] if a newer owner exists. After any other error the engine is
+    /// poisoned.
     fn commit(&self, batch: &Arc<Batch>, fence: Fence) -> Result<(), StoreError>;
 
     /// From now on commits with an older fence are refused.
@@ -62,6 +65,7 @@ pub trait Engine: Send + Sync {
     /// Bytes used and usable.
     fn space(&self) -> Result<EngineSpace, StoreError>;
 
-    /// Brings everything into its resting form and ends the engine's threads. Blocks. Reads and commits after it fail.
+    /// Brings everything into its resting form and ends the engine's threads. Blocks. Reads and
+    /// commits after it fail.
     fn close(&self) -> Result<(), StoreError>;
 }

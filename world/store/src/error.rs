@@ -1,4 +1,4 @@
-//! What can go wrong in a store. The errno of each is chosen in one exhaustive match.
+//! Errors of a store. The errno of each is chosen in one exhaustive match.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use types::errno::Errno;
 /// A store could not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// A write or sync failed earlier: memory and disk may differ. Only closing and opening again clears it.
+    /// A write or sync failed earlier: memory and disk may differ. Only closing and opening again
+    /// clears it.
     #[error("the store stopped after an earlier error: {cause}")]
     Poisoned {
         /// The error that stopped it.
@@ -44,7 +45,7 @@ pub enum StoreError {
     /// The operating system refused.
     #[error("{action} {}: {errno}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// On which file.
         path: PathBuf,
@@ -54,7 +55,7 @@ pub enum StoreError {
     /// LMDB refused for a reason of its own (not an error of the operating system).
     #[error("{action} {}: {reason}", path.display())]
     Tree {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// The tree's folder.
         path: PathBuf,
@@ -67,7 +68,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What a program sees.
+    /// The errno that a program sees.
     pub fn errno(&self) -> Errno {
         match self {
             StoreError::Poisoned { .. } => Errno::EIO,

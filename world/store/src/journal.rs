@@ -1,9 +1,10 @@
 //! The journal file: a preallocated ring that batches are appended to, one sync each.
 //!
-//! Positions are bytes since the first lap; a position modulo the capacity is the place in the file. What lies between
-//! the tree's position (`disk::journal::Applied::next`) and the end of the last good record is replayed at open. A record
-//! that is not whole is the torn end of the last write, unless a younger record stands behind it: then it was
-//! acknowledged once and the journal is damaged.
+//! Positions are bytes since the first lap; a position modulo the capacity is the place in the
+//! file. Records between the tree's position (`disk::journal::Applied::next`) and the end of the
+//! last good record are replayed at open. A record that is not whole is the torn end of the last
+//! write, unless a younger record follows it. In that case it was acknowledged once, and the
+//! journal is damaged.
 
 use crate::batch::Batch;
 use crate::engine::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -36,9 +37,9 @@ pub struct Journal {
 
 /// A batch found in the journal.
 pub struct Recovered {
-    /// Its changes, frozen.
+    /// Changes of the record, frozen.
     pub batch: Arc<Batch>,
-    /// Its number.
+    /// Sequence of the record.
     pub sequence: u64,
     /// Position behind it.
     pub end: u64,
@@ -47,7 +48,7 @@ pub struct Recovered {
 /// Makes the file, all of it allocated.
 ///
 /// # Errors
-/// It exists, or the disk refuses.
+/// The file exists, or the disk refuses.
 pub fn create(env: &Env, path: &Path, capacity: u64) -> Result<(), StoreError> {
     let capacity = capacity.next_multiple_of(BLOCK as u64).max(BLOCK as u64);
     let file = env.disk.open(path, Open::CreateNew).map_err(StoreError::io("create", path))?;
@@ -58,13 +59,13 @@ pub fn create(env: &Env, path: &Path, capacity: u64) -> Result<(), StoreError> {
 /// Size of the file, bytes.
 ///
 /// # Errors
-/// It is missing or unreadable.
+/// The file is missing or unreadable.
 pub fn capacity(env: &Env, path: &Path) -> Result<u64, StoreError> {
     let file = env.disk.open(path, Open::Existing).map_err(StoreError::io("open", path))?;
     Ok(file.size_and_blocks().map_err(StoreError::io("look at", path))?.0)
 }
 
-/// Is it a change that a batch can hold?
+/// True if a batch can hold the change.
 fn fits(key: &[u8], value: Option<&[u8]>) -> bool {
     (1..=KEY_BYTES_MAX).contains(&key.len()) && value.is_none_or(|v| v.len() <= VALUE_BYTES_MAX)
 }
@@ -73,7 +74,8 @@ impl Journal {
     /// Opens the journal and reads what the tree has not yet taken over.
     ///
     /// # Errors
-    /// A record that was acknowledged is damaged, the file has another size than it was made with, or it cannot be read.
+    /// A record that was acknowledged is damaged, the file has another size than it was made with,
+    /// or it cannot be read.
     pub fn open(env: &Env, path: &Path, applied: &Applied) -> Result<(Journal, Vec<Recovered>), StoreError> {
         let file = env.disk.open(path, Open::Existing).map_err(StoreError::io("open", path))?;
         let (size, _) = file.size_and_blocks().map_err(StoreError::io("look at", path))?;
@@ -113,7 +115,8 @@ impl Journal {
         self.sequence
     }
 
-    /// A batch that goes into the tree without a record (it is larger than the ring) takes a sequence number too.
+    /// A batch that goes into the tree without a record (it is larger than the ring) takes a
+    /// sequence number too.
     pub fn skip(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
@@ -171,7 +174,7 @@ impl Journal {
         let mut block = [0; RecordHead::SIZE];
         self.read(self.head, &mut block)?;
         let reason = match RecordHead::decode(&block) {
-            // What an earlier lap left behind.
+            // A record of an earlier lap.
             Some(head) if head.store == self.store && head.sequence <= self.sequence && !clean => "an older record",
             Some(head) if head.store == self.store && head.sequence == self.sequence + 1 => {
                 match self.read_payload(&head, room)? {
@@ -214,7 +217,7 @@ impl Journal {
         Ok(Some(Recovered { batch: Arc::new(batch), sequence: head.sequence, end: self.head + bytes }))
     }
 
-    /// Sequence of a record that is younger than the one that should be at `head`, if any is in the ring.
+    /// Sequence of a record that is younger than the one expected at `head`, if the ring has any.
     fn find_younger(&self, tail: u64) -> Result<Option<u64>, StoreError> {
         let mut piece = vec![0; SEARCH_BYTES.min(self.capacity as usize)];
         let (mut at, end) = (self.head + BLOCK as u64, tail + self.capacity);

@@ -1,16 +1,21 @@
-//! The engine of real targets: a journal makes batches durable, LMDB takes them over in the background.
+//! The engine of real targets: a journal makes batches durable, LMDB takes them over in the
+//! background.
 //!
-//! A batch is durable once it is appended to the journal: one sequential write, one sync. It then stays in memory as a
-//! layer over the tree until the applier thread has merged it, with what else is waiting, into one synced LMDB
-//! transaction; only then is its space in the ring free. So a commit costs the same in a create storm as alone, and
-//! the ring's size bounds both the memory behind and the replay at open. A batch larger than the ring goes straight into
-//! the tree. At open, what the journal holds becomes layers again: a store is in service before the tree has caught up.
+//! A batch is durable once it is appended to the journal: one sequential write, one sync. It then
+//! stays in memory as a layer over the tree. The applier thread merges it, with the other waiting
+//! layers, into one synced LMDB transaction. Only then is its space in the ring free.
 //!
-//! Reads: layers newest first, then a snapshot of the tree. A snapshot is used only with layers that are at least as new;
-//! after each tree commit layers and snapshots change together, under one lock.
+//! So a commit costs the same in a create storm as alone, and the ring's size bounds both the
+//! memory of the layers and the replay at open. A batch larger than the ring goes straight into the
+//! tree. At open, the journal's records become layers again: a store is in service before the tree
+//! has caught up.
 //!
-//! Thread: `store apply`, started by `open`, ended by `close` (or when the engine is dropped, then without applying:
-//! that is what the journal is for).
+//! Reads: layers newest first, then a snapshot of the tree. A snapshot is used only with layers
+//! that are at least as new; after each tree commit layers and snapshots change together, under one
+//! lock.
+//!
+//! Thread: `store apply`, started by `open`, ended by `close` (or when the engine is dropped, then
+//! without applying: that is what the journal is for).
 
 use crate::batch::{Batch, Found, hash};
 use crate::engine::{Engine, EngineSpace, Fence, Visit};
@@ -86,7 +91,7 @@ struct View {
     applied: Applied,
     oldest: Option<Monotonic>,
     bytes: u64,
-    /// Somebody waits for the applier.
+    /// A caller waits for the applier.
     urgent: bool,
     stop: Stop,
     failure: Option<StoreError>,
@@ -113,7 +118,7 @@ struct Shared {
     view: Mutex<View>,
     /// Wakes the applier.
     work: Condvar,
-    /// Wakes those who wait for the applier.
+    /// Wakes callers that wait for the applier.
     done: Condvar,
 }
 
@@ -191,7 +196,7 @@ impl Journalled {
         Ok(Arc::new(Journalled { shared }))
     }
 
-    /// Keeps a guard (the folder's lock) until the engine touches its files no more.
+    /// Keeps a guard (the folder's lock) until the engine no longer touches its files.
     pub fn hold(&self, guard: Arc<dyn Send + Sync>) {
         self.shared.view.lock().held = Some(guard);
     }
@@ -282,7 +287,7 @@ impl Engine for Journalled {
             shared.env.disk.space(&shared.dir).map_err(StoreError::io("look at the volume of", &shared.dir))?;
         let most = file.max(used) + volume.bytes_available;
         let capacity = shared.options.bytes_max.map_or(most, |max| max.min(most));
-        // What is behind may take twice its size: pages split half full.
+        // The waiting layers may take twice their size: pages split half full.
         Ok(EngineSpace {
             used: used + behind * 2,
             capacity,
@@ -366,7 +371,8 @@ impl Shared {
     fn snapshot(&self) -> Result<Snapshot<'_>, StoreError> {
         let mut view = self.view.lock();
         let tree = view.tree.clone().ok_or(StoreError::Closed)?;
-        // A snapshot begun now may be newer than the layers being applied, never older: what both have is the same.
+        // A snapshot begun now may be newer than the layers being applied, never older: what both
+        // have is the same.
         let reader = match view.readers.pop() {
             Some(reader) => reader,
             None => tree.reader()?,
@@ -419,7 +425,8 @@ impl Shared {
         Arc::make_mut(&mut view.layers).splice(at..at + 2, [merged]);
     }
 
-    /// A batch larger than the ring: waits until the tree has everything older, then for the tree to have this too.
+    /// A batch larger than the ring: waits until the tree has everything older, then for the tree
+    /// to have this too.
     fn commit_to_tree(&self, journal: &mut Journal, batch: &Arc<Batch>) -> Result<(), StoreError> {
         self.wait_until_applied(journal.sequence())?;
         let sequence = journal.skip();
@@ -473,7 +480,8 @@ impl Shared {
             match self.apply_waiting(&mut view) {
                 Ok(()) => full = false,
                 Err(error) if error.errno() == Errno::ENOSPC && view.stop == Stop::No => {
-                    // Nothing was taken over and nothing is lost: the journal has it. Deleting makes room.
+                    // The tree took nothing over and nothing is lost: the journal has it. Deleting
+                    // makes room.
                     if !full {
                         tracing::warn!("apply: {error}; trying again until there is room");
                     }
@@ -493,7 +501,7 @@ impl Shared {
         }
         if view.stop == Stop::Rest && view.failure.is_none() && !full {
             let applied = view.applied;
-            // Without the note the next opening searches the journal: slower, and as good.
+            // Without the note the next opening searches the journal: slower, but just as safe.
             let noted = view.tree.as_ref().and_then(|tree| tree.rest(&applied).err());
             view.failure = noted.filter(|error| error.errno() != Errno::ENOSPC);
         }

@@ -1,7 +1,8 @@
 //! All objects of a target, page by page, for checkers.
 //!
-//! The order is that of the folders, then of the ids: a page begins behind the last object of the one before, wherever
-//! that is now. Objects that come or go meanwhile are there or not; all others are told once.
+//! The order is that of the folders, then of the ids: a page begins after the last object of the
+//! one before, wherever that is now. Objects that come or go meanwhile may or may not be listed;
+//! all others are listed once.
 
 use crate::error::StoreError;
 use crate::objects::{Objects, parse_name};
@@ -11,10 +12,12 @@ use std::path::{Path, PathBuf};
 use types::object::ObjectId;
 
 impl Objects {
-    /// Up to `limit` objects behind `after` (`None`: from the first): size in bytes and 512-byte blocks of each.
+    /// Up to `limit` objects behind `after` (`None`: from the first): size in bytes and 512-byte
+    /// blocks of each.
     ///
     /// # Errors
-    /// The disk refuses. Files with other names, or in folders where they cannot be, are passed over.
+    /// The disk refuses. Files with other names, or in folders where they cannot be, are passed
+    /// over.
     pub fn list(&self, after: Option<ObjectId>, limit: usize) -> Result<Vec<(ObjectId, u64, u64)>, StoreError> {
         let mut listed = Vec::new();
         let from = after.map(|id| self.folder(id));
@@ -48,7 +51,7 @@ impl Objects {
         Ok(paths)
     }
 
-    /// Adds the objects of one folder; is the list full?
+    /// Adds the objects of one folder. True if the list is full.
     fn list_folder(
         &self,
         folder: &Path,

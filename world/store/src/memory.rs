@@ -1,7 +1,7 @@
 //! The engine's twin in memory: for tests and simulation.
 //!
-//! It keeps only what was committed, so dropping the store over it is a crash. Commits can be told to fail, and the
-//! capacity can be small.
+//! It keeps only what was committed, so dropping the store over it is a crash. Commits can be made
+//! to fail, and the capacity can be small.
 
 use crate::batch::Batch;
 use crate::engine::{Engine, EngineSpace, Fence, Visit};
@@ -37,7 +37,8 @@ impl Memory {
         Arc::new(Memory { state: RwLock::new(state), capacity, fail_after: Mutex::new(None) })
     }
 
-    /// The commit after `successes` more ones fails and changes nothing, and so do all after it; `None` heals.
+    /// The commit after `successes` more ones fails and changes nothing, and so do all after it;
+    /// `None` heals.
     pub fn fail_after(&self, successes: Option<u64>) {
         *self.fail_after.lock() = successes;
     }

@@ -1,4 +1,5 @@
-//! Scans over layers: newer batches hide what older ones, and the tree below them all, say about the same key.
+//! Scans over layers: newer batches hide what older ones, and the tree below them all, say about
+//! the same key.
 
 use crate::batch::{Batch, Range};
 use crate::engine::Visit;
@@ -13,7 +14,8 @@ pub struct Layers<'a> {
 }
 
 impl<'a> Layers<'a> {
-    /// The part of each batch from `start` (inclusive) to `end` (exclusive); `batches` newest first.
+    /// The part of each batch from `start` (inclusive) to `end` (exclusive); `batches` newest
+    /// first.
     pub fn new(batches: impl Iterator<Item = &'a Batch>, start: &[u8], end: &[u8]) -> Layers<'a> {
         let mut ranges: SmallVec<[Peekable<Range<'a>>; 4]> = batches.map(|b| b.range(start, end).peekable()).collect();
         ranges.retain(|r| r.peek().is_some());
@@ -25,7 +27,7 @@ impl<'a> Layers<'a> {
         self.ranges.iter_mut().filter_map(|r| r.peek().map(|(key, _)| *key)).min()
     }
 
-    /// What the newest layer says about `key`, which all layers then have passed.
+    /// The newest layer's answer about `key`; all layers move past that key.
     fn pass(&mut self, key: &[u8]) -> Option<Option<&'a [u8]>> {
         let mut newest = None;
         for range in &mut self.ranges {
@@ -39,7 +41,7 @@ impl<'a> Layers<'a> {
     /// Visits the layers' records merged over those of `base`, in key order, until `visit` breaks.
     ///
     /// # Errors
-    /// Those of `base`.
+    /// Errors of `base`.
     pub fn scan_over(
         mut self,
         base: impl FnOnce(&mut Visit<'_>) -> Result<(), StoreError>,

@@ -1,14 +1,17 @@
 //! Object files: the data of OSTs, and of files on an MDT, one local file per object.
 //!
-//! Path: `objects/<2 hex>/<2 hex>/<name>`. The folder follows from the FID's sequence and the upper bits of its number,
-//! so objects made one after another share a folder, and few folders are made and synced. An object exists from its
-//! first write. Nothing is durable until `sync` or `sync_all`; those also make the entry in its folder durable,
-//! so a synced object survives a power cut whole. After a failed sync every later one fails: the kernel may
-//! have dropped what it could not write.
+//! Path: `objects/<2 hex>/<2 hex>/<name>`. The folder follows from the FID's sequence and the upper
+//! bits of its number. So objects made one after another share a folder, and few folders are made
+//! and synced. An object exists from its first write.
 //!
-//! All calls block; call them where that is allowed. Callers order a destroy against other calls on the same object.
-//! When the process has no descriptors left (EMFILE, ENFILE), object files that are open and unused are closed and the operation is done again.
-//! Bounds: [`ObjectsOptions::open`], `OBJECT_FILES_UNSYNCED_MAX` (beyond it the whole volume is synced).
+//! Nothing is durable until `sync` or `sync_all`. Those also make the entry in its folder durable,
+//! so a synced object survives a power cut whole. After a failed sync every later one fails: the
+//! kernel may have dropped what it could not write.
+//!
+//! All calls block; call them where that is allowed. Callers order a destroy against other calls on
+//! the same object. When no descriptors are left (EMFILE, ENFILE), object files that are open and
+//! unused are closed, and the operation is done again. Bounds: [`ObjectsOptions::open`],
+//! `OBJECT_FILES_UNSYNCED_MAX` (beyond it the whole volume is synced).
 
 use crate::error::StoreError;
 use crate::open_files::{OpenFiles, Share};
@@ -80,14 +83,15 @@ impl Objects {
         env.disk.sync_dir(dir).map_err(StoreError::io("sync", dir))
     }
 
-    /// Opens the objects under `dir/objects`. Under `bytes_max` this counts what is there, object by object.
+    /// Opens the objects under `dir/objects`. Under `bytes_max` this counts what is there, object
+    /// by object.
     ///
     /// # Errors
     /// The folder is missing, or the disk refuses.
     pub fn open(env: &Env, dir: &Path, options: ObjectsOptions) -> Result<Arc<Objects>, StoreError> {
         let root = dir.join("objects");
         env.disk.list(&root).map_err(StoreError::io("list", &root))?;
-        // What a killed predecessor wrote and nobody synced has no marks any more.
+        // Unsynced writes of a killed process before this one have no marks any more.
         env.disk.sync_volume(&root).map_err(StoreError::io("sync the volume of", &root))?;
         let objects = Objects {
             env: env.clone(),
@@ -161,7 +165,8 @@ impl Objects {
         self.change("allocate", id, Some((start, len)), |file| file.allocate(start, len, zero))
     }
 
-    /// Next data (or hole) at or after `offset`; `None` beyond the end and for an object that does not exist.
+    /// Next data (or hole) at or after `offset`; `None` beyond the end and for an object that does
+    /// not exist.
     ///
     /// # Errors
     /// The disk refuses.
@@ -204,7 +209,7 @@ impl Objects {
     /// The object's data, size and name are durable when this returns.
     ///
     /// # Errors
-    /// This or an earlier sync failed.
+    /// This sync or an earlier one failed.
     pub fn sync(&self, id: ObjectId) -> Result<(), StoreError> {
         self.check()?;
         let number = self.files.number(&id);
@@ -225,11 +230,11 @@ impl Objects {
         Ok(())
     }
 
-    /// Starts to write a range out without waiting for it, so that a later sync waits for less. Nothing happens to an
-    /// object that is not open.
+    /// Starts to write a range out without waiting for it, so that a later sync waits for less.
+    /// Nothing happens to an object that is not open.
     ///
     /// # Errors
-    /// The disk refuses; what cannot be written is told by the next sync.
+    /// The disk refuses. The next sync reports what cannot be written.
     pub fn start_write_back(&self, id: ObjectId, start: u64, len: u64) -> Result<(), StoreError> {
         match self.open.get(id) {
             Some(file) => file.start_write_back(start, len).map_err(self.io("write back", id)),
@@ -240,7 +245,7 @@ impl Objects {
     /// Everything that was changed before the call is durable when this returns.
     ///
     /// # Errors
-    /// This or an earlier sync failed.
+    /// This sync or an earlier one failed.
     pub fn sync_all(&self) -> Result<(), StoreError> {
         self.check()?;
         let (files, folders) = (self.files.note(), self.folders.note());
@@ -412,7 +417,7 @@ impl Objects {
         self.with_room(|| self.env.disk.open(path, how))
     }
 
-    /// Does something that needs a descriptor, for which open files make room.
+    /// Runs an operation that needs a descriptor, for which open files make room.
     fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match work() {
@@ -422,7 +427,8 @@ impl Objects {
         }
     }
 
-    /// A sync failed. Without a descriptor it did not begin, so nothing is lost: the next one may succeed.
+    /// A sync failed. Without a descriptor it did not begin, so nothing is lost: the next one may
+    /// succeed.
     fn sync_failed(&self, error: &io::Error, named: impl FnOnce(io::Error) -> StoreError) -> StoreError {
         let copy = error.raw_os_error().map_or_else(|| io::Error::from(error.kind()), io::Error::from_raw_os_error);
         match is_out_of_descriptors(error) {
@@ -456,7 +462,7 @@ impl Objects {
     }
 }
 
-/// Has this process, or the machine, no descriptors left?
+/// True if this process, or the machine, has no descriptors left.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from(error), Errno::EMFILE | Errno::ENFILE)
 }

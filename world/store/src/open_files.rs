@@ -1,8 +1,9 @@
 //! Open object files, the least recently used closed first.
 //!
-//! One [`OpenFiles`] is shared by all targets of a process: what a process may keep open is limited, not what a target may. Each
-//! target has a [`Share`] of it, which keeps the objects of targets apart. A file that an operation still uses stays open until
-//! that is done; it only leaves the table.
+//! All targets of a process share one [`OpenFiles`], because the limit on open files is the
+//! process's, not a target's. Each target has a [`Share`] of it, which keeps the objects of targets
+//! apart. A file that an operation still uses stays open until that is done; it only leaves the
+//! table.
 
 use env::disk::File;
 use parking_lot::Mutex;
@@ -65,12 +66,13 @@ impl OpenFiles {
         self.table.lock().files.len()
     }
 
-    /// None open?
+    /// True if no file is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The process has no descriptors left: closes the older half. `false`: there was nothing to close.
+    /// The process has no descriptors left: closes the older half. `false`: there was nothing to
+    /// close.
     pub fn shed(&self) -> bool {
         let closed: Vec<_> = {
             let table = &mut *self.table.lock();
@@ -89,7 +91,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// A share of its own.
+    /// A new share.
     pub fn new(files: Arc<OpenFiles>) -> Share {
         let number = {
             let table = &mut *files.table.lock();

@@ -1,7 +1,8 @@
-//! Who waits for commits.
+//! Tasks that wait for commits.
 //!
-//! Tasks wait for a transno to become durable, or for room in the open group; the commit thread wakes those whose turn
-//! has come. The numbers live in the store; here are only the wakers. Bound: one entry per waiting request.
+//! Tasks wait for a transno to become durable, or for room in the open group. The commit thread
+//! wakes those whose turn has come. The numbers live in the store; only the wakers are here. Bound:
+//! one entry per waiting request.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -22,8 +23,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Waits until `ready` answers. It is asked now, when `transno` or a later one becomes durable, and at
-    /// [`Progress::wake_all`].
+    /// Waits until `ready` answers. It is asked now, when `transno` or a later one becomes durable,
+    /// and at [`Progress::wake_all`].
     pub async fn wait<T>(&self, transno: Transno, ready: impl Fn() -> Option<T>) -> T {
         let mut place = Place { progress: self, key: None };
         poll_fn(|context| {

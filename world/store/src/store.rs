@@ -1,14 +1,18 @@
 //! One target's store: the overlay, and the group commit under it.
 //!
-//! Layers, newest first: the open group, which transactions change; at most one frozen group, which the commit thread is
-//! making durable; the engine. A commit starts when somebody asks, when the group reaches `group_bytes_soft`, or
-//! `commit_interval` after the group's first change. Transactions never wait for it; [`Store::admit`], called before a
-//! change, waits while open and frozen bytes exceed `group_bytes_hard` and refuses when the engine is nearly full.
+//! Layers, newest first: the open group, which transactions change; at most one frozen group, which
+//! the commit thread is making durable; the engine. A commit starts on request, when the group
+//! reaches `group_bytes_soft`, or `commit_interval` after the group's first change.
 //!
-//! Order: `last_committed <= last_assigned`, and a group ends between transactions, so what is durable is always a
-//! prefix of the transno order. A failed commit poisons the store: memory then holds what the disk may not have.
+//! Transactions never wait for it. [`Store::admit`], called before a change, waits while open and
+//! frozen bytes exceed `group_bytes_hard`, and refuses when the engine is nearly full.
 //!
-//! Thread: `store commit`, started by `open`, ended by `close` (or when the last `Store` is dropped).
+//! Order: `last_committed <= last_assigned`, and a group ends between transactions, so what is
+//! durable is always a prefix of the transno order. A failed commit poisons the store: memory then
+//! holds what the disk may not have.
+//!
+//! Thread: `store commit`, started by `open`, ended by `close` (or when the last `Store` is
+//! dropped).
 
 use crate::batch::Batch;
 use crate::engine::{Engine, EngineSpace, Fence};
@@ -32,12 +36,13 @@ const SPACE_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of the tree that a byte of records may come to take, in the worst split of pages.
 const TREE_BYTES_PER_BYTE: u64 = 3;
 
-/// Who commits.
+/// The thread that commits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Committer {
     /// A thread of the store's own.
     Thread,
-    /// Whoever calls [`Store::commit`] or [`Store::commit_if_due`], in place: for simulation, where nothing runs by itself.
+    /// The caller of [`Store::commit`] or [`Store::commit_if_due`], in place: for simulation, where
+    /// nothing runs by itself.
     Caller,
 }
 
@@ -52,7 +57,7 @@ pub struct StoreOptions {
     pub group_bytes_soft: usize,
     /// Bytes of open and frozen groups at which `admit` waits.
     pub group_bytes_hard: usize,
-    /// Who commits.
+    /// The thread that commits.
     pub committer: Committer,
 }
 
@@ -77,14 +82,14 @@ pub struct Commits {
     pub bytes: Arc<Histogram>,
 }
 
-/// What the lock guards.
+/// State under the lock.
 pub(crate) struct State {
     pub(crate) open: Batch,
     pub(crate) frozen: Option<Arc<Batch>>,
     pub(crate) last_assigned: Transno,
-    /// When the open group got its first change.
+    /// Time of the open group's first change.
     opened: Option<Monotonic>,
-    /// Somebody wants a commit now.
+    /// A commit was requested.
     asked: bool,
     stop: bool,
 }
@@ -106,7 +111,7 @@ pub(crate) struct Shared {
     poisoned: AtomicBool,
     failure: Mutex<Option<StoreError>>,
     full: AtomicBool,
-    /// Nothing is committed any more, by order of a test.
+    /// A test ordered that nothing is committed any more.
     discarding: AtomicBool,
     space_looked: Mutex<Monotonic>,
     /// Set once, when the store is closed and its threads have ended.
@@ -160,7 +165,7 @@ impl Store {
         Tx::new(&self.shared)
     }
 
-    /// May an operation that takes space start? Waits while too much is uncommitted.
+    /// Waits until an operation that takes space may start: not while too much is uncommitted.
     ///
     /// # Errors
     /// [`StoreError::NoSpace`], poisoned, closed.
@@ -169,8 +174,8 @@ impl Store {
         self.admit_release().await
     }
 
-    /// May an operation that releases space (or takes next to none) start? As [`Store::admit`], but allowed to use the
-    /// reserve of a full store.
+    /// Waits until an operation that releases space (or takes next to none) may start. As
+    /// [`Store::admit`], but allowed to use the reserve of a full store.
     ///
     /// # Errors
     /// Poisoned, closed.
@@ -241,8 +246,9 @@ impl Store {
         }
     }
 
-    /// For tests (`notransno`): everything applied so far and from now on stays in memory, and is lost with it; whoever
-    /// waits for a commit waits until the process ends. There is no way back but opening the store again.
+    /// For tests (`notransno`): everything applied so far and from now on stays in memory and is
+    /// lost with it. A task that waits for a commit waits until the process ends. Only opening the
+    /// store again undoes this.
     pub fn discard_from_now_on(&self) {
         // In turn, so that a commit that is under way is either done or will not be.
         let _turn = self.shared.turn.lock();
@@ -267,7 +273,7 @@ impl Store {
         self.shared.failure.lock().clone().filter(|error| !matches!(error, StoreError::Closed))
     }
 
-    /// What its commits cost.
+    /// Costs of its commits.
     pub fn commits(&self) -> &Commits {
         &self.shared.commits
     }
@@ -280,7 +286,7 @@ impl Store {
     /// Commits, ends the commit thread, brings the engine to rest.
     ///
     /// # Errors
-    /// What was applied could not be made durable.
+    /// Applied changes could not be made durable.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.shared.stop();
         if self.shared.options.committer == Committer::Caller {
@@ -292,7 +298,8 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Without `close` nobody learns of a failure, but the group is still committed and the thread ends.
+    /// Without `close` a failure is not reported, but the group is still committed and the thread
+    /// ends.
     fn drop(&mut self) {
         self.shared.stop();
     }

@@ -1,9 +1,10 @@
 //! The tree: LMDB, which holds what the journal has handed over.
 //!
-//! Every commit of the tree is synced before the journal reuses the space of what it took over, so neither can be lost
-//! with the other. LMDB has no checksums of its own: each value ends with the crc32c of key and value (4 bytes), and a
-//! data file that was cut is refused, or made whole with zeros that are recognised, before a read could fault on it.
-//! The files of LMDB are one of the two named exceptions to "all files through `env`".
+//! Every commit of the tree is synced before the journal reuses the space of the records it took
+//! over, so the two can never be lost together. LMDB has no checksums of its own, so each value
+//! ends with the crc32c of key and value (4 bytes). A data file that was cut is refused, or filled
+//! up with zeros that are recognised, before a read could fault on it. The files of LMDB are one of
+//! the two named exceptions to "all files through `env`".
 
 use crate::engine::{KEY_BYTES_MAX, Visit};
 use crate::error::StoreError;
@@ -19,7 +20,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use types::errno::Errno;
 
-/// Address space for the map, bytes. Only address space: what may be filled is decided by `Engine::space`.
+/// Address space for the map, bytes. Only address space: what may be filled is decided by
+/// `Engine::space`.
 const MAP_BYTES: usize = 1 << 40;
 /// Readers at once: nested reads and threads.
 const READERS_MAX: u32 = 1024;
@@ -58,15 +60,16 @@ impl Tree {
     /// Opens the tree in the folder `path` and says how far it is.
     ///
     /// # Errors
-    /// It is missing, cut, damaged, or belongs to another store.
+    /// The tree is missing, cut, damaged, or belongs to another store.
     pub fn open(env: &Env, path: &Path, store: u128) -> Result<(Tree, Applied), StoreError> {
         let file = path.join("data.mdb");
         let damaged = |offset, reason: String| StoreError::Damaged { file: file.clone(), offset, reason };
         let disk_file = env.disk.open(&file, Open::Existing).map_err(StoreError::io("open", &file))?;
         let (found, _) = disk_file.size_and_blocks().map_err(StoreError::io("look at", &file))?;
-        // Pages at the end that were taken and given back in one transaction are never written, so a good file may be a
-        // little shorter than its page count says. Zeros in their place mean that no read can fault, and LMDB (or
-        // a value's checksum) recognises them where something else should be.
+        // Pages at the end that were taken and given back in one transaction are never written. So
+        // a good file may be a little shorter than its page count says. With zeros in their place
+        // no read can fault, and LMDB (or a value's checksum) recognises them where other bytes
+        // should be.
         let grow = |lmdb: &heed::Env<WithoutTls>| {
             let needed = (lmdb.info().last_page_number as u64 + 1).saturating_mul(u64::from(lmdb.stat().page_size));
             match found < needed && needed <= MAP_BYTES as u64 {
@@ -100,8 +103,8 @@ impl Tree {
     ) -> Result<Tree, StoreError> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX).max_dbs(2);
-        // SAFETY: nobody changes the files beside LMDB: the target's lock keeps other processes out, heed refuses a
-        // second opening in this one, and no flag that weakens syncing is set.
+        // SAFETY: only LMDB changes the files: the target's lock keeps other processes out, heed
+        // refuses a second opening in this process, and no flag that weakens syncing is set.
         let env = unsafe { options.open(path) }.map_err(|e| error(path, "open", e))?;
         before(&env)?;
         let start = |env: &heed::Env<WithoutTls>| {

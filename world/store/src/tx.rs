@@ -1,7 +1,7 @@
 //! A transaction: one operation's changes, made in memory, at once visible, durable with its group.
 //!
-//! It holds the store's one lock from `begin` to `finish`, so transactions are serial. Callers check before they
-//! change: there is no roll-back, puts go straight into the open group.
+//! It holds the store's one lock from `begin` to `finish`, so transactions are serial. Callers
+//! check before they change: there is no roll-back, and puts go straight into the open group.
 
 use crate::batch::{Found, hash};
 use crate::engine::Visit;
@@ -17,7 +17,7 @@ pub struct Tx<'a> {
     shared: &'a Shared,
     state: MutexGuard<'a, State>,
     changed: bool,
-    /// What it puts and deletes, if somebody wants to know.
+    /// Its puts and deletes, if the caller asked for them.
     log: Option<disk::redo::Log>,
 }
 
@@ -45,7 +45,8 @@ impl<'a> Tx<'a> {
         Ok(answer)
     }
 
-    /// Visits records from `start` (inclusive) to `end` (exclusive) in key order until `visit` breaks.
+    /// Visits records from `start` (inclusive) to `end` (exclusive) in key order until `visit`
+    /// breaks.
     ///
     /// # Errors
     /// The store is poisoned, or the engine cannot read.
@@ -69,18 +70,18 @@ impl<'a> Tx<'a> {
         self.log = Some(disk::redo::Log::default());
     }
 
-    /// What was noted.
+    /// Takes the log.
     pub fn take_log(&mut self) -> Option<disk::redo::Log> {
         self.log.take()
     }
 
-    /// Has it changed anything so far?
+    /// True if it has changed anything so far.
     pub fn has_changed(&self) -> bool {
         self.changed
     }
 
-    /// Its transno will be `transno`, if that is larger than what it would be: changes of an earlier life that it makes
-    /// again had numbers up to that.
+    /// Raises the transno of this transaction to `transno` if that is larger: redone changes of an
+    /// earlier life had numbers up to that.
     pub fn raise(&mut self, transno: Transno) {
         let last = Transno(transno.0.saturating_sub(1));
         self.state.last_assigned = self.state.last_assigned.max(last);
@@ -104,12 +105,14 @@ impl<'a> Tx<'a> {
         self.state.open.delete(key);
     }
 
-    /// The transno this transaction has if it changes something; also usable as the version of what it changes.
+    /// The transno this transaction has if it changes something; also usable as the version of what
+    /// it changes.
     pub fn transno(&self) -> Transno {
         Transno(self.state.last_assigned.0 + 1)
     }
 
-    /// Ends it; the changes are visible to everyone and will be durable with their group. 0 if nothing was changed.
+    /// Ends it; the changes are visible to everyone and will be durable with their group. 0 if
+    /// nothing was changed.
     pub fn finish(mut self) -> Transno {
         self.end()
     }

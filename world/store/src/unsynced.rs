@@ -1,8 +1,8 @@
-//! What was changed since it was last synced.
+//! Files and folders that changed since they were last synced.
 //!
-//! A mark carries the number of its last change. Who syncs notes the number first and takes the mark away only if it is
-//! still the same, so a change that comes during the sync keeps its mark, and a second syncer never believes what the
-//! first has not yet finished.
+//! A mark carries the number of its last change. A syncer notes the number first and takes the mark
+//! away only if it is still the same. So a change that comes during the sync keeps its mark, and a
+//! second syncer never relies on what the first has not finished.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub struct Unsynced<K> {
 
 /// A state of the marks, to be confirmed after the sync.
 pub struct Noted<K> {
-    /// What is marked, with the number of its last change; nothing if there were too many.
+    /// The marked things, with the number of their last change; nothing if there were too many.
     pub marked: Vec<(K, u64)>,
     /// There were too many: only syncing everything helps.
     pub overflow: bool,
@@ -36,7 +36,7 @@ impl<K: Hash + Ord + Clone> Unsynced<K> {
         Unsynced { marks: Mutex::new(Marks { changed: HashMap::new(), changes: 0, overflow: None }), max }
     }
 
-    /// It changed.
+    /// Marks it as changed.
     pub fn mark(&self, what: &K) {
         let marks = &mut *self.marks.lock();
         marks.changes += 1;
@@ -49,7 +49,8 @@ impl<K: Hash + Ord + Clone> Unsynced<K> {
         }
     }
 
-    /// Number of the last change of one thing; `None`: it is synced. Without a mark of its own an overflow counts.
+    /// Number of the last change of one thing; `None`: it is synced. Without a mark of its own, an
+    /// overflow counts.
     pub fn number(&self, what: &K) -> Option<u64> {
         let marks = self.marks.lock();
         marks.changed.get(what).copied().or(marks.overflow)
@@ -70,7 +71,8 @@ impl<K: Hash + Ord + Clone> Unsynced<K> {
         let mut marked = Vec::new();
         if !overflow {
             marked.extend(marks.changed.iter().map(|(k, n)| (k.clone(), *n)));
-            // What is synced first does not depend on the order of a hash map: a simulated run can be repeated.
+            // The order of syncing does not depend on the order of a hash map: a simulated run can
+            // be repeated.
             marked.sort_unstable();
         }
         Noted { marked, overflow, changes: marks.changes }

@@ -1,14 +1,16 @@
-//! Targets that will never come back: they leave the configuration, their pools, and the file system.
+//! Targets that will never come back: they leave the configuration, their pools, and the file
+//! system.
 //!
-//! The name of a removed target stays taken, and its store stays out. Layouts of files go on naming it: another store
-//! under that name would show holes where their data was.
+//! The name of a removed target stays taken, and its store stays out. Layouts of files go on naming
+//! it: another store under that name would show holes where their data was.
 
 use super::{Change, Refused, Registry, Wanted};
 use disk::config::{self, ConfigKey, RemovedRecord};
 use types::target::{TargetKind, TargetName};
 
 impl Registry {
-    /// Removes a target. `in_service`: clients may be working with it now. An empty change if it was removed already.
+    /// Removes a target. `in_service`: clients may be working with it now. An empty change if it
+    /// was removed already.
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.
@@ -31,7 +33,8 @@ impl Registry {
         Ok(change)
     }
 
-    /// The target that [`Registry::remove`] would remove, and its store; `None`: it was removed already.
+    /// The target that [`Registry::remove`] would remove, and its store; `None`: it was removed
+    /// already.
     ///
     /// # Errors
     /// [`Refused`].

@@ -1,4 +1,5 @@
-//! Power cuts and flipped bits in the journal: what opens again is an exact prefix, or a typed error.
+//! Power cuts and flipped bits in the journal: what opens again is an exact prefix, or a typed
+//! error.
 
 use crate::support::{UUID, all, copy_dir, lazy, open, put, real_env, wait};
 use disk::journal::RecordHead;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 const RING: u64 = 128 << 10;
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
-/// What the store holds after each commit, from none.
+/// Content of the store after each commit, from none.
 type States = Vec<Records>;
 
 /// A stopped store whose last commits are in the journal alone.
@@ -29,7 +30,8 @@ struct Image {
 }
 
 impl Image {
-    /// `laps`: how much was written, applied and closed before, so that the ring holds old records and wraps.
+    /// `laps`: how much was written, applied and closed before, so that the ring holds old records
+    /// and wraps.
     fn new(laps: usize) -> Image {
         let (env, guard) = real_env();
         let folder = tempfile::tempdir().unwrap();
@@ -85,7 +87,7 @@ impl Image {
         std::fs::write(dir.join("journal"), journal).unwrap();
         let store = open(&self.env, &dir, &lazy(RING))?;
         let found = all(&store);
-        // It must also work on: what is written now is there at the next opening.
+        // It must also work on: a write now is there at the next opening.
         put(&store, b"zz-after", b"x");
         wait(store.close())?;
         let store = open(&self.env, &dir, &lazy(RING))?;
@@ -94,7 +96,7 @@ impl Image {
         Ok(found)
     }
 
-    /// Has this journal all bytes of the record that matter (not the padding)?
+    /// True if this journal has all bytes of the record that matter (not the padding).
     fn is_whole(&self, record: usize, journal: &[u8]) -> bool {
         let at = self.records[record].0;
         let payload = RecordHead::decode(&self.journal[at as usize..]).unwrap().payload_bytes;
@@ -102,7 +104,8 @@ impl Image {
         places.all(|at| journal[at] == self.journal[at])
     }
 
-    /// The journal with `record` written up to `len` bytes and nothing of it or later records beyond.
+    /// The journal with `record` written up to `len` bytes and nothing of it or later records
+    /// beyond.
     fn cut(&self, record: usize, len: u64) -> Vec<u8> {
         let mut journal = self.journal.clone();
         let restore = |journal: &mut Vec<u8>, start: u64, end: u64| {

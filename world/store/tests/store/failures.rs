@@ -1,4 +1,5 @@
-//! Failing disks poison, full ones refuse before anything is lost, back-pressure waits, fences keep old owners out.
+//! Failing disks poison, full ones refuse before anything is lost, back-pressure waits, fences keep
+//! old owners out.
 
 use crate::faulty_disk::{Faults, FaultyDisk};
 use crate::support::{NEVER, UUID, all, eager, lazy, open, put, quiet, real_env, wait};
@@ -126,12 +127,12 @@ fn admit_waits_while_too_much_is_uncommitted() {
     wait(store.admit()).unwrap();
     put(&store, b"big", &[1; 20_000]);
     assert!(store.bytes_uncommitted() > 20_000);
-    // With nobody else to commit, the caller does.
+    // Without a commit thread, the caller commits.
     wait(store.admit()).unwrap();
     assert_eq!((store.bytes_uncommitted(), store.last_committed()), (0, Transno(1)));
     wait(store.close()).unwrap();
 
-    // A commit thread that fails must wake who waits.
+    // A commit thread that fails must wake the waiting tasks.
     let store = Store::open(memory.clone(), env, StoreOptions { committer: Committer::Thread, ..options }).unwrap();
     memory.fail_after(Some(0));
     put(&store, b"big", &[2; 20_000]);

@@ -1,4 +1,4 @@
-//! A disk whose writes or syncs fail when told to.
+//! A disk whose writes or syncs fail on request.
 
 use env::disk::{Disk, DiskSpace, File, Open};
 use std::io;

@@ -1,4 +1,5 @@
-//! kill -9 of a writing process: what opens again is an exact prefix with everything that was acknowledged.
+//! kill -9 of a writing process: what opens again is an exact prefix with everything that was
+//! acknowledged.
 
 use crate::support::{UUID, eager, real_env, wait};
 use std::io::{BufRead, BufReader};
@@ -13,7 +14,8 @@ const CHILD: &str = "SHEEN_STORE_KILL_DIR";
 const RING: u64 = 256 << 10;
 const KEYS: u64 = 700;
 
-/// Value of transaction `n`: long ones now and then, so that the ring wraps and large batches bypass it.
+/// Value of transaction `n`: long ones now and then, so that the ring wraps and large batches
+/// bypass it.
 fn value(n: u64) -> Vec<u8> {
     let mut value = n.to_le_bytes().to_vec();
     value.resize(if n.is_multiple_of(97) { 40_000 } else { 100 }, n as u8);
@@ -59,7 +61,8 @@ fn kill_9_leaves_a_prefix_with_all_that_was_acknowledged() {
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
-        // Next number it acknowledged; none once it is dead. A line that was cut by its death does not count.
+        // Next number it acknowledged; none once it is dead. A line that was cut by its death does
+        // not count.
         let mut next = || loop {
             let mut line = String::new();
             output.read_line(&mut line).unwrap();

@@ -1,4 +1,5 @@
-//! Random operations on a store and on a `BTreeMap`: the same answers, whatever is open, frozen, journalled or applied.
+//! Random operations on a store and on a `BTreeMap`: the same answers, whatever is open, frozen,
+//! journalled or applied.
 
 use crate::support::{UUID, all, eager, lazy, quiet, real_env, wait};
 use env::Env;

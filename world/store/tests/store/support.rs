@@ -1,4 +1,5 @@
-//! Shared by the tests: an environment, a way to wait, settings that make things happen often or only when asked.
+//! Shared by the tests: an environment, a way to wait, settings that make things happen often or
+//! only when asked.
 
 use env::Env;
 use env::real::{RealConfig, RealEnv, RealGuard};
