@@ -2,15 +2,15 @@
 
 use crate::client::Client;
 use crate::dom::{is_elsewhere, store_on_mdt};
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
 use crate::file::File;
-use crate::locks::data_guards::SessionEpoch;
 use crate::ops::write::WriteFlags;
 use bytes::Bytes;
 use env::BoxFuture;
 use layout::layout::Layout;
 use layout::map::{Place, pieces};
+use session::epoch::SessionEpoch;
+use session::error::ClientError;
+use session::fan_out::fan_out;
 use std::sync::Arc;
 use types::attr::Attr;
 use types::credentials::Credentials;
@@ -88,7 +88,7 @@ impl Client {
     ) -> Result<Vec<Bytes>, ClientError> {
         match self.fetch_by(layout, fid, start, end).await {
             Err(error) if is_elsewhere(&error) => {
-                let layout = self.mdc(fid)?.get_layout(&Credentials::root(), fid, false, start, end).await?;
+                let layout = self.session.mdc(fid)?.get_layout(&Credentials::root(), fid, false, start, end).await?;
                 self.fetch_by(&layout, fid, start, end).await
             }
             answer => answer,
@@ -102,11 +102,11 @@ impl Client {
             let len = part.len as u32;
             match part.place {
                 Where::Object(ost, object, offset) => {
-                    let osc = self.targets.osc(ost)?;
+                    let osc = self.session.targets.osc(ost)?;
                     work.push(Box::pin(async move { Ok(osc.read(object, offset, len).await?) }));
                 }
                 Where::Mdt => {
-                    let (mdc, offset) = (self.mdc(fid)?, part.file);
+                    let (mdc, offset) = (self.session.mdc(fid)?, part.file);
                     work.push(Box::pin(async move { Ok(mdc.read(&Credentials::root(), fid, offset, len).await?.1) }));
                 }
                 Where::Nowhere => {}
@@ -141,7 +141,7 @@ impl Client {
     ) -> Result<Stored, ClientError> {
         let end = start + data.len() as u64;
         if end <= layout.mdt_bytes() {
-            let attr = store_on_mdt(self.mdc(fid)?, fid, start, data.clone(), flags).await?;
+            let attr = store_on_mdt(self.session.mdc(fid)?, fid, start, data.clone(), flags).await?;
             return Ok(Stored { bytes: end - start, blocks_delta: 0, error: None, told: Some(attr) });
         }
         let parts = parts(layout, fid, start, end);
@@ -151,11 +151,11 @@ impl Client {
             let slice = data.slice(from..from + part.len);
             match part.place {
                 Where::Object(ost, object, offset) => {
-                    let osc = self.targets.osc(ost)?;
+                    let osc = self.session.targets.osc(ost)?;
                     work.push(Box::pin(async move { Ok(osc.write(object, offset, slice, flags.sync).await?) }));
                 }
                 Where::Mdt => {
-                    let store = store_on_mdt(self.mdc(fid)?, fid, part.file, slice, flags);
+                    let store = store_on_mdt(self.session.mdc(fid)?, fid, part.file, slice, flags);
                     // It counts its own blocks.
                     work.push(Box::pin(async move { store.await.map(|_| 0) }));
                 }
@@ -167,7 +167,7 @@ impl Client {
             }
         }
         let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, told: None };
-        for (part, answer) in parts.iter().zip(self.while_trusted(fid, epoch, fan_out(work)).await?) {
+        for (part, answer) in parts.iter().zip(self.session.while_trusted(fid, epoch, fan_out(work)).await?) {
             match answer {
                 Ok(delta) => {
                     stored.blocks_delta += delta;
@@ -196,7 +196,7 @@ impl Client {
         if let Some(layout) = file.layout().filter(|layout| is_instantiated(layout, start, end)) {
             return Ok(layout);
         }
-        let layout = self.mdc(file.fid)?.get_layout(credentials, file.fid, write, start, end).await?;
+        let layout = self.session.mdc(file.fid)?.get_layout(credentials, file.fid, write, start, end).await?;
         self.rest_on_answers(file);
         Ok(file.learn_layout(layout))
     }

@@ -2,12 +2,12 @@
 //! what `Wrote` would.
 
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::file::File;
 use crate::ops::write::WriteFlags;
-use crate::targets::{misfit, two};
 use bytes::Bytes;
 use rpc::error::RpcError;
+use session::error::ClientError;
+use session::targets::{misfit, two};
 use stubs::mdc::Mdc;
 use types::attr::{Attr, WrittenAt};
 use types::credentials::Credentials;
@@ -38,7 +38,7 @@ impl Client {
             return Ok(None);
         }
         let last = end.min(on_mdt);
-        let read = self.mdc(file.fid)?.read(credentials, file.fid, offset, (last - offset) as u32).await;
+        let read = self.session.mdc(file.fid)?.read(credentials, file.fid, offset, (last - offset) as u32).await;
         match read.map_err(ClientError::from) {
             Ok((entry, data)) => {
                 file.learn(&entry.attr);

@@ -7,11 +7,11 @@
 
 use crate::client::Client;
 use crate::dom::is_elsewhere;
-use crate::error::ClientError;
 use crate::file::File;
 use crate::open::OpenMode;
-use crate::targets::{misfit, two};
 use bytes::Bytes;
+use session::error::ClientError;
+use session::targets::{misfit, two};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stubs::mdc::Opened;
@@ -76,7 +76,7 @@ impl Client {
         fid: Fid,
         open: OpenMode,
     ) -> Result<Opened, ClientError> {
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         let Some(len) = self.early_len(fid, open) else {
             return Ok(mdc.open(credentials, fid, open.flags).await?);
         };

@@ -2,13 +2,13 @@
 
 use crate::cache::grant::Shrink;
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::locks::table::{Bounds, LOCKS_MAX};
 use crate::node::NodeId;
 use bytes::Bytes;
 use layout::layout::Layout;
 use layout::lov_ea::{self, LovEa};
 use rpc::import::Import;
+use session::error::ClientError;
 use std::sync::Arc;
 use stubs::mdc::Mdc;
 use stubs::osc::Osc;
@@ -187,7 +187,7 @@ impl Client {
     /// Those of the MDT; EPROTO: what it answers is no layout.
     pub async fn default_layout(&self) -> Result<DefaultLayout, ClientError> {
         let name = Bytes::from_static(b"lustre.lov.default");
-        let value = self.mdc(Fid::ROOT)?.getxattr(&Credentials::root(), Fid::ROOT, name).await?;
+        let value = self.session.mdc(Fid::ROOT)?.getxattr(&Credentials::root(), Fid::ROOT, name).await?;
         let LovEa { layout } = lov_ea::decode(&value).map_err(|_| Errno::EPROTO)?;
         let component = layout.components.first().ok_or(Errno::EPROTO)?;
         Ok(DefaultLayout {
@@ -219,30 +219,30 @@ impl Client {
 
     /// The client, as servers know it.
     pub fn uuid(&self) -> ClientUuid {
-        self.targets.uuid()
+        self.session.uuid()
     }
 
     /// Its sessions with MDTs, by index.
     pub fn mdts(&self) -> Vec<Mdc> {
-        let mut mdcs = self.targets.mdcs();
+        let mut mdcs = self.session.targets.mdcs();
         mdcs.sort_by_key(|mdc| mdc.import().target().index);
         mdcs
     }
 
     /// Its sessions with OSTs, by index.
     pub fn osts(&self) -> Vec<Osc> {
-        let mut oscs = self.targets.oscs();
+        let mut oscs = self.session.targets.oscs();
         oscs.sort_by_key(|osc| osc.import().target().index);
         oscs
     }
 
     /// Pools of OSTs, by name.
     pub fn pools(&self) -> Vec<PoolInfo> {
-        self.targets.pools()
+        self.session.targets.pools()
     }
 
     /// Its session with the MGS.
     pub fn mgs(&self) -> &Arc<Import> {
-        self.mgc.import()
+        self.session.mgc().import()
     }
 }

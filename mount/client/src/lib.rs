@@ -11,15 +11,13 @@
 pub mod cache;
 pub mod caller;
 pub mod client;
-mod config;
 pub mod counters;
 mod data;
 mod dom;
 mod early;
-pub mod error;
-mod fan_out;
 mod file;
 mod finish;
+mod hooks;
 pub mod inspect;
 mod kept;
 mod listing;
@@ -32,7 +30,6 @@ mod recorded;
 mod recount;
 mod removed;
 mod reopen;
-mod space;
-mod targets;
-mod validity;
 pub mod writeback;
+
+pub use session::error;

@@ -8,10 +8,10 @@
 //! Attributes are handed out only by the call that fetched them: those of a page kept from an earlier call may be
 //! older than what the kernel knows by now. So pages with attributes are made to measure and never fetched ahead.
 
-use crate::error::ClientError;
 use env::BoxFuture;
 use env::tasks::Tasks;
 use rpc::error::RpcError;
+use session::error::ClientError;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;

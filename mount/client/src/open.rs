@@ -1,6 +1,5 @@
 //! Open files and directories: the kernel's handle numbers and what is behind them.
 
-use crate::error::ClientError;
 use crate::file::{File, OpenToWrite};
 use crate::listing::Listing;
 use crate::locks::opens::LocalOpen;
@@ -8,6 +7,7 @@ use crate::writeback::failures::SeenFailures;
 use crate::writeback::kernel_eof::Watched;
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use session::error::ClientError;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -168,6 +168,9 @@ pub struct OpenDir {
     /// The same with all that is known of them, for [`Client::dir_scan`](crate::client::Client::dir_scan): without layouts and with them.
     pub dir_scan: [OnceLock<Listing>; 2],
 }
+
+/// All open regular files of a mount.
+pub(crate) type OpenFiles = Handles<FileHandle, OpenFile>;
 
 /// Numbers for open things; never reused.
 pub struct Handles<H, T> {

@@ -7,8 +7,8 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::open::{FileHandle, OpenMode};
+use session::error::ClientError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Client {
         if let Err(error) = &result
             && error.errno() == Errno::ESTALE
         {
-            let until = self.env.clock.now() + CAREFUL;
+            let until = self.session.env.clock.now() + CAREFUL;
             self.pins.careful_until.store(until.as_nanos() as u64, Ordering::Relaxed);
         }
         result
@@ -52,7 +52,7 @@ impl Client {
     /// Are files to be held now?
     pub(crate) fn is_careful(&self) -> bool {
         let until = self.pins.careful_until.load(Ordering::Relaxed);
-        (self.env.clock.now().as_nanos() as u64) < until
+        (self.session.env.clock.now().as_nanos() as u64) < until
     }
 
     /// Holds a regular file for a moment. `false`: it was removed meanwhile.
@@ -63,7 +63,7 @@ impl Client {
         let Ok(permit) = self.pins.room.clone().try_acquire_owned() else { return Ok(true) };
         let mode = OpenMode { flags: OpenFlags { read: true, ..OpenFlags::default() }, ..OpenMode::default() };
         let caller = Caller::root();
-        match self.mdc(fid)?.open(&caller.credentials, fid, mode.flags).await {
+        match self.session.mdc(fid)?.open(&caller.credentials, fid, mode.flags).await {
             Ok(opened) => {
                 self.unpin_later(self.opened(&caller, opened, mode), permit);
                 Ok(true)
@@ -76,10 +76,10 @@ impl Client {
     fn unpin_later(&self, handle: FileHandle, permit: OwnedSemaphorePermit) {
         let Some(me) = self.strong() else { return };
         let unpin = async move {
-            me.env.clock.sleep(HELD).await;
+            me.session.env.clock.sleep(HELD).await;
             me.close(handle).await;
             drop(permit);
         };
-        self.env.tasks.spawn("let go of a file that the kernel looked up", Box::pin(unpin));
+        self.session.env.tasks.spawn("let go of a file that the kernel looked up", Box::pin(unpin));
     }
 }

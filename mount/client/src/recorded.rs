@@ -10,8 +10,8 @@
 //! writes wait for nothing.
 
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::file::File;
+use session::error::ClientError;
 use std::time::Duration;
 use types::credentials::Credentials;
 use types::limits::COMMIT_INTERVAL;
@@ -23,14 +23,14 @@ const COMMITTED_BY_ITSELF: Duration = COMMIT_INTERVAL.saturating_add(Duration::f
 impl Client {
     /// The MDT has just answered something about this file that its objects must not run ahead of.
     pub(crate) fn rest_on_answers(&self, file: &File) {
-        if let Ok(mdc) = self.mdc(file.fid) {
+        if let Ok(mdc) = self.session.mdc(file.fid) {
             file.rest_on(mdc.import().newest());
         }
     }
 
     fn is_recorded(&self, file: &File) -> bool {
         let Some(newest) = file.rests_on() else { return true };
-        let recorded = self.mdc(file.fid).is_ok_and(|mdc| mdc.import().last_committed() >= newest);
+        let recorded = self.session.mdc(file.fid).is_ok_and(|mdc| mdc.import().last_committed() >= newest);
         if recorded {
             file.is_recorded_up_to(newest);
         }
@@ -45,7 +45,7 @@ impl Client {
     pub(crate) async fn until_recorded(&self, file: &File) -> Result<(), ClientError> {
         while let Some(newest) = file.rests_on().filter(|_| !self.is_recorded(file)) {
             // What was answered before this is durable with it, in whatever life of the MDT that was.
-            self.mdc(file.fid)?.sync(&Credentials::root()).await?;
+            self.session.mdc(file.fid)?.sync(&Credentials::root()).await?;
             file.is_recorded_up_to(newest);
         }
         Ok(())
@@ -56,11 +56,11 @@ impl Client {
         if self.is_recorded(file) {
             return;
         }
-        self.env.clock.sleep(COMMITTED_BY_ITSELF).await;
+        self.session.env.clock.sleep(COMMITTED_BY_ITSELF).await;
         if self.is_recorded(file) {
             return;
         }
-        if let Ok(mdc) = self.mdc(file.fid)
+        if let Ok(mdc) = self.session.mdc(file.fid)
             && let Err(error) = mdc.import().one(&Credentials::root(), Op::Ping).await
         {
             tracing::debug!(fid = %file.fid, %error, "ask what is durable");

@@ -6,24 +6,19 @@
 //! before leaves a writer mark, and the MDT counts. What other clients have stored in the file and not told yet is counted twice.
 
 use crate::client::Client;
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
 use crate::file::File;
-use crate::targets::{getattr_and_layout, misfit};
 use env::BoxFuture;
+use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::targets::{getattr_and_layout, misfit};
 use types::attr::WrittenAt;
 use types::credentials::Credentials;
 use wire::mds::{MdsOp, MdsReply};
 
 impl Client {
-    /// Connections with OSTs so far; to be compared by [`Client::note_reconnected`].
-    pub(crate) fn ost_connections(&self) -> u64 {
-        self.targets.oscs().iter().map(|osc| osc.import().connections()).sum()
-    }
-
     /// Objects of the file were changed since there were so many connections.
     pub(crate) fn note_reconnected(&self, file: &File, before: u64) {
-        if self.ost_connections() != before {
+        if self.session.ost_connections() != before {
             file.mark_miscounted(true);
         }
     }
@@ -44,7 +39,7 @@ impl Client {
     }
 
     async fn tell_blocks(&self, file: &File) -> Result<(), ClientError> {
-        let (fid, mdc) = (file.fid, self.mdc(file.fid)?);
+        let (fid, mdc) = (file.fid, self.session.mdc(file.fid)?);
         let (attr, layout) = getattr_and_layout(&mdc, &Credentials::root(), fid).await?;
         if layout.mdt_bytes() > 0 {
             // How many of its blocks are on the MDT only that knows; it counts all when the file is settled.
@@ -52,7 +47,7 @@ impl Client {
         }
         let mut work: Vec<BoxFuture<'static, Result<u64, ClientError>>> = Vec::new();
         for (ost, object) in layout.objects(fid) {
-            let osc = self.targets.osc(ost)?;
+            let osc = self.session.targets.osc(ost)?;
             work.push(Box::pin(async move { Ok(osc.getattr(object).await?.1) }));
         }
         let mut blocks = 0u64;

@@ -10,11 +10,11 @@
 
 use crate::caller::Stat;
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::node::Shown;
 use bytes::Bytes;
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use session::error::ClientError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -136,7 +136,7 @@ impl Client {
             return Err(error);
         }
         let shown = self.nodes.shown(fid).ok_or(error)?;
-        self.removed.note(shown, self.env.clock.wall());
+        self.removed.note(shown, self.session.env.clock.wall());
         if self.nodes.node(fid).is_none() {
             // It was forgotten in between.
             self.removed.forget(fid);
@@ -157,7 +157,7 @@ impl Client {
 
     /// Changes attributes of a removed inode.
     pub(crate) fn change_removed(&self, fid: Fid, set: &SetAttr) -> Option<Stat> {
-        let now = self.env.clock.wall();
+        let now = self.session.env.clock.wall();
         self.removed.with(fid, |left| left.change(set, now))?;
         self.removed_stat(fid)
     }
@@ -182,7 +182,7 @@ impl Client {
         value: Option<Bytes>,
         flags: SetxattrFlags,
     ) -> Option<Result<(), Errno>> {
-        let now = self.env.clock.wall();
+        let now = self.session.env.clock.wall();
         let before = self.is_removed(fid).then(|| self.locks.xattr(fid, &name)).flatten();
         self.removed.with(fid, |left| left.set_xattr(name, value, flags, before, now))
     }

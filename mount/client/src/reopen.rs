@@ -4,15 +4,15 @@
 //! are there. If it does not (it gave up on us, or lives in this process), files are opened again afterwards: one that
 //! still has a name opens under a new handle, one that had been unlinked stays gone, and its handle answers ESTALE.
 
-use crate::client::Client;
-use crate::fan_out::fan_out;
-use crate::locks::Road;
 use crate::locks::data_guards::{Loss, TO_WRITE};
-use crate::open::OpenFile;
+use crate::locks::{Locks, Road};
+use crate::open::{OpenFile, OpenFiles};
 use env::BoxFuture;
+use env::tasks::Tasks;
 use layout::layout::Layout;
 use rpc::error::RpcError;
 use rpc::import::{Import, Restore, Restoring};
+use session::fan_out::fan_out;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use stubs::mdc::{Mdc, Watch};
@@ -28,41 +28,43 @@ use wire::message::{Op, OpReply, Reply};
 
 /// Brings back opens and locks at one MDT.
 pub(crate) struct Restorer {
-    client: Weak<Client>,
+    locks: Arc<Locks>,
+    files_open: Arc<OpenFiles>,
     /// The import keeps this, so this must not keep the import.
     import: Weak<Import>,
     mdt: u16,
 }
 
 impl Restorer {
-    pub(crate) fn new(client: Weak<Client>, mdc: Mdc) -> Restorer {
+    pub(crate) fn new(locks: Arc<Locks>, files_open: Arc<OpenFiles>, mdc: &Mdc) -> Restorer {
         let import = mdc.import();
-        Restorer { client, import: Arc::downgrade(import), mdt: import.target().index.0 }
+        Restorer { locks, files_open, import: Arc::downgrade(import), mdt: import.target().index.0 }
     }
 }
 
 impl Restore for Restorer {
     fn restore(&self) -> Vec<Restoring> {
-        let (Some(client), Some(import)) = (self.client.upgrade(), self.import.upgrade()) else { return Vec::new() };
+        let Some(import) = self.import.upgrade() else { return Vec::new() };
+        let locks = &self.locks;
         // Nobody changes anything before all have done this: what was cached is not wrong, but nothing covers it any more.
-        client.locks.lose(self.mdt, Loss::Restart);
+        locks.lose(self.mdt, Loss::Restart);
         let mut all = Vec::new();
-        for open in held_open(&client, self.mdt) {
-            all.push(open_again(&client, &import, open));
+        for open in held_open(&self.files_open, self.mdt) {
+            all.push(open_again(&locks.env.tasks, &import, open));
         }
         // A write or truncate under way goes on as if nothing had happened; so nobody may come in between.
-        let mut ours: BTreeSet<Fid> = client.locks.writing(self.mdt).into_iter().collect();
-        ours.extend(client.locks.data.get().map(|data| data.dirty_files(self.mdt)).unwrap_or_default());
-        let mut lost = client.locks.table.lock().lost_extents(self.mdt, |fid| ours.contains(&fid));
+        let mut ours: BTreeSet<Fid> = locks.writing(self.mdt).into_iter().collect();
+        ours.extend(locks.data.get().map(|data| data.dirty_files(self.mdt)).unwrap_or_default());
+        let mut lost = locks.table.lock().lost_extents(self.mdt, |fid| ours.contains(&fid));
         for fid in ours {
             match lost.remove(&fid) {
-                None => all.push(lock_again(&client, self.mdt, fid, None)),
+                None => all.push(lock_again(locks, self.mdt, fid, None)),
                 Some(ranges) => {
-                    all.extend(ranges.iter().map(|range| lock_again(&client, self.mdt, fid, Some(range))));
+                    all.extend(ranges.iter().map(|range| lock_again(locks, self.mdt, fid, Some(range))));
                 }
             }
         }
-        for (fid, lock) in client.locks.flocks.lock().restoring(self.mdt) {
+        for (fid, lock) in locks.flocks.lock().restoring(self.mdt) {
             all.push(restoring(MdsOp::FlockSet { fid, lock, wait: false }, move |reply| {
                 if let Some(Err(errno)) = reply.results.first() {
                     tracing::warn!(%fid, %errno, "a file lock did not survive the restart of its server");
@@ -79,8 +81,8 @@ fn restoring(op: MdsOp, answered: impl FnOnce(Reply) + Send + 'static) -> Restor
     Restoring { credentials, op: Op::Mds(op), locks, answered: Box::new(answered) }
 }
 
-fn open_again(client: &Arc<Client>, import: &Arc<Import>, open: Arc<OpenFile>) -> Restoring {
-    let (tasks, import) = (client.env.tasks.clone(), Arc::downgrade(import));
+fn open_again(tasks: &Arc<dyn Tasks>, import: &Arc<Import>, open: Arc<OpenFile>) -> Restoring {
+    let (tasks, import) = (tasks.clone(), Arc::downgrade(import));
     open.file.distrust();
     let op = MdsOp::Open { fid: open.file.fid, flags: open.mode.flags };
     let credentials = open.credentials.clone();
@@ -104,27 +106,27 @@ fn open_again(client: &Arc<Client>, import: &Arc<Import>, open: Arc<OpenFile>) -
 
 /// Data that is not stored, or is being changed, is this mount's alone until it is stored: of the whole file, or in these bytes of one that it
 /// shared.
-fn lock_again(client: &Arc<Client>, mdt: u16, fid: Fid, range: Option<ByteRange>) -> Restoring {
+fn lock_again(locks: &Arc<Locks>, mdt: u16, fid: Fid, range: Option<ByteRange>) -> Restoring {
     let needs = range.map(|range| Needs { range, again: true });
     let op = MdsOp::Lock { fid, bits: TO_WRITE, needs };
-    let (locks, mut sent) = Road { locks: client.locks.clone(), mdt }.sent(std::slice::from_ref(&op));
+    let (bits, mut sent) = Road { locks: locks.clone(), mdt }.sent(std::slice::from_ref(&op));
     let answered = move |reply: Reply| {
         if let Some(Err(errno)) = reply.results.first() {
             tracing::warn!(%fid, %errno, "data that was not stored has lost its file");
         }
         sent.arrived(&Ok(reply));
     };
-    Restoring { locks, ..restoring(op, answered) }
+    Restoring { locks: bits, ..restoring(op, answered) }
 }
 
-fn held_open(client: &Client, mdt: u16) -> Vec<Arc<OpenFile>> {
-    client.files_open.all().into_iter().filter(|open| open.file.fid.mdt() == mdt).collect()
+fn held_open(files_open: &OpenFiles, mdt: u16) -> Vec<Arc<OpenFile>> {
+    files_open.all().into_iter().filter(|open| open.file.fid.mdt() == mdt).collect()
 }
 
 /// Opens again all files of this mount that `mdc` owns.
-pub async fn reopen_all(client: Arc<Client>, mdc: Mdc) {
+pub(crate) async fn reopen_all(files_open: Arc<OpenFiles>, mdc: Mdc) {
     let target = mdc.import().target();
-    let held = held_open(&client, target.index.0);
+    let held = held_open(&files_open, target.index.0);
     tracing::info!(%target, files = held.len(), "the target restarted; opening again what is open here");
     let work = held.into_iter().map(|open| Box::pin(reopen(mdc.clone(), open)) as BoxFuture<'static, ()>).collect();
     fan_out(work).await;

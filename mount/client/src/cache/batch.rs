@@ -6,8 +6,8 @@
 
 use crate::cache::dirty::block_start;
 use crate::data::{Where, parts};
-use crate::error::ClientError;
 use layout::layout::Layout;
+use session::error::ClientError;
 use types::fid::Fid;
 use types::limits::GRANT_UNIT;
 use types::object::{ObjectId, ObjectOffset};

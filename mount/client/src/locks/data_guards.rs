@@ -6,20 +6,16 @@
 //! ([`Locks::data_shut`]). At the end the lock is *gone*, and who waits asks for it anew.
 
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::Locks;
 use crate::locks::table::Table;
-use crate::validity;
 use env::BoxFuture;
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use rpc::deadline;
-use rpc::error::RpcError;
-use std::future::poll_fn;
+use session::epoch::UNANSWERED_PAUSE;
+use session::error::ClientError;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Notify;
 use types::attr::Attr;
@@ -30,12 +26,8 @@ use types::lock::InodeBits;
 use types::ranges::{ByteRange, Extent};
 use wire::client::Glimpse;
 
-/// How often it is looked whether a lock is still ours, at least.
-const TRUST_LOOK: Duration = Duration::from_secs(60);
 /// How often a lock is asked for that each time is gone again before it can be used.
 const ASKS_MAX: u32 = 100;
-/// Pause while this mount leaves the MDT without an answer for long.
-const UNANSWERED_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before the second time, and so much more before each further one.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -148,10 +140,6 @@ impl Guards {
     }
 }
 
-/// Which locks of an MDT: an eviction ends all, and what was begun under them begins anew under others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SessionEpoch(u64);
-
 /// Data of a file is worked with under its lock.
 pub struct DataGuard {
     locks: Arc<Locks>,
@@ -250,22 +238,22 @@ impl Client {
         loop {
             let mut changed = pin!(self.locks.data_guards.changed.notified());
             changed.as_mut().enable();
-            match self.locks.begin_access(fid, access, self.has_lease(fid)) {
+            match self.locks.begin_access(fid, access, self.session.has_lease(fid)) {
                 Admission::Begun(guard) => return Ok(Admitted::Locked(guard)),
                 Admission::Bypass(bypass) => return Ok(Admitted::Bypass(Some(bypass))),
                 Admission::Wait => changed.await,
                 Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
                 Admission::Ask => {
                     // Called back at the moment it came, or lost with a session: rare, and rarer still in a row.
-                    self.env.clock.sleep(PAUSE * asked).await;
+                    self.session.env.clock.sleep(PAUSE * asked).await;
                     asked += 1;
-                    if asked > 1 && !self.has_lease(fid) {
+                    if asked > 1 && !self.session.has_lease(fid) {
                         // A callback has been waiting for something for long: until it is answered, or this client is evicted,
                         // nothing is trusted that the MDT grants.
-                        self.env.clock.sleep(UNANSWERED_PAUSE).await;
+                        self.session.env.clock.sleep(UNANSWERED_PAUSE).await;
                         asked = 1;
                     }
-                    let (mdc, me) = (self.mdc(fid)?, Credentials::root());
+                    let (mdc, me) = (self.session.mdc(fid)?, Credentials::root());
                     tokio::select! {
                         biased;
                         locked = mdc.lock(&me, fid, access.bits, access.range) => if let Some(entry) = locked? {
@@ -279,77 +267,9 @@ impl Client {
         }
     }
 
-    /// The session epoch of now.
-    pub(crate) fn session_epoch(&self, fid: Fid) -> SessionEpoch {
-        SessionEpoch(self.targets.evictions(fid.mdt()))
-    }
-
-    /// Does something under locks of an inode that it gets, and once more if they were lost meanwhile with a session: they are not
-    /// asked for again in the midst of it.
-    ///
-    /// # Errors
-    /// What `work` answers, if its epoch lasts.
-    pub(crate) async fn in_session_epoch<T, Work: Future<Output = Result<T, ClientError>>>(
-        &self,
-        fid: Fid,
-        work: impl Fn(SessionEpoch) -> Work,
-    ) -> Result<T, ClientError> {
-        loop {
-            let epoch = self.session_epoch(fid);
-            let answer = work(epoch).await;
-            if self.session_epoch(fid) == epoch {
-                return answer;
-            }
-        }
-    }
-
-    /// Does something to objects under a lock of this inode and epoch. What could come later than the MDT surely keeps the lock
-    /// for us is given up, and refused by whom it reaches later: the bytes may be somebody else's then. Work for which a
-    /// program waits stands still instead until the MDT is heard of again: as long as the epoch lasts the lock is ours.
-    ///
-    /// # Errors
-    /// Timeout or Evicted, of the MDT.
-    pub(crate) async fn while_trusted<T>(
-        &self,
-        fid: Fid,
-        SessionEpoch(evictions): SessionEpoch,
-        work: impl Future<Output = T>,
-    ) -> Result<T, RpcError> {
-        let import = self.mdc(fid).map_err(|error| RpcError::Errno(error.errno()))?.import().clone();
-        let target = import.target();
-        let mut work = pin!(work);
-        let mut work = pin!(poll_fn(|context| {
-            // The trust of now may be that of a session that has nothing to do with this.
-            if import.evictions() != evictions {
-                return Poll::Ready(Err(RpcError::Evicted { target }));
-            }
-            let trusted = self.valid(fid, true);
-            let until = (trusted != validity::WITHOUT_END).then(|| self.env.clock.now() + trusted);
-            deadline::within(until, || work.as_mut().poll(context)).map(Ok)
-        }));
-        loop {
-            let trusted = self.valid(fid, true).min(TRUST_LOOK);
-            if trusted.is_zero() {
-                if import.evictions() != evictions {
-                    return Err(RpcError::Evicted { target });
-                }
-                if !self.targets.waits_for_ever() {
-                    return Err(RpcError::Timeout { target, seconds: validity::trust().as_secs() });
-                }
-                self.env.clock.sleep(UNANSWERED_PAUSE).await;
-                continue;
-            }
-            tokio::select! {
-                biased;
-                done = &mut work => return done,
-                () = self.env.clock.sleep(trusted) => {}
-            }
-        }
-    }
-
     /// A use, if it may begin at once.
     pub(crate) fn try_data_guard(&self, fid: Fid, access: DataAccess) -> Option<DataGuard> {
-        match self.locks.begin_access(fid, access, self.has_lease(fid)) {
+        match self.locks.begin_access(fid, access, self.session.has_lease(fid)) {
             Admission::Begun(guard) => Some(guard),
             _ => None,
         }

@@ -46,6 +46,17 @@ use types::ranges::Extent;
 use wire::mds::{Entry, MdsOp, MdsReply};
 use wire::message::{OpReply, Reply};
 
+/// Bits that this mount can keep, and so asks for.
+pub(crate) const KEEPS: InodeBits = InodeBits::LOOKUP
+    .union(InodeBits::UPDATE)
+    .union(InodeBits::PERM)
+    .union(InodeBits::XATTR)
+    .union(InodeBits::LAYOUT)
+    .union(InodeBits::OPEN)
+    .union(InodeBits::DATA)
+    .union(InodeBits::WRITE)
+    .union(InodeBits::GAP);
+
 /// Locks of one mount.
 pub struct Locks {
     pub(crate) env: Env,
@@ -76,13 +87,7 @@ pub struct Locks {
 
 impl Locks {
     /// Nothing held.
-    pub(crate) fn new(
-        env: Env,
-        nodes: Arc<NodeTable>,
-        keeps: InodeBits,
-        no_open: bool,
-        answers: Arc<Histogram>,
-    ) -> Arc<Locks> {
+    pub(crate) fn new(env: Env, nodes: Arc<NodeTable>, no_open: bool, answers: Arc<Histogram>) -> Arc<Locks> {
         Arc::new(Locks {
             no_open,
             env,
@@ -96,7 +101,7 @@ impl Locks {
             reply_barrier: Arc::default(),
             sending: Arc::default(),
             busy: Mutex::default(),
-            keeps: Mutex::new(keeps),
+            keeps: Mutex::new(KEEPS),
             names_changed: Notify::new(),
             wake_upkeep: Notify::new(),
             callbacks: AtomicU64::new(0),

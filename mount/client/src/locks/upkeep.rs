@@ -10,9 +10,9 @@ use crate::locks::Locks;
 use crate::locks::data_guards::Loss;
 use crate::locks::opens::Opens;
 use crate::locks::table::Invalidations;
-use crate::validity;
 use env::watch;
 use rpc::import::Import;
+use session::validity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Locks {
 pub(crate) async fn keep_up(client: Weak<Client>, mut stop: watch::Receiver<bool>) {
     loop {
         let Some(strong) = client.upgrade() else { return };
-        let (clock, locks) = (strong.env.clock.clone(), strong.locks.clone());
+        let (clock, locks) = (strong.session.env.clock.clone(), strong.locks.clone());
         strong.check_leases();
         locks.table.lock().set_now(clock.now().as_secs());
         strong.bury_removed();
@@ -134,8 +134,8 @@ pub(crate) async fn keep_up(client: Weak<Client>, mut stop: watch::Receiver<bool
 
 impl Client {
     fn check_leases(&self) {
-        let now = self.env.clock.now();
-        for mdc in self.targets.mdcs() {
+        let now = self.session.env.clock.now();
+        for mdc in self.session.targets.mdcs() {
             let import: &Import = mdc.import();
             let mdt = import.target().index.0;
             let silent = import.proved_at().is_some_and(|at| now.saturating_sub(at) > validity::trust());
@@ -198,7 +198,7 @@ impl Client {
         let fids: Vec<Fid> = locks.iter().map(|(fid, _)| *fid).collect();
         let locks: Vec<_> = locks.into_iter().filter(|(_, bits)| !bits.is_empty()).collect();
         if !locks.is_empty()
-            && let Ok(mdc) = self.mdc(first)
+            && let Ok(mdc) = self.session.mdc(first)
             && let Err(error) = mdc.ask(&Credentials::root(), vec![MdsOp::Unlock { locks }]).await
         {
             tracing::debug!(target = %mdc.import().target(), %error, "give locks back");
@@ -253,7 +253,7 @@ impl Client {
             table.gate(fid.mdt()).giving(fid, InodeBits::OPEN);
         }
         let unlock = async move { me.unlock(vec![(fid, InodeBits::OPEN)]).await };
-        self.env.tasks.spawn("let a kept file go", Box::pin(unlock));
+        self.session.env.tasks.spawn("let a kept file go", Box::pin(unlock));
     }
 
     async fn give_open(&self, fid: Fid) {

@@ -1,10 +1,10 @@
 //! What the client itself tells of the mount, as extended attributes (see [`types::about`]): `lfs` asks for them.
 
 use crate::client::Client;
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
-use crate::space::Unanswered;
 use rpc::awaited::Requests;
+use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::space::Unanswered;
 use types::about::{About, MountLine, SPACE_LINES_MAX, SpaceLine};
 use types::attr::Statfs;
 use types::credentials::Credentials;
@@ -20,8 +20,8 @@ impl Client {
     pub(crate) async fn about(&self, credentials: &Credentials, fid: Fid, what: About) -> Result<String, ClientError> {
         match what {
             About::Mount => {
-                let uuid = self.targets.uuid();
-                let line = MountLine { fsname: self.fsname(), instance: uuid.0 as u64, uuid: uuid.to_string() };
+                let uuid = self.session.targets.uuid();
+                let line = MountLine { fsname: self.session.fsname(), instance: uuid.0 as u64, uuid: uuid.to_string() };
                 Ok(line.to_string())
             }
             About::Fid => Ok(fid.to_string()),
@@ -39,9 +39,10 @@ impl Client {
             About::DataVersion => Ok(self.data_version(credentials, fid).await?.to_string()),
             // Names are bytes: `links_of` answers.
             About::Links(_) => Err(Errno::EINVAL.into()),
-            About::Pools => Ok(self.targets.pools().iter().map(|pool| format!("{}\n", pool.name)).collect()),
+            About::Pools => Ok(self.session.targets.pools().iter().map(|pool| format!("{}\n", pool.name)).collect()),
             About::Pool(name) => {
-                let found = self.targets.pools().into_iter().find(|pool| pool.name == name).ok_or(Errno::ENODATA)?;
+                let found =
+                    self.session.targets.pools().into_iter().find(|pool| pool.name == name).ok_or(Errno::ENODATA)?;
                 Ok(found.osts.iter().map(|ost| format!("{ost}\n")).collect())
             }
             About::Space(kind, first) => {
@@ -60,8 +61,8 @@ impl Client {
     /// Indexes of all targets of a kind, ascending.
     fn indexes(&self, kind: TargetKind) -> Result<Vec<TargetIndex>, ClientError> {
         let mut indexes: Vec<TargetIndex> = match kind {
-            TargetKind::Mdt => self.targets.mdcs().iter().map(|mdc| mdc.import().target().index).collect(),
-            TargetKind::Ost => self.targets.oscs().iter().map(|osc| osc.import().target().index).collect(),
+            TargetKind::Mdt => self.session.targets.mdcs().iter().map(|mdc| mdc.import().target().index).collect(),
+            TargetKind::Ost => self.session.targets.oscs().iter().map(|osc| osc.import().target().index).collect(),
             TargetKind::Mgt => return Err(Errno::ENODATA.into()),
         };
         indexes.sort_unstable();
@@ -70,6 +71,6 @@ impl Client {
 
     /// Only OSTs can be taken out of use.
     fn is_active(&self, kind: TargetKind, index: TargetIndex) -> bool {
-        kind != TargetKind::Ost || self.targets.osc(index).is_ok_and(|osc| osc.is_active())
+        kind != TargetKind::Ost || self.session.targets.osc(index).is_ok_and(|osc| osc.is_active())
     }
 }

@@ -3,14 +3,14 @@
 use crate::caller::{Caller, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::FileHandle;
 use crate::ops::by_fid::shown_stat;
-use crate::targets::misfit;
 use bytes::Bytes;
 use namespace::acl::{ACL_ACCESS, Acl};
+use session::error::ClientError;
+use session::targets::misfit;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::SetAttr;
@@ -51,9 +51,9 @@ impl Client {
         }
         let _timed = self.timed(Operation::Getattr);
         self.pages_gone(fid).await;
-        let attr = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
+        let attr = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
             Some(entry) => entry.attr,
-            None => match self.mdc(fid)?.getattr(&caller.credentials, fid).await {
+            None => match self.session.mdc(fid)?.getattr(&caller.credentials, fid).await {
                 Ok(entry) => entry.attr,
                 Err(error) => {
                     self.seen(self.lives_on(fid, error.into()))?;
@@ -77,8 +77,8 @@ impl Client {
     /// Attributes of a directory of which mode, owner and ACL are as they are now; times and counts may be older. Nobody may be shown these, and the
     /// kernel must not trust them: if `only_walks` says that it asks to check permissions. That is asked only if they are known.
     pub fn permissions_known(&self, node: NodeId, only_walks: impl FnOnce() -> bool) -> Option<Stat> {
-        let begun = self.env.clock.now();
-        let fid = self.nodes.fid(node).filter(|fid| self.has_lease(*fid))?;
+        let begun = self.session.env.clock.now();
+        let fid = self.nodes.fid(node).filter(|fid| self.session.has_lease(*fid))?;
         let known = self.locks.table.lock().permissions(fid);
         let attr = known.filter(|_| only_walks())?;
         self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
@@ -86,14 +86,15 @@ impl Client {
     }
 
     fn attr_known(&self, fid: Fid) -> Option<Stat> {
-        let begun = self.env.clock.now();
+        let begun = self.session.env.clock.now();
         if fid.is_shown_only() {
             return Some(shown_stat(fid));
         }
         if let Some(stat) = self.removed_stat(fid) {
             return Some(stat);
         }
-        let entry = self.locks.attr(fid).filter(|entry| self.has_lease(fid) && self.may_show(fid, entry.attr.size))?;
+        let entry =
+            self.locks.attr(fid).filter(|entry| self.session.has_lease(fid) && self.may_show(fid, entry.attr.size))?;
         self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
         Some(self.stat(&entry.attr))
     }
@@ -118,7 +119,7 @@ impl Client {
         }
         let me = self.clone();
         let work = async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr { fid, set }).await };
-        let changed = match Finish::new("setattr", &self.env.tasks, work).await {
+        let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
                 self.seen(self.lives_on(fid, error))?;
                 return self.change_removed(fid, &set).ok_or(Errno::ESTALE.into());
@@ -130,7 +131,7 @@ impl Client {
                 self.changed_in(node, None).await;
                 Ok(self.changed_stat(&entry.attr))
             }
-            other => Err(misfit(self.mdc(fid)?.import(), &other)),
+            other => Err(misfit(self.session.mdc(fid)?.import(), &other)),
         }
     }
 
@@ -138,8 +139,8 @@ impl Client {
     pub async fn access(self: Arc<Self>, caller: Caller, node: NodeId, mask: AccessMask) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Access);
         let fid = self.fid(node)?;
-        let mdc = self.mdc(fid)?;
-        let entry = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
+        let mdc = self.session.mdc(fid)?;
+        let entry = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
             Some(entry) => entry,
             None => mdc.getattr(&caller.credentials, fid).await?,
         };

@@ -8,12 +8,12 @@
 use crate::caller::{Caller, Found, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::ops::lookup::Looked;
 use bytes::Bytes;
 use namespace::create::{DIRECTORY_BLOCKS, DIRECTORY_SIZE};
+use session::error::ClientError;
 use std::sync::Arc;
 use std::time::Duration;
 use types::about::{LINKS, SwapLine};
@@ -104,9 +104,9 @@ impl Client {
             return Ok(Looked::Found(untrusted(self.nodes.remember_mirror(fid), shown_stat(fid))));
         }
         if fid == Fid::ROOT {
-            let attr = match self.locks.attr(fid).filter(|_| self.has_lease(fid)) {
+            let attr = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
                 Some(entry) => entry.attr,
-                None => self.mdc(fid)?.getattr(&caller.credentials, fid).await?.attr,
+                None => self.session.mdc(fid)?.getattr(&caller.credentials, fid).await?.attr,
             };
             return Ok(Looked::Found(untrusted(self.nodes.remember_mirror(fid), self.stat(&attr))));
         }
@@ -148,7 +148,7 @@ impl Client {
     /// # Errors
     /// EINVAL: no regular file.
     pub(crate) async fn data_version(&self, credentials: &Credentials, fid: Fid) -> Result<u64, ClientError> {
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         let file = self.files.get(fid);
         self.flush_file(&file).await?;
         match mdc.lock(credentials, fid, InodeBits::DATA, None).await {
@@ -179,10 +179,10 @@ impl Client {
         if other.mdt() != fid.mdt() {
             return Err(Errno::EXDEV.into());
         }
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         let work = async move { mdc.swap_layouts(&credentials, fid, other, versions, same).await };
         let done: Result<(), ClientError> =
-            Finish::new("swap layouts", &self.env.tasks, work).await.map_err(Into::into);
+            Finish::new("swap layouts", &self.session.env.tasks, work).await.map_err(Into::into);
         done.map_err(|error| match error.errno() {
             // The kernel takes EAGAIN of a setxattr for something else, and shows EOPNOTSUPP.
             Errno::EAGAIN => Errno::ECANCELED.into(),
@@ -194,7 +194,7 @@ impl Client {
     fn owner_of(&self, fid: Fid) -> Result<stubs::mdc::Mdc, ClientError> {
         match fid.seq < Fid::SEQ_NORMAL && fid != Fid::ROOT {
             true => Err(Errno::ENOENT.into()),
-            false => self.mdc(fid).map_err(absent),
+            false => self.session.mdc(fid).map_err(absent),
         }
     }
 }

@@ -4,9 +4,9 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::data::join;
-use crate::error::ClientError;
 use crate::open::FileHandle;
 use crate::ops::write::WriteFlags;
+use session::error::ClientError;
 use std::sync::Arc;
 use types::errno::Errno;
 

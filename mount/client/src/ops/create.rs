@@ -3,11 +3,11 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use crate::open::{FileHandle, OpenMode};
 use bytes::Bytes;
+use session::error::ClientError;
 use std::sync::Arc;
 use types::attr::{FileType, SetAttr};
 use types::errno::Errno;
@@ -28,7 +28,7 @@ impl Client {
     ) -> Result<(Found, FileHandle), ClientError> {
         let _timed = self.timed(Operation::Create);
         let (dir, parent, me) = (parent, self.fid(parent)?, self.clone());
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
         let (unseen, made) = (self.unseen(parent, &name), name.clone());
         let work = async move { opener.create_opened(caller, parent, name, mode, open).await };
@@ -55,7 +55,7 @@ impl Client {
         let kind = CreateKind::Regular(Some(open.flags));
         let (who, umask) = (caller.credentials.clone(), caller.umask);
         let _in_dir = self.locks.enter_dir(parent);
-        let mdc = self.mdc(parent)?;
+        let mdc = self.session.mdc(parent)?;
         let attempt = || async {
             let made = mdc.create(&who, parent, name.clone(), kind.clone(), mode, umask, open.exclusive);
             Ok(made.await?)
@@ -146,11 +146,11 @@ impl Client {
     ) -> Result<(Found, FileHandle), ClientError> {
         let _timed = self.timed(Operation::Create);
         let parent = self.fid(parent)?;
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
         let work = async move {
             let (who, modes) = (&caller.credentials, (mode & !libc::S_IFMT, caller.umask));
-            let opened = opener.mdc(parent)?.tmpfile(who, parent, modes, open.flags, !open.exclusive).await?;
+            let opened = opener.session.mdc(parent)?.tmpfile(who, parent, modes, open.flags, !open.exclusive).await?;
             let attr = opened.entry.attr;
             let handle = opener.opened(&caller, opened, open);
             Ok((opener.found(parent, None, &attr), handle))
@@ -174,12 +174,12 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let (dir, parent) = (parent, self.fid(parent)?);
         let in_dir = self.locks.enter_dir(parent);
-        let (mdc, made) = (self.mdc(parent)?, name.clone());
+        let (mdc, made) = (self.session.mdc(parent)?, name.clone());
         let work = async move {
             let _in_dir = in_dir;
             mdc.create(&caller.credentials, parent, made, kind, mode, caller.umask, true).await
         };
-        let made = Finish::new("make", &self.env.tasks, work).or_else(self.unseen(parent, &name)).await?;
+        let made = Finish::new("make", &self.session.env.tasks, work).or_else(self.unseen(parent, &name)).await?;
         self.changed_in(dir, Some(&name)).await;
         Ok(self.found_in(dir, self.found(parent, Some(&name), &made.entry.attr)))
     }

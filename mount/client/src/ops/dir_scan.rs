@@ -7,12 +7,12 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::listing::{Item, Listing, Page, PageSource};
 use crate::node::NodeId;
 use crate::open::DirHandle;
 use crate::ops::attributes::AccessMask;
 use env::BoxFuture;
+use session::error::ClientError;
 use std::sync::Arc;
 use stubs::mdc::Mdc;
 use types::credentials::Credentials;
@@ -45,10 +45,10 @@ impl Client {
         self.clone().access(caller.clone(), node, search).await?;
         let _timed = self.timed(Operation::Readdir);
         let open = self.dirs_open.get(handle)?;
-        let mdc = self.mdc(open.fid)?;
+        let mdc = self.session.mdc(open.fid)?;
         let listing = open.dir_scan[usize::from(with_layout)].get_or_init(|| {
             let source = Source { mdc, credentials: caller.credentials, fid: open.fid, with_layout };
-            Listing::new(open.fid, Arc::new(source), self.env.tasks.clone(), PAGES_KEPT)
+            Listing::new(open.fid, Arc::new(source), self.session.env.tasks.clone(), PAGES_KEPT)
         });
         let hand_out = |position, item: Item<'_>| {
             let Item::Name { entry, .. } = item else { return true };

@@ -3,12 +3,12 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::listing::{Item, Listing, PAGES_MAX, Page, PageSource};
 use crate::node::NodeId;
 use crate::open::{DirHandle, OpenDir};
-use crate::targets::{misfit, two};
 use env::BoxFuture;
+use session::error::ClientError;
+use session::targets::{misfit, two};
 use std::future::ready;
 use std::sync::{Arc, Weak};
 use stubs::mdc::Mdc;
@@ -67,8 +67,8 @@ impl Client {
     pub async fn opendir(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<DirHandle, ClientError> {
         let _timed = self.timed(Operation::Opendir);
         let fid = self.fid(node)?;
-        let source = Source { client: self.weak(), mdc: self.mdc(fid)?, credentials: caller.credentials, fid };
-        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.env.tasks.clone(), PAGES_MAX));
+        let source = Source { client: self.weak(), mdc: self.session.mdc(fid)?, credentials: caller.credentials, fid };
+        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.session.env.tasks.clone(), PAGES_MAX));
         Ok(self.dirs_open.insert(OpenDir { fid, listing, dir_scan: Default::default() }))
     }
 
@@ -145,7 +145,7 @@ struct Source {
 impl Source {
     /// The whole directory, if locks cover it.
     fn known(&self, with_attr: bool) -> Option<Page> {
-        let client = self.client.upgrade().filter(|client| client.has_lease(self.fid))?;
+        let client = self.client.upgrade().filter(|client| client.session.has_lease(self.fid))?;
         let (entries, parent) = client.locks.table.lock().listing(self.fid, with_attr)?;
         Some(Page { entries: entries.to_vec(), more: false, parent: Some(parent) })
     }

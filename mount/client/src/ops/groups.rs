@@ -8,10 +8,10 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::locks::data_guards::DataAccess;
 use crate::open::{FileHandle, Membership, OpenFile};
+use session::error::ClientError;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -46,7 +46,7 @@ impl Client {
             }
             *membership = Membership::Joining(Some(give_up));
         }
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let work = async move {
             let joined = self.join(&caller, &open, group, wait, given_up).await;
             let closed = {
@@ -93,7 +93,7 @@ impl Client {
             }
             *membership = Membership::None;
         }
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         Finish::new("group unlock", &tasks, async move { self.leave(&caller, &open, group).await }).await
     }
 
@@ -126,7 +126,7 @@ impl Client {
             },
         };
         if *count == 0 {
-            let mdc = self.mdc(file.fid)?;
+            let mdc = self.session.mdc(file.fid)?;
             let lock = lock_of(group, FlockKind::Write, caller.pid);
             let mut ask = pin!(mdc.flock_set(&caller.credentials, file.fid, lock, wait));
             tokio::select! {
@@ -160,7 +160,7 @@ impl Client {
         *count -= 1;
         if *count == 0 {
             let unlock = lock_of(group, FlockKind::Unlock, caller.pid);
-            self.mdc(file.fid)?.flock_set(&caller.credentials, file.fid, unlock, false).await?;
+            self.session.mdc(file.fid)?.flock_set(&caller.credentials, file.fid, unlock, false).await?;
         }
         drop(count);
         drop(turn);

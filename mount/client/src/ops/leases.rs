@@ -7,10 +7,10 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::open::{FileHandle, OpenFile};
 use dlm::leases::OpenBy;
+use session::error::ClientError;
 use std::sync::Arc;
 use types::errno::Errno;
 use types::lock::LeaseMode;
@@ -37,7 +37,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let work = async move { self.take_lease(&caller, handle, &open, mode).await };
         Finish::new("lease", &tasks, work).await
     }
@@ -58,7 +58,7 @@ impl Client {
         if self.leases.lock().held(fid, handle).is_none() {
             return Ok(None);
         }
-        let at_mdt = self.mdc(fid)?.lease(&caller.credentials, fid, handle.0, LeaseAct::Check).await?;
+        let at_mdt = self.session.mdc(fid)?.lease(&caller.credentials, fid, handle.0, LeaseAct::Check).await?;
         let leases = &mut *self.leases.lock();
         if at_mdt.is_none() {
             leases.release(fid, handle);
@@ -74,7 +74,7 @@ impl Client {
     pub async fn lease_release(self: Arc<Self>, handle: FileHandle) -> Result<Option<LeaseMode>, ClientError> {
         let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         Finish::new("give a lease back", &tasks, async move { self.end_lease(handle, &open).await }).await
     }
 
@@ -105,7 +105,7 @@ impl Client {
         }
         // Also if no answer comes.
         *leased = true;
-        let asked = self.mdc(fid)?.lease(&caller.credentials, fid, handle.0, LeaseAct::Acquire(mode)).await;
+        let asked = self.session.mdc(fid)?.lease(&caller.credentials, fid, handle.0, LeaseAct::Acquire(mode)).await;
         let leases = &mut *self.leases.lock();
         if let Err(error) = asked {
             leases.release(fid, handle);
@@ -127,7 +127,7 @@ impl Client {
         if !std::mem::take(&mut *leased) {
             return Ok(None);
         }
-        let at_mdt = self.mdc(fid)?.lease(&open.credentials, fid, handle.0, LeaseAct::Release).await?;
+        let at_mdt = self.session.mdc(fid)?.lease(&open.credentials, fid, handle.0, LeaseAct::Release).await?;
         Ok(at_mdt.and(here))
     }
 }

@@ -3,11 +3,11 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::open::{FileHandle, OpenFile};
 use env::BoxFuture;
 use env::tasks::Tasks;
 use rpc::error::RpcError;
+use session::error::ClientError;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,7 +27,7 @@ impl Client {
         let _timed = self.timed(Operation::Getlk);
         let open = self.open_to_lock(handle)?;
         let fid = open.file.fid;
-        Ok(self.mdc(fid)?.flock_test(&caller.credentials, fid, lock).await?)
+        Ok(self.session.mdc(fid)?.flock_test(&caller.credentials, fid, lock).await?)
     }
 
     /// Takes or releases a lock. `wait`: until granted (EDEADLK, EINTR), else EAGAIN at a conflict. Dropping the
@@ -42,14 +42,14 @@ impl Client {
         let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
         let fid = open.file.fid;
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         // The kernel may give an owner's name to another one as soon as a file is closed: the locks of the old one go first.
         drop(open.file.dropping.read().await);
         // Noted before it is asked for: a close that overtakes the answer must release it.
         open.file.note_locker(handle, &lock);
         let (asker, who) = (mdc.clone(), caller.credentials.clone());
         let ask = Box::pin(async move { asker.flock_set(&who, fid, lock, wait).await });
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let request = LockRequest { ask: Some(ask), mdc, credentials: caller.credentials, fid, lock, tasks };
         request.await?;
         // Noted again: a process that closed another descriptor meanwhile dropped what it had then.
@@ -66,7 +66,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         let open = self.open_to_lock(handle)?;
         let fid = open.file.fid;
-        Ok(self.mdc(fid)?.flock_cancel(&caller.credentials, fid, lock).await?)
+        Ok(self.session.mdc(fid)?.flock_cancel(&caller.credentials, fid, lock).await?)
     }
 
     pub(super) fn open_to_lock(&self, handle: FileHandle) -> Result<Arc<OpenFile>, ClientError> {

@@ -3,9 +3,9 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::locks::table::{Asked, Known};
 use crate::node::NodeId;
+use session::error::ClientError;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::FileType;
@@ -69,7 +69,7 @@ impl Client {
         let _timed = self.timed(Operation::Lookup);
         self.locks.name_unchanging(parent, &name).await;
         let _in_dir = self.locks.enter_dir(parent);
-        let mdc = self.mdc(parent)?;
+        let mdc = self.session.mdc(parent)?;
         for _ in 0..PIN_TRIES {
             let looked = mdc.lookup(&caller.credentials, parent, name.clone()).await;
             if let Ok(entry) = &looked {
@@ -97,8 +97,8 @@ impl Client {
         if self.is_careful() {
             return None;
         }
-        let begun = self.env.clock.now();
-        let dir = self.nodes.fid(parent).filter(|dir| self.has_lease(*dir))?;
+        let begun = self.session.env.clock.now();
+        let dir = self.nodes.fid(parent).filter(|dir| self.session.has_lease(*dir))?;
         let known = match self.locks.looked_up(dir, name) {
             Known::To(fid) => {
                 let attr = self.locks.attr(fid)?.attr;
@@ -116,14 +116,14 @@ impl Client {
 
     /// The kernel asks for an absent name only under its directory's lock.
     fn absent(&self, parent: Fid, name: &Name) -> Looked {
-        Looked::Absent(self.valid(parent, self.locks.trust_name(parent, name, None, Asked::First)))
+        Looked::Absent(self.session.valid(parent, self.locks.trust_name(parent, name, None, Asked::First)))
     }
 
     /// `.`: the inode itself, counted once more.
     pub async fn lookup_self(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
-        let entry = self.mdc(fid)?.getattr(&caller.credentials, fid).await?;
+        let entry = self.session.mdc(fid)?.getattr(&caller.credentials, fid).await?;
         Ok(self.found(fid, None, &entry.attr))
     }
 
@@ -131,7 +131,7 @@ impl Client {
     pub async fn lookup_parent(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Lookup);
         let fid = self.fid(node)?;
-        let entry = self.mdc(fid)?.get_parent(&caller.credentials, fid).await?;
+        let entry = self.session.mdc(fid)?.get_parent(&caller.credentials, fid).await?;
         Ok(self.found(fid, None, &entry.attr))
     }
 

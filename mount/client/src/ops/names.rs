@@ -4,11 +4,11 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use bytes::Bytes;
 use env::BoxFuture;
+use session::error::ClientError;
 use std::sync::Arc;
 use types::fid::Fid;
 use types::name::Name;
@@ -19,7 +19,7 @@ impl Client {
     pub async fn unlink(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Unlink);
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
-        let (me, mdc, in_dir) = (self.clone(), self.mdc(parent)?, self.locks.enter_dir(parent));
+        let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let before = self.locks.name(parent, &name);
         let work = async move {
             let _in_dir = in_dir;
@@ -30,7 +30,7 @@ impl Client {
             me.let_go(removed).await;
             Ok::<(), ClientError>(())
         };
-        Finish::new("unlink", &self.env.tasks, work).await?;
+        Finish::new("unlink", &self.session.env.tasks, work).await?;
         self.changed_in(dir, Some(&gone)).await;
         Ok(())
     }
@@ -39,12 +39,12 @@ impl Client {
     pub async fn rmdir(self: Arc<Self>, caller: Caller, parent: NodeId, name: Name) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rmdir);
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
-        let (mdc, in_dir) = (self.mdc(parent)?, self.locks.enter_dir(parent));
+        let (mdc, in_dir) = (self.session.mdc(parent)?, self.locks.enter_dir(parent));
         let work = async move {
             let _in_dir = in_dir;
             mdc.rmdir(&caller.credentials, parent, name).await
         };
-        Finish::new("rmdir", &self.env.tasks, work).await?;
+        Finish::new("rmdir", &self.session.env.tasks, work).await?;
         self.changed_in(dir, Some(&gone)).await;
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Client {
         let _timed = self.timed(Operation::Rename);
         let places = [(parent, name.clone()), (new_parent, new_name.clone())];
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
-        let (me, mdc, locks) = (self.clone(), self.mdc(parent)?, self.locks.clone());
+        let (me, mdc, locks) = (self.clone(), self.session.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let unseen = self.unseen(new_parent, &new_name);
         let before = locks.name(new_parent, &new_name);
@@ -78,7 +78,7 @@ impl Client {
             me.let_go(renamed?).await;
             Ok::<(), ClientError>(())
         };
-        Finish::new("rename", &self.env.tasks, work).or_else(unseen).await?;
+        Finish::new("rename", &self.session.env.tasks, work).or_else(unseen).await?;
         for (dir, name) in &places {
             self.changed_in(*dir, Some(name)).await;
         }
@@ -95,12 +95,13 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Link);
         let (fid, dir, new_parent) = (self.fid(node)?, new_parent, self.fid(new_parent)?);
-        let (mdc, in_dir, linked) = (self.mdc(new_parent)?, self.locks.enter_dir(new_parent), new_name.clone());
+        let (mdc, in_dir, linked) = (self.session.mdc(new_parent)?, self.locks.enter_dir(new_parent), new_name.clone());
         let work = async move {
             let _in_dir = in_dir;
             mdc.link(&caller.credentials, fid, new_parent, linked).await
         };
-        let entry = Finish::new("link", &self.env.tasks, work).or_else(self.unseen(new_parent, &new_name)).await?;
+        let entry =
+            Finish::new("link", &self.session.env.tasks, work).or_else(self.unseen(new_parent, &new_name)).await?;
         self.changed_in(dir, Some(&new_name)).await;
         Ok(self.found_in(dir, self.changed_found(new_parent, &new_name, &entry.attr)))
     }
@@ -123,6 +124,6 @@ impl Client {
         if let Some(target) = self.locks.target(fid) {
             return Ok(target);
         }
-        Ok(self.mdc(fid)?.readlink(&caller.credentials, fid).await?)
+        Ok(self.session.mdc(fid)?.readlink(&caller.credentials, fid).await?)
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::node::NodeId;
 use crate::open::{DirHandle, FileHandle, OpenFile, OpenMode};
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use session::error::ClientError;
 use std::sync::Arc;
 use types::credentials::Credentials;
 use types::fid::Fid;
@@ -47,7 +47,7 @@ impl Client {
             true => self.open_at_first_use(fid),
             false => {
                 let flags = OpenFlags { read: !write, write, exec: false, append: false, lasting: true };
-                let opened = self.mdc(fid)?.open(&Credentials::root(), fid, flags).await?;
+                let opened = self.session.mdc(fid)?.open(&Credentials::root(), fid, flags).await?;
                 let at_mdt = opened.handle;
                 let file = self.files.get(fid);
                 file.learn(&opened.entry.attr);
@@ -91,7 +91,7 @@ impl Client {
 
     fn close_later(&self, handle: FileHandle) {
         if let Some(me) = self.strong() {
-            self.env.tasks.spawn("close", Box::pin(async move { me.close(handle).await }));
+            self.session.env.tasks.spawn("close", Box::pin(async move { me.close(handle).await }));
         }
     }
 

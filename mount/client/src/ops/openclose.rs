@@ -3,7 +3,6 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
 use crate::locks::data_guards::DataAccess;
@@ -11,6 +10,7 @@ use crate::node::NodeId;
 use crate::open::{FileHandle, OpenFile, OpenMode};
 use observe::cause;
 use rpc::error::RpcError;
+use session::error::ClientError;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -42,7 +42,7 @@ impl Client {
         }
         let _timed = self.timed(Operation::Open);
         let fid = self.fid(node)?;
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
         let work = async move { opener.open_fid(caller, fid, open).await };
         let close = |result: Result<FileHandle, ClientError>| async move {
@@ -59,7 +59,7 @@ impl Client {
         if open.flags.write || open.flags.exec || open.truncate || !open.flags.read {
             return None;
         }
-        let fid = self.nodes.fid(node).filter(|fid| self.has_lease(*fid))?;
+        let fid = self.nodes.fid(node).filter(|fid| self.session.has_lease(*fid))?;
         let (layout, local) = {
             let mut table = self.locks.table.lock();
             let layout = table.layout(fid).filter(|_| table.bits(fid).contains(InodeBits::OPEN))?;
@@ -92,7 +92,7 @@ impl Client {
                     if let Some(fid) = to_execute.filter(|_| pause == BUSY_PAUSE_MIN) {
                         self.data_guard(&self.files.get(fid), DataAccess::READ_ALL).await?;
                     }
-                    self.env.clock.sleep(pause).await;
+                    self.session.env.clock.sleep(pause).await;
                     pause *= 2;
                 }
                 answer => return answer,
@@ -155,12 +155,12 @@ impl Client {
                 tracing::warn!(%error, "drop the fcntl locks of a closed file");
             }
         };
-        let unlock = Finish::new("drop locks", &self.env.tasks, unlock).or_else(failed);
+        let unlock = Finish::new("drop locks", &self.session.env.tasks, unlock).or_else(failed);
         tokio::select! {
             biased;
             unlocked = unlock => unlocked.and(lost),
             // Also a program that was killed closes, and cannot be killed again: the rest is done without it.
-            () = self.env.clock.sleep(REQUEST_TIMEOUT) => lost,
+            () = self.session.env.clock.sleep(REQUEST_TIMEOUT) => lost,
         }
     }
 
@@ -168,7 +168,7 @@ impl Client {
     /// is told in the background.
     pub async fn release(self: Arc<Self>, _caller: Caller, handle: FileHandle) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Release);
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         // Beyond the bound of closes under way, release waits.
         let permit = self.closes.clone().acquire_owned().await;
         let mut close = Box::pin(async move {
@@ -213,7 +213,7 @@ impl Client {
             self.unlock_open(fid);
         }
         let Some(at_mdt) = open.close() else { return };
-        let closed = match self.mdc(fid) {
+        let closed = match self.session.mdc(fid) {
             Ok(mdc) => {
                 let boot = mdc.import().boot();
                 match mdc.close(&open.credentials, fid, at_mdt).await {
@@ -236,7 +236,7 @@ impl Client {
             self.give_time_to_record(file).await;
         }
         let mut told = false;
-        while !file.dirty.lock().is_clean() && !self.is_ending() {
+        while !file.dirty.lock().is_clean() && !self.session.is_ending() {
             let error = match self.flush_file(file).await {
                 Ok(()) => break,
                 Err(ClientError::Rpc(RpcError::Shutdown)) => return,
@@ -245,15 +245,15 @@ impl Client {
             if !std::mem::replace(&mut told, true) {
                 tracing::warn!(fid = %file.fid, %error, "a closed file waits for what was written to be stored");
             }
-            self.env.clock.sleep(FLUSH_AGAIN).await;
+            self.session.env.clock.sleep(FLUSH_AGAIN).await;
         }
-        while file.is_miscounted() && !self.is_ending() {
+        while file.is_miscounted() && !self.session.is_ending() {
             match self.recount(file).await {
                 Ok(()) => {}
                 Err(ClientError::Rpc(RpcError::Errno(_) | RpcError::Shutdown)) => return,
                 Err(error) => {
                     tracing::debug!(fid = %file.fid, %error, "count the blocks of a closed file");
-                    self.env.clock.sleep(FLUSH_AGAIN).await;
+                    self.session.env.clock.sleep(FLUSH_AGAIN).await;
                 }
             }
         }
@@ -268,6 +268,6 @@ impl Client {
     ) -> Result<(), ClientError> {
         let lock = Flock { flavor, kind: FlockKind::Unlock, owner, pid: caller.pid, start: 0, end: u64::MAX };
         let fid = open.file.fid;
-        Ok(self.mdc(fid)?.flock_set(&caller.credentials, fid, lock, false).await?)
+        Ok(self.session.mdc(fid)?.flock_set(&caller.credentials, fid, lock, false).await?)
     }
 }

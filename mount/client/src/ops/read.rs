@@ -8,12 +8,12 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::{Operation, Way};
 use crate::data::{clip, push_zeros};
-use crate::error::ClientError;
 use crate::file::File;
 use crate::locks::data_guards::{Admitted, BypassGuard, DataAccess, DataGuard};
 use crate::open::FileHandle;
 use crate::writeback::absorb::{covers, merge_dirty};
 use bytes::Bytes;
+use session::error::ClientError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::RwLockReadGuard;
@@ -75,7 +75,7 @@ impl Client {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.saturating_add(u64::from(len)).min(FILE_BYTES_MAX);
-        self.in_session_epoch(file.fid, |_| self.read_in_turn(credentials, file, (offset, end), from_page_cache)).await
+        self.session.in_epoch(file.fid, |_| self.read_in_turn(credentials, file, (offset, end), from_page_cache)).await
     }
 
     async fn read_in_turn(
@@ -149,7 +149,7 @@ impl Client {
             let number = guard.shared();
             // Callbacks wait for what is under way under an extent, and this question may wait for callbacks of others.
             drop((gate, guard));
-            let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+            let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
             let size = self.locks.with_dirty(entry.attr).size;
             if let Some(number) = number {
                 self.locks.table.lock().seen_shared(file.fid, number, size);
@@ -198,7 +198,7 @@ impl Client {
         match self.locks.attr(file.fid) {
             Some(entry) => Ok(entry.attr.size),
             None => {
-                let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+                let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 Ok(self.locks.with_dirty(entry.attr).size)
             }
         }
@@ -257,7 +257,7 @@ impl Client {
 
     /// The size that the MDT has now.
     pub(crate) async fn ask_size(&self, credentials: &Credentials, file: &File) -> Result<u64, ClientError> {
-        let entry = self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+        let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
         file.learn(&entry.attr);
         Ok(entry.attr.size)
     }

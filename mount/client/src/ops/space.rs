@@ -3,17 +3,18 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::data_guards::{DataAccess, SessionEpoch};
+use crate::locks::data_guards::DataAccess;
 use crate::open::FileHandle;
-use crate::targets::getattr_and_layout;
 use env::BoxFuture;
 use layout::layout::Layout;
 use layout::map::{file_offset, object_ranges};
 use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
+use session::epoch::SessionEpoch;
+use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::targets::getattr_and_layout;
 use std::ops::Range;
 use std::sync::Arc;
 use types::credentials::Credentials;
@@ -69,10 +70,10 @@ impl Client {
             return Err(Errno::EINVAL.into());
         }
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(ClientError::TooFar(offset))?;
-        let (tasks, file) = (self.env.tasks.clone(), open.file.clone());
+        let (tasks, file) = (self.session.env.tasks.clone(), open.file.clone());
         let work = async move {
             let by = &caller.credentials;
-            self.in_session_epoch(file.fid, |epoch| self.change_space(by, &file, epoch, offset..end, change)).await
+            self.session.in_epoch(file.fid, |epoch| self.change_space(by, &file, epoch, offset..end, change)).await
         };
         Finish::new("fallocate", &tasks, work).await
     }
@@ -98,20 +99,20 @@ impl Client {
         let fid = file.fid;
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for range in object_ranges(&layout, fid, FileOffset(start), FileOffset(end)) {
-            let (osc, kind) = (self.targets.osc(range.ost)?, change.kind);
+            let (osc, kind) = (self.session.targets.osc(range.ost)?, change.kind);
             work.push(Box::pin(async move { Ok(osc.punch(range.object, range.start, range.end, kind).await?) }));
         }
         let (mut blocks_delta, mut failed) = (0, None);
         let on_mdt = end.min(layout.mdt_bytes());
         if start < on_mdt {
             // It counts its own blocks; it comes first in the file, and the size follows below.
-            self.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
+            self.session.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
         }
-        let connections = self.ost_connections();
+        let connections = self.session.ost_connections();
         if !work.is_empty() {
             self.until_recorded(file).await?;
         }
-        for answer in self.while_trusted(fid, epoch, fan_out(work)).await? {
+        for answer in self.session.while_trusted(fid, epoch, fan_out(work)).await? {
             match answer {
                 Ok(delta) => blocks_delta += delta,
                 Err(error) => failed = failed.or(Some(error)),
@@ -119,7 +120,8 @@ impl Client {
         }
         // What was done counts, even if another object failed (ENOSPC).
         let grown_to = if change.grows && failed.is_none() { end } else { 0 };
-        let entry = self.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, credentials.uid != 0).await?;
+        let entry =
+            self.session.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, credentials.uid != 0).await?;
         file.learn(&entry.attr);
         self.note_reconnected(file, connections);
         failed.map_or(Ok(()), Err)
@@ -142,7 +144,7 @@ impl Client {
         if !file.dirty.lock().is_clean() {
             self.flush_locked(file).await?;
         }
-        let mdc = self.mdc(file.fid)?;
+        let mdc = self.session.mdc(file.fid)?;
         let (attr, layout) = getattr_and_layout(&mdc, &caller.credentials, file.fid).await?;
         file.learn(&attr);
         self.rest_on_answers(file);
@@ -170,13 +172,13 @@ impl Client {
         let mut ranges = Vec::new();
         let mut work: Vec<BoxFuture<'static, _>> = Vec::new();
         for range in object_ranges(layout, fid, from, to) {
-            let osc = self.targets.osc(range.ost)?;
+            let osc = self.session.targets.osc(range.ost)?;
             ranges.push(range);
             work.push(Box::pin(async move { osc.seek(range.object, range.start, hole).await }));
         }
         let on_mdt = end.min(layout.mdt_bytes());
         if start < on_mdt {
-            let found = self.mdc(fid)?.seek(&Credentials::root(), fid, start, hole).await?;
+            let found = self.session.mdc(fid)?.seek(&Credentials::root(), fid, start, hole).await?;
             if let Some(at) = found.filter(|at| *at < on_mdt) {
                 return Ok(Some(at));
             }

@@ -3,13 +3,13 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
-use crate::space::{Unanswered, in_time};
 use env::BoxFuture;
 use rpc::error::RpcError;
 use rpc::import::Import;
 use rpc::patience;
+use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::space::{Unanswered, in_time};
 use std::sync::Arc;
 use stubs::osc::Osc;
 use types::attr::Statfs;
@@ -26,10 +26,10 @@ impl Client {
     pub async fn statfs(self: Arc<Self>, caller: Caller) -> Result<Statfs, ClientError> {
         let _timed = self.timed(Operation::Statfs);
         let index = |index: TargetIndex, kind| self.ask_space(&caller.credentials, kind, index);
-        let mdcs = self.targets.mdcs();
+        let mdcs = self.session.targets.mdcs();
         let mdts = mdcs.len();
         let mdcs = mdcs.iter().map(|mdc| index(mdc.import().target().index, TargetKind::Mdt));
-        let oscs = self.targets.oscs().into_iter().filter(Osc::is_active);
+        let oscs = self.session.targets.oscs().into_iter().filter(Osc::is_active);
         let oscs = oscs.map(|osc| index(osc.import().target().index, TargetKind::Ost));
         let answers = fan_out(mdcs.chain(oscs).collect()).await;
         let (mdts, osts) = answers.split_at(mdts);
@@ -49,14 +49,14 @@ impl Client {
     ) -> BoxFuture<'static, Result<Statfs, Unanswered>> {
         let unanswered = |errno| Err(Unanswered { errno, last: None });
         let (question, import): (BoxFuture<'static, Result<Statfs, RpcError>>, Arc<Import>) = match kind {
-            TargetKind::Mdt => match self.targets.mdc_at(index) {
+            TargetKind::Mdt => match self.session.targets.mdc_at(index) {
                 Ok(mdc) => {
                     let (import, credentials) = (mdc.import().clone(), credentials.clone());
                     (Box::pin(async move { mdc.statfs(&credentials).await }), import)
                 }
                 Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
             },
-            _ => match self.targets.osc(index) {
+            _ => match self.session.targets.osc(index) {
                 Ok(osc) if !osc.is_active() => return Box::pin(std::future::ready(unanswered(Errno::ESHUTDOWN))),
                 Ok(osc) => {
                     let import = osc.import().clone();
@@ -67,7 +67,7 @@ impl Client {
         };
         // Programs wait as long as it takes, but here none waits for the answer: it ends with the request time-out.
         let question = Box::pin(patience::bounded(question));
-        Box::pin(in_time(self.env.clone(), self.spaces.clone(), import, question))
+        Box::pin(in_time(self.session.env.clone(), self.session.spaces.clone(), import, question))
     }
 }
 

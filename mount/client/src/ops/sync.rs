@@ -3,10 +3,10 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
 use crate::open::{DirHandle, FileHandle};
 use env::BoxFuture;
+use session::error::ClientError;
+use session::fan_out::fan_out;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::object::ObjectId;
@@ -34,14 +34,14 @@ impl Client {
         // It may have been called back since something was written.
         let layout = self.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
         let mut work: Vec<Sync> = Vec::new();
-        let (mdc, thread) = (self.mdc(fid)?, caller.pid);
+        let (mdc, thread) = (self.session.mdc(fid)?, caller.pid);
         work.push(Box::pin(async move { Ok(mdc.sync(&caller.credentials).await?) }));
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         for (ost, object) in layout.objects(fid) {
             by_ost.entry(ost).or_default().push(object);
         }
         for (ost, objects) in by_ost {
-            let osc = self.targets.osc(ost)?;
+            let osc = self.session.targets.osc(ost)?;
             work.push(Box::pin(async move { Ok(osc.sync(objects).await?) }));
         }
         let synced = fan_out(work).await.into_iter().collect::<Result<(), ClientError>>();
@@ -54,7 +54,7 @@ impl Client {
     pub async fn fsyncdir(self: Arc<Self>, caller: Caller, handle: DirHandle) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Fsync);
         let open = self.dirs_open.get(handle)?;
-        Ok(self.mdc(open.fid)?.sync(&caller.credentials).await?)
+        Ok(self.session.mdc(open.fid)?.sync(&caller.credentials).await?)
     }
 
     /// Everything of this file system is durable when this returns.
@@ -62,11 +62,11 @@ impl Client {
         let _timed = self.timed(Operation::Syncfs);
         self.flush_all().await?;
         let mut work: Vec<Sync> = Vec::new();
-        for mdc in self.targets.mdcs() {
+        for mdc in self.session.targets.mdcs() {
             let credentials = caller.credentials.clone();
             work.push(Box::pin(async move { Ok(mdc.sync(&credentials).await?) }));
         }
-        for osc in self.targets.oscs() {
+        for osc in self.session.targets.oscs() {
             work.push(Box::pin(async move { Ok(osc.sync(Vec::new()).await?) }));
         }
         fan_out(work).await.into_iter().collect()

@@ -6,16 +6,17 @@
 use crate::caller::Stat;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
 use crate::file::File;
 use crate::finish::Finish;
-use crate::locks::data_guards::{DataAccess, SessionEpoch};
-use crate::targets::{getattr_and_layout, misfit, two};
+use crate::locks::data_guards::DataAccess;
 use env::BoxFuture;
 use layout::layout::{EOF, Layout};
 use layout::size::cuts;
 use rpc::error::RpcError;
+use session::epoch::SessionEpoch;
+use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::targets::{getattr_and_layout, misfit, two};
 use std::sync::Arc;
 use types::attr::SetAttr;
 use types::credentials::Credentials;
@@ -40,10 +41,10 @@ impl Client {
             return Err(ClientError::TooFar(size));
         }
         let file = self.files.get(fid);
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let work = async move {
             let cut = |epoch| self.truncate_in_turn(&credentials, &file, epoch, set, size);
-            self.if_not_executed(None, || self.in_session_epoch(fid, cut)).await
+            self.if_not_executed(None, || self.session.in_epoch(fid, cut)).await
         };
         Finish::new("truncate", &tasks, work).await
     }
@@ -82,7 +83,7 @@ impl Client {
         let fid = file.fid;
         // Growing must not show what lies beyond the old end, so that is cut first.
         self.repair_tail(credentials, file, epoch).await?;
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         // Until the kernel has the answer it believes nobody else about the size; what it knows others may see changed by then.
         self.locks.hide_attr(fid).await;
         file.mark_tail(true);
@@ -121,7 +122,7 @@ impl Client {
             return Ok(());
         }
         let fid = file.fid;
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         let (attr, layout) = getattr_and_layout(&mdc, credentials, fid).await?;
         file.learn(&attr);
         self.rest_on_answers(file);
@@ -141,9 +142,9 @@ impl Client {
         // old end, and the old size would be back.
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for cut in cuts(layout, fid, FileOffset(size)) {
-            let osc = self.targets.osc(cut.ost)?;
+            let osc = self.session.targets.osc(cut.ost)?;
             work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
         }
-        self.while_trusted(fid, epoch, fan_out(work)).await?.into_iter().sum()
+        self.session.while_trusted(fid, epoch, fan_out(work)).await?.into_iter().sum()
     }
 }

@@ -6,14 +6,14 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::{Operation, Way};
-use crate::error::ClientError;
 use crate::file::File;
 use crate::finish::Finish;
 use crate::locks::data_guards::{Admitted, DataAccess};
 use crate::open::FileHandle;
-use crate::targets::{misfit, two};
 use crate::writeback::absorb::{Absorbed, Write};
 use bytes::Bytes;
+use session::error::ClientError;
+use session::targets::{misfit, two};
 use std::sync::Arc;
 use types::attr::WrittenAt;
 use types::credentials::Credentials;
@@ -94,16 +94,16 @@ impl Client {
             // The kernel was not told to bypass its pages.
             self.writeback.note_pages(file.fid);
         }
-        let epoch = self.session_epoch(file.fid);
+        let epoch = self.session.epoch(file.fid);
         let write = Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
         if let Some(written) = self.absorb_at_once(write)? {
             self.writeback.kernel_eof.written(file.fid, written.offset + u64::from(written.bytes));
             return Ok(written);
         }
-        let tasks = self.env.tasks.clone();
+        let tasks = self.session.env.tasks.clone();
         let work = async move {
             let write = |epoch| Write { credentials: &credentials, file: &file, offset, data: &data, flags, epoch };
-            let written = self.in_session_epoch(file.fid, |epoch| self.write_in_turn(write(epoch))).await?;
+            let written = self.session.in_epoch(file.fid, |epoch| self.write_in_turn(write(epoch))).await?;
             self.writeback.kernel_eof.written(file.fid, written.offset + u64::from(written.bytes));
             Ok(written)
         };
@@ -171,7 +171,7 @@ impl Client {
                 tracing::debug!(fid = %file.fid, %error, "let others read mapped pages");
             }
         };
-        self.env.tasks.spawn("let others read mapped pages", Box::pin(call_back));
+        self.session.env.tasks.spawn("let others read mapped pages", Box::pin(call_back));
     }
 
     /// `locked`: nobody else can move the end of the file meanwhile, so it need not be moved before the bytes are stored. Should
@@ -179,7 +179,7 @@ impl Client {
     async fn write_through(&self, write: Write<'_>, locked: bool) -> Result<Written, ClientError> {
         let Write { credentials, file, offset, data, mut flags, epoch } = write;
         let fid = file.fid;
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         let offset = match flags.append {
             false => offset,
             true if locked => {
@@ -199,7 +199,7 @@ impl Client {
         if end > layout.mdt_bytes() {
             self.until_recorded(file).await?;
         }
-        let connections = self.ost_connections();
+        let connections = self.session.ost_connections();
         let stored = self.store(&layout, fid, epoch, offset, &data, flags).await?;
         self.note_reconnected(file, connections);
         if let Some(error) = &stored.error {

@@ -3,10 +3,10 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::error::ClientError;
 use crate::finish::Finish;
 use crate::node::NodeId;
 use bytes::Bytes;
+use session::error::ClientError;
 use std::sync::Arc;
 use types::about::{About, FLAGS, SWAP_LAYOUTS};
 use types::credentials::Credentials;
@@ -40,10 +40,10 @@ impl Client {
         if let Some(left) = self.removed_xattr(fid, &name) {
             return Ok(left?);
         }
-        match self.locks.xattr(fid, &name).filter(|_| self.has_lease(fid)) {
+        match self.locks.xattr(fid, &name).filter(|_| self.session.has_lease(fid)) {
             Some(Some(value)) => Ok(value),
             Some(None) => Err(Errno::ENODATA.into()),
-            None => match self.mdc(fid)?.getxattr(credentials, fid, name.clone()).await {
+            None => match self.session.mdc(fid)?.getxattr(credentials, fid, name.clone()).await {
                 Ok(value) => Ok(value),
                 Err(error) => {
                     self.lives_on(fid, error.into())?;
@@ -60,7 +60,8 @@ impl Client {
     pub async fn inode_flags(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<u32, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
         let fid = self.fid(node)?;
-        let told = self.mdc(fid)?.getxattr(&caller.credentials, fid, Bytes::from_static(FLAGS.as_bytes())).await?;
+        let told =
+            self.session.mdc(fid)?.getxattr(&caller.credentials, fid, Bytes::from_static(FLAGS.as_bytes())).await?;
         let flags = std::str::from_utf8(&told).ok().and_then(|text| text.parse().ok());
         flags.ok_or_else(|| Errno::EPROTO.into())
     }
@@ -82,10 +83,11 @@ impl Client {
             return Ok(Bytes::new());
         }
         // What is kept serves everybody, so all names are asked for.
-        let list = match (self.removed_xattrs(fid), self.locks.xattr_list(fid).filter(|_| self.has_lease(fid))) {
+        let list = match (self.removed_xattrs(fid), self.locks.xattr_list(fid).filter(|_| self.session.has_lease(fid)))
+        {
             (Some(left), _) => left?,
             (None, Some(list)) => list,
-            (None, None) => match self.mdc(fid)?.listxattr(&Credentials::root(), fid).await {
+            (None, None) => match self.session.mdc(fid)?.listxattr(&Credentials::root(), fid).await {
                 Ok(list) => list,
                 Err(error) => {
                     self.lives_on(fid, error.into())?;
@@ -117,9 +119,9 @@ impl Client {
         if let Some(set) = self.set_removed_xattr(fid, name.clone(), Some(value.clone()), flags) {
             return Ok(set?);
         }
-        let (mdc, key, content) = (self.mdc(fid)?, name.clone(), value.clone());
+        let (mdc, key, content) = (self.session.mdc(fid)?, name.clone(), value.clone());
         let work = async move { mdc.setxattr(&caller.credentials, fid, key, content, flags).await };
-        match Finish::new("setxattr", &self.env.tasks, work).await {
+        match Finish::new("setxattr", &self.session.env.tasks, work).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.lives_on(fid, error.into())?;
@@ -137,9 +139,9 @@ impl Client {
         if let Some(removed) = self.set_removed_xattr(fid, name.clone(), None, flags) {
             return Ok(removed?);
         }
-        let (mdc, key) = (self.mdc(fid)?, name.clone());
+        let (mdc, key) = (self.session.mdc(fid)?, name.clone());
         let work = async move { mdc.removexattr(&caller.credentials, fid, key).await };
-        match Finish::new("removexattr", &self.env.tasks, work).await {
+        match Finish::new("removexattr", &self.session.env.tasks, work).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.lives_on(fid, error.into())?;

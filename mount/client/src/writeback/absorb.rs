@@ -3,9 +3,8 @@
 use super::Writeback;
 use crate::cache::batch::BATCH_BYTES;
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::file::File;
-use crate::locks::data_guards::{DataAccess, SessionEpoch};
+use crate::locks::data_guards::DataAccess;
 use crate::ops::write::{WriteFlags, Written};
 use crate::writeback::dirty_file::Base;
 use bytes::Bytes;
@@ -13,6 +12,8 @@ use layout::layout::Layout;
 use layout::map::{Place, pieces};
 use namespace::setattr::without_setid;
 use rpc::error::RpcError;
+use session::epoch::SessionEpoch;
+use session::error::ClientError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -88,12 +89,12 @@ impl Client {
                     self.layout_for(credentials, file, true, start, end).await?;
                 }
                 Absorbed::NoAttr => {
-                    self.mdc(file.fid)?.getattr(credentials, file.fid).await?;
+                    self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
                 }
                 Absorbed::NoRoom(ost) if self.make_room(ost, file).await? => {}
                 Absorbed::NoRoom(_) | Absorbed::Through => return Ok(None),
                 Absorbed::Lost => {
-                    return Err(RpcError::Evicted { target: self.mdc(file.fid)?.import().target() }.into());
+                    return Err(RpcError::Evicted { target: self.session.mdc(file.fid)?.import().target() }.into());
                 }
             }
         }
@@ -121,11 +122,11 @@ impl Client {
         if self.writeback.bytes() + len > self.writeback.dirty_max() {
             return Ok(Absorbed::Full);
         }
-        let clock = &self.env.clock;
+        let clock = &self.session.env.clock;
         let Writeback { grants, blocks: all_blocks, .. } = &self.writeback;
         // It is noted first: an eviction that is not seen here finds it, and what is dirty with it.
         let mut dirty = self.writeback.begin(file);
-        if self.session_epoch(file.fid) != epoch {
+        if self.session.epoch(file.fid) != epoch {
             return Ok(Absorbed::Lost);
         }
         // Under the lock of the dirty file: what is told meanwhile is known to the table before it is forgotten here.
@@ -175,7 +176,7 @@ impl Client {
         let grants = &self.writeback.grants;
         let asked = grants.ask(ost);
         if asked.want > 0 {
-            let more = match self.targets.osc(ost) {
+            let more = match self.session.targets.osc(ost) {
                 Ok(osc) => osc.grant(0, asked.want).await,
                 Err(error) => {
                     grants.answered(ost, asked, 0);

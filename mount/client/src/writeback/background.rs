@@ -36,12 +36,12 @@ impl Client {
             }
             drop(permit);
         };
-        self.env.tasks.spawn("flush a file", Box::pin(flush));
+        self.session.env.tasks.spawn("flush a file", Box::pin(flush));
     }
 
     /// Begins to flush all that waits for long, so many files at once as may be.
     async fn flush_old(&self) {
-        let now = self.env.clock.now();
+        let now = self.session.env.clock.now();
         for file in self.writeback.dirty_files() {
             let since = file.dirty.lock().since;
             // What is stored and not reported has no age: it is reported now.
@@ -54,8 +54,8 @@ impl Client {
     }
 
     async fn give_back_grants(&self) {
-        for (ost, bytes) in self.writeback.grants.take_idle(self.env.clock.now()) {
-            let Ok(osc) = self.targets.osc(ost) else { continue };
+        for (ost, bytes) in self.writeback.grants.take_idle(self.session.env.clock.now()) {
+            let Ok(osc) = self.session.targets.osc(ost) else { continue };
             self.writeback.given_back.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = osc.grant(bytes, 0).await {
                 // Its session is lost, and the grant with it.
@@ -69,7 +69,7 @@ impl Client {
 pub(crate) async fn flush_in_background(client: Weak<Client>, mut stop: watch::Receiver<bool>) {
     loop {
         let Some(strong) = client.upgrade() else { return };
-        let clock = strong.env.clock.clone();
+        let clock = strong.session.env.clock.clone();
         let all = tokio::select! {
             biased;
             _ = stop.changed() => return,

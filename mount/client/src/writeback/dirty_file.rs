@@ -26,8 +26,8 @@ pub(crate) struct DirtyFile {
     pub since: Option<Monotonic>,
     /// Who wrote last, and for which job.
     pub writer: (Credentials, JobId),
-    /// Grows when locks are lost for good: what was begun before means nothing then.
-    pub epoch: u64,
+    /// How often all of it was discarded: what was begun before means nothing then.
+    pub discards: u64,
     /// While anything below is unreported: size of the file with what was written, bytes.
     size: u64,
     /// As `size`: of the newest write.
@@ -75,7 +75,7 @@ pub(crate) struct WroteReport {
     pub at: WrittenAt,
     /// Up to where it is stored, if this is about what is stored.
     stored_end: Option<u64>,
-    epoch: u64,
+    discards: u64,
 }
 
 impl DirtyFile {
@@ -183,19 +183,19 @@ impl DirtyFile {
         let at = if self.time_unreported { WrittenAt::At(self.mtime) } else { WrittenAt::Told };
         let worth = end > 0 || self.grown != 0 || (self.time_unreported && all_stored);
         let stored_end = Some(self.stored_end);
-        worth.then_some(WroteReport { end, grown: self.grown, at, stored_end, epoch: self.epoch })
+        worth.then_some(WroteReport { end, grown: self.grown, at, stored_end, discards: self.discards })
     }
 
     /// What to report before a change of attributes, so that it comes behind the time of the newest write.
     pub fn report_time(&mut self) -> Option<WroteReport> {
         self.shown = self.mtime;
         let at = WrittenAt::At(self.mtime);
-        self.time_unreported.then_some(WroteReport { end: 0, grown: 0, at, stored_end: None, epoch: self.epoch })
+        self.time_unreported.then_some(WroteReport { end: 0, grown: 0, at, stored_end: None, discards: self.discards })
     }
 
     /// The MDT has answered.
     pub fn reported(&mut self, what: &WroteReport) {
-        if what.epoch != self.epoch {
+        if what.discards != self.discards {
             return;
         }
         self.grown -= what.grown;
@@ -216,7 +216,7 @@ impl DirtyFile {
     /// Everything is lost, or of no use any more.
     pub fn drop_all(&mut self) {
         self.bytes.forget();
-        self.epoch += 1;
+        self.discards += 1;
         (self.size_unreported, self.time_unreported, self.stored_end, self.sent_end, self.grown) =
             (false, false, 0, 0, 0);
         (self.since, self.blocks) = (None, 0);

@@ -5,10 +5,10 @@
 //! may be several descriptors, and a program rarely looks at what close says. A loss that no fsync or write was told
 //! of, because its file was closed, is told by the first fsync of whoever opens the file next.
 
-use crate::error::ClientError;
 use crate::file::File;
 use crate::open::OpenFile;
 use parking_lot::Mutex;
+use session::error::ClientError;
 use std::collections::BTreeMap;
 use types::errno::Errno;
 

@@ -11,18 +11,19 @@ use super::dirty_file::{DirtyFile, WroteReport};
 use crate::cache::batch::{Batch, plan};
 use crate::cache::grant::GrantRequest;
 use crate::client::Client;
-use crate::error::ClientError;
-use crate::fan_out::fan_out;
 use crate::file::File;
-use crate::locks::data_guards::{DataAccess, SessionEpoch, TO_WRITE};
+use crate::locks::data_guards::{DataAccess, TO_WRITE};
 use crate::locks::table::Known;
-use crate::targets::misfit;
 use bytes::Bytes;
 use env::BoxFuture;
 use layout::layout::Layout;
 use observe::cause::follow_job;
 use rpc::error::RpcError;
 use rpc::import::ImportState;
+use session::epoch::SessionEpoch;
+use session::error::ClientError;
+use session::fan_out::fan_out;
+use session::targets::misfit;
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ impl Client {
     /// Is what is dirty of a file covered by a lock?
     fn holds_write(&self, file: &File) -> bool {
         let fid = file.fid;
-        if !self.has_lease(fid) {
+        if !self.session.has_lease(fid) {
             return false;
         }
         if self.holds_whole(fid) {
@@ -121,7 +122,7 @@ impl Client {
     pub(crate) async fn flush_until_clean(&self, file: &Arc<File>) {
         while !file.dirty.lock().is_clean() {
             // The lock is held, for the MDT waits for this: until it has waited for a lease. Its answers say how long it has.
-            let proved = match self.has_lease(file.fid) {
+            let proved = match self.session.has_lease(file.fid) {
                 true => Ok(()),
                 false => self.prove(file.fid).await,
             };
@@ -131,14 +132,14 @@ impl Client {
             };
             if let Err(error) = stored {
                 tracing::warn!(fid = %file.fid, %error, "flush a file");
-                self.env.clock.sleep(AGAIN).await;
+                self.session.env.clock.sleep(AGAIN).await;
             }
         }
         self.writeback.forget_if_clean(file);
     }
 
     async fn prove(&self, fid: Fid) -> Result<(), ClientError> {
-        self.mdc(fid)?.getattr(&Credentials::root(), fid).await?;
+        self.session.mdc(fid)?.getattr(&Credentials::root(), fid).await?;
         Ok(())
     }
 
@@ -167,7 +168,7 @@ impl Client {
     }
 
     fn osts_away(&self) -> BTreeSet<TargetIndex> {
-        let imports = self.targets.oscs().into_iter().map(|osc| osc.import().clone());
+        let imports = self.session.targets.oscs().into_iter().map(|osc| osc.import().clone());
         imports.filter(|import| import.state() != ImportState::Full).map(|import| import.target().index).collect()
     }
 
@@ -204,8 +205,8 @@ impl Client {
         if layout.is_ok() {
             self.until_recorded(file).await?;
         }
-        let (held, connections) = (self.session_epoch(file.fid), self.ost_connections());
-        let (sending, epoch) = match layout.and_then(|layout| self.take_out(layout, file)) {
+        let (epoch, connections) = (self.session.epoch(file.fid), self.session.ost_connections());
+        let (sending, discards) = match layout.and_then(|layout| self.take_out(layout, file)) {
             Ok(taken) => taken,
             Err(error) if is_decided(&error) => {
                 self.give_up(file, error.errno());
@@ -213,31 +214,31 @@ impl Client {
             }
             Err(error) => return Err(error),
         };
-        let sends = sending.into_iter().map(|sending| self.send(file.fid, held, job, sending));
+        let sends = sending.into_iter().map(|sending| self.send(file.fid, epoch, job, sending));
         let sent = fan_out(sends.collect()).await;
         self.note_reconnected(file, connections);
-        self.end_round(file, epoch, sent)
+        self.end_round(file, discards, sent)
     }
 
-    /// Takes out what waits, and the epoch that it is of.
+    /// Takes out what waits, and how often all was discarded before.
     fn take_out(&self, layout: Arc<Layout>, file: &File) -> Result<(Vec<Sending>, u64), ClientError> {
         let mut dirty = file.dirty.lock();
         // What was written since it was asked for may stand in components that only a newer one has.
         let layout = file.layout().unwrap_or(layout);
         let batches = plan(&layout, file.fid, &dirty.bytes.ready())?;
-        let epoch = dirty.epoch;
+        let discards = dirty.discards;
         let sending = batches.into_iter().map(|batch| {
             let bytes = dirty.send(&batch);
             self.writeback.blocks.fetch_sub(batch.blocks, Ordering::Relaxed);
             let asked = self.writeback.grants.ask(batch.ost);
             Sending { batch, asked, bytes }
         });
-        Ok((sending.collect(), epoch))
+        Ok((sending.collect(), discards))
     }
 
-    fn send(&self, fid: Fid, held: SessionEpoch, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
+    fn send(&self, fid: Fid, epoch: SessionEpoch, job: JobId, sending: Sending) -> BoxFuture<'static, Sent> {
         let Sending { batch, asked, bytes } = sending;
-        let (osc, me) = match (self.targets.osc(batch.ost), self.strong()) {
+        let (osc, me) = match (self.session.targets.osc(batch.ost), self.strong()) {
             (Ok(osc), Some(me)) => (osc, me),
             (Err(error), _) => {
                 return Box::pin(ready(Sent { batch, asked, answer: Err(RpcError::Errno(error.errno())) }));
@@ -248,12 +249,12 @@ impl Client {
         let payment = (batch.blocks * GRANT_UNIT, asked.want);
         Box::pin(async move {
             let store = follow_job(job, osc.store(payment, writes, false));
-            let answer = me.while_trusted(fid, held, store).await.and_then(|stored| stored);
+            let answer = me.session.while_trusted(fid, epoch, store).await.and_then(|stored| stored);
             Sent { batch, asked, answer }
         })
     }
 
-    fn end_round(&self, file: &File, epoch: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
+    fn end_round(&self, file: &File, discards: u64, sent: Vec<Sent>) -> Result<Round, ClientError> {
         let mut dirty = file.dirty.lock();
         let (mut end, mut grown, mut failed, mut unanswered) = (0, 0, None, None);
         for Sent { batch, asked, answer } in sent {
@@ -278,7 +279,7 @@ impl Client {
                     failed = failed.or(Some(errno));
                 }
                 Err(error) => {
-                    if dirty.epoch == epoch {
+                    if dirty.discards == discards {
                         self.wait_again(&mut dirty, &batch);
                     } else {
                         batch.pieces.iter().for_each(|piece| dirty.bytes.sent(piece.file));
@@ -287,7 +288,7 @@ impl Client {
                 }
             }
         }
-        if dirty.epoch == epoch {
+        if dirty.discards == discards {
             // If something waits again, the end of what is stored is not known: then it is told later.
             dirty.stored(if unanswered.is_some() { 0 } else { end }, grown);
         }
@@ -303,7 +304,7 @@ impl Client {
     fn wait_again(&self, dirty: &mut DirtyFile, batch: &Batch) {
         let blocks = dirty.unsend(batch);
         self.writeback.blocks.fetch_add(blocks, Ordering::Relaxed);
-        if self.writeback.grants.reserve(self.env.clock.now(), &[(batch.ost, blocks)]).is_err() {
+        if self.writeback.grants.reserve(self.session.env.clock.now(), &[(batch.ost, blocks)]).is_err() {
             tracing::debug!(ost = %batch.ost.0, "bytes wait without a grant: a full target may refuse them");
         }
     }
@@ -325,7 +326,7 @@ impl Client {
             let Some(report) = dirty.report() else { return Ok(()) };
             (report, dirty.writer.clone())
         };
-        let mdc = self.mdc(file.fid)?;
+        let mdc = self.session.mdc(file.fid)?;
         let ask = follow_job(job, async { mdc.ask(&credentials, vec![wrote(file.fid, &report)]).await });
         match ask.await?.pop() {
             Some(Ok(MdsReply::Entry(entry))) => {
@@ -349,7 +350,7 @@ impl Client {
         fid: Fid,
         op: MdsOp,
     ) -> Result<MdsReply, ClientError> {
-        let mdc = self.mdc(fid)?;
+        let mdc = self.session.mdc(fid)?;
         let mut dirty = self.writeback.dirty_file(fid);
         if let Some(file) = dirty.take_if(|file| !self.holds_whole(file.fid)) {
             // The change calls back what others hold of the file, and this mount's extents with it: that must not wait for this.
@@ -383,7 +384,7 @@ impl Client {
     /// stored before ([`Client::flush_before_removal`]); but the name may have been unknown by then, or the file was
     /// written since. One round trip: another mount may have it open, and only the MDT knows that.
     pub(crate) async fn discard_removed(&self, file: &File) {
-        let Ok(mdc) = self.mdc(file.fid) else { return };
+        let Ok(mdc) = self.session.mdc(file.fid) else { return };
         // Without an answer it stays dirty: storing what was destroyed is refused, and does no harm.
         if let Err(error) = mdc.getattr(&Credentials::root(), file.fid).await
             && matches!(error.errno(), Errno::ENOENT | Errno::ESTALE)

@@ -97,7 +97,7 @@ impl Client {
 
     /// No guard of the file's data is out.
     async fn give_data(&self, fid: Fid, bits: InodeBits) {
-        self.writeback.note_contended(fid, self.env.clock.now());
+        self.writeback.note_contended(fid, self.session.env.clock.now());
         if let Some(file) = self.writeback.dirty_file(fid) {
             self.flush_until_clean(&file).await;
         }
@@ -116,7 +116,7 @@ impl Client {
                 if self.locks.data_shut(fid, before, round == ROUNDS_MAX) {
                     break;
                 }
-                self.env.clock.sleep(pause).await;
+                self.session.env.clock.sleep(pause).await;
                 pause = (2 * pause).min(PAUSE_MAX);
             }
             // Another callback may let the kernel read yet; its last round finds these pages.
@@ -142,7 +142,7 @@ impl Client {
                     }
                 }
             };
-            self.env.tasks.spawn("let the kernel forget", Box::pin(forget));
+            self.session.env.tasks.spawn("let the kernel forget", Box::pin(forget));
         }
         if how == Loss::Eviction {
             for file in self.dirty_files_of(mdt).iter().filter(|file| !file.dirty.lock().is_clean()) {

@@ -7,11 +7,11 @@
 //! The attributes then tell nothing new about the end.
 
 use crate::client::Client;
-use crate::error::ClientError;
 use crate::locks::data_guards::DataAccess;
 use crate::ops::read::Ready;
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use session::error::ClientError;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,7 +152,7 @@ impl Client {
         tokio::select! {
             biased;
             () = self.locks.data_unstopped(fid) => {}
-            () = self.env.clock.sleep(PAGES_GO) => {}
+            () = self.session.env.clock.sleep(PAGES_GO) => {}
         }
     }
 
@@ -177,7 +177,7 @@ impl Client {
     async fn give_eof(&self, fid: Fid, size: u64) -> Result<Option<u64>, ClientError> {
         let me = Credentials::root();
         let file = self.files.get(fid);
-        let epoch = self.session_epoch(fid);
+        let epoch = self.session.epoch(fid);
         let ready = self.ready_to_read(&me, &file, DataAccess::PAGES, size, false).await?;
         let Ready::Locked { guard, gate, size: end } = ready else { return Ok(None) };
         if end < size {
@@ -190,7 +190,7 @@ impl Client {
         let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(None) };
         // From here on a callback may come: it follows to the kernel.
         drop((gate, guard));
-        if self.session_epoch(fid) != epoch || !self.has_lease(fid) {
+        if self.session.epoch(fid) != epoch || !self.session.has_lease(fid) {
             kernel.inval_data(node, 0, 0).await;
         }
         stored.await;

@@ -34,11 +34,11 @@ impl Client {
             // It trusts nothing for longer than an answer, and compares times.
             return PageCache::Fresh;
         }
-        let held = self.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA.union(InodeBits::OPEN));
+        let held = self.session.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA.union(InodeBits::OPEN));
         if open.mode.flags.write
             || !held
             || self.is_young(fid)
-            || self.writeback.is_contended(fid, self.env.clock.now())
+            || self.writeback.is_contended(fid, self.session.env.clock.now())
         {
             return PageCache::Bypassed;
         }
@@ -50,7 +50,9 @@ impl Client {
     /// Did it change a moment ago? By the clocks of two hosts: where they differ by more, nothing is young.
     fn is_young(&self, fid: Fid) -> bool {
         let changed = self.locks.attr(fid).map(|entry| entry.attr.ctime.as_nanos());
-        changed.is_none_or(|changed| (self.env.clock.wall().as_nanos() - changed).unsigned_abs() < YOUNG.as_nanos())
+        changed.is_none_or(|changed| {
+            (self.session.env.clock.wall().as_nanos() - changed).unsigned_abs() < YOUNG.as_nanos()
+        })
     }
 
     /// The kernel drops its pages of a file. Waits for those that are being read; never to be called for a request that holds some.

@@ -4,8 +4,8 @@ use env::BoxFuture;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-/// Requests of one operation in flight at once. A file has up to 64 x 2,000 objects; the windows of the sessions bound
-/// what reaches the network, this bounds memory.
+/// Requests of one operation in flight at once. A file has up to 64 x 2,000 objects; the windows of
+/// the sessions bound what reaches the network, this bounds memory.
 pub const FAN_OUT_MAX: usize = 256;
 
 /// Runs all, at most [`FAN_OUT_MAX`] at once; results in the order of `work`.

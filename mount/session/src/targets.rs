@@ -1,8 +1,7 @@
 //! Sessions with the targets of the file system, by index.
 
-use crate::cache::grant::Grants;
 use crate::error::ClientError;
-use crate::locks::{Locks, Road};
+use crate::hooks::Hooks;
 use crate::validity;
 use env::clock::Monotonic;
 use layout::layout::{EOF, Layout};
@@ -36,7 +35,8 @@ pub struct Identity {
     pub uuid: ClientUuid,
     /// For people.
     pub description: String,
-    /// See [`ClientOptions::soft`](crate::client::ClientOptions::soft).
+    /// A program whose server is away gets ETIMEDOUT after [`types::limits::REQUEST_TIMEOUT`].
+    /// Without, it waits as long as it takes.
     pub soft: bool,
 }
 
@@ -44,9 +44,8 @@ pub struct Identity {
 pub struct Targets {
     rpc: Arc<Rpc>,
     identity: Identity,
+    hooks: Arc<dyn Hooks>,
     callbacks: Arc<dyn Callbacks>,
-    locks: Arc<Locks>,
-    grants: Arc<Grants>,
     known: RwLock<Known>,
     /// The mount is made: targets of the configuration are waited for.
     mounted: AtomicBool,
@@ -61,14 +60,14 @@ struct Known {
 
 impl Targets {
     /// No target yet.
-    pub fn new(
-        rpc: Arc<Rpc>,
-        identity: Identity,
-        callbacks: Arc<dyn Callbacks>,
-        locks: Arc<Locks>,
-        grants: Arc<Grants>,
-    ) -> Targets {
-        Targets { rpc, identity, callbacks, locks, grants, known: RwLock::default(), mounted: AtomicBool::new(false) }
+    pub fn new(rpc: Arc<Rpc>, identity: Identity, hooks: Arc<dyn Hooks>) -> Targets {
+        let (callbacks, mounted) = (hooks.callbacks(), AtomicBool::new(false));
+        Targets { rpc, identity, hooks, callbacks, known: RwLock::default(), mounted }
+    }
+
+    /// The file system.
+    pub fn fsname(&self) -> FsName {
+        self.identity.fsname
     }
 
     /// How this mount calls itself.
@@ -76,8 +75,9 @@ impl Targets {
         self.identity.uuid
     }
 
-    /// Makes sessions for new targets, tells old ones where their target moved, and lets go of those that were removed.
-    /// `lost` is told what OSTs lost. Returns the new MDTs, and the sessions with removed targets.
+    /// Makes sessions for new targets, tells old ones where their target moved, and lets go of
+    /// those that were removed. `lost` is told what OSTs lost. Returns the new MDTs, and the
+    /// sessions with removed targets.
     ///
     /// # Errors
     /// BadConfig; targets before the bad one are in use then.
@@ -102,8 +102,7 @@ impl Targets {
                 TargetKind::Mdt => match known.mdts.get_mut(&name.index) {
                     Some((mdc, old)) => moved(mdc.import(), old, nids),
                     None => {
-                        let road = Road { locks: self.locks.clone(), mdt: name.index.0 };
-                        let mdc = Mdc::watched(self.import(name, nids.clone()), Arc::new(road));
+                        let mdc = Mdc::watched(self.import(name, nids.clone()), self.hooks.watch(name.index));
                         new.push(mdc.clone());
                         known.mdts.insert(name.index, (mdc, nids));
                     }
@@ -112,8 +111,8 @@ impl Targets {
                     Some((osc, old)) => moved(osc.import(), old, nids),
                     None => {
                         let osc = Osc::new(self.import(name, nids.clone()));
-                        let grants = self.grants.clone();
-                        osc.import().on_restart(Arc::new(move |_boot| grants.lost(name.index)));
+                        let hooks = self.hooks.clone();
+                        osc.import().on_restart(Arc::new(move |_boot| hooks.ost_lost(name.index)));
                         osc.import().on_lost(lost.clone());
                         known.osts.insert(name.index, (osc, nids));
                     }
@@ -156,8 +155,8 @@ impl Targets {
         !self.identity.soft && patience::is_awaited()
     }
 
-    /// The mount is made. Until now a target that does not answer was an error at once, so that mounting fails soon;
-    /// from now on programs wait for it, as for a target that restarts.
+    /// The mount is made. Until now a target that does not answer was an error at once, so that
+    /// mounting fails soon; from now on programs wait for it, as for a target that restarts.
     pub fn mounted(&self) {
         self.mounted.store(true, Ordering::Relaxed);
         self.mdcs().iter().for_each(|mdc| self.wait_for(mdc.import()));
@@ -251,7 +250,8 @@ fn unknown(name: TargetName) -> ClientError {
 /// Two operations as one request. The second runs only if the first succeeded.
 ///
 /// # Errors
-/// No answer, or (`RpcError::Errno`) the first was refused and so nothing was changed. The second's error is inside.
+/// No answer, or (`RpcError::Errno`) the first was refused and so nothing was changed. The second's
+/// error is inside.
 pub async fn two(
     mdc: &Mdc,
     credentials: &Credentials,

@@ -1,9 +1,10 @@
 //! Space of each target, as it last told: nothing here waits for a target that is away.
 //!
-//! A target that answers is asked each time, and its answer is kept. One that told its space before gets
-//! [`ANSWER_WAIT`] to answer, one that never did [`FIRST_WAIT`], and one that could not be reached at the last attempt
-//! gets no time at all. After that the question goes on in the background, one for each target, and until it ends the
-//! target counts as away: callers get what it told last.
+//! A target that answers is asked each time, and its answer is kept. One that told its space before
+//! gets [`ANSWER_WAIT`] to answer, one that never did [`FIRST_WAIT`], and one that could not be
+//! reached at the last attempt gets no time at all. After that the question goes on in the
+//! background, one for each target, and until it ends the target counts as away: callers get what
+//! it told last.
 
 use env::BoxFuture;
 use parking_lot::Mutex;
@@ -70,7 +71,7 @@ impl Spaces {
 ///
 /// # Errors
 /// [`Unanswered`].
-pub(crate) async fn in_time(
+pub async fn in_time(
     env: env::Env,
     spaces: Arc<Spaces>,
     import: Arc<Import>,

@@ -1,0 +1,55 @@
+//! What the parts of a mount do when something happens to its sessions.
+
+use crate::cache::grant::Grants;
+use crate::file::FileTable;
+use crate::kept::lost_objects;
+use crate::locks::callback::Holder;
+use crate::locks::data_guards::Loss;
+use crate::locks::{Locks, Road};
+use crate::open::OpenFiles;
+use crate::reopen::{Restorer, reopen_all};
+use rpc::import::{Callbacks, Restore};
+use session::hooks::Hooks;
+use std::sync::Arc;
+use stubs::mdc::{Mdc, Watch};
+use types::target::TargetIndex;
+use wire::message::Op;
+
+/// The tables of one mount that hold what its targets granted.
+pub(crate) struct Tables {
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) files: Arc<FileTable>,
+    pub(crate) files_open: Arc<OpenFiles>,
+    pub(crate) grants: Arc<Grants>,
+}
+
+impl Hooks for Tables {
+    fn callbacks(&self) -> Arc<dyn Callbacks> {
+        Arc::new(Holder { locks: self.locks.clone(), files: self.files.clone() })
+    }
+
+    fn watch(&self, mdt: TargetIndex) -> Arc<dyn Watch> {
+        Arc::new(Road { locks: self.locks.clone(), mdt: mdt.0 })
+    }
+
+    fn restore(&self, mdc: &Mdc) -> Arc<dyn Restore> {
+        Arc::new(Restorer::new(self.locks.clone(), self.files_open.clone(), mdc))
+    }
+
+    fn mdt_lost(&self, mdt: TargetIndex, evicted: bool) {
+        self.locks.lose(mdt.0, if evicted { Loss::Eviction } else { Loss::Restart });
+    }
+
+    fn mdt_back(&self, mdc: Mdc) {
+        let reopen = reopen_all(self.files_open.clone(), mdc);
+        self.locks.env.tasks.spawn("open files again", Box::pin(reopen));
+    }
+
+    fn ost_lost(&self, ost: TargetIndex) {
+        self.grants.lost(ost);
+    }
+
+    fn objects_lost(&self, lost: &[Op]) {
+        lost_objects(&self.files, &self.files_open, lost);
+    }
+}

@@ -1,0 +1,27 @@
+//! What happens to sessions, for the parts of a mount that keep something of them: locks, open
+//! files, grants of space.
+
+use rpc::import::{Callbacks, Restore};
+use std::sync::Arc;
+use stubs::mdc::{Mdc, Watch};
+use types::target::TargetIndex;
+use wire::message::Op;
+
+/// The parts of a mount above its sessions. Sessions keep it as long as they live, so it must not
+/// keep them.
+pub trait Hooks: Send + Sync + 'static {
+    /// Answers the questions of targets.
+    fn callbacks(&self) -> Arc<dyn Callbacks>;
+    /// Sees the requests to an MDT and their replies.
+    fn watch(&self, mdt: TargetIndex) -> Arc<dyn Watch>;
+    /// Brings back, at an MDT in recovery, what that MDT had granted.
+    fn restore(&self, mdc: &Mdc) -> Arc<dyn Restore>;
+    /// An MDT has lost the session: `evicted` if it took this client for dead, else it restarted.
+    fn mdt_lost(&self, mdt: TargetIndex, evicted: bool);
+    /// The new session with that MDT stands.
+    fn mdt_back(&self, mdc: Mdc);
+    /// An OST has lost the session, and with it all grants of space.
+    fn ost_lost(&self, ost: TargetIndex);
+    /// An OST restarted without these changes, which it had answered and nobody can bring back.
+    fn objects_lost(&self, lost: &[Op]);
+}

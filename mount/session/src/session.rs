@@ -1,0 +1,211 @@
+//! The session of a mount with its file system: its beginning, its configuration, its end.
+
+use crate::config::follow;
+use crate::error::ClientError;
+use crate::fan_out::fan_out;
+use crate::hooks::Hooks;
+use crate::space::Spaces;
+use crate::targets::{Identity, Targets};
+use env::{BoxFuture, Env, watch};
+use rpc::Rpc;
+use rpc::awaited::Requests;
+use rpc::import::{Import, ImportState, OnLost};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use stubs::mdc::Mdc;
+use stubs::mgc::Mgc;
+use stubs::osc::Osc;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::limits::{CONNECT_TIMEOUT, REQUEST_TIMEOUT};
+use types::session::ClientUuid;
+use types::target::FsName;
+use wire::message::Op;
+use wire::mgs::FsConfig;
+
+/// How long unmount waits for targets to take what was written, and to bring back what they lost.
+pub const UNMOUNT_FLUSH_WAIT: Duration = REQUEST_TIMEOUT;
+/// An OST that has come back and is not in service yet.
+const RECOVERS: [ImportState; 3] = [ImportState::Replay, ImportState::ReplayLocks, ImportState::ReplayWait];
+/// How often it is looked for such ones.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// One mount, as its targets know it.
+pub struct Session {
+    /// Clock, tasks and randomness of the mount.
+    pub env: Env,
+    /// Sessions with MDTs and OSTs.
+    pub targets: Targets,
+    /// Space of each target, as it last told.
+    pub spaces: Arc<Spaces>,
+    mgc: Mgc,
+    hooks: Arc<dyn Hooks>,
+    ending: watch::Sender<bool>,
+}
+
+impl Session {
+    /// No target yet: [`Session::apply`] reaches those of a configuration.
+    pub fn new(env: Env, rpc: Arc<Rpc>, identity: Identity, mgc: Mgc, hooks: Arc<dyn Hooks>) -> Arc<Session> {
+        let targets = Targets::new(rpc, identity, hooks.clone());
+        let ending = watch::Sender::new(false);
+        Arc::new(Session { env, targets, spaces: Arc::default(), mgc, hooks, ending })
+    }
+
+    /// A (new) configuration.
+    ///
+    /// # Errors
+    /// BadConfig; targets before the bad one are in use then.
+    pub fn apply(self: &Arc<Self>, config: &FsConfig) -> Result<(), ClientError> {
+        let hooks = self.hooks.clone();
+        let lost: OnLost = Arc::new(move |ops: &[Op]| hooks.objects_lost(ops));
+        let (new, removed) = self.targets.apply(config, &lost)?;
+        for import in removed {
+            self.spaces.forget(import.target());
+            let disconnect = async move { import.disconnect().await };
+            self.env.tasks.spawn("leave a removed target", Box::pin(disconnect));
+        }
+        new.iter().for_each(|mdc| self.watch_mdt(mdc));
+        Ok(())
+    }
+
+    fn watch_mdt(self: &Arc<Self>, mdc: &Mdc) {
+        let (me, hooks) = (Arc::downgrade(self), self.hooks.clone());
+        // The import keeps its hooks, so a hook must not keep the import.
+        let import = Arc::downgrade(mdc.import());
+        let evictions = AtomicU64::new(0);
+        let restarted = move |_boot| {
+            if let (Some(session), Some(import)) = (me.upgrade(), import.upgrade()) {
+                let now = import.evictions();
+                let evicted = evictions.swap(now, Ordering::AcqRel) != now;
+                let mdt = import.target().index;
+                hooks.mdt_lost(mdt, evicted);
+                if let Ok(mdc) = session.targets.mdc_at(mdt) {
+                    hooks.mdt_back(mdc);
+                }
+            }
+        };
+        mdc.import().on_restart(Arc::new(restarted));
+        mdc.import().on_recovery(self.hooks.restore(mdc));
+    }
+
+    /// Asks the root directory's MDT for the root directory.
+    ///
+    /// # Errors
+    /// BadConfig, or that MDT does not answer.
+    pub async fn reach_root(self: &Arc<Self>, config: &FsConfig) -> Result<(), ClientError> {
+        self.apply(config)?;
+        self.mdc(Fid::ROOT)?.getattr(&Credentials::root(), Fid::ROOT).await?;
+        Ok(())
+    }
+
+    /// Follows the configuration from this version on, until the session ends.
+    pub fn follow(self: &Arc<Self>, version: u64) {
+        let follow = follow(Arc::downgrade(self), version, self.ending());
+        self.env.tasks.spawn("follow the configuration", Box::pin(follow));
+    }
+
+    /// Becomes true when the mount ends.
+    pub fn ending(&self) -> watch::Receiver<bool> {
+        self.ending.subscribe()
+    }
+
+    /// True once the mount ends.
+    pub fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+
+    /// The mount ends: what looks after it stops.
+    pub fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Leaves all targets.
+    pub async fn disconnect(&self) {
+        let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().clone());
+        let osts = self.targets.oscs().into_iter().map(|osc| osc.import().clone());
+        let imports = mdts.chain(osts).chain([self.mgc.import().clone()]);
+        let disconnect = |import: Arc<Import>| async move { import.disconnect().await };
+        fan_out(imports.map(|import| Box::pin(disconnect(import)) as BoxFuture<'static, ()>).collect()).await;
+    }
+
+    /// The mount ends, and will not be there to bring back what OSTs have answered and may lose in
+    /// a power cut: waits until they have it durable. Waits for the OSTs that are there, and for
+    /// those that are being brought back what they lost.
+    pub async fn make_durable(&self) {
+        let keeps: Vec<Osc> = self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0).collect();
+        let recovers = || keeps.iter().any(|osc| RECOVERS.contains(&osc.import().state()));
+        let clock = &self.env.clock;
+        let given_up = async {
+            let began = clock.now();
+            // It may have taken the whole of one attempt to find out that a machine was gone.
+            clock.sleep(2 * CONNECT_TIMEOUT).await;
+            while recovers() && clock.now() < began + UNMOUNT_FLUSH_WAIT {
+                clock.sleep(LOOK).await;
+            }
+        };
+        let sync = |osc: Osc| async move {
+            if let Err(error) = osc.sync(Vec::new()).await {
+                tracing::warn!(target = %osc.import().target(), %error, "unmounting: what was written may be lost in a power cut");
+            }
+        };
+        let all = fan_out(keeps.iter().cloned().map(|osc| Box::pin(sync(osc)) as BoxFuture<'static, ()>).collect());
+        tokio::select! {
+            biased;
+            _ = all => {}
+            () = given_up => tracing::warn!("unmounting without a sync: what was written may be lost in a power cut"),
+        }
+    }
+
+    /// The file system.
+    pub fn fsname(&self) -> FsName {
+        self.targets.fsname()
+    }
+
+    /// How this mount calls itself.
+    pub fn uuid(&self) -> ClientUuid {
+        self.targets.uuid()
+    }
+
+    /// The session with the MGS.
+    pub fn mgc(&self) -> &Mgc {
+        &self.mgc
+    }
+
+    /// The MDT of an inode. What only clients show has none, and nothing can be done to it: EPERM.
+    ///
+    /// # Errors
+    /// EPERM, UnknownTarget.
+    pub fn mdc(&self, fid: Fid) -> Result<Mdc, ClientError> {
+        if fid.is_shown_only() {
+            return Err(Errno::EPERM.into());
+        }
+        self.targets.mdc(fid)
+    }
+
+    /// Time for which the kernel may trust what is covered by a lock of this inode.
+    pub fn valid(&self, fid: Fid, covered: bool) -> Duration {
+        if covered { self.targets.trusted(fid.mdt(), self.env.clock.now()) } else { Duration::ZERO }
+    }
+
+    /// True if the MDT of this inode surely keeps for this mount what it granted. If not, it must
+    /// be asked, whatever is known here.
+    pub fn has_lease(&self, fid: Fid) -> bool {
+        !self.valid(fid, true).is_zero()
+    }
+
+    /// Connections with OSTs so far. Another number means that an OST may have answered a change
+    /// twice, or not at all.
+    pub fn ost_connections(&self) -> u64 {
+        self.targets.oscs().iter().map(|osc| osc.import().connections()).sum()
+    }
+
+    /// Requests to MDTs and OSTs so far, and those of them that the kernel's requests waited for.
+    /// What the sessions themselves need (connect, ping) and `Unlock` do not count.
+    pub fn requests(&self) -> Requests {
+        let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().requests());
+        let osts = self.targets.oscs().into_iter().map(|osc| osc.import().requests());
+        mdts.chain(osts).sum()
+    }
+}
