@@ -1,6 +1,7 @@
-//! Mounts an empty file system: `nullfs MOUNTPOINT [--valid SECONDS] [--keep BYTES] [--threads N]`, until SIGTERM or Ctrl-C.
+//! Mounts an empty file system: `nullfs MOUNTPOINT [--valid SECONDS] [--keep BYTES] [--threads N]`,
+//! until SIGTERM or Ctrl-C.
 //!
-//! What a benchmark measures here is what kernel and transport cost; nothing is stored.
+//! A benchmark of it measures the cost of kernel and transport; nothing is stored.
 
 use env::real::{RealConfig, RealEnv};
 use fuse::mount::MountOptions;

@@ -1,8 +1,8 @@
 //! Request buffers, reused.
 //!
-//! A large WRITE hands its whole buffer over instead of copying the data; the buffer comes back when the last `Bytes` of it
-//! is dropped. At most `IDLE_BUFFERS_MAX` lie idle; how many are out is bounded by what holds them (requests in
-//! flight, the client's dirty limit).
+//! A large WRITE hands its whole buffer over instead of copying the data; the buffer comes back
+//! when the last `Bytes` of it is dropped. At most `IDLE_BUFFERS_MAX` lie idle. The number in use
+//! is bounded by their users (requests in flight, the client's dirty limit).
 
 use crate::limits::IDLE_BUFFERS_MAX;
 use bytes::Bytes;
@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Messages at least this long are shared rather than copied: below it a copy is cheaper than what a mostly empty
-/// buffer would keep occupied.
+/// Messages at least this long are shared rather than copied. Below it a copy costs less than a
+/// nearly empty buffer that stays occupied.
 pub const SHARE_BYTES_MIN: usize = 256 << 10;
 
 /// Idle buffers of one size.

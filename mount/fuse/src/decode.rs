@@ -1,8 +1,8 @@
-//! One message from /dev/fuse -> one typed request.
+//! Turns one message from /dev/fuse into one typed request.
 //!
-//! The kernel is trusted, but a decoder that checks costs nothing: whatever the bytes are, the answer is a request or a
-//! [`BadRequest`], never a panic, and nothing is allocated. Names and data are borrowed from the message; large data can
-//! be kept without a copy ([`Request::to_bytes`]).
+//! The kernel is trusted, but a decoder that checks costs nothing. Whatever the bytes are, the
+//! answer is a request or a [`BadRequest`], never a panic, and nothing is allocated. Names and data
+//! are borrowed from the message; large data can be kept without a copy ([`Request::to_bytes`]).
 
 use crate::abi::flags::{misc, setattr};
 use crate::abi::inbound::*;
@@ -37,13 +37,14 @@ pub enum BadRequest {
 /// A request with its caller.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// As it came.
+    /// The header as it came.
     pub header: InHeader,
     /// Kind.
     pub opcode: Opcode,
-    /// What is asked.
+    /// The operation that is asked for.
     pub operation: Operation<'a>,
-    /// The caller's supplementary group that owns the parent directory, where the kernel tells it (creates).
+    /// The caller's supplementary group that owns the parent directory, where the kernel tells it
+    /// (creates).
     pub extra_group: Option<u32>,
     /// The whole message, when it may be shared instead of copied.
     whole: Option<&'a Bytes>,
@@ -58,7 +59,8 @@ impl Request<'_> {
         }
     }
 
-    /// Makes [`Request::to_bytes`] share `whole`, which must be the message that this request was decoded from.
+    /// Makes [`Request::to_bytes`] share `whole`, which must be the message that this request was
+    /// decoded from.
     pub fn share<'b>(self, whole: &'b Bytes) -> Request<'b>
     where
         Self: 'b,
@@ -67,7 +69,7 @@ impl Request<'_> {
     }
 }
 
-/// What the kernel asks. Times and locks are already in the words of the client.
+/// The operations of the kernel. Times and locks are already in the client's types.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "the fields are those of the system calls")]
 pub enum Operation<'a> {
@@ -283,7 +285,7 @@ pub struct CopyEnd {
 pub struct Forgets<'a>(&'a [u8]);
 
 impl<'a> Forgets<'a> {
-    /// One after the other.
+    /// The pairs in order.
     pub fn iter(self) -> impl Iterator<Item = (u64, u64)> + 'a {
         self.0.chunks_exact(size_of::<ForgetOne>()).filter_map(|one| {
             let one = ForgetOne::read_from_bytes(one).ok()?;
@@ -299,7 +301,7 @@ pub struct Dialect {
     pub setxattr_ext: bool,
 }
 
-/// Only the header: enough to answer an error to a message whose rest is wrong.
+/// Decodes the header only: enough to answer an error to a message whose rest is wrong.
 pub fn header(message: &[u8]) -> Result<InHeader, BadRequest> {
     let (header, _) = InHeader::read_from_prefix(message)
         .map_err(|_| BadRequest::Length { said: size_of::<InHeader>() as u32, got: message.len() })?;
@@ -309,7 +311,8 @@ pub fn header(message: &[u8]) -> Result<InHeader, BadRequest> {
 /// Decodes one message.
 ///
 /// # Errors
-/// [`BadRequest`] says what is wrong; [`BadRequest::Opcode`] wants the answer ENOSYS, the others EIO.
+/// [`BadRequest`] says what is wrong; [`BadRequest::Opcode`] wants the answer ENOSYS, the others
+/// EIO.
 pub fn request(message: &[u8], dialect: Dialect) -> Result<Request<'_>, BadRequest> {
     let header = header(message)?;
     let extensions_len = usize::from(header.total_extlen) * RECORD_ALIGN;
@@ -559,7 +562,8 @@ fn set_attr(asked: &SetattrIn) -> SetAttr {
     let has = |bit: u32| asked.valid & bit != 0;
     let time = |bit: u32, now: u32, sec: u64, nsec: u32| match (has(bit), has(now)) {
         (_, true) => Some(SetTime::Now),
-        // Seconds before 1970 travel as two's complement. Nanoseconds out of range cannot come from the kernel.
+        // Seconds before 1970 travel as two's complement. Nanoseconds out of range cannot come from
+        // the kernel.
         (true, false) => Some(SetTime::At(Timestamp { sec: sec as i64, nsec: nsec.min(999_999_999) })),
         (false, false) => None,
     };

@@ -1,6 +1,7 @@
 //! /dev/fuse: open, clone, read a message, write one.
 //!
-//! A reply must go to the descriptor that delivered its request; requests therefore keep their `Device` alive.
+//! A reply must go to the descriptor that delivered its request; requests therefore keep their
+//! `Device` alive.
 
 use crate::abi::DEV_IOC_CLONE;
 use crate::limits::REPLY_PIECES_MAX;
@@ -17,7 +18,7 @@ pub struct Device {
     fd: OwnedFd,
 }
 
-/// What reading the device brought.
+/// Result of reading the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// A message of so many bytes.
@@ -61,7 +62,7 @@ impl Device {
     /// Waits for a message.
     ///
     /// # Errors
-    /// What no FUSE device should answer.
+    /// An error that no FUSE device should give.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
         match rustix::io::read(&self.fd, buffer) {
             Ok(bytes) => Ok(Received::Message(bytes)),
@@ -75,7 +76,8 @@ impl Device {
     /// Writes a reply.
     ///
     /// # Errors
-    /// ENOENT: the request is no more; ENODEV: the mount is no more; EINVAL: the kernel rejects the reply.
+    /// ENOENT: the request was aborted; ENODEV: the mount is gone; EINVAL: the kernel rejects the
+    /// reply.
     pub fn reply(&self, encoded: &Encoded) -> Result<(), Errno> {
         let pieces = encoded.data.pieces();
         match pieces {

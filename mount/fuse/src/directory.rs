@@ -7,7 +7,7 @@ use bytes::Bytes;
 use types::attr::FileType;
 use zerocopy::IntoBytes;
 
-/// One READDIR or READDIRPLUS reply in the making.
+/// A READDIR or READDIRPLUS reply that is being built.
 #[derive(Debug)]
 pub struct Listing {
     bytes: Vec<u8>,
@@ -15,21 +15,23 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// For a reply of at most `size` bytes; more than `max_write` is never asked for, so this bounds memory too.
+    /// For a reply of at most `size` bytes; more than `max_write` is never asked for, so this
+    /// bounds memory too.
     pub fn new(size: u32) -> Listing {
         let bytes_max = (size as usize).min(crate::init::MAX_WRITE as usize);
         Listing { bytes: Vec::with_capacity(bytes_max.min(32 << 10)), bytes_max }
     }
 
-    /// Adds a plain entry; false if it has no room, and then nothing was added. `next` is the position after it.
+    /// Adds a plain entry; false if it has no room, and then nothing was added. `next` is the
+    /// position after it.
     #[must_use]
     pub fn push(&mut self, ino: u64, next: u64, kind: FileType, name: &[u8]) -> bool {
         let dirent = Dirent { ino, off: next, namelen: name.len() as u32, kind: kind as u32 };
         self.push_record(dirent.as_bytes(), name)
     }
 
-    /// Adds an entry with attributes; `entry.node` 0 tells the kernel nothing but the name (".", ".."), any other
-    /// counts one reference.
+    /// Adds an entry with attributes; `entry.node` 0 tells the kernel nothing but the name (".",
+    /// ".."), any other counts one reference.
     #[must_use]
     pub fn push_plus(&mut self, entry: &Entry, ino: u64, next: u64, kind: FileType, name: &[u8]) -> bool {
         let dirent = Dirent { ino, off: next, namelen: name.len() as u32, kind: kind as u32 };
@@ -41,7 +43,7 @@ impl Listing {
         self.bytes.into()
     }
 
-    /// Nothing added yet?
+    /// True if nothing was added yet.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -59,7 +61,7 @@ impl Listing {
     }
 }
 
-/// What `.` and `..` look like in READDIRPLUS: a name without a node.
+/// The form of `.` and `..` in READDIRPLUS: a name without a node.
 pub fn dot_entry() -> Entry {
     Entry {
         node: 0,

@@ -1,12 +1,14 @@
 //! From a message to its reply.
 //!
-//! Each FUSE thread has a descriptor of its own: it reads a message, decodes it, calls the file system and polls the answer
-//! once in place. A ready answer is written at once, with no other thread woken (a hop costs 2 to 3 times the request). Only
-//! what must wait moves to a reactor, registered so that a signal can find it; its completion writes the reply.
+//! Each FUSE thread has a descriptor of its own: it reads a message, decodes it, calls the file
+//! system and polls the answer once in place. A ready answer is written at once, and no other
+//! thread is woken (a hop costs 2 to 3 times the request). Only a call that must wait moves to a
+//! reactor, registered so that a signal can find it; its completion writes the reply.
 //!
-//! **Signals.** A blocked lock wait yields to any signal. Other requests yield only to a signal that kills the caller: a
-//! program whose timer ticks does not expect EINTR from `unlink`, but Ctrl-C must work while a server is away, for however
-//! long that is. What closing does (FLUSH, RELEASE, write-back) is never cut short.
+//! **Signals.** A blocked lock wait yields to any signal. Other requests yield only to a signal
+//! that kills the caller. A program whose timer ticks does not expect EINTR from `unlink`, but
+//! Ctrl-C must work however long a server is away. Requests of a close (FLUSH, RELEASE, write-back)
+//! are never cut short.
 
 use crate::abi::opcode::Opcode;
 use crate::buffer::{Buffer, Pool, SHARE_BYTES_MIN};
@@ -41,11 +43,11 @@ pub(crate) struct Dispatch<F> {
     pub(crate) pool: Arc<Pool>,
 }
 
-/// When may a request be cut short?
+/// When a request may be cut short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Yields {
     Never,
-    /// To a signal that kills this thread's caller.
+    /// By a signal that kills this thread's caller.
     WhenKilled(u32),
 }
 
@@ -84,7 +86,8 @@ impl<F: FileSystem> Dispatch<F> {
         };
         let unique = request.header.unique;
         match request.operation {
-            // The kernel's unique of an INTERRUPT is the request's with one bit set; no reply means "seen".
+            // The kernel's unique of an INTERRUPT is the request's with one bit set; no reply means
+            // "seen".
             Operation::Interrupt { unique } => return self.waiting.interrupt(unique),
             Operation::Destroy => return Responder::new(device, unique).send(Ok(Reply::Done), &self.notifier),
             Operation::Init { .. } | Operation::Unsupported => {
@@ -92,7 +95,8 @@ impl<F: FileSystem> Dispatch<F> {
             }
             _ => {}
         }
-        // A panic is a bug; the caller gets EIO from the dropped responder, and this thread goes on.
+        // A panic is a bug; the caller gets EIO from the dropped responder, and this thread goes
+        // on.
         if catch_unwind(AssertUnwindSafe(|| self.call(device, &request))).is_err() {
             tracing::error!(opcode = request.opcode.name(), "request panicked");
         }
@@ -169,7 +173,7 @@ impl<F: FileSystem> Dispatch<F> {
     }
 }
 
-/// On whose behalf a request runs: its number in this process, and the job of its caller.
+/// Cause and job of a request: its number in this process, and the job of its caller.
 #[derive(Debug, Clone, Copy)]
 struct Behalf {
     cause: u64,
@@ -181,13 +185,13 @@ impl Behalf {
         cause::within_job(self.job, || cause::within(self.cause, || future.as_mut().poll(context)))
     }
 
-    /// The first poll, here and now. Whoever polls next brings a waker that is listened to; what became ready in between
-    /// that poll finds.
+    /// The first poll, here and now. Its waker does nothing: the next poll comes with a real one,
+    /// and finds whatever became ready in between.
     fn poll_once<T>(self, future: &mut BoxFuture<'static, T>) -> Poll<T> {
         self.poll(future, &mut Context::from_waker(Waker::noop()))
     }
 
-    /// What waits is on the same behalf whoever polls it.
+    /// A waiting call keeps its cause and job, whichever thread polls it.
     fn follow<T: Send + 'static>(self, mut future: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
         Box::pin(poll_fn(move |context| self.poll(&mut future, context)))
     }
@@ -275,8 +279,8 @@ fn refuse(device: &Arc<Device>, message: &[u8], bad: BadRequest) {
     Responder::new(device, header.unique).finish(Err(errno));
 }
 
-/// The duty to answer one request, on the descriptor that it came from. Dropped unanswered (a panic, a reactor that ends)
-/// it answers EIO: a caller must not hang for ever.
+/// The duty to answer one request, on the descriptor that it came from. Dropped unanswered (a
+/// panic, a reactor that ends) it answers EIO: a caller must not hang for ever.
 struct Responder {
     device: Arc<Device>,
     /// `None`: nothing is to be answered, or was already.
@@ -306,7 +310,8 @@ impl Responder {
         let Some(then) = then else { return };
         match notifier.post(then) {
             Ok(()) | Err(NotTaken::Ended) => {}
-            // Not lost for ever: the write changed mtime, and AUTO_INVAL_DATA drops the pages when the kernel sees that.
+            // Not lost for ever: the write changed mtime, and AUTO_INVAL_DATA drops the pages when
+            // the kernel sees that.
             Err(NotTaken::Full) => tracing::warn!("too many notifications: the kernel drops stale pages later"),
         }
     }
@@ -331,7 +336,7 @@ fn write(device: &Device, unique: u64, result: Result<Reply, Errno>) {
     let Some(encoded) = reply::encode(unique, result) else { return };
     match device.reply(&encoded) {
         Ok(()) => {}
-        // The request or the whole mount is no more.
+        // The request was aborted, or the whole mount is gone.
         Err(error @ (Error::NOENT | Error::NODEV | Error::CONNABORTED | Error::NOTCONN)) => {
             tracing::debug!(%error, unique, "nobody waits for this reply");
         }

@@ -1,4 +1,4 @@
-//! What stands behind the transport.
+//! The file system behind the transport.
 
 use crate::decode::Request;
 use crate::reply::Reply;
@@ -7,8 +7,9 @@ use types::errno::Errno;
 
 /// A file system: answers requests, many at once, from any thread.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Answers one request. Must not block: what has to wait is returned as a future, which is polled once right
-    /// here and then, if need be, on a reactor. INIT, INTERRUPT and DESTROY never come here.
+    /// Answers one request. Must not block: what has to wait is returned as a future, which is
+    /// polled once right here and then, if need be, on a reactor. INIT, INTERRUPT and DESTROY never
+    /// come here.
     fn call(&self, request: &Request<'_>) -> Answer;
 }
 
@@ -16,14 +17,14 @@ pub trait FileSystem: Send + Sync + 'static {
 pub enum Answer {
     /// At once.
     Inline(Result<Reply, Errno>),
-    /// When the future is ready. Dropping it must be harmless.
+    /// Answered when the future is ready. Dropping it must be harmless.
     Pending(BoxFuture<'static, Result<Reply, Errno>>),
-    /// As `Pending`, for a wait that any signal to the caller ends: then `cancel` runs beside `wait`, which is expected to
-    /// answer EINTR, or success if it was granted at this very moment.
+    /// As `Pending`, for a wait that any signal to the caller ends. Then `cancel` runs beside
+    /// `wait`, which should answer EINTR, or success if it was granted at this very moment.
     Cancellable {
         /// The wait.
         wait: BoxFuture<'static, Result<Reply, Errno>>,
-        /// What ends it.
+        /// The future that ends the wait.
         cancel: BoxFuture<'static, ()>,
     },
 }

@@ -1,7 +1,8 @@
 //! INIT: what kernel and daemon agree on.
 //!
-//! Never negotiated, for good reasons: WRITEBACK_CACHE (the kernel would ignore size changes by other clients, and an
-//! O_APPEND overwrote remote data) and ATOMIC_O_TRUNC (loses O_TRUNC on mounts that answer ENOSYS to OPEN).
+//! Never negotiated, for good reasons: WRITEBACK_CACHE (the kernel would ignore size changes by
+//! other clients, and an O_APPEND overwrote remote data) and ATOMIC_O_TRUNC (loses O_TRUNC on
+//! mounts that answer ENOSYS to OPEN).
 
 use crate::abi::flags::init;
 use crate::abi::inbound::InitIn;
@@ -10,7 +11,8 @@ use crate::abi::{MAJOR, MINOR, MINOR_OLDEST};
 use crate::decode::Dialect;
 use zerocopy::FromZeros;
 
-/// Largest READ or WRITE, bytes. Larger ones gain nothing (measured): less parallelism, more cache misses.
+/// Largest READ or WRITE, bytes. Larger ones gain nothing (measured): less parallelism, more cache
+/// misses.
 pub const MAX_WRITE: u32 = 1 << 20;
 /// The same in pages of 4 KiB.
 pub const MAX_PAGES: u16 = 256;
@@ -29,7 +31,8 @@ const WANTED: u64 = init::ASYNC_READ
     | init::ASYNC_DIO
     | init::PARALLEL_DIROPS
     | init::MAX_PAGES
-    // Safe: the target of a symbolic link never changes, and node ids are never given to another inode.
+    // Safe: the target of a symbolic link never changes, and node ids are never given to another
+    // inode.
     | init::CACHE_SYMLINKS
     | init::HANDLE_KILLPRIV_V2
     | init::SETXATTR_EXT
@@ -39,7 +42,7 @@ const WANTED: u64 = init::ASYNC_READ
     | init::DIRECT_IO_ALLOW_MMAP
     | init::HAS_RESEND;
 
-/// With ACLs the umask is ours to apply: a default ACL replaces it.
+/// With ACLs the daemon applies the umask: a default ACL replaces it.
 const WANTED_FOR_ACL: u64 = init::POSIX_ACL | init::DONT_MASK;
 
 /// With locks that the daemon decides.
@@ -60,7 +63,7 @@ impl Agreed {
         Dialect { setxattr_ext: self.flags & init::SETXATTR_EXT != 0 }
     }
 
-    /// Does the kernel have notifications from this minor version on?
+    /// True if the kernel has notifications from this minor version on.
     pub fn has_minor(&self, minor: u32) -> bool {
         self.minor >= minor
     }

@@ -1,8 +1,9 @@
 //! Requests that wait, and the signals that end their waiting.
 //!
-//! A request that was handed to a reactor is registered here by its `unique`; FUSE_INTERRUPT finds it. An INTERRUPT may
-//! overtake its request (another thread has read it and not yet registered it): it is then remembered, and meets the
-//! request at its registration. Uniques are never reused, so a remembered one that comes too late does no harm.
+//! A request that was handed to a reactor is registered here by its `unique`, so FUSE_INTERRUPT
+//! finds it. An INTERRUPT may overtake its request (another thread has read it and not yet
+//! registered it). It is then remembered, and meets the request at its registration. Uniques are
+//! never reused, so a remembered one that comes too late does no harm.
 //!
 //! Registering is also where back-pressure begins: a full table makes the FUSE thread wait.
 
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// What a request is registered as.
+/// How a request is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Ends when a server answers.
@@ -26,7 +27,7 @@ pub enum Wait {
     Lock,
 }
 
-/// What a request that waits is about: for whoever asks why something hangs.
+/// Description of a waiting request, for finding out why something hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
     /// Kind.
@@ -37,7 +38,7 @@ pub struct About {
     pub thread: u32,
     /// Its number in this process ([`observe::cause`]).
     pub cause: u64,
-    /// When it was handed over, by the environment's clock.
+    /// Time at which it was handed over, by the environment's clock.
     pub since: Monotonic,
 }
 
@@ -91,12 +92,13 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// With these bounds.
+    /// An empty table with these bounds.
     pub fn new(requests_max: usize, lock_waits_max: usize) -> Waiting {
         Waiting { state: Mutex::default(), changed: Condvar::new(), requests_max, lock_waits_max }
     }
 
-    /// Registers a request. Blocks while the table is full (so not on a reactor); `None`: too many wait for locks.
+    /// Registers a request. Blocks while the table is full (so not on a reactor); `None`: too many
+    /// wait for locks.
     pub fn register(self: &Arc<Self>, unique: u64, wait: Wait, about: About) -> Option<Ticket> {
         let mut state = self.state.lock();
         match wait {
@@ -135,7 +137,7 @@ impl Waiting {
         }
     }
 
-    /// The mount is gone: nobody waits any more.
+    /// The mount is gone: all waiting requests end.
     pub fn end(&self) {
         let mut state = self.state.lock();
         state.ended = true;
@@ -150,14 +152,14 @@ impl Waiting {
         state.by_unique.is_empty()
     }
 
-    /// All that wait now, the longest first.
+    /// All waiting requests, the longest wait first.
     pub fn list(&self) -> Vec<About> {
         let mut list: Vec<About> = self.state.lock().by_unique.values().map(|(_, about)| *about).collect();
         list.sort_by_key(|about| about.since);
         list
     }
 
-    /// How many wait now.
+    /// Number of waiting requests.
     pub fn count(&self) -> usize {
         self.state.lock().by_unique.len()
     }

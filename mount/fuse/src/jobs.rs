@@ -1,9 +1,11 @@
-//! Which job a caller belongs to: Lustre's `jobid_var` and `jobid_name`.
+//! The job that a caller belongs to: Lustre's `jobid_var` and `jobid_name`.
 //!
-//! `disable` names none and costs one load. `procname_uid` and `nodelocal` are made of what the kernel tells with a
-//! request and of the program's name, read anew for each request: a process keeps its number when it becomes another
-//! program. Any other word is the name of an environment variable; what a process has there is kept for [`KEPT`], at
-//! most for [`STATUS_FILES_MAX`] threads. The kernel itself (write-back) and other pid namespaces have no job.
+//! `disable` names none and costs one load. `procname_uid` and `nodelocal` are made of the ids that
+//! come with a request and of the program's name. The name is read afresh for each request, because
+//! a process keeps its number when it becomes another program. Any other word is the name of an
+//! environment variable. A process' value of it is kept for [`KEPT`], for at most
+//! [`STATUS_FILES_MAX`] threads. The kernel itself (write-back) and other pid namespaces have no
+//! job.
 
 use crate::limits::STATUS_FILES_MAX;
 use env::clock::{Clock, Monotonic};
@@ -17,7 +19,7 @@ use std::time::Duration;
 use types::errno::Errno;
 use types::job::{JOB_ID_BYTES_MAX, JobId};
 
-/// How long an environment variable is believed.
+/// How long a value of an environment variable is used.
 const KEPT: Duration = Duration::from_secs(5);
 /// Environment that is looked through, bytes.
 const ENVIRON_BYTES_MAX: u64 = 128 << 10;
@@ -26,7 +28,7 @@ const WORD_BYTES_MAX: usize = 255;
 /// The pattern at start; also what `procname_uid` means.
 const PROCNAME_UID: &str = "%e.%u";
 
-/// Where the job comes from.
+/// Source of the job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Source {
     Disable,
@@ -46,7 +48,7 @@ pub struct JobNames {
     host: String,
     on: AtomicBool,
     how: RwLock<How>,
-    /// What threads have in the variable, and until when that is believed.
+    /// Each thread's value of the variable, and the time until which it is used.
     kept: Mutex<HashMap<u32, (JobId, Monotonic)>>,
 }
 
@@ -56,10 +58,10 @@ impl std::fmt::Debug for JobNames {
     }
 }
 
-/// Who asks.
+/// Identity of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
-    /// Its thread; 0: the kernel, or not known.
+    /// Thread of the caller; 0: the kernel, or unknown.
     pub thread: u32,
     /// User.
     pub uid: u32,
@@ -192,7 +194,7 @@ impl JobNames {
     }
 }
 
-/// As much of a file of `/proc/THREAD` as is wanted; empty if the thread has ended.
+/// The wanted part of a file of `/proc/THREAD`; empty if the thread has ended.
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel, on no disk")]
 fn proc_file(thread: u32, name: &str, max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();

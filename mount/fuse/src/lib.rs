@@ -1,10 +1,11 @@
 //! The kernel's door: FUSE requests in, client calls out, errno back. No logic.
 //!
-//! `abi`, `decode`, `reply` and `directory` are the bytes; `device`, `mount` and `session` open the door and close it;
-//! `dispatch` serves requests: each FUSE thread reads one, calls the [`filesystem::FileSystem`], polls the answer once in
-//! place and writes it, or hands it to a reactor whose completion writes it. `notify` tells the kernel what to forget.
-//! `ops` is the file system that calls the client; `null` is one that holds everything in memory, the reference
-//! for what the transport itself costs.
+//! `abi`, `decode`, `reply` and `directory` are the bytes; `device`, `mount` and `session` mount
+//! and unmount. `dispatch` serves requests. Each FUSE thread reads one, calls the
+//! [`filesystem::FileSystem`] and polls the answer once in place. It writes the answer, or hands it
+//! to a reactor whose completion writes it. `notify` tells the kernel what to forget. `ops` is the
+//! file system that calls the client. `null` holds everything in memory: it is the reference for
+//! the cost of the transport itself.
 //!
 //! Nothing here touches its own mount: a request that waited for itself would hang uninterruptibly.
 

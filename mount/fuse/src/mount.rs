@@ -1,6 +1,7 @@
 //! mount(2), umount(2), and what must be set around them.
 //!
-//! Everything here works from outside the mount: the kernel is asked through /proc and /sys, never through the mount point.
+//! Everything here works from outside the mount: the kernel is asked through /proc and /sys, never
+//! through the mount point.
 
 use crate::device::Device;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// How to mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
-    /// What `df` and `/proc/mounts` show: `127.0.0.1@tcp:/sheen`, or a directory.
+    /// Source that `df` and `/proc/mounts` show: `127.0.0.1@tcp:/sheen`, or a directory.
     pub source: String,
     /// No changes.
     pub read_only: bool,
@@ -20,7 +21,7 @@ pub struct MountOptions {
     pub nosuid: bool,
     /// Device files are inert.
     pub nodev: bool,
-    /// Nothing can be executed.
+    /// No program on it can be executed.
     pub noexec: bool,
     /// POSIX ACLs.
     pub posix_acl: bool,
@@ -51,7 +52,7 @@ impl Default for MountOptions {
 /// Mounting, or ending a mount, went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// No /dev/fuse.
+    /// /dev/fuse cannot be opened.
     #[error("open /dev/fuse: {0}; is the fuse module loaded (modprobe fuse) and are we root?")]
     Device(#[source] Errno),
     /// The mount point cannot be used.
@@ -83,7 +84,8 @@ pub enum MountError {
     MountInfo(#[source] std::io::Error),
 }
 
-/// The absolute path of a mount point, resolved without looking at the mount point itself: what is mounted there may be dead.
+/// The absolute path of a mount point, resolved without looking at the mount point itself: what is
+/// mounted there may be dead.
 ///
 /// # Errors
 /// The path has no last component, or its parent does not exist.
@@ -119,7 +121,7 @@ pub(crate) fn mount(device: &Device, path: &Path, options: &MountOptions) -> Res
         .map_err(|errno| MountError::Mount { path: path.to_owned(), errno })
 }
 
-/// Is a mount of ours at `path`? It is not touched.
+/// True if a mount of SheenFS is at `path`. It is not touched.
 ///
 /// # Errors
 /// /proc cannot be read.
@@ -157,11 +159,12 @@ pub(crate) fn set_read_ahead(device: (u32, u32), kb: u64) -> std::io::Result<()>
     std::fs::write(read_ahead_file(device), kb.to_string())
 }
 
-/// Takes the mount away. A busy one is detached: new paths do not reach it, its users go on. True: it was detached.
+/// Takes the mount away. A busy one is detached: new paths do not reach it, its users go on. True:
+/// it was detached.
 pub(crate) fn unmount(path: &Path) -> Result<bool, MountError> {
     match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW) {
         Ok(()) => return Ok(false),
-        // Not a mount point any more: someone was faster.
+        // Not a mount point any more: another process was faster.
         Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
         Err(Errno::BUSY) => {}
         Err(errno) => return Err(MountError::Unmount { path: path.to_owned(), errno }),
@@ -174,7 +177,8 @@ pub(crate) fn unmount(path: &Path) -> Result<bool, MountError> {
 
 /// Cuts a connection: every request in it fails with ECONNABORTED, its users get ENOTCONN.
 ///
-/// Uses a private instance of fusectl, so that it works where /sys/fs/fuse/connections is not mounted.
+/// Uses a private instance of fusectl, so that it works where /sys/fs/fuse/connections is not
+/// mounted.
 ///
 /// # Errors
 /// ENOENT: no such connection (any more); EPERM: not root.
@@ -188,7 +192,7 @@ pub(crate) fn abort((_, minor): (u32, u32)) -> Result<(), Errno> {
     rustix::io::write(&file, b"1").map(|_| ())
 }
 
-/// Does the file system at `path` answer? Blocks for as long as it does not.
+/// Succeeds if the file system at `path` answers. Blocks for as long as it does not.
 pub(crate) fn probe(path: &Path) -> Result<(), Errno> {
     let root = rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
     rustix::fs::fstatfs(&root).map(|_| ())

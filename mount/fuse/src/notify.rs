@@ -1,11 +1,15 @@
 //! Telling the kernel what to forget.
 //!
-//! The kernel may block in a notification: dropping a name waits for the parent's lock, which a lookup, create, unlink or
-//! readdir of this very mount holds; dropping data waits for reads in flight and for dirty mmap pages that this daemon
-//! must take. So notifications go out from a thread of their own, never from one that serves requests, and whoever
-//! waits for one must not hold what serving needs. Attributes alone (`offset` -1) and [`Notification::IncEpoch`] never
-//! wait; so there are three threads, one for these, one for names, one for data: none waits behind what waits for something
-//! else. The queues are bounded; [`Notifier::tell`] waits for room and for the kernel's answer.
+//! The kernel may block in a notification. Dropping a name waits for the parent's lock, which a
+//! lookup, create, unlink or readdir of this very mount holds. Dropping data waits for reads in
+//! flight and for dirty mmap pages that this daemon must take. So notifications go out from a
+//! thread of their own, never from one that serves requests, and a task that waits for one must not
+//! hold what serving needs.
+//!
+//! Attributes alone (`offset` -1) and [`Notification::IncEpoch`] never wait. So there are three
+//! threads, one for these, one for names and one for data: a notification never waits behind one
+//! that waits for something else. The queues are bounded; [`Notifier::tell`] waits for room and for
+//! the kernel's answer.
 
 use crate::abi::flags::misc;
 use crate::abi::outbound::*;
@@ -20,10 +24,11 @@ use types::errno::Errno;
 use types::name::Name;
 use zerocopy::IntoBytes;
 
-/// One thing to tell.
+/// One thing to tell the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notification {
-    /// Forget attributes, and cached data of `[offset, offset + len)`; `offset` < 0: attributes only; `len` <= 0: all behind.
+    /// Forget attributes, and cached data of `[offset, offset + len)`; `offset` < 0: attributes
+    /// only; `len` <= 0: all behind.
     InvalInode { node: u64, offset: i64, len: i64 },
     /// Drop a name, and the parent's attributes.
     InvalEntry { parent: u64, name: Name },
@@ -58,7 +63,7 @@ type Done = Option<oneshot::Sender<Result<bool, Errno>>>;
 const LANES: [&str; 3] = ["fuse-notify", "fuse-notify-name", "fuse-notify-data"];
 
 impl Notification {
-    /// Which thread sends it.
+    /// Number of the thread that sends it.
     fn lane(&self) -> usize {
         match self {
             Notification::InvalInode { offset, .. } if *offset < 0 => 0,
@@ -79,7 +84,7 @@ enum Order {
     End,
 }
 
-/// A notification on its way to the kernel, behind those of its thread that were queued before.
+/// A notification on its way to the kernel, after those queued earlier for the same thread.
 #[derive(Debug)]
 pub struct Queued(oneshot::Receiver<Result<bool, Errno>>);
 
@@ -108,7 +113,7 @@ impl Notifier {
         self.enqueue(notification, None)
     }
 
-    /// As [`Notifier::post`], for somebody who wants to know when the kernel has done it.
+    /// As [`Notifier::post`], for a caller that must know when the kernel has done it.
     ///
     /// # Errors
     /// [`NotTaken`]; nothing was sent then.
@@ -144,7 +149,8 @@ impl Notifier {
         Queued(answer).answer().await
     }
 
-    /// Ends the threads, whoever else holds a notifier. A full queue needs no telling: the next write finds the mount gone.
+    /// Ends the threads, even if others still hold a notifier. A full queue needs no message: the
+    /// next write finds the mount gone.
     pub(crate) fn end(&self) {
         for lane in &self.lanes {
             if let Err(error) = lane.try_send(Order::End) {
@@ -154,8 +160,8 @@ impl Notifier {
     }
 }
 
-/// Starts the threads; they end when told so, when the last [`Notifier`] is gone, or the mount is. `started` is called for
-/// each, and what it returns when that thread ends.
+/// Starts the threads. They end on request, when the last [`Notifier`] is gone, or when the mount
+/// is. `started` is called for each, and the function it returns when that thread ends.
 pub fn start<E: FnOnce() + Send + 'static>(
     tasks: &dyn Tasks,
     device: &Arc<Device>,
@@ -184,7 +190,7 @@ fn serve(device: &Device, mut waiting: mpsc::Receiver<Order>) {
             Err(errno) => tracing::warn!(?notification, %errno, "the kernel refuses a notification"),
         }
         if let Some(done) = done {
-            // Nobody listens any more: then nobody needs the answer.
+            // The receiver may be gone; then the answer is not needed.
             let _ = done.send(result);
         }
         if result == Err(Errno::ENODEV) {
@@ -200,7 +206,8 @@ fn send(device: &Device, notification: &Notification) -> Result<bool, Errno> {
         Ok(()) => Ok(true),
         // Not cached.
         Err(rustix::io::Errno::NOENT) => Ok(false),
-        // A directory that is not empty, or a name that leads elsewhere by now: DELETE has nothing to do.
+        // A directory that is not empty, or a name that leads elsewhere by now: DELETE has nothing
+        // to do.
         Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::BUSY) => Ok(true),
         Err(rustix::io::Errno::NOTCONN) => Err(Errno::ENODEV),
         Err(error) => Err(Errno(error.raw_os_error())),

@@ -1,8 +1,9 @@
 //! An empty file system in memory: what the transport costs by itself.
 //!
-//! Benchmarks put it beside the real one, on the same threads and the same INIT. It answers everything in place, under
-//! one lock, and checks nothing that the kernel checks (permissions, types). Data beyond `kept_bytes_max` per file is
-//! counted, dropped, and read back as zeros. Names are listed in the order of their making.
+//! Benchmarks put it beside the real one, on the same threads and the same INIT. It answers
+//! everything in place, under one lock, and checks nothing that the kernel checks (permissions,
+//! types). Data beyond `kept_bytes_max` per file is counted, dropped, and read back as zeros. Names
+//! are listed in the order of their making.
 
 mod answer;
 mod tree;
@@ -38,7 +39,7 @@ pub struct NullFs {
 }
 
 impl NullFs {
-    /// With an empty root directory.
+    /// A file system with an empty root directory.
     pub fn new(env: Env, config: NullConfig) -> NullFs {
         let tree = Mutex::new(Tree::new(env.clock.wall(), config.kept_bytes_max));
         NullFs { env, config, tree }

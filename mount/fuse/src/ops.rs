@@ -1,8 +1,10 @@
-//! Each kernel request becomes one client call, its result one reply, its error one errno. No logic.
+//! Each kernel request becomes one client call, its result one reply, its error one errno. No
+//! logic.
 //!
-//! Two things only are done here because only here they can be: the caller's groups are looked up for requests that the
-//! servers check (what works on an open file was checked when it was opened), and after an append that did not land
-//! where the kernel thought, the kernel is told to drop what it cached.
+//! Only two things are done here, because only here they can be. The caller's groups are looked up
+//! for requests that the servers check (an open file was checked when it was opened). And after an
+//! append that did not land where the kernel expected it, the kernel is told to drop its cached
+//! pages.
 
 mod data;
 mod directories;
@@ -43,17 +45,17 @@ pub struct ClientFs {
 /// How programs' opens and locks reach this file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Style {
-    /// Opens are told; flock and fcntl locks hold between all clients.
+    /// The kernel reports opens; flock and fcntl locks hold between all clients.
     #[default]
     Flock,
-    /// Opens are not told; locks hold within this host.
+    /// The kernel reports no opens; locks hold within this host.
     LocalFlock,
-    /// Opens are not told; there are no locks.
+    /// The kernel reports no opens; there are no locks.
     NoFlock,
 }
 
 impl Style {
-    /// Does the kernel tell of opens and closes?
+    /// True if the kernel reports opens and closes.
     pub fn opens(self) -> bool {
         self == Style::Flock
     }
@@ -65,14 +67,14 @@ impl ClientFs {
         ClientFs { client, processes, style, lesson: Lesson::default() }
     }
 
-    /// Who asks, with groups: for what servers check.
+    /// The caller with its groups, for requests that servers check.
     fn caller(&self, request: &Request<'_>, umask: u32) -> Caller {
         let header = &request.header;
         let credentials = self.processes.credentials(header.uid, header.gid, header.pid, request.extra_group);
         Caller { credentials, pid: header.pid, umask }
     }
 
-    /// Who asks, without groups: for work on what is open already.
+    /// The caller without groups, for work on files that are open already.
     fn holder(&self, request: &Request<'_>) -> Caller {
         let header = &request.header;
         let credentials = Credentials { uid: header.uid, gid: header.gid, groups: Default::default() };
@@ -172,7 +174,8 @@ impl FileSystem for ClientFs {
             Operation::Setlk { handle, lock, wait: false } => self.setlk(request, handle, lock),
             Operation::Setlk { handle, lock, wait: true } => self.setlkw(request, handle, lock),
 
-            // No file blocks on a device; regular files are always ready. The kernel remembers ENOSYS and stops asking.
+            // No file blocks on a device, and regular files are always ready. The kernel remembers
+            // ENOSYS and stops asking.
             Operation::Bmap { .. } | Operation::Poll { .. } => Err(Errno::ENOSYS).into(),
             Operation::Interrupt { .. } | Operation::Init { .. } | Operation::Destroy | Operation::Unsupported => {
                 Err(Errno::ENOSYS).into()
@@ -181,8 +184,8 @@ impl FileSystem for ClientFs {
     }
 }
 
-/// A call whose answer the kernel may trust. Whether it may is decided in the poll in which the call ends, so that poll runs
-/// under a token, which goes with the reply until the kernel has it.
+/// A call whose answer the kernel may trust. Whether it may is decided in the poll in which the
+/// call ends. So that poll runs under a token, which goes with the reply until the kernel has it.
 struct Telling<F> {
     client: Arc<Client>,
     call: Pin<Box<F>>,
@@ -233,7 +236,8 @@ fn entry_reply(found: Found) -> Reply {
 fn looked(looked: Looked) -> Reply {
     match looked {
         Looked::Found(found) => entry_reply(found),
-        // What cannot be trusted is a plain error; else the kernel remembers that there is nothing.
+        // Without trust the answer is a plain error; with it, the kernel remembers that the name is
+        // absent.
         Looked::Absent(valid) => Reply::Entry(Entry {
             node: 0,
             generation: 0,

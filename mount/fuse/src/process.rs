@@ -1,10 +1,12 @@
-//! The process behind a request: its supplementary groups, its job, whether a signal is killing it, and what it called.
+//! The process behind a request: its supplementary groups, its job, whether a signal is killing it,
+//! and what it called.
 //!
-//! The kernel tells user, group and thread id of a caller; the rest is in `/proc/<tid>/status` and `/proc/<tid>/syscall`. Open
-//! files are kept (at most `STATUS_FILES_MAX` of each): an open one stays bound to its thread even if the id is reused, and each read
-//! gives the truth of this moment, which the caller, blocked in its request, cannot change. The superuser's groups are not
-//! looked up: they decide nothing. (The extension that brings a group with creates is not enough: it names one group, and
-//! only for creates.)
+//! The kernel sends user, group and thread id of a caller; the rest is in `/proc/<tid>/status` and
+//! `/proc/<tid>/syscall`. Open files are kept (at most `STATUS_FILES_MAX` of each). An open one
+//! stays bound to its thread even if the id is reused. Each read gives the truth of this moment,
+//! which the caller, blocked in its request, cannot change. The superuser's groups are not looked
+//! up: they decide nothing. (The extension that brings a group with creates is not enough: it names
+//! one group, and only for creates.)
 
 use crate::jobs::{Asker, JobNames};
 use crate::limits::STATUS_FILES_MAX;
@@ -18,9 +20,10 @@ use types::credentials::Credentials;
 use types::job::JobId;
 use types::limits::GROUPS_MAX;
 
-/// Longest status that is read, bytes: GROUPS_MAX groups of 11 characters and everything before them.
+/// Longest status that is read, bytes: GROUPS_MAX groups of 11 characters and everything before
+/// them.
 const STATUS_BYTES_MAX: usize = 16 << 10;
-/// As above, of a system call: ten numbers.
+/// Longest text of a system call, bytes: ten numbers.
 const SYSCALL_BYTES_MAX: usize = 256;
 
 /// Looks callers up.
@@ -65,8 +68,8 @@ impl Processes {
         self.jobs.as_ref().map_or(JobId::NONE, |jobs| jobs.of(asker))
     }
 
-    /// On whose behalf a request acts. `extra_group` is a group that the kernel vouches for; it is all that is
-    /// known of callers in other pid namespaces (`thread` 0).
+    /// Credentials of a request's caller. `extra_group` is a group that the kernel vouches for; for
+    /// callers in other pid namespaces (`thread` 0) it is the only known one.
     pub fn credentials(&self, uid: u32, gid: u32, thread: u32, extra_group: Option<u32>) -> Credentials {
         let mut credentials = Credentials { uid, gid, groups: Default::default() };
         if uid == 0 {
@@ -74,7 +77,8 @@ impl Processes {
         }
         match self.status.of(thread) {
             Ok(status) => credentials.groups.extend(groups(&status).take(GROUPS_MAX)),
-            // In another pid namespace, or ended since: the request is asynchronous and needs no groups.
+            // In another pid namespace, or ended since: the request is asynchronous and needs no
+            // groups.
             Err(Errno::NOENT | Errno::SRCH) => {}
             Err(error) => tracing::error!(thread, %error, "cannot read the groups of a caller: it acts without"),
         }
@@ -86,26 +90,27 @@ impl Processes {
         credentials
     }
 
-    /// Is a signal pending that will end this thread, whatever its request answers?
+    /// True if a signal is pending that will end this thread, whatever its request answers.
     pub fn is_being_killed(&self, thread: u32) -> bool {
         match self.status.of(thread) {
             Ok(status) => fatal_signal(&status),
-            // Thread 0 is nobody that could be killed; any other that is not there any more does not wait.
+            // Thread 0 cannot be killed; any other thread that no longer exists does not wait.
             Err(Errno::NOENT | Errno::SRCH) => thread != 0,
             // Cannot be seen now (no descriptors left): then it lives.
             Err(_) => false,
         }
     }
 
-    /// Is this thread in a system call that shows nobody the attributes of a directory? Then what it asks of one is for the
-    /// kernel's check of permissions. `false`: also if that cannot be told.
+    /// True if this thread is in a system call that does not show its program the attributes of a
+    /// directory. Then its request for those is for the kernel's check of permissions. `false` also
+    /// if that cannot be told.
     pub fn only_walks(&self, thread: u32) -> bool {
         self.syscall.of(thread).is_ok_and(|text| call_number(&text).is_some_and(|call| WALKS.contains(&call)))
     }
 }
 
 impl Kept {
-    /// What the file says now. ENOENT or ESRCH: there is no such thread.
+    /// Present content of the file. ENOENT or ESRCH: there is no such thread.
     fn of(&self, thread: u32) -> Result<Vec<u8>, Errno> {
         if thread == 0 {
             return Err(Errno::SRCH);
@@ -128,7 +133,7 @@ impl Kept {
 
     fn read(&self, file: &OwnedFd) -> Result<Vec<u8>, Errno> {
         let mut text = vec![0; self.bytes_max];
-        // One read is enough: procfs makes the whole text at the first and gives what fits.
+        // One read is enough: procfs makes the whole text at the first one and gives what fits.
         let len = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *text, 0))?;
         text.truncate(len);
         if len > 0 { Ok(text) } else { Err(Errno::SRCH) }
@@ -147,8 +152,8 @@ impl Kept {
     }
 }
 
-/// System calls that find, make, move and remove names. What they ask of directories nobody sees. Not rmdir: in a 32-bit program its number
-/// is that of a stat.
+/// System calls that find, make, move and remove names. They do not show the attributes of
+/// directories to programs. Not rmdir: in a 32-bit program its number is that of a stat.
 const WALKS: &[libc::c_long] = &[
     libc::SYS_openat,
     libc::SYS_openat2,
@@ -184,8 +189,9 @@ fn call_number(text: &[u8]) -> Option<libc::c_long> {
     std::str::from_utf8(first).ok()?.parse().ok()
 }
 
-/// Memory reclaim in a thread that serves a mount must not wait for that mount. For the calling thread and those it starts
-/// later. Needs CAP_SYS_RESOURCE; without it a risk stays under memory pressure, so a refusal is no error.
+/// Memory reclaim in a thread that serves a mount must not wait for that mount. For the calling
+/// thread and those it starts later. Needs CAP_SYS_RESOURCE; without it a risk stays under memory
+/// pressure, so a refusal is no error.
 pub fn set_io_flusher() {
     /// `linux/prctl.h`; not in libc.
     const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -205,7 +211,8 @@ fn groups(status: &[u8]) -> impl Iterator<Item = u32> + '_ {
     field(status, "Groups:").unwrap_or_default().split_ascii_whitespace().filter_map(|group| group.parse().ok())
 }
 
-/// Signals whose default action ends the process (signal(7)); real-time signals, 33 and up, do so too.
+/// Signals whose default action ends the process (signal(7)); that of real-time signals, 33 and up,
+/// does too.
 const ENDS_BY_DEFAULT: u64 = {
     let harmless = [libc::SIGCHLD, libc::SIGCONT, libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
     let mut mask = !(bit(libc::SIGURG) | bit(libc::SIGWINCH));
@@ -225,7 +232,8 @@ fn fatal_signal(status: &[u8]) -> bool {
     let mask = |name| field(status, name).and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
     let pending = mask("SigPnd:") | mask("ShdPnd:");
     let survived = mask("SigBlk:") | mask("SigIgn:") | mask("SigCgt:");
-    // SIGKILL can be none of these; the kernel also gives it to every thread of a process that another signal ends.
+    // SIGKILL can be none of these; the kernel also gives it to every thread of a process that
+    // another signal ends.
     pending & bit(libc::SIGKILL) != 0 || pending & ENDS_BY_DEFAULT & !survived != 0
 }
 
@@ -286,7 +294,7 @@ mod tests {
         let opened = path.clone();
         let thread = std::thread::spawn(move || {
             send.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
-            // Waits for somebody who writes, first in open(2), then in read(2).
+            // Waits for a writer, first in open(2), then in read(2).
             std::fs::read(&opened).unwrap()
         });
         let tid = receive.recv().unwrap();

@@ -1,6 +1,7 @@
 //! Answers, in the client's words, and their bytes.
 //!
-//! A reply is a small head, built on the stack, and for data a `Bytes` that goes out with `writev` uncopied.
+//! A reply is a small head, built on the stack, and for data a `Bytes` that goes out with `writev`
+//! uncopied.
 
 use crate::abi::inbound::FileLock;
 use crate::abi::outbound::*;
@@ -16,8 +17,8 @@ use types::name::NAME_BYTES_MAX;
 use types::time::Timestamp;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// `st_blksize`. It sizes the buffers of stdio: 64 KiB makes a sixteenth of the WRITE requests of 4 KiB, and small
-/// files do not pay for a larger one.
+/// `st_blksize`. It sizes the buffers of stdio: 64 KiB makes a sixteenth of the WRITE requests of 4
+/// KiB, and small files do not pay for a larger one.
 pub const BLOCK_SIZE: u32 = 64 << 10;
 
 /// Unit of statfs, bytes.
@@ -60,7 +61,7 @@ pub struct Opened {
     pub flags: u32,
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "named for the requests they answer")]
 pub enum Reply {
@@ -77,7 +78,7 @@ pub enum Reply {
     Data(Bytes),
     /// READ, in pieces.
     Pieces(Vec<Bytes>),
-    /// WRITE; `then` is told to the kernel once it has this answer.
+    /// WRITE; the kernel is told `then` once it has this answer.
     Written {
         bytes: u32,
         then: Option<Notification>,

@@ -1,9 +1,10 @@
 //! One mount, from mount(2) to the end of its last thread.
 //!
-//! Threads: `threads` times "fuse" (serve requests) and three "fuse-notify", all started here through the environment and
-//! counted by a gate, which [`Session::unmount`] waits for. They end when the kernel says that the mount is gone
-//! (ENODEV). The order of an unmount: umount (a busy mount is detached and gets a moment), cut the connection if
-//! needed, threads end, waiting requests are stopped, done.
+//! Threads: `threads` times "fuse" (serve requests) and three "fuse-notify", all started here
+//! through the environment and counted by a gate, which [`Session::unmount`] waits for. They end
+//! when the kernel says that the mount is gone (ENODEV). The order of an unmount: umount (a busy
+//! mount is detached and gets a moment), cut the connection if needed, threads end, waiting
+//! requests are stopped, done.
 
 use crate::abi::inbound::InHeader;
 use crate::abi::outbound::{InitOut, OutHeader};
@@ -43,8 +44,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Mounts `fs` at `path` and serves it. Blocks shortly; root only. A dead mount at `path` must have been cleared
-    /// ([`crate::stale::clear_stale_mount`]).
+    /// Mounts `fs` at `path` and serves it. Blocks shortly; root only. A dead mount at `path` must
+    /// have been cleared ([`crate::stale::clear_stale_mount`]).
     ///
     /// # Errors
     /// [`MountError`]; nothing stays mounted then.
@@ -104,7 +105,7 @@ impl Session {
         Ok(Session { path, device_number, agreed, notifier: Some(notifier), waiting, gate, ended, done: false })
     }
 
-    /// Where it is mounted.
+    /// Directory that it is mounted on.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -114,7 +115,7 @@ impl Session {
         self.device_number
     }
 
-    /// What kernel and daemon agreed on.
+    /// The agreement of kernel and daemon.
     pub fn agreed(&self) -> Agreed {
         self.agreed
     }
@@ -292,7 +293,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits until nobody serves any more; false after `timeout`.
+    /// Waits until no thread serves any more; false after `timeout`.
     fn serving_ended(&self, timeout: Duration) -> bool {
         self.until(timeout, |threads| threads.serving == 0)
     }

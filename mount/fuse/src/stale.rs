@@ -10,11 +10,13 @@ use std::sync::mpsc;
 
 /// Removes dead mounts of ours at `path`; how many there were. Mounts of others are not looked at.
 ///
-/// Dead and alive look the same in mountinfo, so the mount is asked for its totals, from a thread of its own, since a
-/// daemon that hangs would hang whoever asks. Never call it for a mount of this very process.
+/// Dead and alive mounts look the same in mountinfo. So the mount is asked for its totals, from a
+/// thread of its own, because a hanging daemon would hang the caller. Never call it for a mount of
+/// this very process.
 ///
 /// # Errors
-/// [`MountError::Alive`] or [`MountError::Silent`]: it is not dead, and was left alone; or it cannot be unmounted.
+/// [`MountError::Alive`] or [`MountError::Silent`]: it is not dead, and was left alone; or it
+/// cannot be unmounted.
 pub fn clear_stale_mount(tasks: &dyn Tasks, path: &Path) -> Result<usize, MountError> {
     let path = mount::resolve(path)?;
     let mut cleared = 0;

@@ -178,7 +178,8 @@ fn direct_io_and_shared_mappings() {
 
     let opened = OpenOptions::new().read(true).write(true).open(&file).unwrap();
     use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
-    // SAFETY: a fresh mapping of `len` bytes of a file that long; it is used within them and unmapped once.
+    // SAFETY: a fresh mapping of `len` bytes of a file that long; it is used within them and
+    // unmapped once.
     unsafe {
         let map = mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &opened, 0);
         let map = map.unwrap();
@@ -284,7 +285,7 @@ fn a_deadly_signal_ends_any_request() {
         return;
     }
     let mounted = Mounted::new(KEEPING);
-    // Not SIGINT: whatever is started in the background inherits that it is ignored.
+    // Not SIGINT: programs that are started in the background inherit that it is ignored.
     for signal in [libc::SIGKILL, libc::SIGTERM] {
         let mut child = Command::new("cat").arg(mounted.path.join("hang")).stderr(Stdio::null()).spawn().unwrap();
         mounted.wait_for_waiting(1);
@@ -411,7 +412,7 @@ fn the_kernel_forgets_what_it_is_told_to() {
     assert_eq!(tell, Err(Errno::ENODEV));
 }
 
-/// A daemon in a process of its own is this test, started once more with `FUSE_TEST_DAEMON_AT`.
+/// The daemon, in a process of its own, is this test started once more with `FUSE_TEST_DAEMON_AT`.
 #[test]
 fn a_daemon_that_is_told_to_end_unmounts() {
     if let Some(path) = std::env::var_os("FUSE_TEST_DAEMON_AT") {

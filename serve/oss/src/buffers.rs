@@ -1,8 +1,8 @@
 //! Buffers for long reads, used again.
 //!
-//! A fresh megabyte costs as much as copying it: the kernel clears its pages when they are first touched. So the
-//! buffers of answers come back when the last `Bytes` of them is dropped. Bound: [`IDLE_MAX`] lie idle; how many are out
-//! is bounded by the requests under way.
+//! A fresh megabyte costs as much as copying it: the kernel clears its pages when they are first
+//! touched. So the buffers of answers come back when the last `Bytes` of them is dropped. Bound:
+//! [`IDLE_MAX`] lie idle; how many are out is bounded by the requests under way.
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Size of a buffer: the longest read of a kernel.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Reads at least this long use one: a shorter answer would keep a mostly empty buffer occupied.
+/// Reads at least this long use one: a shorter answer would occupy a buffer that is nearly empty.
 const SHARE_BYTES_MIN: usize = 256 << 10;
 /// Idle buffers kept.
 const IDLE_MAX: usize = 16;
@@ -59,7 +59,7 @@ impl Buffers {
         let bytes = idle.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
         let mut buffer = Buffer { bytes, home: self.clone() };
         let filled = fill(&mut buffer.bytes[..len])?;
-        // What an earlier answer left behind the filled part goes nowhere.
+        // Bytes of an earlier answer beyond the filled part are not sent.
         Ok(Bytes::from_owner(buffer).slice(..filled.min(len)))
     }
 }

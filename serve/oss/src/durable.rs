@@ -1,7 +1,7 @@
 //! Making changes durable, and writing down how far that came.
 //!
-//! A sync puts what was changed on the disk; [`Ost::record`] then says so in the target's own record, and only what stands
-//! there durably is told to clients (`ledger`).
+//! A sync brings changes to the disk. [`Ost::record`] then notes that in the target's own record,
+//! and clients are told only what that record durably says (`ledger`).
 
 use crate::ledger::ToSettle;
 use crate::ost::Ost;
@@ -14,7 +14,8 @@ use types::object::ObjectId;
 use types::session::{ClientUuid, Transno};
 
 impl Ost {
-    /// What was changed of `object` is durable when this returns; if it says so, once the store commits.
+    /// The changes of `object` are durable when this returns. If it returns true, they are once the
+    /// store commits.
     pub(crate) fn sync_object(&self, object: ObjectId) -> Result<bool, Errno> {
         if is_mutant(Mutant::WriteBeforeKept) {
             return Ok(false);
@@ -28,11 +29,12 @@ impl Ost {
         if let Some(ToSettle { last, noted: false }) = to_settle {
             self.settle(object, last);
         }
-        // Somebody else's record may not be committed yet, nor what this start says of the ones before.
+        // Another sync's record may not be committed yet, nor what this start notes about earlier
+        // ones.
         Ok(to_settle.is_some() || self.ledger.is_beginning())
     }
 
-    /// What was changed of `object` up to `last` is not done again after a power cut, once the store commits.
+    /// Changes of `object` up to `last` are not redone after a power cut, once the store commits.
     pub(crate) fn settle(&self, object: ObjectId, last: Transno) {
         let _turn = self.recording.lock();
         let mut tx = self.target().store().begin();
@@ -49,14 +51,14 @@ impl Ost {
         Ok(())
     }
 
-    /// What stands in the record.
+    /// Content of the record.
     pub(crate) fn state(&self, durable: Transno, clean: bool) -> OstState {
         let (kernel_run, lost_boot) = (self.kernel_run, self.lost_boot);
         OstState { last_committed: durable, kernel_run, lost_boot, clean }
     }
 
-    /// Writes down how far changes are durable; clients may be told that when this returns. `clean`: no change will come
-    /// any more.
+    /// Records how far changes are durable; clients may be told that when this returns. `clean`: no
+    /// further change will come.
     pub(crate) async fn record(&self, clean: bool) -> Result<(), Errno> {
         let durable = {
             let _turn = self.recording.lock();
@@ -94,8 +96,8 @@ impl Ost {
         Ok(changes)
     }
 
-    /// As the flush task does, and waits: when this returns, everything changed before the call is
-    /// durable and recorded, and so are the checksums of what did not change meanwhile.
+    /// As the flush task does, and waits. When this returns, everything changed before the call is
+    /// durable and recorded. So are the checksums of everything that did not change meanwhile.
     ///
     /// # Errors
     /// Something is not durable; ESHUTDOWN: the process ends.

@@ -1,11 +1,13 @@
 //! One change of an object at a time; reads see changes whole.
 //!
-//! A fixed array of locks, an object's by hash: nothing to make, find or drop per object. Two objects may share a
-//! lock; that costs a little waiting, never a deadlock, as nobody holds two. Locks are held during the disk's work, by
-//! threads that may block, never across an await.
+//! A fixed array of locks, chosen by the object's hash: nothing to make, find or drop per object.
+//! Two objects may share a lock. That costs a little waiting, never a deadlock, because no thread
+//! holds two. Locks are held during the disk's work, by threads that may block, never across an
+//! await.
 //!
-//! Each lock remembers which object changed last under it and how many blocks that then had: a stream of writes to one
-//! object asks the disk once per write, not twice, and what the file system allocates late is counted next time.
+//! Each lock remembers the object that changed last under it, and its blocks after that change. So
+//! a stream of writes to one object asks the disk once per write, not twice. Blocks that the file
+//! system allocates late are counted at the next change.
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::hash::BuildHasher;
@@ -30,17 +32,18 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// To change `object`.
+    /// Lock for changing `object`.
     pub(crate) fn change(&self, object: ObjectId) -> RwLockWriteGuard<'_, Known> {
         self.of(object).write()
     }
 
-    /// To read `object`.
+    /// Lock for reading `object`.
     pub(crate) fn read(&self, object: ObjectId) -> RwLockReadGuard<'_, Known> {
         self.of(object).read()
     }
 
-    /// Nobody is changing it, and it changed lately: its file is open and its pages are in memory, most likely.
+    /// True if the object is not being changed and changed lately: most likely its file is open and
+    /// its pages are in memory.
     pub(crate) fn is_warm(&self, object: ObjectId) -> bool {
         self.of(object).try_read().is_some_and(|known| known.is_some_and(|(last, _)| last == object))
     }

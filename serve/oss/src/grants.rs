@@ -1,19 +1,23 @@
 //! Granted space: a client that was granted bytes may answer a write before it is sent.
 //!
-//! One table for all that takes from one volume. A request *pays* for its writes from its client's grant; other writes
-//! take what no client was granted. Nothing is written down: grants live as long as sessions, and clients ask again.
+//! One table for everything that takes from one volume. A request *pays* for its writes from its
+//! client's grant; other writes take space that no client was granted. Nothing is stored: grants
+//! live as long as sessions, and clients ask again.
 //!
-//! **Invariant:** what is granted or paid, with [`OVERHEAD`], never exceeds what is free, as long as nobody else takes
-//! from the volume; if somebody does, nothing more is granted. Bound: [`GRANT_PER_CLIENT_MAX`] per client and target.
+//! **Invariant:** granted and paid bytes, with [`OVERHEAD`], never exceed the free space, as long
+//! as only these targets take from the volume. If something else does, nothing more is granted.
+//! Bound: [`GRANT_PER_CLIENT_MAX`] per client and target.
 
 use std::collections::HashMap;
 use types::limits::{GRANT_PER_CLIENT_MAX, GRANT_UNIT};
 use types::session::ClientUuid;
 use types::target::TargetName;
 
-/// One part in so many of what is granted is held back for the records of the local file system (extents, folders).
+/// One part in this many of the granted bytes is held back for the records of the local file system
+/// (extents, folders).
 const OVERHEAD: u64 = 64;
-/// One grant takes at most one part in so many of what is left, so that the first client does not get all.
+/// One grant takes at most one part in this many of what is left, so that the first client does not
+/// get all.
 const SHARE: u64 = 8;
 /// Grants below this are not worth a request.
 const GRANT_MIN: u64 = 16 * GRANT_UNIT;
@@ -41,7 +45,7 @@ impl Grants {
         self.free = free.saturating_sub(self.writing);
     }
 
-    /// What clients were granted, bytes.
+    /// Bytes granted to clients.
     pub(crate) fn granted(&self) -> u64 {
         self.granted
     }
@@ -52,7 +56,8 @@ impl Grants {
         self.free.saturating_sub(committed + committed / OVERHEAD)
     }
 
-    /// As [`Grants::ungranted`], with what is held back for records: what grants leave is not the end of the volume.
+    /// As [`Grants::ungranted`], plus the bytes held back for records: a volume without room for
+    /// grants is not yet full.
     pub(crate) fn available(&self) -> u64 {
         self.free.saturating_sub(self.granted + self.paid)
     }
@@ -65,8 +70,8 @@ impl Grants {
         paid
     }
 
-    /// `len` bytes will be written, as far as possible out of `payment`. `false`: there is no room. Ends with
-    /// [`Grants::written`].
+    /// `len` bytes will be written, as far as possible out of `payment`. `false`: there is no room.
+    /// Ends with [`Grants::written`].
     #[must_use]
     pub(crate) fn take(&mut self, len: u64, payment: &mut u64) -> bool {
         let paid = len.min(*payment);
@@ -160,7 +165,8 @@ mod tests {
     enum Step {
         Ask(u8, u64),
         Back(u8, u64),
-        /// A paid request: spend, then writes of so many bytes each, of which a part was there already.
+        /// A paid request: spend, then writes of so many bytes each, of which a part was there
+        /// already.
         Paid(u8, u64, Vec<(u64, u64)>),
         Unpaid(u64),
         Freed(u64),
@@ -190,7 +196,7 @@ mod tests {
             let mut free = 16u64 << 20;
             let mut grants = Grants::default();
             grants.looked(free);
-            // What each client believes it was granted.
+            // The bytes that each client believes it was granted.
             let mut held = [0u64; 3];
             for step in steps {
                 match step {

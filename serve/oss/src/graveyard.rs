@@ -1,13 +1,14 @@
 //! Objects destroyed lately, so that a write that comes late does not bring one back.
 //!
-//! Names are never used twice, so a name in here can only mean a late message. The MDT destroys objects of files that
-//! nobody has open; what may still come is what an evicted client had sent, and that comes soon. Bound: [`GRAVES_MAX`].
+//! Names are never used twice, so a name in here can only mean a late message. The MDT destroys
+//! objects of files that no client has open. Only messages that an evicted client had sent may
+//! still come, and they come soon. Bound: [`GRAVES_MAX`].
 
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
 use types::object::ObjectId;
 
-/// How many are remembered: some minutes of the fastest removal, 24 bytes each.
+/// Number of objects remembered: some minutes of the fastest removal, 24 bytes each.
 pub(crate) const GRAVES_MAX: usize = 1 << 18;
 
 #[derive(Default)]
@@ -37,7 +38,7 @@ impl Graveyard {
         }
     }
 
-    /// Was it destroyed lately?
+    /// True if it was destroyed lately.
     pub(crate) fn has(&self, object: ObjectId) -> bool {
         self.graves.lock().known.contains(&object)
     }

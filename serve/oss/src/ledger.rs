@@ -1,17 +1,20 @@
 //! Which changes are durable, and what clients may be told of that.
 //!
-//! Every change gets the next transno once it is in the page cache. An object that has changes which may not be on disk
-//! is *dirty* since the first of them; *durable* is everything before the first change of any dirty object. So
-//! syncing objects in any order never reports too much. A sync that fails is never ended here, so the number stays
-//! where it was for ever (and the object files refuse every later sync).
+//! Every change gets the next transno once it is in the page cache. An object with changes that may
+//! not be on disk is *dirty* since the first of them. *Durable* is everything before the first
+//! change of any dirty object. So syncing objects in any order never reports too much. A sync that
+//! fails is never ended here, so the number stays where it was for ever (and the object files
+//! refuse every later sync).
 //!
-//! Clients forget what they are told is committed, and bring the rest back after a power cut. If one forgot what the
-//! target's own record does not have, an older change of somebody else would come back over it. So they are told only what
-//! is *recorded*. What was changed since then is *touched*, by one client or by several (*shared*): an object of several
-//! that is synced, or one that is destroyed, needs a record of its own (*settled*), or what is brought back undoes it.
+//! Clients forget changes that they are told are committed, and bring the others back after a power
+//! cut. If a client forgot a change that the target's own record does not have, an older change of
+//! another client would come back over it. So clients are told only what is *recorded*. An object
+//! that changed since then is *touched*, by one client or by several (*shared*). A shared object
+//! that is synced, or an object that is destroyed, needs a record of its own (*settled*); otherwise
+//! a replay undoes it.
 //!
-//! Invariant: `recorded <= durable <= last_assigned`, all only grow. Bound: [`OBJECTS_MAX`], beyond which whoever
-//! changes something syncs first.
+//! Invariant: `recorded <= durable <= last_assigned`, all only grow. Bound: [`OBJECTS_MAX`]; beyond
+//! it a change is preceded by a sync.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,14 +26,16 @@ const TRANSNOS_PER_BOOT_BITS: u32 = 40;
 /// Objects noted here beyond which changes wait for a sync of everything.
 pub(crate) const OBJECTS_MAX: usize = 1 << 16;
 
-/// What keeping a change costs a client beside its data, bytes: many small ones are as good a reason for a sync.
+/// What keeping a change costs a client beside its data, bytes: many small ones are as good a
+/// reason for a sync.
 const CHANGE_BYTES: u64 = 256;
 
-/// Who changes something.
+/// The author of a change.
 #[derive(Clone, Copy)]
 pub(crate) struct Author {
     pub(crate) client: ClientUuid,
-    /// Does it keep what it was answered? One in this process ends with it.
+    /// True if it keeps answered changes for a replay. A client in this process does not: it ends
+    /// with the process.
     pub(crate) keeps: bool,
 }
 
@@ -56,10 +61,10 @@ struct State {
     bytes: u64,
 }
 
-/// What a sync of an object that several clients changed must settle.
+/// What must be settled by a sync of an object that several clients changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ToSettle {
-    /// Its last change.
+    /// Last change of the object.
     pub(crate) last: Transno,
     /// There is such a record, but it may not be committed yet.
     pub(crate) noted: bool,
@@ -79,8 +84,8 @@ pub(crate) struct Syncing {
 }
 
 impl Ledger {
-    /// For start number `boot` of the target; `recorded` is what earlier ones left recorded. All that they left on the
-    /// disk is durable.
+    /// For start number `boot` of the target; `recorded` is what earlier ones left recorded. All
+    /// that they left on the disk is durable.
     pub(crate) fn new(boot: u64, recorded: Transno) -> Ledger {
         let last_assigned = (boot << TRANSNOS_PER_BOOT_BITS).max(recorded.0);
         let state = State { last_assigned, recorded: recorded.0, ..State::default() };
@@ -113,7 +118,8 @@ impl Ledger {
         Transno(state.last_assigned)
     }
 
-    /// `object` is no more, so nothing of it needs a sync. Its last change, if that is to be settled.
+    /// `object` was destroyed, so it needs no sync. Returns its last change, if that must be
+    /// settled.
     pub(crate) fn forget(&self, object: ObjectId) -> Option<Transno> {
         let mut state = self.state.lock();
         if let Some(first) = state.dirty.remove(&object) {
@@ -122,7 +128,7 @@ impl Ledger {
         state.touched.get(&object).map(|touched| Transno(touched.last))
     }
 
-    /// To be asked before a sync of `object`: what that settles, if anything.
+    /// To be asked before a sync of `object`: what that sync settles, if anything.
     pub(crate) fn to_settle(&self, object: ObjectId) -> Option<ToSettle> {
         let state = self.state.lock();
         let touched = state.touched.get(&object).filter(|touched| touched.shared)?;
@@ -130,18 +136,19 @@ impl Ledger {
         Some(ToSettle { last: Transno(touched.last), noted })
     }
 
-    /// Is it not recorded yet that this start found everything that earlier ones had? Then what is synced or destroyed now
-    /// counts only once the store has committed.
+    /// True while it is not recorded that this start found everything that earlier ones had. Until
+    /// then, a sync or destroy counts only once the store has committed.
     pub(crate) fn is_beginning(&self) -> bool {
         self.state.lock().recorded < self.begin
     }
 
-    /// It has a record of its own.
+    /// The object has a record of its own.
     pub(crate) fn settled(&self, object: ObjectId, transno: Transno) {
         self.state.lock().settled.insert(object, transno.0);
     }
 
-    /// Objects whose own records are of no use once everything up to `transno` is recorded, ascending.
+    /// Objects whose own records are obsolete once everything up to `transno` is recorded,
+    /// ascending.
     pub(crate) fn settled_up_to(&self, transno: Transno) -> Vec<ObjectId> {
         let state = self.state.lock();
         state.settled.iter().filter(|(_, last)| **last <= transno.0).map(|(object, _)| *object).collect()
@@ -152,7 +159,7 @@ impl Ledger {
         self.state.lock().dirty.remove(&object).map(|first| Syncing { first })
     }
 
-    /// What was changed before [`Ledger::begin_sync`] is durable.
+    /// Changes before [`Ledger::begin_sync`] are durable.
     pub(crate) fn end_sync(&self, syncing: Syncing) {
         self.state.lock().firsts.remove(&syncing.first);
     }
@@ -169,7 +176,7 @@ impl Ledger {
         self.state.lock().bytes
     }
 
-    /// Are more objects noted than shall be?
+    /// True if more objects are noted than intended.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.state.lock();
         state.dirty.len().max(state.touched.len() + state.settled.len()) > OBJECTS_MAX
@@ -186,7 +193,7 @@ impl Ledger {
         Transno(state.firsts.first().map_or(state.last_assigned, |first| first - 1))
     }
 
-    /// That everything up to `transno` is durable stands durably in the target's record.
+    /// The target's record durably says that everything up to `transno` is durable.
     pub(crate) fn recorded(&self, transno: Transno) {
         let mut state = self.state.lock();
         if transno.0 > state.recorded {

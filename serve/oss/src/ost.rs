@@ -1,12 +1,14 @@
 //! One OST as a service.
 //!
-//! A request's operations run in order, in place if the caller's thread may block; on a reactor only what touches warm
-//! objects and little data does, the rest goes to a thread that may block, with all that follows it.
+//! A request's operations run in order, in place if the caller's thread may block. A reactor runs
+//! only operations on warm objects with little data. From the first other operation on, the request
+//! goes to a thread that may block.
 //!
-//! Every change gets a transno from the [`Ledger`] and is answered when it is in the page cache; clients on the network
-//! keep it until it is committed. A flush task, started with the OST and ended by [`Ost::stop`] or when the OST is
-//! dropped, syncs everything that is older than the flush interval, sooner if much was written, and writes down how far
-//! that came. What a power cut took the clients bring back (`recovery`).
+//! Every change gets a transno from the [`Ledger`] and is answered when it is in the page cache.
+//! Clients on the network keep it until it is committed. A flush task, started with the OST and
+//! ended by [`Ost::stop`] or when the OST is dropped, syncs everything older than the flush
+//! interval, sooner if much was written. It then records how far changes are durable. Clients bring
+//! back what a power cut took (`recovery`).
 
 use crate::buffers::Buffers;
 use crate::gate::Gates;
@@ -38,16 +40,17 @@ use types::target::{TargetKind, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
 
-/// Data up to so many bytes is copied on a reactor if the object is warm: less than a hand-off to another thread costs.
+/// Data up to so many bytes is copied on a reactor if the object is warm: less than a hand-off to
+/// another thread costs.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// The OST cannot start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// Its store cannot be read.
+    /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its record is damaged.
+    /// The record is damaged.
     #[error(transparent)]
     State(#[from] BadOstState),
     /// The MGS has not given it a name yet, or it is no OST.
@@ -130,8 +133,9 @@ impl Ost {
             flush: Arc::default(),
         });
         if ost.window.is_open() {
-            // Opening the object files synced what was left: nothing older has to be settled any more. The state is put before
-            // any client's record, so no client is answered a change under that of an orderly stop.
+            // Opening the object files synced what was left, so nothing older has to be settled.
+            // The state is put before any client's record. So no client's change is answered while
+            // the state still says that the stop was orderly.
             let mut tx = ost.target.store().begin();
             tx.put(STATE_KEY, &ost.state(ost.ledger.durable(), false).encode());
             found.settled.keys().for_each(|object| tx.delete(&settled_key(*object)));
@@ -175,7 +179,7 @@ impl Ost {
             *ost.stopped.write() = true;
             ost.sums.end();
             ost.sync_all()?;
-            // Nothing changes any more.
+            // No change comes any more.
             ost.sums.record_last(ost.target.store(), &ost.objects);
             Ok(())
         };
@@ -189,7 +193,7 @@ impl Ost {
         }
     }
 
-    /// Is it in service, with all that clients brought back?
+    /// True if it is in service, and everything that clients brought is restored.
     pub fn is_recovered(&self) -> bool {
         self.window.is_open()
     }
@@ -211,9 +215,10 @@ impl Ost {
         &self.env
     }
 
-    /// Changes one object under its gate; by how many blocks it grew, and the change's number. ENOENT if the object was
-    /// destroyed. `longer_than`: only if it has more bytes than that; else nothing happens, with number 0. Who changes it,
-    /// with so many bytes of data.
+    /// Changes one object under its gate; returns the blocks it grew by, and the change's number.
+    /// ENOENT if the object was destroyed. `longer_than`: only if it has more bytes than that; else
+    /// nothing happens, and the number is 0. `author` makes the change, with this many bytes of
+    /// data.
     pub(crate) fn change(
         &self,
         object: ObjectId,
@@ -249,8 +254,8 @@ impl Ost {
         Ok((grown, transno))
     }
 
-    /// Room to write `[start, start + len)`, until the result is dropped. Overwriting takes none, however full the
-    /// volume is.
+    /// Room to write `[start, start + len)`, until the result is dropped. Overwriting takes none,
+    /// however full the volume is.
     pub(crate) fn check_room(
         &self,
         payment: &mut Payment,
@@ -349,7 +354,7 @@ impl Ost {
         }
     }
 
-    /// May a reactor run this itself?
+    /// True if a reactor may run this itself.
     fn is_quick(&self, op: &OstOp) -> bool {
         !self.ledger.is_full()
             && match op {
@@ -393,7 +398,7 @@ impl Ost {
     ) -> Option<T> {
         let (done, result) = oneshot::channel();
         let send = move || {
-            // Nobody may wait any more: the client is gone.
+            // The receiver may be gone, with its client.
             let _ = done.send(work());
         };
         self.env.tasks.spawn_blocking(name, Box::new(send));
@@ -410,18 +415,18 @@ struct Work {
     kept: Vec<Transno>,
     failed: bool,
     context: Context,
-    /// What it changes, until it is done.
+    /// The changes it makes, until it is done.
     _changing: Vec<Begun>,
 }
 
 impl Work {
-    /// Does its client keep any of it?
+    /// True if its client keeps any of it.
     fn keeps(&self) -> bool {
         self.context.author.keeps && self.kept.iter().any(|transno| *transno != Transno(0))
     }
 }
 
-/// What operations of a request share.
+/// State shared by the operations of a request.
 struct Context {
     author: Author,
     payment: Payment,
@@ -432,7 +437,7 @@ struct Context {
 }
 
 impl Ost {
-    /// What a request needs beside its operations, before it is answered.
+    /// What a request needs beside its operations before it is answered.
     async fn before_answer(&self, export: &Export, work: &Work) -> Result<(), Errno> {
         if work.context.record {
             self.record(false).await?;
@@ -473,7 +478,8 @@ impl Ost {
             };
             work = match self.blocking("ost request", run).await {
                 Some(work) => work,
-                // Only when the process shuts down; the request may or may not have been carried out.
+                // Only when the process shuts down; the request may or may not have been carried
+                // out.
                 None => return self.refusal(request.xid, count, Errno::ESHUTDOWN),
             };
         }
@@ -492,7 +498,7 @@ impl Ost {
         reply
     }
 
-    /// No operation of a request is done, or may be believed to be.
+    /// The answer when no operation of a request is done, or may count as done.
     pub(crate) fn refusal(&self, xid: types::session::Xid, count: usize, errno: Errno) -> Reply {
         Reply::new(xid, Transno(0), self.last_committed(), vec![Err(errno); count])
     }

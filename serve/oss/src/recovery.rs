@@ -1,9 +1,10 @@
 //! What a started OST may have lost, and how it gets it back (docs/recovery.md, section 4).
 //!
-//! A killed process loses nothing: the page cache belongs to the machine. After a power cut, or on another machine, what
-//! was not synced is lost, and the clients that changed something bring it back: `replay::merge` decides, this waits and
-//! does. Until then everybody else's requests wait at the door. One task, `ost recovery`, ends with the recovery or the OST;
-//! if nothing can be lost, or nobody is known, there is none.
+//! A killed process loses nothing: the page cache belongs to the machine. After a power cut, or on
+//! another machine, unsynced changes are lost, and the clients that made them bring them back.
+//! `replay::merge` decides; this module waits and applies. Until then all other clients' requests
+//! wait at the door. One task, `ost recovery`, ends with the recovery or the OST. There is none if
+//! nothing can be lost, or if no client is known.
 
 use crate::ledger::Author;
 use crate::ost::Ost;
@@ -33,13 +34,14 @@ use types::session::{ClientUuid, Standing, Transno};
 use wire::message::{ConnectRequest, Op, OpReply, Redo, Reply, Request};
 use wire::ost::{OstOp, PunchKind};
 
-/// What the life before left.
+/// What the previous life left.
 pub(crate) struct Found {
     pub(crate) state: OstState,
-    /// Clients that may have changed something, and the start of the target at which they last had everything here.
+    /// Clients that may have changed something, and the start of the target at which they last had
+    /// everything here.
     pub(crate) clients: BTreeMap<ClientUuid, u64>,
     pub(crate) settled: HashMap<ObjectId, Transno, foldhash::fast::RandomState>,
-    /// May something be lost?
+    /// True if something may be lost.
     pub(crate) lossy: bool,
 }
 
@@ -66,8 +68,8 @@ pub(crate) struct Window {
 /// Reads what the life before left.
 ///
 /// # Errors
-/// The store cannot be read, or the state is damaged. A damaged record of a client or an object is told to people and
-/// left out.
+/// The store cannot be read, or the state is damaged. A damaged record of a client or an object is
+/// logged and left out.
 pub(crate) fn look(store: &Store, kernel_run: u128) -> Result<Found, crate::ost::StartError> {
     let tx = store.begin();
     let state = tx.get(STATE_KEY, OstState::decode)?.transpose()?.unwrap_or_default();
@@ -105,12 +107,12 @@ impl Window {
         }
     }
 
-    /// Is the OST in service?
+    /// True if the OST is in service.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Something happened: who waits looks again.
+    /// Something happened: waiting tasks look again.
     pub(crate) fn nudge(&self) {
         self.progress.send_modify(|()| {});
         self.changed.notify_one();
@@ -132,7 +134,7 @@ impl Ost {
     /// EAGAIN: this one is not waited for, and must wait for the others.
     pub(crate) fn admit_session(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<Standing, Errno> {
         if export.nid() == Nid::Loopback {
-            // It ends with this process: it has nothing to bring back.
+            // The client ends with this process: it has nothing to bring back.
             return Ok(Standing::Transient);
         }
         let client = export.client();
@@ -143,7 +145,7 @@ impl Ost {
                     self.window.exports.lock().insert(client, export.clone());
                     return Ok(Standing::Awaited);
                 }
-                // Under this name begins somebody who never had a session.
+                // A new process begins under this name, without a session before.
                 merge.gone(client);
                 drop(merge);
                 self.window.nudge();
@@ -159,8 +161,8 @@ impl Ost {
         }
     }
 
-    /// A client on the network was answered a change: it is waited for from now on. What is to be waited for before it
-    /// gets the answer, if anything.
+    /// A client on the network was answered a change: it is waited for from now on. Returns what
+    /// must be waited for before it gets the answer, if anything.
     pub(crate) fn know(&self, export: &Export) -> Option<BoxFuture<'static, Result<(), Errno>>> {
         let client = export.client();
         let transno = {
@@ -184,8 +186,8 @@ impl Ost {
         Some(Box::pin(async move { Ok(store.commit().await.map(drop)?) }))
     }
 
-    /// A client went in order: it brings nothing back. Or it was evicted, and may come again with what it kept: then it is
-    /// known until all of that is recorded.
+    /// A client went in order: it brings nothing back. Or it was evicted, and may come again with
+    /// the changes it kept: then it stays known until all of them are recorded.
     pub(crate) fn forget_client(&self, client: ClientUuid, evicted: bool) {
         if !self.window.is_open() {
             self.window.merge.lock().gone(client);
@@ -328,7 +330,7 @@ impl Ost {
         }
     }
 
-    /// Does a change again, as it was done before, wherever there is room.
+    /// Redoes a change as it was done before, wherever there is room.
     fn redo(&self, transno: Transno, client: ClientUuid, op: &OstOp) -> Result<(), Errno> {
         let objects = self.objects();
         let (object, longer_than, bytes) = match op {
@@ -358,7 +360,7 @@ impl Ost {
         self.change(object, longer_than, (Author { client, keeps: true }, bytes), apply).map(drop)
     }
 
-    /// Nobody waits for this client any more; when it comes, it is told what it lost.
+    /// Stops waiting for this client. When it comes, it is told what it lost.
     fn give_up(&self, client: ClientUuid) {
         tracing::warn!(target = %self.name(), client = %client.brief(), "client not recovered: what it wrote and nobody synced is lost");
         self.window.merge.lock().gone(client);
@@ -377,7 +379,7 @@ impl Ost {
         let ost = self.clone();
         self.blocking("ost replay", move || ost.sync_all()).await.ok_or(Errno::ESHUTDOWN)??;
         {
-            // Whoever came has everything here.
+            // Every client that came has everything here.
             let boot = self.target().boot();
             let came: Vec<ClientUuid> = self.window.merge.lock().came().collect();
             let exports = self.window.exports.lock().clone();

@@ -1,10 +1,13 @@
 //! Room on the volume: a part is left for what makes room, another is granted to clients.
 //!
-//! Removing files changes records of the MDT, whose store may live on the same volume and must be able to grow a
-//! little; a volume filled to the last block by data would take that away. So writes that need new space are refused
-//! while less than the reserve is free, and while what is free was granted to others (`grants`). The volume is asked
-//! again after a second, after [`LOOK_BYTES`] and whenever it would be near. OSTs of one process that share a volume
-//! share its room; those of several processes together overshoot by less than the reserve.
+//! Removing files changes records of the MDT, whose store may live on the same volume and must be
+//! able to grow a little. A volume filled to the last block by data would prevent that. So writes
+//! that need new space are refused while less than the reserve is free, or while the free space is
+//! granted to others (`grants`).
+//!
+//! The volume is asked again after a second, after [`LOOK_BYTES`], and whenever its reserve may be
+//! near. OSTs of one process that share a volume share its room; those of several processes
+//! together overshoot by less than the reserve.
 
 use crate::grants::Grants;
 use env::clock::Monotonic;
@@ -34,7 +37,7 @@ struct State {
     /// Bytes that may be taken before the next look.
     credit: u64,
     looked: Monotonic,
-    /// What the last look showed.
+    /// Result of the last look.
     seen: Seen,
 }
 
@@ -114,7 +117,7 @@ impl Room {
         Ok(Taken { room: self, len })
     }
 
-    /// `OstOp::Grant`: (more, paid). What is paid goes to `payment`.
+    /// `OstOp::Grant`: (more, paid). Paid bytes go to `payment`.
     ///
     /// # Errors
     /// The volume cannot be asked.
@@ -144,8 +147,8 @@ impl Room {
         self.state.lock().grants.reduce(holder, u64::MAX);
     }
 
-    /// Free bytes that are neither granted nor paid for. One look under one lock: between two, a request that has paid is neither
-    /// free nor granted.
+    /// Free bytes that are neither granted nor paid for. One look under one lock: between two, a
+    /// request that has paid is neither free nor granted.
     ///
     /// # Errors
     /// The volume cannot be asked.

@@ -20,18 +20,19 @@ const OBJECTS_AT_ONCE: usize = 1024;
 pub struct BadBlock {
     /// Of which object.
     pub object: ObjectId,
-    /// Where it begins, bytes.
+    /// Start of the run, bytes.
     pub offset: u64,
 }
 
-/// What was read, and what of it is bad.
+/// The bytes that were read, and the bad ones among them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ScrubReport {
     /// Objects.
     pub objects: u64,
     /// Blocks that were compared with their checksums.
     pub checked: u64,
-    /// Blocks without one that counts: being changed, or written while it was switched off.
+    /// Blocks without a valid checksum: being changed, or written while checksums were switched
+    /// off.
     pub unchecked: u64,
     /// Bad blocks, at most [`BAD_MAX`].
     pub bad: Vec<BadBlock>,
@@ -49,10 +50,10 @@ impl ScrubReport {
     }
 }
 
-/// How a scrub of a served OST stands.
+/// State of a scrub of a served OST.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Scrubbing {
-    /// None was asked for.
+    /// No scrub was asked for.
     #[default]
     Never,
     /// Under way.
@@ -159,12 +160,12 @@ impl Ost {
         self.env().tasks.spawn_blocking("ost scrub", Box::new(work));
     }
 
-    /// How the newest scrub stands.
+    /// State of the newest scrub.
     pub fn scrubbing(&self) -> Scrubbing {
         self.scrubbing.lock().clone()
     }
 
-    /// Is data compared with its checksums, and are new ones recorded (`checksum_at_rest`)?
+    /// True if data is compared with its checksums, and new ones are recorded (`checksum_at_rest`).
     pub fn checksum_at_rest(&self) -> bool {
         self.sums.is_on()
     }

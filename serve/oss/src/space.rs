@@ -63,11 +63,12 @@ impl Ost {
 
     /// Removes objects for good. Durable when this returns; if it says so, once the store commits.
     pub(crate) fn destroy(&self, objects: &[ObjectId]) -> Result<(Transno, bool), Errno> {
-        // What earlier starts had answered is brought back unless the store says that this one found it.
+        // Changes that earlier starts answered are brought back unless the store says that this
+        // start found them.
         let mut settled = self.ledger.is_beginning();
         for object in objects {
             let mut gate = self.gates.change(*object);
-            // First: if the removal fails half-way, nobody may write to what is left.
+            // First: if the removal fails half-way, nothing may write to the rest.
             self.graveyard.add(*object);
             self.sums.forget(self.target().store(), *object)?;
             let there = self.objects().size_and_blocks(*object)?;
@@ -88,9 +89,10 @@ impl Ost {
         Ok((if objects.is_empty() { Transno(0) } else { self.ledger.changed_durably() }, settled))
     }
 
-    /// Totals: what the objects take, and what they may still take. What else is on the volume counts as if it were not
-    /// there, so that an empty OST is 0 % full. What clients were granted is not available, for it may be dirty at
-    /// them, nor is what is being written.
+    /// Totals: the space that the objects take, and what they may still take. Other files on the
+    /// volume count as if they were not there, so an empty OST is 0 % full. Space granted to
+    /// clients is not available, because they may have dirty data for it; nor is space that is
+    /// being written.
     pub fn statfs(&self) -> Result<Statfs, Errno> {
         let (space, available) = (self.objects().space()?, self.available()?);
         let (used, objects) = self.used.get();

@@ -1,11 +1,12 @@
 //! Long sequential writes go to the disk while they go on.
 //!
-//! Left alone, the kernel keeps written pages for seconds, and the fsync at the end of a large file waits for all of them.
-//! So an object that is written in sequence is handed to the disk in steps of [`STEP_BYTES`]; nobody waits for a step,
-//! and what goes wrong in one the next sync tells. A file that is smaller than a step never meets this.
+//! Left alone, the kernel keeps written pages for seconds, and the fsync at the end of a large file
+//! waits for all of them. So an object that is written in sequence is handed to the disk in steps
+//! of [`STEP_BYTES`]. Nothing waits for a step, and the next sync reports its errors. A file
+//! smaller than a step is not affected.
 //!
-//! A fixed array of slots, an object's by hash: two streams that share one only lose the hint. Bound:
-//! [`STEPS_MAX`] steps under way; a stream that meets the bound makes a longer step later.
+//! A fixed array of slots, an object's by hash: two streams that share one only lose the hint.
+//! Bound: [`STEPS_MAX`] steps under way; a stream that meets the bound makes a longer step later.
 
 use parking_lot::Mutex;
 use std::hash::BuildHasher;
@@ -13,9 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use types::object::ObjectId;
 
-/// Bytes handed over at once: enough for long transfers, little enough that a sync finds not much left.
+/// Bytes handed over at once: enough for long transfers, little enough that a sync finds not much
+/// left.
 const STEP_BYTES: u64 = 8 << 20;
-/// Writes of one stream may overtake each other by so much: several requests of one program are under way.
+/// Writes of one stream may overtake each other by so much: several requests of one program are
+/// under way.
 const NEAR_BYTES: u64 = 4 << 20;
 /// Steps under way at once.
 const STEPS_MAX: usize = 4;
@@ -62,7 +65,7 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// `[start, start + len)` was written; is a step due?
+    /// `[start, start + len)` was written. Returns the step that is due, if any.
     pub(crate) fn wrote(&self, object: ObjectId, start: u64, len: u64) -> Option<Step> {
         let mut slot = self.slots[self.hasher.hash_one(object) as usize % SLOTS].lock();
         let end = start.saturating_add(len);

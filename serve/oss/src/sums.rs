@@ -2,9 +2,9 @@
 //! since, compared when it is read.
 //!
 //! An object that changes has a durable marker, and its changed regions are noted here. The sums of
-//! such a region do not count until they are recorded anew: the OST reads what the object holds
-//! after a sync, and puts the sums if nothing changed the region since before that sync. When
-//! nothing of an object is left to record, its marker goes.
+//! such a region do not count until they are recorded again: the OST reads the object after a sync,
+//! and puts the sums if the region has not changed since before that sync. When no region of an
+//! object is left to record, its marker goes.
 //!
 //! As long as checksums were never switched on and the store has none, changes are only counted;
 //! nothing is read from the store or put there.
@@ -58,13 +58,13 @@ impl Part {
     }
 }
 
-/// An object whose sums do not all count.
+/// An object of which not all sums count.
 struct Changing {
     /// When the store has committed this, the marker is durable.
     marker: Transno,
     /// Sums were recorded when the marker was put: it must be durable before anything is changed.
     had_sums: bool,
-    /// It has a marker. Without one it has no sums, and gets none.
+    /// The object has a marker. Without one it has no sums, and gets none.
     marked: bool,
     whole: Option<Part>,
     regions: BTreeMap<u64, Part>,
@@ -80,7 +80,7 @@ struct State {
     unnoted: u64,
 }
 
-/// What a change concerns.
+/// The part that a change concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Span {
     /// These regions, both included.
@@ -109,7 +109,7 @@ impl Span {
 pub(crate) struct Sums {
     state: Mutex<State>,
     on: AtomicBool,
-    /// One records at a time.
+    /// Held by the one task that records.
     turn: Mutex<()>,
     /// The OST stops: what is being recorded is left.
     ending: AtomicBool,
@@ -132,7 +132,7 @@ impl Drop for Begun {
             state.unnoted -= 1;
             return;
         };
-        // Without an entry: it was destroyed.
+        // Without an entry, the object was destroyed.
         let Some(changing) = state.objects.get_mut(&self.object) else { return };
         changing.parts(span, |part| *part = Part { under_way: part.under_way.saturating_sub(1), number });
     }
@@ -154,7 +154,7 @@ impl Changing {
 }
 
 impl Sums {
-    /// With what the store says was being changed when the life before ended.
+    /// Reads from the store which objects were being changed when the previous life ended.
     pub(crate) fn new(store: &Store) -> Result<Sums, StoreError> {
         let mut state = State::default();
         let tx = store.begin();
@@ -186,18 +186,18 @@ impl Sums {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// What is being recorded is left as it is, soon.
+    /// Makes a recording that is under way stop soon.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
 
-    /// Must the store be asked before these change?
+    /// True if the store must be asked before these change.
     pub(crate) fn asks(&self, spans: &[(ObjectId, Span)]) -> bool {
         let state = &*self.state.lock();
         state.used && spans.iter().any(|(object, _)| !state.objects.contains_key(object))
     }
 
-    /// Is there nothing to record?
+    /// True if there is nothing to record.
     pub(crate) fn is_idle(&self) -> bool {
         self.state.lock().objects.is_empty()
     }
@@ -260,12 +260,12 @@ impl Sums {
         Ok((Begun { sums: self.clone(), object, span: Some(span) }, waits))
     }
 
-    /// Is it noted as being changed?
+    /// True if it is noted as being changed.
     pub(crate) fn is_noted(&self, object: ObjectId) -> bool {
         self.state.lock().objects.contains_key(&object)
     }
 
-    /// The object is no more.
+    /// The object was destroyed.
     pub(crate) fn forget(&self, store: &Store, object: ObjectId) -> Result<(), StoreError> {
         let state = &mut *self.state.lock();
         state.objects.remove(&object);
@@ -328,7 +328,7 @@ impl Sums {
                     tracing::warn!(?object, %error, "no checksums for an object");
                 }
             } else {
-                // Its marker stays: nothing of it counts.
+                // The marker stays: none of the object's sums counts.
                 let state = &mut *self.state.lock();
                 if state.objects.get(&object).is_some_and(|changing| changing.is_quiet()) {
                     state.objects.remove(&object);
@@ -512,8 +512,8 @@ pub(crate) fn compare(region: u64, sums: &[u32], start: u64, end: u64, data: &[u
 }
 
 impl Ost {
-    /// Before operations that change objects: the sums of what they change do not count from here
-    /// on until what this returns is dropped, and the result was synced and recorded.
+    /// Called before operations that change objects. The sums of the changed parts do not count
+    /// from here on until the returned value is dropped and the result was synced and recorded.
     pub(crate) async fn begin_changes(&self, ops: &[Op]) -> Result<Vec<Begun>, Errno> {
         let spans = ops.iter().filter_map(|op| if let Op::Ost(op) = op { Span::of(op) } else { None });
         self.begin_spans(spans.collect()).await

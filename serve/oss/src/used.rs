@@ -1,8 +1,9 @@
-//! What the objects of one OST take, for `df`: the volume may hold other things, too.
+//! Space taken by the objects of one OST, for `df`: the volume may hold other things, too.
 //!
-//! Objects that are there at the start are counted in the background, one of the 256 upper folders after the other.
-//! Meanwhile a change counts only if its object was counted already, or will not be: it is not among those that were
-//! listed and wait for their turn. An object's gate is held while it is changed or looked at, so it counts once.
+//! Objects that exist at the start are counted in the background, one of the 256 upper folders
+//! after the other. Meanwhile a change counts only if its object was counted already, or is not
+//! among the listed ones that wait for their turn. An object's gate is held while it is changed or
+//! looked at, so it counts once.
 
 use parking_lot::Mutex;
 use std::cmp::Ordering;
@@ -16,7 +17,8 @@ const BLOCK_BYTES: u64 = 512;
 struct State {
     blocks: i64,
     objects: i64,
-    /// The upper folder that is being counted; those before it are done. -1: none is yet, 256: all are.
+    /// The upper folder that is being counted; those before it are done. -1: none is yet, 256: all
+    /// are.
     folder: i16,
     /// Objects of that folder that wait for their turn.
     pending: HashSet<ObjectId>,
@@ -32,7 +34,8 @@ impl Default for Used {
 }
 
 impl Used {
-    /// An object, of this upper folder, grew by so many blocks; so many objects appeared. Under its gate.
+    /// An object, of this upper folder, grew by so many blocks; so many objects appeared. Under its
+    /// gate.
     pub(crate) fn changed(&self, object: ObjectId, folder: u8, blocks: i64, objects: i64) {
         let mut state = self.0.lock();
         let counts = match i16::from(folder).cmp(&state.folder) {
@@ -66,7 +69,7 @@ impl Used {
         Ok(listed)
     }
 
-    /// The turn of an object of that folder: its blocks, or it is gone. Under its gate.
+    /// The turn of an object of that folder: its blocks, or `None` if it is gone. Under its gate.
     pub(crate) fn found(&self, object: ObjectId, blocks: Option<u64>) {
         let mut state = self.0.lock();
         if state.pending.remove(&object)

@@ -1,4 +1,4 @@
-//! What is read is what was written: against plain vectors, in random order.
+//! Reads return what was written: against plain vectors, in random order.
 
 #[allow(dead_code, reason = "each test uses its part")]
 mod rig;
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One object as it should be.
+/// The expected content of one object.
 #[derive(Default)]
 struct Model {
     bytes: Vec<u8>,
@@ -144,8 +144,8 @@ proptest! {
         for step in steps.iter().filter(|s| matches!(s, Step::Write { .. } | Step::Punch { .. })) {
             model.run(&mut rig, object(0), step);
         }
-        // One more change counts what the file system has allocated since the last one; what it allocates when it writes back, blocks
-        // for its extents, must be there by then.
+        // One more change counts the blocks that the file system has allocated since the last one.
+        // Those that it allocates at write-back, for its extents, must be there by then.
         let last = Step::Write { at: 0, len: 1, fill: 1, sync: false };
         [&last, &Step::Sync { all: true }, &last].into_iter().for_each(|step| model.run(&mut rig, object(0), step));
         prop_assert_eq!(rig.attr(object(0)).1 as i64, model.blocks);

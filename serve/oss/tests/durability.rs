@@ -1,4 +1,4 @@
-//! What is said to be durable is; what cannot be made durable is said.
+//! Changes that are reported durable are durable; an error is reported for those that cannot be.
 
 #[allow(dead_code, reason = "each test uses its part")]
 mod rig;

@@ -92,7 +92,8 @@ fn sharers_of_a_volume_report_equal_parts() {
 fn totals_are_what_objects_take_and_may_take() {
     let mut rig = Rig::new();
     rig.watch.volume_free.store(8 << 30, SeqCst);
-    // What is there at the start is counted in the background, and changes meanwhile when their turn comes.
+    // Objects that exist at the start are counted in the background, and changed ones when their
+    // turn comes.
     let used = |rig: &Rig, chunks: u64, objects: u64| {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {

@@ -1,7 +1,7 @@
 //! A power cut of an OST's machine: clients over TCP bring back what they were answered.
 //!
-//! The cut is made by hand: the OST is dropped as it is, object files become what the disk had, and the kernel counts
-//! as another one.
+//! The cut is made by hand: the OST is dropped as it is, object files become what the disk had, and
+//! the kernel counts as another one.
 
 #[allow(dead_code, reason = "each test uses its part")]
 mod rig;
@@ -88,7 +88,8 @@ impl Net {
         }
     }
 
-    /// The process dies; with `power` the machine, too, and of the objects there is what `disk` has.
+    /// The process dies; with `power` the machine, too, and of the objects there is what `disk`
+    /// has.
     fn crash(&mut self, power: bool, disk: &[(u32, Option<&[u8]>)]) {
         let server = self.server.take().unwrap();
         self.on_reactor(async move { server.shutdown().await });
@@ -110,7 +111,7 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // What failed is told before this waits for anybody.
+        // A failure is reported before this waits for anything.
         if std::thread::panicking() {
             return;
         }
@@ -207,7 +208,7 @@ fn who_comes_too_late_is_told_what_is_lost() {
     let told = Arc::new(AtomicBool::new(false));
     let tell = told.clone();
     a.on_lost(Arc::new(move |ops| tell.store(ops.len() == 1, SeqCst)));
-    // It does not find the OST for a while.
+    // The client does not find the OST for a while.
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
     a.set_nids(vec![Nid::Tcp(nowhere)]);
     net.crash(true, &[(0, None)]);

@@ -237,7 +237,7 @@ fn switching_on_and_off_while_objects_change_makes_no_false_alarm() {
 #[test]
 fn without_them_the_store_is_left_alone() {
     let mut rig = Rig::new();
-    // The start puts a state, and a task of its own puts the first record behind it.
+    // The start puts a state, and a task of its own then puts the first record.
     for _ in 0..10_000 {
         if rig.target.store().last_assigned() >= Transno(2) {
             break;

@@ -114,7 +114,8 @@ pub mod misc {
     pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
     /// GETLK and family: flock(2), not fcntl.
     pub const LK_FLOCK: u32 = 1 << 0;
-    /// READ: `lock_owner` is meant. The kernel says so of what a program reads past the page cache, and never of pages.
+    /// READ: `lock_owner` is meant. The kernel says so of what a program reads past the page cache,
+    /// and never of pages.
     pub const READ_LOCKOWNER: u32 = 1 << 1;
     /// WRITE: from the page cache (mmap); handle and caller are guesses.
     pub const WRITE_CACHE: u32 = 1 << 0;

@@ -39,7 +39,7 @@ abi_struct!(
     InitIn, 16 { major: u32, minor: u32, max_readahead: u32, flags: u32, }
 );
 abi_struct!(
-    /// What minor 36 adds to INIT.
+    /// The fields that minor 36 adds to INIT.
     InitExtIn, 48 { flags2: u32, unused: [u32; 11], }
 );
 abi_struct!(ForgetIn, 8 { nlookup: u64, });
@@ -131,7 +131,8 @@ abi_struct!(
 mod tests {
     use super::*;
 
-    /// Bytes as the kernel (x86-64 or arm64, both little endian) sends them; written down by hand from the header.
+    /// Bytes as the kernel (x86-64 or arm64, both little endian) sends them; written down by hand
+    /// from the header.
     #[test]
     fn golden_bytes_of_a_header() {
         let bytes: [u8; 40] = [

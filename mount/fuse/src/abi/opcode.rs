@@ -1,4 +1,4 @@
-//! What the kernel asks.
+//! The kernel's requests.
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $number:literal)*) => {
@@ -88,7 +88,7 @@ opcodes! {
     Releasedir = 29
     /// Make a directory durable.
     Fsyncdir = 30
-    /// Which lock stands in the way?
+    /// Asks for the lock that is in the way.
     Getlk = 31
     /// Lock or unlock, no waiting.
     Setlk = 32

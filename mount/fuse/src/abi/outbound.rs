@@ -100,9 +100,9 @@ pub mod notify {
     pub const STORE: i32 = 4;
     /// `NotifyDeleteOut`
     pub const DELETE: i32 = 6;
-    /// Nothing follows: send all requests in flight again.
+    /// No body: send all requests in flight again.
     pub const RESEND: i32 = 7;
-    /// Nothing follows: revalidate every name at its next use.
+    /// No body: revalidate every name at its next use.
     pub const INC_EPOCH: i32 = 8;
     /// `NotifyPruneOut`
     pub const PRUNE: i32 = 9;

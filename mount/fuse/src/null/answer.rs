@@ -12,7 +12,7 @@ use types::time::Timestamp;
 
 type Result<T> = std::result::Result<T, Errno>;
 
-/// What `statfs` shows: large enough for any benchmark.
+/// The totals that `statfs` shows: large enough for any benchmark.
 const TOTALS: Statfs = Statfs {
     bytes_total: 1 << 50,
     bytes_free: 1 << 50,
@@ -93,7 +93,8 @@ pub(super) fn answer(tree: &mut Tree, config: &NullConfig, now: Timestamp, reque
         Operation::Removexattr { name } => {
             answers.tree.get_mut(node)?.xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
         }
-        // Locks between processes of one machine would be the kernel's own; here everyone gets them.
+        // Locks between processes of one machine would be the kernel's own; here everyone gets
+        // them.
         Operation::Getlk { .. } => Ok(Reply::Lock(None)),
         Operation::Setlk { .. }
         | Operation::Flush { .. }

@@ -21,7 +21,7 @@ pub(super) struct Node {
     pub(super) xattrs: BTreeMap<Vec<u8>, Bytes>,
 }
 
-/// What an inode holds.
+/// Content of an inode.
 pub(super) enum Body {
     File(Vec<u8>),
     Directory(Directory),
@@ -30,7 +30,8 @@ pub(super) enum Body {
     Special,
 }
 
-/// Names of a directory, by name and in the order of their making (which is what READDIR's positions count).
+/// Names of a directory, by name and in the order of their making (which is what READDIR's
+/// positions count).
 pub(super) struct Directory {
     pub(super) parent: u64,
     by_name: HashMap<Box<[u8]>, (u64, u64)>,
@@ -233,5 +234,5 @@ impl Tree {
     }
 }
 
-/// What dropped data reads as; the largest READ.
+/// Dropped data reads as this; as long as the largest READ.
 static ZEROS: [u8; crate::init::MAX_WRITE as usize] = [0; crate::init::MAX_WRITE as usize];

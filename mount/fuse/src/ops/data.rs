@@ -8,7 +8,7 @@ use crate::reply::Reply;
 use client::ops::write::WriteFlags;
 use types::errno::Errno;
 
-/// How a WRITE is meant.
+/// The kind of a WRITE.
 pub(super) struct How {
     pub(super) flags: u32,
     pub(super) from_page_cache: bool,
@@ -39,8 +39,9 @@ impl ClientFs {
         };
         let (node, data) = (node(request), request.to_bytes(data));
         let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, true));
-        // Such a WRITE holds no page of the kernel, so the kernel can be told before it has the answer. Told later, it would take
-        // the size that it asks for next for an old one.
+        // Such a WRITE holds no page of the kernel, so the kernel can be told before it has the
+        // answer. If it were told later, it would take the size that it asks for next for an old
+        // one.
         let holds_pages = !self.style.opens();
         let call = async move {
             let written = client.clone().write(caller, file.await?, offset, data, flags).await?;
@@ -51,7 +52,8 @@ impl ClientFs {
         };
         answer(call, move |written| {
             let then = match written.offset == offset {
-                // It leaves clearing set-id bits to us, and must not go on with the mode it knows.
+                // The kernel leaves clearing set-id bits to the daemon, and must not go on with the
+                // mode it knows.
                 true => flags.kill_suidgid.then_some(-1),
                 // The kernel put an append where it believed the end to be: it must not keep that.
                 false => holds_pages.then_some(0),

@@ -21,7 +21,7 @@ impl ClientFs {
         let call = async move { client.readdir(caller, dir.await?, offset, budget, false).await };
         answer(call, move |items: Vec<DirItem>| {
             let mut listing = Listing::new(size);
-            // What has no room comes again with the next request.
+            // Items without room come again with the next request.
             let _ = items.iter().all(|item| listing.push(item.ino, item.next, item.file_type, &item.name));
             Reply::Data(listing.into_bytes())
         })

@@ -67,8 +67,8 @@ impl ClientFs {
         if let Some(known) = self.known(|client| client.getattr_known(node, handle), reply) {
             return known;
         }
-        // In a directory that several clients change the kernel must trust no attributes. Before each step of a path it asks for
-        // them nevertheless, and looks at mode and owner only.
+        // In a directory that several clients change the kernel must trust no attributes. Before
+        // each step of a path it asks for them nevertheless, and looks at mode and owner only.
         let only_walks = || handle.is_none() && self.processes.only_walks(request.header.pid);
         if let Some(known) = self.client.permissions_known(node, only_walks) {
             return Ok(reply(known)).into();

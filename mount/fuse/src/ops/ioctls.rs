@@ -1,8 +1,9 @@
 //! ioctl(2): those of Lustre that can be passed through FUSE.
 //!
-//! The kernel copies as many bytes as the command's number says, in the directions that it says, and nothing else. Most of
-//! Lustre's commands say `long` and mean a pointer to more, or a number in the place of the pointer; what those do goes
-//! through extended attributes (docs/lfs.md), and `liblustreapi` takes that road by itself. The rest is here.
+//! The kernel copies exactly as many bytes as the command's number says, in the directions that it
+//! says. Most of Lustre's commands say `long` but mean a pointer to more, or a number in the place
+//! of the pointer. Their work goes through extended attributes (docs/lfs.md), which `liblustreapi`
+//! uses by itself. The others are here.
 
 use super::{ClientFs, answer, node};
 use crate::abi::flags::misc;
@@ -19,18 +20,21 @@ use wire::mds::DirEntry;
 const READS: u32 = 2;
 const WRITES: u32 = 1;
 
-/// A command's number, as `asm-generic/ioctl.h` makes it: directions as the program sees them, bytes, number of type 'f'.
+/// A command's number, as `asm-generic/ioctl.h` makes it: directions as the program sees them,
+/// bytes, number of type 'f'.
 const fn command(directions: u32, bytes: u32, number: u32) -> u32 {
     directions << 30 | bytes << 16 | (b'f' as u32) << 8 | number
 }
 
 /// `LL_IOC_GROUP_LOCK`, with a pointer to the number of the group.
 pub const GROUP_LOCK: u32 = command(WRITES, 8, 158);
-/// The same, that does not wait (EAGAIN): behind the number of the group is another one, which is not looked at.
+/// The same, that does not wait (EAGAIN): behind the number of the group is another one, which is
+/// not looked at.
 pub const GROUP_TRY_LOCK: u32 = command(WRITES, 16, 158);
 /// `LL_IOC_GROUP_UNLOCK`, with a pointer to the number of the group.
 pub const GROUP_UNLOCK: u32 = command(WRITES, 8, 159);
-/// `LL_IOC_SET_LEASE`, with a `struct ll_ioc_lease`: the mode of a lease that is wanted, or [`UNLOCK`], which answers the mode that was held.
+/// `LL_IOC_SET_LEASE`, with a `struct ll_ioc_lease`: the mode of a lease that is wanted, or
+/// [`UNLOCK`], which answers the mode that was held.
 pub const SET_LEASE: u32 = command(READS | WRITES, 12, 243);
 /// `LL_IOC_GET_LEASE`: answers the mode that is held.
 pub const GET_LEASE: u32 = command(0, 0, 244);
@@ -38,7 +42,8 @@ pub const GET_LEASE: u32 = command(0, 0, 244);
 const UNLOCK: u32 = 4;
 /// `LL_IOC_GET_MDTIDX`: index of the MDT of this inode, an `int`.
 const GET_MDTIDX: u32 = command(READS, 4, 175);
-/// `LL_IOC_DATA_VERSION`: a `struct ioc_data_version`, the first half of which is the version. Nothing comes in, so there are no flags.
+/// `LL_IOC_DATA_VERSION`: a `struct ioc_data_version`, the first half of which is the version.
+/// Nothing comes in, so there are no flags.
 const DATA_VERSION: u32 = command(READS, 16, 218);
 
 /// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`: an `int`, though their numbers say `long`.
@@ -48,7 +53,8 @@ const SET_FLAGS: u32 = WRITES << 30 | 8 << 16 | (b'f' as u32) << 8 | 2;
 const GET_FSXATTR: u32 = READS << 30 | (FSXATTR_BYTES as u32) << 16 | (b'X' as u32) << 8 | 31;
 const SET_FSXATTR: u32 = WRITES << 30 | (FSXATTR_BYTES as u32) << 16 | (b'X' as u32) << 8 | 32;
 const FSXATTR_BYTES: usize = 28;
-/// `FS_*_FL` and `FS_XFLAG_*` of the flags that exist here: immutable, append-only, no dump, no access time.
+/// `FS_*_FL` and `FS_XFLAG_*` of the flags that exist here: immutable, append-only, no dump, no
+/// access time.
 const XFLAGS: [(u32, u32); 4] = [(0x10, 0x8), (0x20, 0x10), (0x40, 0x80), (0x80, 0x40)];
 
 /// A `struct fsxattr` with these flags, and nothing else.
@@ -59,10 +65,12 @@ fn fsxattr(flags: u32) -> [u8; FSXATTR_BYTES] {
     bytes
 }
 
-/// The flags in a `struct fsxattr`; `None`: it asks for what does not exist here (extent sizes, projects).
+/// The flags in a `struct fsxattr`; `None`: it asks for what does not exist here (extent sizes,
+/// projects).
 fn flags_of(bytes: &[u8; FSXATTR_BYTES]) -> Option<u32> {
     let word = |n: usize| bytes[4 * n..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
-    // The words are: flags, extent size, number of extents (only told), project, extent size of copies; the rest is zero.
+    // The words are: flags, extent size, number of extents (read only), project, extent size of
+    // copies; the rest is zero.
     let rest = XFLAGS.iter().fold(word(0), |rest, (_, xflag)| rest & !xflag);
     let plain = rest == 0 && [1, 3, 4, 5, 6].into_iter().all(|n| word(n) == 0);
     let set = XFLAGS.iter().filter(|(_, xflag)| word(0) & xflag != 0);
@@ -171,17 +179,18 @@ fn told(data: Bytes) -> Reply {
     Reply::Ioctl { result: 0, data }
 }
 
-/// What ioctl(2) answers.
+/// Reply with the result of ioctl(2).
 fn says(result: i32) -> Reply {
     Reply::Ioctl { result, data: Bytes::new() }
 }
 
-/// Is it about group locks or leases? They belong to open files.
+/// True if it is about group locks or leases, which belong to open files.
 pub(super) fn is_of_open_files(command: u32) -> bool {
     matches!(command, GROUP_LOCK | GROUP_TRY_LOCK | GROUP_UNLOCK | SET_LEASE | GET_LEASE)
 }
 
-/// The first number of what came in; the kernel brings as many bytes as the command says, a forged request maybe fewer.
+/// The first number of what came in; the kernel brings as many bytes as the command says, a forged
+/// request maybe fewer.
 fn number(input: &[u8]) -> u64 {
     input.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }

@@ -9,7 +9,8 @@ use env::BoxFuture;
 use types::errno::Errno;
 use types::name::Name;
 
-/// Minor version from which on a kernel can forget all names without waiting; no older one may be told to trust any.
+/// Minor version from which on a kernel can forget all names without waiting. An older one may not
+/// be told to trust any.
 pub const MINOR_WITH_EPOCH: u32 = 44;
 
 /// Tells the kernel what to forget.
@@ -51,8 +52,9 @@ impl Kernel {
 impl KernelCache for Kernel {
     fn inval_entry(&self, parent: NodeId, name: Name, drop: bool) -> BoxFuture<'static, ()> {
         let parent = parent.0;
-        // Mostly not dropped, only asked for again: working directories and programs' files keep their paths. But the kernel
-        // revalidates a name without its directory's lock, and notes what it was answered some time after it was written.
+        // Usually names are not dropped, only revalidated: working directories and programs' files
+        // keep their paths. But the kernel revalidates a name without its directory's lock, and
+        // stores the answer some time after it was written.
         self.done(match drop {
             true => Notification::InvalEntry { parent, name },
             false => Notification::ExpireEntry { parent, name },
@@ -73,7 +75,8 @@ impl KernelCache for Kernel {
         match self.notifier.begin(Notification::Store { node: node.0, offset, data }) {
             Ok(queued) => Some(Box::pin(async move {
                 if let Err(errno) = queued.answer().await {
-                    // The mount is gone, or the kernel is short of memory: then it has no such page, and asks.
+                    // The mount is gone, or the kernel is short of memory: then it has no such
+                    // page, and asks.
                     tracing::debug!(%errno, "the kernel did not take a page");
                 }
             })),

@@ -1,5 +1,5 @@
-//! Mounts on which the kernel opens files without telling: OPEN, OPENDIR and FLUSH are refused once, and from then on
-//! requests name a node and no handle.
+//! Mounts on which the kernel opens files without telling: OPEN, OPENDIR and FLUSH are refused
+//! once, and from then on requests name a node and no handle.
 
 use super::inodes::name;
 use super::ioctls::is_of_open_files;
@@ -15,14 +15,15 @@ use types::errno::Errno;
 use types::name::Name;
 use wire::mds::OpenFlags;
 
-/// How such a mount opens what a program makes: the handle stays until the kernel forgets the node.
+/// The mode in which such a mount opens a file that a program creates: the handle stays until the
+/// kernel forgets the node.
 fn lasting(flags: u32) -> OpenMode {
     let mode = OpenMode::from_libc(flags as i32, false);
     OpenMode { flags: OpenFlags { lasting: true, ..mode.flags }, ..mode }
 }
 
 impl ClientFs {
-    /// What is answered otherwise than on mounts that tell opens.
+    /// The requests that are answered differently than on mounts that report opens.
     pub(super) fn without_opens(&self, request: &Request<'_>) -> Option<Answer> {
         let lesson = request.header.nodeid == teach::NODE;
         Some(match request.operation {
@@ -46,7 +47,8 @@ impl ClientFs {
         })
     }
 
-    /// CREATE: the kernel gets a handle that it will never release; ours stays until it forgets the node.
+    /// CREATE: the kernel gets a handle that it will never release; ours stays until it forgets the
+    /// node.
     fn create_no_open(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
         let open = lasting(flags);
@@ -69,7 +71,7 @@ impl ClientFs {
 }
 
 impl ClientFs {
-    /// What a request names by this handle, or else by its node.
+    /// The file that a request names by this handle, or else by its node.
     pub(super) fn file(
         &self,
         request: &Request<'_>,

@@ -1,8 +1,9 @@
-//! Teaching the kernel that opens need not be told.
+//! Teaching the kernel that it need not report opens.
 //!
-//! It learns from the first OPEN, OPENDIR and FLUSH that are answered ENOSYS, and never sends another. Until then files
-//! that it creates would be released with a message each. So right after mounting one file is opened and closed: a file
-//! that only this lesson has, found under a name that nobody else can know.
+//! The kernel learns from the first OPEN, OPENDIR and FLUSH that are answered ENOSYS, and never
+//! sends another. Until then, files that it creates would be released with a message each. So right
+//! after mounting, one file is opened and closed. It exists only for this lesson, under a name that
+//! no program can know.
 
 use crate::reply::{Entry, Reply, Stat};
 use std::path::Path;
@@ -31,7 +32,7 @@ impl Default for Lesson {
 const NAME: &str = ".sheen-the-kernel-learns-that-opening-needs-no-message";
 
 impl Lesson {
-    /// Is it this file that is looked up in the root directory?
+    /// True if this lookup in the root directory is for the lesson's file.
     pub(super) fn is(&self, parent: u64, name: &[u8]) -> bool {
         parent == 1 && name == self.name.as_bytes()
     }
@@ -73,7 +74,8 @@ fn attributes() -> Attr {
     }
 }
 
-/// Opens and closes what teaches the kernel of the mount at `path`. Blocks; not to be called by a thread that serves it.
+/// Opens and closes what teaches the kernel of the mount at `path`. Blocks; not to be called by a
+/// thread that serves it.
 ///
 /// # Errors
 /// The kernel's.

@@ -33,15 +33,15 @@ pub fn can_mount() -> bool {
     false
 }
 
-/// The empty file system, but:
-/// looking up "hang" waits until `release`, "slow" sleeps on the reactor, "panic" panics; SETLKW waits until cancelled.
+/// The empty file system, but: looking up "hang" waits until `release`, "slow" sleeps on the
+/// reactor, "panic" panics; SETLKW waits until cancelled.
 pub struct Trapdoors {
     null: NullFs,
     env: Env,
     release: Arc<Notify>,
     cancelled: Arc<Notify>,
     processes: Arc<Processes>,
-    /// Who asked for the name "whoami" last.
+    /// The last caller that asked for the name "whoami".
     pub caller: Mutex<Option<Credentials>>,
     /// LOOKUPs seen.
     pub lookups: AtomicUsize,
@@ -110,7 +110,7 @@ pub struct Mounted {
     /// The file system behind.
     pub fs: Arc<Trapdoors>,
     _guard: RealGuard,
-    /// Where.
+    /// The directory.
     pub path: PathBuf,
     _dir: TempDir,
 }
@@ -164,7 +164,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Whoever hangs in a trapdoor goes first; then the session unmounts itself.
+        // Requests that hang in a trapdoor are released first; then the session unmounts itself.
         self.release();
         drop(self.session.take());
         lazy_umount(&self.path);
@@ -197,7 +197,8 @@ pub fn install_harmless_signal() {
     if INSTALLED.swap(true, Ordering::SeqCst) {
         return;
     }
-    // SAFETY: an all-zero sigaction is valid; the handler is async-signal-safe, it does nothing; flags have no SA_RESTART.
+    // SAFETY: an all-zero sigaction is valid; the handler is async-signal-safe, it does nothing;
+    // flags have no SA_RESTART.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as usize;

@@ -159,9 +159,9 @@ impl Rig {
         (self.target, self.ost) = start(&self.env, self.dir.path(), self.bytes_max, self.settings);
     }
 
-    /// Starts again what was not stopped. Nobody may have it any more but this.
+    /// Starts an OST again that was not stopped. Only this test may still hold it.
     pub fn start_again(&mut self) {
-        // Its store is closed as it is: a killed process' is recovered to the same.
+        // Its store is closed as it is: a killed process' store is recovered to the same.
         wait(self.target.close()).unwrap();
         (self.target, self.ost) = start(&self.env, self.dir.path(), self.bytes_max, self.settings);
     }
@@ -186,12 +186,12 @@ impl Rig {
         }
     }
 
-    /// One request from a thread that may block.
+    /// Sends one request from a thread that may block.
     pub fn call(&self, ops: Vec<OstOp>) -> Reply {
         wait(self.ost.clone().handle(self.export.clone(), self.request(ops)))
     }
 
-    /// One request from a reactor.
+    /// Sends one request from a reactor.
     pub fn call_on_reactor(&self, ops: Vec<OstOp>) -> Reply {
         let handled = self.ost.clone().handle(self.export.clone(), self.request(ops));
         let (send, receive) = mpsc::channel();
@@ -200,7 +200,7 @@ impl Rig {
         receive.recv().unwrap()
     }
 
-    /// One operation.
+    /// Sends one operation.
     pub fn one(&self, op: OstOp) -> Result<OstReply, Errno> {
         only(self.call(vec![op]))
     }
