@@ -252,7 +252,7 @@ fn why_names_the_target_that_does_not_answer() {
     let caches = e2e::caches::mine();
     sh(
         &mnt,
-        "dd if=/dev/zero of=f bs=1M count=8 2>/dev/null; sync; echo 3 > /proc/sys/vm/drop_caches; ls -l f > /dev/null",
+        "dd if=/dev/zero of=f bs=1M count=8 2>/dev/null; sync f; echo 3 > /proc/sys/vm/drop_caches; ls -l f > /dev/null",
     );
     drop(caches);
     let osts = cluster.servers.iter().filter(|(home, _)| !home.ends_with("mgt"));

@@ -65,8 +65,9 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
 
     // 15 stripes and a rest: on each OST one object of this file and one of d/f, with a quarter of the bytes.
     fs::write(mnt.join("g"), &content).expect("write");
+    sh(&mnt, "sync g d/f");
     let sizes = |size: usize| {
-        let find = format!("sync; for o in ost000*; do find $o -type f -size {size}c | wc -l; done");
+        let find = format!("for o in ost000*; do find $o -type f -size {size}c | wc -l; done");
         let counts = sh(&cluster.dir(), &find);
         counts.split_whitespace().map(|n| n.parse().expect("a number")).collect::<Vec<usize>>()
     };

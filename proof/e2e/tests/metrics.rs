@@ -59,7 +59,7 @@ fn numbers_are_those_of_the_parameters() {
         fs::write(mnt.join(format!("f{n}")), vec![7; 100_000]).expect("write");
     }
     let caches = e2e::caches::mine();
-    sh(&mnt, "mkdir d; sync; echo 3 > /proc/sys/vm/drop_caches; cat f* > /dev/null; ls -l > /dev/null");
+    sh(&mnt, "mkdir d; sync f*; echo 3 > /proc/sys/vm/drop_caches; cat f* > /dev/null; ls -l > /dev/null");
     drop(caches);
 
     let addr = http(&cluster);

@@ -96,7 +96,7 @@ fn worked() -> Option<Cluster> {
     let mnt = cluster.mount();
     fs::write(mnt.join("f"), vec![7; 300_000]).expect("write");
     fs::create_dir(mnt.join("d")).expect("a folder");
-    sh(&mnt, "sync; cat f > /dev/null; ls -l > /dev/null");
+    sh(&mnt, "sync f; cat f > /dev/null; ls -l > /dev/null");
     Some(cluster)
 }
 
