@@ -1,4 +1,5 @@
-//! Can a file system serve a layout that is wished for? Its own refusal is a number; this finds the reason before.
+//! Checks whether a file system can serve a requested layout. Its own refusal is a number; this
+//! finds the reason before.
 
 use crate::mounts::Mount;
 use layout::lov_ea::LovEa;
@@ -28,7 +29,8 @@ pub fn pools(mount: &Mount, wish: &LovEa) -> Option<Unfit> {
     })
 }
 
-/// The OST that is named and is not there, if any is. `None` also if the mount does not answer: it will say why.
+/// The OST that is named and is not there, if any is. `None` also if the mount does not answer: it
+/// will say why.
 pub fn osts(mount: &Mount, wish: &LovEa) -> Option<Unfit> {
     if !wish.names_osts() {
         return None;

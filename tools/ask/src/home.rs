@@ -1,7 +1,8 @@
 //! Home of a node: the directory under which its settings, targets, log and run-time files lie.
 //!
-//! `sheen up DIR` makes DIR a home. `sheen serve TARGET...` uses the first target's directory, so that `status` and
-//! `down` find the process in the same way. Nothing here does more than name paths and read small files.
+//! `sheen up DIR` makes DIR a home. `sheen serve TARGET...` uses the first target's directory, so
+//! that `status` and `down` find the process in the same way. Nothing here does more than name
+//! paths and read small files.
 
 use rustix::fs::FlockOperation;
 use std::fs::{self, File, OpenOptions};
@@ -58,7 +59,7 @@ impl Home {
         self.dir.join("log").join("node.log")
     }
 
-    /// Where `up` mounts unless told otherwise.
+    /// Default mount point of `up`.
     pub fn mount_point_default(&self) -> PathBuf {
         self.dir.join("mnt")
     }
@@ -72,7 +73,7 @@ impl Home {
         }
     }
 
-    /// Is there a home, or at least traces of a node that ran here?
+    /// True if there is a home, or at least traces of a node that ran here.
     pub fn exists(&self) -> bool {
         self.settings_path().is_file() || self.run_dir().is_dir()
     }
@@ -89,7 +90,8 @@ impl Home {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(self.run_dir())
     }
 
-    /// Takes the home for this process until the guard is dropped; `None` if another process has it.
+    /// Takes the home for this process until the guard is dropped; `None` if another process has
+    /// it.
     ///
     /// # Errors
     /// The run directory cannot be made or written.
@@ -112,7 +114,7 @@ impl Home {
         Ok(Some(HomeGuard { home: self.clone(), _lock: file }))
     }
 
-    /// Does a living process have the home?
+    /// True if a living process has the home.
     ///
     /// # Errors
     /// The lock file exists but cannot be opened.

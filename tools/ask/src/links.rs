@@ -10,16 +10,19 @@ use types::about;
 use types::errno::Errno;
 use types::fid::Fid;
 
-/// Directories above each other; more are a circle, or nobody's path.
+/// Directories above each other. More mean a circle, or a path that no program can use.
 const DEPTH_MAX: usize = 4096;
 
-/// So often the names of a file that is being removed are looked at: each look may find names that came since the last.
+/// So often the names of a file that is being removed are looked at: each look may find names that
+/// came since the last.
 const LOOKS_MAX: usize = 5;
 
-/// Names of an inode, as far as its MDT remembers them: directory and name. `anywhere`: a path on the mount.
+/// Names of an inode, as far as its MDT remembers them: directory and name. `anywhere`: a path on
+/// the mount.
 ///
 /// # Errors
-/// ENOENT: no such inode; EPERM: only root may ask; ENODATA: it has names, but they are not remembered.
+/// ENOENT: no such inode; EPERM: only root may ask; ENODATA: it has names, but they are not
+/// remembered.
 pub fn known(anywhere: &Path, fid: Fid) -> io::Result<Vec<(Fid, Vec<u8>)>> {
     let value = xattr::get(anywhere, &about::links(fid))?;
     let bad = || io::Error::new(io::ErrorKind::InvalidData, "a list of names that nobody can read");
@@ -35,7 +38,8 @@ pub fn known(anywhere: &Path, fid: Fid) -> io::Result<Vec<(Fid, Vec<u8>)>> {
     names.into_iter().map(parsed).collect()
 }
 
-/// Paths of an inode below the root of the file system, without a slash in front. Of the root: one that is empty.
+/// Paths of an inode below the root of the file system, without a leading slash. For the root: one
+/// empty path.
 ///
 /// # Errors
 /// As [`known`]; ELOOP: too deep.
@@ -65,7 +69,8 @@ pub fn paths(mount: &Mount, fid: Fid) -> io::Result<Vec<Vec<u8>>> {
 /// Removes all names of a file.
 ///
 /// # Errors
-/// As [`known`]; those of unlink(2). EBUSY: it gets new names all the time. Names that were removed before stay so.
+/// As [`known`]; those of unlink(2). EBUSY: it gets new names all the time. Names that were removed
+/// before stay removed.
 pub fn remove(mount: &Mount, fid: Fid) -> io::Result<()> {
     let mut removed = false;
     for _ in 0..LOOKS_MAX {
@@ -85,7 +90,8 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.0)
 }
 
-/// Removes one name, if it still is this file's; whether it was. Somebody may have given it to another file, or taken it.
+/// Removes one name if it still is this file's; returns whether it was. Another process may have
+/// given it to another file, or removed it.
 fn remove_name(path: &Path, fid: Fid) -> io::Result<bool> {
     let gone = |error: io::Error| if is(&error, Errno::ENOENT) { Ok(false) } else { Err(error) };
     match xattr::get_text(path, about::FID) {

@@ -1,9 +1,10 @@
 //! The daemons of this host: where `lctl` finds them all.
 //!
-//! A registry folder (`/run/sheen`; `$SHEEN_RUN_DIR` names another, `$XDG_RUNTIME_DIR/sheen` is that of ordinary users)
-//! has an entry for each daemon, named by its process id: a link to its home, or, for a bare mount, a home of its own
-//! there that holds nothing but the control socket. Entries of dead processes are removed by the next daemon that starts;
-//! whoever asks passes them over, as nobody answers there.
+//! A registry folder has an entry for each daemon, named by its process id. The folder is
+//! `/run/sheen`; `$SHEEN_RUN_DIR` names another, and `$XDG_RUNTIME_DIR/sheen` is that of ordinary
+//! users. An entry is a link to the daemon's home. For a bare mount it is a home of its own that
+//! holds nothing but the control socket. The next daemon that starts removes entries of dead
+//! processes. Until then callers skip them, because their sockets do not answer.
 
 use crate::home::Home;
 use std::fs::{self, DirBuilder};
@@ -40,7 +41,7 @@ pub struct Enrolled {
 }
 
 impl Enrolled {
-    /// Where the control socket is to be.
+    /// The home in which the control socket shall be.
     pub fn home(&self) -> Home {
         Home::new(&self.entry)
     }
@@ -89,7 +90,7 @@ fn enrol_at(registry: &Path, home: Option<&Home>) -> io::Result<Enrolled> {
     }
 }
 
-/// Removes entries of processes that are no more.
+/// Removes entries of dead processes.
 fn clear_dead(registry: &Path) -> io::Result<()> {
     for entry in fs::read_dir(registry)?.take(DAEMONS_MAX) {
         let entry = entry?;
@@ -113,7 +114,7 @@ fn clear_dead(registry: &Path) -> io::Result<()> {
 pub fn daemons() -> Vec<Home> {
     let mut found = Vec::new();
     for registry in registries() {
-        // No registry: no daemon.
+        // Without a registry there is no daemon.
         let Ok(entries) = fs::read_dir(&registry) else { continue };
         for entry in entries.flatten().take(DAEMONS_MAX) {
             if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) {
@@ -143,7 +144,7 @@ mod tests {
         drop(entered);
         assert_eq!(names().count(), 0);
 
-        // No process has the greatest possible id, and what is no number is not ours to touch.
+        // No process has the greatest possible id, and an entry that is no number is not touched.
         fs::create_dir(registry.join("4194304")).unwrap();
         fs::create_dir(registry.join("other")).unwrap();
         let bare = enrol_at(&registry, None).unwrap();

@@ -1,4 +1,4 @@
-//! What a mount tells about itself, and which mounts there are.
+//! Facts about a mount, and the list of mounts.
 
 use crate::xattr;
 use std::io;
@@ -12,24 +12,25 @@ use types::target::{TargetIndex, TargetKind};
 /// A path is on no mount of ours only if so many readings of the table of mounts say so.
 const READS: usize = 3;
 
-/// One mount of ours.
+/// One mount of SheenFS.
 #[derive(Clone, Debug)]
 pub struct Mount {
-    /// Where.
+    /// Directory that it is mounted on.
     pub dir: PathBuf,
-    /// Its names.
+    /// Names of the mount.
     pub names: MountLine,
 }
 
 /// The mount that `path` is on.
 ///
 /// # Errors
-/// EOPNOTSUPP: on no mount of ours; those of the path.
+/// EOPNOTSUPP: the path is on no SheenFS mount; other errors are those of the path.
 pub fn mount_of(path: &Path) -> io::Result<Mount> {
     let path = path.canonicalize()?;
     let on = |m: &mountinfo::MountInfo| path.starts_with(&m.mount_point);
     let deep = |m: &mountinfo::MountInfo| m.mount_point.components().count();
-    // The table is read in pieces: one that misses a line, because another was just taken out, is read again.
+    // The table is read in pieces. If a line is missing, because another mount was just taken out,
+    // it is read again.
     for _ in 0..READS {
         // Of several at one place the last one is on top: max_by_key takes the last.
         match mountinfo::read()?.into_iter().filter(on).max_by_key(deep) {
@@ -56,7 +57,7 @@ pub fn mount_of_open(file: impl AsFd) -> io::Result<Mount> {
     Err(rustix::io::Errno::OPNOTSUPP.into())
 }
 
-/// All places where ours are mounted.
+/// All directories that a SheenFS is mounted on.
 ///
 /// # Errors
 /// /proc cannot be read.
@@ -70,8 +71,8 @@ pub fn mount_points() -> io::Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
-/// All places where ours are mounted, and the name of each file system, as the table of mounts tells them: nobody is
-/// asked, so one that does not answer holds up nothing.
+/// All directories that a SheenFS is mounted on, with the name of each file system, from the table
+/// of mounts. No mount is asked, so one that does not answer holds up nothing.
 ///
 /// # Errors
 /// /proc cannot be read.
@@ -90,13 +91,13 @@ fn fsname(mount: &mountinfo::MountInfo) -> Option<&str> {
 /// The mount at this place.
 ///
 /// # Errors
-/// It does not answer.
+/// The mount does not answer.
 pub fn at(dir: PathBuf) -> io::Result<Mount> {
     let names = parsed(&xattr::get_text(&dir, about::MOUNT)?)?;
     Ok(Mount { dir, names })
 }
 
-/// A mount of the file system of this name: of several, that of the current directory.
+/// A mount of the file system of this name. If there are several, that of the current directory.
 ///
 /// # Errors
 /// ENODEV: there is none.

@@ -1,7 +1,7 @@
 //! Parameters, as all daemons of the host tell them: one tree.
 //!
-//! Requests and answers are those of `node::control` that are about parameters; it has all of them, and a test that holds
-//! the two together.
+//! Requests and answers are those of `node::control` that are about parameters. That module has all
+//! of them, and a test that compares the two.
 
 use crate::home::Home;
 use crate::local;
@@ -15,13 +15,13 @@ use types::errno::Errno;
 pub struct ParamAnswer {
     /// Levels separated by dots.
     pub name: String,
-    /// Not a parameter, but a level above some.
+    /// True if it is not a parameter but a level above some.
     pub level: bool,
-    /// May it be read?
+    /// True if it may be read.
     pub readable: bool,
-    /// May it be set?
+    /// True if it may be set.
     pub writable: bool,
-    /// Its value, if it was asked for and could be read.
+    /// Value of the parameter, if it was asked for and could be read.
     pub value: Option<String>,
     /// Why it could not be read or set, errno.
     pub errno: Option<i32>,
@@ -30,23 +30,24 @@ pub struct ParamAnswer {
     pub reason: Option<String>,
 }
 
-/// What can be asked about parameters.
+/// Requests about parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "ask")]
 pub enum ParamRequest {
-    /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is below.
+    /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is
+    /// below.
     Get { patterns: Vec<String>, recursive: bool, values: bool },
     /// Set every parameter that the pattern means.
     Set { pattern: String, value: String },
 }
 
-/// What is answered to it.
+/// Answers to them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "answer")]
 pub enum ParamReply {
-    /// What was found.
+    /// The parameters that were found.
     Params { params: Vec<ParamAnswer> },
-    /// It was understood, but cannot be done.
+    /// The request was understood, but cannot be done.
     Failed { errno: i32, reason: String },
     /// The request was not understood.
     Error { reason: String },
@@ -55,14 +56,14 @@ pub enum ParamReply {
 /// A daemon that could not be asked, or that answers something else.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// One sentence.
+    /// The error in one sentence.
     pub sentence: String,
-    /// Its number.
+    /// The errno.
     pub errno: Errno,
 }
 
 impl Refused {
-    /// It was understood, but cannot be done.
+    /// The request was understood, but cannot be done.
     pub fn failed(errno: i32, reason: &str) -> Refused {
         Refused { sentence: reason.to_owned(), errno: Errno(errno) }
     }
@@ -84,7 +85,8 @@ impl From<&ControlError> for Refused {
     }
 }
 
-/// Parameters of all daemons by name. A name that several have (`version`) is told by the first that could.
+/// Parameters of all daemons by name. If several have a name (`version`), the value is that of the
+/// first daemon that could give one.
 pub fn ask(request: &ParamRequest) -> (BTreeMap<String, ParamAnswer>, Vec<Refused>) {
     ask_of(&local::daemons(), request)
 }
@@ -107,7 +109,7 @@ pub fn ask_of(homes: &[Home], request: &ParamRequest) -> (BTreeMap<String, Param
             }
             Ok(ParamReply::Failed { errno, reason }) => refused.push(Refused::failed(errno, &reason)),
             Ok(ParamReply::Error { reason }) => refused.push(Refused::stranger(&reason)),
-            // It ended, or ends now.
+            // The daemon ended, or is ending.
             Err(ControlError::NotUp(_)) => {}
             Err(error) => refused.push(Refused::from(&error)),
         }

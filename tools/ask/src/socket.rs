@@ -20,18 +20,19 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// The node cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// No process listens.
+    /// There is no listener.
     #[error("no node runs in {}", .0.display())]
     NotUp(PathBuf),
     /// The socket cannot be used.
     #[error("cannot talk to the node in {}: {source}", .home.display())]
     Socket { home: PathBuf, source: io::Error },
-    /// It answered what this program does not understand.
+    /// The answer is not understood by this program.
     #[error("the node in {} answers what this program does not understand ({reason}); is it of another version?", .home.display())]
     Answer { home: PathBuf, reason: String },
 }
 
-/// Path of the socket that is short however long the home's path is: socket addresses end at 107 bytes.
+/// Path of the socket that is short however long the home's path is: socket addresses end at 107
+/// bytes.
 pub fn short_path(dir: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), Home::CONTROL_NAME).into()
 }
@@ -39,14 +40,14 @@ pub fn short_path(dir: &impl AsRawFd) -> PathBuf {
 /// The folder with the socket.
 ///
 /// # Errors
-/// It cannot be opened.
+/// The folder cannot be opened.
 pub fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(home.run_dir(), flags, Mode::empty())?)
 }
 
-/// The socket for everybody of a daemon with this entry in the registry, as a short path that holds as long as the
-/// descriptor.
+/// The socket for everybody of a daemon with this entry in the registry, as a short path that holds
+/// as long as the descriptor.
 ///
 /// # Errors
 /// There is no registry.
@@ -77,10 +78,10 @@ fn socket_error(home: &Home, source: io::Error) -> ControlError {
     }
 }
 
-/// Asks the node of a home. Also tells the process id of who answered, from the kernel.
+/// Asks the node of a home. Also returns the process id of the answering process, from the kernel.
 ///
 /// # Errors
-/// Nobody listens; no or a bad answer within ten seconds.
+/// There is no listener; no or a bad answer within ten seconds.
 pub fn ask<Q: Serialize, A: DeserializeOwned>(home: &Home, request: &Q) -> Result<(A, i32), ControlError> {
     let socket = |source| socket_error(home, source);
     let dir = open_run_dir(home).map_err(socket)?;

@@ -40,7 +40,8 @@ pub fn stored_version(path: &Path) -> io::Result<u64> {
 /// Asks the MDT once; both are on one mount. Versions of 0 are not compared.
 ///
 /// # Errors
-/// EAGAIN: versions or (of `same` contents) sizes differ; EBUSY: one is open to be written; EPERM; EXDEV.
+/// EAGAIN: versions or (of `same` contents) sizes differ; EBUSY: one is open to be written; EPERM;
+/// EXDEV.
 pub fn exchange(a: &Path, b: &Path, versions: (u64, u64), same: bool) -> io::Result<()> {
     let line = line(&xattr::get_text(b, FID)?, versions, same)?;
     xattr::set(a, SWAP_LAYOUTS, line.as_bytes()).map_err(changed)
@@ -60,7 +61,7 @@ fn line(other: &str, versions: (u64, u64), same: bool) -> io::Result<String> {
     Ok(SwapLine { other, versions, same }.to_string())
 }
 
-/// What the mount says for EAGAIN, which setxattr(2) cannot.
+/// The mount's error for EAGAIN, which setxattr(2) cannot return.
 fn changed(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(errno) if errno == Errno::ECANCELED.0 => io::Error::from_raw_os_error(Errno::EAGAIN.0),

@@ -10,12 +10,13 @@ use types::limits::XATTR_VALUE_BYTES_MAX;
 pub const LOV: &str = "lustre.lov";
 /// Components behind those that a file has; only to be written.
 pub const LOV_ADD: &str = "lustre.lov.add";
-/// Only written: the number of the first component that goes, 4 bytes, little-endian; 0: all at the end that have no objects.
+/// Only written: the number of the first component that goes, 4 bytes, little-endian; 0: all at the
+/// end that have no objects.
 pub const LOV_DEL: &str = "lustre.lov.del";
 /// The file system's default layout, on anything.
 pub const LOV_DEFAULT: &str = "lustre.lov.default";
 
-/// One value; a symbolic link is not followed.
+/// Reads one value; a symbolic link is not followed.
 ///
 /// # Errors
 /// Those of lgetxattr(2).

@@ -1,7 +1,7 @@
 //! The definition of `sheen bench`: parsing, help, man pages and completion come from it.
 //!
-//! It stands apart from the program `sheen-bench` (crate `bench`), which does the work, so that `sheen` knows the
-//! arguments without carrying the benchmarks.
+//! It stands apart from the program `sheen-bench` (crate `bench`), which does the work, so that
+//! `sheen` knows the arguments without carrying the benchmarks.
 
 use clap::{Args, Subcommand, ValueEnum};
 use node::mount_source::MountSource;
@@ -16,10 +16,11 @@ pub const FILE_BYTES_MAX: usize = 64 << 20;
 
 /// Measure a file system beside references of the same run
 ///
-/// An item runs on PATH and on every --reference in turn, several times; the figure is the median, with its spread, the
-/// CPU of the program and of each SheenFS daemon found, and what limited it. PATH may be on any file system; several are
-/// mounts of the same one, and the work is spread over them. What the benchmark makes lies in PATH/sheen-bench.PID and is
-/// removed in the end, also after Ctrl-C. Cold caches, and the reference "null", need root.
+/// An item runs on PATH and on every --reference in turn, several times; the figure is the median,
+/// with its spread, the CPU of the program and of each SheenFS daemon found, and what limited it.
+/// PATH may be on any file system; several are mounts of the same one, and the work is spread over
+/// them. What the benchmark makes lies in PATH/sheen-bench.PID and is removed in the end, also
+/// after Ctrl-C. Cold caches, and the reference "null", need root.
 #[derive(Debug, Args)]
 pub struct Bench {
     /// What to measure
@@ -58,7 +59,8 @@ pub enum Item {
         #[command(flatten)]
         args: FindArgs,
     },
-    /// Unpack a C source tree and build it: cold, again, one header changed, the link alone, several at once
+    /// Unpack a C source tree and build it: cold, again, one header changed, the link alone,
+    /// several at once
     Build {
         #[command(flatten)]
         common: Common,
@@ -89,7 +91,8 @@ pub enum Item {
         #[command(flatten)]
         args: WatchedArgs,
     },
-    /// A cluster behind a long link: throughput as percent of raw TCP, and other items; makes its own hosts, needs root
+    /// A cluster behind a long link: throughput as percent of raw TCP, and other items; makes its
+    /// own hosts, needs root
     Wan {
         /// Folder for the targets
         #[arg(value_name = "DIR", default_value = "/tmp")]
@@ -169,7 +172,8 @@ pub struct Common {
     /// Folder to measure in; several are mounts of the same file system
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
-    /// Folder of another file system (ext4, tmpfs) to compare with, or "null": an empty FUSE file system
+    /// Folder of another file system (ext4, tmpfs) to compare with, or "null": an empty FUSE file
+    /// system
     #[arg(long = "reference", value_name = "PATH")]
     pub references: Vec<String>,
     /// Also through the client's own interface, without FUSE (mdtest only): NID[,NID...]:/FSNAME

@@ -1,4 +1,5 @@
-//! Accepting connections: so many at once, each in a task of its own, until whoever serves them is dropped.
+//! Accepting connections: a bounded number at once, each in a task of its own, until the server is
+//! dropped.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -8,11 +9,12 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Pause after a connection could not be accepted: out of descriptors, mostly, and that passes.
+/// Pause after a connection could not be accepted. The usual reason is a lack of descriptors, which
+/// passes.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves what `accept` yields, at most `max` connections at once; others wait in the kernel's queue. `what` names the
-/// server in the log. Never ends; dropping it ends all connections.
+/// Serves what `accept` yields, at most `max` connections at once; others wait in the kernel's
+/// queue. `what` names the server in the log. Never ends; dropping it ends all connections.
 pub async fn serve_each<S, W>(
     what: &'static str,
     max: usize,

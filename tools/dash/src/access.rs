@@ -1,8 +1,10 @@
-//! Who may read. At loopback: whoever reaches it, but no web page of another site. Elsewhere: who knows the token.
+//! Read access. At loopback: every local program, but no web page of another site. Elsewhere:
+//! clients that know the token.
 //!
-//! A page of another site that the user visits could name itself 127.0.0.1 by DNS; so at loopback the `Host` must be a
-//! loopback name. Beyond loopback every request carries the token: in `Authorization: Bearer`, once in the address
-//! (`?token=`), from then on in a cookie that scripts cannot read. Tokens are compared in constant time.
+//! A page of another site that the user visits could name itself 127.0.0.1 by DNS; so at loopback
+//! the `Host` must be a loopback name. Beyond loopback every request carries the token: in
+//! `Authorization: Bearer`, once in the address (`?token=`), from then on in a cookie that scripts
+//! cannot read. Tokens are compared in constant time.
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HOST};
@@ -18,18 +20,18 @@ pub const TOKEN_BYTES_MAX: usize = 256;
 /// Name of the cookie.
 pub const COOKIE_NAME: &str = "sheen_token";
 
-/// No usable token.
+/// There is no usable token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file cannot be read.
     #[error("cannot read the token file {}: {source}", .path.display())]
     Read {
-        /// Which file.
+        /// The token's file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// It holds something else.
+    /// The file holds something else.
     #[error(
         "the token file {} must hold one line of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} letters, digits, '-' or '_'; \
          make one with: head -c 24 /dev/urandom | base64 | tr '+/' '-_' > FILE",
@@ -66,7 +68,7 @@ impl Token {
         (fits && plain).then(|| Token(text.to_owned()))
     }
 
-    /// Is it this one? Takes the same time wherever they differ.
+    /// True if it is this token. Takes the same time wherever the two differ.
     fn is(&self, other: &str) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), other.as_bytes());
         let differ = ours.iter().zip(theirs).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -88,7 +90,7 @@ pub enum Verdict {
     AllowedByAddress,
     /// The token is missing or wrong.
     NeedsToken,
-    /// It was sent to a name that is not ours.
+    /// The request was sent to a foreign host name.
     WrongHost,
 }
 
@@ -102,7 +104,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// May this request be answered?
+    /// Judges whether this request may be answered.
     pub fn judge(&self, headers: &HeaderMap, query: Option<&str>) -> Verdict {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         if self.loopback && !text(HOST).is_some_and(is_loopback_host) {

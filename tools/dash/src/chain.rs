@@ -1,16 +1,18 @@
-//! What is it waiting for? Reports of processes in, chains out: program -> request -> target -> who holds the lock.
+//! What each waiting operation waits for. Reports of processes in, chains out: program -> request
+//! -> target -> holder of the lock.
 //!
-//! Within a process a wait names its cause; between processes client, target and number of the request tell the asker's
-//! end from the server's. Pure. A chain ends where nobody knows more, and says so.
+//! Within a process a wait names its cause. Between processes client, target and number of the
+//! request connect the asker's end with the server's. Pure. A chain ends where no report knows
+//! more, and says so.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use wire::report::{Holder, KeptReport, Wait, Waiting};
 
-/// Longest chain; there is no longer one unless somebody lies.
+/// Longest chain; only false reports could make a longer one.
 const STEPS_MAX: usize = 8;
 
-/// One operation that waits, and all that is known of why.
+/// One operation that waits, and the known reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     /// Host where it waits.
@@ -31,7 +33,7 @@ pub struct Chain {
     pub age_ms: u64,
     /// From there on, in order.
     pub steps: Vec<Step>,
-    /// Who is in the way at the end of the chain.
+    /// The holders that are in the way at the end of the chain.
     pub holders: Vec<Holder>,
 }
 
@@ -73,7 +75,8 @@ pub fn chains(reports: &[KeptReport]) -> Vec<Chain> {
     for (process, kept) in reports.iter().enumerate() {
         let ids: Vec<u64> = kept.report.waits.iter().map(|wait| wait.id).collect();
         for wait in &kept.report.waits {
-            // What something else here waits for is a link, not a beginning; so is work for a known asker.
+            // A wait that another one here waits for is a link, not a beginning; so is work for a
+            // known asker.
             let begins = wait.cause == 0 || !ids.contains(&wait.cause);
             let begins = begins && !index.has_asker(&wait.what);
             if begins {
@@ -93,7 +96,7 @@ impl<'a> Index<'a> {
         self.reports.iter().any(|kept| kept.report.waits.iter().any(asks))
     }
 
-    /// What this wait itself waits for: the longest.
+    /// The longest of the waits that this wait itself waits for.
     fn next(&self, process: usize, wait: &'a Wait) -> Option<(usize, &'a Wait)> {
         if let Waiting::Request { client, target, xid, .. } = &wait.what
             && let Some(found) = self.served.get(&(client.as_str(), target.as_str(), *xid))

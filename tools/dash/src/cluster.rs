@@ -1,7 +1,9 @@
-//! The cluster as its processes reported it: who is up, what each target and client does now, and the last hour of it.
+//! The cluster as its processes reported it: which are up, what each target and client does now,
+//! and the last hour of it.
 //!
-//! [`Cluster::take`] is given all reports that the MGS keeps, several times a second; it makes rates of totals every
-//! [`STEP_MS`] of a process' own clock. Bounds: [`SERIES_MAX`] [`Series`]; one without a point for an hour goes. No clock in here: the caller says what time it is.
+//! [`Cluster::take`] is given all reports that the MGS keeps, several times a second; it makes
+//! rates of totals every [`STEP_MS`] of a process' own clock. Bounds: [`SERIES_MAX`] [`Series`];
+//! one without a point for an hour goes. No clock in here: the caller says what time it is.
 
 use crate::chain::{age, chains};
 use crate::rates::{Rates, sum};
@@ -12,23 +14,24 @@ use wire::report::{Counts, KeptReport, MountReport, NodeReport, Recovery, Target
 
 /// Series with a past: targets and clients.
 pub const SERIES_MAX: usize = 1024;
-/// A process that is unheard of for so long is called silent, milliseconds.
+/// A process without a report for this long is called silent, milliseconds.
 pub const SILENT_MS: u64 = 1500;
-/// And for so long down.
+/// A process without a report for this long is called down, milliseconds.
 pub const DOWN_MS: u64 = 5000;
-/// With many processes each reports less often: so much patience more for each, milliseconds.
+/// With many processes each reports less often: both times grow by this for each process,
+/// milliseconds.
 const PATIENCE_MS: u64 = 15;
 /// Chains in a picture.
 const CHAINS_MAX: usize = 200;
 
-/// What the configuration says of a target.
+/// The configuration's record of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
     /// `sheen-OST0001`
     pub name: String,
-    /// Not stopped in order.
+    /// True if it was not stopped in order.
     pub up: bool,
-    /// Where it should be.
+    /// The addresses that it should have.
     pub nids: Vec<String>,
 }
 
@@ -39,7 +42,7 @@ struct Cpu {
     cores: f32,
 }
 
-/// What is known.
+/// State of the cluster.
 #[derive(Default)]
 pub struct Cluster {
     series: BTreeMap<String, Series>,
@@ -69,7 +72,7 @@ fn alive_word(kept: &KeptReport, patience: u64) -> &'static str {
 }
 
 impl Cluster {
-    /// All reports of this moment, and the targets that the configuration knows.
+    /// Takes all reports of this moment, and the targets that the configuration has.
     pub fn take(&mut self, time_ms: u64, reports: Vec<KeptReport>, configured: &[Configured]) {
         self.reports = newest(reports);
         let patience = PATIENCE_MS * self.reports.len() as u64;
@@ -119,7 +122,8 @@ impl Cluster {
         self.picture = picture;
     }
 
-    /// Rates of a series after another picture of its totals. What is beyond the bound has rates of 0.
+    /// Rates of a series after a new report of its totals. A series beyond the bound has rates
+    /// of 0.
     fn follow(&mut self, of: String, kept: &KeptReport, counts: &Counts, time_ms: u64) -> Rates {
         if self.series.len() >= SERIES_MAX && !self.series.contains_key(&of) {
             return Rates::default();
@@ -224,7 +228,7 @@ impl Cluster {
         &self.picture
     }
 
-    /// One target or client; `None`: there is none of that name.
+    /// One target or client; `None` if there is none of that name.
     pub fn detail(&self, of: &str) -> Option<Detail> {
         let now_s = self.picture.time_ms / 1000;
         let history = self.series.get(of).map(|series| series.history(now_s)).unwrap_or_default();
@@ -279,7 +283,7 @@ fn recovery_note(Recovery { expected, back, left_ms }: Recovery) -> String {
     format!("{back} of {expected} clients came back, {} left at most", age(left_ms))
 }
 
-/// All MDTs and OSTs together; the slowest says the 99th percentile.
+/// All MDTs and OSTs together; the 99th percentile is that of the slowest.
 fn total(targets: &[TargetRow]) -> Rates {
     let mut total = Rates::default();
     for rates in targets.iter().filter(|row| row.kind != "mgt").map(|row| row.rates) {
@@ -293,7 +297,7 @@ fn total(targets: &[TargetRow]) -> Rates {
     total
 }
 
-/// A target that nobody reports.
+/// A target without a report.
 fn absent(target: &Configured) -> TargetRow {
     let (state, note) = match target.up {
         true => ("down", "no process that serves it reports"),
@@ -309,7 +313,8 @@ fn absent(target: &Configured) -> TargetRow {
     }
 }
 
-/// One report of each place: a process that was started again has its last life's report beside its own.
+/// The newest report of each place. A process that was restarted has the report of its previous
+/// life beside its own.
 pub fn newest(mut reports: Vec<KeptReport>) -> Vec<KeptReport> {
     reports.sort_by_key(|kept| (!kept.connected, kept.age_ms));
     let mut seen = std::collections::BTreeSet::new();

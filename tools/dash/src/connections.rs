@@ -1,8 +1,9 @@
-//! The connections of the HTTP server: a bounded number, of which none can hold a place against the others.
+//! The connections of the HTTP server: a bounded number, of which none can hold a place against the
+//! others.
 //!
-//! When all places are taken, a further connection gets that of the one that has been idle for longest; if none is idle,
-//! that of one that has not taken its answer for [`STALLED`]. An answer that is not taken within [`WRITE_TIMEOUT`] ends
-//! its connection in any case.
+//! When all places are taken, a further connection gets that of the one that has been idle for
+//! longest. If none is idle, it gets that of one that has not taken its answer for [`STALLED`]. An
+//! answer that is not taken within [`WRITE_TIMEOUT`] ends its connection in any case.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -20,9 +21,10 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// When all places are taken, an answer that is not taken for this long may lose its place.
 pub const STALLED: Duration = Duration::from_secs(1);
 
-/// Pause after a connection could not be accepted: out of descriptors, mostly, and that passes.
+/// Pause after a connection could not be accepted. The usual reason is a lack of descriptors, which
+/// passes.
 const PAUSE: Duration = Duration::from_secs(1);
-/// When no place can be given away, one is looked for again after this time.
+/// When no place can be given away, the search is repeated after this time.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What a connection is doing, and since when.
@@ -36,7 +38,8 @@ enum Doing {
     Writing(Instant),
 }
 
-/// Shared by a connection's stream, by those who answer, and by those who give places away.
+/// Shared by a connection's stream, by the code that answers, and by the code that gives places
+/// away.
 #[derive(Clone, Debug)]
 pub struct Activity(Arc<Mutex<Doing>>);
 
@@ -69,7 +72,8 @@ fn victim(all: impl Iterator<Item = Doing>, now: Instant) -> Option<usize> {
     all.enumerate().filter_map(rank).min().map(|(_, at)| at)
 }
 
-/// Serves the connections of a listener, at most `max` at once. Never ends; dropping it ends all connections.
+/// Serves the connections of a listener, at most `max` at once. Never ends; dropping it ends all
+/// connections.
 pub async fn serve<W>(listener: TcpListener, max: usize, serve: impl Fn(Watched, Activity) -> W)
 where
     W: Future<Output = ()> + Send + 'static,

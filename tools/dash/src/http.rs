@@ -1,9 +1,10 @@
 //! A read-only HTTP/1.1 server: GET and HEAD, small answers made by one function.
 //!
-//! It runs where [`Http::start`] is called (a tokio runtime with I/O and time). Bounds: [`CONNECTIONS_MAX`] connections, of
-//! which a further one takes the place of the one that is idle for longest ([`crate::connections`]); [`HEAD_BYTES_MAX`] of
-//! request head; a connection is closed when no whole head comes within [`HEAD_TIMEOUT`], or when an answer is not taken in
-//! time. Bodies of requests are not read.
+//! It runs where [`Http::start`] is called (a tokio runtime with I/O and time). Bounds:
+//! [`CONNECTIONS_MAX`] connections; a further one takes the place of the one that is idle for
+//! longest ([`crate::connections`]). Request heads have at most [`HEAD_BYTES_MAX`]. A connection is
+//! closed when no whole head comes within [`HEAD_TIMEOUT`], or when an answer is not taken in time.
+//! Bodies of requests are not read.
 
 use crate::access::{Access, Verdict};
 use crate::connections::{self, Activity, Watched};
@@ -32,7 +33,7 @@ pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Time for the head of a request; also how long an idle connection is kept.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// Path, beginning with a slash.
@@ -41,7 +42,7 @@ pub struct Ask {
     pub query: String,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// 200, 404, ...
@@ -120,7 +121,8 @@ async fn serve(listener: TcpListener, access: Arc<Access>, router: Router) {
                 Ok::<_, Infallible>(respond(&access, &router, request).await)
             });
             let mut builder = http1::Builder::new();
-            // A client that waited for its place may have said long ago that it asks for nothing more.
+            // A client that waited for its place may have said long ago that it asks for nothing
+            // more.
             builder.half_close(true);
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
@@ -166,7 +168,8 @@ async fn respond(access: &Access, router: &Router, request: Request<Incoming>) -
     response
 }
 
-/// Gives the cookie and asks again without the token, so that it stays out of the browser's history.
+/// Gives the cookie and asks again without the token, so that it stays out of the browser's
+/// history.
 fn keep_token(access: &Access, path: &str) -> Response<Full<Bytes>> {
     let mut response = response_of(Answer::sentence(303, "see there"));
     let headers = response.headers_mut();
@@ -179,7 +182,7 @@ fn keep_token(access: &Access, path: &str) -> Response<Full<Bytes>> {
     response
 }
 
-/// With headers that keep browsers from doing more than showing it.
+/// Adds headers that keep browsers from doing more than showing it.
 fn response_of(answer: Answer) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,4 +1,5 @@
-//! The page and what it asks for. Everything it needs is in here: it works without any other server.
+//! The page and what it asks for. Everything it needs is in here: it works without any other
+//! server.
 
 use crate::cluster::Cluster;
 use crate::http::{Answer, Ask};

@@ -17,7 +17,8 @@ pub struct Rates {
     pub p99: f32,
 }
 
-/// Between two pictures of the same counts, `ms` milliseconds apart. Counts that were cleared meanwhile begin again.
+/// Between two pictures of the same counts, `ms` milliseconds apart. Counts that were cleared
+/// meanwhile begin again.
 pub fn rates(before: &Counts, now: &Counts, ms: u64) -> Rates {
     let seconds = ms.max(1) as f32 / 1000.0;
     let more = |before: u64, now: u64| if now >= before { now - before } else { now };

@@ -1,6 +1,8 @@
-//! What the page and `top` show: a row for each target, client and process, one closer look, all at one moment.
+//! Content of the page and of `top`: a row for each target, client and process, and one closer
+//! look, all at one moment.
 //!
-//! Also the JSON of `/api/cluster` and `/api/detail`: a field that goes or changes its meaning breaks who reads it.
+//! It is also the JSON of `/api/cluster` and `/api/detail`: removing a field or changing its
+//! meaning breaks the readers.
 
 use crate::chain::Chain;
 use crate::rates::Rates;
@@ -24,7 +26,7 @@ pub struct TargetRow {
     pub place: String,
     /// Process id.
     pub pid: u32,
-    /// Where it is reached.
+    /// Addresses that it is reached at.
     pub nids: Vec<String>,
     /// Space.
     pub space: Option<SpaceReport>,
@@ -110,14 +112,14 @@ pub struct ProcessRow {
     pub memory_bytes: u64,
     /// Cores that it keeps busy.
     pub cores: f32,
-    /// Where it answers HTTP.
+    /// Address at which it answers HTTP.
     pub http: String,
 }
 
-/// All at one moment.
+/// Everything at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 pub struct Picture {
-    /// When, milliseconds since 1970.
+    /// The time, milliseconds since 1970.
     pub time_ms: u64,
     /// Targets by kind and name.
     pub targets: Vec<TargetRow>,
@@ -125,7 +127,7 @@ pub struct Picture {
     pub clients: Vec<ClientRow>,
     /// Processes by host and place.
     pub processes: Vec<ProcessRow>,
-    /// What waits for longer than a second, the longest first.
+    /// Waits of more than a second, the longest first.
     pub chains: Vec<Chain>,
 }
 
@@ -146,7 +148,7 @@ pub struct History {
     pub p99: Vec<f32>,
 }
 
-/// One target or client, closer.
+/// A closer look at one target or client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 pub struct Detail {
     /// `target/sheen-OST0000`, `client/UUID`, or `all`: all targets together.

@@ -1,6 +1,7 @@
 //! Rates of one target or client, and the last hour of them.
 //!
-//! Made of totals, every [`STEP_MS`] of the clock of the process that reports them. At most [`POINTS_MAX`] points of 28 bytes.
+//! Made of totals, every [`STEP_MS`] of the clock of the process that reports them. At most
+//! [`POINTS_MAX`] points of 28 bytes.
 
 use crate::rates::{Rates, rates};
 use crate::rows::History;
@@ -25,7 +26,7 @@ impl Series {
     /// Another picture of its totals; a point each [`STEP_MS`].
     pub(crate) fn take(&mut self, uptime_ms: u64, counts: &Counts, time_s: u64) {
         match &self.before {
-            // Another life of its process: begins anew.
+            // Another life of its process: the series begins afresh.
             Some((at, _)) if uptime_ms < *at => self.before = Some((uptime_ms, counts.clone())),
             Some((at, before)) if uptime_ms - at >= STEP_MS => {
                 self.rates = rates(before, counts, uptime_ms - at);

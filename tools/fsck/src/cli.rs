@@ -10,9 +10,10 @@ use std::io::Write;
 
 /// Check a file system, at work or at rest; repair it if told to
 ///
-/// Reads every record of the metadata targets and lists every object, and tells what does not fit: names without inodes,
-/// inodes without names, wrong link counts, parents and sizes, objects without files, files whose objects are gone,
-/// damaged records. Work may go on meanwhile. Nothing is changed without --repair.
+/// Reads every record of the metadata targets and lists every object, and tells what does not fit:
+/// names without inodes, inodes without names, wrong link counts, parents and sizes, objects
+/// without files, files whose objects are gone, damaged records. Work may go on meanwhile. Nothing
+/// is changed without --repair.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status, as fsck(8): the sum of 0 clean, 1 repaired, 4 errors left, 8 something could not \
@@ -33,7 +34,8 @@ pub struct Fsck {
     pub json: bool,
 }
 
-/// Runs the command: the report to `out`, failures to `err`, progress to `step`. Returns the exit status.
+/// Runs the command: the report to `out`, failures to `err`, progress to `step`. Returns the exit
+/// status.
 pub fn run(fsck: &Fsck, out: &mut dyn Write, err: &mut dyn Write, step: &mut dyn FnMut(&str)) -> u8 {
     let told = match check(fsck, step) {
         Ok(report) => {
@@ -42,7 +44,8 @@ pub fn run(fsck: &Fsck, out: &mut dyn Write, err: &mut dyn Write, step: &mut dyn
         }
         Err(error) => writeln!(err, "fsck: {error}").map(|()| OPERATIONAL),
     };
-    // Whoever reads our output has enough, or cannot be told: the status is left.
+    // The reader of the output has enough or is gone, so the error cannot be reported: the status
+    // remains.
     told.unwrap_or(OPERATIONAL)
 }
 

@@ -18,7 +18,7 @@ pub enum FsckError {
     /// The node listens nowhere.
     #[error("the node in {} takes no connections: check it after `sheen down`, or let it listen", .0.display())]
     NotListening(PathBuf),
-    /// No metadata target is among what was named.
+    /// No metadata target is among the named ones.
     #[error("{0} has no metadata target: name the folder of the MDT, too, or the NID of the MGS")]
     NoMdt(String),
     /// There is no such file system.

@@ -1,10 +1,11 @@
-//! `sheen fsck`: is a file system whole? And if not, what can be put right?
+//! `sheen fsck`: checks whether a file system is whole, and repairs it.
 //!
-//! [`source::Source`] is where records and objects come from: a cluster at work, over the network, or targets at rest,
-//! from their folders. [`run`] reads everything, lets `check` compare, looks at every suspicion a second time, and
-//! repairs if asked. [`place`] finds out what the user named; [`report`] is what is told.
+//! [`source::Source`] gives records and objects: from a cluster at work, over the network, or from
+//! targets at rest, from their folders. [`run`] reads everything, lets `check` compare, looks at
+//! every suspicion a second time, and repairs if asked. [`place`] finds what the user named;
+//! [`report`] is the result.
 //!
-//! Read-only unless told otherwise. Work may go on all the time.
+//! Read-only unless asked to repair. The file system may be in use all the time.
 
 pub mod cli;
 pub mod error;

@@ -1,7 +1,8 @@
-//! Targets at rest, from their folders. The folders are locked, so nobody can begin to serve them meanwhile.
+//! Targets at rest, from their folders. The folders are locked, so no process can begin to serve
+//! them meanwhile.
 //!
-//! Nothing is written unless something is repaired: what a killed target left in its journal is read as part of its
-//! records, and stays there.
+//! Nothing is written unless something is repaired. Records in the journal of a killed target are
+//! read as part of its records, and stay there.
 
 use crate::error::FsckError;
 use crate::source::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
@@ -49,7 +50,8 @@ impl Offline {
     /// Locks and opens the targets in these folders.
     ///
     /// # Errors
-    /// A folder holds no target, it is served, or its store cannot be opened; there is no MDT among them.
+    /// A folder holds no target, it is served, or its store cannot be opened; there is no MDT among
+    /// them.
     pub(crate) fn open(env: &Env, dirs: &[PathBuf]) -> Result<Offline, FsckError> {
         let what: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
         let mut offline = Offline { what: what.join(", "), mdts: BTreeMap::new(), osts: BTreeMap::new() };
@@ -151,7 +153,7 @@ impl Offline {
             match (&change.value, inode) {
                 (None, _) => tx.delete(&change.key),
                 (Some(value), None) => tx.put(&change.key, value),
-                // What the repair made is good by itself; if it were not, the next look would say so.
+                // The record is good as the repair made it; otherwise the next look would find it.
                 (Some(value), Some(fid)) => {
                     tx.put(&change.key, &inode::with_version(fid, value, version).unwrap_or_else(|_| value.clone()));
                 }

@@ -1,4 +1,5 @@
-//! A cluster at work, over the network: a client like others, with sessions of its own for the time of the check.
+//! A cluster at work, over the network. The check is an ordinary client, with sessions of its own
+//! while it runs.
 
 use crate::error::FsckError;
 use crate::source::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};

@@ -1,4 +1,5 @@
-//! What the user named: a home at work or at rest, folders of targets, or where the MGS is.
+//! The place that the user named: a home at work or at rest, folders of targets, or the address of
+//! the MGS.
 
 use crate::error::FsckError;
 use crate::offline::Offline;
@@ -14,7 +15,7 @@ use target::superblock::SUPERBLOCK;
 use types::nid::Nid;
 use types::target::FsName;
 
-/// Where a file system is.
+/// Place of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Targets at rest.

@@ -1,4 +1,5 @@
-//! What is told: findings and what became of them, as text and as JSON, and the exit status of fsck(8).
+//! The result: findings and what was done about them, as text and as JSON, and the exit status of
+//! fsck(8).
 
 use check::check::Counts;
 use check::finding::Finding;
@@ -14,25 +15,25 @@ pub const LEFT: u8 = 4;
 /// Something could not be looked at, or not be done.
 pub const OPERATIONAL: u8 = 8;
 
-/// What became of a finding.
+/// What was done about a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is still so.
+    /// The finding remains.
     Left {
-        /// What people may do.
+        /// What an administrator can do.
         advice: &'static str,
     },
     /// It was repaired.
     Repaired {
-        /// What was done.
+        /// The repair that was made.
         what: &'static str,
     },
 }
 
-/// One finding that is so.
+/// One confirmed finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What.
+    /// The finding.
     pub finding: Finding,
     /// And then.
     pub outcome: Outcome,
@@ -41,7 +42,7 @@ pub struct Told {
 /// A whole run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What was checked.
+    /// The checked file system.
     pub what: String,
     /// Findings in the order in which they were settled.
     pub told: Vec<Told>,

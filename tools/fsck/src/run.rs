@@ -1,8 +1,9 @@
 //! The check itself: rounds over everything, a second look at each suspicion, repairs.
 //!
-//! A round reads all records, then all objects. What then seems wrong is read again, alone, in an order that makes the
-//! answer certain (`check::judge`); what changed meanwhile is left to the next round. An object that no file has is looked
-//! at once more after the destroy log: a removal that was under way is there, or done by then.
+//! A round reads all records, then all objects. Suspicious records are then read again, alone, in
+//! an order that makes the answer certain (`check::judge`). Those that changed meanwhile are left
+//! to the next round. An object without a file is looked at once more after the destroy log: a
+//! removal that was under way is in the log, or done by then.
 
 use crate::error::FsckError;
 use crate::report::{Outcome, Report, Told};
@@ -27,10 +28,11 @@ pub struct Options {
     pub clear: bool,
 }
 
-/// Checks, and repairs if asked; `step` is told what is being done.
+/// Checks, and repairs if asked. `step` is called with each step.
 ///
 /// # Errors
-/// A metadata target cannot be read, or a repair cannot be made. An OST that cannot be read is told in the report.
+/// A metadata target cannot be read, or a repair cannot be made. An OST that cannot be read is
+/// named in the report.
 pub async fn run(source: &Source, options: Options, step: &mut dyn FnMut(&str)) -> Result<Report, FsckError> {
     let mut report = Report { what: source.describe(), ..Report::default() };
     loop {
@@ -150,7 +152,7 @@ impl Round<'_> {
         if self.source.mend(finding.mdt(), &mend).await? {
             self.repaired.push(Told { finding, outcome: Outcome::Repaired { what } });
         } else {
-            // Somebody was quicker.
+            // A client was quicker.
             self.unsettled += 1;
         }
         Ok(())

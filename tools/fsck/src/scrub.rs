@@ -1,5 +1,5 @@
-//! `sheen scrub`: is the data of OSTs what was written? The answer comes from the node that serves
-//! them, or from their folders.
+//! `sheen scrub`: compares the data of OSTs with its checksums. The node that serves the OSTs does
+//! it; if there is none, this program reads their folders.
 
 use crate::error::FsckError;
 use crate::report::{CLEAN, LEFT, OPERATIONAL};
@@ -22,16 +22,17 @@ use store::store::{Committer, Store, StoreOptions};
 use target::superblock::{self, SUPERBLOCK};
 use types::target::TargetKind;
 
-/// How often a node is asked how far it is.
+/// Interval at which a node is asked for its progress.
 const LOOK: Duration = Duration::from_millis(200);
 /// The tree is left alone as long as a scrub may take.
 const NO_APPLYING: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Read all data of OSTs and compare it with its checksums
 ///
-/// Every object is read from the disk, and each block compared with the checksum that was recorded when it was synced. Work
-/// may go on meanwhile. Blocks that are being changed, or were written while checksums were switched off, have none that
-/// counts; a running node gives them one. Nothing else is changed.
+/// Every object is read from the disk, and each block compared with the checksum that was recorded
+/// when it was synced. Work may go on meanwhile. Blocks that are being changed, or were written
+/// while checksums were switched off, have none that counts; a running node gives them one. Nothing
+/// else is changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: the sum of 0 clean, 4 bad blocks, 8 something could not be read.")]
 pub struct Scrub {
@@ -53,7 +54,8 @@ pub fn run(scrub: &Scrub, out: &mut dyn Write, err: &mut dyn Write, step: &mut d
         }
         Err(error) => writeln!(err, "scrub: {error}").map(|()| OPERATIONAL),
     };
-    // Whoever reads our output has enough, or cannot be told: the status is left.
+    // The reader of the output has enough or is gone, so the error cannot be reported: the status
+    // remains.
     told.unwrap_or(OPERATIONAL)
 }
 

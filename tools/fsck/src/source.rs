@@ -1,4 +1,4 @@
-//! Where records and objects come from.
+//! Source of records and objects.
 
 use crate::error::FsckError;
 use crate::offline::Offline;
@@ -38,7 +38,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// What it is, for people.
+    /// Description of the source, for people.
     pub fn describe(&self) -> String {
         match self {
             Source::Offline(offline) => offline.describe(),
@@ -46,7 +46,7 @@ impl Source {
         }
     }
 
-    /// Does work go on meanwhile?
+    /// True if the file system is in use meanwhile.
     pub fn is_online(&self) -> bool {
         matches!(self, Source::Online(_))
     }
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Objects behind `after` with sizes in bytes and 512-byte blocks; are there more?
+    /// Objects after `after` with sizes in bytes and 512-byte blocks, and whether there are more.
     ///
     /// # Errors
     /// As [`Source::scan`].
@@ -89,7 +89,7 @@ impl Source {
         }
     }
 
-    /// Has the object any bytes or space now?
+    /// True if the object has any bytes or space now.
     ///
     /// # Errors
     /// As [`Source::scan`].

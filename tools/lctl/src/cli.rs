@@ -1,4 +1,5 @@
-//! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
+//! The one definition of all commands and options: parsing, `--help`, man pages and completion come
+//! from it.
 
 use crate::pool::PoolPath;
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,13 +10,16 @@ use types::nid::NidPattern;
 
 /// Devices, parameters and network of the daemons of this host
 ///
-/// Options and output are those of Lustre's lctl. Exit status: 0, or the errno of what failed first.
+/// Options and output are those of Lustre's lctl. Exit status: 0, or the errno of what failed
+/// first.
 #[derive(Debug, Args)]
 pub struct Lctl {
-    /// The device that activate, deactivate and abort_recovery are about: its name, %NAME, or its number in dl
+    /// The device that activate, deactivate and abort_recovery are about: its name, %NAME, or its
+    /// number in dl
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Only daemons of this cluster: name of a file system, or NID of its MGS [default: all of this host]
+    /// Only daemons of this cluster: name of a file system, or NID of its MGS [default: all of this
+    /// host]
     #[arg(long, value_name = "FSNAME|NID")]
     pub cluster: Option<String>,
     /// What to do
@@ -88,8 +92,8 @@ pub enum LctlCommand {
     Other(Vec<OsString>),
 }
 
-/// The words of a command line as they are parsed: `-t4`, `-t 4` and `--thread 4` of `get_param` and `set_param` are
-/// `--thread=4`. No parameter is a bare number.
+/// The words of a command line as they are parsed: `-t4`, `-t 4` and `--thread 4` of `get_param`
+/// and `set_param` are `--thread=4`. No parameter is a bare number.
 pub fn normalized(words: Vec<OsString>) -> Vec<OsString> {
     let Some(at) = words.iter().position(|word| word == "get_param" || word == "set_param") else { return words };
     let number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
@@ -172,7 +176,8 @@ pub struct DlArgs {
 
 /// Show parameters
 ///
-/// A name may have the shell's wildcards (*, ?, [], {a,b}) in each level; levels are separated by dots or slashes.
+/// A name may have the shell's wildcards (*, ?, [], {a,b}) in each level; levels are separated by
+/// dots or slashes.
 #[derive(Debug, Args, Default)]
 pub struct GetParamArgs {
     /// Only the values
@@ -218,8 +223,9 @@ pub struct GetParamArgs {
 
 /// Set parameters
 ///
-/// Until the daemon ends, or with -P for ever: then the MGS keeps it, and every node of the file system sets it at once
-/// and whenever it starts. Each PARAM=VALUE sets everything that matches, and each that was set is shown.
+/// Until the daemon ends, or with -P for ever: then the MGS keeps it, and every node of the file
+/// system sets it at once and whenever it starts. Each PARAM=VALUE sets everything that matches,
+/// and each that was set is shown.
 #[derive(Debug, Args, Default)]
 pub struct SetParamArgs {
     /// Say nothing
@@ -294,7 +300,8 @@ pub struct ApplyYamlArgs {
 
 /// Explain parameters
 ///
-/// Needs no daemon: all parameters that SheenFS has are explained, by their last word or their whole path.
+/// Needs no daemon: all parameters that SheenFS has are explained, by their last word or their
+/// whole path.
 #[derive(Debug, Args)]
 pub struct HelpParamArgs {
     /// Names: stripecount, osc.*.stats, lod [default: all]
@@ -352,7 +359,8 @@ pub struct DkArgs {
 
 /// Make a pool of OSTs
 ///
-/// New files get their objects from a pool if setstripe -p, or the default layout of their directory, names it.
+/// New files get their objects from a pool if setstripe -p, or the default layout of their
+/// directory, names it.
 #[derive(Debug, Args)]
 pub struct PoolNewArgs {
     /// File system and pool: sheen.flash; the name has 1 to 15 letters, digits, _ or -
@@ -405,14 +413,15 @@ pub enum Messages {
 
 /// Lose messages on purpose
 ///
-/// For tests. Each daemon of this host loses what fits of the messages that it sends and receives over the network, until
-/// net_drop_del. Whoever waits for them sends again, or its session ends.
+/// For tests. Each daemon of this host loses what fits of the messages that it sends and receives
+/// over the network, until net_drop_del. A node that waits for one sends again, or its session
+/// ends.
 #[derive(Debug, Args)]
 pub struct FaultAddArgs {
-    /// Who sends: *@tcp, 10.0.0.1@tcp (any port), 10.0.0.1:7988@tcp
+    /// Sender: *@tcp, 10.0.0.1@tcp (any port), 10.0.0.1:7988@tcp
     #[arg(short = 's', long = "source", value_name = "NID")]
     pub source: NidPattern,
-    /// To whom
+    /// Receiver
     #[arg(short = 'd', long = "dest", value_name = "NID")]
     pub target: NidPattern,
     /// One of N messages
@@ -455,7 +464,7 @@ impl FromStr for Latency {
     }
 }
 
-/// What net_delay_add takes.
+/// Options of net_delay_add.
 #[derive(Debug, Args)]
 pub struct DelayAddArgs {
     /// Which messages.

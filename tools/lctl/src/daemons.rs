@@ -1,7 +1,8 @@
 //! Asking the daemons of the host; what cannot be asked is reported.
 //!
-//! A host may have daemons of several clusters. What only shows asks them all. What changes something is refused
-//! ([`Daemons::are_of_one_cluster`]) unless `--cluster` says which cluster is meant, or only one can be.
+//! A host may have daemons of several clusters. A command that only shows asks them all. A command
+//! that changes something is refused ([`Daemons::are_of_one_cluster`]) unless `--cluster` names the
+//! cluster, or there is only one.
 
 use ask::params::{self, ParamAnswer, ParamRequest, Refused};
 use node::control::{self, Answer, ClusterAnswer, ControlError, Request};
@@ -15,9 +16,9 @@ use types::errno::Errno;
 
 /// A daemon and what it answered.
 pub struct Answered {
-    /// Where its control socket is.
+    /// Folder of the control socket.
     pub home: Home,
-    /// Its answer.
+    /// The daemon's answer.
     pub answer: Answer,
 }
 
@@ -32,16 +33,16 @@ impl Daemons {
         Daemons { all: Vec::new() }
     }
 
-    /// All that run on this host; with `choice` those of one cluster: file system, or NID of the MGS. `None`: there is
-    /// no such cluster, or several, which is told.
+    /// All daemons of this host; with `choice` those of one cluster: file system, or NID of the
+    /// MGS. `None` if there is no such cluster, or several; that is reported.
     pub fn find(choice: Option<&str>, report: &mut Report<'_>) -> Option<Daemons> {
         let mut daemons = Daemons { all: Vec::new() };
         for home in local::daemons() {
             match control::ask(&home, &Request::Cluster) {
                 Ok((Answer::Cluster { cluster }, _)) => daemons.all.push((home, Some(cluster))),
-                // It ended, or ends now.
+                // The daemon ended, or is ending.
                 Err(ControlError::NotUp(_)) => {}
-                // Why it cannot be asked is told when it is asked for something.
+                // The reason why it cannot be asked is reported when it is asked for something.
                 Ok(_) | Err(_) => daemons.all.push((home, None)),
             }
         }
@@ -82,7 +83,8 @@ impl Daemons {
         group(&answers)
     }
 
-    /// May a command change something here? Not if it could mean several clusters, which is told.
+    /// True if a command may change something here. False, with a report, if it could mean several
+    /// clusters.
     pub fn are_of_one_cluster(&self, report: &mut Report<'_>) -> bool {
         let (groups, _) = self.groups();
         if groups.len() > 1 {
@@ -97,7 +99,7 @@ impl Daemons {
         true
     }
 
-    /// Only those of which `fits` is true.
+    /// Only the daemons of which `fits` is true.
     pub fn only(&self, fits: impl Fn(&Home, Option<&ClusterAnswer>) -> bool) -> Daemons {
         let all = self.all.iter().filter(|(home, cluster)| fits(home, cluster.as_ref()));
         Daemons { all: all.map(|(home, cluster)| (Home::new(home.dir()), cluster.clone())).collect() }
@@ -108,7 +110,7 @@ impl Daemons {
         let mut answers = Vec::new();
         for (home, _) in &self.all {
             let answer = match control::ask(home, request) {
-                // Who does not own it may still see what it tells everybody.
+                // A user who does not own it may still see its public part.
                 Err(ControlError::Socket { source, .. })
                     if source.kind() == io::ErrorKind::PermissionDenied && request.is_for_everybody() =>
                 {
@@ -118,7 +120,7 @@ impl Daemons {
             };
             match answer {
                 Ok((answer, _)) => answers.push(Answered { home: Home::new(home.dir()), answer }),
-                // It ended, or ends now.
+                // The daemon ended, or is ending.
                 Err(ControlError::NotUp(_)) => {}
                 Err(error) => tell(&Refused::from(&error), report),
             }
@@ -132,7 +134,7 @@ impl Daemons {
         for (home, _) in &self.all {
             let one = self.only(|daemon, _| daemon.dir() == home.dir());
             answers.extend(one.ask_all(request, report));
-            // What the MGS refuses it refuses whoever passes it on.
+            // The MGS refuses the same, whichever daemon passes it on.
             let unreached = |answer: &Answer| matches!(answer, Answer::Failed { errno, .. } if *errno == Errno::ETIMEDOUT.0 || *errno == Errno::EIO.0);
             if answers.last().is_some_and(|last| !unreached(&last.answer)) {
                 break;
@@ -152,7 +154,8 @@ impl Daemons {
         params
     }
 
-    /// Sets parameters. `None`: the pattern means some of several clusters, so nothing was set, which is told.
+    /// Sets parameters. `None` if the pattern matches parameters of several clusters: then nothing
+    /// was set, and that is reported.
     pub fn set(&self, pattern: &str, value: &str, report: &mut Report<'_>) -> Option<BTreeMap<String, ParamAnswer>> {
         let request = ParamRequest::Set { pattern: pattern.to_owned(), value: value.to_owned() };
         if self.groups().0.len() < 2 {
@@ -165,7 +168,7 @@ impl Daemons {
     }
 }
 
-/// A cluster, as its daemons of this host tell of it.
+/// A cluster, as this host's daemons describe it.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Group {
     uuid: Option<String>,
@@ -191,7 +194,8 @@ impl fmt::Display for Group {
     }
 }
 
-/// Daemons of a cluster have its UUID; one that does not know it yet has the MGS in common with others.
+/// Daemons of a cluster have its UUID. A daemon that does not know it yet has the MGS in common
+/// with others.
 fn group(answers: &[Option<&ClusterAnswer>]) -> (Vec<Group>, Vec<Option<usize>>) {
     let mut groups: Vec<Group> = Vec::new();
     let mut of = vec![None; answers.len()];
@@ -199,7 +203,7 @@ fn group(answers: &[Option<&ClusterAnswer>]) -> (Vec<Group>, Vec<Option<usize>>)
     for knows in [true, false] {
         for (answer, of) in answers.iter().zip(&mut of) {
             let Some(answer) = answer.filter(|answer| answer.uuid.is_some() == knows) else { continue };
-            // That is whoever asks.
+            // That is the asking host itself.
             let nids: Vec<&String> = answer.mgs.iter().filter(|nid| *nid != "0@lo").collect();
             let same = |group: &Group| match knows {
                 true => group.uuid == answer.uuid,

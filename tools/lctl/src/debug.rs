@@ -1,7 +1,7 @@
 //! `lctl mark`, `dk`, `clear`: the newest log lines of the daemons, which each keeps in memory.
 //!
-//! Lustre's nodes have a debug buffer in the kernel. A daemon of SheenFS keeps its newest log lines instead, at most
-//! `node::recent::LINES_MAX`; its log file has them all.
+//! Lustre's nodes have a debug buffer in the kernel. A daemon of SheenFS keeps its newest log lines
+//! instead, at most `node::recent::LINES_MAX`; its log file has them all.
 
 use crate::cli::{DkArgs, MarkArgs};
 use crate::daemons::{self, Answered, Daemons};

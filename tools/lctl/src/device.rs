@@ -56,8 +56,8 @@ fn all(daemons: &Daemons, report: &mut Report<'_>) -> Vec<(Device, Home)> {
     devices
 }
 
-/// The device that `--device` names: by its number, its name, or `%NAME`, which is never a number. With the daemons
-/// that it may be of: all that have it, or of a number just one.
+/// The device that `--device` names: by its number, its name, or `%NAME`, which is never a number.
+/// With the daemons that it may be of: all that have it, or of a number just one.
 fn chosen(wanted: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(Device, Daemons)> {
     let devices = all(daemons, report);
     if let Some((device, home)) = wanted.parse::<usize>().ok().and_then(|number| devices.get(number)) {

@@ -1,6 +1,8 @@
-//! `lctl net_drop_add`, `net_delay_add`, their `_del`, `_reset` and `_list`: messages lost or late on purpose.
+//! `lctl net_drop_add`, `net_delay_add`, their `_del`, `_reset` and `_list`: messages lost or late
+//! on purpose.
 //!
-//! Each daemon of the host gets the rules and applies them to what it sends and what it receives over the network.
+//! Each daemon of the host gets the rules and applies them to what it sends and what it receives
+//! over the network.
 
 use crate::cli::{DelayAddArgs, FaultAddArgs, FaultDelArgs, Messages};
 use crate::daemons::{self, Answered, Daemons};
@@ -131,7 +133,7 @@ pub fn list(delay: bool, daemons: &Daemons, out: &mut dyn Write, report: &mut Re
         let mut known = rules.iter_mut();
         let mut new = Vec::new();
         for one in more {
-            // Daemons have the same rules in the same order, but for those that started later.
+            // Daemons have the same rules in the same order, except those that started later.
             match known.find(|rule| rule.rule == one.rule) {
                 Some(rule) => {
                     rule.requests += one.requests;
@@ -164,7 +166,7 @@ fn line(answer: &FaultAnswer) -> String {
     )
 }
 
-/// Asks all daemons. `None`: somebody refused, which is told, or nobody is there.
+/// Asks all daemons. `None` if one refused, which is reported, or if there is none.
 fn ask(daemons: &Daemons, fault: FaultAsked, report: &mut Report<'_>) -> Option<Vec<Answer>> {
     if !matches!(fault, FaultAsked::List { .. }) && !daemons.are_of_one_cluster(report) {
         return None;

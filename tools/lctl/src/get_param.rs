@@ -18,8 +18,9 @@ pub fn run(args: &GetParamArgs, daemons: &Daemons, out: &mut dyn Write, report: 
         let mut found: Vec<ParamAnswer> = daemons.params(&request, report).into_values().collect();
         found.retain(|p| p.level || ((p.readable || !args.readable) && (p.writable || !args.writable)));
         if !args.only_name {
-            // What can only be set is not shown, unless it was asked for by name; nor is what has no value, unless the
-            // last word of the pattern names it or nothing else is meant.
+            // A parameter that can only be set is not shown, unless it was asked for by name. A
+            // parameter without a value is not shown, unless the last word of the pattern names it
+            // or the pattern matches nothing else.
             let shows = found.iter().any(|param| !param.level && param.readable);
             found.retain(|param| {
                 let named = !shows || last_word(&param.name) == last_word(pattern);
@@ -64,8 +65,8 @@ pub fn classified(param: &ParamAnswer, classify: bool, path: bool) -> String {
     format!("{}{mark}", as_path(&param.name, path))
 }
 
-/// A name with slashes between its levels, if it is to be a path. Dots within a level, as in NIDs, become slashes, too: a name does
-/// not tell them apart, and either is understood.
+/// A name with slashes between its levels, if it is to be a path. Dots within a level, as in NIDs,
+/// become slashes, too: a name does not tell them apart, and either is understood.
 fn as_path(name: &str, path: bool) -> String {
     if path { name.replace('.', "/") } else { name.to_owned() }
 }

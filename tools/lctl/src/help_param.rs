@@ -29,7 +29,8 @@ pub fn run(args: &HelpParamArgs, out: &mut dyn Write, report: &mut Report<'_>) -
     Ok(())
 }
 
-/// Its last word, the beginning of its path, or a path with devices in the place of `*`.
+/// True if `name` is its last word, the beginning of its path, or a path with devices in the place
+/// of `*`.
 fn is_meant(param: &Param, name: &str) -> bool {
     let same = |(pattern, word): (&str, &str)| pattern == "*" || word == "*" || pattern == word;
     let (levels, words): (Vec<_>, Vec<_>) = (param.path.split('.').collect(), name.split('.').collect());

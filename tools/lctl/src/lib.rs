@@ -1,9 +1,10 @@
 //! `lctl`: what an administrator asks of the daemons of a host: devices, parameters, NIDs.
 //!
-//! Options, output and exit status are Lustre's. All daemons of the host are found by their registry (`node::local`) and
-//! asked over their control sockets, one after the other; what they answer is shown as one tree. `docs/lctl.md` says
-//! which commands there are and where they differ. A failure is one line on standard error and does not end the command;
-//! the exit status is the errno of the first.
+//! Options, output and exit status are Lustre's. All daemons of the host are found by their
+//! registry (`node::local`) and asked over their control sockets, one after the other. Their
+//! answers are shown as one tree. `docs/lctl.md` lists the commands and their differences. A
+//! failure is one line on standard error and does not end the command; the exit status is the errno
+//! of the first.
 
 pub mod absent;
 pub mod cli;

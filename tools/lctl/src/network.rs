@@ -78,7 +78,8 @@ pub fn which_nid(
     best.map_or(Ok(()), |nid| writeln!(out, "{nid}"))
 }
 
-/// A NID, also one with the name of a host: `server1@tcp`, `server1:7988@tcp`. `None`: it is none, which is told.
+/// A NID, also one with the name of a host: `server1@tcp`, `server1:7988@tcp`. `None`, with a
+/// report, if it is none.
 fn resolved(text: &str, report: &mut Report<'_>) -> Option<Nid> {
     let bad = match text.parse::<Nid>() {
         Ok(nid) => return Some(nid),

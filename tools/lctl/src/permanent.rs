@@ -1,7 +1,7 @@
 //! `lctl set_param -P` and `conf_param`: parameters that the MGS keeps and every node applies.
 //!
-//! Only parameters that exist and can be set are taken: a typing error must not wait at the MGS for ever. Whether any
-//! device matches is not asked, as it may come later.
+//! Only parameters that exist and can be set are taken: a typing error must not wait at the MGS for
+//! ever. Whether any device matches is not asked, as it may come later.
 
 use crate::cli::{ConfParamArgs, SetParamArgs};
 use crate::daemons::{self, Answered, Daemons};
@@ -47,12 +47,13 @@ fn named(words: &[String], delete: bool, report: &mut Report<'_>) -> Vec<(String
     pairs(words, report).into_iter().map(|(name, value)| (name, Some(value))).collect()
 }
 
-/// `sheen-OST0001.osc.checksums` as patterns: `osc.sheen-OST0001*.checksums`. None: it is nothing of the kind.
+/// `sheen-OST0001.osc.checksums` as patterns: `osc.sheen-OST0001*.checksums`. None: it is nothing
+/// of the kind.
 fn translated(name: &str) -> Vec<String> {
     let parts: Vec<&str> = name.splitn(3, '.').collect();
     match parts[..] {
         [_, "", _] | [_, _, ""] => Vec::new(),
-        // It gets no objects any more, and nobody asks for those that it has.
+        // It gets no new objects, and no client asks for those that it has.
         [device, "osc", "active"] => {
             vec![format!("osp.{device}-osc-MDT*.active"), format!("osc.{device}-osc-*.active")]
         }
@@ -63,7 +64,7 @@ fn translated(name: &str) -> Vec<String> {
     }
 }
 
-/// May the pattern mean a parameter with this path?
+/// True if the pattern can mean a parameter with this path.
 fn may_be(path: &str, pattern: &str) -> bool {
     let (levels, words): (Vec<_>, Vec<_>) = (path.split('.').collect(), pattern.split('.').collect());
     let same = |(level, word): (&&str, &&str)| *level == "*" || level == word || word.contains(['*', '?', '[', '{']);

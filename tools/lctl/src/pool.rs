@@ -1,6 +1,8 @@
-//! `lctl pool_new`, `pool_add`, `pool_remove`, `pool_destroy`, `pool_list`: pools of OSTs, which the MGS keeps.
+//! `lctl pool_new`, `pool_add`, `pool_remove`, `pool_destroy`, `pool_list`: pools of OSTs, which
+//! the MGS keeps.
 //!
-//! Any daemon of the file system can pass a change on; the first whose MGS knows the file system does.
+//! Any daemon of the file system can pass a change on; the first whose MGS knows the file system
+//! does.
 
 use crate::daemons::{self, Answered, Daemons};
 use crate::pool_osts;
@@ -159,7 +161,7 @@ fn change(path: &PoolPath, change: PoolAsked, daemons: &Daemons, report: &mut Re
     false
 }
 
-/// What the MGS means by this errno.
+/// Meaning of this errno from the MGS.
 fn refused(fsname: &str, pool: &str, change: &PoolAsked, errno: Errno) -> String {
     let name = format!("pool {fsname}.{pool}");
     match (change, errno) {

@@ -1,11 +1,12 @@
-//! How OSTs are named to the pool commands: `OST0001`, `sheen-OST0001_UUID`, `OST[0-7]`, `OST[0-a/2,f]`. Hexadecimal.
+//! How the pool commands name OSTs: `OST0001`, `sheen-OST0001_UUID`, `OST[0-7]`, `OST[0-a/2,f]`.
+//! Hexadecimal.
 
 use types::limits::TARGETS_MAX;
 
 /// Indexes of the OSTs that a word names, in its order.
 ///
 /// # Errors
-/// One sentence: it names none, or OSTs of another file system.
+/// One sentence: the word names no OST, or OSTs of another file system.
 pub fn parse(word: &str, fsname: &str) -> Result<Vec<u16>, String> {
     let bad = || format!("{word:?} names no OST; write OST0001, {fsname}-OST0001 or OST[0-3]");
     let short = word.strip_suffix("_UUID").unwrap_or(word);

@@ -47,7 +47,7 @@ pub fn run(args: &DelTargetArgs, kind: TargetKind, daemons: &Daemons, report: &m
     Ok(())
 }
 
-/// What the MGS means by this errno.
+/// Meaning of this errno from the MGS.
 fn refused(name: TargetName, errno: Errno) -> String {
     match errno {
         Errno::EBUSY => {

@@ -22,7 +22,7 @@ pub fn run(args: &SetParamArgs, daemons: &Daemons, out: &mut dyn Write, report: 
     Ok(())
 }
 
-/// One setting everywhere.
+/// One setting, wherever it exists.
 ///
 /// # Errors
 /// `out` cannot be written.

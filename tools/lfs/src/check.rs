@@ -1,4 +1,4 @@
-//! `lfs check`: does each target answer?
+//! `lfs check`: whether each target answers.
 
 use crate::chosen;
 use crate::cli::{CheckArgs, Kinds};
@@ -11,7 +11,7 @@ use types::about::SpaceLine;
 use types::errno::Errno;
 use types::target::{TargetKind, TargetName};
 
-/// Prints a line for each target; one that does not answer is told and counts as a failure.
+/// Prints a line for each target. One that does not answer is reported and counts as a failure.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -59,7 +59,7 @@ fn device(import: &str) -> String {
     format!("MGC{}", first.unwrap_or_default().trim())
 }
 
-/// Says this value of `import` that there is a session?
+/// True if this value of `import` shows a session.
 fn is_in_session(import: &str) -> bool {
     let state = import.lines().find_map(|line| line.trim().strip_prefix("state: "));
     matches!(state, Some("FULL" | "IDLE"))

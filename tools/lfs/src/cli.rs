@@ -1,4 +1,5 @@
-//! The one definition of all commands and options: parsing, `--help`, man pages and completion come from it.
+//! The one definition of all commands and options: parsing, `--help`, man pages and completion come
+//! from it.
 
 mod setstripe;
 
@@ -39,9 +40,10 @@ pub enum LfsCommand {
     SwapLayouts(SwapLayoutsArgs),
     /// Give files other layouts, their data goes along
     ///
-    /// Options as for setstripe; without any, a file keeps the shape of its layout, and its objects are made anew. The file
-    /// can be read all the time. What is written to it while it is copied makes the copying begin again; a file that
-    /// another process has open to write is waited for, 30 seconds.
+    /// Options as for setstripe; without any, a file keeps the shape of its layout, and its objects
+    /// are made anew. The file can be read all the time. What is written to it while it is copied
+    /// makes the copying begin again; a file that another process has open to write is waited for,
+    /// 30 seconds.
     Migrate(MigrateArgs),
     Getname(GetnameArgs),
     Find(FindArgs),
@@ -89,8 +91,9 @@ impl LfsCommand {
 
 /// Show layouts
 ///
-/// Of a directory its default layout and the layouts of what is in it, unless -d says otherwise. A letter for a value prints
-/// just that value of PATH itself; of a file with components that of the last one that has objects, or of -I=ID.
+/// Of a directory its default layout and the layouts of what is in it, unless -d says otherwise. A
+/// letter for a value prints just that value of PATH itself; of a file with components that of the
+/// last one that has objects, or of -I=ID.
 #[derive(Debug, Default, Args)]
 pub struct GetstripeArgs {
     /// Stripe count
@@ -123,16 +126,19 @@ pub struct GetstripeArgs {
     /// Number of the component, or with =ID everything of that component alone
     #[arg(short = 'I', long, visible_alias = "comp-id", value_name = "ID", num_args = 0..=1, require_equals = true)]
     pub component_id: Option<Option<u32>>,
-    /// End of the component, or with =[+-]N only components that end there (+: behind, -: before); eof: at the end of the file
+    /// End of the component, or with =[+-]N only components that end there (+: behind, -: before);
+    /// eof: at the end of the file
     #[arg(short = 'E', long, visible_alias = "comp-end", value_name = "[+-]N", num_args = 0..=1, require_equals = true)]
     pub component_end: Option<Option<EndBound>>,
-    /// Begin of the component, or with =[+-]N only components that begin there (+: behind, -: before)
+    /// Begin of the component, or with =[+-]N only components that begin there (+: behind, -:
+    /// before)
     #[arg(long, visible_alias = "comp-start", value_name = "[+-]N", num_args = 0..=1, require_equals = true)]
     pub component_start: Option<Option<Bound>>,
     /// Number of components, 0 for a layout without
     #[arg(long, visible_alias = "comp-count")]
     pub component_count: bool,
-    /// Flags of the component, or with =FLAG,... only components that have these, and not those with ^
+    /// Flags of the component, or with =FLAG,... only components that have these, and not those
+    /// with ^
     #[arg(long, visible_alias = "comp-flags", value_name = "[^]FLAG,...", num_args = 0..=1, require_equals = true)]
     pub component_flags: Option<Option<FlagWords>>,
     /// Only components of the mirror with this number, or with ^ of others: each file has one, 0
@@ -272,7 +278,8 @@ pub struct Path2fidArgs {
 
 /// Show the paths of FIDs; for root
 ///
-/// Below a mount point if one is named, else below the root of the file system. About 100 names of a file are remembered.
+/// Below a mount point if one is named, else below the root of the file system. About 100 names of
+/// a file are remembered.
 #[derive(Debug, Args)]
 pub struct Fid2pathArgs {
     /// A NUL behind each instead of a line's end
@@ -311,8 +318,8 @@ pub struct RmfidArgs {
 
 /// Show the version of files' data
 ///
-/// A number that is larger after each change of the file. What is written and not stored yet is stored first, by all
-/// clients. It grows with other changes of the file, too.
+/// A number that is larger after each change of the file. What is written and not stored yet is
+/// stored first, by all clients. It grows with other changes of the file, too.
 #[derive(Debug, Args)]
 pub struct DataVersionArgs {
     /// Do not store first what this mount has written
@@ -331,7 +338,7 @@ pub struct DataVersionArgs {
 
 /// Exchange the data of two files
 ///
-/// Both must be of one file system, and nobody may have them open to write. Owners, modes and names stay.
+/// Both must be of one file system, and not open to write. Owners, modes and names stay.
 #[derive(Debug, Args)]
 pub struct SwapLayoutsArgs {
     /// One file
@@ -348,7 +355,8 @@ pub struct MigrateArgs {
     /// The layout, and the files.
     #[command(flatten)]
     pub spec: MigrateSpec,
-    /// As many stripes as suit the size of each file: the square root of its size in GiB, and one more
+    /// As many stripes as suit the size of each file: the square root of its size in GiB, and one
+    /// more
     #[arg(short = 'A', long, conflicts_with_all = [
         "restripe", "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end",
         "layout", "extension_size", "copy", "yaml",
@@ -381,7 +389,7 @@ pub struct MigrateArgs {
     /// Wait for writers (the default)
     #[arg(short = 'b', long, conflicts_with = "non_block")]
     pub block: bool,
-    /// Give a file up that somebody has open to write
+    /// Give up on a file that is open to write
     #[arg(short = 'n', long)]
     pub non_block: bool,
     /// Accepted: data is always copied through the page cache
@@ -400,8 +408,8 @@ pub struct MigrateArgs {
 
 /// Show the name of mounts
 ///
-/// The name is that of the file system and a number of the mount: "sheen-5f3a0c9e1b7d2468". With one PATH only the name
-/// is printed, else also where the mount is.
+/// The name is that of the file system and a number of the mount: "sheen-5f3a0c9e1b7d2468". With
+/// one PATH only the name is printed, else also where the mount is.
 #[derive(Debug, Args)]
 pub struct GetnameArgs {
     /// Only the number of the mount
@@ -421,25 +429,30 @@ pub struct GetnameArgs {
 /// List the pools of OSTs, or the OSTs of one
 #[derive(Debug, Args)]
 pub struct PoolListArgs {
-    /// File system or path on a mount, perhaps with a pool behind it: sheen, sheen.flash, /mnt/sheen.flash
+    /// File system or path on a mount, perhaps with a pool behind it: sheen, sheen.flash,
+    /// /mnt/sheen.flash
     #[arg(value_name = "FSNAME[.POOL] | PATH")]
     pub name: String,
 }
 
 /// Find files by name, attributes and layout
 ///
-/// Paths [default: .] and predicates, in any order. All predicates must hold; ! before one means that it must not. One or
-/// two dashes. OST and MDT are indexes or names, with 2-4 from 2 to 4. MODE is octal or as for chmod(1). N is a number: N exactly (of a size: what rounds up to it), +N more, -N less.
+/// Paths [default: .] and predicates, in any order. All predicates must hold; ! before one means
+/// that it must not. One or two dashes. OST and MDT are indexes or names, with 2-4 from 2 to 4.
+/// MODE is octal or as for chmod(1). N is a number: N exactly (of a size: what rounds up to it), +N
+/// more, -N less.
 ///
-/// -name PATTERN, -type bcdflps, -size N[bkMGTPE], -blocks N[bkMGTPE], -uid/-user, -gid/-group, -perm [-/]MODE, -links N;
-/// -atime -mtime -ctime -btime N[smhdwy] (days), -amin -mmin -cmin N, -newer FILE, -newerXY FILE, -newerXt @SECONDS;
-/// -attrs, -xattr NAME[=VALUE], -projid N, -mindepth N, -maxdepth N, -skip PERCENT, -threads N [default: 4], -lazy;
-/// -stripe-count N, -stripe-size N[kMG], -stripe-index OST,.., -ost OST,.., -pool NAME, -layout raid0|mdt|released,
-/// -component-count N, -component-start N, -component-end N|eof, -component-flags init, -mdt MDT,.., -mdt-count N,
-/// -mdt-hash, -mirror-count N, -mirror-state, -foreign, -ext-size N.
+/// -name PATTERN, -type bcdflps, -size N[bkMGTPE], -blocks N[bkMGTPE], -uid/-user, -gid/-group,
+/// -perm [-/]MODE, -links N; -atime -mtime -ctime -btime N[smhdwy] (days), -amin -mmin -cmin N,
+/// -newer FILE, -newerXY FILE, -newerXt @SECONDS; -attrs, -xattr NAME[=VALUE], -projid N, -mindepth
+/// N, -maxdepth N, -skip PERCENT, -threads N [default: 4], -lazy; -stripe-count N, -stripe-size
+/// N[kMG], -stripe-index OST,.., -ost OST,.., -pool NAME, -layout raid0|mdt|released,
+/// -component-count N, -component-start N, -component-end N|eof, -component-flags init, -mdt
+/// MDT,.., -mdt-count N, -mdt-hash, -mirror-count N, -mirror-state, -foreign, -ext-size N.
 ///
-/// -print, -print0, -ls, -printf FORMAT with %a %A@ %b %c %C@ %g %G %i %k %m %M %n %p %s %t %T@ %u %U %w %W@ %y and of the
-/// layout %La %LF %LP %Lc %Lh %Li %Lo %Lp %LS; flags, widths and precisions as for printf(3): %-10p, %08s.
+/// -print, -print0, -ls, -printf FORMAT with %a %A@ %b %c %C@ %g %G %i %k %m %M %n %p %s %t %T@ %u
+/// %U %w %W@ %y and of the layout %La %LF %LP %Lc %Lh %Li %Lo %Lp %LS; flags, widths and precisions
+/// as for printf(3): %-10p, %08s.
 #[derive(Debug, Args)]
 pub struct FindArgs {
     /// Paths and predicates

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 use types::errno::Errno;
 
-/// Versions move under a swap when what was written is stored for it: then it is tried again, so often.
+/// Versions move under a swap when what was written is stored for it: then it is tried again, so
+/// often.
 const ATTEMPTS: u32 = 5;
-/// A file that was just closed counts as open to be written until its MDT has heard of it.
+/// A file that was just closed counts as open for writing until its MDT has the close.
 const CLOSING: Duration = Duration::from_millis(20);
 
 /// Prints the version of each file.

@@ -53,7 +53,7 @@ fn asked(mount: &Mount, args: &DfArgs) -> io::Result<Option<(Vec<SpaceLine>, Vec
     Ok(Some((mdts, osts)))
 }
 
-/// All, free, and what a user can have; in KiB or inodes.
+/// Total, free, and available to a user; in KiB or inodes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Row {
     total: u64,
@@ -204,7 +204,8 @@ impl Table<'_> {
     }
 }
 
-/// Space is that of the OSTs. Inodes are those of the MDTs, unless the OSTs have fewer objects left.
+/// Space is that of the OSTs. Inodes are those of the MDTs, unless the OSTs have fewer objects
+/// left.
 fn summary(mdts: Rows, osts: Rows, no_mdts: bool, no_osts: bool) -> Rows {
     let space = if no_osts { mdts.space } else { osts.space };
     let inodes = match (mdts.inodes, osts.inodes) {

@@ -1,4 +1,5 @@
-//! A directory with all that the mount knows of what is in it: a question for a hundred files, not one for each.
+//! A directory with all that the mount knows of what is in it: a question for a hundred files, not
+//! one for each.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -11,11 +12,11 @@ use wire::mds::DirEntry;
 /// An open directory.
 pub struct Directory(OwnedFd);
 
-/// What became of a question.
+/// Result of a request.
 pub enum Answer {
     /// Entries, and the position behind them; none: the directory ends.
     Piece(Vec<DirEntry>, u64),
-    /// This mount does not know the question.
+    /// This mount does not know the request.
     Unknown,
 }
 
@@ -37,7 +38,8 @@ impl Directory {
     /// Entries from a position on.
     fn ask(&self, question: Question) -> io::Result<Answer> {
         let mut buffer = question.encode();
-        // SAFETY: the number of the command says that it reads and writes so many bytes, which is what the buffer has.
+        // SAFETY: the number of the command says that it reads and writes so many bytes, which is
+        // what the buffer has.
         let asked = unsafe {
             let command = Updater::<{ dir_scan::DIR_SCAN as Opcode }, [u8; BUFFER_BYTES]>::new(&mut buffer);
             ioctl(&self.0, command)
@@ -52,7 +54,8 @@ impl Directory {
         Ok(Answer::Piece(entries, next))
     }
 
-    /// Hands out all entries; `false`: this mount does not know the question, and nothing was handed out.
+    /// Hands out all entries; `false`: this mount does not know the question, and nothing was
+    /// handed out.
     ///
     /// # Errors
     /// EACCES: its entries may be listed, not looked at. It cannot be read to its end.

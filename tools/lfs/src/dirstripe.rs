@@ -1,7 +1,7 @@
 //! `lfs mkdir` (`setdirstripe`) and `getdirstripe`: on which MDTs directories are.
 //!
-//! All names are on MDT0000 for now, so directories have no stripes: what asks for more is refused, what asks for that
-//! is done.
+//! All names are on MDT0000 for now, so directories have no stripes. Requests for more are refused;
+//! requests for exactly that succeed.
 
 use crate::cli::{GetdirstripeArgs, MkdirArgs};
 use ask::{mounts, xattr};

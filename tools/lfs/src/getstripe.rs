@@ -19,7 +19,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::DirEntry;
 
-/// Prints the layouts that were asked for. What cannot be read is reported and passed over.
+/// Prints the layouts that were asked for. Those that cannot be read are reported and skipped.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -52,7 +52,7 @@ pub fn run(args: &GetstripeArgs, out: &mut dyn Write, report: &mut Report<'_>) -
     Ok(())
 }
 
-/// What is to be shown, and of which files.
+/// What to show, and of which files.
 struct Wanted {
     fields: Fields,
     /// Levels below the path.
@@ -63,7 +63,8 @@ struct Wanted {
     on: Option<Vec<u16>>,
 }
 
-/// `path`, then what is in it, down to `depth` levels. Symbolic links in directories are not followed.
+/// `path`, then what is in it, down to `depth` levels. Symbolic links in directories are not
+/// followed.
 fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let Wanted { fields, depth, raw, on } = wanted;
     let depth = *depth;
@@ -115,14 +116,14 @@ fn walk(path: &Path, wanted: &Wanted, out: &mut dyn Write, report: &mut Report<'
 
 /// A file that is to be looked at.
 struct Waiting {
-    /// As it was named.
+    /// The path as it was given.
     shown: PathBuf,
-    /// Without symbolic links.
+    /// The path without symbolic links.
     real: PathBuf,
     level: usize,
-    /// As the listing told it, which saves a question.
+    /// Type from the listing, which saves a request.
     kind: Option<FileType>,
-    /// Value of `lustre.lov`, if a directory scan told it.
+    /// Value of `lustre.lov`, if a directory scan returned it.
     lov: Option<Vec<u8>>,
 }
 
@@ -130,7 +131,7 @@ fn stat(path: &Path) -> io::Result<Stat> {
     Ok(rustix::fs::lstat(path)?)
 }
 
-/// What is in a directory, last first.
+/// Entries of a directory, last first.
 fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<Waiting>> {
     let mut entries: Vec<(OsString, FileType, Option<Vec<u8>>)> = Vec::new();
     let open = dir_scan::Directory::open(real)?;
@@ -140,7 +141,7 @@ fn children(shown: &Path, real: &Path, level: usize) -> io::Result<Vec<Waiting>>
         entries.push((OsStr::from_bytes(&entry.name).to_owned(), kind, lov));
     };
     let scanned = match open.dir_scan(true, told) {
-        // Who may not search it gets the failures of the files, one by one.
+        // Without permission to search it, each file gives a failure of its own.
         Err(error) if error.raw_os_error() == Some(Errno::EACCES.0) => false,
         scanned => scanned?,
     };

@@ -1,9 +1,12 @@
-//! `lfs`: what a user asks of a mount that ordinary programs cannot: layouts, targets, space by target, FIDs.
+//! `lfs`: what a user asks of a mount that ordinary programs cannot: layouts, targets, space by
+//! target, FIDs.
 //!
-//! Options, output and exit status are Lustre's, so that scripts need not know the difference. Everything goes through
-//! extended attributes of the mount, which any program may use: `lustre.lov` for layouts, and what [`types::about`]
-//! lists. `docs/lfs.md` says which commands there are and where they differ. A failure is one line on standard error,
-//! `error: COMMAND: what: why (errno)`, and the errno is the exit status; what can be done in spite of it is done.
+//! Options, output and exit status are Lustre's, so scripts need not know the difference.
+//! Everything goes through extended attributes of the mount, which any program may use:
+//! `lustre.lov` for layouts, and the names in [`types::about`]. `docs/lfs.md` lists the commands
+//! and their differences. A failure is one line on standard error,
+//! `error: COMMAND: what: why (errno)`, and the errno is the exit status. The command goes on with
+//! what can still be done.
 
 pub mod absent;
 pub mod by_fid;

@@ -1,4 +1,4 @@
-//! What `lfs getstripe` is asked to print.
+//! Values that `lfs getstripe` can print.
 
 use crate::cli::GetstripeArgs;
 use crate::find::compare::Compare;
@@ -53,7 +53,7 @@ pub struct MirrorWord {
     others: bool,
 }
 
-/// What a component may be marked with.
+/// Flags that a component may have.
 const FLAGS: [&str; 10] =
     ["init", "extension", "prefer", "prefrd", "prefwr", "stale", "offline", "nosync", "parity", "nocompr"];
 
@@ -101,7 +101,7 @@ impl FromStr for MirrorWord {
     }
 }
 
-/// Which components are looked at.
+/// The components that are looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     id: Option<u32>,
@@ -123,12 +123,12 @@ impl Filter {
         }
     }
 
-    /// Are all components looked at?
+    /// True if all components are looked at.
     pub(crate) fn is_open(&self) -> bool {
         *self == Filter::default()
     }
 
-    /// Is this one? `initialized`: it is that of a file, and ready.
+    /// True if this component is. `initialized`: it belongs to a file, and is ready.
     pub(crate) fn passes(&self, c: &Component, initialized: bool) -> bool {
         let has = |flag: &str| match flag {
             "init" => initialized,

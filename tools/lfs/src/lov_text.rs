@@ -7,14 +7,14 @@ use layout::lov_ea::{LovEa, LovEaError, composite_magic, decode_of_file, encode,
 use std::fmt::Write;
 use types::fid::Fid;
 
-/// A layout and whose it is.
+/// A layout, and the file or directory that it belongs to.
 pub struct Subject {
     ea: LovEa,
     fid: Fid,
     directory: bool,
 }
 
-/// How one component is placed in the text.
+/// Place of one component in the text.
 struct Place<'a> {
     indent: &'a str,
     generation: u32,
@@ -24,19 +24,19 @@ impl Subject {
     /// From the value of `lustre.lov`.
     ///
     /// # Errors
-    /// It is no layout that we know.
+    /// The bytes are no known layout.
     pub fn read(bytes: Vec<u8>, directory: bool) -> Result<Subject, LovEaError> {
         let (ea, fid) = decode_of_file(&bytes)?;
         Ok(Subject { ea, fid, directory })
     }
 
-    /// The same of this FID: a default layout does not tell whose it is.
+    /// The same with this FID: a default layout does not hold the FID of its directory.
     #[must_use]
     pub fn of(self, fid: Fid) -> Subject {
         Subject { fid, ..self }
     }
 
-    /// Has it an object on one of these OSTs?
+    /// True if it has an object on one of these OSTs.
     pub fn is_on(&self, osts: &[u16]) -> bool {
         self.ea.layout.components.iter().flat_map(|c| &c.stripes).any(|ost| osts.contains(&ost.0))
     }
@@ -118,11 +118,12 @@ impl Subject {
         }
     }
 
-    /// Values that were chosen by letter, of the layout or of one component: a value alone needs no label.
+    /// Values that were chosen by letter, of the layout or of one component: a value alone needs no
+    /// label.
     fn values(&self, text: &mut String, fields: &Fields, components: &[Component]) {
         let chosen = match fields.filter.is_open() {
             false => {
-                // One is told apart from the next by what was asked for, as with -I.
+                // As with -I, one is told apart from the next by the value that was asked for.
                 return components
                     .iter()
                     .filter(|c| self.passes(fields, c))
@@ -175,7 +176,7 @@ impl Subject {
         if composite && c.is_instantiated() && !self.directory { "init" } else { "0" }
     }
 
-    /// What -v adds.
+    /// The lines that -v adds.
     fn names(&self, text: &mut String, c: &Component, indent: &str) {
         line(text, format_args!("{indent}lmm_magic:         0x{:08X}", magic(c)));
         line(text, format_args!("{indent}lmm_seq:           {:#x}", self.fid.seq));
@@ -257,7 +258,8 @@ impl Subject {
     }
 }
 
-/// OSTs that a component shall get, if more than the first is named: objects that are still to be made.
+/// OSTs that a component shall get, if more than the first is named: objects that are still to be
+/// made.
 fn wanted(text: &mut String, fields: &Fields, c: &Component) {
     if c.wanted.len() < 2 {
         return;
@@ -277,7 +279,8 @@ fn count(n: u16) -> String {
     if n == ALL_OSTS { "-1".to_owned() } else { n.to_string() }
 }
 
-/// Where the components of a composite value are: (offset, size). Header 32 bytes, entries 48, these at 24 of each.
+/// Places of the components of a composite value: (offset, size). Header 32 bytes, entries 48,
+/// these at 24 of each.
 fn blobs(value: &[u8]) -> impl Iterator<Item = (u32, u32)> + '_ {
     let word = |entry: &[u8], at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
     value[32..].chunks_exact(48).map(move |entry| (word(entry, 24), word(entry, 28)))

@@ -1,9 +1,10 @@
 //! `lfs migrate`: files get other layouts, and their data goes along.
 //!
-//! A nameless neighbour is made with the layout, the data copied to it by ordinary reads and writes, and then the two
-//! exchange layouts. The MDT refuses that if the file changed since its copying began, or if somebody has it open to write;
-//! so nothing that anybody writes is lost. Whoever reads the file meanwhile goes on. If the command dies, the neighbour is
-//! what it leaves behind, under a name that begins with `.lfs-migrate.`.
+//! A nameless neighbour is made with the layout, the data is copied to it by ordinary reads and
+//! writes, and then the two exchange layouts. The MDT refuses the exchange if the file changed
+//! since its copying began, or if another process has it open for writing. So no write is lost, and
+//! readers of the file go on. If the command dies, it leaves the neighbour behind, under a name
+//! that begins with `.lfs-migrate.`.
 
 use crate::cli::MigrateArgs;
 use crate::setstripe;
@@ -32,20 +33,21 @@ const NAME_BYTES_MAX: u64 = 4097;
 const STATS_SECONDS: u32 = 5;
 /// A file that changes again and again while it is copied is given up after so many copies.
 const COPIES: u32 = 3;
-/// So long a writer is waited for (with --non-block: as long as a close may take to reach the MDT).
+/// How long a writer is waited for (with --non-block: as long as a close may take to reach the
+/// MDT).
 const WAIT: Duration = Duration::from_secs(30);
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// The first pause between two questions; each is twice the one before, up to the last.
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// What the files are to have.
+/// The layout that the files shall get.
 enum Wish {
-    /// What they have: only the objects are new.
+    /// The present one: only the objects are new.
     Same,
-    /// What suits their size.
+    /// One that suits their size.
     Auto,
-    /// This; if it leaves everything open, what their directories give.
+    /// This one. If it leaves everything open, their directories decide.
     Layout(LovEa),
 }
 
@@ -117,7 +119,7 @@ pub fn run(args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> 
     }
 }
 
-/// One file, by its path or FID.
+/// Migrates one file, by its path or FID.
 fn one(named: &Path, wish: &Wish, args: &MigrateArgs, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let found = match &args.lustre_dir {
         None => Ok(named.to_owned()),
@@ -228,7 +230,7 @@ fn migrate(
     }
 }
 
-/// One attempt: a neighbour is made, filled and exchanged; what it has then goes with it.
+/// One attempt: a neighbour is made, filled and exchanged. The old objects go with it.
 fn once(
     path: &Path,
     wish: &Wish,
@@ -269,7 +271,7 @@ fn wished(path: &Path, wish: &Wish) -> io::Result<Option<LovEa>> {
     }
 }
 
-/// The shape of a layout. Where it has no pool, that of the directory does not come in.
+/// The shape of a layout. Without a pool of its own it does not get that of the directory.
 fn same(ea: LovEa) -> LovEa {
     let mut ea = ea.shape();
     for c in ea.layout.components.iter_mut().filter(|c| c.pattern == Pattern::Raid0 && c.pool.is_none()) {
@@ -307,7 +309,8 @@ fn through(path: &Path, made: &Path, wish: &Wish, args: &MigrateArgs, stats: &mu
     }
 }
 
-/// Copies what is data; holes stay holes. `copied` is told up to which byte of how many it came, and whether that is the end.
+/// Copies the data; holes stay holes. `copied` is called with the byte that was reached, the total,
+/// and whether that is the end.
 fn copy(
     from: &mut File,
     to: &mut File,
@@ -331,7 +334,7 @@ fn copy(
             let wanted = (end - at).min(CHUNK_BYTES as u64) as usize;
             let read = from.read(&mut chunk[..wanted])?;
             if read == 0 {
-                // It became shorter: the versions will differ.
+                // The file became shorter: the versions will differ.
                 return Err(io::Error::from_raw_os_error(Errno::EAGAIN.0));
             }
             to.write_all(&chunk[..read])?;

@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use types::about;
 
-/// Prints the FID of each path (with -p its names, a tab between two); with several paths, `PATH: FID`.
+/// Prints the FID of each path (with -p its names, a tab between two); with several paths,
+/// `PATH: FID`.
 ///
 /// # Errors
 /// `out` cannot be written.

@@ -14,7 +14,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use types::errno::Errno;
 
-/// Does it for each path, and goes on where one fails.
+/// Sets the layout of each path, and goes on where one fails.
 pub fn run(args: &SetstripeArgs, report: &mut Report<'_>) {
     if args.add {
         return args.paths.iter().for_each(|path| add(path, args, report));
@@ -96,12 +96,14 @@ pub(crate) fn wished(args: &SetstripeArgs, report: &mut Report<'_>) -> Option<Lo
     judged.map_err(|sentence| report.errno(&sentence, Errno::EINVAL)).ok()
 }
 
-/// Are the pools that are wished there, and not empty? Says what is wrong. Where nobody can be asked, the rest says why.
+/// True if the requested pools exist and are not empty. Otherwise reports why. If no mount can be
+/// asked, the later steps report that.
 pub(crate) fn pools_serve(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
     fits(path, wish, fit::pools, report)
 }
 
-/// Are the OSTs that are named there? Says what is wrong. Where nobody can be asked, the rest says why.
+/// True if the named OSTs exist. Otherwise reports why. If no mount can be asked, the later steps
+/// report that.
 pub(crate) fn osts_exist(path: &Path, wish: &LovEa, report: &mut Report<'_>) -> bool {
     fits(path, wish, fit::osts, report)
 }
@@ -158,7 +160,7 @@ fn set_default(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     }
 }
 
-/// Components behind those of a file.
+/// Adds components after those of a file.
 fn add(path: &Path, args: &SetstripeArgs, report: &mut Report<'_>) {
     let what = format!("can't add components to '{}'", path.display());
     let layout = mounts::mount_of(path).and_then(|_| {
@@ -186,7 +188,8 @@ fn add(path: &Path, args: &SetstripeArgs, report: &mut Report<'_>) {
     }
 }
 
-/// The last components of a file go, with their bytes, from number `first` on; 0: all that have no objects.
+/// The last components of a file go, with their bytes, from number `first` on; 0: all that have no
+/// objects.
 fn delete_components(path: &Path, first: u32, report: &mut Report<'_>) {
     let what = format!("can't delete components of '{}'", path.display());
     let done = mounts::mount_of(path).and_then(|_| xattr::set(path, xattr::LOV_DEL, &first.to_le_bytes()));
@@ -206,8 +209,8 @@ fn delete_components(path: &Path, first: u32, report: &mut Report<'_>) {
 fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     let shown = path.display();
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A file that was made but not opened to be written takes a layout; mknod(2) makes such a one. As open(2) of Lustre's
-    // command: the umask decides.
+    // A file that was made but not opened to be written takes a layout; mknod(2) makes such a one.
+    // As open(2) of Lustre's command: the umask decides.
     let mode = Mode::from_raw_mode(0o666);
     let made = mounts::mount_of(parent)
         .and_then(|_| mknodat(CWD, path, FileType::RegularFile, mode, 0).map_err(io::Error::from));
@@ -227,7 +230,8 @@ fn make(path: &Path, wish: &LovEa, report: &mut Report<'_>) {
     }
 }
 
-/// Gives a layout to a file that exists, if it has neither data nor a layout that was asked for: mknod(2) makes such a one.
+/// Gives a layout to a file that exists, if it has neither data nor a layout that was asked for:
+/// mknod(2) makes such a one.
 fn give(path: &Path, wish: &LovEa, exists: &io::Error, report: &mut Report<'_>) {
     let what = format!("can't create '{}'", path.display());
     let file = match path.canonicalize().and_then(|file| fs::metadata(&file).map(|found| (file, found))) {
@@ -237,7 +241,7 @@ fn give(path: &Path, wish: &LovEa, exists: &io::Error, report: &mut Report<'_>) 
     };
     let value = match wish.is_default() {
         false => Ok(encode_spec(wish)),
-        // What it was made with stays, if it can be set at all.
+        // The layout that it was created with stays, if it can be set at all.
         true => xattr::get(&file, xattr::LOV).and_then(|value| {
             let ea = decode(&value).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
             Ok(encode_spec(&ea.shape()))

@@ -40,7 +40,7 @@ pub struct End(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolWord(pub PoolName);
 
-/// Where the bytes are.
+/// How the bytes are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternWord(pub Pattern);
 
@@ -179,7 +179,7 @@ fn bytes(s: &str) -> Result<u64, String> {
     number.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)).ok_or_else(bad)
 }
 
-/// One component as it is being described.
+/// One component while it is being described.
 #[derive(Clone, Default)]
 struct Draft {
     count: Option<Count>,
@@ -209,7 +209,7 @@ impl Draft {
         }
     }
 
-    /// What the next component has if nobody says otherwise.
+    /// The values of the next component if no option changes them.
     fn heir(&self) -> Draft {
         let pool = self.pool.clone();
         let (count, overstripe, size) = (self.count, self.overstripe, self.size);
@@ -245,18 +245,19 @@ impl Draft {
     }
 }
 
-/// The layout that these options wish for; sizes and counts of 0 leave the choice to the file system.
+/// The layout that these options wish for; sizes and counts of 0 leave the choice to the file
+/// system.
 ///
 /// # Errors
-/// One sentence: it cannot be.
+/// One sentence, if the layout is not possible.
 pub fn wish(steps: &[Step]) -> Result<LovEa, String> {
     judged(described(steps, 0)?)
 }
 
-/// The components that these options wish for at the end of a file whose layout ends at `start`.
+/// The components that these options add to a file whose layout ends at `start`.
 ///
 /// # Errors
-/// One sentence: they cannot be.
+/// One sentence, if they are not possible.
 pub fn wish_behind(steps: &[Step], start: u64) -> Result<LovEa, String> {
     let ea = described(steps, start)?;
     if ea.is_on_mdt() {
@@ -291,8 +292,8 @@ fn described(steps: &[Step], start: u64) -> Result<LovEa, String> {
     Ok(ea)
 }
 
-/// Makes the last component one that grows by `size`. The first of a file covers as much at once; others nothing until
-/// they are written.
+/// Makes the last component one that grows by `size`. The first of a file covers that much at once;
+/// others cover nothing until they are written.
 fn extend(ea: &mut LovEa, size: u64, has_end: bool) -> Result<(), String> {
     let id = ea.layout.components.len() as u32 + 1;
     let Some(c) = ea.layout.components.last_mut() else { return Ok(()) };
@@ -348,7 +349,7 @@ mod tests {
         components.map(|c| (c.end, c.stripe_count, c.stripe_size, c.wanted.first().map(|ost| ost.0))).collect()
     }
 
-    /// With words of its own.
+    /// Each is refused with words of its own.
     fn each_is_refused(wishes: &[(&str, &str)]) {
         for (options, words) in wishes {
             let error = wished(options).unwrap_err();
@@ -375,7 +376,7 @@ mod tests {
         let second = [(3, g, g, None), (4, g, EOF, Some(256 * m))];
         assert_eq!(pairs[..2], [(1, 0, 64 * m, None), (2, 64 * m, g, Some(64 * m))]);
         assert_eq!(pairs[2..], second);
-        // What grows does so alone, and its neighbours inherit the rest.
+        // A growing component does so alone; its neighbours inherit the rest.
         let ea = wished("-E 128M -c 2 -S 1M -E 1G -z 64M -E -1").unwrap();
         assert_eq!(ea.layout.components.iter().map(|c| c.stripe_count).collect::<Vec<_>>(), [2, 2, 0, 2]);
         each_is_refused(&[

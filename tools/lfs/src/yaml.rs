@@ -1,8 +1,8 @@
 //! Layouts as YAML: what `getstripe --yaml` prints and `setstripe --yaml` takes.
 //!
-//! Of what is read only shapes count: generations, flags, numbers and objects are those of another file. The form is
-//! Lustre's, a line for each value; it is read line by line, so that a template written by hand may leave out what it
-//! does not care for.
+//! Only shapes are read: generations, flags, numbers and objects belong to another file. The form
+//! is Lustre's, a line for each value. It is read line by line, so a template written by hand may
+//! leave out values.
 
 use layout::layout::{ALL_OSTS, Component, EOF, Layout, Pattern, PoolName};
 use layout::lov_ea::{LovEa, object_fid};

@@ -1,4 +1,5 @@
-//! Structures and constants that C sees: `include/linux/lustre/lustre_user.h` and `lustreapi.h` in Rust.
+//! Structures and constants that C sees: `include/linux/lustre/lustre_user.h` and `lustreapi.h` in
+//! Rust.
 
 use std::ffi::{c_char, c_int, c_ulonglong};
 use types::fid::Fid;
@@ -130,7 +131,7 @@ pub struct StripeParam {
     pub max_inherit_rr: u8,
 }
 
-/// Where lsp_osts begins.
+/// Offset of lsp_osts.
 pub const STRIPE_PARAM_OSTS: usize = std::mem::offset_of!(StripeParam, max_inherit_rr) + 1;
 
 /// `LUSTRE_EOF`

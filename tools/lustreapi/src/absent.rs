@@ -1,4 +1,5 @@
-//! What SheenFS does not have: programs link, ask, and hear EOPNOTSUPP; nothing is pretended.
+//! Functions that SheenFS does not have: programs link, call, and get EOPNOTSUPP; nothing is
+//! pretended.
 
 use crate::door::{Answer, EOPNOTSUPP, Owned, Place, Text, minus_one, negative};
 use crate::layout_value::Layout;
@@ -16,7 +17,8 @@ fn of_path(path: Text) -> Answer<c_int> {
     Err(EOPNOTSUPP)
 }
 
-/// Group locks in an exchange of layouts: it is refused while somebody has one of the files open to write.
+/// Group locks in an exchange of layouts. The exchange is refused while one of the files is open
+/// for writing.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_fswap_layouts_grouplock(
     fd1: c_int,

@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 
 /// Advices of one call, at most (`LAH_COUNT_MAX`).
 const COUNT_MAX: c_int = 1024;
-/// `LF_ASYNC`: nobody waits for it anyway.
+/// `LF_ASYNC`: the caller never waits anyway.
 const ASYNC: c_ulonglong = 1;
 
 /// Gives advice on ranges of a file.
@@ -24,7 +24,7 @@ pub extern "C" fn llapi_ladvise(fd: c_int, flags: c_ulonglong, num_advise: c_int
             return Err(EINVAL);
         }
         let all = ladvise.get_all(num_advise as usize)?;
-        // All are looked at before the first is given.
+        // All are checked before the first is given.
         let meant = all.iter().map(meant).collect::<Answer<Vec<_>>>()?;
         for (advice, start, bytes) in meant {
             rustix::fs::fadvise(open_file(fd)?, start, bytes, advice)?;
@@ -33,7 +33,7 @@ pub extern "C" fn llapi_ladvise(fd: c_int, flags: c_ulonglong, num_advise: c_int
     })
 }
 
-/// What the kernel is told: advice, start, number of bytes (`None`: all that follow).
+/// The advice for the kernel: advice, start, number of bytes (`None`: all that follow).
 fn meant(advise: &Ladvise) -> Answer<(Advice, u64, Option<NonZeroU64>)> {
     let advice = match advise.advice {
         1 => Advice::WillNeed,

@@ -130,7 +130,7 @@ pub extern "C" fn llapi_open_by_fid_at(at_fd: c_int, fid: Place<LuFid>, open_fla
 }
 
 fn opened(mount: &Mount, fid: Fid, flags: c_int) -> Answer<c_int> {
-    // What is known by its FID is there.
+    // A file with a known FID exists.
     let flags = OFlags::from_bits_retain(flags as u32).difference(OFlags::CREATE | OFlags::EXCL);
     let path = mount.dir.join(".lustre/fid").join(fid.to_string());
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into_raw_fd())

@@ -59,7 +59,7 @@ pub extern "C" fn llapi_layout_comp_iterate(mut layout: Owned<Layout>, visit: Vi
     minus_one(|| {
         let visit = visit.ok_or(EINVAL)?;
         let mut next = 0;
-        // The visitor may change the layout: it is looked at anew each time.
+        // The visitor may change the layout, so it is looked at afresh each time.
         while next < layout.get()?.parts.len() {
             layout.get_mut()?.current = next;
             match visit(layout, data) {
@@ -71,7 +71,7 @@ pub extern "C" fn llapi_layout_comp_iterate(mut layout: Owned<Layout>, visit: Vi
     })
 }
 
-/// Has it components?
+/// True if it has components.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_is_composite(layout: Owned<Layout>) -> bool {
     plain(false, || layout.get().is_ok_and(|layout| layout.composite))
@@ -133,7 +133,7 @@ pub extern "C" fn llapi_layout_dom_size(layout: Owned<Layout>, size: Place<u64>)
     })
 }
 
-/// What is wrong with it.
+/// Reports what is wrong with it.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_sanity(
     layout: Owned<Layout>,

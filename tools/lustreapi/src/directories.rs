@@ -20,7 +20,7 @@ pub extern "C" fn llapi_dir_create(name: Text, mode: libc::mode_t, param: Place<
     })
 }
 
-/// As [`llapi_dir_create`]; a pool of MDTs cannot be.
+/// As [`llapi_dir_create`]; a pool of MDTs is not possible.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_dir_create_pool(
     name: Text,

@@ -1,8 +1,9 @@
-//! Where C comes in: pointers, errors, panics.
+//! The boundary to C: pointers, errors, panics.
 //!
-//! The wrappers have the form of the pointers they hold, so C passes ordinary pointers. A NULL is found and is EINVAL; that
-//! any other pointer means what the header says of it is the caller's promise, as with every C library. The wrappers can
-//! only come from C, so this is the one file that relies on it.
+//! The wrappers have the form of the pointers they hold, so C passes ordinary pointers. A NULL is
+//! found and is EINVAL. For any other pointer the caller promises that it means what the header
+//! says, as with every C library. The wrappers can only come from C, so this is the one file that
+//! relies on it.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::io;
@@ -16,7 +17,7 @@ use types::errno::Errno;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure(pub Errno);
 
-/// What a function comes to.
+/// Result of a function.
 pub type Answer<T> = Result<T, Failure>;
 
 /// A pointer that must not be NULL is, or a value is none.
@@ -45,7 +46,8 @@ impl From<rustix::io::Errno> for Failure {
 }
 
 fn guarded<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
-    // Nothing of ours is left half done by a panic but the layout that was being changed, which stays a good value.
+    // A panic leaves nothing half done but the layout that was being changed, which stays a valid
+    // value.
     let answer = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failure(Errno::EIO)));
     if let Err(Failure(errno)) = answer {
         // SAFETY: errno is this thread's own.
@@ -85,7 +87,7 @@ impl Text {
         Text(pointer)
     }
 
-    /// Its bytes without the NUL; `None`: NULL.
+    /// Bytes of the text without the NUL; `None` for NULL.
     pub fn bytes(&self) -> Option<&[u8]> {
         // SAFETY: C passes NULL or a text that ends with NUL and stays during the call.
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) }.to_bytes())
@@ -122,7 +124,7 @@ impl Text {
 pub struct Place<T>(*mut T);
 
 impl<T: Copy> Place<T> {
-    /// Is it NULL?
+    /// True for NULL.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
     }
@@ -144,7 +146,7 @@ impl<T: Copy> Place<T> {
         if self.is_null() { Err(EINVAL) } else { Ok(unsafe { self.0.add(n).read_unaligned() }) }
     }
 
-    /// The first `count` values of an array that C says is so long.
+    /// The first `count` values of an array that has this length by the caller's promise.
     ///
     /// # Errors
     /// EINVAL: NULL.
@@ -168,7 +170,8 @@ impl<T: Copy> Place<T> {
         if self.is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: as in get_nth; what C passes to be written is its own and nobody else's during the call.
+        // SAFETY: as in get_nth; memory that C passes for writing is its own, and no other thread
+        // uses it during the call.
         unsafe { self.0.add(n).write_unaligned(value) };
         Ok(())
     }
@@ -235,7 +238,8 @@ impl<T> Owned<T> {
     /// # Errors
     /// EINVAL: NULL.
     pub fn get(&self) -> Answer<&T> {
-        // SAFETY: C passes NULL or what `boxed` made and `end` did not take, from one thread at a time.
+        // SAFETY: C passes NULL or what `boxed` made and `end` did not take, from one thread at a
+        // time.
         unsafe { self.0.as_ref() }.ok_or(EINVAL)
     }
 
@@ -270,7 +274,7 @@ pub fn open_file<'a>(fd: c_int) -> Answer<BorrowedFd<'a>> {
     if fd < 0 {
         return Err(Failure(Errno::EBADF));
     }
-    // SAFETY: C keeps it open during the call; one that is not open is EBADF from the kernel.
+    // SAFETY: C keeps it open during the call; a closed one gives EBADF from the kernel.
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
@@ -287,7 +291,7 @@ pub fn allocated(bytes: &[u8]) -> Answer<*mut c_char> {
 
 #[cfg(test)]
 pub mod testing {
-    //! What C would pass.
+    //! Calls as C would make them.
 
     use super::*;
 

@@ -13,7 +13,7 @@ use types::fid::Fid;
 /// FID of a file; of a symbolic link, its own.
 ///
 /// # Errors
-/// ENOTTY: not on a SheenFS; those of the path.
+/// ENOTTY: the path is not on a SheenFS; other errors are those of the path.
 pub fn of_path(path: &Path) -> Answer<Fid> {
     parsed(xattr::get_text(path, FID).map_err(Failure::from))
 }
@@ -76,7 +76,7 @@ fn first_fid(text: &[u8]) -> Option<(Fid, usize)> {
     Some((fid, used))
 }
 
-/// Which MDT a FID belongs to.
+/// MDT that a FID belongs to.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_get_mdt_index_by_fid(fd: c_int, fid: Place<LuFid>, mdt_index: Place<c_int>) -> c_int {
     negative(|| {
@@ -86,7 +86,7 @@ pub extern "C" fn llapi_get_mdt_index_by_fid(fd: c_int, fid: Place<LuFid>, mdt_i
     })
 }
 
-/// Which MDT an open file is on.
+/// MDT that an open file is on.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_file_fget_mdtidx(fd: c_int, mdtidx: Place<c_int>) -> c_int {
     negative(|| {

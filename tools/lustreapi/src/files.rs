@@ -28,8 +28,8 @@ const NAMES_TRIED: u32 = 16;
 /// Opens a file, made with a layout if that is wished; sets the default layout of a directory.
 ///
 /// # Errors
-/// ENOTTY: not on a SheenFS; EEXIST: it has objects already; EINVAL, ENOENT: OSTs or pools that are not there; those of
-/// open(2) and mknod(2).
+/// ENOTTY: not on a SheenFS; EEXIST: it has objects already; EINVAL, ENOENT: OSTs or pools that do
+/// not exist; those of open(2) and mknod(2).
 pub fn open(path: &Path, flags: c_int, mode: u32, wish: Option<&LovEa>) -> Answer<OwnedFd> {
     let mount = whereabouts::of_future_path(path)?;
     let wish = wish.filter(|wish| !wish.is_default());
@@ -49,7 +49,8 @@ pub fn open(path: &Path, flags: c_int, mode: u32, wish: Option<&LovEa>) -> Answe
     opened
 }
 
-/// A file that was made but not opened to be written takes a layout; mknod(2) makes such a one. `false`: there is one.
+/// A file that was made but not opened to be written takes a layout; mknod(2) makes such a one.
+/// `false`: there is one.
 fn make(path: &Path, flags: OFlags, mode: u32) -> Answer<bool> {
     match mknodat(CWD, path, FileType::RegularFile, Mode::from_raw_mode(mode & 0o7777), 0) {
         Ok(()) => Ok(true),
@@ -67,7 +68,7 @@ fn give(path: &Path, wish: Option<&LovEa>) -> Answer<()> {
 fn open_made(path: &Path, flags: OFlags, made: bool) -> Answer<OwnedFd> {
     let flags = flags.difference(OFlags::CREATE | OFlags::EXCL);
     match rustix::fs::open(path, flags, Mode::empty()) {
-        // Who makes a file may write to it at first, whatever its mode says.
+        // The creator of a file may write to it at first, whatever its mode says.
         Err(rustix::io::Errno::ACCESS) if made => {
             let mode = fs::metadata(path)?.permissions();
             fs::set_permissions(path, fs::Permissions::from_mode(mode.mode() | 0o600))?;
@@ -88,7 +89,7 @@ fn open_directory(path: &Path, flags: OFlags, wish: Option<&LovEa>) -> Answer<Ow
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Are the OSTs and pools there that are wished for?
+/// Checks that the requested OSTs and pools exist.
 ///
 /// # Errors
 /// ENOENT: a pool is not; EINVAL: it is empty, or an OST is not there.

@@ -7,7 +7,8 @@ use rustix::ioctl::{Setter, ioctl, opcode};
 use std::ffi::c_int;
 use types::errno::Errno;
 
-/// What `LL_IOC_GROUP_LOCK` and `_UNLOCK` are with pointers; with two numbers the first does not wait.
+/// The commands of `LL_IOC_GROUP_LOCK` and `_UNLOCK` with pointers. As commands with two numbers,
+/// the first does not wait.
 const LOCK: rustix::ioctl::Opcode = opcode::write::<u64>(b'f', 158);
 const TRY_LOCK: rustix::ioctl::Opcode = opcode::write::<[u64; 2]>(b'f', 158);
 const UNLOCK: rustix::ioctl::Opcode = opcode::write::<u64>(b'f', 159);
@@ -40,8 +41,9 @@ fn positive(group: c_int) -> Answer<u64> {
     u64::try_from(group).map_err(|_| EINVAL)
 }
 
-/// Makes an open file one of a group, as soon as the file is no other group's; with O_NONBLOCK at once, or not: -EAGAIN. -EINVAL: the
-/// group is 0, or it is of one already; -EOPNOTSUPP: the mount does not tell opens (`localflock`).
+/// Makes an open file a member of a group, as soon as no other group has the file. With O_NONBLOCK
+/// it does not wait: -EAGAIN. -EINVAL: the group is 0, or the open file is in one already;
+/// -EOPNOTSUPP: the mount does not report opens (`localflock`).
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_group_lock(fd: c_int, gid: c_int) -> c_int {
     negative(|| lock(fd, positive(gid)?))

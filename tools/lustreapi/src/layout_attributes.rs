@@ -152,13 +152,14 @@ pub extern "C" fn llapi_layout_comp_extent_set(mut layout: Owned<Layout>, start:
     minus_one(|| {
         let layout = layout.get_mut()?;
         let before = layout.current.checked_sub(1).map(|at| layout.parts[at].end);
-        // One that is to grow into the next covers nothing yet; whether there is one, the whole tells.
+        // A component that shall grow into the next one covers nothing yet; the check of the whole
+        // layout finds out whether there is one.
         if end < start || end == start && before.is_none() || before.is_some_and(|before| before != start) {
             return Err(EINVAL);
         }
         let part = layout.part_mut();
         (part.start, part.end) = (start, end);
-        // What stands for more than one component, or ends, is composite.
+        // A layout with more than one component, or with an end, is composite.
         layout.composite |= start != 0 || end != LUSTRE_EOF;
         Ok(0)
     })
@@ -170,7 +171,8 @@ pub extern "C" fn llapi_layout_comp_flags_get(layout: Owned<Layout>, flags: Plac
     minus_one(|| flags.put(layout.get()?.part().flags).map(|()| 0))
 }
 
-/// Adds flags; with LCME_FL_NEG takes them away. EINVAL: no flags. No file can be made with them: EOPNOTSUPP then.
+/// Adds flags; with LCME_FL_NEG takes them away. EINVAL: no flags. No file can be made with them:
+/// EOPNOTSUPP then.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_comp_flags_set(mut layout: Owned<Layout>, flags: u32) -> c_int {
     minus_one(|| {
@@ -203,7 +205,8 @@ pub extern "C" fn llapi_layout_comp_flags_clear(mut layout: Owned<Layout>, flags
     })
 }
 
-/// Bytes by which the component before it grows into it. EINVAL: it is none for another to grow into.
+/// Bytes by which the component before it grows into it. EINVAL: it is none for another to grow
+/// into.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_extension_size_get(layout: Owned<Layout>, size: Place<u64>) -> c_int {
     minus_one(|| match layout.get()?.part().extension_size {
@@ -212,8 +215,8 @@ pub extern "C" fn llapi_layout_extension_size_get(layout: Owned<Layout>, size: P
     })
 }
 
-/// Makes it one that the component before it grows into, `size` bytes at a time. EINVAL: no multiple of 64 KiB below 4 TiB, or the
-/// first component.
+/// Makes it an extension that the component before it grows into, `size` bytes at a time. EINVAL:
+/// no multiple of 64 KiB below 4 TiB, or the first component.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_extension_size_set(mut layout: Owned<Layout>, size: u64) -> c_int {
     minus_one(|| {

@@ -21,7 +21,7 @@ const COPY: c_uint = 2;
 /// All flags.
 const FLAGS: c_uint = 7;
 
-/// What an attribute says. `expected` is asked for the default of the file system, if there is none.
+/// Value of an attribute. With `expected`, the default of the file system is used if there is none.
 fn read(
     value: std::io::Result<Vec<u8>>,
     flags: c_uint,
@@ -46,7 +46,7 @@ fn shaped(ea: LovEa, flags: c_uint, own: bool) -> Layout {
 
 fn of_path(path: &Path, flags: c_uint) -> Answer<Layout> {
     let path = match path.canonicalize() {
-        // What a file would get here that does not exist yet.
+        // The layout that a file would get here; it does not exist yet.
         Err(error) if flags & EXPECTED != 0 && error.kind() == std::io::ErrorKind::NotFound => {
             whereabouts::parent(path).canonicalize()?
         }
@@ -148,9 +148,10 @@ pub extern "C" fn llapi_layout_file_comp_add(path: Text, layout: Owned<Layout>) 
     })
 }
 
-/// Takes components from the end of a file, with their bytes, from number `id` on, or with `flags` LCME_FL_NEG | LCME_FL_INIT all that
-/// have no objects. EINVAL: neither or both, no such component, or nothing would be left; EBUSY: one has objects, and somebody has the file
-/// open to write; EOPNOTSUPP: other flags.
+/// Removes components from the end of a file, with their bytes: from number `id` on, or with
+/// `flags` LCME_FL_NEG | LCME_FL_INIT all that have no objects. EINVAL: neither or both, no such
+/// component, or nothing would be left; EBUSY: one has objects, and the file is open for writing;
+/// EOPNOTSUPP: other flags.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_layout_file_comp_del(path: Text, id: u32, flags: u32) -> c_int {
     minus_one(|| {

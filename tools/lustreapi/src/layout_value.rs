@@ -1,7 +1,7 @@
 //! `struct llapi_layout`: a layout that a program looks at or makes, component by component.
 //!
-//! A value of [`DEFAULT`] is left to the file system. A layout that was read from a file knows its OSTs, but a new file that
-//! is made with it gets OSTs of its own, unless the program names some.
+//! A value of [`DEFAULT`] is left to the file system. A layout that was read from a file knows its
+//! OSTs, but a new file created with it gets OSTs of its own, unless the program names some.
 
 use crate::door::{Answer, EINVAL, EOPNOTSUPP};
 use layout::layout::{ALL_OSTS, Component, EOF, Layout as Value, Pattern, PoolName};
@@ -22,7 +22,7 @@ pub const MDT: u64 = 2;
 /// `LLAPI_LAYOUT_OVERSTRIPING`
 pub const OVERSTRIPING: u64 = 4;
 
-/// What is wrong with a layout: `LSE_...` of the header, in its order.
+/// The error of a layout: `LSE_...` of the header, in its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Fault {
@@ -38,7 +38,7 @@ pub enum Fault {
     NotAdjacent,
     /// An end that is no multiple of 64 KiB.
     AlignEnd,
-    /// What else a layout may not be.
+    /// Any other error.
     Other,
 }
 
@@ -63,14 +63,15 @@ pub struct Part {
     pub pool: String,
     /// OST of each stripe, as far as they are known or wished for.
     pub osts: Vec<Option<u16>>,
-    /// The OSTs are those of a file that exists.
+    /// The OSTs are those of an existing file.
     pub from_file: bool,
-    /// Bytes that the component before it takes from it at a time; 0: it is none for another to grow into.
+    /// Bytes that the component before it takes from it at a time; 0: it is none for another to
+    /// grow into.
     pub extension_size: u64,
 }
 
 impl Part {
-    /// All DEFAULT, over the whole file.
+    /// All values DEFAULT, over the whole file.
     pub fn new() -> Part {
         Part {
             id: 0,
@@ -218,9 +219,9 @@ impl Default for Part {
 pub struct Layout {
     /// In the order of the file; never empty.
     pub parts: Vec<Part>,
-    /// Which one the functions speak of.
+    /// The component that the functions act on.
     pub current: usize,
-    /// It has components, be it only one.
+    /// It has components, even if only one.
     pub composite: bool,
 }
 
@@ -349,12 +350,12 @@ fn part_fault(part: &Part, end_before: Option<u64>, incomplete: bool, grows: boo
     (part.end != EOF && !part.end.is_multiple_of(STRIPE_BYTES_MIN)).then_some(Fault::AlignEnd)
 }
 
-/// May a stripe have so many bytes?
+/// True if a stripe may have this many bytes.
 pub fn is_stripe_size(bytes: u64) -> bool {
     bytes == DEFAULT || (bytes > 0 && bytes <= STRIPE_BYTES_MAX && bytes.is_multiple_of(STRIPE_BYTES_MIN))
 }
 
-/// May a component have so many stripes?
+/// True if a component may have this many stripes.
 pub fn is_stripe_count(count: u64) -> bool {
     matches!(count, DEFAULT | WIDE) || (1..=STRIPES_MAX as u64).contains(&count)
 }

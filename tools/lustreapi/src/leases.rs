@@ -1,4 +1,4 @@
-//! Leases: an open file has its inode to itself, until somebody else comes.
+//! Leases: an open file has its inode to itself until another one comes.
 
 use crate::door::{Answer, EINVAL, EOPNOTSUPP, Place, negative, open_file};
 use crate::whereabouts;
@@ -21,7 +21,8 @@ pub struct Lease {
 /// `LL_IOC_SET_LEASE`.
 struct Set(Lease);
 
-// SAFETY: the command reads and may write one `Lease` behind the pointer, which is ours alone meanwhile; what it says is a number.
+// SAFETY: the command reads and may write one `Lease` behind the pointer, which is ours alone
+// meanwhile; what it says is a number.
 unsafe impl Ioctl for Set {
     type Output = c_int;
 
@@ -73,8 +74,9 @@ fn acquire(fd: c_int, mode: u32) -> Answer<c_int> {
     set(fd, known.ok_or(EINVAL)? as u32)
 }
 
-/// Takes a lease, LL_LEASE_RDLCK or LL_LEASE_WRLCK. -EBUSY: somebody else has the file open (RDLCK: to write), or the open file has a
-/// lease; -EINVAL: no such mode; -EOPNOTSUPP: the mount does not tell opens (`localflock`).
+/// Takes a lease, LL_LEASE_RDLCK or LL_LEASE_WRLCK. -EBUSY: there is another open file (RDLCK: for
+/// writing), or this one has a lease; -EINVAL: no such mode; -EOPNOTSUPP: the mount does not report
+/// opens (`localflock`).
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_lease_acquire(fd: c_int, mode: c_uint) -> c_int {
     negative(|| acquire(fd, mode))
@@ -96,7 +98,8 @@ pub extern "C" fn llapi_lease_check(fd: c_int) -> c_int {
     })
 }
 
-/// Takes a lease, or with LL_LEASE_UNLCK gives it back, by the mode. -EOPNOTSUPP: it has flags, which are about mirrors.
+/// Takes a lease, or with LL_LEASE_UNLCK gives it back, by the mode. -EOPNOTSUPP: it has flags,
+/// which are about mirrors.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_lease_set(fd: c_int, data: Place<Lease>) -> c_int {
     negative(|| {

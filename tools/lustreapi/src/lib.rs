@@ -1,10 +1,11 @@
-//! The C library: what `include/lustre/lustreapi.h` declares, and nothing else, under the names of Lustre's user
-//! interface, so that C programs written for Lustre compile and link unchanged.
+//! The C library: what `include/lustre/lustreapi.h` declares, and nothing else, under the names of
+//! Lustre's user interface, so that C programs written for Lustre compile and link unchanged.
 //!
-//! Nothing is kept but the levels and receivers of messages: each function asks the mount (extended attributes, as
-//! `lfs`) or the daemons of the host (control sockets, as `lctl`) through the crate `ask`. [`door`] is where C comes in:
-//! it checks what can be checked of pointers, catches panics and sets errno; behind it everything is ordinary Rust.
-//! `docs/lustreapi.md` says which functions there are and what they do differently.
+//! Only the levels and receivers of messages are kept. Each function asks the mount (extended
+//! attributes, as `lfs`) or the daemons of the host (control sockets, as `lctl`) through the crate
+//! `ask`. [`door`] is the boundary to C: it checks what can be checked of pointers, catches panics
+//! and sets errno. Everything behind it is ordinary Rust. `docs/lustreapi.md` lists the functions
+//! and their differences.
 
 pub mod abi;
 pub mod absent;

@@ -1,4 +1,5 @@
-//! Messages of programs: how many are told, and to whom. The header's `llapi_error` and `llapi_printf` end here.
+//! Messages of programs: which levels are printed, and their receivers. The header's `llapi_error`
+//! and `llapi_printf` end here.
 
 use crate::door::{Text, plain};
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -18,10 +19,11 @@ const MESSAGE_BYTES: usize = 4096;
 /// Bytes of the name of a command.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Arguments of a message. On every machine that Linux and Rust have in common, C hands a `va_list` on as a pointer.
+/// Arguments of a message. On every machine that Linux and Rust have in common, C hands a `va_list`
+/// on as a pointer.
 pub type Arguments = *mut c_void;
 
-/// Somebody who is told messages.
+/// A receiver of messages.
 pub type Receiver = extern "C" fn(c_uint, c_int, *const c_char, Arguments);
 
 static HIGHEST: AtomicI32 = AtomicI32::new(LEVEL_MAX);
@@ -33,13 +35,13 @@ unsafe extern "C" {
     fn vsnprintf(room: *mut c_char, size: usize, format: *const c_char, arguments: Arguments) -> c_int;
 }
 
-/// Messages above this level are not told.
+/// Messages above this level are not printed.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_msg_set_level(level: c_int) {
     HIGHEST.store(level.clamp(0, LEVEL_MAX), Ordering::Relaxed);
 }
 
-/// The highest level that is told.
+/// The highest level that is printed.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_msg_get_level() -> c_int {
     HIGHEST.load(Ordering::Relaxed)
@@ -49,13 +51,13 @@ fn replaced(who: &Mutex<Option<Receiver>>, by: Option<Receiver>) -> Option<Recei
     std::mem::replace(&mut *who.lock().unwrap_or_else(PoisonError::into_inner), by)
 }
 
-/// Who is told of errors instead of standard error.
+/// Sets the receiver of errors, in place of standard error.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_error_callback_set(cb: Option<Receiver>) -> Option<Receiver> {
     plain(None, || replaced(&ERRORS, cb))
 }
 
-/// Who is told of other things instead of standard output.
+/// Sets the receiver of other messages, in place of standard output.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_info_callback_set(cb: Option<Receiver>) -> Option<Receiver> {
     plain(None, || replaced(&NEWS, cb))
@@ -71,7 +73,7 @@ pub extern "C" fn llapi_set_command_name(cmd: Text) {
     });
 }
 
-/// No command any more.
+/// There is no command any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_clear_command_name() {
     plain((), || COMMAND.lock().unwrap_or_else(PoisonError::into_inner).clear());
@@ -105,7 +107,7 @@ pub extern "C" fn llapi_verror(level: c_uint, err: c_int, fmt: Text, ap: Argumen
         }
         let command = COMMAND.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let line = line(&command, &written(fmt, ap), (level & NO_ERRNO == 0).then_some(err));
-        // Nobody can be told that standard error is closed.
+        // Standard error is closed, so the failure cannot be reported.
         let _ = std::io::stderr().write_all(&line);
     });
 }
@@ -139,7 +141,7 @@ pub extern "C" fn llapi_vprintf(level: c_uint, fmt: Text, ap: Arguments) {
             return receiver(level, 0, fmt.at(0), ap);
         }
         let mut out = std::io::stdout().lock();
-        // Whoever closed standard output does not want it.
+        // A program that closed standard output does not want it.
         let _ = out.write_all(&written(fmt, ap)).and_then(|()| out.flush());
     });
 }

@@ -18,7 +18,8 @@ pub extern "C" fn llapi_param_get_paths(pattern: Text, paths: Place<libc::glob_t
     })
 }
 
-/// An array of texts with a NULL behind the last, as glob(3) makes it, so that globfree(3) frees it as well.
+/// An array of texts with a NULL behind the last, as glob(3) makes it, so that globfree(3) frees it
+/// as well.
 fn listed(names: &[String]) -> Answer<*mut *mut c_char> {
     // SAFETY: calloc has no preconditions.
     let list: *mut *mut c_char = unsafe { libc::calloc(names.len() + 1, size_of::<*mut c_char>()) }.cast();
@@ -43,7 +44,7 @@ fn free_list(list: *mut *mut c_char, count: usize) {
         // SAFETY: made by `listed` with at least so many texts.
         unsafe { libc::free((*list.add(n)).cast()) };
     }
-    // SAFETY: as above, and nobody uses it any more.
+    // SAFETY: as above, and nothing uses it any more.
     unsafe { libc::free(list.cast()) };
 }
 
@@ -62,7 +63,8 @@ pub extern "C" fn llapi_param_paths_free(paths: Place<libc::glob_t>) {
     });
 }
 
-/// The value of one parameter. -ENOENT: there is none; -EACCES: it can only be set; -EINVAL: a pattern for several.
+/// The value of one parameter. -ENOENT: there is none; -EACCES: it can only be set; -EINVAL: a
+/// pattern for several.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_param_get_value(path: Text, buf: Place<*mut c_char>, buflen: Place<usize>) -> c_int {
     negative(|| {

@@ -1,4 +1,4 @@
-//! Pools of OSTs: which there are, and who is in one.
+//! Pools of OSTs: their list, and their members.
 
 use crate::door::{Answer, EINVAL, Failure, Place, Text, negative};
 use crate::targets::uuid;

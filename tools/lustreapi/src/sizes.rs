@@ -5,10 +5,11 @@ use layout::lov_ea::{LOV_PATTERN_MDT, LOV_PATTERN_OVERSTRIPING, LOV_PATTERN_RAID
 use std::ffi::{c_int, c_ulonglong};
 use types::limits::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPES_MAX};
 
-/// Can a plain layout be so?
+/// Checks the numbers of a plain layout.
 ///
 /// # Errors
-/// EINVAL: a number out of its bounds, or data on the MDT without an end; EOPNOTSUPP: another pattern.
+/// EINVAL: a number out of its bounds, or data on the MDT without an end; EOPNOTSUPP: another
+/// pattern.
 pub fn limits(size: u64, offset: c_int, count: c_int, pattern: c_int) -> Answer<()> {
     let size_fits = size <= STRIPE_BYTES_MAX && size.is_multiple_of(STRIPE_BYTES_MIN);
     let offset_fits = (-1..c_int::from(u16::MAX)).contains(&offset);
@@ -34,7 +35,8 @@ pub extern "C" fn llapi_stripe_limit_check(
     negative(|| limits(stripe_size, stripe_offset, stripe_count, stripe_pattern).map(|()| 0))
 }
 
-/// A number with a unit behind it. Without unit it counts `*size_units`; `*size_units` is the unit afterwards.
+/// A number with a unit behind it. Without unit it counts `*size_units`; `*size_units` is the unit
+/// afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_parse_size(
     optarg: Text,
@@ -51,7 +53,7 @@ pub extern "C" fn llapi_parse_size(
     })
 }
 
-/// Bytes, and those of the unit. `b` is a byte if `bytes_spec`, else a block of 512.
+/// Bytes of the text, and those of its unit. `b` is a byte if `bytes_spec`, else a block of 512.
 fn parsed(text: &str, unit_before: u64, bytes_spec: bool) -> Option<(u64, u64)> {
     let text = text.trim_start();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

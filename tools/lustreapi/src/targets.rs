@@ -40,7 +40,8 @@ pub extern "C" fn llapi_get_obd_count(mnt: Text, count: Place<c_int>, is_mdt: c_
     })
 }
 
-/// Names of all OSTs. `*ost_count`: room in the array, then how many there are. -EOVERFLOW: too little room.
+/// Names of all OSTs. `*ost_count`: room in the array, then how many there are. -EOVERFLOW: too
+/// little room.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_lov_get_uuids(fd: c_int, uuidp: Place<ObdUuid>, ost_count: Place<c_int>) -> c_int {
     negative(|| uuids(fd, TargetKind::Ost, uuidp, ost_count))
@@ -171,7 +172,7 @@ pub extern "C" fn llapi_search_tgt(fsname: Text, poolname: Text, tgtname: Text, 
 }
 
 fn search(fsname: Text, poolname: Text, name: Text, kind: TargetKind) -> Answer<c_int> {
-    // Without a file system the pool, or the target, names it.
+    // Without a file system, the pool or the target names it.
     let prefix = |text: &Text, mark: char| Some(text.str().ok()?.split_once(mark)?.0.to_owned());
     let word = match fsname.bytes() {
         Some(_) => fsname.str()?.to_owned(),

@@ -18,7 +18,8 @@ const CHECK_FIRST: u64 = 1;
 const CHECK_SECOND: u64 = 2;
 /// `SWAP_LAYOUTS_KEEP_MTIME`, `_ATIME`: the contents are the same, so times stay.
 const KEEP_TIMES: u64 = 4 | 8;
-/// A file that was just closed counts as open to be written until its MDT has heard of it: so often it is asked again.
+/// A file that was just closed counts as open for writing until its MDT has the close: it is asked
+/// this often.
 const ATTEMPTS: u32 = 5;
 const CLOSING: Duration = Duration::from_millis(20);
 
@@ -36,8 +37,8 @@ pub extern "C" fn llapi_get_data_version(fd: c_int, data_version: Place<u64>, fl
     })
 }
 
-/// Generation of a file's layout: it grows when a component gets objects, and when the layout is changed or exchanged.
-/// -ENODATA: no regular file.
+/// Generation of a file's layout: it grows when a component gets objects, and when the layout is
+/// changed or exchanged. -ENODATA: no regular file.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_get_ost_layout_version(fd: c_int, layout_version: Place<u32>) -> c_int {
     negative(|| {
@@ -53,7 +54,8 @@ pub extern "C" fn llapi_get_ost_layout_version(fd: c_int, layout_version: Place<
     })
 }
 
-/// Asks the MDT for a name in a directory; what it is named for is not looked at. -ENOENT: there is no such name.
+/// Asks the MDT for a name in a directory; what it is named for is not looked at. -ENOENT: there is
+/// no such name.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_file_lookup(dirfd: c_int, name: Text) -> c_int {
     negative(|| {
@@ -68,7 +70,8 @@ pub extern "C" fn llapi_file_lookup(dirfd: c_int, name: Text) -> c_int {
     })
 }
 
-/// Two files exchange their data. -EAGAIN: a version is not as it was said; -EBUSY: one is open to be written.
+/// Two files exchange their data. -EAGAIN: a version is not as it was said; -EBUSY: one is open to
+/// be written.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_fswap_layouts(fd1: c_int, fd2: c_int, dv1: u64, dv2: u64, flags: u64) -> c_int {
     negative(|| {

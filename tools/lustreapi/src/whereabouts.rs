@@ -1,4 +1,4 @@
-//! Which mounts there are, and which one a path or descriptor is on.
+//! The mounts, and the one that a path or descriptor is on.
 
 use crate::abi::{FSNAME_BYTES, PATH_BYTES};
 use crate::door::{Answer, ENOTTY, Failure, Place, Text, negative, open_file, plain};
@@ -12,12 +12,12 @@ use types::errno::Errno;
 /// The mount that a path is on.
 ///
 /// # Errors
-/// ENOTTY: on none; those of the path.
+/// ENOTTY: on none; other errors are those of the path.
 pub fn of_path(path: &Path) -> Answer<Mount> {
     mounts::mount_of(path).map_err(not_ours)
 }
 
-/// As [`of_path`]; of a path that does not exist, its folder's.
+/// As [`of_path`]; for a path that does not exist, the mount of its folder.
 ///
 /// # Errors
 /// As [`of_path`].
@@ -67,7 +67,7 @@ pub extern "C" fn llapi_search_fsname(pathname: Text, fsname: Place<c_char>) -> 
     })
 }
 
-/// Mount `index`, of those that a path is on (at most one), or of all. -ENOENT: there are no more.
+/// Mount `index` of those that a path is on (at most one), or of all. -ENOENT: there are no more.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_search_mounts(
     pathname: Text,
@@ -96,7 +96,7 @@ pub extern "C" fn llapi_search_mounts(
     })
 }
 
-/// Where a file system is mounted. -ENODEV: nowhere.
+/// Directory that a file system is mounted on. -ENODEV: there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_search_rootpath(pathname: Place<c_char>, fsname: Text) -> c_int {
     negative(|| {
@@ -159,7 +159,7 @@ pub extern "C" fn llapi_is_lustre_mnttype(mount_type: Text) -> c_int {
     plain(0, || c_int::from(mount_type.bytes() == Some(mountinfo::TYPE.as_bytes())))
 }
 
-/// What getmntent(3) tells of a mount, as far as it matters here.
+/// The fields of getmntent(3) that are needed here.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MountEntry {

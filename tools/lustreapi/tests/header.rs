@@ -1,5 +1,5 @@
-//! The header and the library are of one mind: every prototype is defined and nothing else is exported, structures have the
-//! sizes of the interface, and strict compilers of C and C++ take it all.
+//! The header and the library agree: every prototype is defined and nothing else is exported,
+//! structures have the sizes of the interface, and strict C and C++ compilers accept it all.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn prototypes() -> BTreeSet<String> {
     text.match_indices("llapi_").filter_map(|(at, word)| name(at, word)).collect()
 }
 
-/// What was built beside this test.
+/// A file that was built beside this test.
 fn library(name: &str) -> PathBuf {
     let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let found = [deps.join(name), deps.with_file_name(name)].into_iter().find(|path| path.exists());
@@ -81,7 +81,8 @@ fn strict_compilers_take_the_headers() {
 fn no_function_crashes_where_it_is_given_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (source, program) = (dir.path().join("nothing.c"), dir.path().join("nothing"));
-    // NULL for each pointer, 0 for each number: in a process of its own, which must come to its end.
+    // NULL for each pointer, 0 for each number: in a process of its own, which must come to its
+    // end.
     let mut text = "#include <lustre/lustreapi.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
         typedef long (*any)(long, long, long, long, long, long, long, long);\n\
         static int crashes(const char *name, any function)\n{\n\

@@ -1,5 +1,5 @@
-//! Commands of Lustre that SheenFS does not have: what is missing, or what does the same here, so that nobody takes them for
-//! typing errors.
+//! Commands of Lustre that SheenFS does not have: what is missing, or what does the same here, so
+//! that they are not taken for typing errors.
 
 use crate::Report;
 use std::ffi::OsString;
@@ -9,7 +9,8 @@ use types::errno::Errno;
 pub struct Absent {
     /// The program.
     pub program: &'static str,
-    /// Name, or the beginning of several names that ends with `_`; and a sentence. In order, each once.
+    /// Name, or the beginning of several names that ends with `_`; and a sentence. In order, each
+    /// once.
     pub commands: &'static [(&'static str, &'static str)],
 }
 

@@ -1,7 +1,8 @@
-//! How `lfs` and `lctl` tell failures: one line on standard error, Lustre's words, and errno as exit status.
+//! How `lfs` and `lctl` report failures: one line on standard error, Lustre's words, and errno as
+//! exit status.
 //!
-//! A failure does not end a command: it goes on with the rest, and the first failure is the exit status. `lfs` puts the
-//! number behind the reason, `lctl` does not.
+//! A failure does not end a command: it goes on with the rest, and the first failure is the exit
+//! status. `lfs` puts the number behind the reason, `lctl` does not.
 
 pub mod absent;
 
@@ -11,7 +12,7 @@ use types::errno::Errno;
 /// Exit status if the reader of our output went away.
 pub const EPIPE: u8 = 32;
 
-/// Whose words.
+/// The program whose form is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
     /// `error: setstripe: can't create 'x': File exists (17)`
@@ -20,7 +21,7 @@ pub enum Style {
     Lctl,
 }
 
-/// What went wrong so far in one command.
+/// Failures so far in one command.
 pub struct Report<'a> {
     command: &'static str,
     style: Style,
@@ -29,7 +30,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Nothing yet.
+    /// A report without failures.
     pub fn new(command: &'static str, style: Style, err: &'a mut dyn Write) -> Report<'a> {
         Report { command, style, err, first: None }
     }
@@ -48,7 +49,7 @@ impl<'a> Report<'a> {
         self.errno(what, Errno::from(why));
     }
 
-    /// As [`Report::errno`], the reason told by whoever knows it better.
+    /// As [`Report::errno`], with a reason that the caller knows better.
     pub fn sentence(&mut self, sentence: &str, errno: Errno) {
         self.say(&format!("error: {}: {sentence}", self.command));
         self.count(errno);
@@ -56,11 +57,11 @@ impl<'a> Report<'a> {
 
     /// A line for the person at the terminal.
     pub fn say(&mut self, text: &str) {
-        // Nobody can be told that standard error is closed.
+        // Standard error is closed, so the failure cannot be reported.
         let _ = writeln!(self.err, "{text}");
     }
 
-    /// A failure that was told in other words.
+    /// Counts a failure that was reported in other words.
     pub fn count(&mut self, errno: Errno) {
         self.first = self.first.or(Some(errno));
     }
@@ -70,7 +71,8 @@ impl<'a> Report<'a> {
         self.first.map_or(0, |errno| u8::try_from(errno.0).unwrap_or(u8::MAX))
     }
 
-    /// Exit status of a command whose output was written so. A reader that has enough is no failure to be told.
+    /// Exit status of a command with this result of writing its output. A reader that has read
+    /// enough is no failure.
     pub fn end(mut self, written: io::Result<()>) -> u8 {
         match written {
             Ok(()) => self.status(),
@@ -83,7 +85,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// As strerror(3): "File exists".
+/// Text of strerror(3): "File exists".
 pub fn strerror(errno: Errno) -> String {
     let text = errno.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -1,5 +1,5 @@
-//! Options that describe a layout, of `setstripe` and `migrate`: those of each component belong to the -E before them, so their order
-//! counts, which the parser does not keep by itself.
+//! Options that describe a layout, of `setstripe` and `migrate`. Those of each component belong to
+//! the -E before them, so their order counts, which the parser does not keep by itself.
 
 use crate::spec::{Count, End, ExtensionSize, First, OstList, PatternWord, PoolWord, StripeSize};
 use clap::{ArgAction, Args, FromArgMatches};
@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 /// Make a file with a layout, or set the default layout of a directory
 ///
-/// A file is made; one that exists and has data, or was given a layout, is an error. A directory keeps the layout for files and directories made in it later.
-/// What is left open is taken from the file system's default. With -E the layout has components: each -E names the end
-/// of one, and the options after it belong to it; what a component leaves open is taken from the one before it.
+/// A file is made; one that exists and has data, or was given a layout, is an error. A directory
+/// keeps the layout for files and directories made in it later. What is left open is taken from the
+/// file system's default. With -E the layout has components: each -E names the end of one, and the
+/// options after it belong to it; what a component leaves open is taken from the one before it.
 #[derive(Debug, Args)]
 pub struct SetstripeFlags {
     /// Stripes, -1 for one on each OST
@@ -36,9 +37,11 @@ pub struct SetstripeFlags {
     /// Where the bytes are: raid0 on OSTs, mdt on the MDT
     #[arg(short = 'L', long, value_name = "PATTERN", action = ArgAction::Append)]
     pub layout: Vec<PatternWord>,
-    /// The component extends itself by so much while its OSTs have room, a multiple of its stripe size
+    /// The component extends itself by so much while its OSTs have room, a multiple of its stripe
+    /// size
     ///
-    /// When they have no room, the next component begins there; the last one is repeated on other OSTs.
+    /// When they have no room, the next component begins there; the last one is repeated on other
+    /// OSTs.
     #[arg(short = 'z', long, visible_alias = "ext-size", value_name = "SIZE", action = ArgAction::Append)]
     pub extension_size: Vec<ExtensionSize>,
     /// Mirrors: there is one of each file; more are not offered
@@ -53,14 +56,16 @@ pub struct SetstripeFlags {
     /// Give a file more components behind those that it has
     #[arg(long, requires = "component_end", conflicts_with = "delete")]
     pub component_add: bool,
-    /// Take components from the end of a file, from -I on, or (--component-flags ^init) all that have no objects
+    /// Take components from the end of a file, from -I on, or (--component-flags ^init) all that
+    /// have no objects
     #[arg(long, conflicts_with_all = [
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
         "extension_size",
         "component_add", "delete", "copy", "yaml",
     ])]
     pub component_del: bool,
-    /// The component that --component-del begins with, as getstripe -v shows it; what is written there is lost
+    /// The component that --component-del begins with, as getstripe -v shows it; what is written
+    /// there is lost
     #[arg(short = 'I', long, visible_alias = "comp-id", value_name = "ID", requires = "component_del",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub component_id: Option<u32>,
@@ -81,7 +86,8 @@ pub struct SetstripeFlags {
         "component_add", "delete", "yaml",
     ])]
     pub copy: Option<PathBuf>,
-    /// The layout that this file describes, as getstripe --yaml prints it, but not its OSTs; -: standard input
+    /// The layout that this file describes, as getstripe --yaml prints it, but not its OSTs; -:
+    /// standard input
     #[arg(short = 'y', long, value_name = "FILE", conflicts_with_all = [
         "stripe_count", "overstripe_count", "stripe_size", "stripe_index", "osts", "pool", "component_end", "layout",
         "extension_size",
@@ -96,11 +102,11 @@ pub struct SetstripeFlags {
 /// Components that `--component-del` takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fewer {
-    /// This one and those behind it.
+    /// This component and those after it.
     From(u32),
     /// Those at the end that have no objects.
     WithoutObjects,
-    /// Nothing that can be taken: the flags that were given, if any.
+    /// A value that is not accepted: the flags that were given, if any.
     Other(Option<String>),
 }
 
@@ -130,7 +136,7 @@ pub enum Step {
 /// Arguments of `setstripe`, options in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetstripeArgs {
-    /// What is wished.
+    /// The requested layout.
     pub steps: Vec<Step>,
     /// Take the default away.
     pub delete: bool,
@@ -138,13 +144,13 @@ pub struct SetstripeArgs {
     pub add: bool,
     /// Fewer components for a file.
     pub del: Option<Fewer>,
-    /// As that of this file.
+    /// Use the layout of this file.
     pub copy: Option<PathBuf>,
-    /// As this file describes.
+    /// Use the layout that this file describes.
     pub yaml: Option<PathBuf>,
     /// Mirrors that are wished for, if that is said.
     pub mirrors: Option<u16>,
-    /// Where.
+    /// The files or directories.
     pub paths: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a file, fetched when it is first asked for.
+//! Facts about a file, fetched when they are first asked for.
 
 use super::when::When;
 use ask::xattr;
@@ -84,7 +84,7 @@ impl From<&Attr> for Stat {
     }
 }
 
-/// What a search asks of files, besides name and type.
+/// The facts that a search needs, besides name and type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// Attributes, or FIDs.
@@ -108,7 +108,7 @@ impl Needs {
 
 /// One file.
 pub struct Facts {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// Levels below it.
     pub level: usize,
@@ -119,24 +119,24 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// `kind`: its type, if the directory told it.
+    /// `kind`: type of the file, if the directory listed it.
     pub fn new(path: PathBuf, level: usize, kind: Option<FileType>) -> Facts {
         let cell = OnceCell::new();
         if let Some(kind) = kind.filter(|kind| *kind != FileType::Unknown) {
-            // It is empty: it was made just now.
+            // The cell is empty: it was just made.
             let _ = cell.set(kind);
         }
         Facts { path, level, kind: cell, stat: OnceCell::new(), fid: OnceCell::new(), layout: OnceCell::new() }
     }
 
-    /// With what a directory scan of its directory told.
+    /// Adds what a directory scan of its directory returned.
     ///
     /// # Errors
     /// InvalidData: a layout that is none.
     pub fn scanned(path: PathBuf, level: usize, entry: &DirEntry) -> io::Result<Facts> {
         let kind = FileType::from_raw_mode(entry.file_type.mode_bits());
         let facts = Facts { fid: entry.fid.into(), ..Facts::new(path, level, Some(kind)) };
-        // All cells are empty: it was made just now.
+        // All cells are empty: the value was just made.
         if let Some(entry) = &entry.entry {
             let _ = facts.stat.set(Stat::from(&entry.attr));
         }
@@ -157,7 +157,7 @@ impl Facts {
         Ok(self.stat.get().expect("just set"))
     }
 
-    /// What chattr(1) sets.
+    /// Flags that chattr(1) sets.
     ///
     /// # Errors
     /// Those of statx(2).
@@ -181,10 +181,10 @@ impl Facts {
         Ok(FileType::from_raw_mode(self.stat()?.mode))
     }
 
-    /// Layout of a file, default layout of a directory. `None`: it has none of its own.
+    /// Layout of a file, or default layout of a directory. `None` if it has none of its own.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The layout cannot be read.
     pub fn layout(&self) -> io::Result<Option<&LovEa>> {
         if self.layout.get().is_none() {
             let found = match self.kind()? {

@@ -20,7 +20,7 @@ enum Part {
     Field(Field, Shape),
 }
 
-/// What stands between % and the letter of a directive, as printf(3) understands it.
+/// The part between % and the letter of a directive, as in printf(3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Shape {
     /// `-`: what is missing to the width goes behind.
@@ -43,7 +43,7 @@ struct Shape {
 const WIDTH_MAX: usize = 4096;
 
 impl Shape {
-    /// From what follows a %, and how many bytes of that it takes.
+    /// Parses the text after a %. Also returns how many bytes of it belong to the shape.
     fn parse(text: &str) -> (Shape, usize) {
         let mut shape = Shape::default();
         let flags = text.find(|c| !matches!(c, '-' | '0' | '+' | ' ' | '#')).unwrap_or(text.len());
@@ -158,7 +158,7 @@ impl Field {
 }
 
 impl Format {
-    /// What is printed of a file.
+    /// The facts that printing a file needs.
     pub fn needs(&self) -> Needs {
         self.0.iter().fold(Needs::default(), |needs, part| match part {
             Part::Text(_) => needs,

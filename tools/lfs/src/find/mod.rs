@@ -1,7 +1,8 @@
 //! `lfs find`: files by name, attributes and layout.
 //!
-//! [`words`] reads the predicates, which are Lustre's; [`test`] judges a file by its [`facts`], fetching no more of them
-//! than a predicate asks for; [`walk`] goes through the tree with several threads; [`format`] prints.
+//! [`words`] reads the predicates, which are Lustre's. [`test`] judges a file by its [`facts`], and
+//! fetches no more of them than a predicate needs. [`walk`] goes through the tree with several
+//! threads; [`format`] prints.
 
 pub(crate) mod compare;
 mod facts;
@@ -17,7 +18,7 @@ use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;
 
-/// Prints what matches. What cannot be read is reported and passed over.
+/// Prints the files that match. Those that cannot be read are reported and skipped.
 ///
 /// # Errors
 /// `out` cannot be written.

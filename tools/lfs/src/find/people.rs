@@ -7,7 +7,7 @@ use std::ptr;
 /// Room for one entry's texts, bytes; a larger entry (a group of thousands) is shown by number.
 const ENTRY_BYTES: usize = 64 << 10;
 
-/// Name of a user; `None`: nobody has this number.
+/// Name of a user; `None` if there is no user of this number.
 pub fn user_name(uid: u32) -> Option<String> {
     let (mut entry, mut found) = (MaybeUninit::<libc::passwd>::uninit(), ptr::null_mut());
     let mut texts = vec![0; ENTRY_BYTES];
@@ -16,7 +16,8 @@ pub fn user_name(uid: u32) -> Option<String> {
     if found.is_null() {
         return None;
     }
-    // SAFETY: `found` is `entry`, filled in; its name ends with a NUL within `texts`, which still lives.
+    // SAFETY: `found` is `entry`, filled in; its name ends with a NUL within `texts`, which still
+    // lives.
     let name = unsafe { CStr::from_ptr((*found).pw_name) };
     Some(name.to_string_lossy().into_owned())
 }

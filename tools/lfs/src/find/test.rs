@@ -10,7 +10,7 @@ use rustix::fs::{FileType, StatxAttributes};
 use std::io;
 use types::target::TargetIndex;
 
-/// Which time of a file.
+/// One of the times of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Time {
     /// Last read.
@@ -91,9 +91,9 @@ pub enum Test {
     Layout(Vec<Pattern>),
     /// Components.
     ComponentCount(Compare),
-    /// Where a component starts.
+    /// Start of a component, bytes.
     ComponentStart(Compare),
-    /// Where a component ends, bytes.
+    /// End of a component, bytes.
     ComponentEnd(Compare),
     /// A component that reaches to the end of the file.
     ComponentEndEof,
@@ -110,7 +110,7 @@ pub enum Test {
 }
 
 impl Test {
-    /// What [`Test::holds`] asks of a file.
+    /// The facts that [`Test::holds`] needs of a file.
     pub fn needs(&self) -> Needs {
         match self {
             Test::Constant(_) | Test::Name(_) | Test::Kind(_) | Test::Attrs(_) | Test::Xattr(..) => Needs::default(),
@@ -124,10 +124,10 @@ impl Test {
         }
     }
 
-    /// Is it so?
+    /// True if the predicate holds for the file.
     ///
     /// # Errors
-    /// Those of asking.
+    /// Those of fetching the facts.
     pub fn holds(&self, file: &Facts) -> io::Result<bool> {
         let any = |test: &dyn Fn(&Component) -> bool| Ok(file.components()?.iter().any(test));
         match self {

@@ -1,11 +1,13 @@
 //! Through the tree, with several threads: waiting for answers is what takes the time.
 //!
-//! A directory is the unit of work: a thread reads it, judges what is in it, prints that in one piece, and leaves its
-//! sub-directories to whoever is free. So a directory is always printed before what is in it; otherwise the order is
-//! nobody's. Directories that wait are kept as paths; the newest is taken first, which keeps them few.
+//! A directory is the unit of work. A thread reads it, judges its entries, prints the result in one
+//! piece, and leaves its sub-directories to the next free thread. So a directory is always printed
+//! before its entries; otherwise the order is undefined. Waiting directories are kept as paths; the
+//! newest is taken first, which keeps them few.
 //!
-//! If more than names and types are asked about, a directory is scanned: attributes and layouts come with the names. What the dir_scan
-//! does not tell (inodes of other MDTs) is asked for one by one.
+//! If more than names and types is needed, the directory is scanned: attributes and layouts come
+//! with the names. Facts that the scan does not return (inodes of other MDTs) are asked for one by
+//! one.
 
 use super::facts::Facts;
 use super::format::print;
@@ -26,7 +28,7 @@ use wire::mds::DirEntry;
 
 /// Printed text is handed on in pieces of about so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// Failures that are told at most; more are counted.
+/// Failures that are reported at most; further ones are only counted.
 const FAILURES_MAX: usize = 1000;
 
 struct Directory {
@@ -34,7 +36,7 @@ struct Directory {
     level: usize,
 }
 
-/// What came of one directory.
+/// Result of one directory.
 struct Found {
     below: Vec<Directory>,
     text: Vec<u8>,
@@ -102,7 +104,7 @@ impl Search<'_> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes directories until there are none and nobody is finding more.
+    /// Takes directories until there are none and no other thread can find more.
     fn help(&self) {
         loop {
             let directory = {
@@ -142,7 +144,7 @@ impl Search<'_> {
                     }
                 };
                 match open.dir_scan(needs.layouts, take) {
-                    // Who may not search it gets the failures of the files, one by one.
+                    // Without permission to search it, each file gives a failure of its own.
                     Err(error) if error.raw_os_error() == Some(libc::EACCES) => {}
                     Ok(false) => {}
                     scanned => return scanned.map(|_| ()),
@@ -227,7 +229,7 @@ impl Search<'_> {
         if out.1.is_ok() {
             let written = out.0.write_all(text);
             if written.is_err() {
-                // Nobody reads any more: what waits need not be searched.
+                // The reader is gone: waiting directories need not be searched.
                 self.lock().waiting.clear();
             }
             out.1 = written;
@@ -235,7 +237,7 @@ impl Search<'_> {
     }
 
     fn failed(&self, what: &str, error: &io::Error) {
-        // What went away while the search was on its way is not there to be found.
+        // A file that was removed during the search is not there to be found.
         if error.raw_os_error() == Some(libc::ENOENT)
             && !self.query.paths.iter().any(|p| p.display().to_string() == what)
         {

@@ -1,4 +1,4 @@
-//! Points in time as text, in the time zone of whoever asks.
+//! Points in time as text, in the caller's time zone.
 
 use std::mem::MaybeUninit;
 
@@ -12,7 +12,7 @@ pub struct When {
 }
 
 impl When {
-    /// As `%A@` of a printf prints it.
+    /// As `%A@` of printf prints it.
     pub fn seconds_text(&self) -> String {
         format!("{}.{:09}0", self.seconds, self.nanos)
     }
@@ -21,7 +21,8 @@ impl When {
     pub fn text(&self) -> String {
         let mut parts = MaybeUninit::<libc::tm>::uninit();
         let seconds: libc::time_t = self.seconds;
-        // SAFETY: both pointers are to values that outlive the call; a result of null is asked for below.
+        // SAFETY: both pointers are to values that outlive the call; a result of null is asked for
+        // below.
         let done = unsafe { libc::localtime_r(&seconds, parts.as_mut_ptr()) };
         if done.is_null() {
             return self.seconds_text();

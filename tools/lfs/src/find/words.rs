@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use types::target::TargetIndex;
 
-/// Threads that search at once if nobody says otherwise.
+/// Threads that search at once by default.
 const THREADS: usize = 4;
 /// Threads at most.
 const THREADS_MAX: usize = 64;
 
-/// What is printed of a file that matches.
+/// How a matching file is printed.
 #[derive(Debug)]
 pub enum Print {
     /// Its path and a newline.
@@ -29,18 +29,18 @@ pub enum Print {
     Nul,
     /// As `ls -dils`.
     Long,
-    /// As a format says.
+    /// By a format.
     Format(Format),
 }
 
 /// A search.
 #[derive(Debug)]
 pub struct Query {
-    /// Where it begins.
+    /// Where the search begins.
     pub paths: Vec<PathBuf>,
-    /// What must hold (`true`), or must not (`false`).
+    /// Predicates that must hold (`true`) or must not (`false`).
     pub tests: Vec<(bool, Test)>,
-    /// What is printed, in this order.
+    /// The prints, in this order.
     pub prints: Vec<Print>,
     /// Levels that are not judged.
     pub min_depth: usize,
@@ -50,7 +50,7 @@ pub struct Query {
     pub skip: u32,
     /// Threads.
     pub threads: usize,
-    /// What all of it asks of files.
+    /// The facts that all of it needs of files.
     pub needs: Needs,
 }
 
@@ -299,7 +299,8 @@ fn bits(text: &str) -> Result<Bits, String> {
     }
 }
 
-/// Bits of a mode as chmod(1) writes it, applied to a file that has none: `u=rwx,g+r`. Without a class, of all.
+/// Bits of a mode as chmod(1) writes it, applied to a file that has none: `u=rwx,g+r`. Without a
+/// class, of all.
 fn symbolic(text: &str) -> Option<u32> {
     let mut mode = 0;
     for clause in text.split(',') {
