@@ -1,10 +1,11 @@
-//! Cold caches: the kernel forgets entries, inodes and clean data, and with its inodes a client gives its locks back.
+//! Cold caches: the kernel forgets entries, inodes and clean data, and with its inodes a client
+//! gives its locks back.
 
 use crate::failure::BenchError;
 use std::fs;
 use std::time::Duration;
 
-/// What a FUSE daemon does with the inodes that the kernel forgot takes a moment.
+/// Time in which a FUSE daemon finishes its work on inodes that the kernel forgot.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Makes the kernel forget, after everything was written.

@@ -1,4 +1,4 @@
-//! What a mount counts: requests to servers, and requests of the kernel.
+//! The counters of a mount: requests to servers, and requests of the kernel.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,8 @@ pub struct Counts {
     pub requests: u64,
     /// Those of them that a program waited for.
     pub awaited: u64,
-    /// How often a program waited for servers: its requests at the same time count once.
+    /// How often a program waited for servers: requests that it waits for at the same time count
+    /// once.
     pub round_trips: u64,
     /// Requests that the kernel sent to the daemon.
     pub kernel: u64,
@@ -60,7 +61,7 @@ impl Counts {
         self.requests.saturating_sub(self.awaited)
     }
 
-    /// What came since an earlier moment.
+    /// The counts since an earlier moment.
     pub fn since(self, earlier: Counts) -> Counts {
         Counts {
             requests: self.requests.saturating_sub(earlier.requests),

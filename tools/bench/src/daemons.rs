@@ -1,7 +1,8 @@
 //! The SheenFS daemons behind a mount, whose CPU and memory are counted.
 //!
-//! The registry of the host (`/run/sheen`, as `lctl` uses it) is asked which daemon has the mount and which serve targets of
-//! the same file system. A daemon that it does not know is looked for in `/proc` by the mount point in its command line.
+//! The registry of the host (`/run/sheen`, as `lctl` uses it) is asked which daemon has the mount
+//! and which serve targets of the same file system. A daemon that it does not know is looked for in
+//! `/proc` by the mount point in its command line.
 
 use crate::failure::BenchError;
 use crate::measure;
@@ -19,14 +20,14 @@ use std::time::Duration;
 pub struct Daemon {
     /// Process id.
     pub pid: i32,
-    /// What it does: `mount MGS MDT0000 OST0000`.
+    /// Roles of the process: `mount MGS MDT0000 OST0000`.
     pub name: String,
-    /// Where it shows its metrics.
+    /// Address at which it shows its metrics.
     pub http: Option<SocketAddr>,
 }
 
 impl Daemon {
-    /// One without metrics.
+    /// A daemon without metrics.
     pub fn new(pid: i32, name: &str) -> Daemon {
         Daemon { pid, name: name.to_owned(), http: None }
     }
@@ -35,7 +36,7 @@ impl Daemon {
 /// The CPU time of each by name; two of the same name are added.
 ///
 /// # Errors
-/// One has ended.
+/// A daemon has ended.
 pub fn cpu(daemons: &[Daemon]) -> Result<BTreeMap<String, Duration>, BenchError> {
     let mut all = BTreeMap::new();
     for daemon in daemons {
@@ -47,7 +48,7 @@ pub fn cpu(daemons: &[Daemon]) -> Result<BTreeMap<String, Duration>, BenchError>
 /// Resident memory of each by name, bytes.
 ///
 /// # Errors
-/// One has ended.
+/// A daemon has ended.
 pub fn resident(daemons: &[Daemon]) -> Result<BTreeMap<String, u64>, BenchError> {
     let mut all = BTreeMap::new();
     for daemon in daemons {
@@ -56,11 +57,12 @@ pub fn resident(daemons: &[Daemon]) -> Result<BTreeMap<String, u64>, BenchError>
     Ok(all)
 }
 
-/// Daemons of this host that serve `fsname` or have one of these mount points; ordered by process id.
+/// Daemons of this host that serve `fsname` or have one of these mount points; ordered by process
+/// id.
 pub fn of(fsname: &str, mounts: &[&Path]) -> Vec<Daemon> {
     let mut found: Vec<Daemon> = Vec::new();
     for home in local::daemons() {
-        // Who does not answer has ended, or belongs to somebody else.
+        // A daemon that does not answer has ended, or belongs to another user.
         let Ok((Answer::Status(status), pid)) = control::ask(&home, &Request::Status) else { continue };
         if let Some(name) = part_in(&status, fsname, mounts)
             && !found.iter().any(|d| d.pid == pid)

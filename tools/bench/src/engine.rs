@@ -1,7 +1,9 @@
-//! `engine`: the metadata engine without a mount, called in place in this process, and over loopback TCP.
+//! `engine`: the metadata engine without a mount, called in place in this process, and over
+//! loopback TCP.
 //!
-//! Commits are durable all the while, as in service: groups every 50 ms into the journal of a store on the disk, in a
-//! folder that is given. The references of the other items do not apply; the goals of the project stand beside it.
+//! Commits are durable all the while, as in service: groups every 50 ms into the journal of a store
+//! on the disk, in the given folder. The references of the other items do not apply; the goals of
+//! the project stand beside it.
 
 use crate::failure::BenchError;
 use crate::figure::{Figure, Outcome, Unit};
@@ -71,13 +73,13 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// What to measure.
+/// A measurement of the engine.
 pub struct Engine<'a> {
     /// Its arguments.
     pub args: &'a EngineArgs,
     /// Rounds; one more comes first and does not count.
     pub repeats: usize,
-    /// To be looked at.
+    /// The flag that ends the run.
     pub stop: &'a Stop,
 }
 
@@ -166,7 +168,8 @@ impl Engine<'_> {
         Ok(rows.into_iter().enumerate().flat_map(row).collect())
     }
 
-    /// 64 requests in flight over loopback TCP. Both sides are in this process: the CPU is that of client and server.
+    /// 64 requests in flight over loopback TCP. Both sides are in this process: the CPU is that of
+    /// client and server.
     fn over_tcp(&self, runtime: &Runtime, nid: Nid, cluster: ClusterId) -> Result<Vec<Figure>, BenchError> {
         let config = RealConfig { reactors: 1, blocking_threads: 1 };
         let (env, guard) = RealEnv::start(config).map_err(BenchError::of("start threads"))?;
@@ -229,7 +232,7 @@ impl Engine<'_> {
                             break;
                         }
                         if let Err(error) = operation(n).await {
-                            // One reason is enough; others find the place taken.
+                            // One reason is enough; for others there is no place.
                             let _ = sender.try_send(error);
                             break;
                         }

@@ -6,16 +6,16 @@ use std::path::Path;
 /// One sentence each: what, why and, if that helps, what next.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// It was asked for something that makes no sense.
+    /// The request makes no sense.
     #[error("{0}")]
     Usage(String),
     /// Ctrl-C, SIGTERM or SIGHUP.
     #[error("interrupted; what the benchmark made is removed")]
     Interrupted,
-    /// It could not be done.
+    /// The request could not be done.
     #[error("{0}")]
     Failed(String),
-    /// Whoever reads standard output has enough.
+    /// The reader of standard output has read enough.
     #[error("the reader closed the pipe")]
     PipeClosed,
 }

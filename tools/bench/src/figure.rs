@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 /// Version of the JSON form.
 pub const FORMAT: u32 = 1;
 
-/// What a value counts.
+/// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
-    /// Operations a second; CPU is told per operation.
+    /// Operations a second; CPU is given per operation.
     #[serde(rename = "/s")]
     PerSecond,
-    /// 1,000,000 bytes a second; CPU is told per MiB.
+    /// 1,000,000 bytes a second; CPU is given per MiB.
     #[serde(rename = "MB/s")]
     MegabytesPerSecond,
     /// Seconds for the whole step; so is its CPU.
@@ -36,7 +36,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// As people write it.
+    /// The unit as people write it.
     pub fn text(self) -> &'static str {
         match self {
             Unit::PerSecond => "/s",
@@ -49,28 +49,28 @@ impl Unit {
         }
     }
 
-    /// Is more better?
+    /// True if more is better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Unit::PerSecond | Unit::MegabytesPerSecond | Unit::Percent)
     }
 }
 
-/// What held a step up.
+/// The limit of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
-    /// Processors: its own use of them, or that of others beside it.
+    /// Processors: used by the step itself, or by other work.
     Cpu,
     /// The busiest disk was at work most of the time.
     Disk,
-    /// It waited for answers from afar.
+    /// It waited for answers over the network.
     RoundTrips,
     /// It waited, but for none of these.
     Waiting,
 }
 
 impl Limit {
-    /// As people say it.
+    /// The limit as people say it.
     pub fn text(self) -> &'static str {
         match self {
             Limit::Cpu => "CPU",
@@ -84,7 +84,7 @@ impl Limit {
 /// A place that was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlaceReport {
-    /// As it was named.
+    /// Name as it was given.
     pub name: String,
     /// Why it was there.
     pub role: Role,
@@ -94,10 +94,10 @@ pub struct PlaceReport {
     pub daemons: Vec<(String, i32)>,
 }
 
-/// What one place gave in one step.
+/// Result of one place in one step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Its name.
+    /// Name of the place.
     pub place: String,
     /// Why it was there.
     pub role: Role,
@@ -110,7 +110,7 @@ pub struct Outcome {
     /// The same ratio in each round, if there are enough of them.
     #[serde(default)]
     pub pairs: Option<Pairs>,
-    /// How many times more CPU per operation this took than the target, in each round.
+    /// CPU per operation, as a multiple of the target's, in each round.
     #[serde(default)]
     pub cpu_pairs: Option<Pairs>,
     /// CPU microseconds per operation of this program and its children, median.
@@ -128,7 +128,7 @@ pub struct Outcome {
     pub others_cpu: Option<f64>,
     /// Share of the time that the busiest disk was at work, 0 to 1, median.
     pub disk_busy: Option<f64>,
-    /// What limited it in most rounds.
+    /// The limit in most rounds.
     pub limited_by: Option<Limit>,
     /// (seconds, value) over time of the median round, if the step looks at that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -147,13 +147,13 @@ impl Outcome {
 pub struct Figure {
     /// `mdtest`, `io`, ...
     pub item: String,
-    /// What was done.
+    /// The work that was done.
     pub what: String,
     /// Unit of the values.
     pub unit: Unit,
     /// The most that the design allows, or the least it wants, where it says so.
     pub goal: Option<f64>,
-    /// What it is about, for plots: `rtt_ms`, `stripes`, `op`, ...
+    /// Subject of the step, for plots: `rtt_ms`, `stripes`, `op`, ...
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// Targets first.
@@ -161,13 +161,14 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// What the target gave.
+    /// Result of the target.
     pub fn target(&self) -> Option<&Outcome> {
         self.results.iter().find(|r| r.role == Role::Target)
     }
 
-    /// Does the target keep the goal? `None` without a goal or a value. Of requests one operation in twenty may cost one more: in
-    /// one process a target may have answered before the next one is asked, which then counts as one after the other.
+    /// True if the target keeps the goal; `None` without a goal or a value. Of requests, one
+    /// operation in twenty may cost one more. In one process a target may have answered before the
+    /// next one is asked, and the two then count as one after the other.
     pub fn reached(&self) -> Option<bool> {
         let (goal, value) = (self.goal?, self.target()?.value.as_ref()?.median);
         let goal = if self.unit == Unit::Requests { goal * 1.05 } else { goal };
@@ -184,11 +185,11 @@ pub struct Report {
     pub commit: String,
     /// Version of the program.
     pub version: String,
-    /// When it began: seconds since 1970.
+    /// Start of the run: seconds since 1970.
     pub started: u64,
-    /// How it was called.
+    /// Command line of the run.
     pub command: Vec<String>,
-    /// Where.
+    /// The machine.
     pub machine: MachineReport,
     /// Seed of everything random.
     pub seed: u64,
@@ -196,14 +197,14 @@ pub struct Report {
     pub repeats: usize,
     /// Settings of each item.
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// What was measured.
+    /// The places that were measured.
     pub places: Vec<PlaceReport>,
     /// The figures.
     pub figures: Vec<Figure>,
 }
 
 impl Report {
-    /// Adds what a later run measured. What both say of program and machine stays that of the first.
+    /// Adds the results of a later run. Program and machine stay those of the first.
     pub fn append(&mut self, later: Report) {
         let new = |place: &PlaceReport| !self.places.iter().any(|p| p.name == place.name && p.role == place.role);
         let places: Vec<PlaceReport> = later.places.into_iter().filter(new).collect();

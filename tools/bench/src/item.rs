@@ -1,4 +1,5 @@
-//! The frame of every item: its steps run on all places in turn, round by round, and each is measured alike.
+//! The frame of every item: its steps run on all places in turn, round by round, and each is
+//! measured alike.
 
 use crate::counts::Counts;
 use crate::daemons;
@@ -14,21 +15,21 @@ use crate::stop::Stop;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// 1 MiB: what CPU of data is told for.
+/// 1 MiB: the unit for the CPU of data.
 pub const MIB: f64 = 1_048_576.0;
 
 /// One step of an item.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What is done, for people; unique in the item.
+    /// The work, for people; unique in the item.
     pub what: String,
     /// Unit of its figure; `None`: it is work between steps that gives no figure.
     pub unit: Option<Unit>,
-    /// What the design allows or wants, if it says so.
+    /// The bound that the design allows or wants, if there is one.
     pub goal: Option<f64>,
     /// Programs or threads that work at the same time.
     pub actors: usize,
-    /// What it is about, for plots.
+    /// Subject of the step, for plots.
     pub tags: Vec<(&'static str, String)>,
 }
 
@@ -50,14 +51,15 @@ impl Step {
     }
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Debug)]
 pub enum Done {
-    /// So many operations (of [`Unit::PerSecond`] and [`Unit::Seconds`]) or bytes (of [`Unit::MegabytesPerSecond`]).
+    /// So many operations (of [`Unit::PerSecond`] and [`Unit::Seconds`]) or bytes (of
+    /// [`Unit::MegabytesPerSecond`]).
     Work(Work),
-    /// It measured the value itself, in `operations` operations.
+    /// The step measured the value itself, in `operations` operations.
     Value { value: f64, operations: f64 },
-    /// It cannot be done here.
+    /// The step cannot be done here.
     Skipped(String),
 }
 
@@ -66,7 +68,7 @@ pub enum Done {
 pub struct Work {
     /// Operations or bytes.
     pub amount: f64,
-    /// Its time, if the step knows better than who called it.
+    /// Time of the work, if the step knows it better than its caller.
     pub wall: Option<Duration>,
     /// CPU of processes that the frame does not see.
     pub cpu: Duration,
@@ -74,7 +76,7 @@ pub struct Work {
     pub over_time: Vec<(f64, f64)>,
 }
 
-/// Where and in which round a step runs.
+/// The place and round that a step runs in.
 pub struct Spot<'a> {
     /// The place.
     pub place: &'a Place,
@@ -84,7 +86,7 @@ pub struct Spot<'a> {
     pub round: usize,
     /// Seed of everything random.
     pub seed: u64,
-    /// To be looked at in every loop.
+    /// To be checked in every loop.
     pub stop: &'a Stop,
 }
 
@@ -93,24 +95,24 @@ pub trait Item {
     /// `mdtest`, `io`, ...
     fn name(&self) -> &'static str;
 
-    /// Its settings, for the report.
+    /// Settings of the item, for the report.
     fn settings(&self) -> serde_json::Value;
 
-    /// What is done in each round, in this order.
+    /// The steps of each round, in this order.
     fn steps(&self) -> Vec<Step>;
 
     /// Makes ready; not measured.
     ///
     /// # Errors
-    /// It fails, and so does the run.
+    /// The preparation failed, which ends the run.
     fn prepare(&mut self, _step: usize, _spot: &Spot<'_>) -> Result<(), BenchError> {
         Ok(())
     }
 
-    /// Does the step; measured.
+    /// Does the step; this is measured.
     ///
     /// # Errors
-    /// It fails, and so does the run.
+    /// The step failed, which ends the run.
     fn perform(&mut self, step: usize, spot: &Spot<'_>) -> Result<Done, BenchError>;
 }
 
@@ -125,7 +127,7 @@ pub struct Rounds {
     pub link_delay: f64,
 }
 
-/// What one step gave on one place in one round.
+/// Result of one step on one place in one round.
 #[derive(Clone, Debug)]
 struct Sample {
     value: f64,
@@ -150,7 +152,7 @@ struct Samples {
 /// Runs all rounds of an item on all places.
 ///
 /// # Errors
-/// A step fails, a daemon ends, or somebody asked for the end.
+/// A step fails, a daemon ends, or the user ended the run.
 pub fn run(item: &mut dyn Item, places: &[Place], rounds: Rounds, stop: &Stop) -> Result<Vec<Figure>, BenchError> {
     let steps = item.steps();
     let progress = Progress::start(item.name(), steps.len() * places.len() * rounds.repeats);
@@ -158,7 +160,8 @@ pub fn run(item: &mut dyn Item, places: &[Place], rounds: Rounds, stop: &Stop) -
     for round in 0..rounds.repeats {
         for (at, step) in steps.iter().enumerate() {
             for turn in 0..places.len() {
-                // Who comes first changes, so that nobody always meets what the one before left behind.
+                // The first place changes, so that none always meets the traces of the same
+                // predecessor.
                 let number = (turn + round) % places.len();
                 let place = &places[number];
                 stop.check()?;
@@ -267,8 +270,8 @@ fn figure(item: &str, step: &Step, unit: Unit, places: &[Place], samples: Vec<Sa
     Figure { item: item.to_owned(), what: step.what.clone(), unit, goal: step.goal, tags, results }
 }
 
-/// Of the target's and another's samples: how many times better the target was, and how much more CPU the other took, by
-/// round.
+/// Of the target's and another's samples: how many times better the target was, and how much more
+/// CPU the other took, by round.
 fn by_round(unit: Unit, ours: &[Sample], others: &[Sample]) -> (Option<Pairs>, Option<Pairs>) {
     if ours.len() != others.len() {
         return (None, None);
@@ -281,7 +284,7 @@ fn by_round(unit: Unit, ours: &[Sample], others: &[Sample]) -> (Option<Pairs>, O
     (by_value, pairs(&|a, b| ratio(Unit::Microseconds, cpu(a), cpu(b))))
 }
 
-/// How many times better `ours` is; `None` if one of them is nothing.
+/// How many times better `ours` is; `None` if one of them is 0.
 pub fn ratio(unit: Unit, ours: f64, other: f64) -> Option<f64> {
     let (more, less) = if unit.more_is_better() { (ours, other) } else { (other, ours) };
     (more > 0.0 && less > 0.0).then(|| more / less)
@@ -328,7 +331,7 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// Counts who was where, and gives values that tell the round.
+    /// Counts the calls of each place, and gives values that show the round.
     struct Fake {
         seen: Vec<(usize, usize, usize)>,
     }

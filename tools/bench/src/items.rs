@@ -1,4 +1,4 @@
-//! What can be measured.
+//! The items that can be measured.
 
 pub mod build;
 pub mod find;

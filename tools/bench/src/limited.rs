@@ -1,4 +1,4 @@
-//! What held a step up: processors, a disk, round trips, or something it waited for.
+//! The limit of a step: processors, a disk, round trips, or something it waited for.
 
 use crate::figure::Limit;
 
@@ -22,12 +22,14 @@ pub struct Spent {
     pub cpus: f64,
     /// Programs or threads that worked at the same time.
     pub actors: f64,
-    /// Round trips that each of them waited for, one after the other, times the delay of the link: seconds.
+    /// Round trips that each of them waited for, one after the other, times the delay of the link:
+    /// seconds.
     pub on_the_way: f64,
 }
 
 impl Spent {
-    /// What held it up. Each actor and the daemon that answers it take turns, so `actors` processors are all it can use.
+    /// The limit. Each actor and the daemon that answers it take turns, so `actors` processors are
+    /// all it can use.
     pub fn limit(&self) -> Limit {
         let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
         let usable = self.wall * self.cpus.min(self.actors.max(1.0));

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// What figures depend on.
+/// The properties that figures depend on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MachineReport {
     /// Model of the processors.
     pub cpu: String,
-    /// How many.
+    /// Number of processors.
     pub cpus: usize,
     /// Memory, bytes.
     pub memory_bytes: u64,
@@ -19,7 +19,7 @@ pub struct MachineReport {
 }
 
 impl MachineReport {
-    /// This one, now. What cannot be read is "unknown" or 0.
+    /// This machine, now. A value that cannot be read is "unknown" or 0.
     pub fn here() -> MachineReport {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let value = |text: &str, key: &str| {

@@ -1,9 +1,11 @@
-//! `sheen-bench`, the program behind `sheen bench`: figures that stand beside a reference of the same run.
+//! `sheen-bench`, the program behind `sheen bench`: figures that stand beside a reference of the
+//! same run.
 //!
-//! An *item* (`mdtest`, `io`, ...) is a list of *steps*. Each step runs on every *place*: the mounts to be measured, and the
-//! references named with `--reference`. They take turns step by step and round by round, so that what else the machine
-//! does meets all alike; a figure is the median over the rounds, with its spread, the CPU of the program and of every
-//! daemon behind the place, and what limited it. Everything made on the way is removed, also after Ctrl-C.
+//! An *item* (`mdtest`, `io`, ...) is a list of *steps*. Each step runs on every *place*: the
+//! mounts to be measured, and the references named with `--reference`. They take turns step by step
+//! and round by round, so that other work of the machine affects all alike. A figure is the median
+//! over the rounds, with its spread, the CPU of the program and of every daemon behind the place,
+//! and the limit. Everything made on the way is removed, also after Ctrl-C.
 
 mod caches;
 mod counts;
@@ -35,7 +37,7 @@ use clap::Parser;
 use failure::BenchError;
 use std::process::ExitCode;
 
-/// What `sheen bench` hands on.
+/// The arguments that `sheen bench` hands on.
 #[derive(Parser)]
 #[command(name = "sheen-bench", bin_name = "sheen bench", version)]
 struct Cli {
@@ -44,9 +46,11 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    // It may have been started as /proc/self/exe; ps and top shall not call it "exe". Only a name: no harm if not.
+    // The program may have been started as /proc/self/exe; ps and top shall not call it "exe". It
+    // is only a name: a failure does no harm.
     let _ = rustix::thread::set_name(c"sheen-bench");
-    // Wrong usage ends here: `sheen bench` has parsed the same words by the same definition before, and told them.
+    // Wrong usage ends here. `sheen bench` has parsed the same words by the same definition before,
+    // and reported it.
     let cli = Cli::parse();
     match run::run(&cli.bench) {
         Ok(()) | Err(BenchError::PipeClosed) => ExitCode::SUCCESS,

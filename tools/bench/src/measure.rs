@@ -27,7 +27,7 @@ pub fn cpu_of_self() -> Duration {
 /// CPU time of all threads of another process, user and system.
 ///
 /// # Errors
-/// It has ended.
+/// The process has ended.
 pub fn cpu_of(pid: i32) -> Result<Duration, BenchError> {
     let mut id = 0;
     // SAFETY: id is a valid place for the answer.
@@ -44,14 +44,14 @@ fn gone(pid: i32) -> BenchError {
 pub struct Resident {
     /// Everything.
     pub all: u64,
-    /// Of that what no file stands behind.
+    /// The part of it without a file behind it.
     pub own: u64,
 }
 
 /// Resident memory of a process.
 ///
 /// # Errors
-/// It has ended.
+/// The process has ended.
 pub fn resident_of(pid: i32) -> Result<Resident, BenchError> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| gone(pid))?;
     let bytes = |key: &str| {
@@ -75,7 +75,7 @@ pub struct Machine {
 const TICK: f64 = 0.01;
 
 impl Machine {
-    /// Now. What cannot be read counts as nothing.
+    /// The present state. A value that cannot be read counts as 0.
     pub fn now() -> Machine {
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let fields: Vec<f64> =

@@ -1,7 +1,8 @@
 //! `memory`: resident memory of the daemons behind a mount, idle and with many files.
 //!
-//! Resident is what the kernel counts (`VmRSS`): memory of their own, and pages of a store's file that they map. The
-//! latter the kernel takes back when others need it, so what the processes themselves hold stands in a row of its own.
+//! Resident memory is counted by the kernel (`VmRSS`): the processes' own memory, and pages of a
+//! store's file that they map. The kernel takes the latter back when others need it, so the
+//! processes' own memory stands in a row of its own.
 
 use crate::failure::BenchError;
 use crate::figure::Unit;
@@ -19,7 +20,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &MemoryArgs) -> Memory {
         Memory { args: args.clone() }
     }

@@ -1,4 +1,5 @@
-//! The empty FUSE file system that mounts are compared with: the same transport, trivial answers, nothing stored.
+//! The empty FUSE file system that mounts are compared with: the same transport, trivial answers,
+//! nothing stored.
 
 use crate::failure::BenchError;
 use crate::program;
@@ -15,19 +16,20 @@ use std::time::{Duration, Instant};
 
 /// The mount appears and disappears within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often is looked whether it did.
+/// Interval at which the mount is checked.
 const LOOK: Duration = Duration::from_millis(10);
 /// Bytes kept of each file, so that what was written can be read back.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// Serves at `at` until someone unmounts it, or until whoever started this process is gone (standard input ends).
+/// Serves at `at` until it is unmounted, or until the parent process is gone (standard input ends).
 ///
 /// # Errors
 /// It cannot be mounted.
 pub fn serve(at: &Path) -> Result<(), BenchError> {
-    // A session of its own, as the daemon of `sheen up` has: the kernel's scheduler shares a busy machine out by session
-    // (autogroup), and a daemon in the benchmark's own would be served twice as well. It also keeps Ctrl-C away.
-    // It fails for who leads a session already: fine.
+    // A session of its own, as the daemon of `sheen up` has. The kernel's scheduler shares a busy
+    // machine out by session (autogroup), so a daemon in the benchmark's own session would be
+    // served twice as well. It also keeps Ctrl-C away. The call fails if the process leads a
+    // session already, which is fine.
     let _ = rustix::process::setsid();
     let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
     let config = NullConfig { valid: Duration::ZERO, kept_bytes_max: KEPT_BYTES_MAX };
@@ -38,7 +40,7 @@ pub fn serve(at: &Path) -> Result<(), BenchError> {
     let (gone, parent_gone) = tokio::sync::oneshot::channel();
     let watch = move || {
         let mut nothing = [0];
-        // Anything but waiting means that nobody needs us any more.
+        // Anything but waiting means that the parent is gone.
         let _ = std::io::stdin().read(&mut nothing);
         let _ = gone.send(());
     };
@@ -67,7 +69,7 @@ impl NullMount {
     /// Mounts it.
     ///
     /// # Errors
-    /// That needs root and `/dev/fuse`.
+    /// The mount needs root and `/dev/fuse`.
     pub fn start() -> Result<NullMount, BenchError> {
         let dir = tempfile::Builder::new().prefix("sheen-bench-null.").tempdir();
         let dir = dir.map_err(BenchError::of("make a temporary folder"))?;

@@ -1,7 +1,9 @@
-//! The report as one page of HTML that needs nothing from outside: plots (SVG), tables, and the published figures beside ours.
+//! The report as one page of HTML that needs nothing from outside: plots (SVG), tables, and the
+//! published figures beside ours.
 //!
-//! Every plot is there twice, drawn for a wide and for a narrow window; the style sheet shows the one that fits. Plots
-//! have two colours of their own and take all others from the style sheet, so that they follow a dark or light window.
+//! Every plot is there twice, drawn for a wide and for a narrow window; the style sheet shows the
+//! one that fits. Plots have two colours of their own and take all others from the style sheet, so
+//! that they follow a dark or light window.
 
 mod plot;
 mod published;

@@ -1,4 +1,5 @@
-//! What is measured: mounts, references, the native client. Each has a folder of ours for the time of the run.
+//! The places that are measured: mounts, references, the native client. Each has a folder of the
+//! benchmark for the time of the run.
 
 use crate::counts::Counts;
 use crate::daemons::{self, Daemon};
@@ -45,7 +46,7 @@ impl Drop for Scratch {
 
 /// One place.
 pub struct Place {
-    /// Its path as it was given, `null` or the source of the native client.
+    /// Path as it was given, `null`, or the source of the native client.
     pub name: String,
     /// Why it is there.
     pub role: Role,
@@ -53,11 +54,11 @@ pub struct Place {
     pub fs_type: String,
     /// Our folder, seen through each mount of the place. Empty for the native client.
     pub dirs: Vec<PathBuf>,
-    /// It is a SheenFS.
+    /// True if it is a SheenFS.
     pub is_sheen: bool,
     /// Processes that serve it.
     pub daemons: Vec<Daemon>,
-    /// Its metrics are read while it is measured.
+    /// True if its metrics are read while it is measured.
     pub scraped: bool,
     /// The client of [`Role::Native`].
     pub native: Option<Arc<Native>>,
@@ -158,7 +159,7 @@ impl Place {
         Ok(place)
     }
 
-    /// No file system at all: something else that is measured.
+    /// A place without a file system.
     pub fn bare(name: &str, role: Role, daemons: Vec<Daemon>) -> Place {
         Place {
             name: name.to_owned(),

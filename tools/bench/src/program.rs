@@ -12,7 +12,7 @@ pub fn own() -> Command {
     Command::new("/proc/self/exe")
 }
 
-/// Where `sheen` is: as it said when it started this program, else beside this program.
+/// Path of `sheen`: the one it gave when it started this program, else beside this program.
 ///
 /// # Errors
 /// There is none.

@@ -1,4 +1,4 @@
-//! How far the run is, on a terminal only.
+//! Progress of the run, on a terminal only.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
@@ -19,12 +19,12 @@ impl Progress {
         Progress { bar }
     }
 
-    /// What is done now.
+    /// Shows the present work.
     pub fn say(&self, what: String) {
         self.bar.set_message(what);
     }
 
-    /// One step is done.
+    /// Counts one step as done.
     pub fn moved(&self) {
         self.bar.inc(1);
     }

@@ -1,4 +1,5 @@
-//! Ranks: the workers of `mdtest`, as threads or as processes, each at one mount (or at the native client).
+//! Ranks: the workers of `mdtest`, as threads or as processes, each at one mount (or at the native
+//! client).
 
 mod door;
 mod mount;

@@ -1,7 +1,8 @@
-//! What TCP itself carries between two places: the line that file systems and LNet are compared with.
+//! The throughput of TCP itself between two places: file systems and LNet are compared with it.
 //!
-//! A stream begins with one word of the caller, [`Word`], and the number of bytes. Sizes are bounded, so a stranger who
-//! connects can waste no memory here: one buffer for each connection, at most [`STREAMS_MAX`] of them.
+//! A stream begins with one word of the caller, [`Word`], and the number of bytes. Sizes are
+//! bounded, so an unknown peer can waste no memory here: one buffer for each connection, at most
+//! [`STREAMS_MAX`] of them.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,10 +16,10 @@ const STREAMS_MAX: usize = 64;
 const CHUNK: usize = 256 << 10;
 /// Length of a ping and of its answer.
 pub const PING: usize = 128;
-/// A stream on which nothing moves for so long is given up.
+/// A stream without progress for this long is given up.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What a stream is for.
+/// Purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// The caller sends so many bytes and gets one back at the end.

@@ -1,4 +1,5 @@
-//! From arguments to figures: places are made, the item runs, table and files are written, places are removed.
+//! From arguments to figures: places are made, the item runs, table and files are written, places
+//! are removed.
 
 use crate::daemons::Daemon;
 use crate::engine::Engine;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use types::nid::Nid;
 
-/// Rounds, unless somebody says otherwise.
+/// Rounds by default.
 const REPEATS: u16 = 5;
 /// Rounds of `watched`: 2 % is told from noise by many pairs.
 const PAIRS: u16 = 60;
@@ -117,13 +118,15 @@ fn on_places(common: &Common, item: Box<dyn Item>) -> Result<(), BenchError> {
     let output = &common.output;
     let mut sheet = Sheet::begin(output)?;
     let places = places(common)?;
-    // Behind the places, so that its ranks end before what they work in is removed, whichever way this function is left.
+    // Behind the places, so that its ranks end before what they work in is removed, whichever way
+    // this function is left.
     let mut item = item;
     sheet.report.places = places.iter().map(described).collect();
     let figures = item::run(&mut *item, &places, sheet.rounds(), &sheet.stop)?;
     sheet.add(item.name(), item.settings(), figures);
     drop(item);
-    // The places are removed behind the table: to remove a million files takes longer than to find them.
+    // The places are removed behind the table: to remove a million files takes longer than to find
+    // them.
     sheet.end(output)
 }
 
@@ -164,7 +167,7 @@ pub fn described(place: &Place) -> PlaceReport {
 pub struct Sheet {
     /// The report.
     pub report: Report,
-    /// Somebody may ask for the end.
+    /// The flag that ends the run.
     pub stop: Stop,
 }
 
@@ -224,10 +227,10 @@ impl Sheet {
     }
 }
 
-/// To standard output.
+/// Prints to standard output.
 ///
 /// # Errors
-/// Nobody reads it any more.
+/// The reader is gone.
 pub fn print(text: &str) -> Result<(), BenchError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

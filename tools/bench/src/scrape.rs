@@ -1,8 +1,10 @@
-//! Somebody who reads the metrics of daemons while they are measured (`watched`): what does being watched cost?
+//! A reader of the metrics of daemons while they are measured (`watched`), which shows the cost of
+//! being watched.
 //!
-//! A thread of its own asks every daemon for `/metrics`, and the process of the MGS for what its page asks for, first after
-//! half a [`PAUSE`], then once each [`PAUSE`]: several times as often as Prometheus does, and just so many times in a slice
-//! of whole seconds. It ends when it is dropped.
+//! A thread of its own asks every daemon for `/metrics`, and the process of the MGS for the data of
+//! its page. It asks first after half a [`PAUSE`], then once each [`PAUSE`]: several times as often
+//! as Prometheus does, and the same number of times in every slice of whole seconds. It ends when
+//! it is dropped.
 
 use crate::failure::BenchError;
 use std::io::{Read, Write};
@@ -17,7 +19,7 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_secs(1);
 /// A daemon answers within this time, or is passed over.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What is asked for; only the process of the MGS has the second.
+/// The paths that are asked for; only the process of the MGS has the second.
 const PATHS: [&str; 2] = ["/metrics", "/api/cluster"];
 
 /// The reader.
@@ -49,7 +51,7 @@ impl Scraping {
                 pause = PAUSE;
                 for daemon in &daemons {
                     for path in PATHS {
-                        // One that is busy for long is asked again in the next round.
+                        // A daemon that is busy for long is asked again in the next round.
                         let _ = get(*daemon, path);
                     }
                 }
@@ -59,7 +61,7 @@ impl Scraping {
         Ok(Scraping { stop: Some(stop), thread: Some(thread), rounds })
     }
 
-    /// How often everybody was asked since it began.
+    /// Number of rounds since it began.
     pub fn rounds(&self) -> usize {
         self.rounds.load(Ordering::Relaxed)
     }

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What several rounds gave.
+/// Result of several rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The middle sample, or the mean of the two in the middle.
     pub median: f64,
     /// Smallest and largest.
     pub spread: [f64; 2],
-    /// All, in the order they were taken.
+    /// All values, in the order they were taken.
     pub samples: Vec<f64>,
 }
 
@@ -40,11 +40,12 @@ const CONFIDENCE: f64 = 0.95;
 /// Ratios of samples that were taken beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pairs {
-    /// How many there are.
+    /// Number of values.
     pub count: usize,
     /// The middle ratio.
     pub median: f64,
-    /// Between these is the true median, 95 % sure, however the ratios are distributed (by order statistics).
+    /// Between these is the true median, 95 % sure, however the ratios are distributed (by order
+    /// statistics).
     pub interval: [f64; 2],
 }
 
@@ -60,8 +61,9 @@ impl Pairs {
     }
 }
 
-/// So many of the lowest, and of the highest, of `count` samples lie outside of the interval: the true median is below the
-/// lowest `n + 1` with the probability that a fair coin shows heads at most `n` times.
+/// Number of the lowest, and of the highest, of `count` samples that lie outside of the interval.
+/// The true median is below the lowest `n + 1` with the probability that a fair coin shows heads at
+/// most `n` times.
 fn outside(count: usize) -> Option<usize> {
     let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
     let (mut at_most, mut heads) = (exactly, 0);

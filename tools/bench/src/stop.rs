@@ -1,4 +1,5 @@
-//! Ctrl-C: everybody who works looks at this flag, comes back with an error, and what was made is removed on the way out.
+//! Ctrl-C: all workers check this flag and come back with an error, and everything that was made is
+//! removed on the way out.
 
 use crate::failure::BenchError;
 use std::sync::Arc;
@@ -8,15 +9,16 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Exit code after a second signal, as shells have it for SIGINT.
 const FORCED: i32 = 130;
 
-/// Shall the work end?
+/// The request to end the work.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Set by SIGINT, SIGTERM and SIGHUP. A second signal ends the process at once, whatever is left behind.
+    /// Set by SIGINT, SIGTERM and SIGHUP. A second signal ends the process at once, whatever is
+    /// left behind.
     ///
     /// # Errors
-    /// No thread or no signal handler is to be had.
+    /// No thread or no signal handler can be made.
     pub fn on_signals() -> Result<Stop, BenchError> {
         let stop = Stop::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -57,7 +59,7 @@ impl Stop {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Was it asked for?
+    /// True if the end was asked for.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

@@ -54,7 +54,8 @@ fn share(ratio: f64) -> String {
     format!("{ratio:.*}", zeros + 2)
 }
 
-/// `0.86`; from 6 rounds on the median of their ratios with its confidence interval: `0.86 (0.84..0.88)`.
+/// `0.86`; from 6 rounds on the median of their ratios with its confidence interval:
+/// `0.86 (0.84..0.88)`.
 pub fn ratio(outcome: &Outcome) -> String {
     match (&outcome.pairs, outcome.ratio) {
         (Some(Pairs { median, interval: [low, high], .. }), _) => {

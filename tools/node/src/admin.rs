@@ -1,4 +1,4 @@
-//! What `lctl` asks of a daemon beyond its status.
+//! The answers to `lctl` beyond the status of a daemon.
 
 use crate::control::{Answer, ClusterAnswer, Request};
 use crate::devices::Device;
@@ -49,7 +49,8 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
     }
 }
 
-/// Answers a request of any user of the host. Names of clients are shown, their UUIDs are not: these open sessions.
+/// Answers a request of any user of the host. Names of clients are shown, their UUIDs are not:
+/// these open sessions.
 pub async fn answer_public(view: &Arc<View>, request: Request) -> Answer {
     if !request.is_for_everybody() {
         return failed(Errno::EACCES, &"only the owner of the daemon may ask that");

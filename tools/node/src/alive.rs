@@ -1,4 +1,5 @@
-//! What lives in this process, for the parameter tree. Only weak references: showing keeps nothing alive.
+//! The devices of this process, for the parameter tree. References are weak: showing keeps nothing
+//! alive.
 
 use client::client::Client;
 use fuse::interrupt::Waiting;

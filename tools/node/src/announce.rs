@@ -1,6 +1,8 @@
-//! How a start goes, told to whoever started the process: one JSON line per event on its standard output.
+//! Progress of a start, reported to the starting process: one JSON line per event on standard
+//! output.
 //!
-//! `up` and `mount` start a process of their own and show these events; after `ready` or `failed` nothing follows.
+//! `up` and `mount` start a process of their own and show these events; after `ready` or `failed`
+//! nothing follows.
 
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -12,7 +14,7 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum Event {
-    /// What is being done now, for people.
+    /// The present step, for people.
     Step {
         /// For example "starting sheen-MDT0000".
         what: String,
@@ -24,18 +26,18 @@ pub enum Event {
     },
     /// The process ends.
     Failed {
-        /// One sentence.
+        /// The reason in one sentence.
         reason: String,
     },
 }
 
 /// Takes events.
 pub trait Announce: Send {
-    /// One event. Must not fail: nobody may listen any more.
+    /// Reports one event. Must not fail: the reader may be gone.
     fn event(&mut self, event: Event);
 }
 
-/// Nobody listens.
+/// Reports nothing.
 pub struct Silent;
 
 impl Announce for Silent {

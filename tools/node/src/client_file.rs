@@ -1,8 +1,8 @@
 //! `/etc/sheen/client.toml`: what this host wishes for its mounts, whatever the MGS says.
 //!
-//! One table, `[params]`: the name or pattern of a parameter, as for `lctl set_param`, and its value. The default file
-//! may be absent; one that a mount option names must be there. Anything that is not understood is an error, so that a
-//! typo is not a silent default.
+//! One table, `[params]`: the name or pattern of a parameter, as for `lctl set_param`, and its
+//! value. The default file may be absent; a file that a mount option names must exist. Anything
+//! that is not understood is an error, so that a typo is not a silent default.
 
 use serde::Deserialize;
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadClientFile {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// It says what this program does not understand.
+    /// The content is not understood by this program.
     #[error("{}: {reason}", .path.display())]
     Parse { path: PathBuf, reason: String },
 }
@@ -31,7 +31,8 @@ struct File {
     params: toml::Table,
 }
 
-/// Pattern and value of each parameter, ordered by name: of two that mean the same parameter the later one counts. `None`: the default file, which may be absent.
+/// Pattern and value of each parameter, ordered by name: of two that mean the same parameter the
+/// later one counts. `None`: the default file, which may be absent.
 ///
 /// # Errors
 /// [`BadClientFile`].

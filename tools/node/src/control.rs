@@ -1,8 +1,9 @@
 //! Control socket of a node: one line of JSON in, one line out, then the connection ends.
 //!
-//! `run/control.sock`, mode 0600: only the owner of the node may ask. Others may ask for its devices and NIDs at a
-//! second socket, `PID.public` in the registry of daemons. A request is at most 64 KiB, an answer at most
-//! 16 MiB; eight connections are served at once, each for at most ten seconds.
+//! `run/control.sock`, mode 0600: only the owner of the node may ask. Others may ask for its
+//! devices and NIDs at a second socket, `PID.public` in the registry of daemons. A request is at
+//! most 64 KiB, an answer at most 16 MiB; eight connections are served at once, each for at most
+//! ten seconds.
 
 use crate::devices::Device;
 use crate::faults::{FaultAnswer, FaultAsked};
@@ -31,15 +32,16 @@ pub const CONNECTIONS_MAX: usize = 8;
 
 pub use ::ask::socket::ControlError;
 
-/// What can be asked.
+/// Requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "ask", deny_unknown_fields)]
 pub enum Request {
-    /// How is the node?
+    /// Asks for the state of the node.
     Status,
-    /// With which settings does it run?
+    /// Asks for the settings that it runs with.
     Settings,
-    /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is below.
+    /// Parameters that these patterns mean, with their values if wanted; `recursive`: also what is
+    /// below.
     Get { patterns: Vec<String>, recursive: bool, values: bool },
     /// Set every parameter that the pattern means.
     Set { pattern: String, value: String },
@@ -51,9 +53,9 @@ pub enum Request {
     Pool { fsname: String, pool: String, change: PoolAsked },
     /// Devices, as `lctl dl` lists them.
     Devices,
-    /// Which cluster does it belong to?
+    /// Asks for the cluster that it belongs to.
     Cluster,
-    /// A target leaves the file system; `dry_run`: could it?
+    /// A target leaves the file system; with `dry_run`, only checks whether it could.
     Remove { target: String, force: bool, dry_run: bool },
     /// Write a line to the log.
     Mark { text: String },
@@ -61,18 +63,18 @@ pub enum Request {
     Recent { show: bool },
     /// Local NIDs.
     Nids,
-    /// How the processes of the cluster are, as far as this one can tell; `own`: only itself.
+    /// State of the processes of the cluster, as far as this one knows; `own`: only its own.
     Reports { own: bool },
     /// Rules that lose or delay messages.
     Fault { fault: FaultAsked },
-    /// How the scrubs of the OSTs of this process stand; `begin`: they begin first.
+    /// State of the scrubs of this process' OSTs; `begin`: they begin first.
     Scrub { begin: bool },
-    /// Is there a node at this NID? Answers with its NIDs.
+    /// Asks the node at this NID for its NIDs.
     Ping { nid: String },
 }
 
 impl Request {
-    /// May every user of the host ask this?
+    /// True if every user of the host may ask this.
     pub fn is_for_everybody(&self) -> bool {
         matches!(self, Request::Devices | Request::Nids | Request::Cluster)
     }
@@ -81,7 +83,7 @@ impl Request {
 /// The cluster that a daemon belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterAnswer {
-    /// Its UUID, hexadecimal; `None`: the daemon has not heard of it yet.
+    /// UUID of the cluster, hexadecimal; `None`: the daemon does not know it yet.
     pub uuid: Option<String>,
     /// File systems of the daemon, ascending.
     pub fsnames: Vec<String>,
@@ -89,7 +91,7 @@ pub struct ClusterAnswer {
     pub mgs: Vec<String>,
 }
 
-/// What is answered.
+/// Answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "answer")]
 pub enum Answer {
@@ -105,7 +107,7 @@ pub enum Answer {
     Cluster { cluster: ClusterAnswer },
     /// To [`Request::Recent`]. `dropped`: older lines that were not kept.
     Recent { lines: Vec<String>, dropped: u64 },
-    /// To [`Request::Reports`]. `whole`: what the MGS knows is among them.
+    /// To [`Request::Reports`]. `whole`: the reports of the MGS are among them.
     Reports { reports: Vec<KeptReport>, whole: bool },
     /// To [`Request::Scrub`].
     Scrub { targets: Vec<ScrubAnswer> },
@@ -117,18 +119,18 @@ pub enum Answer {
     Faults { rules: Vec<FaultAnswer> },
     /// To [`FaultAsked::Remove`].
     Count { count: u64 },
-    /// To what has no other answer.
+    /// To requests without another answer.
     Done,
-    /// It was understood, but cannot be done.
+    /// The request was understood, but cannot be done.
     Failed { errno: i32, reason: String },
     /// The request was not understood.
     Error { reason: String },
 }
 
-/// Asks the node of a home. Also tells the process id of who answered, from the kernel.
+/// Asks the node of a home. Also returns the process id of the answering process, from the kernel.
 ///
 /// # Errors
-/// Nobody listens; no or a bad answer within ten seconds.
+/// There is no listener; no or a bad answer within ten seconds.
 pub fn ask(home: &Home, request: &Request) -> Result<(Answer, i32), ControlError> {
     ::ask::socket::ask(home, request)
 }
@@ -157,7 +159,8 @@ pub fn listen_public(entry: &Home) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Listens on the control socket of a home that this process has taken. A socket left by a dead process is replaced.
+/// Listens on the control socket of a home that this process has taken. A socket left by a dead
+/// process is replaced.
 ///
 /// # Errors
 /// The socket cannot be made.
@@ -171,10 +174,10 @@ pub fn listen(home: &Home) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Removes the control socket of a home that this process has taken: nobody answers there any more.
+/// Removes the control socket of a home that this process has taken: its listener is gone.
 ///
 /// # Errors
-/// It is there and cannot be removed.
+/// It exists and cannot be removed.
 pub fn remove(home: &Home) -> io::Result<()> {
     match std::fs::remove_file(home.run_dir().join(Home::CONTROL_NAME)) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

@@ -1,12 +1,14 @@
 //! How a process divides its file descriptors (RLIMIT_NOFILE).
 //!
-//! What the process needs in any case comes first: its own parts, the store and journal of each target, the mounts. What is left is
-//! divided between links and object files, each with a bound of its own, so that neither can take what the other needs.
+//! The unconditional needs of the process come first: its own parts, the store and journal of each
+//! target, the mounts. The rest is divided between links and object files, each with a bound of its
+//! own, so that neither can take the descriptors of the other.
 
 use types::limits::{LINKS_ACCEPTED_MAX, OBJECT_FILES_OPEN_MAX};
 
-/// Of the process itself: its standard streams and log, its reactors, its doors (network, control socket, at most 64 HTTP connections),
-/// and what the threads that work on the disk have open for a moment (a folder, a file that has just left the cache).
+/// Descriptors of the process itself: its standard streams and log, its reactors, its listeners
+/// (network, control socket, at most 64 HTTP connections), and those that threads working on the
+/// disk have open for a moment (a folder, a file that has just left the cache).
 const OWN: u64 = 192;
 /// Of a target: lock, journal and the next one, tree and its lock, with some to spare.
 const PER_TARGET: u64 = 12;
@@ -46,9 +48,9 @@ pub struct TooFew {
     pub limit: u64,
     /// The smallest that would do.
     pub needed: u64,
-    /// What it serves.
+    /// Number of targets.
     pub targets: usize,
-    /// What it mounts.
+    /// Number of mounts.
     pub mounts: usize,
 }
 

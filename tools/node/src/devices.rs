@@ -10,7 +10,8 @@ use types::target::{TargetKind, TargetName};
 /// One device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// `UP`, or `IN` for one that is not in service: taken out of use, or of an OST that gets no new objects now.
+    /// `UP`, or `IN` for one that is not in service: taken out of use, or an OST that gets no new
+    /// objects now.
     pub state: String,
     /// `mdt`, `osc`, ...
     pub kind: String,
@@ -20,7 +21,7 @@ pub struct Device {
     pub uuid: String,
     /// Sessions of a served target; 1 for a client's device.
     pub refs: u64,
-    /// Where its target is reached now, of a client's device that has a session.
+    /// Address at which its target is reached now, for a client's device that has a session.
     #[serde(default)]
     pub nid: Option<String>,
 }

@@ -41,7 +41,7 @@ pub enum NodeError {
          --http {}, or --http none", SocketAddr::new(.addr.ip(), 0)
     )]
     Http { addr: SocketAddr, source: io::Error },
-    /// No usable token for HTTP.
+    /// There is no usable token for HTTP.
     #[error(transparent)]
     Token(dash::access::TokenError),
     /// A target.

@@ -1,4 +1,5 @@
-//! Rules that lose or delay messages of this process, as `lctl net_drop_add` and `net_delay_add` ask for them.
+//! Rules that lose or delay messages of this process, as `lctl net_drop_add` and `net_delay_add`
+//! ask for them.
 
 use crate::control::Answer;
 use crate::view::View;
@@ -12,29 +13,30 @@ use types::nid::NidPattern;
 /// A rule in words. Without `delay_ms` it loses messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRule {
-    /// Who sends.
+    /// Sender of the messages.
     pub source: String,
-    /// To whom.
+    /// Receiver of the messages.
     pub target: String,
     /// `all`, `requests`, `replies`.
     pub frames: String,
-    /// One of so many; 0: by the interval. 1: all.
+    /// One of this many; 0: by the interval. 1: all.
     pub rate: u32,
     /// By chance, not exactly one of each so many.
     pub random: bool,
-    /// One in so many seconds, if `rate` is 0.
+    /// One in this many seconds, if `rate` is 0.
     pub interval_seconds: u64,
     /// How much later they go on.
     pub delay_ms: Option<u64>,
 }
 
-/// What is done with rules.
+/// A change of the rules, or a question about them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultAsked {
     /// Make one.
     Add(FaultRule),
-    /// Take away those that delay (or lose), with these NIDs if they are named; answers with their number.
+    /// Take away those that delay (or lose), with these NIDs if they are named; answers with their
+    /// number.
     Remove { delay: bool, source: Option<String>, target: Option<String> },
     /// Their counts begin again.
     Reset { delay: bool },
@@ -96,7 +98,7 @@ impl FaultRule {
     }
 }
 
-/// Does what is asked.
+/// Carries the request out.
 pub fn answer(view: &Arc<View>, asked: FaultAsked) -> Answer {
     let faults = view.parts().rpc.faults();
     let failed = |errno: Errno, reason: String| Answer::Failed { errno: errno.0, reason };

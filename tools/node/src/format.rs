@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use target::TargetError;
 use types::target::{FsName, TargetIndex, TargetKind};
 
-/// What to make.
+/// The target to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatSpec {
-    /// What it holds.
+    /// Kind of the target.
     pub kind: TargetKind,
     /// File system it belongs to.
     pub fsname: FsName,
-    /// Its number; `None`: the MGS will give one.
+    /// Index of the target; `None`: the MGS will give one.
     pub index: Option<TargetIndex>,
-    /// Its directory.
+    /// Directory of the target.
     pub dir: PathBuf,
     /// Destroy the target that is there now.
     pub replace: bool,
@@ -39,24 +39,25 @@ pub enum FormatError {
     /// Settings of the target that was there cannot be removed.
     #[error("cannot remove {}: {source}", .path.display())]
     OldSettings { path: PathBuf, source: io::Error },
-    /// No threads.
+    /// Threads cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
 }
 
-/// Is there a target in the directory, whatever its state?
+/// True if there is a target in the directory, whatever its state.
 pub fn is_target(dir: &Path) -> bool {
     dir.join(target::superblock::SUPERBLOCK).exists()
 }
 
-/// Is there an OST in the directory? A superblock that cannot be read is told when the target is opened.
+/// True if there is an OST in the directory. A superblock that cannot be read is reported when the
+/// target is opened.
 pub fn is_ost(dir: &Path) -> bool {
     let bytes = std::fs::read(dir.join(target::superblock::SUPERBLOCK)).unwrap_or_default();
     disk::superblock::Superblock::decode(&bytes).is_ok_and(|block| block.kind == TargetKind::Ost)
 }
 
-/// Makes one target, in a folder that only its owner may enter: what users keep private lies there in plain files.
-/// Durable when this returns.
+/// Makes one target, in a folder that only its owner may enter: what users keep private lies there
+/// in plain files. Durable when this returns.
 ///
 /// # Errors
 /// The folder holds something, is in use, or cannot be written.
@@ -66,7 +67,8 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
     }
     let config = RealConfig { reactors: 1, blocking_threads: 1 };
     let (env, guard) = RealEnv::start(config).map_err(FormatError::Threads)?;
-    // The cluster is founded by its MGS at the first start, and told to others when they register.
+    // The MGS makes the cluster's UUID at its first start, and gives it to other targets when they
+    // register.
     let wanted = target::FormatSpec {
         index: spec.index,
         replace: spec.replace,
@@ -78,7 +80,7 @@ pub fn format(spec: &FormatSpec) -> Result<(), FormatError> {
     // A new target holds nothing yet that could have been seen before this line.
     std::fs::set_permissions(&spec.dir, Permissions::from_mode(0o700))
         .map_err(|source| FormatError::Private { dir: spec.dir.clone(), source })?;
-    // What `mkfs.sheen --mgsnode` wrote for the target that was there before.
+    // The settings that `mkfs.sheen --mgsnode` wrote for the target that was there before.
     let path = Home::new(&spec.dir).settings_path();
     match std::fs::remove_file(&path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(FormatError::OldSettings { path, source }),

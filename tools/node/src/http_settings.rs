@@ -1,12 +1,13 @@
-//! Where a process shows its metrics, and the MGS the page of the cluster.
+//! Address at which a process shows its metrics, and the MGS the page of the cluster.
 //!
-//! By default at loopback and any free port, which `sheen status` tells; never for other hosts without a token.
+//! By default at loopback and any free port, which `sheen status` tells; never for other hosts
+//! without a token.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Where a process answers HTTP.
+/// Address at which a process answers HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpListen {
     /// Nowhere.
@@ -23,7 +24,7 @@ impl Default for HttpListen {
 }
 
 impl HttpListen {
-    /// Can other hosts reach it?
+    /// True if other hosts can reach it.
     pub fn is_open(self) -> bool {
         matches!(self, HttpListen::At(addr) if !addr.ip().is_loopback())
     }

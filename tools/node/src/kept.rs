@@ -1,4 +1,4 @@
-//! What `lctl` changes at the MGS through a daemon: persistent parameters, pools.
+//! Changes that `lctl` makes at the MGS through a daemon: persistent parameters, pools.
 
 use crate::control::Answer;
 use crate::view::View;
@@ -17,23 +17,23 @@ const EVERY_FILE_SYSTEM: &str = "*";
 /// A pool, as the control socket tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolAnswer {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// Its OSTs.
+    /// OSTs of the pool.
     pub osts: Vec<u16>,
 }
 
-/// What is done to a pool, as the control socket tells it.
+/// A change of a pool, in the control socket's form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PoolAsked {
-    /// It is made.
+    /// Makes it.
     New,
     /// OSTs come in.
     Add(Vec<u16>),
     /// OSTs go out.
     Remove(Vec<u16>),
-    /// It goes.
+    /// Destroys it.
     Destroy,
 }
 

@@ -1,8 +1,9 @@
 //! Settings in, a running node out: the one place that wires parts.
 //!
-//! A node is one process with any set of roles: MGS, MDTs, OSTs, mounts. [`settings`] say which, [`home`] says where
-//! its files lie, [`node`] starts and stops the roles in order, [`lifecycle`] is the process around it, [`control`] is
-//! how commands ask it. [`plan`] and [`format`] are what `up` does before there is a process.
+//! A node is one process with any set of roles: MGS, MDTs, OSTs, mounts. [`settings`] name the
+//! roles, [`home`] the places of its files. [`node`] starts and stops the roles in order,
+//! [`lifecycle`] is the process around it, and commands ask it over [`control`]. [`plan`] and
+//! [`format`] are the work of `up` before there is a process.
 
 pub mod admin;
 pub mod alive;
@@ -41,5 +42,5 @@ pub mod view;
 mod waits;
 pub mod web;
 
-/// Where daemons are found: whoever asks them needs only this.
+/// Addresses of daemons: programs that ask them need only this.
 pub use ask::{home, local};

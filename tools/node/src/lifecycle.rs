@@ -1,9 +1,12 @@
-//! The life of a node's process: start, tell that it is up, wait for a reason to end, stop in order.
+//! The life of a node's process: start, tell that it is up, wait for a reason to end, stop in
+//! order.
 //!
-//! The process enters the registry of local daemons (`local`), so that `lctl` finds its control socket.
+//! The process enters the registry of local daemons (`local`), so that `lctl` finds its control
+//! socket.
 //!
-//! Reasons to end: SIGTERM, SIGINT, or, if the process only mounts, that its mounts are gone. The main thread runs a
-//! small runtime of its own for signals and the control socket; everything else runs on the reactors of `env`.
+//! Reasons to end: SIGTERM, SIGINT, or, if the process only mounts, the end of its mounts. The main
+//! thread runs a small runtime of its own for signals and the control socket; everything else runs
+//! on the reactors of `env`.
 
 use crate::admin;
 use crate::announce::{Announce, Event};
@@ -31,10 +34,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use types::nid::Nid;
 use types::session::ClusterId;
 
-/// Runs a node until it is told to end. `home` gets the control socket; that of a bare mount is in the registry. Blocks.
+/// Runs a node until it is told to end. `home` gets the control socket; that of a bare mount is in
+/// the registry. Blocks.
 ///
 /// # Errors
-/// It cannot start, or could not stop in order.
+/// The node cannot start, or could not stop in order.
 pub fn run(settings: Settings, home: Option<HomeGuard>, announce: Box<dyn Announce>) -> Result<(), NodeError> {
     settings.check()?;
     let open_files = rlimit::raise_open_files();
@@ -149,7 +153,8 @@ async fn wait_for_the_end(node: &Node, only_mounts: bool, told: &mut Told) {
 
 /// A socket at work.
 struct Control {
-    /// Whose control socket it is; `None`: the one for everybody, which goes with the entry in the registry.
+    /// Home of the control socket; `None`: the public one, which goes with the entry in the
+    /// registry.
     home: Option<Home>,
     task: tokio::task::JoinHandle<()>,
 }

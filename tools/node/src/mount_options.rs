@@ -1,7 +1,8 @@
 //! Mount options, as they stand in fstab's fourth field.
 //!
-//! Three sorts: those that change the mount, those that only `mount(8)`, systemd and people read (`noauto`, `_netdev`,
-//! `x-...`), which are accepted and dropped, and all others, which are errors: a typo must not become a silent default.
+//! There are three sorts: options that change the mount; options for `mount(8)`, systemd and people
+//! (`noauto`, `_netdev`, `x-...`), which are accepted and dropped; and all others, which are
+//! errors: a typo must not become a silent default.
 
 use crate::http_settings::{BadHttpListen, HttpListen};
 use std::fmt;
@@ -17,7 +18,7 @@ pub struct MountOptions {
     pub no_suid: bool,
     /// Device files cannot be opened.
     pub no_dev: bool,
-    /// Nothing can be executed.
+    /// No program on it can be executed.
     pub no_exec: bool,
     /// How opens and locks of programs reach the servers.
     pub locks: LockStyle,
@@ -25,9 +26,9 @@ pub struct MountOptions {
     pub soft: bool,
     /// No checksums of data on the network.
     pub no_checksums: bool,
-    /// Where the mount's process shows its metrics.
+    /// Address at which the mount's process shows its metrics.
     pub http: HttpListen,
-    /// Where the mount's process logs; absent: `/var/log/sheen/`.
+    /// Log file of the mount's process; absent: in `/var/log/sheen/`.
     pub log: Option<PathBuf>,
     /// File with this host's own parameters; absent: `/etc/sheen/client.toml`, if it exists.
     pub config: Option<PathBuf>,
@@ -47,8 +48,8 @@ pub enum LockStyle {
 
 /// Options that others read, or that say what is so anyway.
 ///
-/// Access times are kept by the servers when programs set them, not at every read, so all words about them say what is
-/// so.
+/// Access times are kept by the servers when programs set them, not at every read, so all words
+/// about them say what is so.
 const IGNORED: [&str; 18] = [
     "auto",
     "noauto",
@@ -73,16 +74,16 @@ const IGNORED: [&str; 18] = [
 /// Options that are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMountOption {
-    /// No such option.
+    /// There is no such option.
     #[error(
         "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, soft, hard, nochecksum, \
          log=FILE, config=FILE, http=ADDRESS:PORT, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
-    /// No value where one is needed.
+    /// The option needs a value.
     #[error("the mount option {0} needs a value: {0}=...")]
     NoValue(&'static str),
-    /// No address.
+    /// The value is no address.
     #[error(transparent)]
     Http(#[from] BadHttpListen),
     /// Other hosts could read it.
@@ -114,7 +115,8 @@ impl FromStr for MountOptions {
                 "nochecksum" => options.no_checksums = true,
                 "checksum" => options.no_checksums = false,
                 "user" | "users" | "owner" | "group" => {
-                    // mount(8): these imply nosuid and nodev (user and users noexec too), unless a later word says else.
+                    // mount(8): these imply nosuid and nodev (user and users noexec too), unless a
+                    // later word says else.
                     options.no_suid = true;
                     options.no_dev = true;
                     options.no_exec |= word.starts_with("user");

@@ -12,12 +12,12 @@ pub enum MountPointError {
     /// Something lives there, or it cannot be cleared.
     #[error(transparent)]
     Mount(#[from] MountError),
-    /// No threads.
+    /// Threads cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
 }
 
-/// Is a SheenFS mounted at `path`? The mount is not touched.
+/// True if a SheenFS is mounted at `path`. The mount is not touched.
 ///
 /// # Errors
 /// /proc cannot be read.
@@ -25,8 +25,8 @@ pub fn is_mounted(path: &Path) -> io::Result<bool> {
     fuse::mount::is_mounted(path)
 }
 
-/// Detaches SheenFS mounts at `path` whose process is gone; `true` if there was one. Not for the process behind the
-/// mount. A path whose parent does not exist holds no mount.
+/// Detaches SheenFS mounts at `path` whose process is gone; `true` if there was one. Not for the
+/// process behind the mount. A path whose parent does not exist holds no mount.
 ///
 /// # Errors
 /// A living SheenFS is mounted there, or the dead one cannot be removed.

@@ -1,4 +1,5 @@
-//! What is mounted: `NID[,NID...]:/FSNAME`, as in fstab. A colon may stand between the NIDs of several nodes, as Lustre has it.
+//! Source of a mount: `NID[,NID...]:/FSNAME`, as in fstab. A colon may stand between the NIDs of
+//! several nodes, as in Lustre.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ pub const MGS_NIDS_MAX: usize = 16;
 /// First field of an fstab line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountSource {
-    /// Where the MGS may be, best first; 1..=16.
+    /// NIDs at which the MGS may be, best first; 1..=16.
     pub mgs: Vec<Nid>,
     /// The file system.
     pub fsname: FsName,
@@ -20,7 +21,7 @@ pub struct MountSource {
 /// The text names nothing that can be mounted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMountSource {
-    /// Not of the form.
+    /// The text is not of the form.
     #[error("{0:?} names no file system; use NID[,NID...]:/FSNAME, for example 10.0.0.1@tcp:/sheen")]
     Form(String),
     /// A bad NID.
@@ -55,7 +56,8 @@ impl FromStr for MountSource {
     }
 }
 
-/// NIDs with commas or colons between them. A colon before the network (`[::1]:7@tcp`) belongs to the address.
+/// NIDs with commas or colons between them. A colon before the network (`[::1]:7@tcp`) belongs to
+/// the address.
 fn apart(nids: &str) -> Vec<&str> {
     let end_of_first = |nids: &str| {
         let network = nids.find('@')?;

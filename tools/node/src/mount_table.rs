@@ -1,4 +1,4 @@
-//! What the kernel has mounted in this process' name space. Reading it touches no mounted file system.
+//! The mounts of this process' name space. Reading them touches no mounted file system.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// One line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where.
+    /// Directory that it is mounted on.
     pub at: PathBuf,
     /// Type, for example `fuse.sheen`.
     pub fs_type: String,
-    /// What.
+    /// Source of the mount.
     pub source: OsString,
 }
 
@@ -35,7 +35,8 @@ pub fn mount_of(path: &Path) -> io::Result<Option<Mount>> {
     Ok(mounts.into_iter().filter(|m| path.starts_with(&m.at)).max_by_key(|m| m.at.as_os_str().len()))
 }
 
-/// Absolute path without symbolic links up to the last component, which is not looked at: it may be a dead mount.
+/// Absolute path without symbolic links up to the last component, which is not looked at: it may be
+/// a dead mount.
 ///
 /// # Errors
 /// The parent directory does not exist or cannot be searched.
@@ -81,7 +82,7 @@ fn unescape(word: &[u8]) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Does `path` lie at or below `mount`? Texts are compared, nothing is looked up.
+/// True if `path` lies at or below `mount`. Texts are compared; nothing is looked up.
 pub fn is_below(path: &OsStr, mount: &Path) -> bool {
     let (path, mount) = (path.as_bytes(), mount.as_os_str().as_bytes());
     path.strip_prefix(mount).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')

@@ -1,7 +1,8 @@
 //! A node: settings assembled into running roles, and taken apart again.
 //!
-//! Start: listen, MGS, OSTs, MDTs (which need OSTs), mounts. Stop: the other way round, and every step is taken even
-//! if one before it failed. A start that is given up in the middle is stopped like any other.
+//! Start: listen, MGS, OSTs, MDTs (which need OSTs), mounts. Stop: the other way round, and every
+//! step is taken even if one before it failed. A start that is given up in the middle is stopped
+//! like any other.
 
 use crate::alive;
 use crate::announce::{Announce, Event};
@@ -70,7 +71,8 @@ impl Node {
     /// Starts everything that the settings name.
     ///
     /// # Errors
-    /// The first part that cannot start. What has started runs on until [`Node::stop`].
+    /// The error of the first part that cannot start. Parts that have started run on until
+    /// [`Node::stop`].
     pub fn start<'a>(&'a mut self, announce: &'a mut dyn Announce) -> LocalBoxFuture<'a, Result<(), NodeError>> {
         Box::pin(self.start_parts(announce))
     }
@@ -98,7 +100,7 @@ impl Node {
             self.view.alive().add_mgs(mgs.mgs(), mgs.target());
             self.mgs = Some(mgs);
         }
-        // A limit of its own says how much there is; without one the OSTs of a volume share it.
+        // A limit of its own decides how much there is; without one the OSTs of a volume share it.
         let mut rooms: HashMap<Option<u64>, Arc<Room>> = HashMap::new();
         for (dir, _) in dirs.iter().filter(|(_, block)| block.kind == TargetKind::Ost) {
             step(format!("starting the OST in {}", dir.display()));
@@ -147,7 +149,7 @@ impl Node {
         Ok(())
     }
 
-    /// What this host's file says. A process without a mount reads none.
+    /// Parameters of this host's file. A process without a mount reads none.
     fn own_params(&self) -> Result<Vec<(String, String)>, NodeError> {
         let Some(first) = self.settings.mounts.first() else { return Ok(Vec::new()) };
         let named = self.settings.mounts.iter().find_map(|mount| mount.options.config.as_deref());
@@ -165,7 +167,8 @@ impl Node {
     /// Stops everything that runs. Everything is durable when this returns without an error.
     ///
     /// # Errors
-    /// The first of the parts that could not be stopped in order; the others were stopped all the same.
+    /// The first of the parts that could not be stopped in order; the others were stopped all the
+    /// same.
     pub fn stop(self) -> LocalBoxFuture<'static, Result<(), NodeError>> {
         Box::pin(self.stop_parts())
     }
@@ -187,7 +190,7 @@ impl Node {
         for followed in self.followed.values() {
             followed.stop();
         }
-        // Those of a kind at once: each may wait for its disk, and for an MGS that is gone.
+        // All of a kind at once: each may wait for its disk, and for an MGS that is gone.
         let (parts, mgc) = (&self.parts, &self.mgc);
         join_all(self.mdts.into_iter().map(|mdt| mdt.stop(parts, mgc))).await.into_iter().for_each(&mut note);
         join_all(self.osts.into_iter().map(|ost| ost.stop(parts, mgc))).await.into_iter().for_each(&mut note);
@@ -198,7 +201,7 @@ impl Node {
         first
     }
 
-    /// What the targets' folders hold, before anything is touched.
+    /// Reads the targets' folders before anything is touched.
     async fn look_at_targets(&self) -> Result<Vec<(PathBuf, Superblock)>, NodeError> {
         let (env, dirs) = (self.parts.env.clone(), self.settings.targets.clone());
         let read = move |dir: PathBuf| target::superblock::read(&env, &dir).map(|block| (dir, block));
@@ -232,7 +235,7 @@ impl Node {
     }
 }
 
-/// Where the MGS of these settings is: given, or in this very process.
+/// NIDs of the MGS of these settings: the given ones, or this very process.
 pub fn mgs_nids(settings: &Settings) -> Vec<Nid> {
     if settings.mgs.is_empty() { vec![Nid::Loopback] } else { settings.mgs.clone() }
 }
@@ -242,7 +245,7 @@ fn volume(dir: &Path) -> Option<u64> {
     std::fs::metadata(dir).map(|m| m.dev()).ok()
 }
 
-/// How many OSTs of this process share the volume of `dir`.
+/// Number of OSTs of this process that share the volume of `dir`.
 fn sharers(dir: &Path, targets: &[(PathBuf, Superblock)]) -> u32 {
     let here = volume(dir);
     let osts = targets.iter().filter(|(_, block)| block.kind == TargetKind::Ost);

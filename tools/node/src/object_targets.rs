@@ -1,7 +1,7 @@
 //! Gives the MDTs of this process their OSTs, and follows the MGS's configuration for them.
 //!
-//! Owner of one task per file system: it asks the MGS for a newer configuration, which the MGS keeps waiting until
-//! there is one. Ends with [`Followed::stop`].
+//! Owner of one task per file system: it asks the MGS for a newer configuration, which the MGS
+//! keeps waiting until there is one. Ends with [`Followed::stop`].
 
 use crate::error::NodeError;
 use crate::parts::Parts;
@@ -20,7 +20,7 @@ use types::nid::Nid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mgs::{FsConfig, PoolInfo};
 
-/// How long the MGS may keep a question waiting, ms.
+/// How long the MGS may keep a request waiting, ms.
 const WAIT_MS: u32 = 30_000;
 /// Pause after the MGS did not answer.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -57,7 +57,8 @@ impl Followed {
         Ok(Followed { osts, mdts, stop })
     }
 
-    /// This MDT wants to hear of changes: an OST that came back gets new files and outstanding work at once.
+    /// Registers an MDT for changes: an OST that came back gets new files and outstanding work at
+    /// once.
     pub fn tell(&self, mdt: &Arc<Mds>) {
         self.mdts.lock().push(Arc::downgrade(mdt));
     }
@@ -142,7 +143,7 @@ impl Follower {
                 }
                 None => {
                     let import = self.parts.session(name, &nids);
-                    // It may have been made for other reasons, with other NIDs.
+                    // The import may have been made for another purpose, with other NIDs.
                     import.set_nids(nids.clone());
                     self.osts.set(name.index, Osc::new(import.clone()));
                     self.known.insert(name.index, (nids, import));

@@ -1,7 +1,8 @@
-//! The parameter tree of this process: every declaration of `observe::catalog` bound to what lives here.
+//! The parameter tree of this process: every declaration of `observe::catalog` bound to what lives
+//! here.
 //!
-//! The tree is made anew for each question, from weak references; so it shows what is there now, and nothing has to be
-//! taken out when a role ends.
+//! The tree is made afresh for each request, from weak references. So it shows the present devices,
+//! and nothing has to be taken out when a role ends.
 
 mod flags;
 mod global;
@@ -38,7 +39,7 @@ pub fn tree(view: &Arc<View>) -> Tree {
     tree
 }
 
-/// What these patterns mean, by name, with values if they are wanted.
+/// The parameters that these patterns match, by name, with values if they are wanted.
 ///
 /// # Errors
 /// A pattern is none.
@@ -115,7 +116,7 @@ pub async fn set(view: &Arc<View>, pattern: &str, value: &str) -> Result<Vec<Par
     Ok(answers)
 }
 
-/// What a parameter says of a refusal.
+/// A parameter's sentence about a refusal.
 fn reason(param: &Param, errno: Errno) -> Option<String> {
     (errno == Errno::EOPNOTSUPP && !param.governed.is_empty()).then(|| param.governed.to_owned())
 }

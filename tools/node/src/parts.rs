@@ -1,4 +1,4 @@
-//! What all roles of a process share.
+//! State that all roles of a process share.
 
 use crate::error::NodeError;
 use env::Env;
@@ -22,7 +22,7 @@ pub struct Parts {
     pub env: Env,
     /// Messaging.
     pub rpc: Arc<Rpc>,
-    /// Where the MGS is; `0@lo` if it is in this process.
+    /// NIDs of the MGS; `0@lo` if it is in this process.
     pub mgs: Vec<Nid>,
     /// Name of this host, for people.
     pub host: String,
@@ -30,14 +30,15 @@ pub struct Parts {
     pub jobs: Arc<JobNames>,
     /// This process as a client of targets: a server that asks, not a mount.
     client: ClientUuid,
-    /// What it says of itself.
+    /// Description that it gives of itself.
     description: String,
-    /// Its sessions. One per target: two sessions of one client would share request numbers.
+    /// Sessions of the process. One per target: two sessions of one client would share request
+    /// numbers.
     sessions: Arc<Mutex<HashMap<TargetName, Arc<Import>>>>,
 }
 
 impl Parts {
-    /// Without any session yet.
+    /// Parts without any session.
     ///
     /// `place` tells people which process of this host it is.
     pub fn new(env: Env, rpc: Arc<Rpc>, mgs: Vec<Nid>, place: &Path) -> Parts {
@@ -64,7 +65,7 @@ impl Parts {
         self.sessions.lock().get(&target).cloned()
     }
 
-    /// A session of its own, to be disconnected after use.
+    /// A session under a client name of its own, to be disconnected after use.
     pub fn short_session(&self, target: TargetName, nids: Vec<Nid>) -> Arc<Import> {
         let client = ClientUuid(self.env.random.next_u128());
         self.rpc.import(target, nids, client, self.description.clone(), None)
@@ -79,7 +80,7 @@ impl Parts {
 /// Runs something that blocks beside the reactors.
 ///
 /// # Errors
-/// It panicked, or the environment ends.
+/// The work panicked, or the environment ends.
 pub async fn blocking<T: Send + 'static>(
     env: &Env,
     what: &'static str,
@@ -87,7 +88,7 @@ pub async fn blocking<T: Send + 'static>(
 ) -> Result<T, NodeError> {
     let (done, result) = oneshot::channel();
     let run = move || {
-        // Nobody may wait any more: the start was given up.
+        // The receiver may be gone: the start was given up.
         let _ = done.send(work());
     };
     env.tasks.spawn_blocking(what, Box::new(run));

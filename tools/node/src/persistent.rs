@@ -1,9 +1,11 @@
-//! Parameters that stay: those that the MGS keeps (`lctl set_param -P`), and those of this host's own file.
+//! Persistent parameters: those that the MGS keeps (`lctl set_param -P`), and those of this host's
+//! own file.
 //!
-//! A task per file system follows the configuration; while there is anything to apply it also looks for parameters that
-//! have just come (a session with a new OST) each second. A parameter is set once for each value, so that what an
-//! administrator sets by hand later stands until the value at the MGS changes. The file's word goes before the MGS's.
-//! Nothing is taken back: a parameter that is deleted keeps its value until the process starts anew.
+//! A task per file system follows the configuration. While there is anything to apply it also looks
+//! each second for parameters that have just come (a session with a new OST). A parameter is set
+//! once for each value, so a value that an administrator sets by hand later stands until the value
+//! at the MGS changes. The file comes before the MGS. Nothing is taken back: a deleted parameter
+//! keeps its value until the process starts again.
 
 use crate::params;
 use crate::view::View;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::target::FsName;
 
-/// How long the MGS may keep a question waiting, ms.
+/// How long the MGS may keep a request waiting, ms.
 const WAIT_MS: u32 = 30_000;
 /// Pause after the MGS did not answer, and between two looks for parameters that came.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -33,7 +35,7 @@ struct State {
     kept: BTreeMap<FsName, Vec<(String, String)>>,
     /// Of this host's file.
     own: Vec<(String, String)>,
-    /// What was set, by full name. Bound: the parameters of this process.
+    /// Values that were set, by full name. Bound: the parameters of this process.
     applied: BTreeMap<String, String>,
 }
 
@@ -55,8 +57,8 @@ impl Persistent {
         view.parts().env.tasks.spawn("follow persistent parameters", Box::pin(work));
     }
 
-    /// Asks for the parameters of all file systems and applies them, so that they hold before programs come. An MGS that
-    /// does not answer is left to the tasks.
+    /// Asks for the parameters of all file systems and applies them, so that they hold before
+    /// programs come. An MGS that does not answer is left to the tasks.
     pub async fn apply_now(&self, view: &Arc<View>) {
         for fsname in &self.followed {
             let ask = view.parts().mgc();
@@ -161,7 +163,7 @@ async fn apply(view: &Arc<View>, state: &Mutex<State>) {
             Ok(()) => tracing::info!(name, value, "persistent parameter"),
             Err(errno) => tracing::warn!(name, value, %errno, "persistent parameter is refused"),
         }
-        // Also one that is refused: it would be refused each second.
+        // Also a refused value: it would be refused each second.
         state.lock().applied.insert(name.to_owned(), value);
     }
 }

@@ -1,4 +1,4 @@
-//! What `up` is to do: settings of last time, changed by what is wanted now. Pure.
+//! Plan of `up`: the settings of last time, changed by the present wishes. Pure.
 
 use crate::home::Home;
 use crate::http_settings::HttpListen;
@@ -13,7 +13,7 @@ pub const MDTS_DEFAULT: u16 = 1;
 /// Object targets of a new file system.
 pub const OSTS_DEFAULT: u16 = 2;
 
-/// What flags say; `None`: as last time, or the default.
+/// Values of flags; `None`: as last time, or the default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
     /// Mount point, absolute.
@@ -24,9 +24,9 @@ pub struct Wanted {
     pub osts: Option<u16>,
     /// File system.
     pub fsname: Option<FsName>,
-    /// Where to listen.
+    /// Address to listen at.
     pub listen: Option<Listen>,
-    /// Where to show metrics.
+    /// Address for metrics.
     pub http: Option<HttpListen>,
     /// File with the token for it, absolute.
     pub http_token_file: Option<PathBuf>,
@@ -39,11 +39,11 @@ pub struct Wanted {
 /// A target that must exist before the node starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetPlan {
-    /// What it holds.
+    /// Kind of the target.
     pub kind: TargetKind,
-    /// Its number.
+    /// Index of the target.
     pub index: u16,
-    /// Its directory.
+    /// Directory of the target.
     pub dir: PathBuf,
 }
 
@@ -56,7 +56,7 @@ pub struct Plan {
     pub targets: Vec<TargetPlan>,
 }
 
-/// What is wanted cannot be had.
+/// The reason why the wishes cannot be met.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Another file system lives there.
@@ -102,7 +102,8 @@ pub fn plan(home: &Home, before: Option<&Settings>, wanted: &Wanted) -> Result<P
     ] {
         let dir = |index| home.dir().join(Home::target_dir_name(kind, index));
         let have = (0..max).take_while(|i| settings.targets.contains(&dir(*i))).count() as u16;
-        // A node that was given other targets by hand (an MGS elsewhere) gets none that it does not ask for.
+        // A node that was given other targets by hand (an MGS elsewhere) gets none that it does not
+        // ask for.
         let default = if before.is_some() { have } else { default };
         let want = want.unwrap_or(default);
         if want < have {

@@ -1,7 +1,7 @@
 //! The newest log lines of this process, in memory, for `lctl dk`.
 //!
-//! Bounds: [`LINES_MAX`] lines of [`LINE_BYTES_MAX`] bytes, [`BYTES_MAX`] bytes in all. The oldest go first, and are
-//! counted.
+//! Bounds: [`LINES_MAX`] lines of [`LINE_BYTES_MAX`] bytes, [`BYTES_MAX`] bytes in all. The oldest
+//! go first, and are counted.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ struct Lines {
 }
 
 impl Recent {
-    /// No line yet.
+    /// An empty list.
     pub const fn new() -> Recent {
         Recent(Mutex::new(Lines { lines: VecDeque::new(), bytes: 0, dropped: 0 }))
     }
@@ -62,7 +62,7 @@ impl Default for Recent {
     }
 }
 
-/// One event of the log at a time.
+/// Each write is one event of the log.
 impl Write for &Recent {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         self.push(&String::from_utf8_lossy(event));

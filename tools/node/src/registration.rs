@@ -1,4 +1,5 @@
-//! Targets make themselves known to the MGS: name, store, NIDs. A new target gets its number and cluster here.
+//! Targets make themselves known to the MGS: name, store, NIDs. A new target gets its number and
+//! cluster here.
 
 use crate::error::NodeError;
 use crate::parts::{Parts, blocking};
@@ -19,15 +20,16 @@ const UNREGISTER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The name of a target; one without number or cluster asks the MGS for them.
 ///
-/// A target is announced (with [`register`]) only once it answers: the MGS tells the news to everyone at once, and who
-/// comes too early would think it down.
+/// A target is announced (with [`register`]) only once it answers. The MGS tells the news to all
+/// clients at once, and one that came too early would take the target for down.
 ///
 /// # Errors
-/// As [`register`]; it belongs to another cluster than this process.
+/// As [`register`]; the target belongs to another cluster than this process.
 pub async fn name(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<TargetName, NodeError> {
     let (ours, theirs) = (parts.rpc.cluster(), target.cluster());
     match target.name() {
-        // Before the MGS hears of it: it would give a place to a target that cannot be served.
+        // Before the MGS hears of it: otherwise the MGS would give a place to a target that cannot
+        // be served.
         Some(_) if theirs != ClusterId(0) && ours != ClusterId(0) && theirs != ours => {
             Err(NodeError::OtherCluster { dir: target.dir().to_owned(), ours, theirs })
         }
@@ -39,14 +41,14 @@ pub async fn name(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<Targ
     }
 }
 
-/// Tells the MGS that a target is served here; waits for the MGS as long as it does not answer (servers of a cluster
-/// may start in any order).
+/// Tells the MGS that a target is served here. Waits for the MGS as long as it does not answer
+/// (servers of a cluster may start in any order).
 ///
 /// # Errors
 /// The MGS refuses, or the target has another name or cluster.
 pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<TargetName, NodeError> {
     let dir = target.dir().to_owned();
-    // Without its number the MGS is asked for the next free one.
+    // Without an index the MGS is asked for the next free one.
     let asked =
         target.name().map_or_else(|| format!("{}-{}", target.fsname(), target.kind().word()), |name| name.to_string());
     let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
@@ -67,7 +69,7 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
 /// Asks the MGS, again and again as long as it does not answer.
 ///
 /// # Errors
-/// What it answers.
+/// The error that it answers.
 pub async fn patiently<T, F>(parts: &Parts, ask: impl Fn() -> F) -> Result<T, RpcError>
 where
     F: Future<Output = Result<T, RpcError>>,
@@ -101,7 +103,7 @@ pub async fn unregister(parts: &Parts, mgc: &Mgc, name: TargetName, store: u128)
     }
 }
 
-/// NIDs by which others reach this process; `0@lo` only if nobody else can.
+/// NIDs by which others reach this process; `0@lo` only if no other process can.
 fn reachable_nids(parts: &Parts) -> Vec<String> {
     let nids = parts.rpc.nids();
     let network: Vec<String> = nids.iter().filter(|nid| **nid != Nid::Loopback).map(Nid::to_string).collect();

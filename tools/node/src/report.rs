@@ -1,4 +1,5 @@
-//! The report of this process (docs/dash.md): one picture from the counters that `lctl get_param` and `/metrics` read.
+//! The report of this process (docs/dash.md): one picture from the counters that `lctl get_param`
+//! and `/metrics` read.
 
 use crate::status::NodeState;
 use crate::view::View;
@@ -26,7 +27,7 @@ use wire::report::{
 /// Microseconds of a tick of `/proc/*/stat`.
 const TICK_MS: u64 = 10;
 
-/// How this process is now.
+/// The present state of this process.
 pub fn make(view: &View) -> NodeReport {
     let samples = view.parts().rpc.metrics().snapshot(|_| true);
     let alive = view.alive();
@@ -74,7 +75,8 @@ fn memory_bytes() -> Option<u64> {
 
 fn cpu_ms() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may hold anything: state is field 3; user and system time are fields 14 and 15.
+    // Behind the name, which may hold anything: state is field 3; user and system time are fields
+    // 14 and 15.
     let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();
     Some((next()? + next()?) * TICK_MS)
@@ -199,7 +201,7 @@ fn of_session(samples: &[Sample], client: &Client, import: &Import) -> SessionRe
     }
 }
 
-/// What one source counted: all requests, and each operation.
+/// Counts of one source: all requests, and each operation.
 fn counted(samples: &[Sample], source: &str) -> (Counts, Vec<OperationCount>) {
     let mut counts = Counts::default();
     let mut operations = Vec::new();

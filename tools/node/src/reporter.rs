@@ -1,7 +1,8 @@
 //! Tells the MGS again and again how this process is, as often as the MGS wants to hear it.
 //!
-//! It goes over the session with the MGS that the process has anyway. A report that is not answered in time is
-//! dropped: the next one says more. A dead process is noticed by its closed connection, a silent one by its age.
+//! It goes over the session with the MGS that the process has anyway. A report that is not answered
+//! in time is dropped: the next one says more. A dead process is noticed by its closed connection,
+//! a silent one by its age.
 
 use crate::report;
 use crate::view::View;
@@ -52,14 +53,16 @@ async fn run(view: Arc<View>) {
     }
 }
 
-/// A process that only mounts has a session with the MGS for its mount; one that serves has its own.
+/// A process that only mounts has a session with the MGS for its mount; one that serves has its
+/// own.
 fn mgc(view: &View) -> Mgc {
     let only_mounts = view.settings().targets.is_empty();
     let mount = view.alive().mounts().into_iter().next().filter(|_| only_mounts);
     mount.map_or_else(|| view.parts().mgc(), |(client, ..)| Mgc::new(client.mgs().clone()))
 }
 
-/// Reports that this process can tell: its own, and unless `own` those that the MGS has (`true`: they are there).
+/// Reports that this process can tell: its own, and unless `own` those that the MGS has (`true`:
+/// they are there).
 pub(crate) async fn reports(view: &Arc<View>, own: bool) -> (Vec<KeptReport>, bool) {
     let fresh = KeptReport { age_ms: 0, connected: true, report: report::make(view) };
     if own {

@@ -2,7 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the number of open files (connections, object files) to what the hard limit allows; returns the number.
+/// Raises the number of open files (connections, object files) to what the hard limit allows;
+/// returns the number.
 pub fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

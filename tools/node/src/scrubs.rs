@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub struct BadAnswer {
     /// Of which object, for people.
     pub object: String,
-    /// Where it begins, bytes.
+    /// Start of the run, bytes.
     pub offset: u64,
 }
 
-/// How the newest scrub of an OST stands.
+/// State of the newest scrub of an OST.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubAnswer {
     /// The OST.

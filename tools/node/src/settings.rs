@@ -1,7 +1,8 @@
 //! Settings of a node: what it serves, where it listens, what it mounts.
 //!
-//! `sheen up` writes them as `node.toml`; `sheen serve` and `mount.sheen` make them from their arguments. All are
-//! checked at start, before anything is touched; unknown keys are errors. Paths are relative to the file's directory.
+//! `sheen up` writes them as `node.toml`; `sheen serve` and `mount.sheen` make them from their
+//! arguments. All are checked at start, before anything is touched; unknown keys are errors. Paths
+//! are relative to the file's directory.
 
 use crate::home::{Home, SETTINGS_BYTES_MAX};
 use crate::http_settings::HttpListen;
@@ -21,7 +22,7 @@ use types::target::FsName;
 /// Smallest space that may be given to an OST, bytes: less could not hold one request.
 pub const OST_BYTES_MIN: u64 = 16 << 20;
 
-/// Where a node accepts connections.
+/// Address at which a node accepts connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// Nowhere: only this process reaches its targets.
@@ -31,7 +32,7 @@ pub enum Listen {
 }
 
 impl Default for Listen {
-    /// The loopback address at Lustre's port: nobody outside the host, unless asked for.
+    /// The loopback address at Lustre's port: no other host can connect unless asked for.
     fn default() -> Listen {
         Listen::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT_DEFAULT))
     }
@@ -84,7 +85,7 @@ pub struct Settings {
     /// File system that is mounted, and to which the targets belong.
     #[serde(with = "text", default)]
     pub fsname: FsName,
-    /// Where to accept connections.
+    /// Address to accept connections at.
     #[serde(with = "text", default)]
     pub listen: Listen,
     /// NIDs of the MGS, best first; empty if one of `targets` is the MGT.
@@ -96,7 +97,8 @@ pub struct Settings {
     /// Stripes of a new file's striped part, 1..=2000; more than there are OSTs means all of them.
     #[serde(default = "one")]
     pub stripe_count: u32,
-    /// Space each OST of this node may use, bytes; absent: what the OST itself was told, else all that its volume has.
+    /// Space each OST of this node may use, bytes. Absent: the OST's own limit, else all that its
+    /// volume has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ost_bytes: Option<u64>,
     /// Space that single OSTs may use, by their directory: what their own `node.toml` says.
@@ -105,13 +107,13 @@ pub struct Settings {
     /// Make and verify checksums of data on the network.
     #[serde(default = "yes")]
     pub checksums: bool,
-    /// Where to show metrics, and at the MGS the page of the cluster.
+    /// Address for metrics, and at the MGS for the page of the cluster.
     #[serde(with = "text", default, skip_serializing_if = "is_default")]
     pub http: HttpListen,
     /// File with the token that readers must know; needed where other hosts can reach `http`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_token_file: Option<PathBuf>,
-    /// What to mount.
+    /// The mounts.
     #[serde(default, rename = "mount", skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountSettings>,
 }
@@ -158,13 +160,13 @@ pub enum SettingsError {
     /// The file is longer than any settings.
     #[error("the settings {} are longer than {SETTINGS_BYTES_MAX} bytes; this is no node.toml", .0.display())]
     TooLong(PathBuf),
-    /// Not TOML, or not these settings.
+    /// The file is not TOML, or not these settings.
     #[error("the settings {} are not valid: {reason}", .path.display())]
     Parse { path: PathBuf, reason: String },
-    /// Nothing to do.
+    /// The settings name nothing to do.
     #[error("the settings name neither a target to serve nor a mount")]
     Empty,
-    /// Who keeps the configuration?
+    /// The settings do not say where the MGS is.
     #[error("{} needs an MGS: name its NIDs with --mgsnode NID, or serve the MGT in the same process", .0.display())]
     NoMgs(PathBuf),
     /// The same twice.
@@ -199,7 +201,7 @@ impl Settings {
         self.ost_bytes.or_else(|| self.ost_bytes_of.get(dir).copied())
     }
 
-    /// Would the MGS, which is elsewhere, tell others NIDs of `dir` that they cannot reach?
+    /// True if the MGS, which is elsewhere, would tell others NIDs of `dir` that they cannot reach.
     ///
     /// # Errors
     /// [`SettingsError::LoopbackNid`].
@@ -219,7 +221,7 @@ impl Settings {
     /// Reads and checks `node.toml` of a home; relative paths are made absolute.
     ///
     /// # Errors
-    /// Not readable, too long, no such settings, out of range.
+    /// The file is not readable, too long, no such settings, or out of range.
     pub fn read(home: &Home) -> Result<Settings, SettingsError> {
         let path = home.settings_path();
         let fail = |source| SettingsError::Read { path: path.clone(), source };
@@ -281,7 +283,7 @@ impl Settings {
         File::open(home.dir()).and_then(|d| d.sync_all()).map_err(fail)
     }
 
-    /// Are the values usable, as far as they alone can tell?
+    /// Checks the values, as far as they alone can tell.
     ///
     /// # Errors
     /// The first that is not.

@@ -1,4 +1,4 @@
-//! What a node tells of itself. The keys of the JSON form are stable: scripts read them.
+//! State of a node, as it reports it. The keys of the JSON form are stable: scripts read them.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub enum NodeState {
     Up,
     /// Parts are being stopped.
     Stopping,
-    /// No process.
+    /// There is no process.
     Down,
 }
 
@@ -23,7 +23,7 @@ pub struct TargetStatus {
     pub name: String,
     /// `mgt`, `mdt`, `ost`
     pub kind: String,
-    /// Its directory.
+    /// Directory of the target.
     pub dir: String,
     /// Space in bytes; absent for the MGT.
     pub space: Option<Space>,
@@ -60,18 +60,19 @@ pub struct MountStatus {
 /// One client that the MGS knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
-    /// What it says of itself: host and mount point, or the server that acts as a client.
+    /// Description that the client gives of itself: host and mount point, or the server that acts
+    /// as a client.
     pub description: String,
-    /// Where it called from.
+    /// NID that it connected from.
     pub nid: String,
 }
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its directory.
+    /// Directory of the node.
     pub home: String,
-    /// How it is.
+    /// State of the node.
     pub state: NodeState,
     /// Process id.
     pub pid: u32,
@@ -81,15 +82,16 @@ pub struct NodeStatus {
     pub uptime_seconds: u64,
     /// File system.
     pub fsname: String,
-    /// Where it can be reached, `0@lo` first.
+    /// NIDs at which it can be reached, `0@lo` first.
     pub nids: Vec<String>,
     /// The bound address; absent if it does not listen.
     pub listen: Option<String>,
-    /// Address of its HTTP server (`/metrics`, at the MGS also the page of the cluster); absent if there is none.
+    /// Address of its HTTP server (`/metrics`, at the MGS also the page of the cluster); absent if
+    /// there is none.
     pub http: Option<String>,
     /// Targets it serves.
     pub targets: Vec<TargetStatus>,
-    /// What it mounts.
+    /// Mounts of the node.
     pub mounts: Vec<MountStatus>,
     /// Clients, if this node serves the MGS.
     pub clients: Vec<ClientStatus>,

@@ -1,4 +1,4 @@
-//! What the control socket can see of a node while it starts, runs and stops.
+//! The view of the control socket on a node while it starts, runs and stops.
 
 use crate::alive::Alive;
 use crate::home::Home;
@@ -59,37 +59,37 @@ impl View {
         &self.settings
     }
 
-    /// What all roles share.
+    /// State that all roles share.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// What lives in this process.
+    /// The devices of this process.
     pub fn alive(&self) -> &Alive {
         &self.alive
     }
 
-    /// When the process began to count.
+    /// Time at which the process began to count.
     pub fn since(&self) -> Timestamp {
         self.since
     }
 
-    /// It goes on to another state.
+    /// Notes that it goes on to another state.
     pub fn set_state(&self, state: NodeState) {
         self.live.lock().state = state;
     }
 
-    /// It listens.
+    /// Notes that it listens.
     pub fn set_listen(&self, addr: SocketAddr) {
         self.live.lock().listen = Some(addr);
     }
 
-    /// It answers HTTP.
+    /// Notes that it answers HTTP.
     pub fn set_http(&self, addr: SocketAddr) {
         self.live.lock().http = Some(addr);
     }
 
-    /// It serves another target.
+    /// Notes that it serves another target.
     pub fn add_target(&self, name: TargetName, dir: &Path) {
         self.live.lock().targets.push((name, dir.display().to_string()));
     }
@@ -108,7 +108,7 @@ impl View {
         served.into_iter().chain(mounted).chain(kept).collect()
     }
 
-    /// It has another mount, which ends with `ended`.
+    /// Notes that it has another mount, which ends with `ended`.
     pub fn add_mount(
         &self,
         settings: &MountSettings,
@@ -135,7 +135,7 @@ impl View {
         self.live.lock().state
     }
 
-    /// Where it answers HTTP.
+    /// Address at which it answers HTTP.
     pub fn http(&self) -> Option<SocketAddr> {
         self.live.lock().http
     }
@@ -146,12 +146,12 @@ impl View {
         self.home.as_ref().map(|home| home.dir().display().to_string()).or_else(mount).unwrap_or_default()
     }
 
-    /// How long it runs.
+    /// Time since its start.
     pub fn uptime(&self) -> Duration {
         self.parts.env.clock.now().saturating_sub(self.started)
     }
 
-    /// How it is, asking every target for its space.
+    /// Its state, with the space of every target.
     pub async fn status(&self) -> NodeStatus {
         let (state, listen, http, targets, mounts) = {
             let live = self.live.lock();

@@ -1,6 +1,8 @@
-//! What waits in this process, and for what: requests of programs, requests to targets, work on requests, locks.
+//! The waits in this process, and their reasons: requests of programs, requests to targets, work on
+//! requests, locks.
 //!
-//! Told is what is older than a second, and what it waits for however young: so a chain is whole.
+//! A wait is listed if it is older than a second, or if such a wait depends on it. So a chain is
+//! whole.
 
 use crate::params::state_word;
 use crate::view::View;
@@ -16,7 +18,7 @@ use types::target::TargetKind;
 use wire::opcode;
 use wire::report::{HOLDERS_PER_WAIT_MAX, Holder, WAITS_PER_REPORT_MAX, Wait, Waiting};
 
-/// Younger ones are told only if something older waits for them.
+/// Younger waits are listed only if an older one depends on them.
 pub const AGE_MIN: Duration = Duration::from_secs(1);
 
 /// Everything that waits here, the longest first.
@@ -41,7 +43,7 @@ struct List {
 }
 
 impl List {
-    /// `what` is made only for what is told.
+    /// `what` is made only for listed waits.
     fn push(&mut self, id: u64, cause: u64, since: Monotonic, what: impl FnOnce() -> Waiting) {
         let age = self.now.saturating_sub(since);
         if (age >= AGE_MIN || self.ids.contains(&cause)) && self.waits.len() < 4 * WAITS_PER_REPORT_MAX {

@@ -1,7 +1,8 @@
-//! What the process answers over HTTP: `/metrics`, from the counters that `lctl get_param` reads; with the MGS also the
-//! page of the cluster (docs/dash.md).
+//! The HTTP server of the process: `/metrics`, from the counters that `lctl get_param` reads; with
+//! the MGS also the page of the cluster (docs/dash.md).
 //!
-//! It runs on the main thread's runtime, beside signals and the control socket, so that a scrape disturbs no request.
+//! It runs on the main thread's runtime, beside signals and the control socket, so that a scrape
+//! disturbs no request.
 
 use crate::error::NodeError;
 use crate::http_settings::HttpListen;
@@ -39,11 +40,11 @@ impl Web {
     }
 }
 
-/// How often the reports of the cluster are looked at.
+/// Interval at which the reports of the cluster are looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Starts it, if the settings want it. The default address may be missing (a network namespace without loopback): then
-/// it is left out, and the log says so.
+/// Starts it, if the settings want it. The default address may be missing (a network namespace
+/// without loopback): then it is left out, and the log says so.
 ///
 /// # Errors
 /// An address that was asked for cannot be had; the token file cannot be used.
@@ -71,7 +72,8 @@ pub async fn start(settings: &Settings, view: &Arc<View>) -> Result<Option<Web>,
     }
 }
 
-/// Takes the reports that the MGS of this process keeps; a process without one has nothing to look at.
+/// Takes the reports that the MGS of this process keeps; a process without one has nothing to look
+/// at.
 async fn look(view: Arc<View>, cluster: Arc<Mutex<Cluster>>) {
     let clock = view.parts().env.clock.clone();
     loop {

@@ -13,13 +13,13 @@ use std::path::Path;
 pub struct Applet {
     /// The name it is called by.
     pub name: &'static str,
-    /// Its definition, for help, man page and completion.
+    /// Definition of the program, for help, man page and completion.
     pub command: fn() -> clap::Command,
     /// Parses the arguments (the first is the program's name) and runs it.
     pub run: fn(Vec<OsString>) -> Outcome,
 }
 
-/// All of them.
+/// All programs.
 pub const APPLETS: &[Applet] = &[
     Applet {
         name: "mkfs.sheen",

@@ -1,4 +1,5 @@
-//! `sheen bench`: the program `sheen-bench` does the work. It is not a part of `sheen`, for it is as large as a server.
+//! `sheen bench`: the program `sheen-bench` does the work. It is not a part of `sheen`, for it is
+//! as large as a server.
 
 use crate::outcome::{Failure, Outcome};
 use bench_args::Bench;

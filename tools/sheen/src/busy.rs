@@ -1,4 +1,4 @@
-//! Who uses a mount: processes with a working directory, root, program or open file there.
+//! The users of a mount: processes with a working directory, root, program or open file there.
 //!
 //! Only link texts under `/proc` are read; nothing on the mount is touched.
 
@@ -15,9 +15,9 @@ pub const USERS_NAMED_MAX: usize = 5;
 pub struct User {
     /// Process id.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// What it has there: "works in", "has open", "runs".
+    /// How it uses the mount: "works in", "has open", "runs".
     pub how: &'static str,
 }
 

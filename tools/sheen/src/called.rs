@@ -1,4 +1,5 @@
-//! Programs that are called by Lustre's names: `lfs`, `lctl`. Their wrong usage is told in Lustre's way, with EINVAL.
+//! Programs that are called by Lustre's names: `lfs`, `lctl`. Their wrong usage is reported in
+//! Lustre's way, with EINVAL.
 
 use crate::interactive::{self, Reader};
 use crate::outcome::{Exit, Failure, Outcome};
@@ -11,7 +12,7 @@ const WRONG_USAGE: u8 = 22;
 
 /// A program of Lustre's.
 pub struct Program<A> {
-    /// Its definition, under its own name.
+    /// Definition of the program, under its own name.
     pub definition: clap::Command,
     /// Runs one command.
     pub run: fn(&A) -> Outcome,
@@ -19,8 +20,8 @@ pub struct Program<A> {
     pub devices: bool,
 }
 
-/// Plays the program: one command from its arguments (the first is the program's name), or without any those that it
-/// reads.
+/// Plays the program: one command from its arguments (the first is the program's name), or without
+/// any those that it reads.
 pub fn play<A: FromArgMatches>(program: &Program<A>, args: Vec<OsString>) -> Outcome {
     let Program { definition, run, devices } = program;
     let name = definition.get_name().to_owned();

@@ -1,4 +1,5 @@
-//! The one definition of all commands and flags: parsing, `--help`, man pages and completion come from it.
+//! The one definition of all commands and flags: parsing, `--help`, man pages and completion come
+//! from it.
 
 use crate::units::{Size, Span};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -50,9 +51,10 @@ pub enum Command {
 
 /// Make a file system if there is none, serve all of it, and mount it
 ///
-/// One background process plays every role: MGS, MDS, OSS and client. What is missing under DIR is made first; what is
-/// there is used again, with the settings of last time (DIR/node.toml) unless flags say otherwise. The mount point is
-/// printed when programs can use it. Needs root, as every mount does.
+/// One background process plays every role: MGS, MDS, OSS and client. What is missing under DIR is
+/// made first; what is there is used again, with the settings of last time (DIR/node.toml) unless
+/// flags say otherwise. The mount point is printed when programs can use it. Needs root, as every
+/// mount does.
 #[derive(Debug, Args, Default)]
 pub struct UpArgs {
     /// Home of the node: targets, settings, log [default: .sheen]
@@ -70,11 +72,12 @@ pub struct UpArgs {
     /// Name of the file system, 1 to 8 letters, digits, '_' or '-' [default: sheen]
     #[arg(long, value_name = "NAME")]
     pub fsname: Option<FsName>,
-    /// Where to accept other hosts and processes, or none; port 0 takes any free one [default: 127.0.0.1:988]
+    /// Where to accept other hosts and processes, or none; port 0 takes any free one [default:
+    /// 127.0.0.1:988]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
-    /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any free one
-    /// [default: 127.0.0.1:0]
+    /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any
+    /// free one [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDR:PORT")]
     pub http: Option<HttpListen>,
     /// File with the token that readers of --http must know; needed where other hosts can reach it
@@ -122,8 +125,9 @@ pub struct StatusArgs {
 
 /// Print the address of the page that shows the cluster
 ///
-/// The process of the MGS serves it: state, space, rates and the last hour of every target and client, and what waits for
-/// what. Read-only; at loopback unless `up` or `serve` were told otherwise with --http.
+/// The process of the MGS serves it: state, space, rates and the last hour of every target and
+/// client, and what waits for what. Read-only; at loopback unless `up` or `serve` were told
+/// otherwise with --http.
 #[derive(Debug, Args)]
 pub struct DashArgs {
     /// Home of the node that has the MGS
@@ -133,7 +137,8 @@ pub struct DashArgs {
 
 /// Show rates of targets and clients, the slowest operations, and what waits
 ///
-/// Asks the daemons of this host, and through them the MGS, so that the whole cluster is shown. q ends.
+/// Asks the daemons of this host, and through them the MGS, so that the whole cluster is shown. q
+/// ends.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// Homes to ask [default: all daemons of this host]
@@ -150,10 +155,10 @@ pub struct TopArgs {
     pub json: bool,
 }
 
-/// Say what a process, or whoever uses a path, waits for
+/// Say what a process, or every user of a path, waits for
 ///
-/// For each operation older than a second: the program, the request, the target that works on it, and who holds the lock
-/// that it waits for. Exit code 1 says that nothing waits.
+/// For each operation older than a second: the program, the request, the target that works on it,
+/// and the holder of the lock that it waits for. Exit code 1 says that nothing waits.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
     /// Process id, or path within a mount [default: everything that waits]
@@ -166,8 +171,9 @@ pub struct WhyArgs {
 
 /// Serve targets in the foreground
 ///
-/// The roles follow from what the directories hold: MGT, MDTs, OSTs, any set of them. Logs go to standard error;
-/// SIGTERM or Ctrl-C stops in order. A home that `sheen up` made is served with its own settings, mounts included.
+/// The roles follow from what the directories hold: MGT, MDTs, OSTs, any set of them. Logs go to
+/// standard error; SIGTERM or Ctrl-C stops in order. A home that `sheen up` made is served with its
+/// own settings, mounts included.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Targets made by mkfs.sheen, or one home made by `sheen up`
@@ -179,8 +185,8 @@ pub struct ServeArgs {
     /// Where to accept connections, or none; port 0 takes any free one [default: 127.0.0.1:988]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
-    /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any free one
-    /// [default: 127.0.0.1:0]
+    /// Where to show metrics (and with the MGS the page of the cluster), or none; port 0 takes any
+    /// free one [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDR:PORT")]
     pub http: Option<HttpListen>,
     /// File with the token that readers of --http must know; needed where other hosts can reach it
@@ -201,7 +207,8 @@ pub struct ServeArgs {
 
 /// Make one target
 ///
-/// The directory is made if need be and must be empty. A target has one role; a server may serve many targets.
+/// The directory is made if need be and must be empty. A target has one role; a server may serve
+/// many targets.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("role").required(true))]
 pub struct MkfsArgs {
@@ -233,8 +240,8 @@ pub struct MkfsArgs {
 
 /// Mount a file system
 ///
-/// Usable from fstab: "10.0.0.1@tcp:/sheen /mnt/sheen sheen _netdev 0 0", if mount.sheen is found in /sbin. The process
-/// behind the mount ends when the mount is unmounted with umount(8).
+/// Usable from fstab: "10.0.0.1@tcp:/sheen /mnt/sheen sheen _netdev 0 0", if mount.sheen is found
+/// in /sbin. The process behind the mount ends when the mount is unmounted with umount(8).
 #[derive(Debug, Args)]
 pub struct MountArgs {
     /// NIDs of the MGS and the file system: NID[,NID...]:/FSNAME
@@ -245,8 +252,8 @@ pub struct MountArgs {
     pub dir: PathBuf,
     /// Options: ro, rw, nosuid, nodev, noexec, hard, soft, nochecksum, log=FILE, http=ADDRESS:PORT
     ///
-    /// With hard, the default, programs wait for a server that is away until it is back or a signal kills them. With soft
-    /// they get ETIMEDOUT after 100 s.
+    /// With hard, the default, programs wait for a server that is away until it is back or a signal
+    /// kills them. With soft they get ETIMEDOUT after 100 s.
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", action = ArgAction::Append)]
     pub options: Vec<String>,
     /// Stay in the foreground and log to standard error

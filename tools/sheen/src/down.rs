@@ -1,8 +1,8 @@
 //! `sheen down`: unmount, then stop, then wait until nothing is left.
 //!
-//! The process is ended only after it proved to be the node of this home: it answers on the control socket (the
-//! kernel names its id), or it holds the home's lock and runs our program. A handle to the process (pidfd) keeps a
-//! reused id from being hit.
+//! A process is ended only after it proved to be the node of this home: it answers on the control
+//! socket (the kernel names its id), or it holds the home's lock and runs this program. A handle to
+//! the process (pidfd) keeps a reused id from being hit.
 
 use crate::busy;
 use crate::cli::DownArgs;
@@ -79,7 +79,7 @@ fn running(home: &Home) -> Result<Option<(OwnedFd, Vec<PathBuf>)>, Failure> {
     }
 }
 
-/// Removes what a process that was killed left; one that has been started since keeps its own.
+/// Removes the socket of a killed process; a process that has been started since keeps its own.
 fn remove_stale_socket(home: &Home) -> Result<(), Failure> {
     if !home.run_dir().join(Home::CONTROL_NAME).exists() {
         return Ok(());
@@ -117,7 +117,7 @@ fn detach(home: &Home, at: &Path, force: bool) -> Result<(), Failure> {
         return Ok(());
     }
     match unmount(&at, if force { UnmountFlags::DETACH } else { UnmountFlags::empty() }) {
-        // EINVAL: somebody else unmounted it meanwhile.
+        // EINVAL: another process unmounted it meanwhile.
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
         Err(rustix::io::Errno::BUSY) => Err(Failure::Failed(format!(
             "{} is in use: {}. End that first, or detach it under the programs' feet: sheen down {} --force",

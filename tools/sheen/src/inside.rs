@@ -1,4 +1,4 @@
-//! What the daemons of this host tell of themselves and of their cluster: for `top` and `why`.
+//! Reports of the daemons of this host about themselves and their cluster: for `top` and `why`.
 
 use crate::outcome::Failure;
 use crate::status::existing_home;
@@ -12,13 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wire::report::KeptReport;
 
-/// All daemons of this host together are given so long; longer than one waits for the MGS.
+/// Time for all daemons of this host together; longer than one of them waits for the MGS.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Homes to ask: those named, or of all daemons of this host.
 ///
 /// # Errors
-/// One that is named is no home.
+/// A named one is no home.
 pub fn homes(dirs: &[PathBuf]) -> Result<Vec<Home>, Failure> {
     if dirs.is_empty() {
         return Ok(local::daemons());
@@ -26,8 +26,9 @@ pub fn homes(dirs: &[PathBuf]) -> Result<Vec<Home>, Failure> {
     dirs.iter().map(|dir| existing_home(dir)).collect()
 }
 
-/// The newest report of each process that these daemons know of. `own`: only of themselves. `true`: the MGS was heard.
-/// All are asked at once: one that hangs is left out, and what the MGS has of it is told.
+/// The newest report of each process that these daemons know. `own`: only their own. `true` in the
+/// result: the MGS was asked. All are asked at once. A daemon that hangs is left out, and the MGS's
+/// report of it is used.
 ///
 /// # Errors
 /// No daemon answers.
@@ -35,7 +36,7 @@ pub fn reports(homes: &[Home], own: bool) -> Result<(Vec<KeptReport>, bool), Fai
     let (send, receive) = mpsc::channel();
     for home in homes {
         let (home, send) = (home.clone(), send.clone());
-        // Not joined: one that hangs ends with this process. Whoever asked may be gone by then.
+        // Not joined: a thread that hangs ends with this process. The receiver may be gone by then.
         thread::spawn(move || send.send(control::ask(&home, &Request::Reports { own })));
     }
     drop(send);

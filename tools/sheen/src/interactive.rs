@@ -1,7 +1,8 @@
 //! `lfs` and `lctl` without a command: they read commands, a line each, from a terminal or a pipe.
 //!
-//! A line is split into words as a shell would (quotes, backslashes; nothing is expanded); what begins with `#` says
-//! nothing. `exit`, `quit` or the end of the input ends it; the exit status is that of the last command.
+//! A line is split into words as a shell would (quotes, backslashes; nothing is expanded). A line
+//! that begins with `#` is a comment. `exit`, `quit` or the end of the input ends it; the exit
+//! status is that of the last command.
 
 use crate::outcome::{Exit, Failure, Outcome};
 use crate::output;
@@ -13,15 +14,15 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// A program whose commands are read.
 pub struct Reader<'a> {
-    /// Its name, and that of the prompt.
+    /// Name of the program, and of the prompt.
     pub name: &'a str,
     /// Runs one command: its words, without the program's name; gives the exit status.
     pub run: &'a dyn Fn(Vec<String>) -> u8,
-    /// Has it devices that `device NAME` chooses for the commands that follow?
+    /// True if it has devices that `device NAME` chooses for the commands that follow.
     pub devices: bool,
 }
 
-/// What a line was.
+/// Meaning of a line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     /// A command, with its exit status.
@@ -35,7 +36,7 @@ enum Line {
 /// Names of all commands, a line each: what `--list-commands` prints.
 ///
 /// # Errors
-/// Nobody reads.
+/// The reader is gone.
 pub fn list_commands(definition: &clap::Command) -> Outcome {
     let names = definition.get_subcommands().filter(|command| !command.is_hide_set());
     let mut names: Vec<&str> = names.map(clap::Command::get_name).collect();
@@ -96,7 +97,7 @@ impl Reader<'_> {
                 *device = words.into_iter().nth(1);
                 return Line::Command(0);
             }
-            // A program within a program is nobody's wish.
+            // A program within a program is never wanted.
             Some(name) if name == self.name => drop(words.remove(0)),
             _ => {}
         }

@@ -1,4 +1,5 @@
-//! `sheen lctl`, and the binary called as `lctl`: crate `lctl` does the work; here are its streams and its usage errors.
+//! `sheen lctl`, and the binary called as `lctl`: crate `lctl` does the work; here are its streams
+//! and its usage errors.
 
 use crate::called::{self, Program};
 use crate::outcome::{Exit, Outcome};
@@ -13,7 +14,8 @@ pub fn definition() -> clap::Command {
     Lctl::augment_args(bare).arg_required_else_help(true)
 }
 
-/// Called as `lctl`: wrong usage, too, is told in Lustre's way, and without a command it reads them.
+/// Called as `lctl`: wrong usage, too, is reported in Lustre's way. Without a command it reads
+/// commands.
 pub fn called(args: Vec<OsString>) -> Outcome {
     called::play(&Program { definition: definition(), run, devices: true }, args)
 }

@@ -1,4 +1,4 @@
-//! Where log lines go, and how many: `SHEEN_LOG` filters as in `SHEEN_LOG=info,rpc=debug`.
+//! Destination and amount of log lines: `SHEEN_LOG` filters as in `SHEEN_LOG=info,rpc=debug`.
 
 use node::recent::RECENT;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -12,7 +12,8 @@ use tracing_subscriber::{EnvFilter, fmt, reload};
 /// A log file is put aside at the next start once it is longer than this, bytes.
 const LOG_BYTES_MAX: u64 = 16 << 20;
 
-/// Log lines go to standard error from now on, and the newest ones are kept in memory for `lctl dk`.
+/// Log lines go to standard error from now on, and the newest ones are kept in memory for
+/// `lctl dk`.
 pub fn start() {
     let filter = EnvFilter::try_from_env("SHEEN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let ansi = io::stderr().is_terminal();
@@ -31,7 +32,8 @@ pub fn start() {
 /// Mode of a log file: it names files, hosts and users.
 const MODE: u32 = 0o640;
 
-/// Opens a log file for appending, mode 0640; one that has become too long is renamed to `*.1` first.
+/// Opens a log file for appending, mode 0640; one that has become too long is renamed to `*.1`
+/// first.
 ///
 /// # Errors
 /// The file or its directory cannot be made.

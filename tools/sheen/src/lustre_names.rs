@@ -1,6 +1,8 @@
-//! The binary called as `mkfs.lustre` or `mount.lustre`: Lustre's spellings of what `mkfs.sheen` and `mount.sheen` do.
+//! The binary called as `mkfs.lustre` or `mount.lustre`: Lustre's spellings of what `mkfs.sheen`
+//! and `mount.sheen` do.
 //!
-//! What means something here is done, or is so anyway; each other option is refused with a sentence that says why.
+//! Options that mean something here, or hold anyway, are accepted. Each other option is refused
+//! with a sentence that says why.
 
 use crate::cli::{MkfsArgs, MountArgs};
 use crate::outcome::{Exit, Failure, Outcome};
@@ -13,7 +15,8 @@ use types::target::FsName;
 
 /// Make one target, by the options of Lustre's mkfs.lustre
 ///
-/// A target is a directory of the host's file system, which is made if need be. What makes no sense for it is refused.
+/// A target is a directory of the host's file system, which is made if need be. What makes no sense
+/// for it is refused.
 #[derive(Debug, Args)]
 pub struct MkfsLustreArgs {
     /// Make the management target, one for a cluster
@@ -201,7 +204,8 @@ fn is_device(word: &OsString) -> bool {
     std::fs::metadata(word).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// The words of `-o` without those that say what is so anyway; `sloppy`: nor those that cannot be had.
+/// The words of `-o` without those that say what is so anyway; `sloppy`: nor those that cannot be
+/// had.
 fn translated(options: &[String], sloppy: bool) -> Result<Vec<String>, Failure> {
     let mut known = Vec::new();
     for word in options.iter().flat_map(|words| words.split(',')).map(str::trim) {

@@ -1,7 +1,8 @@
 //! The `sheen` command: parse, run, say how it went.
 //!
-//! Called as `mkfs.sheen`, `mount.sheen`, `mkfs.lustre`, `mount.lustre`, `lctl` or `lfs` it plays that program (see
-//! [`applet`]). Standard output carries data, standard error talk; a failure is one sentence.
+//! Called as `mkfs.sheen`, `mount.sheen`, `mkfs.lustre`, `mount.lustre`, `lctl` or `lfs` it plays
+//! that program (see [`applet`]). Standard output carries data, standard error talk; a failure is
+//! one sentence.
 
 mod applet;
 mod bench;
@@ -42,7 +43,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The background process is started as /proc/self/exe; ps and top shall not call it "exe". Only a name: no harm if not.
+    // The background process is started as /proc/self/exe; ps and top shall not call it "exe". Only
+    // a name: no harm if not.
     let _ = rustix::thread::set_name(c"sheen");
     let args: Vec<OsString> = std::env::args_os().collect();
     let argv0 = args.first().map(Path::new).unwrap_or(Path::new("sheen"));

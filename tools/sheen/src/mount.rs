@@ -1,6 +1,7 @@
 //! `mount.sheen`: what `mount -t sheen` and fstab call. Returns when the mount is in place.
 //!
-//! The process behind the mount is this program again, as `mount-daemon`; it ends when the kernel drops the mount.
+//! The process behind the mount is this program again, as `mount-daemon`; it ends when the kernel
+//! drops the mount.
 
 use crate::cli::{MountArgs, MountDaemonArgs};
 use crate::outcome::{Exit, Failure, Outcome};
@@ -58,7 +59,8 @@ pub fn run(args: &MountArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What the kernel can change of a mount that is there: whether it is read-only, and what it ignores.
+/// Changes an existing mount as far as the kernel can: whether it is read-only, and options that
+/// the kernel ignores.
 fn remount(at: &Path, options: &MountOptions) -> Outcome {
     let there = mount_point::is_mounted(at);
     if !there.map_err(|e| Failure::Failed(format!("cannot read /proc/self/mountinfo: {e}")))? {
@@ -109,10 +111,10 @@ fn settings(source: &MountSource, at: &Path, options: MountOptions) -> Settings 
     }
 }
 
-/// All `-o` together. Sloppy (`-s`, from autofs) drops what is unknown, as mount(8) documents.
+/// All `-o` together. Sloppy (`-s`, from autofs) drops unknown ones, as mount(8) documents.
 fn options(words: &[String], sloppy: bool) -> Result<MountOptions, Failure> {
     let all = words.join(",");
-    // Not of the mount, but what is to be done.
+    // It is no option of the mount, but the action.
     let all = all.split(',').filter(|word| word.trim() != "remount").collect::<Vec<_>>().join(",");
     let text = if sloppy {
         let known = |w: &&str| !matches!(w.parse::<MountOptions>(), Err(BadMountOption::Unknown(_)));

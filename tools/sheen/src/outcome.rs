@@ -33,22 +33,22 @@ impl From<Exit> for ExitCode {
 /// Why a command did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It was asked for something that makes no sense.
+    /// The request makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// It was asked for nothing, and help was shown.
+    /// There was no request, and help was shown.
     #[error("nothing was asked for")]
     UsageShown,
-    /// What it was asked about is not there.
+    /// The subject of the question does not exist.
     #[error("{0}")]
     No(String),
-    /// It could not do it. The sentence says what, why and, if that helps, what next.
+    /// The request could not be done. The sentence says what, why and, if that helps, what next.
     #[error("{0}")]
     Failed(String),
     /// Help or version was asked for and printed. Not an error.
     #[error("help was printed")]
     Helped,
-    /// Whoever reads our output has enough. Not an error.
+    /// The reader of the output has read enough. Not an error.
     #[error("the reader closed the pipe")]
     PipeClosed,
 }
@@ -70,5 +70,5 @@ impl Failure {
     }
 }
 
-/// What a command answers.
+/// Result of a command.
 pub type Outcome = Result<Exit, Failure>;

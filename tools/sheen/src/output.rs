@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// Prints text to standard output.
 ///
 /// # Errors
-/// [`Failure::PipeClosed`] if nobody reads any more.
+/// [`Failure::PipeClosed`] if the reader is gone.
 pub fn data(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -28,6 +28,6 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Says something to the person at the terminal.
 pub fn talk(text: &str) {
-    // Nobody can be told that standard error is closed.
+    // Standard error is closed, so the failure cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

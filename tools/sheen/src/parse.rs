@@ -1,4 +1,5 @@
-//! Arguments to checked values; wrong ones to one sentence and exit code 64. A value may stand right behind a short option.
+//! Arguments to checked values; wrong ones to one sentence and exit code 64. A value may stand
+//! right behind a short option.
 
 use crate::outcome::Failure;
 use crate::output;
@@ -22,8 +23,8 @@ pub fn matches(command: clap::Command, args: Vec<OsString>) -> Result<ArgMatches
     })
 }
 
-/// The arguments with `-I=2` for `-I2`, where the value of the option may be absent: getopt(3) takes what stands right behind
-/// such an option for its value, the parser only what stands behind an equals sign.
+/// The arguments with `-I=2` for `-I2`, where the value of the option may be absent. getopt(3)
+/// takes text right after such an option for its value, the parser only text after an equals sign.
 fn attached(command: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
     let mut command = command;
     let mut out = Vec::with_capacity(args.len());
@@ -35,7 +36,7 @@ fn attached(command: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
             out.push(word);
             continue;
         }
-        // What follows is not for the parser.
+        // The words that follow are not for the parser.
         if word == "--" || command.get_positionals().any(clap::Arg::is_trailing_var_arg_set) {
             out.push(word);
             out.extend(args.by_ref());
@@ -49,7 +50,7 @@ fn attached(command: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
     out
 }
 
-/// Where an equals sign is missing in `-vI2`.
+/// Position of the missing equals sign in `-vI2`.
 fn equals_sign_at(command: &clap::Command, word: &str) -> Option<usize> {
     let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
     for (at, letter) in letters.char_indices() {
@@ -67,7 +68,8 @@ fn equals_sign_at(command: &clap::Command, word: &str) -> Option<usize> {
     None
 }
 
-/// The sentence of a parse error: what clap says before "Usage:", on one line, and where to read on.
+/// The sentence of a parse error: what clap says before "Usage:", on one line, and where to read
+/// on.
 pub fn failure(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -1,4 +1,5 @@
-//! `sheen serve`: the foreground process behind `up`, or one started by hand or by systemd for some targets.
+//! `sheen serve`: the foreground process behind `up`, or one started by hand or by systemd for some
+//! targets.
 
 use crate::cli::ServeArgs;
 use crate::outcome::{Exit, Failure, Outcome};
@@ -78,8 +79,8 @@ fn settings(args: &ServeArgs) -> Result<(Home, Settings), Failure> {
     Ok((home, settings))
 }
 
-/// The size stays when the server is started again without it: a limit that is forgotten would let an OST fill its
-/// volume. A home keeps it in its own settings, a single OST in those of its directory.
+/// The size stays when the server is started again without it: a forgotten limit would let an OST
+/// fill its volume. A home keeps it in its own settings, a single OST in those of its directory.
 fn keep_ost_size(home: &Home, settings: &Settings, bytes: u64) -> Result<(), Failure> {
     let keep = |home: &Home, fresh: Settings| {
         let mut settings =
@@ -110,7 +111,7 @@ impl Announce for Starter {
     }
 }
 
-/// The starter waits for the end of our output; later words of ours are for nobody.
+/// The starter waits for the end of the output; later output has no reader.
 fn close_stdout() {
     let null = std::fs::File::options().write(true).open("/dev/null");
     match null.and_then(|f| Ok(rustix::stdio::dup2_stdout(f)?)) {

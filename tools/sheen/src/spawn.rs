@@ -1,7 +1,7 @@
 //! Starts a process of our own in the background and follows its start.
 //!
-//! The child gets a session of its own (it calls setsid itself), writes to a log file, and tells how its start goes on
-//! its standard output. That pipe is also how a child that died is noticed at once.
+//! The child gets a session of its own (it calls setsid itself), writes to a log file, and reports
+//! its start on its standard output. That pipe also shows at once that a child died.
 
 use crate::outcome::Failure;
 use crate::progress::Progress;
@@ -16,7 +16,8 @@ use std::process::{Child, Command, Stdio};
 /// Starts this very program with `args` and waits until it is in service; its NIDs.
 ///
 /// # Errors
-/// It cannot be started, or says why it ends, or ends without a word (then the end of its log is told).
+/// The child cannot be started, gives a reason for its end, or ends without a word (then the end of
+/// its log is shown).
 pub fn start(args: &[OsString], log_path: &Path, progress: &Progress) -> Result<Vec<String>, Failure> {
     let fail = |e: std::io::Error| Failure::Failed(format!("cannot start the background process: {e}"));
     let log = crate::log::open(log_path)
@@ -42,7 +43,8 @@ pub fn start(args: &[OsString], log_path: &Path, progress: &Progress) -> Result<
             Ok(Event::Step { what }) => progress.step(&what),
             Ok(Event::Ready { nids }) => return Ok(nids),
             Ok(Event::Failed { reason }) => {
-                // It ends by itself; waiting keeps "up" from returning while the child still holds locks.
+                // It ends by itself; waiting keeps "up" from returning while the child still holds
+                // locks.
                 child.wait().map_err(fail)?;
                 return Err(Failure::Failed(reason));
             }

@@ -1,6 +1,8 @@
-//! `sheen top`: rates of targets and clients, the slowest operations, who waits for whom; again and again, or once.
+//! `sheen top`: rates of targets and clients, the slowest operations, and the waits; again and
+//! again, or once.
 //!
-//! The figures come from the reports that the MGS keeps (docs/dash.md); rates are made here from two of them.
+//! The figures come from the reports that the MGS keeps (docs/dash.md); rates are made here from
+//! two of them.
 
 mod screen;
 mod view;
@@ -22,7 +24,7 @@ const APART: Duration = Duration::from_millis(STEP_MS + 700);
 const NOTICE: Duration = Duration::from_millis(200);
 /// The last line.
 const KEYS: &str = "q ends  s sorts  h helps";
-/// What `h` shows.
+/// Text that `h` shows.
 const HELP: &str = "\
 q  Esc  Ctrl-C  end
 s               sort by name, requests, data, mean time
@@ -97,7 +99,7 @@ fn ends(KeyEvent { code, modifiers, .. }: KeyEvent) -> bool {
     }
 }
 
-/// What keys chose.
+/// Choices made by keys.
 #[derive(Default)]
 struct Shown {
     order: Order,

@@ -1,7 +1,7 @@
 //! `sheen up`: from nothing, or from what is there, to a mounted file system.
 //!
-//! Plan (pure) -> make missing targets -> write the settings -> start the process that serves and mounts -> wait until
-//! it is in service. A second `up` with the same settings changes nothing.
+//! Plan (pure) -> make missing targets -> write the settings -> start the process that serves and
+//! mounts -> wait until it is in service. A second `up` with the same settings changes nothing.
 
 use crate::cli::{HOME_DEFAULT, UpArgs};
 use crate::outcome::{Exit, Failure, Outcome};
@@ -51,7 +51,8 @@ pub fn run(args: &UpArgs) -> Outcome {
     let deadline = Instant::now() + PREDECESSOR_WAIT;
     while home.is_taken().map_err(|e| unusable(&home, &e))? {
         match control::ask(&home, &Request::Settings) {
-            // A killed process holds the home until its last thread is gone; a new one does before it answers.
+            // A killed process holds the home until its last thread is gone; a new one does before
+            // it answers.
             Err(ControlError::NotUp(_) | ControlError::Socket { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(PREDECESSOR_PAUSE);
             }
@@ -84,7 +85,7 @@ pub fn run(args: &UpArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A node runs there: is it the one that is wanted?
+/// A node runs there: checks whether it is the wanted one.
 fn already_up(home: &Home, wanted: &Wanted, answer: Result<(Answer, i32), ControlError>) -> Outcome {
     let settings = match answer {
         Ok((Answer::Settings { settings }, _)) => *settings,

@@ -1,6 +1,7 @@
-//! `sheen why`: what a process, or whoever uses a path, waits for.
+//! `sheen why`: the waits of a process, or of every user of a path.
 //!
-//! A path is looked at in a thread of its own: if that look hangs too, it is itself the operation to explain.
+//! A path is looked at in a thread of its own: if that look hangs too, it is itself the operation
+//! to explain.
 
 use crate::cli::WhyArgs;
 use crate::inside;
@@ -13,10 +14,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 use types::fid::Fid;
 
-/// A look at a path that takes longer hangs. More than a second: what is younger is not told.
+/// A look at a path that takes longer hangs. More than a second, because younger waits are not
+/// reported.
 const LOOK_MAX: Duration = Duration::from_millis(1600);
 
-/// What is asked for.
+/// Subject of the question.
 enum About {
     Everything,
     Process(u32),
@@ -56,7 +58,7 @@ fn about(what: &Path) -> Result<About, Failure> {
     let path = std::path::absolute(what).map_err(|e| Failure::Usage(format!("{} is no path: {e}", what.display())))?;
     let (send, receive) = mpsc::channel();
     let looked = path.clone();
-    // Not joined: it may hang for as long as what it asks about; it ends with this process.
+    // Not joined: it may hang as long as the file it looks at; it ends with this process.
     std::thread::spawn(move || send.send(std::fs::symlink_metadata(looked).map(|metadata| metadata.ino())));
     match receive.recv_timeout(LOOK_MAX) {
         Ok(Ok(ino)) => Ok(About::Inode(ino, path)),
@@ -75,7 +77,8 @@ fn is_meant(about: &About, chain: &Chain) -> bool {
         About::Ourselves => chain.pid == std::process::id(),
         About::Inode(ino, path) => {
             let fid = chain.fid.parse::<Fid>().is_ok_and(|fid| fid.ino() == *ino);
-            // Whoever waits elsewhere for the same file is meant, too; a bare number could be of another file system.
+            // Processes that wait elsewhere for the same file are meant, too; a bare number could
+            // be of another file system.
             fid && (chain.at.is_empty() || path.starts_with(&chain.at) || !Path::new(&chain.at).exists())
         }
     }

@@ -1,4 +1,5 @@
-//! What a person sees who types: help texts (golden), wrong usage, missing things. No root, no mount needed.
+//! Everything a user at the terminal sees: help texts (golden), wrong usage, missing things. No
+//! root, no mount needed.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,8 +1,11 @@
-//! `build`: a source tree is unpacked and built, as developers do it all day: cold, again with nothing to do (warm), after one header
-//! changed, the link alone (the small random writes of a linker), one and several at once over all mounts: each with a tree of
-//! its own; all from one tree, with folders of their own for objects; all from one tree into one folder, each other modules.
+//! `build`: a source tree is unpacked and built, as developers do it all day. It is built cold,
+//! again with nothing to do (warm), and after one header changed; then the link alone (the small
+//! random writes of a linker). Builds run alone and several at once over all mounts. Then each has
+//! a tree of its own, or all build one tree into folders of their own, or all build one tree into
+//! one folder, each other modules.
 //!
-//! Without `--tree` the tree is a C program made from the seed. Everything goes through real programs: `tar`, `make`, `cc`.
+//! Without `--tree` the tree is a C program made from the seed. Everything goes through real
+//! programs: `tar`, `make`, `cc`.
 
 mod child;
 mod sources;
@@ -42,22 +45,22 @@ enum Task {
 pub struct Build {
     args: BuildArgs,
     tasks: Vec<Task>,
-    /// Where the archive lies until the end, outside of what is measured.
+    /// Folder of the archive until the end, outside of the measured place.
     work: Option<tempfile::TempDir>,
 }
 
 impl Build {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &BuildArgs) -> Build {
         let mut tasks = vec![Task::Unpack, Task::Cold, Task::Nothing];
         if args.tree.is_none() {
-            // Of a tree of others nobody knows which header matters, nor what is linked.
+            // In a foreign tree it is not known which header matters, nor what is linked.
             tasks.extend([Task::Touched, Task::Link]);
         }
         if args.copies > 1 {
             tasks.push(Task::Many);
             if args.tree.is_none() {
-                // Of a tree of others nobody knows whether its objects may be elsewhere.
+                // For a foreign tree it is not known whether its objects may be elsewhere.
                 tasks.extend([Task::Apart, Task::Together]);
             }
         }
@@ -98,7 +101,7 @@ impl Build {
         spot.place.dir(copy).join(format!("build{copy}.{}", spot.round))
     }
 
-    /// Where a client of the shared tree puts its objects, as its mount shows it.
+    /// Folder for the objects of a client of the shared tree, as its mount shows it.
     fn objects(spot: &Spot<'_>, copy: usize, apart: bool) -> PathBuf {
         let name = if apart { format!("objects{copy}.{}", spot.round) } else { format!("objects.{}", spot.round) };
         spot.place.dir(copy).join(name)
@@ -131,7 +134,8 @@ impl Build {
         Sources { files: self.args.sources, seed: spot.seed }
     }
 
-    /// What each client makes of the libraries when all make them together. More clients than libraries: the others have nothing to do.
+    /// The libraries that each client makes when all make them together. If there are more clients
+    /// than libraries, the others have nothing to do.
     fn shares(&self, spot: &Spot<'_>) -> impl Iterator<Item = (usize, String)> {
         let (modules, copies) = (self.sources(spot).modules(), self.args.copies);
         self.copies().take(modules).map(move |copy| {
@@ -215,7 +219,8 @@ impl Item for Build {
         match self.tasks[step] {
             Task::Unpack => make_dir(&dir)?,
             Task::Cold => forget()?,
-            // The first time it reads what the compilers wrote; what changed a moment ago is not cached.
+            // The first time it reads what the compilers wrote; what changed a moment ago is not
+            // cached.
             Task::Nothing => {
                 std::thread::sleep(warm::YOUNG);
                 run_all(vec![self.make(&dir)], spot.stop)?;
@@ -272,7 +277,7 @@ impl Item for Build {
             Task::Together => {
                 let shares = self.shares(spot);
                 run_all(shares.map(|(copy, share)| self.make_shared(spot, copy, false, &share)).collect(), spot.stop)?;
-                // One of them sees what all have made, and links it.
+                // One of them sees everything that was made, and links it.
                 run_all(vec![self.make_shared(spot, 0, false, "")], spot.stop)?;
                 self.check(&Build::objects(spot, 0, false))?;
             }

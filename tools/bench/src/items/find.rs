@@ -1,7 +1,8 @@
-//! `find`: a tree of many files searched by name, by attributes and by layout, with cold and with warm caches.
+//! `find`: a tree of many files searched by name, by attributes and by layout, with cold and with
+//! warm caches.
 //!
-//! find(1) runs everywhere; `lfs find` and `lfs getstripe -r` only where there are layouts, so their rates stand beside those of
-//! find(1) on the same mount and on the references.
+//! find(1) runs everywhere. `lfs find` and `lfs getstripe -r` run only where there are layouts, so
+//! their rates stand beside those of find(1) on the same mount and on the references.
 
 use crate::caches::forget;
 use crate::failure::BenchError;
@@ -42,7 +43,7 @@ pub struct Find {
 }
 
 impl Find {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &FindArgs) -> Find {
         Find { args: args.clone() }
     }

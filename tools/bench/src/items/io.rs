@@ -1,7 +1,8 @@
-//! `io`: data in sequence and at random, by several threads, each with its file or all with one; and small reads of many
-//! files, over time.
+//! `io`: data in sequence and at random, by several threads, each with its file or all with one;
+//! and small reads of many files, over time.
 //!
-//! Writes have their fsync and close inside the time. Before every read of a "cold" step the kernel forgets what it has.
+//! Writes have their fsync and close inside the time. Before every read of a "cold" step the kernel
+//! forgets what it has.
 
 mod many;
 mod plan;
@@ -24,7 +25,7 @@ pub struct Io {
 }
 
 impl Io {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &IoArgs) -> Io {
         Io { args: args.clone(), plans: plan::plans(args) }
     }
@@ -64,7 +65,8 @@ impl Item for Io {
             many::make(&spot.place.dir(0).join("many"), &self.args, spot.stop)?;
         }
         if plan.access == Access::Write && plan.pattern != Pattern::Random {
-            // Made anew: the time of making the files belongs to it, what was there before does not.
+            // Files are made afresh: making them belongs to the measured time, removing earlier
+            // ones does not.
             for thread in 0..plan.threads {
                 match fs::remove_file(self.path(plan, spot, thread)) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,5 @@
-//! `ls`: directories of many files, listed by the programs that people use, with cold and with warm caches.
+//! `ls`: directories of many files, listed by the programs that people use, with cold and with warm
+//! caches.
 
 use crate::caches::forget;
 use crate::failure::BenchError;
@@ -34,7 +35,7 @@ pub struct Ls {
 }
 
 impl Ls {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &LsArgs) -> Ls {
         let mut directories = Vec::new();
         for entries in &args.entries {
@@ -55,8 +56,8 @@ fn folder(place: &Place, directory: Directory) -> PathBuf {
     place.dir(0).join(format!("ls-{}-{}", directory.entries, directory.stripes))
 }
 
-/// Makes the directory and its files, unless it is there. Without stripes the files are made with mknod(2), which gives
-/// them no objects; elsewhere stripes mean nothing.
+/// Makes the directory and its files, unless it is there. Without stripes the files are made with
+/// mknod(2), which gives them no objects; elsewhere stripes mean nothing.
 fn make(dir: &Path, directory: Directory, place: &Place, stop: &Stop) -> Result<(), BenchError> {
     if dir.exists() {
         return Ok(());

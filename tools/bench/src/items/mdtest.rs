@@ -1,7 +1,8 @@
-//! `mdtest`: files and folders made, looked at, read and removed by ranks, in folders of their own or in one that all share.
+//! `mdtest`: ranks make, stat, read and remove files and folders, in folders of their own or in one
+//! that all share.
 //!
-//! What a rank made its neighbour looks at, reads and removes, so that with several mounts (or processes) nobody lives
-//! on what it remembers of its own work.
+//! A rank's files are statted, read and removed by its neighbour. So with several mounts (or
+//! processes) no rank profits from the cache of its own work.
 
 use crate::failure::BenchError;
 use crate::figure::Unit;
@@ -29,7 +30,7 @@ pub struct Mdtest {
 }
 
 impl Mdtest {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &MdtestArgs) -> Mdtest {
         let mut tasks = Vec::new();
         for shared in args.layout.layouts() {
@@ -67,7 +68,7 @@ impl Mdtest {
         let ranks = self.args.ranks;
         let own = matches!(task.op, Op::Create | Op::Mkdir);
         let order = |rank: usize| {
-            // Whose files: its own when they are made, else its neighbour's.
+            // A rank makes its own files, and then works on its neighbour's.
             let owner = if own { rank } else { (rank + 1) % ranks };
             Order {
                 op: task.op,

@@ -1,7 +1,9 @@
-//! `net`: LNet's self-test, bandwidth and latency between two NIDs, beside raw TCP between the same addresses.
+//! `net`: LNet's self-test, bandwidth and latency between two NIDs, beside raw TCP between the same
+//! addresses.
 //!
-//! The other end is `sheen bench net --serve ADDRESS:PORT` on its host; without a NID it is a process of this host. Requests
-//! are those of the file system's own transport, with its links, windows and checksums, only nobody does anything with them.
+//! The other end is `sheen bench net --serve ADDRESS:PORT` on its host; without a NID it is a
+//! process of this host. Requests are those of the file system's own transport, with its links,
+//! windows and checksums, but without any work for them.
 
 pub mod responder;
 mod selftest;
@@ -20,7 +22,7 @@ const IN_FLIGHT: usize = 64;
 /// Large requests in flight.
 const BULKS_IN_FLIGHT: usize = 8;
 
-/// What a step does.
+/// Kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Latency,
@@ -31,7 +33,7 @@ enum Task {
 
 const TASKS: [Task; 4] = [Task::Latency, Task::Rate, Task::Put, Task::Get];
 
-/// Name of the place that is LNet, and of the one that is TCP.
+/// Name of the LNet place, and of the TCP place.
 pub const LNET: &str = "LNet";
 /// See [`LNET`].
 pub const RAW: &str = "raw TCP";
@@ -47,7 +49,7 @@ impl Net {
     /// Reaches the other end.
     ///
     /// # Errors
-    /// Nobody answers there, or somebody else.
+    /// There is no answer, or not from a responder.
     pub fn connect(args: &NetArgs, nid: Nid) -> Result<Net, BenchError> {
         let test = SelfTest::connect(nid)?;
         let port = test.raw_port()?;

@@ -1,8 +1,9 @@
-//! `rtt`: how often a program waits for servers per operation, by the mount's own counters, against what the design allows;
-//! and how long the operation takes, beside the references.
+//! `rtt`: how often a program waits for servers per operation, by the mount's own counters, against
+//! what the design allows; and the time of the operation, beside the references.
 //!
-//! Every operation is done to many files one after the other. Requests that the program waits for at the same time are one
-//! round trip. What goes on behind the answers (closes, stores) is waited for, counted, and shown beside.
+//! Every operation is done to many files one after the other. Requests that the program waits for
+//! at the same time are one round trip. Work that goes on after the answers (closes, stores) is
+//! waited for, counted, and shown beside.
 
 mod deeds;
 
@@ -20,10 +21,10 @@ use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What goes on behind answers is over by then.
+/// Time in which work that goes on after answers ends.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// What a step tells of its deed.
+/// The figure that a step gives of its deed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tell {
     /// Round trips.
@@ -32,7 +33,7 @@ enum Tell {
     Time,
 }
 
-/// What is told of each deed, in this order.
+/// The figures of each deed, in this order.
 const TOLD: [Tell; 2] = [Tell::Waits, Tell::Time];
 
 /// The item.
@@ -41,7 +42,7 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &RttArgs) -> Rtt {
         Rtt { args: args.clone() }
     }
@@ -108,12 +109,12 @@ impl Rtt {
     }
 }
 
-/// Does a file system say with this that it lacks an operation?
+/// True if this error means that the file system lacks the operation.
 fn cannot(error: &Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM))
 }
 
-/// Why nothing is told of a deed at this place; `None`: it is done.
+/// Why a deed has no figure at this place; `None` if it is measured.
 fn passed_over(tell: Tell, spot: &Spot<'_>) -> Option<&'static str> {
     if spot.place.native.is_some() {
         return Some("the client's own interface has no such operations");
@@ -150,7 +151,7 @@ impl Item for Rtt {
         }
         match deed.kind {
             Kind::Cold => forget()?,
-            // What cannot be done is told when it is measured.
+            // A deed that cannot be done is reported when it is measured.
             Kind::Warm | Kind::WarmPages => drop(self.act(deed, &dir, spot)?),
             Kind::Once => {}
         }

@@ -1,8 +1,9 @@
-//! `wan`: a cluster on one side of a long link, a client on the other, in network namespaces of this machine: throughput as percent
-//! of what raw TCP carries over the same link in the same run, and other items over it.
+//! `wan`: a cluster on one side of a long link, a client on the other, in network namespaces of
+//! this machine. It measures throughput as percent of the raw TCP throughput over the same link in
+//! the same run, and other items over the link.
 //!
-//! The link is made by a program that is named (`--wanlink`), or by `tc netem` where the kernel has it. Everything (hosts, link,
-//! servers, mount) is made for the run and removed with it.
+//! The link is made by a program that is named (`--wanlink`), or by `tc netem` where the kernel has
+//! it. Everything (hosts, link, servers, mount) is made for the run and removed with it.
 
 mod cluster;
 mod line;

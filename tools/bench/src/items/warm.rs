@@ -1,5 +1,6 @@
-//! `warm`: headers opened, read, closed and looked at again and again, and names that are not there: what does it cost when all
-//! is known already? Time, requests of the kernel to the daemon, and requests to servers, per round of all files.
+//! `warm`: headers are opened, read, closed and statted again and again, and absent names are
+//! looked up: the cost when everything is known already. Measured are time, requests of the kernel
+//! to the daemon, and requests to servers, per round of all files.
 
 use crate::counts::Counts;
 use crate::failure::BenchError;
@@ -13,12 +14,12 @@ use std::time::Duration;
 
 /// Files of one folder.
 const FOLDER: usize = 1000;
-/// What goes on behind closes is over by then.
+/// Time in which work that goes on after closes ends.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Files that changed later are not kept in the kernel's page cache (docs/locks/kernel.md, R16).
 pub(crate) const YOUNG: Duration = Duration::from_millis(2500);
 
-/// What is done to every file of a round.
+/// The work on every file of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Read,
@@ -26,7 +27,7 @@ enum Deed {
     Missing,
 }
 
-/// What is told of it.
+/// The figure that a step gives of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tell {
     Rate,
@@ -56,7 +57,7 @@ fn path(dir: &Path, number: usize) -> PathBuf {
 }
 
 impl Warm {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &WarmArgs) -> Warm {
         Warm { args: args.clone() }
     }

@@ -1,8 +1,9 @@
-//! `watched`: what does it cost to be watched? The same work in short slices on the same mount, every second slice while
-//! the metrics of its daemons are read each second.
+//! `watched`: the cost of being watched. The same work is done in short slices on the same mount;
+//! in every second slice the metrics of its daemons are read each second.
 //!
-//! Each watched slice is compared with the one beside it, so that what changes slowly (others on the machine, a growing
-//! store) falls out. The verdict is about the median of these ratios and its confidence interval, never about two means.
+//! Each watched slice is compared with the one beside it, so that what changes slowly (others on
+//! the machine, a growing store) falls out. The verdict is about the median of these ratios and its
+//! confidence interval, never about two means.
 
 use crate::failure::BenchError;
 use crate::figure::{Figure, Unit};
@@ -33,12 +34,12 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// As the arguments say.
+    /// Makes the item from its arguments.
     pub fn new(args: &WatchedArgs) -> Watched {
         Watched { args: args.clone() }
     }
 
-    /// All threads at once until the slice is over; what they did.
+    /// All threads at once until the slice is over; returns what they did.
     fn work(
         &self,
         spot: &Spot<'_>,
@@ -82,7 +83,7 @@ fn data_file(dir: &Path, number: usize) -> std::path::PathBuf {
     dir.join(format!("data{number}"))
 }
 
-/// What the slice before wrote is on its disk, so that no slice pays for another.
+/// Waits until the writes of the slice before are on disk, so that no slice pays for another.
 fn settle(dir: &Path, threads: usize, stop: &Stop) -> Result<(), BenchError> {
     for number in 0..threads {
         stop.check()?;
@@ -136,7 +137,7 @@ impl Item for Watched {
     }
 }
 
-/// What the figures say, a sentence each.
+/// Conclusions from the figures, a sentence each.
 pub fn verdicts(figures: &[&Figure]) -> String {
     let mut text = String::new();
     for figure in figures {

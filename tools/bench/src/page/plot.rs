@@ -1,4 +1,5 @@
-//! The two kinds of plots: ratios on a logarithmic scale, one row each, and lines or points over an axis.
+//! The two kinds of plots: ratios on a logarithmic scale, one row each, and lines or points over an
+//! axis.
 
 use crate::failure::BenchError;
 use crate::table::number;
@@ -37,7 +38,7 @@ pub struct Series {
     pub colour: usize,
     /// Joined by a line; else points alone.
     pub line: bool,
-    /// Where.
+    /// The points.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -59,7 +60,7 @@ fn both(
             paint(&area, width)?;
             area.present().map_err(draw)?;
         }
-        // For who cannot see it there is the table; here is only said what it is.
+        // Readers who cannot see it have the table; this only says what it is.
         let label = maud::html! { (label) }.into_string();
         let named = svg.replacen("<svg ", &format!("<svg class=\"{class}\" role=\"img\" aria-label=\"{label}\" "), 1);
         all += &named;
@@ -92,7 +93,7 @@ pub fn ratios(label: &str, rows: &[Row]) -> Result<String, BenchError> {
         chart.draw_series([equal]).map_err(draw)?;
         for (at, row) in rows.iter().enumerate() {
             let base = count - at as f64 - 1.0;
-            // A rail for each row: whose mark it is must not be guessed.
+            // A rail for each row, so that the row of each mark is clear.
             let rail = PathElement::new(vec![(low, base + 0.3), (high, base + 0.3)], GRID.stroke_width(1));
             chart.draw_series([rail]).map_err(draw)?;
             let style = ("sans-serif", 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Top));

@@ -1,5 +1,5 @@
-//! Figures that others published about Lustre, read from the files of `data/`. Only ratios and percent of line are used: the
-//! hardware was another.
+//! Figures that others published about Lustre, read from the files of `data/`. Only ratios and
+//! percent of line are used: the hardware was another.
 
 use crate::failure::BenchError;
 use serde::Deserialize;
@@ -10,7 +10,8 @@ const WAN_READAHEAD: &str = include_str!("../../data/wan_readahead.csv");
 const WAN_LS: &str = include_str!("../../data/wan_ls.csv");
 const BUILD: &str = include_str!("../../data/build.csv");
 
-/// Reads of 4 KiB one by one over many files on ZFS targets: share of the rate of the same test on ldiskfs.
+/// Reads of 4 KiB one by one over many files on ZFS targets: share of the rate of the same test on
+/// ldiskfs.
 pub const MANY_FILES_SHARE: (f64, f64) = (0.20, 0.55);
 
 /// A row of `wan_io.csv`.
@@ -48,14 +49,14 @@ pub struct WanLs {
     pub files: u64,
     /// Round trip, milliseconds.
     pub rtt_ms: f64,
-    /// What it took.
+    /// Time that it took.
     pub seconds: f64,
 }
 
 /// A row of `build.csv`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Build {
-    /// What served it.
+    /// The file system that served it.
     pub system: String,
     /// Builds at once.
     pub builds_at_once: u32,

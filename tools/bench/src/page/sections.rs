@@ -57,7 +57,7 @@ fn legend(names: &[(usize, String)]) -> Markup {
     }
 }
 
-/// What limited the targets, in how many steps.
+/// The limits of the targets, and in how many steps.
 fn limits(figures: &[&Figure]) -> Markup {
     let mut counts: BTreeMap<Limit, usize> = BTreeMap::new();
     figures.iter().filter_map(|f| f.target()?.limited_by).for_each(|limit| *counts.entry(limit).or_default() += 1);

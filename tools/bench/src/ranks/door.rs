@@ -1,4 +1,4 @@
-//! What a rank does to a file system, whichever way it reaches it.
+//! The operations of a rank on a file system, whichever way it reaches it.
 
 use crate::failure::BenchError;
 
@@ -7,7 +7,7 @@ pub trait Door {
     /// Makes a folder.
     ///
     /// # Errors
-    /// As mkdir(2); so of the others.
+    /// As mkdir(2); the others likewise.
     fn mkdir(&mut self, dir: &str, name: &str) -> Result<(), BenchError>;
 
     /// Removes an empty folder.

@@ -140,7 +140,7 @@ pub struct NativeDoor {
 }
 
 impl NativeDoor {
-    /// A door of its own.
+    /// A new door.
     ///
     /// # Errors
     /// The system has no more descriptors.

@@ -1,4 +1,4 @@
-//! What one rank is to do in one step.
+//! The orders for one rank in one step.
 
 use super::door::Door;
 use super::mount::Mounted;
@@ -32,23 +32,23 @@ pub enum Op {
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Folder, relative to ours.
     pub dir: String,
     /// Names are this and a number.
     pub prefix: String,
-    /// How many.
+    /// Number of operations.
     pub count: usize,
     /// Size of each file, bytes.
     pub bytes: usize,
 }
 
 impl Order {
-    /// Does it.
+    /// Carries the order out.
     ///
     /// # Errors
-    /// The first operation that fails, or somebody asked for the end.
+    /// The first operation that fails, or the user ended the run.
     pub fn perform(&self, door: &mut dyn Door, stop: &Stop) -> Result<(), BenchError> {
         let mut data: Vec<u8> = match self.op {
             Op::Create | Op::Read => (0..self.bytes.min(FILE_BYTES_MAX)).map(|at| (at % 251) as u8).collect(),
@@ -71,7 +71,7 @@ impl Order {
     }
 }
 
-/// Where a rank stands.
+/// The way by which a rank reaches the file system.
 #[derive(Clone)]
 pub enum Post {
     /// At our folder of a mount.
@@ -84,7 +84,7 @@ impl Post {
     /// A door for one rank.
     ///
     /// # Errors
-    /// No thread or folder is to be had.
+    /// No thread or folder can be made.
     pub fn door(&self) -> Result<Box<dyn Door>, BenchError> {
         Ok(match self {
             Post::Mount(dir) => Box::new(Mounted(dir.clone())),

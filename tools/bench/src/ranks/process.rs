@@ -1,5 +1,6 @@
-//! A rank in a process of its own: `sheen bench rank DIR`, an order a line on its standard input, an answer a line on its
-//! standard output. It ends when its input does, so none outlives the benchmark.
+//! A rank in a process of its own: `sheen bench rank DIR`, one order per line on its standard
+//! input, one answer per line on its standard output. It ends when its input does, so none outlives
+//! the benchmark.
 
 use super::door::Door;
 use super::mount::Mounted;
@@ -15,7 +16,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How often somebody who waits for a rank looks whether the end is asked for.
+/// Interval at which a thread that waits for a rank checks whether the run shall end.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -92,7 +93,7 @@ pub struct RankProcess {
 }
 
 impl RankProcess {
-    /// Starts one that stands at our folder `dir` of a mount.
+    /// Starts a rank at the folder `dir` of a mount.
     ///
     /// # Errors
     /// It cannot be started.
@@ -143,7 +144,7 @@ impl RankProcess {
     /// Tells it what to do; it waits for [`RankProcess::go`].
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn make_ready(&mut self, order: &Order) -> Result<(), BenchError> {
         self.tell(&Line::Ready(order.clone()))?;
         match self.hear(&Stop::default())? {
@@ -155,7 +156,7 @@ impl RankProcess {
     /// Lets it begin.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn go(&mut self) -> Result<(), BenchError> {
         self.tell(&Line::Go)
     }
@@ -163,7 +164,7 @@ impl RankProcess {
     /// Waits for its end; its CPU time.
     ///
     /// # Errors
-    /// What it met, or somebody asked for the end.
+    /// The error that it met, or the user ended the run.
     pub fn ended(&mut self, stop: &Stop) -> Result<Duration, BenchError> {
         match self.hear(stop)? {
             Answer::Done { cpu_seconds } => Ok(Duration::try_from_secs_f64(cpu_seconds).unwrap_or_default()),

@@ -1,4 +1,5 @@
-//! All ranks of a place, working on one step together: they start at the same moment, the last one's end counts.
+//! All ranks of a place, working on one step together. They start at the same moment; the end of
+//! the last one counts.
 
 use super::order::{Order, Post};
 use super::process::RankProcess;
@@ -17,7 +18,7 @@ pub enum Team {
 }
 
 impl Team {
-    /// One order for each rank; how long all took together.
+    /// Runs one order for each rank; returns the time of all together.
     ///
     /// # Errors
     /// The first that any rank met.
@@ -31,7 +32,8 @@ impl Team {
     }
 }
 
-/// Each rank takes the time itself: whoever waits for all of them may be woken long after the first began.
+/// Each rank takes the time itself: a thread that waits for all of them may be woken long after the
+/// first began.
 fn threads(posts: &[Post], orders: &[Order], stop: &Stop) -> Result<Duration, BenchError> {
     let ready = Barrier::new(orders.len());
     std::thread::scope(|scope| {
@@ -39,7 +41,7 @@ fn threads(posts: &[Post], orders: &[Order], stop: &Stop) -> Result<Duration, Be
             let (ready, order, post) = (&ready, order.clone(), post.clone());
             let rank = move || -> Result<(Instant, Instant), BenchError> {
                 let door = post.door();
-                // Also who has no door comes here: the others wait for all.
+                // A rank without a door comes here too: the others wait for all.
                 ready.wait();
                 let mut door = door?;
                 let start = Instant::now();

@@ -1,5 +1,5 @@
-//! What a mount and its sessions can do, in Lustre's words. A word is here only if SheenFS does what it stands for; tests
-//! of other people ask for these before they begin.
+//! Abilities of a mount and its sessions, in Lustre's words. A word is here only if SheenFS does
+//! what it stands for; foreign test suites ask for these before they begin.
 
 use crate::mount_options::{LockStyle, MountOptions};
 use types::target::TargetKind;
@@ -7,10 +7,10 @@ use types::target::TargetKind;
 /// Between a mount and each of its targets.
 const ALL: [&str; 7] =
     ["version", "inode_bit_locks", "fid_is_enabled", "pools", "jobstats", "layout_lock", "nanoseconds_times"];
-/// With an MDT.
+/// Abilities with an MDT.
 const WITH_MDT: [&str; 8] =
     ["acl", "xattr", "getattr_by_fid", "large_ea", "flock_deadlock", "open_by_fid", "multi_mod_rpcs", "batch_rpc"];
-/// With an OST.
+/// Abilities with an OST.
 const WITH_OST: [&str; 4] = ["write_grant", "grant_shrink", "short_io", "lseek"];
 
 /// `connect_flags` of a session.

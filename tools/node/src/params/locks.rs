@@ -1,4 +1,4 @@
-//! Locks of a mount: one namespace for all of it, and as Lustre has them one for each session.
+//! Locks of a mount: one namespace for all of it, and, as in Lustre, one for each session.
 
 use super::number;
 use client::client::Client;

@@ -56,7 +56,7 @@ pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     }
 }
 
-/// What a name of the tree calls the device: `osc.sheen-OST0000-osc-1` is `sheen-OST0000-osc-1`.
+/// Name of the device in the tree: `osc.sheen-OST0000-osc-1` is `sheen-OST0000-osc-1`.
 pub(super) fn device(import: &Import) -> String {
     import.source().split_once('.').map_or(import.source(), |(_, device)| device).to_owned()
 }
@@ -87,7 +87,7 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
         Ok(observe::text::extents(clock.wall(), counted.counted_since().unwrap_or(since), &sizes))
     });
     let (clearing, clock) = (client.clone(), view.parts().env.clock.clone());
-    // Sizes are in both bodies, so both begin anew.
+    // Sizes are in both bodies, so both are cleared.
     tree.takes(&LLITE_EXTENTS_STATS, &devices, move |_| {
         clearing.clear_counts(clock.wall());
         Ok(())
@@ -195,7 +195,7 @@ const OPERATION: &str = "Time from the question of a program to the answer of th
 const HIT: &str = "Those that locks covered, without a request.";
 const BYTES: &str = "Bytes that one request of the kernel moved.";
 
-/// What the client counts, as the registry would tell it.
+/// The client's own counts in the registry's form.
 fn client_samples(client: &Client) -> Vec<Sample> {
     let source: Arc<str> = format!("llite.{}-{:016x}", client.fsname(), client.uuid().0 as u64).into();
     let sample = |name, unit, help, histogram: HistogramSnapshot| Sample {
@@ -270,7 +270,7 @@ pub(super) fn pool_text(fsname: FsName, osts: impl Iterator<Item = u16>) -> Stri
 }
 
 fn is_active(import: &Import) -> bool {
-    // One that nobody needed yet has no session, but nothing is wrong with it.
+    // A session that was not needed yet does not exist, but nothing is wrong with it.
     let report = import.report();
     report.state == ImportState::Full || (report.boot == 0 && report.attempts == 0)
 }
@@ -380,7 +380,8 @@ fn add_session(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, params: 
     tree.does(params.ping, &devices, move |_| {
         let (import, clock) = (asked.clone(), clock.clone());
         Box::pin(async move {
-            // Space is the cheapest question that every target answers, and that proves its service alive.
+            // Space is the cheapest question that every target answers, and that proves its service
+            // alive.
             let answer = async {
                 match import.target().kind {
                     types::target::TargetKind::Ost => Osc::new(import.clone()).statfs().await,
@@ -444,7 +445,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
     });
 }
 
-/// What bounds the data that goes to an OST.
+/// Bounds of the data that goes to an OST.
 fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetIndex) {
     let devices = [device];
     tree.shows(&OSC_MAX_PAGES_PER_RPC, &devices, || Ok((BULK_BYTES_MAX as u64 / BLOCK_BYTES).to_string()));
@@ -522,7 +523,7 @@ pub(super) fn add_mgc(tree: &mut Tree, view: &Arc<View>, import: &Arc<Import>) {
     series::stats(tree, view, &MGC_STATS, &[&device], import.source());
 }
 
-/// Declarations of one place where space is told.
+/// Declarations for one device that shows space.
 #[derive(Clone, Copy)]
 pub(super) struct SpaceParams {
     total: &'static Param,

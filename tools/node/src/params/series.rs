@@ -54,7 +54,7 @@ fn body(
     });
 }
 
-/// Sizes are shown in both bodies, so both begin anew.
+/// Sizes are shown in both bodies, so both are cleared.
 fn clear(registry: &Registry, source: &str, beside: &str, now: Timestamp) {
     registry.clear(source, now);
     registry.clear(beside, now);

@@ -136,7 +136,7 @@ fn add_mdt(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, name: TargetName) 
     });
 }
 
-/// How much of a file may live on the MDT.
+/// The size of the part of a file that may live on the MDT.
 fn add_dom(tree: &mut Tree, mdt: &Arc<Mds>, lod: [&str; 1]) {
     let shown = mdt.clone();
     tree.shows(&LOD_DOM_STRIPESIZE, &lod, move || Ok(shown.dom_bytes().0.to_string()));
@@ -196,7 +196,7 @@ fn add_osp(tree: &mut Tree, view: &Arc<View>, mdt: &Arc<Mds>, index: TargetIndex
     tree.shows(&OSP_STATE, &[&device], move || Ok(format!("current_state: {}\n", session::state_word(import.state()))));
 }
 
-/// Sessions: how many, and who at which NID.
+/// Sessions: their number, and the clients with their NIDs.
 pub(super) fn add_exports(
     tree: &mut Tree,
     view: &Arc<View>,
@@ -246,7 +246,7 @@ fn add_active(tree: &mut Tree, view: &Arc<View>, target: TargetName, param: &'st
     tree.shows(param, &[&target.to_string()], move || Ok(rpc.serving(target).to_string()));
 }
 
-/// What jobs did, and after how long idle ones are forgotten.
+/// Counts of jobs, and the time after which idle ones are forgotten.
 fn add_jobs(tree: &mut Tree, view: &Arc<View>, target: TargetName, stats: &'static Param, interval: &'static Param) {
     let Some(jobs) = view.parts().rpc.jobs(target) else { return };
     let devices = [&*target.to_string()];

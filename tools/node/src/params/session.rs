@@ -45,7 +45,7 @@ pub(super) fn import(import: &Import, name: &str, flags: &[&str], waits: Waits) 
 fn body(report: &ImportReport, name: &str, flags: &[&str], target: &str, committed: u64, waits: Waits) -> String {
     let nids: Vec<String> = report.nids.iter().map(Nid::to_string).collect();
     let current = report.current.map_or_else(|| "<none>".to_owned(), |nid| nid.to_string());
-    // What a caller may have to wait is at least what it had to wait, in whole seconds.
+    // The estimate of a wait is the longest wait so far, in whole seconds.
     let seconds = waits.max.as_secs() + u64::from(waits.max.subsec_nanos() > 0);
     let mut text = String::new();
     write!(

@@ -56,7 +56,7 @@ impl MdtRole {
         }
     }
 
-    /// Its name.
+    /// Name of the target.
     pub fn name(&self) -> TargetName {
         self.name
     }

@@ -17,7 +17,7 @@ impl MgsRole {
     /// Takes the MGT into service.
     ///
     /// # Errors
-    /// Its registry cannot be read.
+    /// The registry cannot be read.
     pub async fn start(parts: &Parts, target: Arc<Target>) -> Result<MgsRole, NodeError> {
         let (opened, env) = (target.clone(), parts.env.clone());
         let mgs = blocking(&parts.env, "started the MGS", move || Mgs::start(opened, env)).await?;

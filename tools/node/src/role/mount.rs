@@ -25,9 +25,9 @@ use stubs::osc::Osc;
 use types::nid::Nid;
 use types::target::{FsName, TargetKind, TargetName};
 
-/// Servers may be starting too: so long a mount waits for the MGS, MDT0000 and the first OST of all.
+/// Servers may be starting too: a mount waits this long for the MGS, MDT0000 and the first OST.
 const SERVERS_WAIT: Duration = Duration::from_secs(15);
-/// OSTs that the configuration has get so long to answer. A mount needs none of them: programs wait for them.
+/// Configured OSTs get this long to answer. A mount needs none of them: programs wait for them.
 const OSTS_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -117,7 +117,7 @@ impl MountRole {
     }
 }
 
-/// What `mount` and `df` show.
+/// Source that `mount` and `df` show.
 pub fn source(mgs: &[Nid], fsname: FsName) -> String {
     MountSource { mgs: mgs.to_vec(), fsname }.to_string()
 }
@@ -140,8 +140,9 @@ async fn reach(parts: &Parts, options: &ClientOptions) -> Result<Arc<Client>, Cl
     }
 }
 
-/// Waits until there is an OST, for without one no file can be made, and a moment for those that there are: a program
-/// that comes first shall not see a smaller file system only because a cluster is still starting.
+/// Waits until there is an OST, because without one no file can be made, and a moment for the
+/// others. An early program shall not see a smaller file system only because a cluster is still
+/// starting.
 async fn wait_for_osts(parts: &Parts, fsname: FsName, deadline: Monotonic) {
     let mgs = parts.short_session(TargetName::mgs(), parts.mgs.clone());
     let mgc = Mgc::new(mgs.clone());
@@ -198,7 +199,7 @@ async fn all_answer(parts: &Parts, osts: Vec<(TargetName, Vec<Nid>)>) {
     join_all(osts.into_iter().map(until_answered)).await;
 }
 
-/// Is it what a cluster looks like while it starts?
+/// True if the error is usual while a cluster starts.
 fn may_pass(error: &ClientError) -> bool {
     use RpcError::{NoTarget, Timeout, Unreachable};
     matches!(

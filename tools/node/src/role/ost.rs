@@ -45,7 +45,7 @@ impl OstRole {
         }
     }
 
-    /// Its name.
+    /// Name of the target.
     pub fn name(&self) -> TargetName {
         self.name
     }

@@ -15,7 +15,7 @@ impl Screen {
     /// Takes the terminal, and notices SIGINT, SIGTERM and SIGHUP from now on.
     ///
     /// # Errors
-    /// It is none, or there is no thread to be had.
+    /// Standard input or output is no terminal, or no thread can be made.
     pub fn enter() -> io::Result<Screen> {
         let ended = watch_signals()?;
         terminal::enable_raw_mode()?;
@@ -25,7 +25,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Did a signal ask for the end?
+    /// True if a signal asked for the end.
     pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -51,7 +51,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nobody can be told that the terminal is gone.
+        // The terminal is gone, so the failure cannot be reported.
         let _ = execute!(io::stdout(), cursor::Show, terminal::LeaveAlternateScreen);
         let _ = terminal::disable_raw_mode();
     }

@@ -33,7 +33,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The one that comes behind it.
+    /// The next order in turn.
     pub fn next(self) -> Order {
         match self {
             Order::Name => Order::Requests,
@@ -64,7 +64,7 @@ impl Order {
     }
 }
 
-/// What is known of the cluster.
+/// State of the cluster.
 #[derive(Default)]
 pub struct View {
     cluster: Cluster,
@@ -139,7 +139,8 @@ impl View {
     }
 }
 
-/// Why a target is not simply up: `sheen-MDT0000 recovering: 1 of 2 clients came back, 9.5 s left at most`.
+/// Why a target is not simply up:
+/// `sheen-MDT0000 recovering: 1 of 2 clients came back, 9.5 s left at most`.
 fn notes(picture: &Picture) -> String {
     let told = picture.targets.iter().filter(|row| !row.note.is_empty());
     let lines: String = told.map(|row| format!(" {} {}: {}\n", row.name, row.state, row.note)).collect();
@@ -179,7 +180,7 @@ fn clients(picture: &Picture) -> String {
     table(&["CLIENT", "STATE", "REQ/S", "READ/S", "WRITE/S", "MEAN", "99%", "IN FLIGHT", "WAITING"], rows, 2)
 }
 
-/// A table whose first `left` columns are words; nothing if it has no row.
+/// A table whose first `left` columns are words; empty if it has no row.
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>, left: usize) -> String {
     let mut builder = Builder::default();
     builder.push_record(heads.iter().copied());

@@ -1,4 +1,5 @@
-//! Programs that run for a step, several at once; each with all its children in a process group that ends with the step.
+//! Programs that run for a step, several at once; each with all its children in a process group
+//! that ends with the step.
 
 use crate::failure::BenchError;
 use crate::stop::Stop;
@@ -8,9 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How often is looked whether it has ended. What is measured here takes seconds.
+/// Interval at which the children are checked for their end. What is measured here takes seconds.
 const LOOK: Duration = Duration::from_millis(5);
-/// Bytes of what a program said that are told.
+/// Bytes of a program's output that an error shows.
 const SAID_BYTES_MAX: u64 = 4096;
 
 struct Running {
@@ -37,7 +38,7 @@ impl Drop for Running {
 /// Runs all of them at once and waits for all.
 ///
 /// # Errors
-/// One fails (its last words are told), or somebody asked for the end; the others are killed.
+/// A child fails (its last words are shown), or the user ended the run; the others are killed.
 pub fn run_all(commands: Vec<Command>, stop: &Stop) -> Result<(), BenchError> {
     let mut running = Vec::with_capacity(commands.len());
     for mut command in commands {
@@ -114,7 +115,7 @@ mod tests {
         };
         stop.ask();
         assert!(matches!(worker.join().unwrap(), Err(BenchError::Interrupted)));
-        // A killed child of nobody is taken away by init, or stays a zombie where there is none.
+        // A killed child without a parent is reaped by init, or stays a zombie where there is none.
         let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let deadline = Instant::now() + Duration::from_secs(10);
         while !(state().is_empty() || state().contains(") Z")) {

@@ -1,5 +1,6 @@
-//! A C program of several hundred files, made from a seed: sources that include headers that include headers, a Makefile with
-//! dependencies, one static library for each module and one program that prints a number which can be checked.
+//! A C program of several hundred files, made from a seed. It has sources that include headers that
+//! include headers, a Makefile with dependencies, and one static library for each module. The
+//! program prints a number that can be checked.
 
 use crate::failure::BenchError;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Reads of 4 KiB, one after the other, of many files: does the throughput climb, or start where it ends?
+//! Reads of 4 KiB, one after the other, of many files. They show whether the throughput climbs, or
+//! starts where it ends.
 
 use super::plan::SMALL_BYTES;
 use crate::failure::BenchError;

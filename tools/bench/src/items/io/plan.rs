@@ -2,14 +2,15 @@
 
 use bench_args::IoArgs;
 
-/// Length of the segments that several writers of one file take turns with: an odd size known from shared-file benchmarks.
+/// Length of the segments that several writers of one file take turns with: an odd size known from
+/// shared-file benchmarks.
 pub const SEGMENT_BYTES: usize = 47_008;
 /// Record of the small reads and writes.
 pub const SMALL_BYTES: usize = 4096;
 /// Record of O_DIRECT, a multiple of every block size.
 const DIRECT_BYTES: usize = 1 << 20;
 
-/// Which way the data goes.
+/// Direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// To the file; ends with fsync and close.
@@ -38,7 +39,7 @@ pub enum Pattern {
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Which way.
+    /// Direction of the data.
     pub access: Access,
     /// In which order.
     pub pattern: Pattern,
@@ -53,7 +54,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All threads have the same file.
+    /// True if all threads have the same file.
     pub fn shares_one_file(&self) -> bool {
         matches!(self.pattern, Pattern::SharedParts | Pattern::SharedInterleaved)
     }
@@ -82,7 +83,7 @@ impl Plan {
     }
 }
 
-/// What these arguments ask for, in the order of doing: what is read was written before.
+/// The steps that these arguments ask for, in order: files are written before they are read.
 pub fn plans(args: &IoArgs) -> Vec<Plan> {
     let plan = |access, pattern, record| Plan {
         access,

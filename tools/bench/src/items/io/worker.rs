@@ -50,7 +50,7 @@ impl Drop for Aligned {
     }
 }
 
-/// What stands at `offset` of every file: so a wrong block is noticed.
+/// The byte at `offset` of every file, by which a wrong block is noticed.
 fn mark(offset: u64) -> u8 {
     (offset / 4096).wrapping_mul(31).wrapping_add(offset >> 20) as u8 | 1
 }
@@ -84,8 +84,9 @@ fn open(plan: &Plan, path: &Path) -> io::Result<File> {
     options.custom_flags(flags).open(path)
 }
 
-/// Does the work of one thread. Random reads and writes go into the file that the sequential step before left there.
-/// `forgets`: the file system keeps no data (the empty one), so zeros may come back.
+/// Does the work of one thread. Random reads and writes go into the file that the sequential step
+/// before left there. `forgets`: the file system keeps no data (the empty one), so zeros may come
+/// back.
 ///
 /// # Errors
 /// A system call fails, or other bytes come back than were written.
@@ -115,7 +116,8 @@ pub fn work(
             }
             Access::Read => {
                 file.read_exact_at(buffer, offset).map_err(BenchError::at("read", path))?;
-                // Only some blocks of a file have been written by themselves; the others have no mark.
+                // Only some blocks of a file have been written by themselves; the others have no
+                // mark.
                 let unmarked = plan.pattern == Pattern::Random || forgets;
                 if buffer[0] != mark(offset) && !(unmarked && buffer[0] == 0) {
                     let (path, found, want) = (path.display(), buffer[0], mark(offset));

@@ -28,12 +28,12 @@ pub const GET: u8 = 2;
 /// Answer with the port of raw TCP (two bytes, little-endian).
 pub const WHERE_IS_RAW: u8 = 3;
 
-/// How often the responder looks whether it shall end.
+/// Interval at which the responder checks whether it shall end.
 const LOOK: Duration = Duration::from_millis(100);
 
 struct Responder {
     raw_port: u16,
-    /// What gets are answered from.
+    /// Data that answers of gets carry.
     data: Bytes,
 }
 
@@ -61,14 +61,14 @@ impl Handler for Responder {
     fn request(&self, link: &Arc<Link>, frame: Frame) -> Work {
         let answer = self.answer(&frame);
         if answer.is_some() {
-            // It speaks our words: large requests may follow.
+            // It speaks this protocol: large requests may follow.
             link.has_session();
         }
         Work { future: Box::pin(async move { answer }), waits: false, room: frame.room }
     }
 }
 
-/// Serves until somebody asks for the end, or (`tied`) until standard input ends. Prints its NID first.
+/// Serves until it is stopped, or (`tied`) until standard input ends. Prints its NID first.
 ///
 /// # Errors
 /// The address cannot be listened at.
@@ -88,7 +88,7 @@ pub fn serve(address: SocketAddr, tied: bool, stop: &Stop) -> Result<(), BenchEr
     if tied {
         let ends = stop.clone();
         let watch = move || {
-            // Anything but waiting means that nobody needs us any more.
+            // Anything but waiting means that the parent is gone.
             let _ = std::io::stdin().read(&mut [0]);
             ends.ask();
         };
@@ -130,12 +130,12 @@ impl Local {
         Ok(local)
     }
 
-    /// Where it answers.
+    /// NID of the responder.
     pub fn nid(&self) -> Nid {
         self.nid
     }
 
-    /// Its process.
+    /// Process id of the responder.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }

@@ -1,4 +1,4 @@
-//! This end of the self-test: requests to a responder, so many in flight.
+//! This end of the self-test: requests to a responder, a given number in flight.
 
 use super::responder::{GET, PING, PUT, WHERE_IS_RAW};
 use crate::failure::BenchError;
@@ -21,7 +21,7 @@ use types::session::ClusterId;
 /// The other end answers within this time, or not at all.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Nobody sends requests to this end.
+/// The handler of this end, which gets no requests.
 struct Nobody;
 
 impl Handler for Nobody {
@@ -47,7 +47,7 @@ impl SelfTest {
     /// Reaches the responder.
     ///
     /// # Errors
-    /// Nobody is there.
+    /// There is no answer.
     pub fn connect(nid: Nid) -> Result<SelfTest, BenchError> {
         let (env, guard) = RealEnv::start(RealConfig::default()).map_err(BenchError::of("start threads"))?;
         let runtime =
@@ -70,7 +70,7 @@ impl SelfTest {
     /// Port at which the responder answers raw TCP.
     ///
     /// # Errors
-    /// It is no responder.
+    /// The peer is no responder.
     pub fn raw_port(&self) -> Result<u16, BenchError> {
         let frame = self.runtime.block_on(ask(&self.peer, vec![WHERE_IS_RAW], None, 0)).map_err(lost)?;
         let port = frame.body.get(HEAD_BYTES..).and_then(|body| body.try_into().ok()).map(u16::from_le_bytes);
@@ -80,7 +80,7 @@ impl SelfTest {
     /// Small requests.
     ///
     /// # Errors
-    /// The other end is lost, or somebody asked for the end; so for the others.
+    /// The other end is lost, or the user ended the run. The same holds for the others.
     pub fn pings(&self, count: usize, in_flight: usize, stop: &Stop) -> Result<(), BenchError> {
         let mut body = vec![PING];
         body.resize(raw_tcp::PING, 7);

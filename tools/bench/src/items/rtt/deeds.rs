@@ -20,7 +20,7 @@ pub enum Kind {
     Once,
 }
 
-/// What requests are counted per.
+/// The unit that requests are counted per.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
     /// File: the deed is done to each.
@@ -99,7 +99,7 @@ fn list(dir: &Path, expected: usize) -> io::Result<()> {
     if found == expected { Ok(()) } else { Err(io::Error::other(format!("{found} names, not {expected}"))) }
 }
 
-/// As ls(1) has it: attributes, and whether there is an ACL or a label.
+/// As ls(1) does it: attributes, and whether there is an ACL or a label.
 fn list_long(dir: &Path, _: usize) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -124,14 +124,15 @@ const fn deed(
     Deed { what, most, kind, per: Per::File, prepare, act }
 }
 
-/// All of them.
+/// All deeds.
 pub const DEEDS: &[Deed] = &[
     deed("stat, cold", 1.0, Kind::Cold, make, stat),
     deed("stat, warm", 0.0, Kind::Warm, make, stat),
     deed("lookup of a missing name, cold", 1.0, Kind::Once, nothing, miss),
     deed("lookup of a missing name, warm", 0.0, Kind::Warm, nothing, miss),
     deed("create and close", 1.0, Kind::Once, nothing, make),
-    // The first write to an OST in a while asks it for space, and waits: files written before have done that.
+    // The first write to an OST in a while asks it for space, and waits: files written before have
+    // done that.
     deed("create, write 4 KiB and close", 1.0, Kind::Once, write_before, make_small),
     deed("mkdir", 1.0, Kind::Once, nothing, mkdir),
     deed("rmdir", 1.0, Kind::Once, mkdir, |dir, n| fs::remove_dir(dir.join(format!("d{n}")))),

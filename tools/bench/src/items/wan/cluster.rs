@@ -33,14 +33,15 @@ fn run(command: &mut Command, what: &str) -> Result<(), BenchError> {
 }
 
 impl Cluster {
-    /// Makes targets in a new folder of `dir`, serves them on the near side and mounts them on the far side.
+    /// Makes targets in a new folder of `dir`, serves them on the near side and mounts them on the
+    /// far side.
     ///
     /// # Errors
     /// A part does not start; what was started ends.
     pub fn up(link: &Link, args: &WanArgs, dir: &Path) -> Result<Cluster, BenchError> {
         let dir = tempfile::Builder::new().prefix("sheen-bench-wan.").tempdir_in(dir);
         let dir = dir.map_err(BenchError::of("make a folder for the targets"))?;
-        // A name of its own tells its daemons from those of other clusters of this host.
+        // A name of its own distinguishes its daemons from those of other clusters of this host.
         let fsname = format!("w{}", std::process::id() % 10_000_000);
         let mgs = format!("{}@tcp", link.address(Side::Near));
         let mut targets = vec![dir.path().join("mgt"), dir.path().join("mdt")];
@@ -69,7 +70,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where it is mounted.
+    /// Directory that it is mounted on.
     pub fn mount(&self) -> &Path {
         &self.mount
     }
@@ -96,7 +97,7 @@ impl Drop for Cluster {
             while matches!(server.try_wait(), Ok(None)) && Instant::now() < deadline {
                 std::thread::sleep(LOOK);
             }
-            // Killing who has ended does nothing.
+            // Killing a process that has ended does nothing.
             if let Err(error) = server.kill().and_then(|()| server.wait().map(drop)) {
                 eprintln!("sheen bench: cannot end the servers: {error}");
             }

@@ -1,4 +1,5 @@
-//! Throughput of one file over the link, as percent of what raw TCP carries for the same amount of data at the same moment.
+//! Throughput of one file over the link, as percent of what raw TCP carries for the same amount of
+//! data at the same moment.
 
 use super::link::{Link, Side};
 use crate::caches::forget;
@@ -34,7 +35,7 @@ impl Line {
     /// Starts raw TCP on the near side.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The line cannot be started.
     pub fn new(args: &WanArgs, link: &Link) -> Result<Line, BenchError> {
         let (enter, address) = (link.entry(Side::Near), link.address(Side::Near));
         // A socket belongs to the host that its thread was on when it was made.
@@ -45,7 +46,7 @@ impl Line {
         let listener = std::thread::spawn(listen).join();
         let listener = listener.map_err(|_| BenchError::Failed("a thread panicked; please report it".to_owned()))??;
         let raw = listener.local_addr().map_err(BenchError::of("listen on the near side"))?;
-        // Lives as long as this process; nobody can reach it any more when the hosts are gone.
+        // It lives as long as this process; it cannot be reached any more when the hosts are gone.
         std::thread::Builder::new()
             .name("raw TCP".to_owned())
             .spawn(move || raw_tcp::serve(&listener))

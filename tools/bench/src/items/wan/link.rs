@@ -15,12 +15,12 @@ use std::time::Duration;
 /// Buffers that fill 1 Gbit/s over 210 ms twice: without them TCP is the line.
 const BUFFERS: &str = "4096 131072 268435456";
 
-/// Which side of the link.
+/// Side of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Where the servers are.
+    /// The side of the servers.
     Near,
-    /// Where the client is.
+    /// The side of the client.
     Far,
 }
 
@@ -133,7 +133,8 @@ impl Link {
         Ipv4Addr::new(10, 232, self.subnet as u8, host)
     }
 
-    /// This program, to be run on that host. Only the network is the host's; mounts are shared with everybody.
+    /// This program, to be run on that host. Only the network is the host's; mounts are shared by
+    /// all.
     pub fn sheen(&self, side: Side) -> Result<Command, BenchError> {
         // The path, for "itself" would be nsenter.
         let program = program::sheen_path()?;
