@@ -16,7 +16,7 @@ mod ost;
 mod raw;
 mod records;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod session;
 #[cfg(test)]
 mod strategies;
@@ -88,7 +88,7 @@ pub fn encode_request(request: &Request) -> Encoded {
             Op::Client(op) => client::encode(op, &mut w),
             Op::Connect(hello) => session::encode_connect(hello, &mut w),
             Op::Replay(changes) => session::encode_replay(changes, &mut w),
-            Op::Disconnect | Op::Ping | Op::Replayed | Op::Restored => w.op(opcode::number(op), 0, |_| ()),
+            Op::Disconnect | Op::Ping | Op::Replayed | Op::Restored => w.op(op.row().number, 0, |_| ()),
         }
     }
     w.finish()

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod checksum;
+pub mod class;
 pub mod client;
 pub mod codec;
 pub mod envelope;

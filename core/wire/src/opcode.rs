@@ -1,8 +1,10 @@
-//! One row per operation: its number, its name, who sends it, does it change state, is it replayed.
+//! One row per operation: its number, its name, its sender, its class.
 //!
+//! A class is the statistic of the operation and words that [`Class`] explains; without a word an operation reads.
 //! Dispatch, statistics and documentation read this table. The macro makes the match over the enums from the rows
 //! themselves: a variant without a row, or with two, does not compile. Numbers are never reused.
 
+use crate::class::{Class, Counted};
 use crate::client::{ClientOp, ClientReply};
 use crate::mds::{MdsOp, MdsReply};
 use crate::message::{Op, OpReply};
@@ -29,109 +31,146 @@ pub struct Row {
     pub name: &'static str,
     /// Who sends it.
     pub sender: Sender,
-    /// Changes what the receiver keeps (memory of sessions, opens and locks included).
-    pub changes: bool,
-    /// The sender keeps it until its change is durable, and sends it again to a restarted server. Not so where the
-    /// answer itself means durable, or where the state is rebuilt in another way (sessions, locks).
-    pub replayed: bool,
+    /// Class of its most demanding form ([`Op::class`] is that of one operation).
+    pub class: Class,
+}
+
+macro_rules! row {
+    ($const:ident $name:literal $sender:ident $counted:ident $($word:ident)*) => {
+        Row {
+            number: $const,
+            name: $name,
+            sender: Sender::$sender,
+            class: Class::reads(Counted::$counted)$(.$word())*,
+        }
+    };
 }
 
 macro_rules! operations {
-    ($($number:literal $const:ident $name:literal $sender:ident $changes:ident $replayed:ident $pattern:pat,)*) => {
+    (
+        $($number:literal $const:ident $name:literal $sender:ident [$($words:ident)*] $pattern:pat,)*
+        $($target:ident $ops:ident {
+            $($n:literal $c:ident $text:literal $from:ident [$($w:ident)*] $pat:pat,)*
+        })*
+    ) => {
         $(#[doc = concat!("Number of `", $name, "`.")] pub const $const: u16 = $number;)*
+        $($(#[doc = concat!("Number of `", $text, "`.")] pub const $c: u16 = $n;)*)*
 
         /// All operations, by number.
-        pub const ROWS: &[Row] = &[$(Row {
-            number: $number,
-            name: $name,
-            sender: Sender::$sender,
-            changes: operations!(@ $changes),
-            replayed: operations!(@ $replayed),
-        }),*];
+        pub const ROWS: &[Row] = &[
+            $(row!($const $name $sender $($words)*),)*
+            $($(row!($c $text $from $($w)*),)*)*
+        ];
 
-        /// Number of an operation.
-        #[deny(unreachable_patterns)]
-        pub const fn number(op: &Op) -> u16 {
-            match op { $($pattern => $const),* }
+        impl Op {
+            /// Its row.
+            #[deny(unreachable_patterns)]
+            pub const fn row(&self) -> &'static Row {
+                match self {
+                    $($pattern => const { row_of($const) },)*
+                    $(Op::$target(op) => op.row(),)*
+                }
+            }
         }
+
+        $(impl $ops {
+            /// Its row.
+            #[deny(unreachable_patterns)]
+            pub const fn row(&self) -> &'static Row {
+                match self { $($pat => const { row_of($c) },)* }
+            }
+        })*
     };
-    (@ reads) => { false };
-    (@ changes) => { true };
-    (@ once) => { false };
-    (@ replayed) => { true };
+}
+
+/// The row with this number, which is there.
+const fn row_of(number: u16) -> &'static Row {
+    let mut at = 0;
+    while ROWS[at].number != number {
+        at += 1;
+    }
+    &ROWS[at]
 }
 
 operations! {
-    0x0001 CONNECT "connect" Both   changes once     Op::Connect(_),
-    0x0002 DISCONNECT "disconnect" Both   changes once     Op::Disconnect,
-    0x0003 PING "ping" Both   reads   once     Op::Ping,
-    0x0004 REPLAY "replay" Client reads   once     Op::Replay(_),
-    0x0005 REPLAYED "replayed" Client reads   once     Op::Replayed,
-    0x0006 RESTORED "restored" Client reads   once     Op::Restored,
+    0x0001 CONNECT "connect" Both [Other memory] Op::Connect(_),
+    0x0002 DISCONNECT "disconnect" Both [Other memory] Op::Disconnect,
+    0x0003 PING "ping" Both [Other] Op::Ping,
+    0x0004 REPLAY "replay" Client [Other] Op::Replay(_),
+    0x0005 REPLAYED "replayed" Client [Other] Op::Replayed,
+    0x0006 RESTORED "restored" Client [Other] Op::Restored,
 
-    0x0101 MGS_REGISTER "mgs_register" Server changes once     Op::Mgs(MgsOp::Register { .. }),
-    0x0102 MGS_UNREGISTER "mgs_unregister" Server changes once     Op::Mgs(MgsOp::Unregister { .. }),
-    0x0103 MGS_CONFIG "mgs_config" Both   reads   once     Op::Mgs(MgsOp::Config { .. }),
-    0x0104 MGS_SET_PARAM "mgs_set_param" Client changes once     Op::Mgs(MgsOp::SetParam { .. }),
-    0x0105 MGS_CLIENTS "mgs_clients" Client reads   once     Op::Mgs(MgsOp::Clients),
-    0x0106 MGS_POOL "mgs_pool" Client changes once     Op::Mgs(MgsOp::Pool { .. }),
-    0x0107 MGS_REPORT "mgs_report" Both   changes once     Op::Mgs(MgsOp::Report(_)),
-    0x0108 MGS_REPORTS "mgs_reports" Both   reads   once     Op::Mgs(MgsOp::Reports),
-    0x0109 MGS_REMOVE "mgs_remove" Client changes once     Op::Mgs(MgsOp::Remove { .. }),
+    Mgs MgsOp {
+        0x0101 MGS_REGISTER "mgs_register" Server [Other store] MgsOp::Register { .. },
+        0x0102 MGS_UNREGISTER "mgs_unregister" Server [Other store] MgsOp::Unregister { .. },
+        0x0103 MGS_CONFIG "mgs_config" Both [Config waits] MgsOp::Config { .. },
+        0x0104 MGS_SET_PARAM "mgs_set_param" Client [Other store] MgsOp::SetParam { .. },
+        0x0105 MGS_CLIENTS "mgs_clients" Client [Other] MgsOp::Clients,
+        0x0106 MGS_POOL "mgs_pool" Client [Other store] MgsOp::Pool { .. },
+        0x0107 MGS_REPORT "mgs_report" Both [Report memory] MgsOp::Report(_),
+        0x0108 MGS_REPORTS "mgs_reports" Both [Other] MgsOp::Reports,
+        0x0109 MGS_REMOVE "mgs_remove" Client [Other store] MgsOp::Remove { .. },
+    }
 
-    0x0201 MDS_LOOKUP "mds_lookup" Client reads   once     Op::Mds(MdsOp::Lookup { .. }),
-    0x0202 MDS_GET_PARENT "mds_get_parent" Client reads   once     Op::Mds(MdsOp::GetParent { .. }),
-    0x0203 MDS_GETATTR "mds_getattr" Client reads   once     Op::Mds(MdsOp::Getattr { .. }),
-    0x0204 MDS_GETATTR_MANY "mds_getattr_many" Client reads   once     Op::Mds(MdsOp::GetattrMany { .. }),
-    0x0205 MDS_SETATTR "mds_setattr" Client changes replayed Op::Mds(MdsOp::Setattr { .. }),
-    0x0206 MDS_CREATE "mds_create" Client changes replayed Op::Mds(MdsOp::Create { .. }),
-    0x0207 MDS_OPEN "mds_open" Client changes replayed Op::Mds(MdsOp::Open { .. }),
-    0x0208 MDS_CLOSE "mds_close" Client changes replayed Op::Mds(MdsOp::Close { .. }),
-    0x0209 MDS_UNLINK "mds_unlink" Client changes replayed Op::Mds(MdsOp::Unlink { .. }),
-    0x020a MDS_RMDIR "mds_rmdir" Client changes replayed Op::Mds(MdsOp::Rmdir { .. }),
-    0x020b MDS_RENAME "mds_rename" Client changes replayed Op::Mds(MdsOp::Rename { .. }),
-    0x020c MDS_LINK "mds_link" Client changes replayed Op::Mds(MdsOp::Link { .. }),
-    0x020d MDS_READDIR "mds_readdir" Client reads   once     Op::Mds(MdsOp::Readdir { .. }),
-    0x020e MDS_READLINK "mds_readlink" Client reads   once     Op::Mds(MdsOp::Readlink { .. }),
-    0x020f MDS_GETXATTR "mds_getxattr" Client reads   once     Op::Mds(MdsOp::Getxattr { .. }),
-    0x0210 MDS_LISTXATTR "mds_listxattr" Client reads   once     Op::Mds(MdsOp::Listxattr { .. }),
-    0x0211 MDS_SETXATTR "mds_setxattr" Client changes replayed Op::Mds(MdsOp::Setxattr { .. }),
-    0x0212 MDS_REMOVEXATTR "mds_removexattr" Client changes replayed Op::Mds(MdsOp::Removexattr { .. }),
-    0x0213 MDS_GET_LAYOUT "mds_get_layout" Client changes replayed Op::Mds(MdsOp::GetLayout { .. }),
-    0x0214 MDS_WROTE "mds_wrote" Client changes replayed Op::Mds(MdsOp::Wrote { .. }),
-    0x0215 MDS_APPEND "mds_append" Client changes replayed Op::Mds(MdsOp::Append { .. }),
-    0x0216 MDS_STATFS "mds_statfs" Client reads   once     Op::Mds(MdsOp::Statfs),
-    0x0217 MDS_SYNC "mds_sync" Client reads   once     Op::Mds(MdsOp::Sync),
-    0x0218 MDS_FLOCK_TEST "mds_flock_test" Client reads   once     Op::Mds(MdsOp::FlockTest { .. }),
-    0x0219 MDS_FLOCK_SET "mds_flock_set" Client changes once     Op::Mds(MdsOp::FlockSet { .. }),
-    0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client changes once     Op::Mds(MdsOp::FlockCancel { .. }),
-    0x021b MDS_LOCK "mds_lock" Client changes once     Op::Mds(MdsOp::Lock { .. }),
-    0x021c MDS_UNLOCK "mds_unlock" Client changes once     Op::Mds(MdsOp::Unlock { .. }),
-    0x021d MDS_READ "mds_read" Client reads   once     Op::Mds(MdsOp::Read { .. }),
-    0x021e MDS_WRITE "mds_write" Client changes replayed Op::Mds(MdsOp::Write { .. }),
-    0x021f MDS_PUNCH "mds_punch" Client changes replayed Op::Mds(MdsOp::Punch { .. }),
-    0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client changes once     Op::Mds(MdsOp::SwapLayouts { .. }),
-    0x0221 MDS_SEEK "mds_seek" Client reads   once     Op::Mds(MdsOp::Seek { .. }),
-    0x0222 MDS_LEASE "mds_lease" Client changes once     Op::Mds(MdsOp::Lease { .. }),
-    0x0223 MDS_TMPFILE "mds_tmpfile" Client changes replayed Op::Mds(MdsOp::Tmpfile { .. }),
-    0x0280 MDS_SCAN "mds_scan" Client reads   once     Op::Mds(MdsOp::Scan { .. }),
-    0x0281 MDS_MEND "mds_mend" Client changes once     Op::Mds(MdsOp::Mend { .. }),
+    Mds MdsOp {
+        0x0201 MDS_LOOKUP "mds_lookup" Client [Lookup] MdsOp::Lookup { .. },
+        0x0202 MDS_GET_PARENT "mds_get_parent" Client [Lookup] MdsOp::GetParent { .. },
+        0x0203 MDS_GETATTR "mds_getattr" Client [Getattr] MdsOp::Getattr { .. },
+        0x0204 MDS_GETATTR_MANY "mds_getattr_many" Client [Getattr] MdsOp::GetattrMany { .. },
+        0x0205 MDS_SETATTR "mds_setattr" Client [Setattr store replayed release reint] MdsOp::Setattr { .. },
+        0x0206 MDS_CREATE "mds_create" Client [Mknod store replayed space reint] MdsOp::Create { .. },
+        0x0207 MDS_OPEN "mds_open" Client [Open store replayed release survives] MdsOp::Open { .. },
+        0x0208 MDS_CLOSE "mds_close" Client [Close store replayed release] MdsOp::Close { .. },
+        0x0209 MDS_UNLINK "mds_unlink" Client [Unlink store replayed release reint] MdsOp::Unlink { .. },
+        0x020a MDS_RMDIR "mds_rmdir" Client [Rmdir store replayed release reint] MdsOp::Rmdir { .. },
+        0x020b MDS_RENAME "mds_rename" Client [Rename store replayed space reint] MdsOp::Rename { .. },
+        0x020c MDS_LINK "mds_link" Client [Link store replayed space reint] MdsOp::Link { .. },
+        0x020d MDS_READDIR "mds_readdir" Client [Readpage] MdsOp::Readdir { .. },
+        0x020e MDS_READLINK "mds_readlink" Client [Readlink] MdsOp::Readlink { .. },
+        0x020f MDS_GETXATTR "mds_getxattr" Client [Getxattr] MdsOp::Getxattr { .. },
+        0x0210 MDS_LISTXATTR "mds_listxattr" Client [Getxattr] MdsOp::Listxattr { .. },
+        0x0211 MDS_SETXATTR "mds_setxattr" Client [Setxattr store replayed space reint] MdsOp::Setxattr { .. },
+        0x0212 MDS_REMOVEXATTR "mds_removexattr" Client [Setxattr store replayed release reint] MdsOp::Removexattr { .. },
+        0x0213 MDS_GET_LAYOUT "mds_get_layout" Client [GetLayout store replayed release survives] MdsOp::GetLayout { .. },
+        0x0214 MDS_WROTE "mds_wrote" Client [Wrote store replayed release] MdsOp::Wrote { .. },
+        0x0215 MDS_APPEND "mds_append" Client [Wrote store replayed release] MdsOp::Append { .. },
+        0x0216 MDS_STATFS "mds_statfs" Client [Statfs] MdsOp::Statfs,
+        0x0217 MDS_SYNC "mds_sync" Client [Sync of_session] MdsOp::Sync,
+        0x0218 MDS_FLOCK_TEST "mds_flock_test" Client [Flock] MdsOp::FlockTest { .. },
+        0x0219 MDS_FLOCK_SET "mds_flock_set" Client [Flock memory waits] MdsOp::FlockSet { .. },
+        0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client [Flock memory] MdsOp::FlockCancel { .. },
+        0x021b MDS_LOCK "mds_lock" Client [LdlmEnqueue memory waits survives] MdsOp::Lock { .. },
+        0x021c MDS_UNLOCK "mds_unlock" Client [LdlmCancel memory] MdsOp::Unlock { .. },
+        0x021d MDS_READ "mds_read" Client [Read] MdsOp::Read { .. },
+        0x021e MDS_WRITE "mds_write" Client [Write store replayed space] MdsOp::Write { .. },
+        0x021f MDS_PUNCH "mds_punch" Client [Punch store replayed space] MdsOp::Punch { .. },
+        0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client [Other store release] MdsOp::SwapLayouts { .. },
+        0x0221 MDS_SEEK "mds_seek" Client [Seek] MdsOp::Seek { .. },
+        0x0222 MDS_LEASE "mds_lease" Client [Other memory] MdsOp::Lease { .. },
+        0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] MdsOp::Tmpfile { .. },
+        0x0280 MDS_SCAN "mds_scan" Client [Other] MdsOp::Scan { .. },
+        0x0281 MDS_MEND "mds_mend" Client [Other store release] MdsOp::Mend { .. },
+    }
 
-    0x0301 OST_READ "ost_read" Client reads   once     Op::Ost(OstOp::Read { .. }),
-    0x0302 OST_WRITE "ost_write" Client changes replayed Op::Ost(OstOp::Write { .. }),
-    0x0303 OST_PUNCH "ost_punch" Both   changes replayed Op::Ost(OstOp::Punch { .. }),
-    0x0304 OST_GETATTR "ost_getattr" Both   reads   once     Op::Ost(OstOp::Getattr { .. }),
-    0x0305 OST_SEEK "ost_seek" Client reads   once     Op::Ost(OstOp::Seek { .. }),
-    0x0306 OST_DESTROY "ost_destroy" Server changes once     Op::Ost(OstOp::Destroy { .. }),
-    0x0307 OST_SYNC "ost_sync" Both   reads   once     Op::Ost(OstOp::Sync { .. }),
-    0x0308 OST_STATFS "ost_statfs" Both   reads   once     Op::Ost(OstOp::Statfs),
-    0x0309 OST_GRANT "ost_grant" Client changes once     Op::Ost(OstOp::Grant { .. }),
-    0x0380 OST_LIST "ost_list" Client reads   once     Op::Ost(OstOp::List { .. }),
+    Ost OstOp {
+        0x0301 OST_READ "ost_read" Client [Read] OstOp::Read { .. },
+        0x0302 OST_WRITE "ost_write" Client [Write store replayed space survives] OstOp::Write { .. },
+        0x0303 OST_PUNCH "ost_punch" Both [Punch store replayed space survives] OstOp::Punch { .. },
+        0x0304 OST_GETATTR "ost_getattr" Both [Getattr] OstOp::Getattr { .. },
+        0x0305 OST_SEEK "ost_seek" Client [Seek] OstOp::Seek { .. },
+        0x0306 OST_DESTROY "ost_destroy" Server [Destroy store release survives] OstOp::Destroy { .. },
+        0x0307 OST_SYNC "ost_sync" Both [Sync] OstOp::Sync { .. },
+        0x0308 OST_STATFS "ost_statfs" Both [Statfs] OstOp::Statfs,
+        0x0309 OST_GRANT "ost_grant" Client [Grant memory survives] OstOp::Grant { .. },
+        0x0380 OST_LIST "ost_list" Client [Other] OstOp::List { .. },
+    }
 
-    0x0401 CLIENT_REVOKE "client_revoke" Server changes once     Op::Client(ClientOp::Revoke { .. }),
-    0x0402 CLIENT_CHANGING "client_changing" Server changes once     Op::Client(ClientOp::Changing { .. }),
-    0x0403 CLIENT_GLIMPSE "client_glimpse" Server reads   once     Op::Client(ClientOp::Glimpse { .. }),
-    0x0404 CLIENT_REVOKE_EXTENTS "client_revoke_extents" Server changes once     Op::Client(ClientOp::RevokeExtents { .. }),
+    Client ClientOp {
+        0x0401 CLIENT_REVOKE "client_revoke" Server [Other memory] ClientOp::Revoke { .. },
+        0x0402 CLIENT_CHANGING "client_changing" Server [Other memory] ClientOp::Changing { .. },
+        0x0403 CLIENT_GLIMPSE "client_glimpse" Server [Other] ClientOp::Glimpse { .. },
+        0x0404 CLIENT_REVOKE_EXTENTS "client_revoke_extents" Server [Other memory] ClientOp::RevokeExtents { .. },
+    }
 }
 
 /// The row with this number.
@@ -142,11 +181,6 @@ pub fn row(number: u16) -> Option<&'static Row> {
 /// The row with this name.
 pub fn by_name(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
-}
-
-/// The row of an operation.
-pub fn of(op: &Op) -> &'static Row {
-    row(number(op)).expect("the macro makes the row and the number together")
 }
 
 macro_rules! replies {
@@ -208,6 +242,7 @@ replies! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::class::{Changes, Room};
     use std::collections::BTreeSet;
 
     #[test]
@@ -225,25 +260,45 @@ mod tests {
             assert_eq!(by_name(r.name), Some(r));
         }
         assert_eq!(row(0xffff), None);
-        assert_eq!(of(&Op::Ping).name, "ping");
+        assert_eq!(Op::Ping.row().name, "ping");
     }
 
     #[test]
-    fn only_changes_are_replayed() {
-        assert!(ROWS.iter().all(|r| r.changes || !r.replayed));
+    fn classes_agree_with_themselves() {
+        for Row { name, class, .. } in ROWS {
+            let Class { changes, replayed, room, waits, reint, .. } = *class;
+            assert!(changes == Changes::Store || !replayed && !reint && room == Room::None, "{name} changes no store");
+            assert!(changes != Changes::Store || !waits, "{name} would wait with a slot");
+        }
     }
 
     /// The tables as `docs/formats.md` shows them.
     fn tables() -> String {
         let yes = |b: bool| if b { "yes" } else { "" };
-        let mut text = String::from("| number | operation | sent by | changes | replayed |\n|---|---|---|---|---|\n");
-        for Row { number, name, sender, changes, replayed } in ROWS {
+        let mut text = String::from(
+            "| number | operation | sent by | changes | replayed | room | waits | survives eviction |\n\
+             |---|---|---|---|---|---|---|---|\n",
+        );
+        for Row { number, name, sender, class } in ROWS {
             let sender = match sender {
                 Sender::Client => "clients",
                 Sender::Server => "servers",
                 Sender::Both => "both",
             };
-            text += &format!("| `{number:#06x}` | {name} | {sender} | {} | {} |\n", yes(*changes), yes(*replayed));
+            let changes = match class.changes {
+                Changes::Nothing => "",
+                Changes::Memory => "memory",
+                Changes::Store => "store",
+            };
+            let room = match class.room {
+                Room::None => "",
+                Room::Release => "reserve",
+                Room::Space => "space",
+            };
+            let [replayed, waits, survives] = [class.replayed, class.waits, class.survives_eviction].map(yes);
+            text += &format!(
+                "| `{number:#06x}` | {name} | {sender} | {changes} | {replayed} | {room} | {waits} | {survives} |\n"
+            );
         }
         text += "\n| number | form of the answer |\n|---|---|\n";
         REPLIES.iter().for_each(|(number, name)| text += &format!("| `{number:#06x}` | {name} |\n"));

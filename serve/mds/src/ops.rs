@@ -28,8 +28,8 @@ mod xattr;
 use self::readdir::Details;
 use crate::mds::{Mds, RequestContext};
 use types::errno::Errno;
+use wire::class::Room;
 use wire::mds::{MdsOp, MdsReply};
-use wire::ost::PunchKind;
 
 impl Mds {
     pub(crate) async fn run(&self, request: &mut RequestContext<'_>, op: MdsOp) -> Result<MdsReply, Errno> {
@@ -107,45 +107,10 @@ impl Mds {
     /// Waits for room in the store before a change. What releases space, or takes next to none, is let in when the
     /// store is nearly full.
     async fn admit(&self, op: &MdsOp) -> Result<(), Errno> {
-        match op {
-            MdsOp::Create { .. }
-            | MdsOp::Tmpfile { .. }
-            | MdsOp::Rename { .. }
-            | MdsOp::Link { .. }
-            | MdsOp::Setxattr { .. }
-            | MdsOp::Write { .. }
-            | MdsOp::Punch { kind: PunchKind::Zero | PunchKind::Allocate, .. } => self.store.admit().await?,
-            MdsOp::Setattr { .. }
-            | MdsOp::Open { .. }
-            | MdsOp::Close { .. }
-            | MdsOp::Unlink { .. }
-            | MdsOp::Rmdir { .. }
-            | MdsOp::Removexattr { .. }
-            | MdsOp::GetLayout { .. }
-            | MdsOp::SwapLayouts { .. }
-            | MdsOp::Wrote { .. }
-            | MdsOp::Append { .. }
-            | MdsOp::Punch { kind: PunchKind::Hole | PunchKind::Truncate, .. }
-            | MdsOp::Mend { .. } => self.store.admit_release().await?,
-            MdsOp::Lookup { .. }
-            | MdsOp::GetParent { .. }
-            | MdsOp::Getattr { .. }
-            | MdsOp::GetattrMany { .. }
-            | MdsOp::Readdir { .. }
-            | MdsOp::Readlink { .. }
-            | MdsOp::Getxattr { .. }
-            | MdsOp::Listxattr { .. }
-            | MdsOp::Read { .. }
-            | MdsOp::Seek { .. }
-            | MdsOp::Statfs
-            | MdsOp::Sync
-            | MdsOp::FlockTest { .. }
-            | MdsOp::FlockSet { .. }
-            | MdsOp::FlockCancel { .. }
-            | MdsOp::Lock { .. }
-            | MdsOp::Unlock { .. }
-            | MdsOp::Lease { .. }
-            | MdsOp::Scan { .. } => {}
+        match op.class().room {
+            Room::Space => self.store.admit().await?,
+            Room::Release => self.store.admit_release().await?,
+            Room::None => {}
         }
         Ok(())
     }

@@ -19,7 +19,8 @@ use types::lock::InodeBits;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
-use wire::mds::{CreateKind, LeaseAct, MdsOp, MdsReply};
+use wire::class::Changes;
+use wire::mds::{CreateKind, MdsOp, MdsReply};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 
 /// How long an answer waits for what it shows to be seen before it asks for a commit.
@@ -332,7 +333,7 @@ impl Mds {
 /// May the client have something after this request that it must bring back to a restarted MDT, or rely on something that
 /// others must not change before it was told: a change, an open file, a lock?
 fn leaves_something(request: &Request) -> bool {
-    request.locks != InodeBits::NONE || request.ops.iter().any(|op| wire::opcode::of(op).changes)
+    request.locks != InodeBits::NONE || request.ops.iter().any(|op| op.class().changes != Changes::Nothing)
 }
 
 /// A request that is dropped before its end leaves no slot.
@@ -351,52 +352,10 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Must not the request run twice? Locks are taken and given up by owner: asking again does no harm.
+/// Must not the request run twice? Then its reply is kept with the change. Locks and leases are taken and given up by
+/// owner: their replies are kept by the session only.
 fn changes(request: &Request) -> bool {
-    request.ops.iter().any(|op| match op {
-        Op::Mds(op) => match op {
-            MdsOp::Setattr { .. }
-            | MdsOp::Create { .. }
-            | MdsOp::Tmpfile { .. }
-            | MdsOp::Open { .. }
-            | MdsOp::Close { .. }
-            | MdsOp::Unlink { .. }
-            | MdsOp::Rmdir { .. }
-            | MdsOp::Rename { .. }
-            | MdsOp::Link { .. }
-            | MdsOp::Setxattr { .. }
-            | MdsOp::Removexattr { .. }
-            | MdsOp::GetLayout { write: true, .. }
-            | MdsOp::Wrote { .. }
-            | MdsOp::Append { .. }
-            | MdsOp::Write { .. }
-            | MdsOp::Punch { .. }
-            | MdsOp::SwapLayouts { .. }
-            | MdsOp::Lease { act: LeaseAct::Release, .. }
-            | MdsOp::Mend { .. } => true,
-            MdsOp::Lookup { .. }
-            | MdsOp::GetParent { .. }
-            | MdsOp::Getattr { .. }
-            | MdsOp::GetattrMany { .. }
-            | MdsOp::Readdir { .. }
-            | MdsOp::Readlink { .. }
-            | MdsOp::Getxattr { .. }
-            | MdsOp::Listxattr { .. }
-            | MdsOp::GetLayout { write: false, .. }
-            | MdsOp::Read { .. }
-            | MdsOp::Seek { .. }
-            | MdsOp::Statfs
-            | MdsOp::Sync
-            | MdsOp::FlockTest { .. }
-            | MdsOp::FlockSet { .. }
-            | MdsOp::FlockCancel { .. }
-            | MdsOp::Lock { .. }
-            | MdsOp::Unlock { .. }
-            | MdsOp::Lease { act: LeaseAct::Acquire(_) | LeaseAct::Check, .. }
-            | MdsOp::Scan { .. } => false,
-        },
-        _ => false,
-    })
+    request.ops.iter().any(|op| op.class().changes == Changes::Store)
 }
 
 /// The inode that an operation found or made.
@@ -415,49 +374,11 @@ fn result_fid(reply: &OpReply) -> Fid {
 /// # Errors
 /// EINVAL: a reference to an operation that is not before this one, or found nothing.
 fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
-    let one = |fid: &mut Fid| -> Result<(), Errno> {
+    op.try_each_fid(|fid| {
         if let Some(index) = fid.as_result_of() {
             let result = found.get(index as usize).copied().filter(|f| *f != Fid::NONE);
             *fid = result.ok_or(Errno::EINVAL)?;
         }
         Ok(())
-    };
-    match op {
-        MdsOp::Lookup { parent: fid, .. }
-        | MdsOp::Create { parent: fid, .. }
-        | MdsOp::Tmpfile { parent: fid, .. }
-        | MdsOp::Unlink { parent: fid, .. }
-        | MdsOp::Rmdir { parent: fid, .. }
-        | MdsOp::GetParent { fid }
-        | MdsOp::Getattr { fid }
-        | MdsOp::Setattr { fid, .. }
-        | MdsOp::Open { fid, .. }
-        | MdsOp::Close { fid, .. }
-        | MdsOp::Readdir { fid, .. }
-        | MdsOp::Readlink { fid }
-        | MdsOp::Getxattr { fid, .. }
-        | MdsOp::Listxattr { fid }
-        | MdsOp::Setxattr { fid, .. }
-        | MdsOp::Removexattr { fid, .. }
-        | MdsOp::GetLayout { fid, .. }
-        | MdsOp::Wrote { fid, .. }
-        | MdsOp::Append { fid, .. }
-        | MdsOp::Read { fid, .. }
-        | MdsOp::Write { fid, .. }
-        | MdsOp::Punch { fid, .. }
-        | MdsOp::Seek { fid, .. }
-        | MdsOp::FlockTest { fid, .. }
-        | MdsOp::FlockSet { fid, .. }
-        | MdsOp::FlockCancel { fid, .. }
-        | MdsOp::Lease { fid, .. }
-        | MdsOp::Lock { fid, .. } => one(fid),
-        MdsOp::Rename { parent: a, new_parent: b, .. }
-        | MdsOp::Link { fid: a, new_parent: b, .. }
-        | MdsOp::SwapLayouts { fid: a, other: b, .. } => {
-            one(a)?;
-            one(b)
-        }
-        MdsOp::GetattrMany { fids } => fids.iter_mut().try_for_each(one),
-        MdsOp::Statfs | MdsOp::Sync | MdsOp::Unlock { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => Ok(()),
-    }
+    })
 }

@@ -381,7 +381,7 @@ impl Ost {
                 Op::Ost(_) => return,
                 _ => Err(Errno::EPROTO),
             };
-            let replayed = wire::opcode::of(op).replayed;
+            let replayed = op.row().class.replayed;
             work.ops.next();
             work.failed |= result.is_err();
             let transno = result.as_ref().map_or(Transno(0), |(_, transno)| *transno);

@@ -20,17 +20,9 @@ use wire::ost::OstOp;
 /// Points that an operation passes on its way in and out.
 fn points(op: &Op) -> (Vec<&'static Point>, Vec<&'static Point>) {
     match op {
-        Op::Mds(
-            MdsOp::Create { .. }
-            | MdsOp::Tmpfile { .. }
-            | MdsOp::Unlink { .. }
-            | MdsOp::Rmdir { .. }
-            | MdsOp::Rename { .. }
-            | MdsOp::Link { .. }
-            | MdsOp::Setattr { .. }
-            | MdsOp::Setxattr { .. }
-            | MdsOp::Removexattr { .. },
-        ) => (vec![&fault::MDS_REINT_NET], vec![&fault::MDS_REINT_NET_REP, &fault::MDS_ALL_REPLY_NET]),
+        op if op.class().reint => {
+            (vec![&fault::MDS_REINT_NET], vec![&fault::MDS_REINT_NET_REP, &fault::MDS_ALL_REPLY_NET])
+        }
         Op::Mds(MdsOp::Close { .. }) => {
             (vec![&fault::MDS_CLOSE_NET], vec![&fault::MDS_CLOSE_NET_REP, &fault::MDS_ALL_REPLY_NET])
         }

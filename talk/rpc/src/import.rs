@@ -36,6 +36,7 @@ use types::lock::InodeBits;
 use types::nid::Nid;
 use types::session::{ClientUuid, Transno};
 use types::target::{TargetKind, TargetName};
+use wire::class::Changes;
 use wire::client::{ClientOp, ClientReply};
 use wire::message::{Op, OpReply, Reply, Request};
 
@@ -441,12 +442,12 @@ impl Import {
     ) -> BoxFuture<'a, Result<Reply, RpcError>> {
         Box::pin(async move {
             let waits = weight::waits(&ops);
-            let changes = !waits && weight::changes(&ops);
-            let ticket = if changes { self.xids.begin_change() } else { self.xids.begin(waits) };
+            let has_slot = !waits && weight::changes(&ops) == Changes::Store;
+            let ticket = if has_slot { self.xids.begin_change() } else { self.xids.begin(waits) };
             let request = self.request(credentials, ops, locks, &ticket);
             let now = self.rpc.env().clock.now();
             let about = under_way::of(Side::Asked, self.client, &request, now);
-            patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits, changes))).await
+            patience::of_caller(self.rpc.note(about, self.until_answered(session, request, waits))).await
         })
     }
 
@@ -455,7 +456,6 @@ impl Import {
         mut session: Option<Session>,
         mut request: Request,
         waits: bool,
-        changes: bool,
     ) -> Result<Reply, RpcError> {
         let clock = &self.rpc.env().clock;
         let count = request.ops.len();
@@ -464,7 +464,8 @@ impl Import {
         let mut deadline = clock.now() + timeout;
         // Evictions when it was sent first.
         let mut sent_at: Option<u64> = None;
-        let relies = changes || waits || request.locks != InodeBits::NONE;
+        let replayed = weight::is_replayed(&request.ops);
+        let relies = weight::changes(&request.ops) != Changes::Nothing || waits || request.locks != InodeBits::NONE;
         loop {
             match session {
                 None => {
@@ -479,7 +480,7 @@ impl Import {
                     if before != evictions && !weight::survives_eviction(&request.ops) {
                         return Err(RpcError::Evicted { target: self.target });
                     }
-                    if changes && let Err(error) = self.room_to_keep(&remote, deadline).await {
+                    if replayed && let Err(error) = self.room_to_keep(&remote, deadline).await {
                         self.or_go_on(error, &mut deadline)?;
                         session = self.live_session();
                         continue;

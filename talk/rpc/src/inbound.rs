@@ -17,6 +17,7 @@ use std::future::ready;
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::session::{ClientUuid, Transno, Xid};
+use wire::class::Changes;
 use wire::codec::{Encoded, decode_request, encode_reply};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::message::{Op, OpReply, Reply, Request};
@@ -215,7 +216,7 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
         }
         _ => {}
     }
-    if !weight::changes(&request.ops) || envelope.waits {
+    if weight::changes(&request.ops) == Changes::Nothing || envelope.waits {
         let answer = answer(rpc.clone(), served, export, request, envelope.clock);
         return Work { future: Box::pin(async move { Some(answer.await) }), waits: envelope.waits, room: None };
     }

@@ -16,9 +16,10 @@ use std::sync::{Arc, OnceLock};
 use types::job::JobId;
 use types::session::ClientUuid;
 use types::target::{TargetKind, TargetName};
-use wire::mds::{CreateKind, MdsOp, MdsReply};
+use wire::class::{Changes, Counted};
+use wire::mds::{MdsOp, MdsReply};
 use wire::message::{Op, OpReply, Reply};
-use wire::opcode::{self, ROWS};
+use wire::opcode::ROWS;
 use wire::ost::{OstOp, OstReply};
 
 /// Behind a source's name: the series of its `rpc_stats`.
@@ -46,8 +47,9 @@ const CHANGES: Metric = Metric {
     help: "Requests in flight that change something, seen by each new one.",
 };
 
-/// What a server calls operations: Lustre's names in `md_stats` and `obdfilter.*.stats` where it has one.
-const SERVED: &[Metric] = &[
+/// What a server calls operations, in the order of [`Counted`]: Lustre's names in `md_stats` and `obdfilter.*.stats`
+/// where it has one.
+const SERVED: [Metric; Counted::Other as usize + 1] = [
     time("open", "Opens, also those that make the file."),
     time("close", "Closes."),
     time("mknod", "Files, symbolic links and special files made."),
@@ -81,78 +83,13 @@ const SERVED: &[Metric] = &[
     time("other", "Everything else."),
 ];
 
-/// Where the metric of this name stands; a name that is missing does not compile.
-const fn place(name: &str) -> usize {
-    let mut at = 0;
-    loop {
-        let (found, wanted) = (SERVED[at].name.as_bytes(), name.as_bytes());
-        let mut same = 0;
-        while same < found.len() && same < wanted.len() && found[same] == wanted[same] {
-            same += 1;
-        }
-        if same == found.len() && same == wanted.len() {
-            return at;
-        }
-        at += 1;
-    }
-}
-
 /// Its place in [`SERVED`].
 fn served_place(op: &Op) -> usize {
-    match op {
-        Op::Mds(op) => match op {
-            MdsOp::Open { .. } | MdsOp::Tmpfile { .. } | MdsOp::Create { kind: CreateKind::Regular(Some(_)), .. } => {
-                const { place("open") }
-            }
-            MdsOp::Close { .. } => const { place("close") },
-            MdsOp::Create { kind: CreateKind::Directory, .. } => const { place("mkdir") },
-            MdsOp::Create { .. } => const { place("mknod") },
-            MdsOp::Link { .. } => const { place("link") },
-            MdsOp::Unlink { .. } => const { place("unlink") },
-            MdsOp::Rmdir { .. } => const { place("rmdir") },
-            MdsOp::Rename { .. } => const { place("rename") },
-            MdsOp::Getattr { .. } | MdsOp::GetattrMany { .. } => const { place("getattr") },
-            MdsOp::Setattr { .. } => const { place("setattr") },
-            MdsOp::Getxattr { .. } | MdsOp::Listxattr { .. } => const { place("getxattr") },
-            MdsOp::Setxattr { .. } | MdsOp::Removexattr { .. } => const { place("setxattr") },
-            MdsOp::Statfs => const { place("statfs") },
-            MdsOp::Sync => const { place("sync") },
-            MdsOp::Lookup { .. } | MdsOp::GetParent { .. } => const { place("lookup") },
-            MdsOp::Readdir { .. } => const { place("readpage") },
-            MdsOp::Readlink { .. } => const { place("readlink") },
-            MdsOp::GetLayout { .. } => const { place("get_layout") },
-            MdsOp::Wrote { .. } | MdsOp::Append { .. } => const { place("wrote") },
-            MdsOp::FlockTest { .. } | MdsOp::FlockSet { .. } | MdsOp::FlockCancel { .. } => const { place("flock") },
-            MdsOp::Lock { .. } => const { place("ldlm_enqueue") },
-            MdsOp::Unlock { .. } => const { place("ldlm_cancel") },
-            MdsOp::Read { .. } => const { place("read") },
-            MdsOp::Write { .. } => const { place("write") },
-            MdsOp::Punch { .. } => const { place("punch") },
-            MdsOp::Seek { .. } => const { place("seek") },
-            MdsOp::SwapLayouts { .. } | MdsOp::Lease { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => {
-                const { place("other") }
-            }
-        },
-        Op::Ost(op) => match op {
-            OstOp::Read { .. } => const { place("read") },
-            OstOp::Write { .. } => const { place("write") },
-            OstOp::Punch { .. } => const { place("punch") },
-            OstOp::Getattr { .. } => const { place("getattr") },
-            OstOp::Seek { .. } => const { place("seek") },
-            OstOp::Destroy { .. } => const { place("destroy") },
-            OstOp::Sync { .. } => const { place("sync") },
-            OstOp::Grant { .. } => const { place("grant") },
-            OstOp::Statfs => const { place("statfs") },
-            OstOp::List { .. } => const { place("other") },
-        },
-        Op::Mgs(wire::mgs::MgsOp::Config { .. }) => const { place("config") },
-        Op::Mgs(wire::mgs::MgsOp::Report(_)) => const { place("report") },
-        _ => const { place("other") },
-    }
+    op.class().counted as usize
 }
 
 fn called_place(op: &Op) -> usize {
-    let number = opcode::number(op);
+    let number = op.row().number;
     ROWS.binary_search_by_key(&number, |row| row.number).expect("the macro makes the row and the number together")
 }
 
@@ -290,7 +227,7 @@ impl CallStats {
                     started.writes = true;
                     started.written += data.len() as u64;
                 }
-                _ => started.changes |= opcode::of(op).changes,
+                _ => started.changes |= op.class().changes == Changes::Store,
             }
         }
         let more = |count: &AtomicUsize| count.fetch_add(1, Relaxed) as u64 + 1;
@@ -389,7 +326,11 @@ mod tests {
         assert!(ROWS.len() <= 256 && SERVED.len() <= 256);
         for op in [Op::Ping, Op::Mds(MdsOp::Statfs), Op::Ost(OstOp::Statfs), Op::Mds(MdsOp::Sync)] {
             assert!(served_place(&op) < SERVED.len());
-            assert_eq!(called_metric(called_place(&op)).name, opcode::of(&op).name);
+            assert_eq!(called_metric(called_place(&op)).name, op.row().name);
+        }
+        for row in ROWS {
+            let name = format!("{:?}", row.class.counted).to_lowercase();
+            assert_eq!(SERVED[row.class.counted as usize].name.replace('_', ""), name, "of {}", row.name);
         }
         let mut names: Vec<_> = SERVED.iter().map(|m| m.name).collect();
         names.sort_unstable();

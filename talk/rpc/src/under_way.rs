@@ -13,10 +13,7 @@ use types::fid::Fid;
 use types::job::JobId;
 use types::session::{ClientUuid, Xid};
 use types::target::TargetName;
-use wire::mds::MdsOp;
-use wire::message::{Op, Request};
-use wire::opcode;
-use wire::ost::OstOp;
+use wire::message::Request;
 
 const SHARDS: usize = 16;
 
@@ -46,7 +43,7 @@ pub struct UnderWay {
     pub target: TargetName,
     /// Number in their session.
     pub xid: Xid,
-    /// Number of its first operation ([`opcode::row`] has the name).
+    /// Number of its first operation ([`wire::opcode::row`] has the name).
     pub operation: u16,
     /// What its first operation is about; [`Fid::NONE`]: nothing in particular.
     pub fid: Fid,
@@ -109,53 +106,7 @@ impl Drop for Note<'_> {
 
 /// What is to be noted of a request.
 pub(crate) fn of(side: Side, client: ClientUuid, request: &Request, since: Monotonic) -> UnderWay {
-    let (operation, fid) = request.ops.first().map_or((0, Fid::NONE), |op| (opcode::number(op), fid(op)));
+    let (operation, fid) = request.ops.first().map_or((0, Fid::NONE), |op| (op.row().number, op.fid()));
     let Request { target, xid, job, .. } = *request;
     UnderWay { id: 0, cause: 0, since, side, client, target, xid, operation, fid, job }
-}
-
-/// What an operation is about.
-fn fid(op: &Op) -> Fid {
-    match op {
-        Op::Mds(
-            MdsOp::Lookup { parent: fid, .. }
-            | MdsOp::Create { parent: fid, .. }
-            | MdsOp::Tmpfile { parent: fid, .. }
-            | MdsOp::Unlink { parent: fid, .. }
-            | MdsOp::Rmdir { parent: fid, .. }
-            | MdsOp::Rename { parent: fid, .. }
-            | MdsOp::GetParent { fid }
-            | MdsOp::Getattr { fid }
-            | MdsOp::Setattr { fid, .. }
-            | MdsOp::Open { fid, .. }
-            | MdsOp::Close { fid, .. }
-            | MdsOp::Link { fid, .. }
-            | MdsOp::Readdir { fid, .. }
-            | MdsOp::Readlink { fid }
-            | MdsOp::Getxattr { fid, .. }
-            | MdsOp::Listxattr { fid }
-            | MdsOp::Setxattr { fid, .. }
-            | MdsOp::Removexattr { fid, .. }
-            | MdsOp::GetLayout { fid, .. }
-            | MdsOp::Wrote { fid, .. }
-            | MdsOp::Append { fid, .. }
-            | MdsOp::Read { fid, .. }
-            | MdsOp::Write { fid, .. }
-            | MdsOp::Punch { fid, .. }
-            | MdsOp::Seek { fid, .. }
-            | MdsOp::FlockTest { fid, .. }
-            | MdsOp::FlockSet { fid, .. }
-            | MdsOp::FlockCancel { fid, .. }
-            | MdsOp::Lease { fid, .. }
-            | MdsOp::Lock { fid, .. },
-        ) => *fid,
-        Op::Ost(
-            OstOp::Read { object, .. }
-            | OstOp::Write { object, .. }
-            | OstOp::Punch { object, .. }
-            | OstOp::Getattr { object }
-            | OstOp::Seek { object, .. },
-        ) => object.fid,
-        _ => Fid::NONE,
-    }
 }

@@ -3,7 +3,7 @@
 use super::cursor::{Reader, Writer, unpack};
 use super::error::DecodeError;
 use crate::mgs::{MgsOp, MgsReply};
-use crate::opcode::{self, answer};
+use crate::opcode::answer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,27 +22,13 @@ fn get<T: DeserializeOwned>(flags: u16, r: &mut Reader<'_>) -> Result<T, DecodeE
     }
 }
 
-const fn number(op: &MgsOp) -> u16 {
-    match op {
-        MgsOp::Register { .. } => opcode::MGS_REGISTER,
-        MgsOp::Unregister { .. } => opcode::MGS_UNREGISTER,
-        MgsOp::Config { .. } => opcode::MGS_CONFIG,
-        MgsOp::SetParam { .. } => opcode::MGS_SET_PARAM,
-        MgsOp::Clients => opcode::MGS_CLIENTS,
-        MgsOp::Pool { .. } => opcode::MGS_POOL,
-        MgsOp::Report(_) => opcode::MGS_REPORT,
-        MgsOp::Reports => opcode::MGS_REPORTS,
-        MgsOp::Remove { .. } => opcode::MGS_REMOVE,
-    }
-}
-
 pub(super) fn encode(op: &MgsOp, w: &mut Writer) {
-    put(number(op), op, w);
+    put(op.row().number, op, w);
 }
 
 pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>) -> Result<MgsOp, DecodeError> {
     let op: MgsOp = get(flags, r)?;
-    match self::number(&op) {
+    match op.row().number {
         n if n == number => Ok(op),
         n => Err(DecodeError::Field { field: "MGS operation", value: n.into() }),
     }

@@ -26,7 +26,7 @@ fn reply_again(reply: &Reply) -> Result<Reply, DecodeError> {
 
 /// (name, body, bulk, is it a request?) of every sample.
 fn messages() -> Vec<(String, Bytes, Bytes, bool)> {
-    let ops = sample_ops().into_iter().map(|op| (opcode::of(&op).name, encode_request(&request(vec![op]))));
+    let ops = sample_ops().into_iter().map(|op| (op.row().name, encode_request(&request(vec![op]))));
     let ops = ops.map(|(name, m)| (format!("op_{name}"), joined(&m), true));
     let replies = sample_replies().into_iter().zip(REPLIES).map(|(r, (_, name))| (name, Ok(r)));
     let replies =
@@ -42,13 +42,13 @@ fn decode(body: Bytes, bulk: Bytes, is_request: bool) -> bool {
 
 #[test]
 fn every_row_has_a_sample_and_the_encoder_uses_its_number() {
-    let numbers: Vec<u16> = sample_ops().iter().map(opcode::number).collect();
+    let numbers: Vec<u16> = sample_ops().iter().map(|op| op.row().number).collect();
     assert_eq!(numbers, ROWS.iter().map(|r| r.number).collect::<Vec<_>>());
     let answers: Vec<u16> = sample_replies().iter().map(opcode::reply_number).collect();
     assert_eq!(answers, REPLIES.iter().map(|r| r.0).collect::<Vec<_>>());
     let head = size_of::<RawRequest>() + (3 * size_of::<u32>()).next_multiple_of(8);
     for op in sample_ops() {
-        let number = opcode::number(&op).to_le_bytes();
+        let number = op.row().number.to_le_bytes();
         assert_eq!(encode_request(&request(vec![op])).body[head..head + 2], number);
     }
     for answer in sample_replies() {

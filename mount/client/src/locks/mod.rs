@@ -43,6 +43,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 use types::ranges::Extent;
+use wire::class::Changes;
 use wire::mds::{Entry, MdsOp, MdsReply};
 use wire::message::{OpReply, Reply};
 
@@ -309,56 +310,16 @@ impl Watch for Road {
         let keeps = *self.locks.keeps.lock();
         let ticket = {
             let mut table = self.locks.table.lock();
-            ops.iter().filter_map(made).for_each(|(dir, name)| table.makes(dir, name));
-            ops.iter().flat_map(changed).for_each(|(dir, name)| table.begin_change(dir, name));
+            ops.iter().filter_map(MdsOp::name_made).for_each(|(dir, name)| table.makes(dir, name));
+            ops.iter().flat_map(MdsOp::names_changed).for_each(|(dir, name)| table.begin_change(dir, name));
             table.gate(self.mdt).send()
         };
-        let open_change = ops.iter().any(changes);
+        let open_change = ops.iter().any(|op| op.class().changes == Changes::Store);
         let flocks = self.locks.flocks.lock().sent(ops);
         let sent =
             OnTheWay { locks: self.locks.clone(), mdt: self.mdt, ticket, ops: ops.to_vec(), flocks, open_change };
         (keeps, Box::new(sent))
     }
-}
-
-/// Does it change what the table may know?
-fn changes(op: &MdsOp) -> bool {
-    use MdsOp::*;
-    matches!(
-        op,
-        Setattr { .. }
-            | Create { .. }
-            | Unlink { .. }
-            | Rmdir { .. }
-            | Rename { .. }
-            | Link { .. }
-            | Setxattr { .. }
-            | Removexattr { .. }
-            | Wrote { .. }
-            | Append { .. }
-    )
-}
-
-/// The name that it makes, if it does.
-fn made(op: &MdsOp) -> Option<(Fid, &Name)> {
-    match op {
-        MdsOp::Create { parent, name, .. } => Some((*parent, name)),
-        MdsOp::Link { new_parent, new_name, .. } | MdsOp::Rename { new_parent, new_name, .. } => {
-            Some((*new_parent, new_name))
-        }
-        _ => None,
-    }
-}
-
-/// The names that it takes, makes, or makes lead elsewhere.
-fn changed(op: &MdsOp) -> impl Iterator<Item = (Fid, &Name)> {
-    let taken = match op {
-        MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name } | MdsOp::Rename { parent, name, .. } => {
-            Some((*parent, name))
-        }
-        _ => None,
-    };
-    taken.into_iter().chain(made(op))
 }
 
 impl Sent for OnTheWay {
@@ -406,10 +367,10 @@ impl Drop for OnTheWay {
         if self.open_change {
             self.ops.iter().for_each(|op| learn::unsure(&mut table, op));
         }
-        for (dir, name) in self.ops.iter().filter_map(made) {
+        for (dir, name) in self.ops.iter().filter_map(MdsOp::name_made) {
             table.gate(dir.mdt()).made(dir, name.clone(), !self.open_change);
         }
-        let mut names = self.ops.iter().flat_map(changed).peekable();
+        let mut names = self.ops.iter().flat_map(MdsOp::names_changed).peekable();
         let changes_names = names.peek().is_some();
         names.for_each(|(dir, name)| table.end_change(dir, name));
         table.gate(self.mdt).came_back(self.ticket);
