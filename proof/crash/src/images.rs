@@ -8,23 +8,24 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How it crashed.
+/// Kind of crash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Crash {
     /// The process was killed: every write is there.
     Killed,
     /// The power went: what no sync covers is lost.
     Lost,
-    /// The power went in the middle of the last write: half of it is there, what else no sync covers is lost.
+    /// The power went in the middle of the last write: half of it is there; other bytes that no
+    /// sync covers are lost.
     Torn,
     /// The power went: every second write that no sync covers is there.
     Partly,
 }
 
-/// All ways.
+/// All kinds.
 pub const CRASHES: [Crash; 4] = [Crash::Killed, Crash::Lost, Crash::Torn, Crash::Partly];
 
-/// What of a step is there.
+/// The part of a step that is there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kept {
     Whole,
@@ -35,14 +36,16 @@ enum Kept {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Image(Vec<(usize, Kept)>);
 
-/// Every crash of a sequence that leaves something else than those before: number of steps done, way, image.
+/// Every crash of a sequence that leaves something else than those before: number of steps done,
+/// way, image.
 pub fn images(steps: &[Step]) -> Vec<(usize, Crash, Image)> {
     let mut known = BTreeSet::new();
     let mut images = Vec::new();
     for done in 0..=steps.len() {
         for crash in CRASHES {
             let image = image(&steps[..done], crash);
-            // The promises of fsync and commit depend on how far it was: the same image twice, but once with each.
+            // The promises of fsync and commit depend on how far it was: the same image twice, but
+            // once with each.
             if crash == Crash::Killed || known.insert((image.clone(), promises(&steps[..done]))) {
                 images.push((done, crash, image));
             }
@@ -106,7 +109,7 @@ pub fn make(recorded: &Recorded, image: &Image, into: &Path) -> io::Result<()> {
 }
 
 fn apply(step: &Step, kept: Kept, place: impl Fn(&Path) -> PathBuf) -> io::Result<()> {
-    // What was written to a file whose name was lost is lost with it.
+    // Writes to a file whose name was lost are lost with it.
     let open = |path: &Path| OpenOptions::new().write(true).open(place(path));
     match step {
         Step::Write { path, offset, bytes } => {
@@ -119,7 +122,7 @@ fn apply(step: &Step, kept: Kept, place: impl Fn(&Path) -> PathBuf) -> io::Resul
             Err(_) => Ok(()),
         },
         Step::Create { path } => match OpenOptions::new().write(true).create(true).truncate(false).open(place(path)) {
-            // Its folder was lost.
+            // The folder was lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             made => made.map(|_| ()),
         },
@@ -139,7 +142,7 @@ fn apply(step: &Step, kept: Kept, place: impl Fn(&Path) -> PathBuf) -> io::Resul
     }
 }
 
-/// Copies a folder while nobody writes to it.
+/// Copies a folder to which nothing is being written.
 ///
 /// # Panics
 /// The local disk refuses.

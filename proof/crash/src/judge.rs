@@ -15,10 +15,11 @@ use types::target::TargetIndex;
 
 /// LMDB is left as the crash left it.
 const NEVER: Duration = Duration::from_secs(3600);
-/// Findings about data that nobody synced: objects come before the records that name them, and are lost before them.
+/// Findings about unsynced data: objects come before the records that name them, and are lost
+/// before them.
 const OF_UNSYNCED_DATA: [&str; 4] = ["orphan-object", "lost-object", "short-size", "wrong-blocks"];
 
-/// How much was done.
+/// Amount of work done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Sequences that were run.
@@ -41,8 +42,8 @@ pub fn sequences(length: usize) -> Vec<Vec<Operation>> {
     all
 }
 
-/// Runs a sequence, with a commit after each operation and with commits only where they are asked for, and crashes it
-/// everywhere.
+/// Runs a sequence, with a commit after each operation and with commits only where they are asked
+/// for, and crashes it everywhere.
 ///
 /// # Errors
 /// A sentence about the first image that is not as it must be.
@@ -112,7 +113,7 @@ fn difference(recorded: &Recorded, found: &Records) -> String {
     format!("{} records, different: {:?}", found.len(), nearest.unwrap_or_default())
 }
 
-/// The name space must be whole whatever was lost; data may be lost that nobody synced.
+/// The name space must be whole whatever was lost; unsynced data may be lost.
 fn whole(records: &Records, objects: &Objects) -> Result<(), String> {
     let mut check = Check::default();
     for tag in FIRST.into_iter().chain(THEN) {

@@ -34,9 +34,9 @@ pub type Steps = Arc<Mutex<Vec<Step>>>;
 
 /// See the module. Reads go through.
 pub struct RecordedDisk {
-    /// Where the files are.
+    /// The disk with the files.
     pub inner: Arc<dyn Disk>,
-    /// What was done.
+    /// The recorded steps.
     pub steps: Steps,
 }
 
@@ -52,7 +52,7 @@ impl RecordedDisk {
     }
 }
 
-/// What the recorder cannot replay must not be used by the code under test.
+/// The code under test must not use what the recorder cannot replay.
 fn unknown(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("{what} is not recorded"))
 }

@@ -1,4 +1,5 @@
-//! Operations on one MDT with one OST's object files, and what is expected of each crash behind them.
+//! Operations on one MDT with one OST's object files, and what is expected of each crash behind
+//! them.
 
 use crate::recorded::{RecordedDisk, Step, Steps};
 use bytes::Bytes;
@@ -41,7 +42,7 @@ pub const STORE: u128 = 0x5eed;
 pub const JOURNAL_BYTES: u64 = 48 << 10;
 /// Bytes of one write: three pages and a bit.
 const WRITE_BYTES: usize = 13_000;
-/// Where truncate cuts.
+/// Size that truncate cuts to, bytes.
 const CUT_BYTES: u64 = 5_000;
 /// Commits happen when asked.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -49,7 +50,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 const APPLY_MAX: Duration = Duration::from_secs(30);
 /// Page of LMDB, bytes.
 const PAGE: usize = 4096;
-/// Its first two pages carry the roots.
+/// The first two pages hold the roots.
 const META_PAGES: usize = 2;
 
 /// One operation of a sequence. Each works on the file that was used last.
@@ -57,7 +58,7 @@ const META_PAGES: usize = 2;
 pub enum Operation {
     /// A new file; it is the one from now on.
     Create,
-    /// As that, but its first 64 KiB live on the MDT.
+    /// As `Create`, but the first 64 KiB of the file live on the MDT.
     Small,
     /// Bytes at its end: in its objects, then the new size; or on the MDT.
     Write,
@@ -65,9 +66,9 @@ pub enum Operation {
     Rename,
     /// A second name.
     Link,
-    /// Its newest name.
+    /// Removes its newest name.
     Unlink,
-    /// To 5,000 bytes.
+    /// Cuts it to 5,000 bytes.
     Truncate,
     /// A folder.
     Mkdir,
@@ -75,7 +76,7 @@ pub enum Operation {
     Fsync,
 }
 
-/// All of them.
+/// All operations.
 pub const OPERATIONS: [Operation; 9] = [
     Operation::Create,
     Operation::Small,
@@ -108,13 +109,13 @@ pub struct Recorded {
     pub base: PathBuf,
     /// The live folder, whose paths the steps have.
     pub live: PathBuf,
-    /// What was written.
+    /// The recorded steps.
     pub steps: Vec<Step>,
     /// Records after each operation, from none.
     pub states: Vec<Records>,
     /// (number of steps, index of the state that is acknowledged as durable from then on).
     pub acknowledged: Vec<(usize, usize)>,
-    /// What fsync answered for.
+    /// The state that an fsync made durable.
     pub synced: Vec<Synced>,
     _folder: tempfile::TempDir,
 }
@@ -156,7 +157,8 @@ pub fn wait<F: Future>(future: F) -> F::Output {
     runtime.expect("a runtime without drivers needs nothing").block_on(future)
 }
 
-/// Settings of the engine: LMDB takes everything over at once, so that its writes have one place in the order.
+/// Settings of the engine: LMDB takes everything over at once, so that its writes have one place in
+/// the order.
 pub fn eager() -> JournalledOptions {
     JournalledOptions {
         journal_bytes: JOURNAL_BYTES,
@@ -351,7 +353,7 @@ impl Live {
             Operation::Small => self.create_small(&format!("s{n}")),
             Operation::Mkdir => drop(self.make(&format!("m{n}"), CreateKind::Directory).expect("a new name")),
             Operation::Fsync => self.sync_objects(),
-            // What works on a file does nothing once the last one has gone.
+            // Operations on a file do nothing once the last file is gone.
             _ if self.files.is_empty() => {}
             Operation::Write => self.write(),
             Operation::Truncate => self.truncate(),

@@ -1,5 +1,5 @@
-//! A headless Chromium, driven over its pipe: the DevTools protocol as JSON messages that end with a NUL, in at
-//! descriptor 3, out at descriptor 4.
+//! A headless Chromium, driven over its pipe: the DevTools protocol as JSON messages that end with
+//! a NUL, in at descriptor 3, out at descriptor 4.
 
 use crate::find_program;
 use serde_json::{Value, json};
@@ -40,7 +40,8 @@ impl Browser {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only dup2 is called, which may be called there. First out of the way of 3 and 4.
+        // SAFETY: between fork and exec only dup2 is called, which may be called there. First out
+        // of the way of 3 and 4.
         unsafe {
             command.pre_exec(move || {
                 let (read, write) = (libc::fcntl(read, libc::F_DUPFD, 10), libc::fcntl(write, libc::F_DUPFD, 10));
@@ -62,7 +63,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// One command and its result.
+    /// Sends one command and returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });

@@ -4,7 +4,8 @@ use crate::cluster::{Cluster, RUN_DIR};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The folder with the shared library under test: that of `sheen`, or the one of parts beside it.
+/// The folder with the shared library under test: that of `sheen`, or the one that was built in
+/// parts beside it.
 fn library_dir() -> PathBuf {
     let dir = crate::sheen().parent().expect("sheen lies in a folder").to_owned();
     let found = [dir.join("deps"), dir.clone()].into_iter().find(|dir| dir.join("liblustreapi.so").exists());
@@ -16,7 +17,7 @@ pub fn compiled(dir: &Path, source: &str) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let libraries = dir.join("lib");
     if !libraries.exists() {
-        // As an installation has it: one name to link with, one to run with.
+        // As in an installation: one name to link with, one to run with.
         std::fs::create_dir(&libraries).expect("a folder");
         for name in ["liblustreapi.so", "liblustreapi.so.1"] {
             std::os::unix::fs::symlink(library_dir().join("liblustreapi.so"), libraries.join(name)).expect("a link");
@@ -51,7 +52,7 @@ fn run_with(cluster: &Cluster, source: &str, mounts: &[PathBuf]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// What it prints on standard output; it must succeed and say nothing else.
+/// Standard output of the program; it must succeed and print nothing else.
 pub fn prints(cluster: &Cluster, source: &str) -> String {
     prints_with(cluster, source, &cluster.mounts())
 }

@@ -1,4 +1,5 @@
-//! The kernel's caches belong to the whole machine: who drops them makes cold what another test believes to be warm.
+//! The kernel's caches belong to the whole machine: dropping them makes cold what another test
+//! needs warm.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

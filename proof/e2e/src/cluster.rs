@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 /// Variable with the registry of daemons.
 pub const RUN_DIR: &str = "SHEEN_RUN_DIR";
 
-/// A file system that lives as long as the value: all roles in one process, or one process and host for each role.
+/// A file system that lives as long as the value: all roles in one process, or one process and host
+/// for each role.
 pub struct Cluster {
     // Declared before the folder, so that processes end before their files go.
     many: Option<Many>,
@@ -30,7 +31,7 @@ impl Cluster {
         cluster
     }
 
-    /// As [`Cluster::up`], in a process that may open so many files.
+    /// As [`Cluster::up`], in a process that may open this many files.
     pub fn up_with_descriptors(descriptors: u32, args: &[&str]) -> Cluster {
         let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
         all.extend(args.iter().map(|a| (*a).to_owned()));
@@ -39,14 +40,14 @@ impl Cluster {
         cluster
     }
 
-    /// MGS, MDS, two OSS (of two OSTs each) and a client on hosts of their own; `None` where network namespaces cannot be
-    /// made.
+    /// MGS, MDS, two OSS (of two OSTs each) and a client on hosts of their own; `None` where
+    /// network namespaces cannot be made.
     pub fn on_hosts(stripes: &str) -> Option<Cluster> {
         Cluster::with_clients(stripes, &[""])
     }
 
-    /// As [`Cluster::on_hosts`], with a client on a host of its own for each of these mount options (empty: the defaults).
-    /// The first is mounted at [`Cluster::mount`].
+    /// As [`Cluster::on_hosts`], with a client on a host of its own for each of these mount options
+    /// (empty: the defaults). The first is mounted at [`Cluster::mount`].
     pub fn with_clients(stripes: &str, options: &[&str]) -> Option<Cluster> {
         let mut cluster = Cluster { many: None, args: Vec::new(), descriptors: None, dir: folder() };
         let client = |(n, options): (usize, &&str)| {
@@ -63,12 +64,12 @@ impl Cluster {
         self.many.as_ref().expect("every role on a host of its own")
     }
 
-    /// As [`Cluster::many`], to kill and start servers.
+    /// As [`Cluster::many`], for killing and starting servers.
     pub fn many_mut(&mut self) -> &mut Many {
         self.many.as_mut().expect("every role on a host of its own")
     }
 
-    /// Where the clients mounted it.
+    /// The clients' mount points.
     pub fn mounts(&self) -> Vec<PathBuf> {
         self.many.as_ref().map_or_else(|| vec![self.mount()], Many::mounts)
     }
@@ -78,7 +79,7 @@ impl Cluster {
         self.dir.path().join("fs")
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn mount(&self) -> PathBuf {
         self.dir.path().join("mnt")
     }
@@ -156,7 +157,7 @@ impl Cluster {
         text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number in the pid file")
     }
 
-    /// Kills every process of it at once, as a crash would.
+    /// Kills all its processes at once, as a crash would.
     pub fn kill(&mut self) {
         match &mut self.many {
             Some(many) => many.kill(),
@@ -195,7 +196,8 @@ fn folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder for the test")
 }
 
-/// Runs a test on one process and again with every role on a host of its own, with one stripe for each new file.
+/// Runs a test on one process and again with every role on a host of its own, with one stripe for
+/// each new file.
 pub fn everywhere(test: impl Fn(&mut Cluster)) {
     everywhere_striped("1", test);
 }

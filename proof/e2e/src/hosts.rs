@@ -42,10 +42,12 @@ impl Hosts {
         format!("10.231.{}.{n}", self.subnet)
     }
 
-    /// A command that will run on host `n`. Only the network is the host's; mounts are shared with the test.
+    /// A command that will run on host `n`. Only the network is the host's; mounts are shared with
+    /// the test.
     pub fn command(&self, n: usize, program: &Path) -> Command {
         assert!((1..=self.count).contains(&n));
-        // nsenter keeps the mount namespace, unlike `ip netns exec`, so that the test sees the mounts.
+        // nsenter keeps the mount namespace, unlike `ip netns exec`, so that the test sees the
+        // mounts.
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}h{n}", self.prefix)).arg(program);
         command

@@ -1,10 +1,11 @@
-//! A browser of one line: GET over a connection of its own.
+//! A one-line browser: GET over a connection of its own.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Status and body of `GET path` at `addr` (`127.0.0.1:PORT`), with further header lines (each ends with `\r\n`).
+/// Status and body of `GET path` at `addr` (`127.0.0.1:PORT`), with further header lines (each ends
+/// with `\r\n`).
 pub fn get(addr: &str, path: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(addr).expect("the server listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");

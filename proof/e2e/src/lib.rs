@@ -1,8 +1,10 @@
-//! The harness of the end-to-end tests: a SheenFS of real processes, used through its real commands.
+//! The harness of the end-to-end tests: a SheenFS of real processes, used through its real
+//! commands.
 //!
-//! A test makes a [`Cluster`] in a folder of its own, works on its mount with ordinary programs, and drops it; dropping
-//! stops every process and clears the mount even when the test failed. Tests that need root and `/dev/fuse` say so
-//! and pass over (see [`can_mount`]); nothing else is skipped silently.
+//! A test makes a [`Cluster`] in a folder of its own, works on its mount with ordinary programs,
+//! and drops it. Dropping stops every process and clears the mount even when the test failed. Tests
+//! that need root and `/dev/fuse` say so and are skipped without them (see [`can_mount`]); nothing
+//! else is skipped silently.
 
 pub mod browser;
 pub mod c;
@@ -19,7 +21,7 @@ pub mod terminal;
 
 use std::path::{Path, PathBuf};
 
-/// May this process mount? Prints why not.
+/// True if this process may mount. Prints why not.
 pub fn can_mount() -> bool {
     // SAFETY: geteuid has no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
@@ -42,7 +44,8 @@ pub fn sheen() -> PathBuf {
     path
 }
 
-/// Is a program on the PATH (or in `target/tools/bin`, where `./run e2e` installs test suites)?
+/// Path of a program on the PATH (or in `target/tools/bin`, where `./run e2e` installs test
+/// suites).
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let mut dirs: Vec<PathBuf> =
         std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default();
@@ -50,7 +53,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     dirs.into_iter().map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-/// As [`find_program`], saying which test is skipped for want of it.
+/// As [`find_program`]; without it, prints which test is skipped.
 pub fn need_program(name: &str) -> Option<PathBuf> {
     let found = find_program(name);
     if found.is_none() {

@@ -14,7 +14,7 @@ pub fn try_lfs(dir: &Path, args: &[&str]) -> Output {
     command.output().expect("lfs runs")
 }
 
-/// What `lfs` prints; it must succeed and say nothing else.
+/// Output of `lfs`; it must succeed and print nothing else.
 pub fn lfs(dir: &Path, args: &[&str]) -> String {
     let output = try_lfs(dir, args);
     assert!(output.status.success() && output.stderr.is_empty(), "lfs {args:?}: {}", text(&output));
@@ -28,14 +28,14 @@ pub fn lfs_refuses(dir: &Path, args: &[&str], status: i32, said: &str) {
     assert_eq!(String::from_utf8_lossy(&output.stderr), said, "lfs {args:?}");
 }
 
-/// What `lctl` prints on standard output; it must succeed.
+/// Standard output of `lctl`; it must succeed.
 pub fn lctl(cluster: &Cluster, args: &[&str]) -> String {
     let output = cluster.lctl(args);
     assert!(output.status.success(), "lctl {args:?}: {}", text(&output));
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What `lctl` says on standard error; it must succeed and print nothing.
+/// Standard error of `lctl`; it must succeed and print nothing.
 pub fn lctl_says(cluster: &Cluster, args: &[&str]) -> String {
     let output = cluster.lctl(args);
     assert!(output.status.success() && output.stdout.is_empty(), "lctl {args:?}: {}", text(&output));
@@ -49,7 +49,8 @@ pub fn lctl_refuses(cluster: &Cluster, args: &[&str], status: i32, said: &str) {
     assert_eq!(String::from_utf8_lossy(&output.stderr), said, "lctl {args:?}");
 }
 
-/// Asks until it is so, for 10 seconds at most: what the MGS tells everybody arrives in its own time.
+/// Asks until it is so, for 10 seconds at most: what the MGS tells everybody arrives in its own
+/// time.
 pub fn soon<T: PartialEq + std::fmt::Debug>(expected: &T, ask: impl Fn() -> T) {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {

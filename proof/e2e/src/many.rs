@@ -1,4 +1,5 @@
-//! A SheenFS whose MGS, MDS, two OSS and clients are separate processes, each on a host (network namespace) of its own.
+//! A SheenFS whose MGS, MDS, two OSS and clients are separate processes, each on a host (network
+//! namespace) of its own.
 
 use crate::cluster::RUN_DIR;
 use crate::hosts::Hosts;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// One server process and what it serves.
+/// One server process and its targets.
 struct Server {
     host: usize,
     name: &'static str,
@@ -28,7 +29,7 @@ const CLIENTS_MAX: usize = 4;
 
 /// A mount and the options it is made with.
 pub struct Client {
-    /// Where.
+    /// The mount point.
     pub mount: PathBuf,
     /// As after `mount -o`; may be empty.
     pub options: String,
@@ -45,7 +46,8 @@ pub struct Many {
 }
 
 impl Many {
-    /// Formats and starts everything, with `stripes` stripes for each new file; `None` where namespaces cannot be made.
+    /// Formats and starts everything, with `stripes` stripes for each new file; `None` where
+    /// namespaces cannot be made.
     pub fn up(dir: &Path, clients: Vec<Client>, stripes: &str) -> Option<Many> {
         assert!((1..=CLIENTS_MAX).contains(&clients.len()), "1 to {CLIENTS_MAX} clients");
         let hosts = Hosts::new(FIRST_CLIENT + clients.len() - 1)?;
@@ -65,7 +67,7 @@ impl Many {
         let mgs = many.mgs_nid();
         many.mkfs(&["--mgs"], "mgt");
         many.mkfs(&["--mdt", "--fsname", "sheen", "--mgsnode", &mgs], "mdt");
-        // Their numbers are asked for: which server registers first is nobody's to say.
+        // Indexes are given, because the order in which the servers register is not fixed.
         for index in ["0", "1", "2", "3"] {
             let ost = format!("ost{index}");
             many.mkfs(&["--ost", "--index", index, "--fsname", "sheen", "--mgsnode", &mgs], &ost);
@@ -121,7 +123,7 @@ impl Many {
         self.dir.join(format!("client{n}.log"))
     }
 
-    /// What the log of client `n` says so far.
+    /// The log of client `n` so far.
     pub fn log_of_client(&self, n: usize) -> String {
         std::fs::read_to_string(self.client_log(n)).unwrap_or_default()
     }
@@ -153,7 +155,8 @@ impl Many {
         self.hosts.cable(FIRST_CLIENT + n, true);
     }
 
-    /// Kills the process of client `n`; its mount stays, dead. [`Many::detach_client`] takes it away.
+    /// Kills the process of client `n`; its mount stays, dead. [`Many::detach_client`] takes it
+    /// away.
     pub fn kill_client(&self, n: usize) {
         kill_and_wait(self.client_pid(n));
     }
@@ -163,7 +166,8 @@ impl Many {
         detach(&self.clients[n].mount);
     }
 
-    /// Servers start in any order and a client hears of new ones while it is mounted: waits until it knows them all.
+    /// Servers start in any order and a client hears of new ones while it is mounted: waits until
+    /// it knows them all.
     fn wait_for_osts(&self, mount: &Path) {
         let all: usize = self.servers.iter().flat_map(|s| s.targets).filter(|t| t.starts_with("ost")).count();
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -254,12 +258,12 @@ impl Many {
         command.output().expect("sheen runs")
     }
 
-    /// How many server processes there are.
+    /// Number of server processes.
     pub fn server_count(&self) -> usize {
         self.servers.len()
     }
 
-    /// What a server process is called: `mgs`, `mds`, `oss0`, `oss1`.
+    /// Name of a server process: `mgs`, `mds`, `oss0`, `oss1`.
     pub fn server_name(&self, at: usize) -> &'static str {
         self.servers[at].name
     }
@@ -295,8 +299,8 @@ impl Many {
         self.kill_together(&servers, &clients);
     }
 
-    /// Kills these servers and clients in the same instant: all have their signal before the end of any is waited for. The mounts
-    /// of the clients are taken away.
+    /// Kills these servers and clients in the same instant: all have their signal before the end of
+    /// any is waited for. The mounts of the clients are taken away.
     pub fn kill_together(&mut self, servers: &[usize], clients: &[usize]) {
         let pids: Vec<i32> = clients.iter().flat_map(|n| daemons(&self.clients[*n].mount)).collect();
         let mut ended: Vec<Child> = servers.iter().filter_map(|at| self.servers[*at].child.take()).collect();
@@ -339,7 +343,7 @@ impl Many {
     }
 }
 
-/// Processes of ours whose command line names this mount point.
+/// SheenFS processes whose command line names this mount point.
 fn daemons(mount: &Path) -> Vec<i32> {
     let mut pids = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
@@ -364,7 +368,7 @@ impl Drop for Many {
             if is_mounted(&client.mount) {
                 detach(&client.mount);
             }
-            // One that was left stopped dies of SIGKILL all the same.
+            // A process that was left stopped dies of SIGKILL all the same.
             daemons(&client.mount).into_iter().for_each(kill_and_wait);
         }
         for server in &mut self.servers {

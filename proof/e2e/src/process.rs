@@ -22,7 +22,7 @@ pub fn signal(pid: i32, signal: i32) {
     assert_eq!(result, 0, "signal {signal} to {pid}: {}", std::io::Error::last_os_error());
 }
 
-/// Is the process gone (or a zombie whose parent has not looked yet)?
+/// True if the process is gone (or a zombie whose parent has not waited yet).
 pub fn is_gone(pid: i32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(_) => true,
@@ -34,7 +34,7 @@ pub fn is_gone(pid: i32) -> bool {
     }
 }
 
-/// Is something mounted exactly there?
+/// True if something is mounted exactly there.
 pub fn is_mounted(path: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     mounts.lines().any(|line| line.split(' ').nth(4) == path.to_str())

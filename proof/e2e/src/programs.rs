@@ -30,7 +30,8 @@ pub fn try_sh(dir: &Path, script: &str) -> Output {
         .expect("bash runs")
 }
 
-/// The last 40 lines, and the first 10 before them: some programs say what is wrong first, and then how they came there.
+/// The last 40 lines, and the first 10 before them: some programs say what is wrong first, and then
+/// how they came there.
 fn tail(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
@@ -43,7 +44,8 @@ fn tail(bytes: &[u8]) -> String {
     shown.join("\n")
 }
 
-/// Every file below `dir`: path, type, mode, links, size, times of files, link targets, contents (SHA-256), sorted.
+/// Every file below `dir`: path, type, mode, links, size, times of files, link targets, contents
+/// (SHA-256), sorted.
 pub fn manifest(dir: &Path) -> String {
     sh(
         dir,

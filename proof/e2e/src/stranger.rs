@@ -81,8 +81,8 @@ impl Stranger {
         Ok((header, body))
     }
 
-    /// Announces a request of `announced` bytes and sends as many of them as are taken without waiting for long.
-    /// How many were taken.
+    /// Announces a request of `announced` bytes and sends as many of them as are taken without
+    /// waiting for long. How many were taken.
     pub fn begin_request(&mut self, announced: usize, sent: usize) -> usize {
         let header = self.header(FrameKind::Request, announced, None).encode();
         if self.stream.write_all(&header).is_err() {
@@ -99,7 +99,7 @@ impl Stranger {
         taken
     }
 
-    /// One request of one operation. Why it was refused, if it was.
+    /// Sends one request of one operation. Returns the refusal, if any.
     ///
     /// # Errors
     /// The server hung up.

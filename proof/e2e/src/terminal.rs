@@ -1,4 +1,4 @@
-//! A program on a terminal of its own: keys go in, and what it draws is read as a person would see it.
+//! A program on a terminal of its own: keys go in, and its screen is read as a person would see it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How a terminal treats input and output: its flags.
+/// Flags of a terminal for input and output.
 pub type Settings = [libc::tcflag_t; 4];
 
 /// The terminal and the program on it, which is killed when this is dropped.
@@ -41,12 +41,13 @@ impl Terminal {
     /// Prints `before`, then starts the program in the foreground of the terminal.
     pub fn start(mut command: Command, rows: u16, columns: u16, before: &str) -> Terminal {
         let (mut master, mut slave) = (-1, -1);
-        // SAFETY: two places for descriptors, a size to read; no name and no settings are asked for.
+        // SAFETY: two places for descriptors, a size to read; no name and no settings are asked
+        // for.
         let made = unsafe {
             libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null(), &size(rows, columns))
         };
         assert_eq!(made, 0, "openpty: {}", std::io::Error::last_os_error());
-        // SAFETY: openpty gave both to us and to nobody else.
+        // SAFETY: openpty gave both to this process, and nothing else owns them.
         let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
         let end = || slave.try_clone().expect("a descriptor");
         File::from(end()).write_all(before.as_bytes()).expect("print");
@@ -67,7 +68,7 @@ impl Terminal {
             let mut bytes = [0; 4096];
             loop {
                 match output.read(&mut bytes) {
-                    // EIO: nobody has the other end any more.
+                    // EIO: the other end is closed.
                     Ok(0) | Err(_) => return,
                     Ok(n) => shown.lock().expect("nobody panics").process(&bytes[..n]),
                 }
@@ -82,25 +83,25 @@ impl Terminal {
         self.child.id() as i32
     }
 
-    /// What is on the screen, a line each, without spaces at the ends.
+    /// The lines of the screen, without spaces at the ends.
     pub fn lines(&self) -> Vec<String> {
         let screen = self.screen.lock().expect("nobody panics");
         let columns = screen.screen().size().1;
         screen.screen().rows(0, columns).map(|row| row.trim_end().to_owned()).collect()
     }
 
-    /// Has the program the second screen, and is the cursor hidden?
+    /// Whether the program has the second screen, and whether the cursor is hidden.
     pub fn is_taken(&self) -> (bool, bool) {
         let screen = self.screen.lock().expect("nobody panics");
         (screen.screen().alternate_screen(), screen.screen().hide_cursor())
     }
 
-    /// Its settings before the program was started.
+    /// Settings before the program was started.
     pub fn settings_before(&self) -> Settings {
         self.before
     }
 
-    /// Its settings now.
+    /// Settings now.
     pub fn settings(&self) -> Settings {
         settings(&self.master)
     }
@@ -123,10 +124,10 @@ impl Terminal {
         self.master.write_all(keys.as_bytes()).expect("the terminal takes keys");
     }
 
-    /// As a window that changes its size.
+    /// Changes its size, as a window does.
     pub fn resize(&mut self, rows: u16, columns: u16) {
         self.screen.lock().expect("nobody panics").screen_mut().set_size(rows, columns);
-        // SAFETY: the size is read from where it is told.
+        // SAFETY: TIOCSWINSZ reads the size from the given place.
         let done = unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &size(rows, columns)) };
         assert_eq!(done, 0, "TIOCSWINSZ: {}", std::io::Error::last_os_error());
     }
@@ -136,7 +137,7 @@ impl Terminal {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
-                // What it drew at last is read, too.
+                // Its last output is read, too.
                 std::thread::sleep(Duration::from_millis(200));
                 return status;
             }

@@ -1,4 +1,5 @@
-//! What an administrator does: targets that are away or removed for good, limits, remounts, several clusters on a host.
+//! Work of an administrator: targets that are away or removed for good, limits, remounts, several
+//! clusters on a host.
 
 use e2e::cluster::RUN_DIR;
 use e2e::process::{detach, is_mounted, kill_and_wait, text};
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Nothing that needs no answer of a target that is away takes as long as a request may (100 s), nor half of it.
+/// No operation that does not need the absent target takes as long as a request may (100 s), nor
+/// half of it.
 const NOT_WAITING: Duration = Duration::from_secs(20);
 
 /// Servers on loopback addresses, each a process, and mounts.
@@ -203,7 +205,7 @@ fn a_target_that_never_comes_back_is_removed() {
     let df = rig.good("lfs", &["df", &mount]);
     assert!(!df.contains("OST0001"), "{df}");
 
-    // What was there is an error at once, and can be removed; the rest is as it was.
+    // Using its files is an error at once, and they can be removed; the rest is as it was.
     let caches = e2e::caches::mine();
     fs::write("/proc/sys/vm/drop_caches", "3").expect("drop caches");
     drop(caches);
@@ -212,7 +214,7 @@ fn a_target_that_never_comes_back_is_removed() {
     assert_eq!(fs::read(one.join("here")).expect("read"), vec![7; 100_000]);
     quick("rm", || fs::remove_file(one.join("there")).expect("remove"));
 
-    // It stays so when the MGS starts anew, neither the store nor its number comes back.
+    // It stays so when the MGS starts again: neither the store nor its number comes back.
     rig.kill("main");
     let listen = rig.mgs.clone();
     rig.serve("main", &["mgt", "mdt", "ost0"], &["--listen", &listen]);
@@ -323,7 +325,7 @@ fn with_several_clusters_one_must_be_chosen() {
         refused(&["net_drop_add", "-s", "*@tcp", "-d", "*@tcp", "-r", "1000"]);
         let sizes = || rig.good("lctl", &["get_param", "lod.*.stripesize"]);
         assert!(!sizes().contains("=2097152"), "nothing was set: {}", sizes());
-        // What can mean only one is no question.
+        // An unambiguous parameter needs no choice.
         let one = rig.good("lctl", &["set_param", "lod.other-MDT0000*.stripesize=2M"]);
         assert_eq!(one, "lod.other-MDT0000-mdtlov.stripesize=2M\n");
         rig.good("lctl", &["--cluster", "sheen", "set_param", "-P", "lod.*.stripesize=4M"]);

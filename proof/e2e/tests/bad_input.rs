@@ -60,7 +60,7 @@ fn folders_that_are_no_sheenfs_are_told_apart() {
     assert_eq!(fs::read_to_string(file).expect("read"), "x");
 }
 
-/// Runs `sheen` as nobody.
+/// Runs `sheen` as the user `nobody`.
 fn as_nobody(args: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(sheen()).args(args);
@@ -152,7 +152,7 @@ fn garbage_on_the_port_harms_nobody() {
         let mut stream = std::net::TcpStream::connect(&listen).expect("connects");
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a time limit");
         let garbage: Vec<u8> = (0..len).map(|i| ((i * 73) ^ (i >> 8)) as u8).collect();
-        // The server may hang up in the middle of it; that is its right.
+        // The server may hang up in the middle of it; that is allowed.
         let written = stream.write_all(&garbage).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer);
@@ -189,7 +189,8 @@ fn formatting_over_a_target_needs_a_word() {
     assert!(dir.path().join("precious").exists());
 }
 
-/// Makes a small stopped file system, damages one file of one target, and expects `up` to refuse with these words.
+/// Makes a small stopped file system, damages one file of one target, and expects `up` to refuse
+/// with these words.
 fn damaged(file: &str, words: &[&str], damage: impl Fn(&Path)) {
     if !can_mount() {
         return;

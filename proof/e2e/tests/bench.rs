@@ -1,5 +1,5 @@
-//! `sheen bench` on a real mount beside references: every item small, its JSON read by a parser, and nothing left behind,
-//! neither in the end nor after Ctrl-C.
+//! `sheen bench` on a real mount beside references: every item small, its JSON read by a parser,
+//! and nothing left behind, neither at the end nor after Ctrl-C.
 
 use e2e::cluster::{Cluster, RUN_DIR};
 use e2e::process::text;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// After so long whoever still waits hangs.
+/// An operation that still waits after this time hangs.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 fn bench(cluster: &Cluster, item: &str) -> Command {
@@ -27,7 +27,8 @@ fn left_behind(dirs: &[&Path]) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     let here = std::process::id().to_string();
     left.retain(|path| path.to_string_lossy().contains("sheen-bench"));
-    // Other tests' benchmarks may run now: only those count whose folders, told by TMPDIR, are below ours.
+    // Other tests' benchmarks may run now. Only those count whose folders, given by TMPDIR, are
+    // below this test's.
     let ours = |line: &&str| dirs.iter().any(|dir| line.contains(&*dir.to_string_lossy()));
     let of_benchmarks = mounts.lines().filter(|line| line.contains(&format!("bench-e2e-{here}")));
     left.extend(of_benchmarks.filter(ours).map(PathBuf::from));
@@ -70,7 +71,8 @@ fn fewest(result: &Value) -> Option<f64> {
     result["value"]["samples"].as_array()?.iter().filter_map(Value::as_f64).min_by(f64::total_cmp)
 }
 
-/// Every row of `rtt`: no more round trips than the design allows, requests behind them told, and times beside those of others.
+/// Every row of `rtt`: no more round trips than the design allows, background requests shown, and
+/// times beside those of others.
 fn keeps_to_the_table_of_round_trips(report: &Value) {
     let rows = report["figures"].as_array().expect("figures");
     let (counts, times): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| row["unit"] == "requests");
@@ -78,8 +80,9 @@ fn keeps_to_the_table_of_round_trips(report: &Value) {
     for row in counts {
         let (what, results) = (&row["what"], row["results"].as_array().expect("results"));
         let (value, most) = (fewest(&results[0]).expect("a sample"), row["goal"].as_f64().expect("a goal"));
-        // One in twenty may cost one more, as the table of the item has it; where none is allowed, none. The best round counts:
-        // whoever drops the caches of the machine in another one makes cold what was warm.
+        // One in twenty may cost one more, as the table of the item has it; where none is allowed,
+        // none. The best round counts: another test that drops the machine's caches makes a round
+        // cold.
         assert!(value <= most * 1.05, "{what}: {value} round trips where {most} are allowed");
         let (all, behind) = (results[0]["requests"].as_f64().expect("all"), results[0]["background"].as_f64());
         assert!(behind.is_some_and(|behind| value + behind <= all), "{what}: {value} and {behind:?} of {all}");
@@ -89,7 +92,7 @@ fn keeps_to_the_table_of_round_trips(report: &Value) {
         let row = rows.iter().find(|row| row["what"] == what).expect("a row");
         row["results"][0]["background"].as_f64().expect("requests behind")
     };
-    // What nobody waits for is not hidden: a close, and a store and what is told of it before.
+    // Requests that no program waits for are shown: a close, and a store with the report before it.
     assert!(behind("create and close") >= 1.0 && behind("create, write 4 KiB and close") >= 2.0);
     for row in times {
         let results = row["results"].as_array().expect("results");
@@ -272,8 +275,8 @@ fn interrupted(item: &str, mut command: Command, begun: impl Fn(u32) -> bool) ->
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_millis(300));
-    // As the terminal does: to the whole group.
-    // SAFETY: kill has no preconditions; the group is our child's own.
+    // As the terminal does: to the whole group. SAFETY: kill has no preconditions; the group is
+    // that of the test's own child.
     let sent = unsafe { libc::kill(-(id as i32), libc::SIGINT) };
     assert_eq!(sent, 0);
     let ended = child.wait_with_output().expect("wait");

@@ -1,4 +1,4 @@
-//! Files by FID: paths are told, `.lustre/fid` opens, `rmfid` removes, versions grow.
+//! Files by FID: paths are found, `.lustre/fid` opens, `rmfid` removes, versions grow.
 
 use e2e::cluster::Cluster;
 use e2e::lustre::{lfs, lfs_refuses, try_lfs};
@@ -36,7 +36,7 @@ fn paths_and_files_by_fid() {
     assert_eq!(lfs(&mnt, &["path2fid", "-p", "a/g"]), format!("{b}/f\t{a}/g\n"));
     assert_eq!(lfs(&mnt, &["path2fid", "--parents", "a/b", "d"]), format!("a/b: {a}/b\nd: {root}/d\n"));
 
-    // They follow renames, exchanges and removals, and are there after a restart.
+    // Names follow renames, exchanges and removals, and are there after a restart.
     sh(&mnt, "mv a c; mv c/g d/h; mv d/h d/i; mv d/o d/i2; mv -f d/i2 d/o");
     assert_eq!(lfs(&mnt, &["fid2path", "sheen", &f]), "c/b/f\nd/i\n");
     assert_eq!(lfs(&mnt, &["fid2path", "sheen", &b]), "c/b\n");
@@ -67,7 +67,7 @@ fn paths_and_files_by_fid() {
     let said = user.output().expect("cat runs");
     assert!(String::from_utf8_lossy(&said.stderr).contains("Permission denied"), "a FID is a way past directories");
 
-    // What is above `.lustre/fid` is found in it, too, and shows the same.
+    // Directories above `.lustre/fid` are found in it, too, and look the same.
     let same = |by: &str, path: &str| {
         let (found, there) = (fs::metadata(by_fid(by)).expect("stat"), fs::metadata(mnt.join(path)).expect("stat"));
         assert_eq!((found.ino(), found.mode(), found.nlink()), (there.ino(), there.mode(), there.nlink()), "{path}");
@@ -113,7 +113,7 @@ fn paths_and_files_by_fid() {
     lfs_refuses(&mnt, &["fid2path", "sheen", none], 2, &said);
     assert_eq!(try_lfs(&mnt, &["fid2path", "sheen"]).status.code(), Some(22));
 
-    // More names than are remembered: those that are known are told, and nothing else suffers.
+    // More names than are remembered: the remembered ones are found, and nothing else suffers.
     sh(&mnt, "touch d/many; for n in $(seq 300); do ln d/many d/many-$n; done; rm d/many");
     let many = fid(&mnt, "d/many-300");
     let known = lfs(&mnt, &["fid2path", "sheen", &many]).lines().count();

@@ -1,4 +1,5 @@
-//! Layouts are carried about by ordinary tools: tar, cp, rsync, setfattr, into the mount and out of it.
+//! Layouts are carried about by ordinary tools: tar, cp, rsync, setfattr, into the mount and out of
+//! it.
 
 use e2e::cluster::Cluster;
 use e2e::lustre::lfs;
@@ -7,7 +8,7 @@ use e2e::programs::{sh, try_sh};
 use std::fs;
 use std::path::Path;
 
-/// What of a layout is not about one file only.
+/// The part of a layout that does not belong to one file only.
 fn shape(mnt: &Path, file: &str) -> Vec<String> {
     let text = lfs(mnt, &["getstripe", "-d", "--yaml", file]);
     let kept = ["e_start", "e_end", "stripe_count", "stripe_size", "extension_size", "pattern", "pool"];
@@ -57,7 +58,8 @@ fn tar_cp_and_rsync_carry_layouts() {
         assert_eq!(shape(&mnt, &format!("tarred/src/{file}")), shape(&mnt, &format!("src/{file}")), "{file}");
     }
 
-    // cp and rsync carry it out, and default layouts of directories in; files have data by then and keep their own.
+    // cp and rsync carry it out, and default layouts of directories in; files have data by then and
+    // keep their own.
     if try_sh(&out, "touch t; setfattr -n trusted.probe -v x t").status.success() {
         sh(&out, &format!("cp -a {at}/src copied; rsync -aX {at}/src/ synced/"));
         for tree in ["copied", "synced"] {

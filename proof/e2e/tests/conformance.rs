@@ -7,7 +7,8 @@ use e2e::programs::try_sh;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// `naptime` 20 ms: time stamps must be finer than that, which asks for a server whose clock is read at each change.
+/// `naptime` 20 ms: time stamps must be finer than that, which asks for a server whose clock is
+/// read at each change.
 const PJDFSTEST: &str = r#"
 [features]
 posix_fallocate = {}
@@ -65,7 +66,8 @@ fn pjdfstest_passes_what_the_local_file_system_passes() {
     });
 }
 
-/// Every kind of operation that fsx knows. It need not msync after each store to a mapping: that would only time fsync.
+/// Every kind of operation that fsx knows. It need not msync after each store to a mapping: that
+/// would only time fsync.
 const FSX: &str = r#"
 nomsyncafterwrite = true
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// MGS and MDT in one process, an OST in each of two others, a mount; all on this host.
 struct Processes {
     servers: Vec<(PathBuf, Option<Child>)>,
-    /// Where each listens: also after it was started again.
+    /// Address at which each listens, also after a restart.
     listens: HashMap<PathBuf, String>,
     nid: String,
     dir: tempfile::TempDir,
@@ -141,7 +141,7 @@ impl Drop for Processes {
     }
 }
 
-/// All figures of the cluster, as `top` has them.
+/// All figures of the cluster, as `top` shows them.
 fn picture_of(cluster: &Processes) -> Value {
     let output = cluster.sheen(&["top", "--json"]);
     assert!(output.status.success(), "{}", text(&output));
@@ -158,7 +158,8 @@ impl Drop for Running {
     }
 }
 
-/// One process has the lock of a file and keeps it, another waits for it; both, the second named.
+/// One process has the lock of a file and keeps it, another waits for it. Returns both, the waiting
+/// one second.
 fn lock_wait(mnt: &Path) -> (Running, Running) {
     let flock = |work: &[&str]| {
         let mut command = Command::new("flock");
@@ -353,7 +354,7 @@ fn the_page_shows_the_cluster_as_it_is() {
     }
     let detail = shots(&mut browser, "detail");
 
-    // What a client has and may write: facts of its page are those of its report.
+    // What a client has and may write: the page shows the facts of its report.
     let client = picture_of(&cluster)["clients"][0]["client"].as_str().expect("a client").to_owned();
     browser.eval(&format!("location.hash = 'client/{client}'; 0"));
     for name in ["Locks held", "Not yet stored", "Granted by OSTs"] {
@@ -372,7 +373,7 @@ fn the_page_shows_the_cluster_as_it_is() {
         std::thread::sleep(Duration::from_millis(200));
     }
 
-    // What waits for what, with keys alone: the link of the way back has the focus and is followed.
+    // The waits, with keys alone: the link on the way back has the focus and is followed.
     let (holder, waiter) = lock_wait(&mnt);
     browser.eval("location.hash = ''; 0");
     let told = format!("document.querySelector('#waits')?.innerText.includes('process {}')", waiter.0.id());
@@ -393,13 +394,14 @@ fn the_page_shows_the_cluster_as_it_is() {
     for width in [down, detail, waiting].concat() {
         assert!(width.0 <= width.1, "the page is wider than its window: {width:?}");
     }
-    // Names for those who cannot see it.
+    // Names for users of screen readers.
     let unnamed = "[...document.querySelectorAll('svg, button, table, progress')].filter(e => e.getClientRects().length && !(e.getAttribute('aria-label') \
                    || e.textContent.trim() || e.caption)).length";
     assert_eq!(browser.eval(unnamed), Value::from(0));
 }
 
-/// Pictures in both themes and two widths, into `$SHEEN_SHOTS` if that is set; (width of the page, of the window) of each.
+/// Pictures in both themes and two widths, into `$SHEEN_SHOTS` if that is set; (width of the page,
+/// of the window) of each.
 fn shots(browser: &mut Browser, name: &str) -> Vec<(u64, u64)> {
     let folder = std::env::var_os("SHEEN_SHOTS").map(PathBuf::from);
     let mut widths = Vec::new();

@@ -1,4 +1,5 @@
-//! Few file descriptors: a process divides them, works with more objects than it can keep open, and says so if they are too few.
+//! Few file descriptors: a process divides them, works with more objects than it can keep open, and
+//! says so if they are too few.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -25,7 +26,7 @@ fn a_process_with_few_descriptors_serves_more_objects_than_it_can_keep_open() {
         fs::write(path(n), text_of(n)).unwrap_or_else(|error| panic!("write file {n}: {error}"));
     }
     sync(&cluster);
-    // What the kernel and the client keep must not answer.
+    // Caches of the kernel and the client must not answer.
     cluster.stop();
     cluster.start();
     for n in (0..FILES).rev() {

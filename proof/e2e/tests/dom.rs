@@ -1,5 +1,5 @@
-//! Small files that live on the MDT: their bytes are right wherever the component ends, they need no OST, they survive what
-//! was answered for, and they move to OSTs and back.
+//! Small files on the MDT: their bytes are right wherever the component ends, and they need no OST.
+//! They survive a crash as far as they were synced, and move to OSTs and back.
 
 use e2e::cluster::{Cluster, everywhere};
 use e2e::lustre::{lctl, lfs, lfs_refuses, soon};
@@ -22,7 +22,8 @@ fn small_ones(mnt: &Path, dir: &str) {
     lfs(mnt, &["setstripe", "-E", "64K", "-L", "mdt", "-E", "-1", "-c", "2", "-S", "64K", dir]);
 }
 
-/// Nothing is wrong with the file system; where each role has a host the folder is no home of a node that could be asked.
+/// The checker finds nothing. Where each role has a host, the folder is no home of a node that
+/// could be asked.
 fn is_whole(cluster: &Cluster) {
     if cluster.dir().join("client0.log").exists() {
         return;
@@ -74,7 +75,7 @@ fn layouts_with_a_part_on_the_mdt() {
     assert!(file.write_all_at(b"x", 1 << 20).is_err(), "no component is there");
     drop(file);
 
-    // What the administrator allows.
+    // The administrator's limit.
     let too_large = "error: setstripe: can't set layout of 'x': Invalid argument (22); the MDT takes less of a file than that; lctl get_param lod.*.dom_stripesize\n";
     let get = |name: &str| lctl(&cluster, &["get_param", "-n", &format!("lod.*.{name}")]).trim().to_owned();
     assert_eq!(
@@ -260,7 +261,7 @@ fn what_fsync_answered_for_survives_a_kill() {
         }
         File::open(cluster.mount().join("d")).and_then(|dir| dir.sync_all()).expect("fsync");
         cluster.kill();
-        // The dead mount; one that is gone by itself is as good.
+        // The dead mount; a mount that is gone by itself is as good.
         let _ = std::process::Command::new("umount").arg("-l").arg(cluster.mount()).status();
         cluster.start();
         for n in 0..60 {
@@ -271,7 +272,8 @@ fn what_fsync_answered_for_survives_a_kill() {
     });
 }
 
-/// The MDS dies and comes back while the client lives: what was answered, and not yet durable, is brought back.
+/// The MDS dies and comes back while the client lives: what was answered, and not yet durable, is
+/// brought back.
 #[test]
 fn a_restarted_mds_gets_what_it_had_answered() {
     let Some(mut cluster) = Cluster::on_hosts("1") else { return };
@@ -294,8 +296,8 @@ fn a_restarted_mds_gets_what_it_had_answered() {
     is_whole(&cluster);
 }
 
-/// What the stages of a small file's life cost, in requests; each is told in the background at the end.
-/// Bytes that came with an open are those of that moment; others change them after it.
+/// Cost of the stages of a small file's life, in requests; each is reported in the background at
+/// the end. Bytes that came with an open are those of that moment; others change them after it.
 #[test]
 fn what_came_with_an_open_is_not_shown_when_it_is_old() {
     if !e2e::can_mount() {
@@ -310,7 +312,7 @@ fn what_came_with_an_open_is_not_shown_when_it_is_old() {
         fs::write(&path, bytes(8192, round)).expect("write");
         let reader = File::open(&there).expect("open");
         let mut found = vec![0; 8192];
-        // Half of it is read before, so that the locks are those of a reader.
+        // Half of them are read before, so that the locks are those of a reader.
         if round % 2 == 0 {
             reader.read_exact_at(&mut found[..100], 0).expect("read");
         }

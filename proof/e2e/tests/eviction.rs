@@ -1,5 +1,5 @@
-//! Clients that fall silent: one hangs, one is cut off, one is killed. Others wait for none of them longer than its lease, and
-//! those that come back never show what was before.
+//! Clients that fall silent: one hangs, one is cut off, one is killed. Others wait for none of them
+//! longer than its lease, and those that come back never show what was before.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A client that is not heard of for this long is evicted (`types::limits::LEASE`), and the server's own rhythm.
+/// A client that is not heard of for this long is evicted (`types::limits::LEASE`), and the
+/// server's own rhythm.
 const LEASE_AND_MORE: Duration = Duration::from_secs(30 + 10);
-/// What nobody silent holds takes no longer than this, on a busy machine.
+/// Operations that need no silent client's locks take no longer than this, on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(5);
 const OLD: u32 = 0o644;
 const NEW: u32 = 0o600;
@@ -28,7 +29,8 @@ fn change(dir: &Path) -> Duration {
     began.elapsed()
 }
 
-/// Every look that begins after the change shows the new state, however long it must wait for it. How many did.
+/// Every look that begins after the change shows the new state, however long it must wait for it.
+/// How many did.
 fn looks(dir: &Path, changed: &AtomicBool, ended: &AtomicBool) -> u32 {
     let mut new = 0;
     while !ended.load(Ordering::Relaxed) {
@@ -37,7 +39,7 @@ fn looks(dir: &Path, changed: &AtomicBool, ended: &AtomicBool) -> u32 {
             Ok(NEW) => new += 1,
             Ok(OLD) => assert!(!after, "{}: the old mode, begun after the change", dir.display()),
             Ok(other) => panic!("mode {other:o}"),
-            // While it is cut off: who asks nobody gets no answer.
+            // While it is cut off: no server can answer it.
             Err(_) => {}
         }
         let after = changed.load(Ordering::SeqCst);
@@ -60,7 +62,8 @@ fn silent_clients_delay_others_by_their_lease_at_most_and_never_show_what_was() 
         fs::create_dir(healthy.join(dir)).expect("mkdir");
         fs::write(healthy.join(dir).join("f"), "x").expect("write");
     }
-    // Each of the three holds what covers its own directory: modes and absent names, in its kernel, too.
+    // Each of the three holds what covers its own directory: modes and absent names, in its kernel,
+    // too.
     for (mount, dir) in mounts.iter().zip(dirs).take(3) {
         for _ in 0..3 {
             assert_eq!(mode(&mount.join(dir).join("f")).expect("stat"), OLD);

@@ -1,4 +1,5 @@
-//! Layouts that extend themselves: files go on where there is room, and are the same bytes as on any other file system.
+//! Layouts that extend themselves: files go on where there is room, and are the same bytes as on
+//! any other file system.
 
 use e2e::cluster::Cluster;
 use e2e::lustre::{lctl_says, lfs, lfs_refuses, soon};
@@ -12,7 +13,7 @@ use std::path::Path;
 
 const MIB: usize = 1 << 20;
 
-/// What `lfs getstripe` shows of a component: start, end, flags, its OSTs.
+/// A component as `lfs getstripe` shows it: start, end, flags, its OSTs.
 fn components(mnt: &Path, file: &str) -> Vec<(u64, u64, String, Vec<String>)> {
     let all = lfs(mnt, &["getstripe", file]);
     let component = |text: &str| {
@@ -121,7 +122,7 @@ fn a_full_pool_spills_over_into_the_next_component() {
     assert!(*end < 96 << 20 && big.len() == 2, "{parts:?}");
     assert!(fs::read(mnt.join("d/f")).expect("read") == pattern(0, 110 * MIB), "bytes differ");
 
-    // What cannot be is refused in words; components can be added where a layout ends.
+    // Impossible requests are refused in words; components can be added where a layout ends.
     for (args, words) in [
         (
             &["setstripe", "-z", "8M", "x"][..],

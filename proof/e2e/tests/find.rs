@@ -72,7 +72,7 @@ fn files_are_found_by_name_attributes_and_layout() {
     assert_eq!(ours, plain);
     let padded = lfs(&mnt, &["find", "t/a/f2", "-printf", "%010s|%+s|% s|%-+9s|\\n"]);
     assert_eq!(padded, "0003145728|+3145728| 3145728|+3145728 |\n");
-    // What only layouts tell.
+    // Facts that only layouts have.
     for (words, expected) in [
         ("t -stripe-count 2", &["t/a/b/wide"][..]),
         ("t -type f -stripe-count +1", &["t/a/b/pfl", "t/a/b/wide"]),
@@ -121,7 +121,7 @@ fn what_is_asked_of_many_files_is_asked_at_once() {
     let (mnt, mut text) = (cluster.mount(), String::new());
     sh(&mnt, "mkdir -p t/a; cd t/a; for n in $(seq 0 2999); do : > f$n; done; mkdir d; ln -s f1 l");
     lfs(&mnt, &["setstripe", "-c", "2", "t/a/wide"]);
-    // Nobody has stored this yet.
+    // The OSTs do not have this yet.
     let mut file = fs::File::create(mnt.join("t/a/dirty")).expect("create");
     file.write_all(&[1; 5000]).expect("write");
     sh(&mnt, "echo 2 > /proc/sys/vm/drop_caches");
@@ -139,7 +139,8 @@ fn what_is_asked_of_many_files_is_asked_at_once() {
     drop(file);
 }
 
-/// A directory is printed before what is in it, and nothing is lost or twice, however many threads search.
+/// A directory is printed before what is in it, and nothing is lost or twice, however many threads
+/// search.
 #[test]
 fn many_directories_are_found_whole() {
     if !e2e::can_mount() {

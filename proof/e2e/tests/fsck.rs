@@ -1,5 +1,5 @@
-//! `sheen fsck` of a real cluster (docs/fsck.md): clean while clients work; what was damaged on purpose is found, mended, and
-//! not found again, at work and at rest; files stay readable.
+//! `sheen fsck` of a real cluster (docs/fsck.md): clean while clients work. Deliberate damage is
+//! found, repaired, and not found again, at work and at rest; files stay readable.
 
 use disk::key::{self, Tag};
 use disk::{dirent, inode};
@@ -143,7 +143,7 @@ fn findings(output: &Output, state: &str) -> (i32, BTreeSet<String>) {
     (output.status.code().expect("an exit status"), kinds)
 }
 
-/// Spoils records of an MDT that does not run; tells the file whose object is to go.
+/// Damages records of an MDT that does not run; returns the file whose object shall be removed.
 fn damage_records(dir: &Path) -> Fid {
     let (env, _guard) = RealEnv::start(RealConfig::default()).expect("an environment");
     let block = superblock::read(&env, dir).expect("a superblock");

@@ -1,4 +1,5 @@
-//! Jobs: what a program does is counted by its job at the targets, as `lctl` and `/metrics` show it.
+//! Jobs: what a program does is counted by its job at the targets, as `lctl` and `/metrics` show
+//! it.
 
 use e2e::cluster::Cluster;
 use e2e::http::get;
@@ -49,7 +50,7 @@ fn what_a_program_does_is_counted_by_its_job() {
 
     lctl(&cluster, &["set_param", "jobid_var=procname_uid"]);
     sh(&mnt, "dd if=/dev/zero of=one bs=64k count=16 conv=fsync 2> /dev/null; mkdir d; cp one d/two");
-    // What cp wrote is stored in the background, once the MDT has committed the new file.
+    // The writes of cp are stored in the background, once the MDT has committed the new file.
     let mut data = jobs(&cluster, "obdfilter.*.job_stats");
     for _ in 0..200 {
         if data.get("cp.0").is_some_and(|job| job.contains_key("write_bytes")) {
@@ -64,7 +65,8 @@ fn what_a_program_does_is_counted_by_its_job() {
     assert!(names["dd.0"].contains_key("open") && names["mkdir.0"]["mkdir"].0 == 1, "{names:?}");
     assert!(!names.contains_key("cat.0") && !data.contains_key("mkdir.0"), "{names:?} {data:?}");
 
-    // A variable of the environment, as schedulers set it; who has none is named by jobid_name.
+    // A variable of the environment, as schedulers set it; a process without it is named by
+    // jobid_name.
     lctl(&cluster, &["set_param", "jobid_var=BATCH_JOB_ID"]);
     lctl(&cluster, &["set_param", "jobid_name=%u.no-job"]);
     lctl(&cluster, &["set_param", "*.*.job_stats=clear"]);

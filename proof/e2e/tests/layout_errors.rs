@@ -82,12 +82,13 @@ fn impossible_layouts_are_refused_in_words() {
     let full = write_and_sync(&mnt.join("small"), &vec![1; 8 << 20]);
     assert_eq!(full.expect_err("its OST is full").raw_os_error(), Some(libc::ENOSPC));
     fs::remove_file(mnt.join("small")).expect("remove");
-    // Nothing was left behind by what was refused.
+    // The refused operations left nothing behind.
     assert_eq!(sh(&mnt, "ls"), "big\nd\nelsewhere\nwide\n");
     assert_eq!(fs::read(mnt.join("elsewhere")).expect("read"), vec![2; 1 << 20]);
 }
 
-/// What no component covers cannot be written, and no attempt changes the size: EFBIG, as for the largest file of all.
+/// Bytes that no component covers cannot be written, and no attempt changes the size: EFBIG, as
+/// beyond the largest file of all.
 #[test]
 fn nothing_grows_beyond_the_last_component() {
     if !e2e::can_mount() {
@@ -127,7 +128,7 @@ fn nothing_grows_beyond_the_last_component() {
         let done = if done == 0 { Ok(0) } else { Err(std::io::Error::last_os_error()) };
         too_big(done, END, what);
     }
-    // An append writes what there is room for, and no more.
+    // An append writes as much as there is room for.
     plain.set_len(END - 3).expect("shorter");
     assert_eq!(appending.write(b"hello\n").expect("three bytes"), 3);
     too_big(appending.write(b"lo\n"), END, "append again");

@@ -77,7 +77,7 @@ fn one_tree_over_all_daemons() {
         assert_eq!(osts.lines().collect::<Vec<_>>(), expected);
         assert_eq!(lctl(cluster, &["get_param", "-N", "obdfilter.*.{stats,uuid}"]).lines().count(), 8);
 
-        // What the client asked for is what the servers served.
+        // The servers served what the client asked for.
         let client = lctl(cluster, &["get_param", "osc.*.stats"]);
         let server = lctl(cluster, &["get_param", "obdfilter.*.stats"]);
         assert!(samples(&client, "ost_write") >= 8, "{client}");

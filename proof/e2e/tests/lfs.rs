@@ -1,4 +1,5 @@
-//! `lfs` on a real mount: layouts that are set are the layouts that files get, and their bytes are where they say.
+//! `lfs` on a real mount: layouts that are set are the layouts that files get, and their bytes are
+//! where they say.
 
 use e2e::cluster::{Cluster, everywhere};
 use e2e::lustre::{lfs, lfs_refuses as refused};
@@ -63,7 +64,8 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     }
     assert_eq!(lines[11..], [""]);
 
-    // 15 stripes and a rest: on each OST one object of this file and one of d/f, with a quarter of the bytes.
+    // 15 stripes and a rest: on each OST one object of this file and one of d/f, with a quarter of
+    // the bytes.
     fs::write(mnt.join("g"), &content).expect("write");
     sh(&mnt, "sync g d/f");
     let sizes = |size: usize| {
@@ -76,7 +78,7 @@ fn four_stripes_of_64k_are_set_shown_and_used() {
     assert_eq!(rest.iter().sum::<usize>(), 2);
     assert!(fs::read(mnt.join("g")).expect("read") == content, "bytes differ");
 
-    // What it may not do.
+    // Forbidden operations.
     refused(&mnt, &["setstripe", "-c", "2", "g"], 17, "error: setstripe: can't create 'g': File exists (17)\n");
     refused(
         &mnt,
@@ -195,7 +197,8 @@ fn targets_space_and_names() {
         let fid = |name: &str| lfs(&mnt, &["path2fid", name]);
         assert_eq!(fid("."), "[0x200000007:0x1:0x0]\n");
         assert!(fid("a") == fid("b") && fid("a") != fid("c") && fid("a") != fid("d"));
-        // Asked for by name they are there; listed they are not, so that no copying tool carries them about.
+        // Asked for by name they are there; listed they are not, so that no copying tool carries
+        // them about.
         assert_eq!(sh(&mnt, "getfattr -d -m - a d"), "");
     });
 }
@@ -224,7 +227,8 @@ fn users_see_layouts_and_may_not_change_those_of_others() {
     });
 }
 
-/// Each component can name the OSTs that it gets when it is written, as can the default layout of a directory.
+/// Each component can name the OSTs that it gets when it is written, as can the default layout of a
+/// directory.
 #[test]
 fn osts_can_be_named_for_later_components_and_for_directories() {
     everywhere(|cluster| {
@@ -284,7 +288,8 @@ fn files_get_their_layout_as_long_as_they_have_none_of_their_own() {
         ),
     );
     assert_eq!(sh(&mnt, "stat -c %a open shut"), "666\n640\n");
-    // mknod(2) makes a file that nobody has opened to write: it takes a layout once, and keeps what is written.
+    // mknod(2) makes a file that was never opened for writing: it takes a layout once, and keeps
+    // what is written.
     rustix::fs::mknodat(
         rustix::fs::CWD,
         mnt.join("made"),
@@ -340,13 +345,14 @@ fn values_stand_behind_their_options_and_components_are_chosen() {
         get("--component-start -c --component-end=eof"),
         "lcme_extent.e_start: 2097152\nlmm_stripe_count:  -1\n"
     );
-    // Without a path all mounts of the machine would be listed, also those of other tests, whose daemons may be gone.
+    // Without a path all mounts of the machine would be listed, also those of other tests, whose
+    // daemons may be gone.
     assert!(lfs(&mnt, &["df", "-m0", "."]).contains("MDT0000"));
     assert!(!lfs(&mnt, &["df", "-o1", "."]).contains("OST0000"));
     let said = "error: setstripe: files have no mirrors yet; only -N1 can be had\n";
     refused(&mnt, &["setstripe", "-N2", "m"], 95, said);
     lfs(&mnt, &["setstripe", "-N1", "-c2", "m"]);
-    // What has no layout says so in a listing.
+    // A listing says so for entries without a layout.
     sh(&mnt, "mkdir l; ln -s ../f l/link; mkfifo l/pipe");
     let listed = lfs(&mnt, &["getstripe", "l"]);
     assert!(listed.contains("l/link has no stripe info\nl/pipe has no stripe info\n"), "{listed}");

@@ -13,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A client that is not heard of for this long loses its locks (`types::limits::LEASE`), and the server's own rhythm.
+/// A client that is not heard of for this long loses its locks (`types::limits::LEASE`), and the
+/// server's own rhythm.
 const LEASE_AND_MORE: Duration = Duration::from_secs(30 + 10);
 
 fn clients(options: &[&str]) -> Option<Cluster> {
@@ -52,13 +53,15 @@ fn open(path: &Path) -> File {
     File::options().read(true).write(true).open(path).expect("open")
 }
 
-/// A number in a file, read and written back by every holder of the lock. A lost update is a lock that did not exclude.
+/// A number in a file, read and written back by every holder of the lock. A lost update is a lock
+/// that did not exclude.
 fn count_under_lock(cluster: &Cluster, flavour: Flavour) {
     const ROUNDS: u64 = 150;
     let mounts = cluster.mounts();
     let name = format!("counter-{flavour:?}");
     fs::write(mounts[0].join(&name), 0_u64.to_le_bytes()).expect("write");
-    // fcntl locks belong to processes: each counter is one of its own. In pairs, two on each mount.
+    // fcntl locks belong to processes: each counter is a process of its own. In pairs, two on each
+    // mount.
     let children: Vec<Child> = (0..mounts.len() * 2)
         .map(|n| {
             let program = std::env::current_exe().expect("path of this test");
@@ -181,7 +184,7 @@ fn locks_of_a_killed_client_are_freed() {
     lock(&other, Flavour::Flock, 0, true).expect("freed");
     assert!(began.elapsed() < LEASE_AND_MORE, "{:?}", began.elapsed());
     eprintln!("a killed client's lock was free after {:?}", began.elapsed());
-    // Whoever held it through the dead mount is told, and does not hang.
+    // The holder through the dead mount gets an error, and does not hang.
     assert!(fs::metadata(mounts[0].join("held")).is_err(), "a dead mount answers");
     drop(held);
     cluster.many().detach_client(0);
@@ -189,7 +192,7 @@ fn locks_of_a_killed_client_are_freed() {
     assert_eq!(fs::read(mounts[0].join("held")).expect("read"), b"x");
 }
 
-/// One file, written, cut and read by two clients in turns: a model says what every byte must be.
+/// One file is written, cut and read by two clients in turns. A model gives the expected bytes.
 #[test]
 fn two_clients_work_on_one_file_as_a_model_says() {
     const BYTES: usize = 200_000;
@@ -241,7 +244,7 @@ fn two_clients_work_on_one_file_as_a_model_says() {
     }
 }
 
-/// What is mounted on a directory stays, however the kernel is told to forget names around it.
+/// A mount on a directory stays, however the kernel is told to forget names around it.
 #[test]
 fn mounts_on_directories_stay_while_another_client_looks() {
     let Some(cluster) = clients(&["", ""]) else { return };
@@ -296,7 +299,8 @@ fn pjdfstest_passes_while_another_client_looks() {
         let looker = scope.spawn(|| {
             let mut looks = 0;
             while !ended.load(Ordering::Relaxed) {
-                // Names come and go while find walks: its complaints are of no interest, that it ends is.
+                // Names come and go while find walks: its complaints are of no interest, that it
+                // ends is.
                 let output = try_sh(&mounts[1].join("pjd"), "timeout 60 find . -ls > /dev/null 2>&1 || test $? != 124");
                 assert!(output.status.success(), "find hangs: {}", text(&output));
                 looks += 1;

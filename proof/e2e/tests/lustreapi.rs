@@ -1,5 +1,5 @@
-//! The C library on a real mount: programs in the manner of those written for Lustre, compiled against its headers; what
-//! they read is what `lfs` and `lctl` show, and what they make is what `lfs` finds.
+//! The C library on a real mount: programs like those written for Lustre, compiled against its
+//! headers. They read what `lfs` and `lctl` show, and `lfs` finds what they make.
 
 use e2e::c::{prints, prints_with, run};
 use e2e::cluster::Cluster;
@@ -32,7 +32,7 @@ fn c_programs_find_and_make_what_lfs_does() {
     fids(&cluster);
     targets(&cluster);
     data(&cluster);
-    // The header brings along what programs expect of it; what the library prints is what `lfs` prints.
+    // The header includes what programs expect of it; the library prints what `lfs` prints.
     let [all, one] = ["sheen", "sheen.two"].map(|pools| lfs(&cluster.mount(), &["pool_list", pools]));
     assert_eq!(prints(&cluster, "habits.c"), all + &one);
     let mnt = cluster.mount();
@@ -40,7 +40,7 @@ fn c_programs_find_and_make_what_lfs_does() {
     assert_eq!(lfs(&mnt, &["getstripe", "-c", "plus"]), "3\n");
 }
 
-/// What `lfs getstripe` shows of a file, without its name.
+/// Output of `lfs getstripe` for a file, without its name.
 fn shown(cluster: &Cluster, file: &str) -> String {
     let all = lfs(&cluster.mount(), &["getstripe", file]);
     all.strip_prefix(&format!("{file}\n")).expect("the name first").to_owned()
@@ -189,7 +189,7 @@ fn a_lease_stands_until_somebody_else_comes() {
     assert_eq!(second.says(), -libc::EBUSY, "the first has it open still");
     second.ends();
 
-    // Whoever is killed, or its mount, is in nobody's way.
+    // A killed process, or one whose mount was killed, is in the way of no other.
     first.ends();
     let gets = |mount: &Path, mode: &str| {
         let mut holder = Holder::start(&cluster, mount, mode);
@@ -212,7 +212,8 @@ fn a_lease_stands_until_somebody_else_comes() {
     assert_eq!(gets(&mounts[2], "1"), -libc::EOPNOTSUPP, "this mount is told of no opens");
 }
 
-/// A client that is not heard of for this long is evicted (`types::limits::LEASE`), and the server's own rhythm.
+/// A client that is not heard of for this long is evicted (`types::limits::LEASE`), and the
+/// server's own rhythm.
 const LEASE_AND_MORE: Duration = Duration::from_secs(30 + 10);
 
 /// A process that took a lease of the file `held` of a mount.
@@ -237,7 +238,7 @@ impl Holder {
         line.trim_end().parse().expect("a number")
     }
 
-    /// What is left of the lease.
+    /// State of the lease.
     fn left(&mut self) -> i32 {
         self.child.stdin.as_mut().expect("its input").write_all(b"\n").expect("ask");
         self.says()

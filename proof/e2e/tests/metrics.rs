@@ -1,4 +1,5 @@
-//! `/metrics` of a real process: a parser reads it, its numbers are those of `lctl`, its labels are bounded.
+//! `/metrics` of a real process: a parser reads it, its numbers are those of `lctl`, its labels are
+//! bounded.
 
 use e2e::cluster::Cluster;
 use e2e::http::get;
@@ -10,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Where the process of this cluster answers HTTP.
+/// Address at which the process of this cluster answers HTTP.
 fn http(cluster: &Cluster) -> String {
     let output = cluster.command(&["status", "--json"]);
     assert!(output.status.success(), "{}", text(&output));
@@ -20,7 +21,7 @@ fn http(cluster: &Cluster) -> String {
 
 type Family = MetricFamily<OpenMetricsType, OpenMetricsValue>;
 
-/// How often an operation of this kind was counted, over all devices.
+/// Count of operations of this kind, over all devices.
 fn count(family: &Family, kind: &str, operation: &str) -> u64 {
     let of = |sample: &openmetrics_parser::Sample<OpenMetricsValue>| {
         let labels = sample.get_labelset().expect("labels");
@@ -78,7 +79,8 @@ fn numbers_are_those_of_the_parameters() {
         assert!(counted > 0, "{kind} {operation}\n{body}");
         assert_eq!(counted, samples(&cluster, pattern, operation), "{kind} {operation}\n{body}");
     }
-    // More files, no more series. Work in the background may count something for the first time after a round or two.
+    // More files, no more series. Work in the background may count something for the first time
+    // after a round or two.
     let series = || get(&addr, "/metrics", "").1.lines().filter(|line| !line.starts_with('#')).count();
     let round = |n: usize| {
         sh(
@@ -114,7 +116,7 @@ fn bytes_that_wait_and_grants_are_gauges() {
     let now = || get(&addr, "/metrics", "").1;
     let dirty = || gauge(&now(), "sheen_llite_cur_dirty_bytes");
     assert_eq!(dirty(), 0);
-    // The first write has no grant yet. What is written later waits for a second, and is seen.
+    // The first write has no grant yet. Later writes wait for a second, and show.
     let file = fs::File::create(cluster.mount().join("f")).expect("create");
     file.write_all_at(&[1; 2 << 20], 0).expect("write");
     let mut seen = 0;
@@ -127,7 +129,8 @@ fn bytes_that_wait_and_grants_are_gauges() {
     }
     assert!(seen >= 300_000 && seen.is_multiple_of(4096), "{seen} bytes wait");
 
-    // Nothing waits after fsync. Then what the OST granted is what the mount has: it is the only one.
+    // Nothing waits after fsync. Then the mount has exactly what the OST granted: it is the only
+    // client.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         file.sync_all().expect("sync");

@@ -1,4 +1,5 @@
-//! Files change their layouts while they are read and written; nothing is lost, nothing is left behind.
+//! Files change their layouts while they are read and written; nothing is lost, nothing is left
+//! behind.
 
 use e2e::cluster::{Cluster, everywhere};
 use e2e::lustre::{lfs, lfs_refuses, soon};
@@ -20,7 +21,7 @@ fn shown(mnt: &Path, letter: &str, file: &str) -> String {
     lfs(mnt, &["getstripe", letter, file]).trim_end().to_owned()
 }
 
-/// Nothing is wrong with the file system, and no object belongs to nobody.
+/// The checker finds nothing, and every object has an owner.
 fn is_whole(cluster: &Cluster) {
     let checked = cluster.command(&["fsck"]);
     assert!(checked.status.success(), "{}", text(&checked));
@@ -56,7 +57,8 @@ fn layouts_change_under_readers_and_writers() {
         assert!(fs::read(mnt.join("f")).expect("read") == content, "bytes differ");
         assert_eq!(sh(&mnt, "ls -A"), "f\n", "nothing is left behind");
 
-        // Life goes on: written, cut, grown, migrated again (to components, and to the directory's own).
+        // Life goes on: written, cut, grown, migrated again (to components, and to the directory's
+        // own).
         let file = OpenOptions::new().read(true).write(true).open(mnt.join("f")).expect("open");
         file.write_all_at(b"overwritten", 70_000).expect("write");
         file.set_len(3_000_000).expect("cut");
@@ -65,12 +67,13 @@ fn layouts_change_under_readers_and_writers() {
         let mut expected = content[..3_000_000].to_vec();
         expected[70_000..70_011].copy_from_slice(b"overwritten");
         expected.resize(3_100_000, 0);
-        // The MDT looks at objects that were cut when nobody writes any more, after 10 seconds: a migration does not wait for that.
+        // The MDT looks at objects that were cut 10 seconds after the last writer: a migration does
+        // not wait for that.
         let began = Instant::now();
         lfs(&mnt, &["migrate", "-E", "1M", "-c", "1", "-E", "-1", "-c", "2", "f"]);
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         assert!(fs::read(mnt.join("f")).expect("read") == expected, "bytes differ");
-        // Without a layout it keeps its own, with objects anew; --restripe: what the directory gives.
+        // Without a layout it keeps its own, with new objects; --restripe: that of the directory.
         let shape = || {
             let text = lfs(&mnt, &["getstripe", "f"]);
             let of = |line: &&str| ["entry_count", "e_start", "e_end", "stripe_count"].iter().any(|w| line.contains(w));
@@ -219,7 +222,7 @@ fn components_go_with_their_bytes_on_all_mounts() {
     let objects = || sh(&cluster.dir(), "find ost* -path '*objects*' -type f | wc -l").trim().to_owned();
     soon(&"1".to_owned(), objects);
 
-    // What is behind the end is refused, until there are components again; these are empty.
+    // A write beyond the end is refused until there are components again; these are empty.
     let file = OpenOptions::new().read(true).write(true).open(there.join("f")).expect("open");
     let beyond = file.write_at(b"beyond", 3 << 20).and_then(|_| file.sync_all());
     assert!(beyond.is_err(), "no component covers it");
@@ -275,7 +278,7 @@ fn files_come_from_lists_and_by_fid() {
     assert_eq!(count("big"), "3");
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines[0] == "big:" && lines.last().expect("lines").ends_with("size: 5120, pct: 100% }"), "{told}");
-    // What is wrong is said, and the rest is done.
+    // Errors are reported, and the rest is done.
     sh(&mnt, "printf 'none\\nd/a\\n' > list");
     let said = "lfs migrate: cannot migrate 'none': No such file or directory (2)\n";
     lfs_refuses(&mnt, &["migrate", "-c", "1", "--files-from", "list"], 2, said);

@@ -1,4 +1,5 @@
-//! What belongs to open files, seen from two clients: OFD locks, programs that are executed, mapped files.
+//! Properties of open files, seen from two clients: OFD locks, programs that are executed, mapped
+//! files.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -134,7 +135,8 @@ fn an_ofd_lock_survives_the_close_of_another_open_file() {
     let (near, far) = (one.join("locked"), two.join("locked"));
     let other = open(&far);
     for _ in 0..50 {
-        // The kernel gives the place of a file that was closed to the next one that is opened, and names its owner by the place.
+        // The kernel gives the place of a closed file to the next one that is opened, and names the
+        // lock owner by the place.
         let first = open(&near);
         ofd_lock(&first, 0, 1).expect("free");
         drop(first);
@@ -252,7 +254,7 @@ impl Mapping {
 
     fn set(&self, at: usize, byte: u8) {
         assert!(at < self.len);
-        // SAFETY: within the mapping, which nobody borrows from.
+        // SAFETY: within the mapping, of which there is no borrow.
         unsafe { self.start.add(at).write_volatile(byte) }
     }
 }
@@ -301,7 +303,7 @@ fn a_mapping_reaches_the_new_end_after_the_file_was_looked_at() {
     assert_eq!(before.metadata().expect("stat").len(), 4096);
     let mut writer = OpenOptions::new().append(true).open(one.join("grows")).expect("open");
     writer.write_all(&[2; 4096]).expect("append");
-    // Opening looks at the file, and so does stat: then also a descriptor from before maps all of it.
+    // Opening looks at the file, and so does stat. Then an earlier descriptor maps all of it, too.
     let after = open(&two.join("grows"));
     assert_eq!(Mapping::of(&after, 8192).get(8191), 2);
     writer.write_all(&[3; 4096]).expect("append");
@@ -335,7 +337,7 @@ fn helper_has_a_file_without_a_name() {
     ready_and_wait();
 }
 
-/// How many inodes without names the MDT keeps because they are open.
+/// Number of inodes without names that the MDT keeps because they are open.
 fn orphans(cluster: &Cluster) -> u64 {
     let report = text(&cluster.many().fsck(&[]));
     let before = report.split(" removed but open").next().filter(|before| before.len() < report.len());
@@ -449,7 +451,7 @@ fn flags_of_chattr_hold_on_every_client() {
     sh(&two, "chattr +i d");
     refused(&one, "touch d/new");
     sh(&one, "chattr -i d && chattr = f && touch d/new && rm f");
-    // What does not exist here is refused, and changes nothing.
+    // Unsupported flags are refused, and change nothing.
     let output = try_sh(&one, "chattr +c d");
     assert!(!output.status.success() && text(&output).contains("not supported"), "{}", text(&output));
     assert_eq!(shown("d"), "d");

@@ -1,4 +1,5 @@
-//! Random operations on several mounts at once: every answer must fit one order that respects real time.
+//! Random operations on several mounts at once: every answer must fit one order that respects real
+//! time.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -12,7 +13,8 @@ const SECONDS: &str = "ORACLE_SECONDS";
 /// Threads, spread over the mounts.
 const THREADS: u64 = 8;
 
-/// Set: the program under test acknowledges callbacks before it forgets, and that must be found (`./run mutant`).
+/// Set: the program under test acknowledges callbacks before it forgets, and that must be found
+/// (`./run mutant`).
 const MUTANT: &str = "ORACLE_MUTANT";
 
 /// File that gets the whole history of a round with a violation.

@@ -1,5 +1,5 @@
-//! An OST that is gone for good: what it held fails at once and in words, everything else goes on, and nothing is lost
-//! should it come back.
+//! An OST that is gone for good: using its files fails at once and in words, everything else goes
+//! on, and nothing is lost should it come back.
 
 use e2e::cluster::Cluster;
 use e2e::lustre::{lctl_says, lfs, lfs_refuses, soon};
@@ -34,7 +34,8 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
     let oss = (0..cluster.many().server_count()).find(|n| cluster.many().server_name(*n) == "oss1").expect("oss1");
     cluster.many_mut().kill_server(oss);
 
-    // A program waits: the server may be restarting. Until somebody says that it is not.
+    // A program waits, because the server may be restarting, until the administrator says that it
+    // is not.
     let mut cat = Command::new("cat");
     cat.arg(mnt.join("there")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut waiting = cat.spawn().expect("cat runs");
@@ -67,7 +68,7 @@ fn what_a_removed_ost_held_is_an_error_and_nothing_else_is() {
     assert_eq!(check.lines().filter(|line| line.ends_with(" inactive.")).count(), 2, "{check}");
     sh(&mnt, "df . > /dev/null");
 
-    // What is elsewhere is there, what is not is an error, at once.
+    // Files elsewhere can be read; the others are an error at once.
     assert!(fs::read(mnt.join("here")).expect("read") == content(b'h'));
     let began = Instant::now();
     assert_eq!(fs::read(mnt.join("half")).expect_err("half of it is gone").raw_os_error(), Some(libc::EIO));

@@ -1,4 +1,4 @@
-//! Parameters that stay: kept by the MGS, and those of a host's own file.
+//! Persistent parameters: kept by the MGS, and those of a host's own file.
 
 use e2e::cluster::{Cluster, everywhere};
 use e2e::lustre::{lctl, lctl_refuses, lctl_says, soon};
@@ -15,7 +15,7 @@ fn what_is_set_for_ever_holds_at_once_and_after_a_restart() {
         assert!(
             lctl(cluster, &["get_param", "mgs.MGS.live.sheen"]).contains("\nparameters:\n    lod.*.stripecount=3\n")
         );
-        // What is set by hand later stands.
+        // A value that is set by hand later stands.
         lctl(cluster, &["set_param", "lod.*.stripecount=2"]);
         std::thread::sleep(std::time::Duration::from_millis(1500));
         assert_eq!(count(), "2\n");
@@ -173,7 +173,7 @@ fn scripts_read_what_they_rely_on() {
     let cached = value(&cluster, "llite.*.max_cached_mb");
     assert!(cached.strip_prefix("max_cached_mb: ").is_some_and(|mb| mb.parse::<u64>().is_ok_and(|mb| mb > 100)));
 
-    // Tables. What the kernel reads ahead is in larger pieces than programs read.
+    // Tables. The kernel reads ahead in larger pieces than programs read.
     let stats = value(&cluster, "llite.*.stats");
     for (name, unit) in [("mkdir", "[usecs]"), ("write_bytes", "[bytes]"), ("write", "[usecs]")] {
         let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name)).expect(name);
@@ -213,11 +213,11 @@ fn what_adapts_by_itself_says_what_governs_it() {
         assert!(error.starts_with("error: set_param: setting ") && error.contains(said), "{name}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
-    // Whoever restores what was read is let be.
+    // Restoring the present value is accepted.
     for name in ["osc.*OST0000*.max_pages_per_rpc", "osc.*OST0000*.idle_timeout", "llite.*.hybrid_io"] {
         lctl(&cluster, &["set_param", &format!("{name}={}", value(&cluster, name))]);
     }
-    // What cannot be told says so when it is named, and is passed over when it is not.
+    // Unavailable values say so when named, and are left out otherwise.
     for name in ["llite.*.read_ahead_stats", "osc.*OST0000*.resend_count", "osc.*OST0000*.cur_dirty_bytes"] {
         let output = cluster.lctl(&["get_param", name]);
         assert_eq!(output.status.code(), Some(95), "{name}");
@@ -291,7 +291,7 @@ fn what_can_be_set_acts() {
     soon(&true, || held() <= 2);
     set("ldlm.namespaces.*mdc*.lru_max_age=0");
 
-    // What is granted and not used is given back.
+    // Granted space that is not used is given back.
     let granted =
         || number(&cluster, "osc.*OST0000*.cur_grant_bytes") + number(&cluster, "osc.*OST0001*.cur_grant_bytes");
     set("osc.*.grant_shrink=0");
@@ -360,7 +360,7 @@ fn clearing_the_lru_drops_locks_and_caches_at_once() {
     work();
     assert_eq!(reads(), again, "and are kept again: no other client wanted the file");
 
-    // All of it; what was written is stored first.
+    // All of it; dirty data is stored first.
     fs::write(mnt.join("f"), vec![8; 300_000]).expect("write");
     lctl(&cluster, &["set_param", "-n", "ldlm.namespaces.*.lru_size=clear"]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What was there stays there: over an orderly stop, and over kill -9 of everything at a random moment.
+//! Data persists: over an orderly stop, and over kill -9 of everything at a random moment.
 
 use e2e::cluster::everywhere;
 use e2e::process::{detach, is_mounted};
@@ -37,8 +37,8 @@ fn everything_is_there_after_down_and_up() {
 fn everything_synced_is_there_after_kill() {
     everywhere(|cluster| {
         fill(&cluster.mount());
-        // sync(2) is no promise here (Linux tells FUSE nothing of it). fsync of one directory commits all names; the bytes are
-        // each file's.
+        // sync(2) is no promise here (Linux does not report it to FUSE). fsync of one directory
+        // commits all names; the bytes are each file's.
         sh(&cluster.mount(), "find . -type f -exec sync {} +");
         File::open(cluster.mount()).and_then(|d| d.sync_all()).expect("fsync of the root");
         let before = manifest(&cluster.mount());
@@ -78,8 +78,8 @@ fn pattern(name: usize, version: u64, len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i as u64).wrapping_mul(31) ^ (name as u64) << 3 ^ version.wrapping_mul(0x9e37)) as u8).collect()
 }
 
-/// Writers create, append, rename and fsync while everything is killed. What an fsync answered for must be there;
-/// the rest must be a state that the writer passed through.
+/// Writers create, append, rename and fsync while everything is killed. Everything synced must be
+/// there; the rest must be a state that the writer passed through.
 #[test]
 fn fsynced_data_survives_kill_at_random_moments() {
     everywhere(|cluster| {

@@ -1,4 +1,4 @@
-//! Pools of OSTs: kept by the MGS, told to MDTs and clients, obeyed by new files.
+//! Pools of OSTs: kept by the MGS, sent to MDTs and clients, obeyed by new files.
 
 use e2e::cluster::{Cluster, everywhere};
 use e2e::lustre::{lctl, lctl_refuses, lctl_says, lfs, lfs_refuses, soon};
@@ -29,7 +29,8 @@ fn a_pool_holds_the_files_that_name_it() {
         let known = || lctl(cluster, &["get_param", "-n", "lod.*.pools.flash"]);
         soon(&"sheen-OST0001_UUID\nsheen-OST0003_UUID\n".to_owned(), known);
 
-        // Files of a directory with the pool are on its OSTs, however many stripes they wish for; so are those below.
+        // Files of a directory with the pool are on its OSTs, however many stripes they wish for;
+        // so are those below.
         fs::create_dir(mnt.join("d")).expect("a folder");
         lfs(&mnt, &["setstripe", "-p", "flash", "d"]);
         let line = "stripe_count:  1 stripe_size:   4194304 pattern:       raid0 stripe_offset: -1 pool: flash\n\n";
@@ -71,7 +72,7 @@ fn a_pool_holds_the_files_that_name_it() {
             .collect();
         assert_eq!(second, ["1", "3"].into(), "{all}");
 
-        // What cannot be.
+        // Impossible requests.
         let absent = "error: setstripe: pool 'sheen.tape' does not exist; lfs pool_list sheen shows those that do\n";
         lfs_refuses(&mnt, &["setstripe", "-p", "tape", "x"], 2, absent);
         let outside = "error: setstripe: can't set layout of 'x': Invalid argument (22)\n";
@@ -116,7 +117,8 @@ fn a_pool_holds_the_files_that_name_it() {
     });
 }
 
-/// A pool whose OSTs have no room: writing says so, files elsewhere are not concerned, and nothing is lost.
+/// A pool whose OSTs have no room: writing reports it, files elsewhere are not affected, and
+/// nothing is lost.
 #[test]
 fn a_pool_without_space_is_enospc_for_its_files_alone() {
     if !e2e::can_mount() {

@@ -1,5 +1,5 @@
-//! Real source releases are unpacked and built in the mount, and real programs run on it; every file that comes out
-//! must be what the same work gives on an ordinary file system.
+//! Real source releases are unpacked and built in the mount, and real programs run on it. Every
+//! resulting file must equal that of the same work on an ordinary file system.
 
 use e2e::cluster::{Cluster, everywhere};
 use e2e::need_program;
@@ -7,8 +7,8 @@ use e2e::programs::{assert_same, contents, manifest, sh};
 use std::path::Path;
 use std::process::Command;
 
-/// Releases from the crate registry: a C library of some 600 files with its own configure script and makefiles, and a
-/// large crate with what it needs.
+/// Releases from the crate registry: a C library of some 600 files with its own configure script
+/// and makefiles, and a large crate with what it needs.
 const CRATES: &str = r#"
 [package]
 name = "sources"
@@ -22,8 +22,8 @@ regex-automata = "=0.4.9"
 [workspace]
 "#;
 
-/// The same script in the mount and outside; every resulting file must be the same. Both are bound at one path, because
-/// builds embed it.
+/// The same script in the mount and outside; every resulting file must be the same. Both are bound
+/// at one path, because builds embed it.
 fn same_inside_and_outside(cluster: &Cluster, name: &str, script: &str) {
     let (inside, outside) = (cluster.mount().join(name), cluster.mount().parent().expect("a parent").join(name));
     for dir in [&outside, &inside] {

@@ -1,4 +1,4 @@
-//! What is removed while it is open or current: it lives as long as that, and no longer.
+//! Inodes that are removed while open or current: they live exactly as long as that.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -22,7 +22,7 @@ fn two_mounts(options: &[&str; 2]) -> Option<Cluster> {
     Cluster::with_clients("1", options)
 }
 
-/// What `fsck` counts as removed but open.
+/// Number of removed but open inodes that `fsck` reports.
 fn orphans(cluster: &Cluster) -> String {
     let output = cluster.many().fsck(&[]);
     let said = text(&output);
@@ -62,7 +62,7 @@ fn a_file_that_is_removed_while_another_mount_uses_it_is_freed_at_its_close() {
     orphans_are(&cluster, 0);
 }
 
-/// What ext4 shows of a directory without a name that a program has open, and lets the program do with it.
+/// A nameless directory that a program has open behaves as on ext4.
 fn lives_without_a_name(dir: &File, uid: u32) {
     let meta = dir.metadata().expect("fstat");
     assert_eq!((meta.nlink(), meta.uid(), meta.is_dir()), (0, uid, true));
@@ -134,7 +134,7 @@ fn a_directory_that_is_open_lives_on_without_its_name() {
     fs::rename(mnt.join("a"), mnt.join("b")).expect("rename");
     lives_without_a_name(&replaced, 0);
     xattrs_live_without_a_name(&replaced);
-    // Nothing was opened: it is somebody's working directory.
+    // Nothing was opened: it is the working directory of a process.
     let script = "mkdir cwd; cd cwd; rmdir ../cwd; stat -c %h .; ls -la; chmod 700 .; stat -c %a .; touch x; echo $?";
     let shell = Command::new("sh").args(["-c", script]).current_dir(&mnt).stdin(Stdio::null()).output();
     let shell = shell.expect("sh runs");
@@ -160,7 +160,7 @@ fn a_directory_that_another_mount_removed_lives_on_where_it_is_open_or_current()
         drop(shell.stdin.take());
         let said = shell.wait_with_output().expect("sh ends");
         assert_eq!(String::from_utf8_lossy(&said.stdout), "0\n700\n1\n");
-        // Nobody keeps it at the MDT.
+        // No handle keeps it at the MDT.
         orphans_are(&cluster, 0);
     }
 }

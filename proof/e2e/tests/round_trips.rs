@@ -1,5 +1,5 @@
-//! What operations cost on a real mount, counted in requests to servers; and that two mounts which change one directory
-//! at once neither hang nor show each other anything old.
+//! Cost of operations on a real mount, counted in requests to servers. Also, two mounts that change
+//! one directory at once neither hang nor show each other anything old.
 
 use e2e::cluster::Cluster;
 use e2e::process::text;
@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Files read again and again, and as many names that are not there.
 const FILES: usize = 10_000;
-/// The kernel trusts a name at least so long: two thirds of a lease, less the time between two pings.
+/// The kernel trusts a name at least this long: two thirds of a lease, less the time between two
+/// pings.
 const TRUST_MIN: Duration = Duration::from_secs(13);
-/// After so long whoever still waits hangs.
+/// An operation that still waits after this time hangs.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// Requests of a mount so far.
@@ -31,7 +32,7 @@ fn counted(mount: &Path, what: &str) -> u64 {
     number_of(line)
 }
 
-/// What the kernel asked a mount for so far, but for the question for this.
+/// The kernel's requests to a mount so far, except the one for this count.
 fn asked(mount: &Path) -> Vec<(String, u64)> {
     let stats = stats(mount);
     let lines = stats.lines().filter_map(|line| Some((line.split_once(' ')?.1, number_of(line))));
@@ -40,7 +41,7 @@ fn asked(mount: &Path) -> Vec<(String, u64)> {
     operations.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-/// What the kernel asked a mount for while this ran, but for opens and closes where it tells them.
+/// The kernel's requests to a mount while this ran, except opens and closes where it sends them.
 fn asked_by(mount: &Path, work: impl FnOnce(), told: bool) -> Vec<(String, u64)> {
     let (before, began) = (asked(mount), Instant::now());
     work();
@@ -89,7 +90,7 @@ fn watched(what: &str, work: impl FnOnce() + Send + 'static) {
     let (done, waiting) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         work();
-        // Nobody waits any more: the watchdog has spoken.
+        // The receiver is gone: the watchdog has spoken.
         let _ = done.send(());
     });
     match waiting.recv_timeout(WATCHDOG) {
@@ -114,7 +115,8 @@ fn visit(dir: &Path, read: bool) {
     }
 }
 
-/// Requests of a mount once it sends none by itself any more: beside other work that may take some seconds.
+/// Requests of a mount once it sends none by itself any more: beside other work that may take some
+/// seconds.
 fn settled(mount: &Path) -> u64 {
     let mut before = requests(mount);
     for _ in 0..40 {
@@ -141,10 +143,10 @@ fn what_is_warm_costs_no_request() {
         fs::write(dir.join(format!("h{n}")), format!("#define X {n}\n")).expect("write");
     }
     let _caches = e2e::caches::mine();
-    // Where opens are told, data is not covered yet: the kernel drops its pages with each open.
+    // Where the kernel sends opens, data is not covered yet: it drops its pages with each open.
     for (mount, dir, told) in [(cluster.mount(), dir.clone(), true), (other.0.clone(), other.0.join("headers"), false)]
     {
-        // Closes of the first round are told in the background.
+        // Closes of the first round are sent in the background.
         visit(&dir, !told);
         visit(&dir, !told);
         let mut before = settled(&mount);
@@ -157,14 +159,16 @@ fn what_is_warm_costs_no_request() {
             before = now;
         }
         let took = began.elapsed();
-        // A machine under pressure takes single pages back, the more the longer a round takes, and those are read again: nothing else is
-        // asked for, one page in a hundred at most, and not in each round.
+        // A machine under pressure takes single pages back, the more the longer a round takes, and
+        // those are read again. Nothing else may be asked for; one page in a hundred at most, and
+        // not in each round.
         let read = |round: &Vec<(String, u64)>| round.iter().filter(|(what, _)| what == "read").map(|(_, n)| n).sum();
         let again = rounds.iter().map(read).zip(&sent).all(|(read, sent): (u64, &u64)| *sent <= read);
         let few = again && sent.iter().sum::<u64>() <= (FILES * rounds.len()) as u64 / 100 && sent.contains(&0);
         assert!(few, "requests of {} for what is warm, by round: {sent:?}; {rounds:?}", mount.display());
-        // The kernel asks for a name, and for attributes, once more when its trust is over. A round without any question shows that
-        // it asks for nothing else; where rounds take so long that there is none, nothing may be asked for more often than that.
+        // The kernel asks for a name, and for attributes, once more when its trust is over. A round
+        // without any request shows that it asks for nothing else. If rounds take so long that
+        // there is none, nothing may be asked for more often than that.
         let quiet = rounds.last().is_some_and(Vec::is_empty);
         let asked = |what: &str| -> u64 {
             rounds.iter().flatten().filter(|(asked, _)| asked == what).map(|(_, times)| times).sum()
@@ -212,8 +216,9 @@ fn two_mounts_that_create_in_one_directory_neither_hang_nor_show_anything_old() 
     });
 }
 
-/// Programs on two mounts make, move and remove names of their own in one directory at once: the kernel's questions for names, and its
-/// checks of permissions, cost no round trip, but for some in which the two part. What remains is the change itself.
+/// Programs on two mounts make, move and remove names of their own in one directory at once. The
+/// kernel's lookups, and its checks of permissions, cost no round trip, except some while the two
+/// clients part the names. What remains is the change itself.
 #[test]
 fn names_of_ones_own_in_a_busy_directory_cost_one_round_trip_per_change() {
     if !e2e::can_mount() {
@@ -254,7 +259,8 @@ fn names_of_ones_own_in_a_busy_directory_cost_one_round_trip_per_change() {
     assert!(asked <= 10 && waits <= 610, "200 names made, moved and removed: {asked} questions and {waits} waits");
 }
 
-/// Linkers and assemblers seek, write a piece, and read around it. No server is asked for what only this mount has, nor for the holes between.
+/// Linkers and assemblers seek, write a piece, and read around it. No server is asked for what only
+/// this mount has, nor for the holes between.
 #[test]
 fn holes_of_what_is_being_written_cost_no_request() {
     if !e2e::can_mount() {
@@ -262,7 +268,8 @@ fn holes_of_what_is_being_written_cost_no_request() {
     }
     let cluster = Cluster::up(&[]);
     let mount = Second::of(&cluster, "one", "rw");
-    // What waits for a second is stored, and holes before it are asked for then: on a busy machine that may happen in the midst of one file, not of each.
+    // Data that waits for a second is stored, and holes before it are asked for then. On a busy
+    // machine that may happen in the middle of one file, but not of each.
     let asked = (0..5).map(|n| write_with_holes(&mount.0, &format!("made{n}"))).find(|asked| *asked <= 3);
     assert!(asked.is_some(), "each time more than 3 requests that a program waited for");
 }

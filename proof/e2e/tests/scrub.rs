@@ -76,7 +76,7 @@ fn a_flipped_bit_is_never_read_as_data() {
     assert_eq!(read.iter().zip(&good).filter(|(read, good)| read != good).count(), 1);
     set(&cluster, "1");
 
-    // Written anew it is good, and soon known again.
+    // Written again it is good, and soon known again.
     fs::write(&path, &good).expect("write");
     assert!(fs::read(&path).expect("read") == good);
     let began = Instant::now();

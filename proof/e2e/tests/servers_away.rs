@@ -1,4 +1,5 @@
-//! A server goes away while clients work: Ctrl-C works, nobody hangs for ever, and work goes on when it is back.
+//! A server goes away while clients work: Ctrl-C works, nothing hangs for ever, and work goes on
+//! when it is back.
 
 use e2e::can_mount;
 use e2e::process::{detach, is_mounted, kill_and_wait, text};
@@ -142,7 +143,7 @@ fn an_unmount_without_servers_ends() {
     }
     let mut rig = Rig::new();
     let one = rig.path("one");
-    // What servers have not stored keeps the process for as long as it waits for them.
+    // Data that servers have not stored keeps the process for as long as it waits for them.
     sh(&one, "echo x > file; sync file");
     rig.kill();
     let began = Instant::now();

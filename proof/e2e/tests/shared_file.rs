@@ -1,5 +1,7 @@
-//! One file that several mounts write at once, each its own segments, as the ranks of a parallel program do: every byte is there in the end, on
-//! all, while they go on reading what the others wrote; also who reads it through the kernel's pages, because he opened it while it lay still.
+//! Several mounts write one file at once, each its own segments, as the ranks of a parallel program
+//! do. Every byte is there at the end, on all mounts, while they go on reading the others' bytes.
+//! That also holds for a reader that opened the file before and reads it through the kernel's
+//! pages.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -42,7 +44,7 @@ fn interleaved_segments_of_one_file_are_all_there() {
                         let mut own = vec![0; SEGMENT];
                         file.read_exact_at(&mut own, at).expect("read");
                         assert!(own == segment(rank, number), "rank {rank} reads its segment {number}");
-                        // What is there of the other one's: its bytes or nothing yet, no others.
+                        // Of the other one's bytes, a part may be missing; none may be wrong.
                         let other = (rank + 1) % ranks;
                         let at = ((number * ranks + other) * SEGMENT) as u64;
                         let read = file.read_at(&mut own, at).expect("read");
@@ -82,7 +84,7 @@ fn who_reads_through_pages_sees_what_several_wrote() {
     let Some(cluster) = Cluster::with_clients("1", &[""; WRITERS]) else { return };
     let paths: Vec<_> = cluster.mounts().iter().map(|mount| mount.join("counts")).collect();
     fs::write(&paths[0], vec![0; PLACES * WRITERS * 8192]).expect("write");
-    // So long a file is opened without pages after it changed (docs/locks/kernel.md, R16).
+    // For this long, a file that changed is opened without pages (docs/locks/kernel.md, R16).
     std::thread::sleep(Duration::from_secs(3));
     let reader = File::open(&paths[0]).expect("open");
     assert!(fs::read(&paths[0]).expect("read").iter().all(|byte| *byte == 0));

@@ -1,7 +1,8 @@
-//! One directory in which several clients make, move and remove names of their own, beside a directory for each: every name is
-//! there in the end, on every client, and nobody hangs. The rates are printed, not judged (`--nocapture` shows them): 0.7 of the
-//! private rate is wanted; `round_trips` counts what it rests on. What a mount knows of the permissions there ends with a chmod of another, and
-//! times are those of the last change, whoever made it.
+//! One directory in which several clients make, move and remove names of their own, beside a
+//! directory for each. Every name is there at the end, on every client, and nothing hangs. The
+//! rates are printed, not judged (`--nocapture` shows them): 0.7 of the private rate is the goal;
+//! `round_trips` counts what it rests on. What a mount knows of the permissions there ends with
+//! another client's chmod, and times are those of the last change, whichever client made it.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -83,7 +84,8 @@ fn line(number: usize) -> Vec<u8> {
     format!("{number:06} by client {}\n", number % 2).into_bytes()
 }
 
-/// Reads what comes, as tail -f does, until all is there. Every byte must be right when it is first read.
+/// Reads what comes, as tail -f does, until all is there. Every byte must be right when it is first
+/// read.
 fn tail(path: &Path, whole: &[u8]) {
     let mut file = File::open(path).expect("open");
     let (mut at, mut bytes) = (0, [0; 4096]);
@@ -101,8 +103,9 @@ fn append(logs: &mut [File; 2], number: usize) {
     logs[number % 2].write_all(&line(number)).expect("append");
 }
 
-/// Two clients append to one log by turns; readers on two others follow it: those who opened it before, and those who come later.
-/// `still`: it was closed meanwhile, so long that those who opened it before have its pages. Then an append that was answered is in the next read of everybody.
+/// Two clients append to one log by turns; readers on two others follow it: some opened it before,
+/// others come later. `still`: it was closed meanwhile, long enough that the former have its pages.
+/// Then every reader's next read has each answered append.
 fn follow(still: bool) {
     if !can_mount() {
         return;
@@ -114,7 +117,8 @@ fn follow(still: bool) {
     let whole: Vec<u8> = (0..LINES).flat_map(line).collect();
     (0..LINES / 10).for_each(|number| append(&mut logs, number));
     let logs = (!still).then_some(logs);
-    // Long enough that readers get its pages, unless it is open to write (docs/locks/kernel.md, R16).
+    // Long enough that readers get its pages, unless it is open to write (docs/locks/kernel.md,
+    // R16).
     std::thread::sleep(Duration::from_secs(3));
     let mut logs = std::thread::scope(|scope| {
         for reader in 0..READERS {
@@ -153,7 +157,7 @@ fn a_log_is_followed_by_readers_who_opened_it_while_it_lay_still() {
     follow(true);
 }
 
-/// Can a user who is not the owner make a name in here?
+/// True if a user other than the owner can make a name in here.
 fn may_make(dir: &Path, name: &str) -> bool {
     let made = std::process::Command::new("setpriv")
         .args(["--reuid=4711", "--regid=4711", "--clear-groups", "mkdir", "--"])

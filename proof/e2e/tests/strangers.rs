@@ -93,7 +93,7 @@ fn sessions_that_hold_nothing_delay_no_restart() {
     assert!(!cluster.log().contains("recovery is over"), "the MDT waited for them: {}", cluster.log());
     still_works(&cluster);
 
-    // Who changed something is waited for: its changes may be brought back.
+    // A client that changed something is waited for: its changes may be brought back.
     let listen = listen_of(&cluster);
     let mut author = Stranger::greet(ELSEWHERE, &listen, 8);
     assert_eq!(author.session(ClientUuid(0xdef), target).expect("an answer"), None);

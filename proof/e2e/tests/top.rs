@@ -1,5 +1,5 @@
-//! `sheen top` on a terminal: rates rise with the work, keys do what they say, a small window is enough, and the terminal
-//! is as before when it ends, however that comes.
+//! `sheen top` on a terminal: rates rise with the work, keys do what they say, and a small window
+//! is enough. The terminal is as before when the program ends, however that comes.
 
 use e2e::cluster::{Cluster, RUN_DIR};
 use e2e::process::signal;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// What stood on the screen before.
+/// The screen before the program.
 const BEFORE: &str = "$ sheen top\r\n";
 
 fn top(cluster: &Cluster) -> Terminal {
@@ -104,7 +104,7 @@ fn it_shows_the_work_obeys_keys_and_fits_a_small_window() {
     top.press("?");
     top.until("no help", |lines| lines[0].contains("targets up"));
 
-    // What does not fit is cut, not wrapped; keys stay in the last line.
+    // Lines that do not fit are cut, not wrapped; keys stay in the last line.
     top.resize(9, 30);
     let small = top.until("a small window", |lines| {
         lines.len() == 9 && lines[0].starts_with("4 of 4") && lines[8] == "q ends  s sorts  h helps"

@@ -1,8 +1,9 @@
-//! What every command of `lfs` and `lctl` prints, to the character: the transcript of one session.
+//! Output of every command of `lfs` and `lctl`, to the character: the transcript of one session.
 //!
-//! The forms are Lustre's. What differs from run to run is replaced by words of the same width, and only where it stands
-//! and if it has the form that it must have: FIDs by `F1`, `F2`, ... (so that it shows which are the same), numbers of
-//! space, versions, ports, ids. `SHEEN_BLESS=1` writes the transcript anew; a person reads the difference.
+//! The forms are Lustre's. Values that differ from run to run are replaced by words of the same
+//! width, but only where they stand and if they have the required form. FIDs become `F1`, `F2`, ...
+//! (which shows the equal ones); the others are numbers of space, versions, ports and ids.
+//! `SHEEN_BLESS=1` writes the transcript again; a person reads the difference.
 
 use e2e::cluster::Cluster;
 use e2e::lustre::{lfs, soon, try_lfs};
@@ -15,7 +16,7 @@ use std::process::Output;
 /// One command a line, `#` begins a heading; `{name}` is the FID of that file.
 const SESSION: &str = include_str!("golden/session.txt");
 
-/// What this run made, and by what it is shown.
+/// The values of this run, and the words that replace them.
 struct Masks {
     mount: String,
     /// Number of the mount, 16 hexadecimal digits.
@@ -73,7 +74,8 @@ impl Masks {
         }
     }
 
-    /// `[0x200000401:0x2:0x0]` becomes `[F1:0x0]`. Those that are the same in every file system stay.
+    /// `[0x200000401:0x2:0x0]` becomes `[F1:0x0]`. Those that are the same in every file system
+    /// stay.
     fn fids_of(&mut self, line: &str) -> String {
         let (mut out, mut rest) = (String::new(), line);
         while let Some(at) = rest.find("[0x") {
@@ -134,7 +136,8 @@ fn behind(line: &str, label: &str) -> String {
     format!("{before}{label}{}{rest}", if value.starts_with("0x") { "0xNUMBER" } else { "NUMBER" })
 }
 
-/// A row of `lfs df`: `"%-20s %11llu %11llu %11llu %3d%% %s"`. Numbers become `N`, in the column's width.
+/// A row of `lfs df`: `"%-20s %11llu %11llu %11llu %3d%% %s"`. Numbers become `N`, in the column's
+/// width.
 fn table(line: &str) -> String {
     if !(line.contains("_UUID ") || line.starts_with("filesystem_summary:")) {
         return line.to_owned();
@@ -191,7 +194,7 @@ fn parameter(line: &str) -> String {
     out
 }
 
-/// What the MGS knows, the client and the MDT know a moment later.
+/// The client and the MDT hear of a change a moment after the MGS.
 fn wait_for_pool(cluster: &Cluster, mnt: &Path) {
     let wanted = "Pool: sheen.flash\nsheen-OST0001_UUID\nsheen-OST0002_UUID\n".to_owned();
     soon(&wanted, || String::from_utf8_lossy(&try_lfs(mnt, &["pool_list", "sheen.flash"]).stdout).into_owned());
@@ -216,7 +219,7 @@ fn every_command_prints_what_it_always_printed() {
     }
     let cluster = Cluster::up(&["--osts", "4"]);
     let mnt = cluster.mount();
-    // Where files go that name no OST is a matter of the moment: here each names its own.
+    // The OST of a file that names none is not fixed: here each names its own.
     lfs(&mnt, &["setstripe", "-i", "0", "other"]);
     fs::write(mnt.join("other"), vec![1; 100_000]).expect("write");
     let mut masks = Masks::of(&mnt);

@@ -1,5 +1,6 @@
-//! What programs are told when a client, a link or a server fails: of a loss every open file, once; of what was not lost
-//! nothing. Programs wait for a server as long as it takes.
+//! The errors that programs get when a client, a link or a server fails: every open file reports a
+//! loss once, and reports nothing that was not lost. Programs wait for a server as long as it
+//! takes.
 
 use e2e::cluster::Cluster;
 use e2e::process::text;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 const BYTES: usize = 4096;
 /// Longer than a lease, and the server's own rhythm.
 const LEASE_AND_MORE: Duration = Duration::from_secs(30 + 15);
-/// An OST evicts a client that it does not hear of for so long; the MDT hears of it all the time.
+/// An OST evicts a client that it does not hear of for this long; the MDT hears of it all the time.
 const LINK_OUTAGE: Duration = Duration::from_secs(70);
 /// Longer than one request is tried on a `soft` mount (`types::limits::REQUEST_TIMEOUT`).
 const SERVER_OUTAGE: Duration = Duration::from_secs(108);
@@ -51,7 +52,8 @@ fn close_a_copy(file: &File) -> std::io::Result<()> {
 /// A process that inherits the descriptor closes it.
 fn close_in_a_child(file: &File) -> i32 {
     let fd = file.as_raw_fd();
-    // SAFETY: the child calls close and _exit only, which may be called after fork in a process with threads.
+    // SAFETY: the child calls close and _exit only, which may be called after fork in a process
+    // with threads.
     let child = unsafe {
         match libc::fork() {
             0 => {
@@ -89,7 +91,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it any more.
+        // SAFETY: nothing uses it any more.
         unsafe { libc::munmap(self.0, BYTES) };
     }
 }
@@ -155,7 +157,7 @@ fn a_loss_is_told_to_every_open_file_once() {
     assert_eq!(errno(writer.write_all_at(b"D", 0)), 0, "the write after that");
     assert_eq!(errno(writer.sync_all()), 0, "fsync of what was written after that");
 
-    // The kernel does not say which open file: each thread that asks is told.
+    // The kernel does not say which open file it is: each thread that asks gets the error.
     let told = |file: &File| {
         std::thread::scope(|scope| {
             let syncs = || [errno(file.sync_all()), errno(file.sync_all())];
@@ -203,7 +205,7 @@ fn a_link_that_was_down_loses_nothing_and_fails_nobody() {
     {
         file.sync_all().expect("fsync");
     }
-    // The OST has these bytes before the link is down, and nobody has synced them yet.
+    // The OST has these bytes before the link is down, and they are not synced yet.
     let stored = on_ost(&hard.join("stored"), 0, &filled(b's'));
     let [fresh, far] = [("fresh", 0), ("far", 2)].map(|(name, ost)| on_ost(&hard.join(name), ost, b"x"));
     std::thread::sleep(Duration::from_millis(1500));
@@ -268,7 +270,8 @@ fn programs_wait_for_an_mdt_as_long_as_it_takes() {
     cluster.many_mut().kill_server(MDS);
     (&log).write_all(&filled(b'l')).expect("write");
     std::thread::scope(|scope| {
-        // They enter the mount themselves: a process that waits between fork and exec has descriptors of all others.
+        // They enter the mount themselves: a process that waits between fork and exec has
+        // descriptors of all others.
         let run = |script: &str, at: &Path| {
             let script = format!("cd {} && {script}", at.display());
             scope.spawn(move || (try_sh(Path::new("/"), &script), began.elapsed()))
@@ -276,7 +279,8 @@ fn programs_wait_for_an_mdt_as_long_as_it_takes() {
         let scripts = ["touch new", "stat other", "mv file moved && cat moved", "flock log sync log"];
         let waiting = scripts.map(|script| (script, run(script, hard)));
         let given_up = scope.spawn(|| (errno(File::create(soft.join("given up"))), began.elapsed()));
-        // In a directory of its own: while one is changed the kernel itself holds those off that look there.
+        // In a directory of its own: while one is changed, the kernel itself holds lookups in it
+        // off.
         yields_to_a_signal(&hard.join("dir/absent"));
         sleep_until(began, SERVER_OUTAGE);
         let (errno, after) = given_up.join().expect("a thread panicked");

@@ -9,10 +9,10 @@ use layout::lov_ea::{self, LovEa};
 use std::path::Path;
 use types::fid::Fid;
 
-/// How one input fared.
+/// Result of one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Did the decoder take it for good?
+    /// True if the decoder accepted it.
     pub accepted: bool,
     /// Most bytes it held at once.
     pub peak_bytes: usize,
@@ -24,7 +24,8 @@ pub struct Decoder {
     pub name: &'static str,
     /// Good inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Makes checksums good again, so that damage behind them is reached. Used for every second input.
+    /// Makes checksums good again, so that damage behind them is reached. Used for every second
+    /// input.
     pub repair: fn(&mut Vec<u8>),
     /// Runs it.
     ///
@@ -33,7 +34,7 @@ pub struct Decoder {
     pub run: fn(&[u8]) -> Outcome,
 }
 
-/// All of them.
+/// All decoders.
 pub const ALL: &[Decoder] = &[
     wire_messages::FRAME_HEADER,
     wire_messages::HELLO,
@@ -76,7 +77,8 @@ const LAYOUT: Decoder = Decoder {
     },
 };
 
-/// What any program may set as `lustre.lov`. It has many forms, so only its good layouts must come back the same.
+/// A value of `lustre.lov` that any program may set. It has many forms, so only its good layouts
+/// must come back the same.
 const LOV_EA: Decoder = Decoder {
     name: "lov ea",
     seeds: || {

@@ -1,9 +1,10 @@
-//! Every decoder of bytes from outside, against bytes that nobody should send.
+//! Every decoder of bytes from outside, against bytes that no peer should send.
 //!
-//! A decoder is one row in [`decoders::ALL`]: how to run it, and good inputs (the golden files) to start from. Inputs
-//! are golden ones with seeded damage, or random. For each, the decoder must come back without a panic, take at
-//! most [`ALLOWED_BASE`] + [`ALLOWED_PER_BYTE`] times the input in memory, and what it accepts must encode and decode
-//! to the same value. `FUZZ_ITERATIONS` and `FUZZ_SEED` make campaigns of it:
+//! A decoder is one row in [`decoders::ALL`]: how to run it, and good inputs (the golden files) to
+//! start from. Inputs are golden ones with seeded damage, or random. For each, the decoder must
+//! return without a panic and take at most [`ALLOWED_BASE`] + [`ALLOWED_PER_BYTE`] times the input
+//! in memory. A value that it accepts must encode and decode to itself. `FUZZ_ITERATIONS` and
+//! `FUZZ_SEED` make campaigns of it:
 //! `FUZZ_ITERATIONS=10000000 FUZZ_SEED=7 cargo test --release -p fuzz`.
 
 pub mod decoders;

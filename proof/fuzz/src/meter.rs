@@ -1,4 +1,4 @@
-//! How much memory a piece of code held at once, by an allocator that counts per thread.
+//! Peak memory of a piece of code, by an allocator that counts per thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,8 +17,8 @@ fn count(change: isize) {
 /// The system's allocator, counting. Make it the global allocator of a test binary.
 pub struct Counting;
 
-// SAFETY: every call goes unchanged to the system's allocator; counting touches thread-local cells without
-// destructors, which never allocate.
+// SAFETY: every call goes unchanged to the system's allocator; counting touches thread-local cells
+// without destructors, which never allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -45,8 +45,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `work`; answers its result and the most bytes it held at once on top of what was held before. 0 for all if
-/// [`Counting`] is not the global allocator.
+/// Runs `work`; returns its result and the most bytes it held at once on top of those held before.
+/// 0 for all if [`Counting`] is not the global allocator.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);

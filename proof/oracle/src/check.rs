@@ -15,17 +15,17 @@ const WINDOW_MAX: usize = 20;
 /// An answer that fits no order.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which object, in words.
+    /// The object, in words.
     pub object: String,
     /// Number of the record whose answer fits nothing.
     pub record: usize,
-    /// What is wrong with it, where that can be said.
+    /// What is wrong with it, if known.
     pub why: String,
     /// Numbers of the records that show it, in the order they began.
     pub window: Vec<usize>,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     pub violations: Vec<Violation>,
@@ -62,7 +62,7 @@ pub fn check_history(records: &[Record]) -> Findings {
     findings
 }
 
-/// Was this value seen by nobody?
+/// True if no read saw this value.
 fn unseen(op: &RegisterOp, all: &[Timed<RegisterOp>]) -> bool {
     matches!(op, RegisterOp::Set(value) if all.iter().all(|other| other.op != RegisterOp::Is(*value)))
 }
@@ -99,9 +99,9 @@ impl Findings {
     }
 }
 
-/// Which operations a reader needs to see.
+/// Operations that matter to a reader of the report.
 trait Relevant: Sized {
-    /// Does it bear on the failing operation, or on what was seen?
+    /// True if it bears on the failing operation, or on what was seen.
     fn concerns(&self, _failing: &Self, _seen: &[&Self]) -> bool {
         true
     }

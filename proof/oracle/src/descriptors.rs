@@ -1,14 +1,16 @@
-//! Several descriptors of one open file: a copy that is closed, and a process that inherits all, uses one and ends.
+//! Several descriptors of one open file: a copy that is closed, and a process that inherits all,
+//! uses one and ends.
 //!
-//! What a copy is closed for concerns nobody else: the file stays open, and what was written through any of them is there
-//! for all. The answers are those of an ordinary close and write, so the checker needs no rule of its own for them.
+//! Closing a copy does not affect the others: the file stays open, and bytes written through any of
+//! them are there for all. The answers are those of an ordinary close and write, so the checker
+//! needs no rule of its own for them.
 
 use crate::history::{Action, Answer, SLOT};
 use crate::marks;
 use crate::perform::{Open, Performer};
 use std::os::fd::{AsRawFd, IntoRawFd};
 
-/// How a child says that it wrote less than it was told to; error numbers are smaller.
+/// A child's status for a short write; error numbers are smaller.
 const SHORT: i32 = 255;
 
 impl Performer<'_> {
@@ -25,14 +27,14 @@ impl Performer<'_> {
         });
     }
 
-    /// A process that inherits all descriptors of this one writes through one of them, and ends: so it closes a copy of
-    /// everything that any thread has open, while it is in use.
+    /// A process that inherits all descriptors of this one writes through one of them, and ends. So
+    /// it closes a copy of everything that any thread has open, while it is in use.
     pub fn write_in_a_child(&mut self, open: &Open, slot: u64, slots: u64, id: u64) {
         let bytes = marks::fill(id, slots);
         let (fd, start) = (open.file.as_raw_fd(), (slot * SLOT) as libc::off_t);
         self.simple(Action::Write { ino: open.ino, slot, slots, id }, |_| {
-            // SAFETY: after fork in a process with threads the child may call what is safe in a signal handler only:
-            // pwrite and _exit are, and the bytes are in memory already.
+            // SAFETY: after fork in a process with threads the child may call only what is safe in
+            // a signal handler. pwrite and _exit are, and the bytes are in memory already.
             let child = unsafe {
                 match libc::fork() {
                     0 => {

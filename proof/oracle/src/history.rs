@@ -1,7 +1,7 @@
 //! What was done and what was seen: one record for each operation of each thread.
 //!
-//! Times are nanoseconds of one monotonic clock, taken before the call and after its return. Every written value is
-//! unique, so that each result names the operation it came from.
+//! Times are nanoseconds of one monotonic clock, taken before the call and after its return. Every
+//! written value is unique, so that each result names the operation it came from.
 
 /// Bytes that one write fills with one mark. It divides a page, so that writers share pages.
 pub const SLOT: u64 = 512;
@@ -15,7 +15,8 @@ pub struct Place {
     pub name: u8,
 }
 
-/// An operation with its arguments. Files are named by inode where the call went through an open descriptor.
+/// An operation with its arguments. Files are named by inode where the call went through an open
+/// descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// `open(O_CREAT)`, with `O_EXCL` if exclusive.
@@ -112,7 +113,8 @@ pub enum Action {
     Close {
         ino: u64,
     },
-    /// Takes the exclusive OFD lock of the whole file, without waiting. `open` tells open files apart.
+    /// Takes the exclusive OFD lock of the whole file, without waiting. `open` tells open files
+    /// apart.
     Lock {
         ino: u64,
         open: u64,
@@ -121,7 +123,8 @@ pub enum Action {
         ino: u64,
         open: u64,
     },
-    /// A file was closed that had the lock, which goes with it: the file system hears of a close a moment later.
+    /// A file was closed that had the lock, which goes with it: the file system hears of a close a
+    /// moment later.
     LockEnds {
         ino: u64,
         open: u64,
@@ -135,13 +138,13 @@ pub enum Action {
         word: u8,
         value: u64,
     },
-    /// One of them read by a system call.
+    /// One word read by a system call.
     ReadWord {
         word: u8,
     },
 }
 
-/// What `stat` told.
+/// Result of `stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     pub ino: u64,
@@ -153,7 +156,7 @@ pub struct Attributes {
     pub links: u32,
 }
 
-/// What one slot held.
+/// Content of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// Nothing but zeros.
@@ -174,7 +177,7 @@ pub struct Entry {
     pub dir: bool,
 }
 
-/// What the caller got.
+/// The answer that the caller got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Success, with nothing to tell.

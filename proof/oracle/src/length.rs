@@ -1,7 +1,8 @@
 //! The length of one file, bytes.
 //!
-//! Linux takes a write apart at page boundaries, and the length may be seen to grow in these steps (it is so on its own
-//! file systems, too). The parts of an append are neighbours all the same: nothing gets in between.
+//! Linux takes a write apart at page boundaries, and the length may be seen to grow in these steps
+//! (as on its own file systems). The parts of an append are adjacent all the same: nothing gets in
+//! between.
 
 use crate::linear::{DONE, Model, Phase, START};
 
@@ -26,7 +27,7 @@ pub enum LengthOp {
     AtMost(u64),
 }
 
-/// Where a write of `begin..end` may pause.
+/// Lengths at which a write of `begin..end` may pause.
 fn stops(begin: u64, end: u64) -> impl Iterator<Item = u64> {
     (begin / PAGE + 1..end.div_ceil(PAGE)).map(|page| page * PAGE).chain([end])
 }

@@ -1,12 +1,15 @@
-//! An oracle outside the system: random POSIX operations from many threads on several mounts of one file system, and a
-//! checker that every answer fits one order that respects real time.
+//! An oracle outside the system: random POSIX operations from many threads on several mounts of one
+//! file system, and a checker that every answer fits one order that respects real time.
 //!
-//! [`run`] makes a history ([`history`]); [`check`] splits it into objects ([`split`]) and searches an order for each
-//! ([`linear`], with the models [`names`], [`length`], [`register`], [`locks`]). All names together are one object, so half a rename
-//! is seen. The length, each 512-byte slot, the mode and each extended attribute of a file are objects of their own: that
-//! a write is seen in several slots at once is not asked, as Linux does not promise it of pages either. An append that
-//! nobody saw before its file was cut or forgotten explains nothing and is asked nothing. Times of files are not looked at.
-//! What the checker reports is a violation; what it cannot see, it cannot report.
+//! [`run`] makes a history ([`history`]). [`check`] splits it into objects ([`split`]) and searches
+//! an order for each ([`linear`], with the models [`names`], [`length`], [`register`], [`locks`]).
+//! All names together are one object, so half a rename is seen.
+//!
+//! The length, each 512-byte slot, the mode and each extended attribute of a file are objects of
+//! their own. A write need not appear in several slots at once, because Linux does not promise that
+//! of pages either. An append that was not seen before its file was cut or forgotten explains
+//! nothing and is not checked. Times of files are not looked at. Whatever the checker reports is a
+//! violation; it cannot report what it cannot see.
 
 pub mod check;
 mod descriptors;

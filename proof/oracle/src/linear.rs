@@ -1,24 +1,29 @@
-//! Is there one order of all operations on an object that respects real time and explains every answer?
+//! Searches one order of all operations on an object that respects real time and explains every
+//! answer.
 //!
-//! The search of Wing and Gong, breadth first and just in time: events are walked in the order of time with the set of all
-//! *situations* the object may be in. A situation is a state and which of the operations under way have taken effect.
-//! An operation takes effect at the latest when it returns; situations that cannot explain an answer go. If none is left,
-//! there is no such order. An operation that only looks is let look as soon as what it saw is there: that loses nothing,
-//! because it changes nothing. Equal situations are one, and a situation in which fewer have looked is worth nothing
-//! beside an otherwise equal one, so the set stays small: its size is bounded by the operations under way at one moment,
-//! not by the length of the history.
+//! The search of Wing and Gong, breadth first and just in time: events are walked in the order of
+//! time with the set of all *situations* the object may be in. A situation is a state and which of
+//! the operations under way have taken effect. An operation takes effect at the latest when it
+//! returns; situations that cannot explain an answer go. If none is left, there is no such order.
+//!
+//! A read-only operation takes effect as soon as the state fits what it saw: that loses nothing,
+//! because it changes nothing. Equal situations are one. A situation in which fewer reads have
+//! taken effect is worth nothing beside an otherwise equal one, so the set stays small: its size is
+//! bounded by the operations under way at one moment, not by the length of the history.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use std::hash::Hash;
 
-/// How far an operation of several steps has come. [`START`] before the first; the rest is up to the model.
+/// Progress of an operation of several steps. [`START`] before the first; the rest is up to the
+/// model.
 pub type Phase = u64;
 /// Nothing has taken effect.
 pub const START: Phase = 0;
-/// All has.
+/// All of it has taken effect.
 pub const DONE: Phase = u64::MAX;
 
-/// Operations of one object under way at one moment (each looks at one thing: a listing counts once for each name).
+/// Operations of one object under way at one moment (each looks at one thing: a listing counts once
+/// for each name).
 const UNDER_WAY_MAX: usize = 128;
 /// Situations at one moment; beyond it the search gives up, and says so.
 const SITUATIONS_MAX: usize = 1 << 17;
@@ -28,19 +33,19 @@ pub trait Model {
     type State: Clone + Eq + Hash;
     type Op;
 
-    /// The next step of `op`, now at `phase`, from `state`: every way it may go, as the new state and phase. None: it
-    /// cannot take effect here.
+    /// The next step of `op`, now at `phase`, from `state`: every way it may go, as the new state
+    /// and phase. None: it cannot take effect here.
     fn steps(&self, op: &Self::Op, phase: Phase, state: &Self::State, out: &mut Vec<(Self::State, Phase)>);
 
-    /// Does `op` only look?
+    /// True if `op` is read-only.
     fn looks(&self, op: &Self::Op) -> bool;
 
-    /// May `op` be left out, so that what has no order without it has none with it?
+    /// True if `op` may be left out: a history without an order still has none without it.
     fn spare(&self, op: &Self::Op) -> bool {
         self.looks(op)
     }
 
-    /// Does `op` only look, and is what it saw there, without any change?
+    /// True if `op` is read-only and `state` fits what it saw, without any change.
     fn holds(&self, op: &Self::Op, state: &Self::State) -> bool;
 }
 
@@ -88,7 +93,7 @@ pub fn check<M: Model>(model: &M, initial: &M::State, ops: &[Timed<M::Op>]) -> V
         events.push((op.begin, false, at));
         events.push((op.end, true, at));
     }
-    // What returns at the very moment another begins may be after it.
+    // An operation that returns at the very moment another begins may be after it.
     events.sort_unstable();
     let first = Situation { state: initial.clone(), done: 0, between: Vec::new() };
     let mut search = Search { model, ops, under_way: vec![None; UNDER_WAY_MAX], situations: vec![first] };
@@ -134,7 +139,8 @@ impl<M: Model> Search<'_, M> {
         }
     }
 
-    /// Keeps the situations in which this operation is done, and those that others under way lead to. False: too many.
+    /// Keeps the situations in which this operation is done, and those that others under way lead
+    /// to. False: too many.
     fn returns(&mut self, bit: u8) -> bool {
         let mask = 1_u128 << bit;
         let mut seen: HashSet<Situation<M::State>> = HashSet::new();
@@ -182,7 +188,8 @@ impl<M: Model> Search<'_, M> {
     }
 }
 
-/// Of situations that differ only in who has looked (`looking`: bits of those that only look), those that no other exceeds.
+/// Removes situations that another one exceeds and that differ from it only in the reads that have
+/// taken effect (`looking`: bits of the read-only operations).
 fn best<S: Clone + Eq + Hash>(looking: u128, all: impl Iterator<Item = Situation<S>>) -> Vec<Situation<S>> {
     let mut groups: HashMap<Situation<S>, Vec<u128>> = HashMap::new();
     for situation in all {

@@ -2,14 +2,14 @@
 
 use crate::linear::{DONE, Model, Phase};
 
-/// What open files do, which are told apart by a number that is not 0.
+/// Operations of open files, which are told apart by a number that is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOp {
     /// It got the lock, or had it already.
     Taken(u64),
     /// Another one had it.
     Refused(u64),
-    /// It gave it back.
+    /// It gave the lock back.
     Given(u64),
 }
 

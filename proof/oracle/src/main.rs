@@ -1,4 +1,5 @@
-//! `oracle run`: random operations on several mounts of one file system; exit status 1 if an answer fits no order.
+//! `oracle run`: random operations on several mounts of one file system; exit status 1 if an answer
+//! fits no order.
 
 use clap::{Parser, Subcommand};
 use oracle::run::{Kind, Plan, run};
@@ -6,7 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Random POSIX operations on several mounts of one file system, and a check that every answer fits one order.
+/// Random POSIX operations on several mounts of one file system, and a check that every answer fits
+/// one order.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]

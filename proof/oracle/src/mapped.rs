@@ -1,7 +1,7 @@
 //! Words of a file that every thread has mapped to be written, on every mount.
 //!
-//! A mapping is worked with by single stores and loads of eight bytes, for the processor promises no more. The file is never
-//! cut: so no access meets the end of the file.
+//! A mapping is accessed by single stores and loads of eight bytes, because the processor promises
+//! no more. The file is never cut, so no access meets the end of the file.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -15,12 +15,12 @@ pub const NAME: &str = "words";
 /// Words that are used, by turns in one page and the other.
 pub const WORDS: u8 = 6;
 const PAGE: usize = 4096;
-/// Its length, bytes.
+/// Length, bytes.
 pub const LEN: usize = 2 * PAGE;
 
 /// The file, open and mapped.
 pub struct Words {
-    /// To read it by a system call.
+    /// For reading it by a system call.
     pub file: File,
     start: NonNull<u8>,
 }
@@ -28,7 +28,7 @@ pub struct Words {
 // SAFETY: the mapping is shared memory that is used by atomic operations only, from any thread.
 unsafe impl Send for Words {}
 
-/// Where a word is, bytes.
+/// Offset of a word, bytes.
 pub fn offset(word: u8) -> usize {
     assert!(word < WORDS, "a word that is not used");
     usize::from(word % 2) * PAGE + usize::from(word) * 8
@@ -48,7 +48,8 @@ impl Words {
     }
 
     fn word(&self, word: u8) -> &AtomicU64 {
-        // SAFETY: it lies within the mapping, which lives as long as `self`, is aligned, and is used by atomic operations only.
+        // SAFETY: it lies within the mapping, which lives as long as `self`, is aligned, and is
+        // used by atomic operations only.
         unsafe { self.start.add(offset(word)).cast().as_ref() }
     }
 

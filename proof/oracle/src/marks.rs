@@ -1,4 +1,5 @@
-//! Contents of files: every 8-byte word names the write it came from, the slot of that write, and its place in the slot.
+//! Contents of files: every 8-byte word names the write it came from, the slot of that write, and
+//! its place in the slot.
 
 use crate::history::{Cell, SLOT};
 
@@ -17,7 +18,7 @@ pub fn fill(id: u64, slots: u64) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// What the whole slots of `bytes` hold. A slot that was cut off is left out.
+/// Contents of the whole slots of `bytes`. A slot that was cut off is left out.
 pub fn read(bytes: &[u8]) -> Vec<Cell> {
     bytes.chunks_exact(SLOT as usize).map(read_slot).collect()
 }

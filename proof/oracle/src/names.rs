@@ -1,13 +1,14 @@
-//! All names of one run as one object: which name leads to which inode.
+//! All names of one run as one object: the inode of each name.
 //!
-//! One object and not one for each name, so that a rename that is seen half done, or a link count that fits no moment, is
-//! found. A directory made by `mkdir` is known by that operation until someone sees its inode number.
+//! They are one object, and not one for each name, so that a half-done rename, or a link count that
+//! fits no moment, is found. A directory made by `mkdir` is known by that operation until its inode
+//! number is seen.
 
 use crate::history::Place;
 use crate::linear::{DONE, Model, Phase, START};
 use std::collections::BTreeMap;
 
-/// What a name leads to.
+/// The inode that a name leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     File(u64),
@@ -42,7 +43,8 @@ pub enum NameOp {
     RemoveDir(Place),
     Rename(Place, Place),
     Link(Place, Place),
-    /// A link that failed with ENOENT: nothing at the name, or what was there was gone when it should get its new name.
+    /// A link that failed with ENOENT: nothing at the name, or what was there was gone when it
+    /// should get its new name.
     LinkGone(Place),
     MakeIn {
         dir: u64,
@@ -67,7 +69,7 @@ pub enum NameOp {
     },
 }
 
-/// Which name leads where, and which directory has its file `x`.
+/// The inode of each name, and the directories that have their file `x`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tree {
     pub names: BTreeMap<Place, Target>,
@@ -119,7 +121,7 @@ fn number(target: Target) -> u64 {
     }
 }
 
-/// Is this what [`number`] told? A directory may have got its inode number since.
+/// True if this is what [`number`] returned. A directory may have got its inode number since.
 fn same(before: u64, target: Target) -> bool {
     before == number(target) || (before & 3 == 3 && matches!(target, Target::Dir(_)))
 }
@@ -130,9 +132,10 @@ pub struct Names;
 impl Names {
     fn rename(tree: &Tree, from: Place, to: Place, phase: Phase, out: &mut Vec<(Tree, Phase)>) {
         let (source, target) = (tree.names.get(&from).copied(), tree.names.get(&to).copied());
-        // Two names of one inode: nothing happens. Linux looks at both itself before it asks the file system, one after
-        // the other, so the second may be what another client has just renamed the first to. The phase is what the first
-        // look found, and which name that was.
+        // Two names of one inode: nothing happens. Linux looks at both itself before it asks the
+        // file system, one after the other. So the second may be the one to which another client
+        // has just renamed the first. The phase holds what the first look found, and which name
+        // that was.
         if phase != START {
             let second = if phase & 1 == 0 { target } else { source };
             if second.is_some_and(|target| same(phase >> 1, target)) {
@@ -235,7 +238,7 @@ impl Model for Names {
         }
     }
 
-    /// What tells the number of a directory is needed by those that go by its number.
+    /// An operation that shows the number of a directory is needed by those that use the number.
     fn spare(&self, op: &NameOp) -> bool {
         self.looks(op) && !matches!(op, NameOp::Is(_, Seen::Dir(_)))
     }

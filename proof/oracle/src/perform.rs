@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The name that a directory made during the run may hold.
 const INSIDE: &str = "x";
 
-/// What a thread does at the moment: since when, and what.
+/// The operation of a thread at the moment, and its start.
 pub type Doing = Mutex<Option<(u64, Action)>>;
 
 /// Calls the file system for one thread and remembers what happened.
@@ -38,7 +38,7 @@ pub struct Open {
     pub ino: u64,
     /// Length when it was last looked at, bytes.
     pub length: u64,
-    /// Not only to read.
+    /// Open for writing, not only for reading.
     pub writable: bool,
     /// Tells open files of a round apart; never 0.
     pub number: u64,
@@ -46,7 +46,7 @@ pub struct Open {
     pub locked: bool,
 }
 
-/// A lock that ends with a close is gone after so long at the latest.
+/// Time within which a lock that ends with a close is gone.
 const LOCK_ENDS: Duration = Duration::from_secs(5);
 
 fn path(at: Place) -> String {
@@ -66,7 +66,7 @@ impl Performer<'_> {
         self.clock.elapsed().as_nanos() as u64
     }
 
-    /// One call between two looks at the clock.
+    /// One call between two readings of the clock.
     fn timed<T>(&self, action: &Action, call: impl FnOnce() -> T) -> (u64, u64, T) {
         let begin = self.now();
         *self.doing.lock().expect("nobody panics with it") = Some((begin, action.clone()));
@@ -109,7 +109,8 @@ impl Performer<'_> {
         }
     }
 
-    /// `writable`: kernels may keep pages for who only reads, and not for others. (That O_CREAT opens no directory suits well.)
+    /// `writable`: kernels may keep pages for files that are open only for reading. (It suits well
+    /// that O_CREAT opens no directory.)
     pub fn create(&mut self, at: Place, exclusive: bool, writable: bool) -> Option<Open> {
         let exclusively = if exclusive { OFlags::EXCL } else { OFlags::empty() };
         let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
@@ -133,7 +134,8 @@ impl Performer<'_> {
         let number = self.number();
         let (answer, open) = match result {
             Err(errno) => (failed(errno), None),
-            // Another client may remove it at once. That an open directory outlives its name is promised for files only.
+            // Another client may remove it at once. That an open directory outlives its name is
+            // promised for files only.
             Ok(fd) => match rustix::fs::fstat(&fd) {
                 Err(Errno::NOENT | Errno::STALE) => (Answer::Done, None),
                 Err(errno) => (failed(errno), None),
@@ -264,7 +266,7 @@ impl Performer<'_> {
             match rustix::fs::fgetxattr(&open.file, xattr(which), &mut value[..]) {
                 Ok(len) => {
                     let number = std::str::from_utf8(&value[..len]).ok().and_then(|text| text.parse().ok());
-                    // A value that no setxattr ever gave is told as one that nobody set.
+                    // A value that no setxattr ever gave is recorded as one that was never set.
                     Answer::Value(Some(number.unwrap_or(u64::MAX - 1)))
                 }
                 Err(Errno::NODATA) => Answer::Value(None),
@@ -388,7 +390,7 @@ fn list(arena: BorrowedFd<'_>, dir: u8) -> rustix::io::Result<Vec<Entry>> {
             continue;
         }
         let name = std::str::from_utf8(name).ok().and_then(|n| n.strip_prefix('n')?.parse().ok());
-        // A name that nobody made is told as one that cannot be there.
+        // A name that was never made is recorded as one that cannot be there.
         let name = name.unwrap_or(u8::MAX);
         entries.push(Entry { name, ino: entry.ino(), dir: entry.file_type().is_dir() });
     }

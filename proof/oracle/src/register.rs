@@ -9,7 +9,7 @@ pub const ABSENT: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterOp {
     Set(u64),
-    /// It became absent, and was not before.
+    /// It was there and became absent.
     Remove,
     Is(u64),
 }

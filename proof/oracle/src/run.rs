@@ -1,7 +1,9 @@
-//! Rounds of random operations by many threads on several mounts; each round is checked before the next one begins.
+//! Rounds of random operations by many threads on several mounts; each round is checked before the
+//! next one begins.
 //!
-//! The seed decides what each thread tries, and how small the name space of each round is; which of them come first is up
-//! to the machine. A round ends with an audit: every mount tells everything once more, while nobody changes anything.
+//! The seed decides what each thread tries, and how small the name space of each round is; the
+//! machine decides what comes first. A round ends with an audit: everything is read once more
+//! through every mount, while nothing changes.
 
 use crate::check::{Findings, check_history};
 use crate::history::{Answer, Place, Record, SLOT};
@@ -21,7 +23,7 @@ const OPEN_FILES_MAX: usize = 4;
 const OPEN_DIRS_MAX: usize = 2;
 /// Slots that writes and truncates reach.
 const SLOTS: u64 = 24;
-/// A file longer than this gets no appends from who knows it, slots.
+/// A file longer than this gets no appends from threads that know it, slots.
 const LONG: u64 = 96;
 /// The audit reads so many slots of each file.
 const AUDIT_SLOTS: u64 = 2048;
@@ -30,7 +32,7 @@ const OPERATIONS_MAX: usize = 200_000;
 /// An operation that takes longer than this hangs: no lease or time-out is that long.
 const HANGS: Duration = Duration::from_secs(150);
 
-/// What to run.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Mounts of one and the same file system.
@@ -114,7 +116,7 @@ const WEIGHTS: [(Kind, u32); 28] = [
     (Kind::Fork, 1),
 ];
 
-/// What a run found.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     pub operations: usize,

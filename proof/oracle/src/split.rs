@@ -1,8 +1,8 @@
-//! From one history to one history for each object: all names together; of each file its length, each slot, its mode, each
-//! extended attribute.
+//! From one history to one history for each object: all names together; of each file its length,
+//! each slot, its mode, each extended attribute.
 //!
-//! An operation that touches several objects counts for each of them within its whole time. Answers that no state of
-//! any object could give (an error that is none of this operation's, bytes that nobody wrote) are found here.
+//! An operation that touches several objects counts for each of them within its whole time.
+//! Impossible answers (a foreign error, bytes that were never written) are found here.
 
 use crate::history::{Action, Answer, Attributes, Cell, Record, SLOT};
 use crate::length::LengthOp;
@@ -16,10 +16,11 @@ use std::time::Duration;
 /// Mode of a new file and of a new directory.
 pub const MODES: [u32; 2] = [0o644, 0o755];
 
-/// A load may miss a store through another mapping that was done no longer before (docs/semantics.md).
+/// A load may miss a store through another mapping that was done no longer before
+/// (docs/semantics.md).
 const LATE: Duration = Duration::from_secs(1);
 
-/// One object, but for names.
+/// One object, except names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     Slot { ino: u64, slot: u64 },
@@ -54,15 +55,16 @@ struct Splitter<'a> {
     objects: Objects,
     record: &'a Record,
     at: usize,
-    /// Where each append was seen: write -> slot. From the whole history.
+    /// Place of each append: write -> slot. From the whole history.
     places: BTreeMap<u64, u64>,
     /// Writes that chose their own place: write -> slot.
     placed: BTreeMap<u64, u64>,
-    /// When each file was written to through each mount.
+    /// Times at which each file was written through each mount.
     writes: Times,
-    /// When each file was appended to through each mount.
+    /// Times at which each file was appended to through each mount.
     appends: Times,
-    /// When names of files changed through each mount: from when, and the latest end so far.
+    /// Times at which names of files changed through each mount: the start, and the latest end so
+    /// far.
     naming: BTreeMap<u16, Vec<(u64, u64)>>,
     /// Inode numbers in the order they were seen: small numbers leave room beside them.
     inodes: BTreeMap<u64, u64>,
@@ -149,7 +151,7 @@ impl Splitter<'_> {
         *self.inodes.entry(ino).or_insert(next)
     }
 
-    /// Learns from a read where appends went, and finds data that lies where nobody put it.
+    /// Learns from a read where appends went, and finds data in places where it was not written.
     fn find_appends(&mut self) {
         let record = self.record;
         let (Action::Read { slot, .. }, Answer::Cells { cells, .. }) = (&record.action, &record.answer) else {
@@ -227,7 +229,7 @@ impl Splitter<'_> {
             (Action::Append { ino, slots, id }, Answer::Done) => {
                 let at = self.places.get(id).copied();
                 self.length(*ino, LengthOp::Append { bytes: slots * SLOT, at: at.map(|at| at * SLOT) });
-                // Where nobody ever saw it, it explains nothing and is not missed.
+                // An append that was never seen explains nothing and is not missed.
                 if let Some(at) = at {
                     (0..*slots).for_each(|part| self.set(*ino, at + part, *id, part));
                 }
@@ -265,8 +267,8 @@ impl Splitter<'_> {
         self.register(Key::Mode { ino, dir }, RegisterOp::Is(mode.into()));
         if !dir {
             self.length(ino, LengthOp::Is(size));
-            // Linux counts a removed name off its inode before it takes the name out of its cache: beside such an operation
-            // of the same kernel the count may be seen first.
+            // Linux counts a removed name off its inode before it takes the name out of its cache.
+            // So beside such an operation of the same kernel the count may be seen first.
             if !self.beside_naming() {
                 let ino = self.dense(ino);
                 self.name(NameOp::Links { ino, links });
@@ -274,7 +276,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Is a name being taken from, or given to, a file through the same mount?
+    /// True if a name is being taken from, or given to, a file through the same mount.
     fn beside_naming(&self) -> bool {
         let Some(naming) = self.naming.get(&self.record.mount) else { return false };
         let begun = naming.partition_point(|(begin, _)| *begin < self.record.end);
@@ -315,8 +317,9 @@ impl Splitter<'_> {
         if sure > 0 {
             self.length(ino, LengthOp::AtLeast(begin + sure));
         }
-        // While a program writes, Linux takes no new length from the file system (`FUSE_I_SIZE_UNSTABLE`), and a read through the
-        // same mount may end where the file ended before.
+        // While a program writes, Linux takes no new length from the file system
+        // (`FUSE_I_SIZE_UNSTABLE`), and a read through the same mount may end where the file ended
+        // before.
         if bytes < asked && !self.is_beside(&self.writes, ino) {
             self.length(ino, LengthOp::AtMost(begin + bytes));
         }
@@ -344,7 +347,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Is this done to the file through the same mount meanwhile?
+    /// True if this is done to the file through the same mount meanwhile.
     fn is_beside(&self, times: &Times, ino: u64) -> bool {
         let Record { begin, end, .. } = *self.record;
         let times = times.get(&(ino, self.record.mount));
@@ -395,15 +398,17 @@ impl Splitter<'_> {
                 let dir = self.dense(*dir);
                 self.name(NameOp::Gone { dir });
             }
-            // Nothing is asked of it: when a client removes a name that another one has just given to a different
-            // directory, Linux takes the one it knew there for removed, and answers so without asking anybody.
+            // This answer is not checked. When a client removes a name that another one has just
+            // given to a different directory, Linux takes the one it knew there for removed, and
+            // answers so by itself.
             (Action::MakeIn { .. } | Action::UnlinkIn { .. }, libc::ENOENT) => {}
             (Action::Lock { ino, open }, libc::EAGAIN) => self.lock(*ino, LockOp::Refused(*open)),
             (Action::Removexattr { ino, which }, libc::ENODATA) => {
                 self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Is(ABSENT));
             }
-            // Linux itself: a directory that another client moved is still known under its old name, and the locks to move
-            // it in the kernel's cache cannot be had at the moment (`d_splice_alias`). It tries twice and then says so.
+            // Linux itself: a directory that another client moved is still known under its old
+            // name, and the locks to move it in the kernel's cache cannot be had at the moment
+            // (`d_splice_alias`). It tries twice and then says so.
             (
                 Action::Create { at, .. }
                 | Action::Open { at }
@@ -425,14 +430,15 @@ impl Splitter<'_> {
 /// Names of one directory, at most.
 pub const NAMES_MAX: u8 = 8;
 
-/// The cells within a mixed one, or the one itself.
-/// Bytes of a read behind the last that somebody wrote. Linux puts an append where it believes the end to be. If another client has cut the
-/// file since it asked, it takes the length for larger until the append is over, and shows zeros up to there.
+/// Bytes of a read after the last cell that is not zero. Linux puts an append where it believes the
+/// end to be. If another client has cut the file since it asked, it takes the length for larger
+/// until the append is over, and shows zeros up to there.
 fn zeros_at_the_end(bytes: u64, cells: &[Cell]) -> u64 {
     let shown = cells.iter().rposition(|cell| *cell != Cell::Zero).map_or(0, |last| (last as u64 + 1) * SLOT);
     bytes.saturating_sub(shown)
 }
 
+/// The cells within a mixed one, or the one itself.
 fn flat(cell: &Cell) -> &[Cell] {
     match cell {
         Cell::Mixed(cells) => cells,

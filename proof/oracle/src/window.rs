@@ -1,15 +1,17 @@
 //! The few operations that already show a violation.
 //!
-//! What only looked may be left out of a history: if the rest has no order, the whole has none. So may a value that was
-//! set and that nobody saw. Leaving out what is not needed leaves what a person can follow.
+//! Read-only operations may be left out of a history: if the rest has no order, the whole has none.
+//! So may a value that was set and never seen. The remaining part is small enough for a person to
+//! follow.
 
 use crate::linear::{Model, Timed, Verdict, check};
 
 /// Operations that all attempts together may walk over: bounds the time to some seconds.
 const WORK_MAX: usize = 20_000_000;
 
-/// A smallest part of `ops` (whose answer at `failing` fits nothing) that has no order either. `idle` names operations
-/// beside those that look which may go if the rest (given) does not miss them.
+/// A smallest part of `ops` (whose answer at `failing` fits nothing) that has no order either.
+/// `idle` names operations, beside the read-only ones, that may go if the rest (given) does not
+/// miss them.
 pub fn shrink<M: Model>(
     model: &M,
     initial: &M::State,
@@ -20,7 +22,7 @@ pub fn shrink<M: Model>(
 where
     M::Op: Clone,
 {
-    // It must go on failing there: what is left may fail later only because something was left out.
+    // It must go on failing there: a part may fail later only because something was left out.
     let (until, record) = (ops[failing].end, ops[failing].record);
     let mut kept: Vec<Timed<M::Op>> = ops.iter().filter(|op| op.begin <= until).cloned().collect();
     let mut work = 0;

@@ -1,4 +1,5 @@
-//! Whole histories made by hand: good ones pass, each broken one is caught in the object that shows it.
+//! Whole histories made by hand: good ones pass, each broken one is caught in the object that shows
+//! it.
 
 use oracle::check::{Findings, check_history};
 use oracle::history::{Action, Answer, Attributes, Cell, Entry, Place, Record};

@@ -76,7 +76,8 @@ fn lengths_follow_writes_appends_and_truncates() {
         length(&[(0, 1, Write { begin: 0, end: 10 }), (2, 9, Truncate(3)), (4, 5, AtLeast(4)), (6, 7, AtMost(4))]),
         Verdict::Fits
     );
-    // Across a page boundary a write is seen in two steps, an append too, but nothing gets between its parts.
+    // Across a page boundary a write is seen in two steps, an append too, but nothing gets between
+    // its parts.
     let across = Write { begin: 4000, end: 5000 };
     assert_eq!(length(&[(0, 9, across), (1, 2, Is(4096)), (3, 4, Is(5000))]), Verdict::Fits);
     assert_eq!(length(&[(0, 9, across), (1, 2, Is(4500))]), Verdict::Violation(1));
@@ -101,7 +102,7 @@ fn brute<M: Model>(model: &M, state: &M::State, ops: &[Timed<M::Op>], left: &[us
     if left.is_empty() {
         return true;
     }
-    // Nobody may come after one that began later than it returned.
+    // No operation may come after one that began later than it returned.
     let first_return = left.iter().map(|at| ops[*at].end).min().expect("not empty");
     left.iter().filter(|at| ops[**at].begin <= first_return).any(|at| {
         let mut steps = Vec::new();

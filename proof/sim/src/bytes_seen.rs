@@ -1,12 +1,14 @@
-//! The history of every block of data: a read returns what was written last, or what is being written.
+//! The history of every block of data: a read returns what was written last, or what is being
+//! written.
 //!
-//! Programs write whole blocks, each filled with a number that is used once. A block that nobody wrote, that was cut off
-//! or that lies beyond the end counts as 0. For each block a read may return a value if its write began before the read
-//! ended, and no other change of the block lies wholly between the two.
+//! Programs write whole blocks, each filled with a number that is used once. A block that was never
+//! written, that was cut off or that lies beyond the end counts as 0. For each block a read may
+//! return a value if its write began before the read ended, and no other change of the block lies
+//! wholly between the two.
 //!
-//! After a power cut of everything only changes count as made that a sync of their own mount answered for. Likewise when
-//! one mount dies or is evicted: what it wrote and did not sync may be lost (docs/client.md), but not to its own eyes before it
-//! knows.
+//! After a power cut of everything, only changes that a sync of their own mount covered count as
+//! made. Likewise when one mount dies or is evicted: its unsynced writes may be lost
+//! (docs/client.md), but not to its own eyes before it knows.
 
 use crate::history::{Ino, Moment};
 use parking_lot::Mutex;
@@ -19,12 +21,12 @@ pub const BLOCK: u64 = 1024;
 #[derive(Clone, Copy, Debug)]
 struct Change {
     began: Moment,
-    /// `u64::MAX`: nobody was told.
+    /// `u64::MAX`: it was never answered.
     ended: Moment,
     value: u64,
     /// The mount it was made through.
     mount: usize,
-    /// When a sync answered for it; `u64::MAX`: none did.
+    /// Time at which a sync covered it; `u64::MAX`: none did.
     synced: Moment,
 }
 
@@ -48,7 +50,7 @@ struct File {
 /// A mount died, or was evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
-    /// Which.
+    /// The mount.
     pub mount: usize,
     /// Its servers may have given it up from here on.
     pub from: Moment,
@@ -59,8 +61,8 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// May this change be missing in the eyes of this read? A sync that is answered after an eviction speaks of what was
-    /// written since: the loss was told before.
+    /// True if this change may be missing in this read. A sync that is answered after an eviction
+    /// covers only what was written since: the loss was reported before.
     fn excuses(&self, change: &Change, read: &Read) -> bool {
         let seen = if read.mount == self.mount { self.told } else { self.from };
         change.mount == self.mount && change.began < self.until && change.synced >= self.told && read.ended > seen
@@ -76,7 +78,7 @@ pub fn filled(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(BLOCK as usize / 8)
 }
 
-/// The number that fills a block; what is missing of it must be the zeros of the end of a file.
+/// The number that fills a block; missing bytes must be the zeros at the end of a file.
 ///
 /// # Errors
 /// It is not filled with one number.
@@ -97,7 +99,8 @@ pub fn value_of(block: &[u8]) -> Result<u64, String> {
 }
 
 impl BytesSeen {
-    /// Blocks were written through `mount`; `ended` is `u64::MAX` if nobody was told. `sync`: and are durable.
+    /// Blocks were written through `mount`; `ended` is `u64::MAX` if the write was never answered.
+    /// `sync`: they are durable.
     #[allow(clippy::too_many_arguments, reason = "each is a fact about one write")]
     pub fn wrote(&self, mount: usize, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment, sync: bool) {
         let change = Change { began, ended, value, mount, synced: if sync { ended } else { Moment::MAX } };
@@ -110,7 +113,8 @@ impl BytesSeen {
         self.0.lock().entry(ino).or_default().cuts.push((block, change));
     }
 
-    /// A sync that began then was answered: what its mount had been told before is durable.
+    /// A sync that began then was answered: writes that were answered to its mount before are
+    /// durable.
     pub fn synced(&self, mount: usize, ino: Ino, began: Moment, ended: Moment) {
         let mut files = self.0.lock();
         let Some(file) = files.get_mut(&ino) else { return };

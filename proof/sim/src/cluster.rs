@@ -1,8 +1,9 @@
 //! A cluster of the real servers and clients on simulated machines.
 //!
-//! Machine 0 has the MGS, 1 the MDT, 2 and 3 an OST each, the others a client each. Parts are put together by the same
-//! code as in a real process (`node::role`), with two differences: the store's engine is its twin in memory, which keeps
-//! what was committed and nothing else, and a task commits where a real process has a thread.
+//! Machine 0 has the MGS, 1 the MDT, 2 and 3 an OST each, the others a client each. Parts are put
+//! together by the same code as in a real process (`node::role`), with two differences. The store's
+//! engine is its twin in memory, which keeps what was committed and nothing else; and a task
+//! commits where a real process has a thread.
 
 use crate::directories::Directories;
 use crate::weather::Commits;
@@ -56,9 +57,9 @@ pub const STRIPE_BYTES: u32 = 64 << 10;
 
 /// A server's machine and what survives there.
 pub struct Server {
-    /// What it serves.
+    /// Kind of its target.
     pub kind: TargetKind,
-    /// Where.
+    /// Its machine.
     pub machine: MachineId,
     engine: Arc<Memory>,
     process: Mutex<Arc<Process>>,
@@ -70,7 +71,7 @@ pub struct Server {
 
 /// A client's machine.
 pub struct Mount {
-    /// Where.
+    /// Its machine.
     pub machine: MachineId,
     /// Its process; another one after each death.
     pub process: Arc<Process>,
@@ -78,13 +79,13 @@ pub struct Mount {
     pub env: Env,
     /// The client, once it is mounted.
     pub client: Arc<Mutex<Option<Arc<Client>>>>,
-    /// Its kernel's locks.
+    /// The locks of its kernel.
     pub directories: Directories,
 }
 
-/// All of it.
+/// The whole cluster.
 pub struct Cluster {
-    /// Where it lives.
+    /// The world that it lives in.
     pub world: World,
     /// MGS, MDT, OSTs.
     pub servers: Vec<Server>,
@@ -94,14 +95,15 @@ pub struct Cluster {
     started: Arc<Mutex<Vec<Arc<Rpc>>>>,
 }
 
-/// At the end of a run, not when a server dies: links that are freed say so to their peers, in no certain order.
+/// At the end of a run, not when a server dies: links that are freed say so to their peers, in no
+/// certain order.
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.started.lock().drain(..).for_each(|rpc| rpc.abandon());
     }
 }
 
-/// An engine whose process may die: from then on it refuses everything, as its memory is gone.
+/// An engine whose process may die: from then on it refuses everything, because its memory is gone.
 struct Mortal {
     engine: Arc<Memory>,
     process: Arc<Process>,
@@ -240,7 +242,7 @@ impl Cluster {
         tasks.spawn("server", Box::pin(life));
     }
 
-    /// What a counter of MDTs counted, in all their lives.
+    /// Value of a counter of MDTs, over all their lives.
     pub fn counted(&self, name: &str) -> u64 {
         let started = self.started.lock();
         let samples = started.iter().flat_map(|rpc| rpc.metrics().snapshot(|_| true));
@@ -248,7 +250,7 @@ impl Cluster {
         counted.map(|sample| if let Value::Counter(count) = sample.value { count } else { 0 }).sum()
     }
 
-    /// Is every MDT and OST in service, its recovery over?
+    /// True if every MDT and OST is in service and its recovery over.
     pub fn is_recovered(&self) -> bool {
         self.servers.iter().all(|server| match server.kind {
             TargetKind::Mgt => true,
@@ -318,7 +320,7 @@ impl Cluster {
     }
 }
 
-/// What the commit thread of a real process does, at times that the seed chooses.
+/// Does the work of a real process' commit thread, at times that the seed chooses.
 async fn commit(env: Env, target: Arc<Target>, commits: Commits, mut pace: Rng) {
     loop {
         let pause = pace.between(commits.pace_ms.0, commits.pace_ms.1);

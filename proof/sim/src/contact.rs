@@ -1,7 +1,8 @@
 //! Since when each mount may have been given up.
 //!
-//! A mount that is cut off may be evicted, and others may go on without it. It learns that only when it is heard again, and that may
-//! take longer than until it is cut off next: then it may have been given up since the first time.
+//! A mount that is cut off may be evicted, and others may go on without it. It learns that only
+//! when it is heard again, which may not happen before it is cut off next. Then it may have been
+//! given up since the first time.
 
 use crate::history::Moment;
 use std::collections::BTreeMap;
@@ -12,8 +13,9 @@ use std::time::Duration;
 pub struct Contact(BTreeMap<usize, (Moment, Duration)>);
 
 impl Contact {
-    /// A mount is cut off at `at`, when its clock shows `now`: since when it may have been given up. `heard`: whatever it sent by
-    /// then was answered, by every server, so it had not been given up; `None`: not even one session each is in service.
+    /// A mount is cut off at `at`, when its clock shows `now`: since when it may have been given
+    /// up. `heard`: whatever it sent by then was answered, by every server, so it had not been
+    /// given up; `None`: not even one session each is in service.
     pub fn lost(&mut self, mount: usize, at: Moment, now: Duration, heard: Option<Duration>) -> Moment {
         let doubtful = self.0.get(&mount).filter(|(_, cut_off)| heard.is_none_or(|heard| heard <= *cut_off));
         let since = doubtful.map_or(at, |(since, _)| *since);
@@ -21,7 +23,7 @@ impl Contact {
         since
     }
 
-    /// Since when it may have been given up; 0 if nobody knows why it should.
+    /// Time since which it may have been given up; 0 if there is no reason for it.
     pub fn since(&self, mount: usize) -> Moment {
         self.0.get(&mount).map_or(0, |(since, _)| *since)
     }

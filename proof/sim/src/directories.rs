@@ -1,8 +1,10 @@
-//! What the kernel does between programs and a mount: one change of a directory at a time, whoever of its mount asks, and nobody lists it
-//! meanwhile; a directory that is being removed counts as changed.
+//! The kernel's part between programs and a mount: one change of a directory at a time, whichever
+//! program of the mount asks, and no listing meanwhile. A directory that is being removed counts as
+//! changed.
 //!
-//! So no program sees the answer to a change of a directory, nor its names, while another change of it, through the same mount, is under way.
-//! The kernel finds names that it knows without that lock; so do programs here.
+//! So no program sees the answer to a change of a directory, nor its names, while another change of
+//! it through the same mount is under way. The kernel finds names that it knows without that lock;
+//! so do programs here.
 
 use crate::history::Ino;
 use parking_lot::Mutex;
@@ -20,7 +22,8 @@ pub struct Changing {
 }
 
 impl Directories {
-    /// Waits until nobody changes or lists them. Those of a rename are taken in one order.
+    /// Waits until none of them is being changed or listed. Those of a rename are taken in one
+    /// order.
     pub async fn change(&self, mut dirs: Vec<Ino>) -> Changing {
         dirs.sort_unstable();
         dirs.dedup();
@@ -31,7 +34,7 @@ impl Directories {
         Changing { _guards: guards }
     }
 
-    /// Waits until nobody changes it, and keeps it so.
+    /// Waits until it is not being changed, and keeps it so.
     pub async fn list(&self, dir: Ino) -> OwnedRwLockReadGuard<()> {
         self.of(dir).read_owned().await
     }

@@ -1,11 +1,12 @@
-//! What the programs asked and what they were told, in the order in which it happened. Kept outside the system.
+//! Calls and answers of the programs, in the order in which they happened. Kept outside the system.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::errno::Errno;
 
-/// Inode number as programs see it. A synthetic one stands for an inode whose number nobody has seen yet.
+/// Inode number as programs see it. A synthetic one stands for an inode whose number was not seen
+/// yet.
 pub type Ino = u64;
 /// A point in the order of events.
 pub type Moment = u64;
@@ -56,7 +57,7 @@ impl Call {
     }
 }
 
-/// What a program was told.
+/// The answer that a program got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// An inode.
@@ -72,14 +73,14 @@ pub enum Answer {
 /// One operation in the history.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Which program.
+    /// The program.
     pub program: usize,
-    /// What it asked.
+    /// Its call.
     pub call: Call,
-    /// When.
+    /// Start of the call.
     pub began: Moment,
-    /// What it was told and when; `None`: it never learned, and the operation may happen at any time after its beginning,
-    /// or never.
+    /// Answer and its time. `None`: the program never got one, and the operation may happen at any
+    /// time after its start, or never.
     pub ended: Option<(Moment, Answer)>,
 }
 
@@ -93,7 +94,7 @@ struct Inner {
 #[derive(Clone, Default)]
 pub struct History(Arc<Mutex<Inner>>);
 
-/// Errors after which nobody knows whether the operation happened.
+/// Errors after which it is unknown whether the operation happened.
 pub fn is_unknown(errno: Errno) -> bool {
     matches!(
         errno,
@@ -129,7 +130,7 @@ impl History {
         inner.records.len() - 1
     }
 
-    /// It was told. Errors that say nothing leave the operation open for ever.
+    /// Records the answer. Errors that say nothing leave the operation open for ever.
     pub fn end(&self, record: usize, answer: Answer) {
         let now = self.moment();
         tracing::debug!(record, ended = now, told = ?answer, asked = ?self.0.lock().records[record]);

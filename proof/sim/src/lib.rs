@@ -1,8 +1,9 @@
 //! The whole cluster in one thread from one seed, judged by oracles outside it.
 //!
-//! [`cluster`] puts the real servers and clients on simulated machines; [`program`]s work on a small name space from
-//! several clients; [`run`] makes faults and asks the oracles: [`tree`] and [`linear`] (is there an order that explains
-//! every answer?), [`bytes_seen`] (every block of data), [`locks_seen`], leaks, liveness. A seed is repeated with
+//! [`cluster`] puts the real servers and clients on simulated machines. [`program`]s work on a
+//! small name space from several clients. [`run`] makes faults and asks the oracles: [`tree`] and
+//! [`linear`] (an order that explains every answer), [`bytes_seen`] (every block of data),
+//! [`locks_seen`], leaks, liveness. A seed is repeated with
 //! `cargo run --release -p sim -- --seed N`.
 
 pub mod bytes_seen;

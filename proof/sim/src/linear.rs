@@ -1,11 +1,12 @@
-//! Is there one order of all operations that explains every answer?
+//! Searches one order of all operations that explains every answer.
 //!
-//! An operation takes effect at some instant between its beginning and its end. The checker walks through the history
-//! and keeps every state that the name space may be in, together with the operations under way that have taken effect
-//! already. An answer that fits none of them is a violation. Operations that were never answered may take effect at any
-//! later time, or never.
+//! An operation takes effect at some instant between its beginning and its end. The checker walks
+//! through the history and keeps every state that the name space may be in, together with the
+//! operations under way that have taken effect already. An answer that fits none of them is a
+//! violation. Operations that were never answered may take effect at any later time, or never.
 //!
-//! A power cut of everything keeps a prefix: some state that was passed through, with everything that a sync answered for.
+//! A power cut of everything keeps a prefix: some state that was passed through, with everything
+//! that a sync answered for.
 
 use crate::history::{Answer, Moment, Record};
 use crate::tree::Tree;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// Possibilities that are looked at for one answer; beyond it the history is too tangled to judge.
 const POSSIBILITIES_MAX: usize = 200_000;
 
-/// What came of the check.
+/// Result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is such an order; the states that the end may be in.
@@ -35,7 +36,7 @@ struct Possibility {
 /// All machines lost their power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Blackout {
-    /// When.
+    /// Time of the power cut.
     pub at: Moment,
     /// Everything that was answered before this is durable.
     pub durable: Moment,
@@ -56,7 +57,7 @@ pub fn check(start: Tree, records: &[Record], blackout: Option<Blackout>) -> Ver
     let mut blackout = blackout;
     for (moment, (number, is_end)) in events {
         if let Some(Blackout { at, durable }) = blackout {
-            // Between two events nothing else can be passed through than what the operations under way make of it.
+            // Between two events, only the effects of operations under way can occur.
             if moment > durable {
                 let Some(passed) = everything(&possible, &open, records) else { return Verdict::TooTangled };
                 survivors.extend(passed.into_iter().map(|possibility| possibility.tree));
@@ -87,7 +88,8 @@ pub fn check(start: Tree, records: &[Record], blackout: Option<Blackout>) -> Ver
     Verdict::Explained(ends)
 }
 
-/// Every possibility in which operation `number` has taken effect as it was answered; `None`: too many.
+/// Every possibility in which operation `number` has taken effect as it was answered; `None`: too
+/// many.
 fn explain(
     possible: &[Possibility],
     open: &BTreeSet<usize>,
@@ -115,7 +117,8 @@ fn everything(possible: &[Possibility], open: &BTreeSet<usize>, records: &[Recor
     walk(possible, open, records, |_| false)
 }
 
-/// Applies operations under way in every order, until `is_enough`; all that was seen. `None`: too many.
+/// Applies operations under way in every order, until `is_enough`; all that was seen. `None`: too
+/// many.
 fn walk(
     possible: &[Possibility],
     open: &BTreeSet<usize>,

@@ -1,7 +1,8 @@
 //! Lock safety: what programs believe to hold at the same time must be compatible.
 //!
-//! A program believes to hold a lock from the answer to its request until it asks for the release. Who was cut off from
-//! the servers or killed does not count from then on: its lease may have ended.
+//! A program counts as holding a lock from the answer to its request until it asks for the release.
+//! A program whose mount was cut off from the servers or killed does not count from then on: its
+//! lease may have ended.
 
 use crate::history::{Ino, Moment};
 use parking_lot::Mutex;

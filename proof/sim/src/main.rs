@@ -40,7 +40,8 @@ struct Arguments {
     #[cfg(feature = "mutants")]
     #[arg(long, value_parser = mutant)]
     mutant: Option<observe::mutant::Mutant>,
-    /// Makes each mistake in turn until a seed (of 0..2000, if no range is given) finds it; fails if one is not found.
+    /// Makes each mistake in turn until a seed (of 0..2000, if no range is given) finds it; fails
+    /// if one is not found.
     #[cfg(feature = "mutants")]
     #[arg(long, conflicts_with_all = ["mutant", "seed"])]
     all_mutants: bool,

@@ -1,12 +1,12 @@
-//! Does the simulation see mistakes? Each one that can be made on purpose must be found.
+//! Tests the simulation itself: it must find each deliberate mistake.
 
 use crate::run::{Faults, run};
 use observe::mutant::{Mutant, choose};
 use std::ops::Range;
 use std::time::Instant;
 
-/// Makes each mistake and runs seeds until one is bad with it and good without it. Prints a line for each; `true`: all were
-/// found.
+/// Makes each mistake and runs seeds until one is bad with it and good without it. Prints a line
+/// for each; `true`: all were found.
 pub fn all_are_found(seeds: Range<u64>, faults: Faults) -> bool {
     let mut all_found = true;
     for (name, mutant) in Mutant::ALL {

@@ -1,5 +1,5 @@
-//! Programs: each runs on one client, one operation after the other, over a small name space, so that they meet often.
-//! Everything that is asked and answered goes into the histories.
+//! Programs: each runs on one client, one operation after the other, over a small name space, so
+//! that they meet often. Everything that is asked and answered goes into the histories.
 
 use crate::bytes_seen::{BLOCK, BytesSeen, filled, value_of};
 use crate::directories::Directories;
@@ -34,7 +34,7 @@ use wire::mds::{RenameFlags, SetxattrFlags};
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
 /// Names of directories in the root.
 const DIRS: [&str; 2] = ["x", "y"];
-/// The one of them whose files have their first bytes on the MDT.
+/// The directory whose files have their first bytes on the MDT.
 const SMALL: &str = DIRS[1];
 /// So many bytes: the first of the ends that writes go across.
 const DOM_BYTES: u64 = 64 << 10;
@@ -47,7 +47,7 @@ const READS: u64 = 300;
 /// Longest pause between two operations, microseconds.
 const PAUSE_MAX_US: u64 = 30_000;
 
-/// What all programs share: the histories.
+/// The histories, which all programs share.
 #[derive(Clone, Default)]
 pub struct Witness {
     /// Names.
@@ -56,13 +56,14 @@ pub struct Witness {
     pub bytes: BytesSeen,
     /// Locks.
     pub locks: LocksSeen,
-    /// What is wrong at first sight.
+    /// Errors that are found at first sight.
     pub found: Arc<Mutex<Vec<String>>>,
-    /// Mounts on which an open file was gone, and what the program was told.
+    /// Mounts on which an open file was gone, and the error that the program got.
     pub gone: Arc<Mutex<Vec<(usize, String)>>>,
     /// Operations that were answered.
     pub answered: Arc<Mutex<u64>>,
-    /// Names that were answered before this are durable: the latest sync that was answered began then.
+    /// Names that were answered before this are durable: the latest sync that was answered began
+    /// then.
     pub durable: Arc<Mutex<Moment>>,
 }
 
@@ -76,23 +77,23 @@ impl Witness {
 
 /// One program.
 pub struct Program {
-    /// Its number.
+    /// Number of the program.
     pub number: usize,
-    /// Its machine's number.
+    /// Number of its machine.
     pub machine: usize,
-    /// Its mount's number.
+    /// Number of its mount.
     pub mount: usize,
     /// The mount it uses.
     pub client: Arc<Client>,
     /// Its environment.
     pub env: Env,
-    /// Its choices.
+    /// Its random choices.
     pub rng: Rng,
-    /// What it likes.
+    /// Its preferences.
     pub taste: Taste,
     /// The kernel's locks of its mount.
     pub directories: Directories,
-    /// Where it tells what happened.
+    /// Receiver of its history.
     pub witness: Witness,
 }
 
@@ -132,7 +133,8 @@ impl Program {
         }
     }
 
-    /// The whole tree as it is now, each file read through: at the end of a run, when nobody else is there.
+    /// Reads the whole tree as it is now, each file completely: at the end of a run, when no other
+    /// program works.
     pub async fn read_all(mut self) {
         let mut dirs = vec![Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() }];
         while let Some(dir) = dirs.pop() {
@@ -182,7 +184,8 @@ impl Program {
         }
     }
 
-    /// The directory that a call is about to remove: the kernel looks it up, and nobody makes anything in it meanwhile.
+    /// The directory that a call is about to remove: the kernel looks it up, and no program can
+    /// make anything in it meanwhile.
     async fn victim(&self, call: &Call) -> Option<Held> {
         let (parent, text) = match call {
             Call::Rmdir { parent, name } | Call::Rename { new_parent: parent, new_name: name, .. } => (parent, name),
@@ -302,7 +305,8 @@ impl Program {
         let _ = self.client.clone().release(Caller::root(), handle).await;
     }
 
-    /// As [`Program::unexpected`], of a file that the program has open: whatever happens to its names, it is there.
+    /// As [`Program::unexpected`], for a file that the program has open: whatever happens to its
+    /// names, it is there.
     fn unexpected_open(&mut self, what: &str, ino: Ino, error: &ClientError) {
         let errno = error.errno();
         if errno == Errno::ENOENT || errno == Errno::ESTALE {
@@ -314,7 +318,7 @@ impl Program {
     /// Complains about an error that nothing that was done to the cluster explains.
     fn unexpected(&mut self, what: &str, ino: Ino, error: &ClientError) {
         let errno = error.errno();
-        // A file whose last name and handle are gone is gone.
+        // A file without a name and a handle is gone.
         if errno != Errno::ENOENT && errno != Errno::ESTALE && !crate::history::is_unknown(errno) {
             self.witness.found.lock().push(format!("{what} inode {ino:x}: {error}"));
         }
@@ -403,7 +407,7 @@ impl Program {
             Ok(()) => {
                 let since = self.witness.history.moment();
                 let number = self.witness.locks.granted(self.number, self.machine, file.ino, exclusive, since);
-                // Mostly short; sometimes longer than a server needs to come back.
+                // Usually short; sometimes longer than a server needs to come back.
                 let longest = *self.rng.pick(&[5_000, 5_000, 1_500_000]);
                 self.env.clock.sleep(Duration::from_micros(self.rng.below(longest))).await;
                 self.witness.locks.released(number, self.witness.history.moment());
@@ -416,7 +420,7 @@ impl Program {
         }
     }
 
-    /// One operation; what it looked up, to be forgotten.
+    /// One operation; returns the inodes it looked up, to be forgotten.
     async fn step(&mut self) -> Vec<Held> {
         let mut held = Vec::new();
         let root = Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() };

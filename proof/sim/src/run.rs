@@ -1,4 +1,4 @@
-//! One seed: a cluster, programs, faults, and what the oracles say.
+//! One seed: a cluster, programs, faults, and the verdict of the oracles.
 
 use crate::bytes_seen::Loss;
 use crate::cluster::{Cluster, Mount, Server};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::target::TargetKind;
 
-/// What may happen to the cluster.
+/// Faults of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
     /// Delays, broken connections, partitions.
@@ -44,16 +44,16 @@ impl Default for Faults {
     }
 }
 
-/// What came of a seed.
+/// Result of a seed.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// What is wrong; nothing if all is well.
+    /// The errors; empty if all is well.
     pub wrong: Vec<String>,
     /// Hash of all events.
     pub hash: u64,
-    /// How many events.
+    /// Number of events.
     pub events: u64,
     /// Virtual time.
     pub time: Duration,
@@ -73,19 +73,20 @@ pub struct Report {
 const START_MAX: Duration = Duration::from_secs(60);
 /// Servers have found each other after this time.
 const SETTLE: Duration = Duration::from_secs(3);
-/// After the last fault every program must come to its end within this time: a request may wait its 100 s, and one
-/// behind it again.
+/// After the last fault every program must come to its end within this time: a request may wait its
+/// 100 s, and one behind it again.
 const LIVENESS_MAX: Duration = Duration::from_secs(600);
-/// So long after the last client has gone nothing may be left of removed files.
+/// This long after the last client has gone, nothing may be left of removed files.
 const QUIET_MAX: Duration = Duration::from_secs(200);
 /// An MDT dies no sooner than this after a client: what that did is durable then.
 const ALONE: Duration = Duration::from_secs(5);
-/// How long a client that falls silent is kept from its MDT before its messages to the OSTs are held back, and how long those are,
-/// milliseconds. It writes on under locks that it trusts for 20 s; they arrive when the MDT has given it up (30 to 35 s) and others have
-/// written, but sooner than TCP gives up (30 s).
+/// Two ranges, milliseconds: how long a client that falls silent is kept from its MDT before its
+/// messages to the OSTs are held back, and how long those are held. It goes on writing under locks
+/// that it trusts for 20 s. The messages arrive when the MDT has given it up (30 to 35 s) and
+/// others have written, but sooner than TCP gives up (30 s).
 const SILENT_MS: [(u64, u64); 2] = [(9_000, 15_000), (24_000, 29_000)];
-/// As [`SILENT_MS`], but both at about the same time, and as long as TCP waits: what was just on its way to the OSTs comes when others have
-/// the locks.
+/// As [`SILENT_MS`], but both begin at about the same time and last as long as TCP waits: messages
+/// that were on their way to the OSTs arrive when others have the locks.
 const LATE_MS: [(u64, u64); 2] = [(200, 1_000), (29_500, 29_950)];
 
 struct Run {
@@ -100,19 +101,19 @@ struct Run {
     alive: Vec<Arc<Mutex<BTreeSet<usize>>>>,
     faults: u64,
     wrong: Vec<String>,
-    /// When a client died last.
+    /// Time of a client's last death.
     last_death: Duration,
     weather: Weather,
-    /// Who did not hear the last moments of an MDT.
+    /// The client that did not hear the last moments of an MDT.
     deaf: Option<usize>,
-    /// When everything lost its power.
+    /// Time of the power cut.
     blackout: Option<Moment>,
     /// Mounts that died or were evicted.
     losses: Vec<Loss>,
     /// Since when mounts may have been given up, and how often each was evicted.
     contact: Contact,
     evictions: BTreeMap<usize, u64>,
-    /// When evictions were noted last.
+    /// Time at which evictions were last noted.
     looked: Moment,
 }
 
@@ -180,7 +181,7 @@ fn late_answers(seed: u64, of_1000: u64) -> Option<Planned> {
 }
 
 impl Run {
-    /// Everything in its order; was the history too tangled?
+    /// Everything in its order; true if the history was too tangled.
     fn whole(&mut self, faults: Faults) -> bool {
         if faults.machines {
             self.worsen_machines();
@@ -223,7 +224,8 @@ impl Run {
         }
     }
 
-    /// Lets the world go on until something is so; `false`: it is not within `time`, or something failed.
+    /// Lets the world go on until something is so; `false`: it is not within `time`, or something
+    /// failed.
     fn wait(&mut self, time: Duration, is_so: impl Fn(&Run) -> bool) -> bool {
         self.note_evictions();
         let limit = self.cluster.world.now() + time;
@@ -238,7 +240,7 @@ impl Run {
         true
     }
 
-    /// What an evicted mount had not stored is lost.
+    /// Data that an evicted mount had not stored is lost.
     fn note_evictions(&mut self) {
         for (number, mount) in self.mounts.iter().enumerate() {
             let Some(client) = mount.client.lock().clone() else { continue };
@@ -327,7 +329,8 @@ impl Run {
                 !ready
             });
             let fault = self.weather.fault(&mut self.rng);
-            // A client that is kept from a recovering MDT is evicted: that is told to it, and is no fault.
+            // A client that is kept from a recovering MDT is evicted: it is told, and that is no
+            // fault.
             let recovered = self.cluster.is_recovered();
             match fault {
                 Fault::Break if faults.network => self.break_something(),
@@ -357,12 +360,13 @@ impl Run {
         let number = *self.rng.pick(&able);
         let kind = self.cluster.servers[number].kind;
         let now = self.cluster.world.now();
-        // What a client does in its last moments may be lost if its MDT dies as well, and with it what others built on it.
+        // What a client does in its last moments may be lost if its MDT dies as well, and with it
+        // the changes of others that rest on it.
         let alone = kind != TargetKind::Mdt || now >= self.last_death + ALONE;
         if down.iter().any(|(other, _)| *other == number) || !alone {
             return;
         }
-        // Who is kept from a recovering target is given up.
+        // A client that is kept from a recovering target is given up.
         if kind != TargetKind::Mgt {
             self.cluster.world.network().heal();
         }
@@ -426,8 +430,8 @@ impl Run {
         }
     }
 
-    /// A client does not hear an MDT for a moment, somewhere in the recovery of that or behind it: far shorter than what it is
-    /// waited for.
+    /// A client does not hear an MDT for a moment, during or after its recovery. That is far
+    /// shorter than the time it is waited for.
     fn make_late(&mut self, mdt: usize) {
         let before = Duration::from_micros(self.rng.below(300_000));
         self.wait(before, |_| false);
@@ -471,8 +475,8 @@ impl Run {
         }
     }
 
-    /// The messages of a client are held back until others have its locks, first those to and from the MDT, then, sent
-    /// while it still trusts them, those to the OSTs.
+    /// The messages of a client are held back until others have its locks: first those to and from
+    /// the MDT, then those to the OSTs, which it sends while it still trusts the locks.
     fn silence_a_client(&mut self) {
         let mount = self.rng.below(self.mounts.len() as u64) as usize;
         let silent = self.mounts[mount].machine;
@@ -510,7 +514,8 @@ impl Run {
         Some(self.add_client(Some(victim)))
     }
 
-    /// No program has a file open any more, but its clients are still there: none of them keeps a removed inode.
+    /// No program has a file open any more, but the clients are still there: none of them keeps a
+    /// removed inode.
     fn look_for_kept(&mut self) {
         let orphans = |run: &Run| -> Vec<Fid> {
             let marks = run.cluster.mdt_records().into_iter().filter(|(key, _)| key.first() == Some(&b'P'));
@@ -522,7 +527,7 @@ impl Run {
         }
     }
 
-    /// All clients go; a last one reads everything, then goes, too. `false`: it could not.
+    /// All clients go. A last one reads everything, then goes, too. `false`: it could not.
     fn end(&mut self) -> bool {
         let last = self.add_client(None);
         if !self.wait(START_MAX, |run| run.mounts[last].client.lock().is_some()) {
@@ -567,7 +572,7 @@ impl Run {
     fn judge(&mut self, ended: bool) -> bool {
         self.wrong.extend(self.witness.bytes.check(self.blackout, &self.losses));
         self.wrong.extend(self.witness.locks.check());
-        // Who was evicted has lost its open files.
+        // An evicted mount has lost its open files.
         let kept = |mount: usize| !self.losses.iter().any(|loss| loss.mount == mount);
         let gone: Vec<_> = self.witness.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
         self.wrong.extend(gone.into_iter().map(|(_, text)| text));
@@ -589,7 +594,7 @@ impl Run {
         false
     }
 
-    /// Nothing is left of what was removed: inodes, names, objects.
+    /// Nothing is left of removed files: inodes, names, objects.
     fn look_for_leaks(&mut self, states: &[Tree]) {
         let clean = |run: &Run| states.iter().any(|tree| leaks(run, tree).is_empty());
         if !self.wait(QUIET_MAX, clean)
@@ -606,7 +611,7 @@ fn imports(client: &Client) -> impl Iterator<Item = Arc<Import>> {
     mdts.chain(client.osts().into_iter().map(|osc| osc.import().clone()))
 }
 
-/// What the stores have and the tree has not, or the other way round.
+/// Differences between the stores and the tree.
 fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     let living: BTreeSet<u64> = tree.living().map(|(ino, _)| ino).collect();
     let files: BTreeSet<u64> = tree.living().filter(|(_, kind)| *kind == Kind::File).map(|(ino, _)| ino).collect();
@@ -626,7 +631,7 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
         }
     }
     found.extend(unsound(run));
-    // What was made by an operation that nobody was told of has a number that nobody knows.
+    // An inode that an unanswered operation made has an unknown number.
     let (untold, living): (BTreeSet<u64>, BTreeSet<u64>) = living.into_iter().partition(|ino| *ino >= SYNTHETIC);
     let unknown: Vec<u64> = inodes.difference(&living).copied().collect();
     let fits = unknown.len() == untold.len() && unknown.iter().all(|ino| names.contains_key(ino));
@@ -635,7 +640,7 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
         format!("inode {ino:x} is left that no program knows of; it has {names}")
     }));
     found.extend(living.difference(&inodes).map(|ino| format!("inode {ino:x} has a name and no record")));
-    // After a blackout objects may be left whose files were never durable: fsck's to find.
+    // After a blackout objects may be left whose files were never durable: fsck finds those.
     for name in run.cluster.objects().into_iter().filter(|_| run.blackout.is_none()) {
         match store::objects::parse_name(&name) {
             Some(object) if files.contains(&object.fid.ino()) => {}
@@ -646,7 +651,7 @@ fn leaks(run: &Run, tree: &Tree) -> Vec<String> {
     found
 }
 
-/// What `fsck` would find in the records: the same rules.
+/// Findings of `fsck` in the records: the same rules.
 fn unsound(run: &Run) -> Vec<String> {
     let records: BTreeMap<Vec<u8>, Vec<u8>> = run.cluster.mdt_records().into_iter().collect();
     let mut check = Check::default();

@@ -1,5 +1,5 @@
-//! What the programs of a seed like to do. Most do a bit of everything; some seeds are about one thing, over one or two
-//! names, so that programs meet in it all the time.
+//! Preferences of a seed's programs. Most do a bit of everything; some seeds are about one thing,
+//! over one or two names, so that programs meet in it all the time.
 
 use simenv::rng::Rng;
 
@@ -52,7 +52,7 @@ pub struct Taste {
     pub directory: u64,
     /// Operations of each program.
     pub count: usize,
-    /// How often a file is used that is open, at least and at most.
+    /// How often an open file is used, at least and at most.
     pub rounds: (u64, u64),
     /// Longest pause before each use, microseconds.
     pub pause_us: u64,
@@ -83,7 +83,7 @@ pub const USUAL: Taste = Taste {
     uses: &[(Use::Write, 4), (Use::Read, 4), (Use::Lock, 1), (Use::Fsync, 1)],
 };
 
-/// Who has the lock?
+/// Programs that compete for locks.
 pub const LOCKERS: Taste = Taste {
     files: 1,
     directory: 0,
@@ -92,7 +92,7 @@ pub const LOCKERS: Taste = Taste {
     ..USUAL
 };
 
-/// Files are removed while somebody has them open.
+/// Files are removed while programs have them open.
 pub const REMOVERS: Taste = Taste {
     files: 2,
     directory: 0,
@@ -128,7 +128,7 @@ pub const WRITERS: Taste = Taste {
     uses: &[(Use::Write, 5), (Use::Read, 4), (Use::Fsync, 1)],
 };
 
-/// One file is written by everybody at once, in the same blocks and in others: it becomes shared.
+/// One file is written by all clients at once, in the same blocks and in others: it becomes shared.
 pub const SHARERS: Taste = Taste {
     files: 1,
     directory: 0,
@@ -165,7 +165,7 @@ impl Taste {
         draw(rng, self.operations)
     }
 
-    /// What is done next with an open file.
+    /// The next thing that is done with an open file.
     pub fn usage(&self, rng: &mut Rng) -> Use {
         draw(rng, self.uses)
     }

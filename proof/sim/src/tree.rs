@@ -1,13 +1,14 @@
 //! The POSIX model of the name space: what each operation must answer in a given state.
 //!
-//! Written from the standard, not from the code under test. Where POSIX leaves a choice, or where an inode is gone but
-//! may still be held open, every permitted answer fits.
+//! Written from the standard, not from the code under test. Where POSIX leaves a choice, or where
+//! an inode is gone but may still be held open, every permitted answer fits.
 
 use crate::history::{Answer, Call, Ino, Kind};
 use std::collections::BTreeMap;
 use types::errno::Errno;
 
-/// Inodes above this number were made by an operation that was never answered: their numbers are not known.
+/// Inodes above this number were made by an operation that was never answered: their numbers are
+/// not known.
 pub const SYNTHETIC: Ino = 1 << 63;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +65,7 @@ impl Tree {
         }
     }
 
-    /// Gives an inode whose number nobody knew the number that was seen now.
+    /// Gives an inode with an unknown number the number that was seen now.
     fn bind(&mut self, synthetic: Ino, ino: Ino) {
         if let Some(node) = self.nodes.remove(&synthetic) {
             self.nodes.insert(ino, node);
@@ -77,7 +78,7 @@ impl Tree {
         }
     }
 
-    /// Is `seen` what `ino` may be called? Binds it if so.
+    /// True if `seen` may be the number of `ino`. Binds it if so.
     fn identify(&mut self, ino: Ino, seen: Ino) -> bool {
         if ino == seen {
             return true;
@@ -99,8 +100,8 @@ impl Tree {
         }
     }
 
-    /// The state after `call`, if it may be answered so. `answer` `None`: nobody was told, anything fits. `number`: the
-    /// operation, to name what it makes if it was not answered.
+    /// The state after `call`, if this answer is possible. `answer` `None`: there was none, so
+    /// anything fits. `number`: the operation, to name what it makes if it was not answered.
     pub fn apply(&self, call: &Call, answer: Option<&Answer>, number: usize) -> Option<Tree> {
         let errors = self.errors(call);
         match answer {
@@ -198,7 +199,7 @@ impl Tree {
                         }
                     }
                 }
-                // What lies above is never empty.
+                // A directory above it is never empty.
                 if to.is_some_and(|(over, there)| there.kind == Kind::Dir && self.is_below(*parent, over)) {
                     errors.push(Errno::ENOTEMPTY);
                 }
@@ -215,7 +216,7 @@ impl Tree {
         errors
     }
 
-    /// Does it, after all checks; `false`: the answer does not fit.
+    /// Makes the change, after all checks; `false`: the answer does not fit.
     fn change(&mut self, call: &Call, answer: Option<&Answer>, number: usize) -> bool {
         match call {
             Call::Lookup { parent, name } => {

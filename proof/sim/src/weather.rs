@@ -1,5 +1,5 @@
-//! What a seed leans to: which faults, how often, and how soon targets commit. A world in which everything happens
-//! seldom and at random never meets the coincidences that matter.
+//! Tendencies of a seed: which faults, how often, and how soon targets commit. A world in which
+//! everything happens seldom and at random never meets the coincidences that matter.
 
 use crate::taste::{LOCKERS, NAMERS, REMOVERS, SHARERS, SYNCERS, Taste, USUAL, WRITERS};
 use simenv::rng::Rng;
@@ -20,24 +20,24 @@ pub enum Fault {
     Server,
     /// All machines lose their power at once.
     Blackout,
-    /// None.
+    /// No fault.
     Nothing,
     /// A client is not heard for longer than its lease.
     Silence,
 }
 
-/// How soon targets commit by themselves. Asked for, they commit within milliseconds, always.
+/// How soon targets commit by themselves. On request they commit within milliseconds, always.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Commits {
     /// Age of a group of changes at most.
     pub interval: Duration,
-    /// They look so often, milliseconds, at least and at most.
+    /// Interval between two looks, milliseconds, at least and at most.
     pub pace_ms: (u64, u64),
 }
 
 /// Hardly anything is durable.
 const SLOW: Commits = Commits { interval: Duration::from_secs(2), pace_ms: (1, 5) };
-/// Length of the time with faults, mostly.
+/// Usual length of the time with faults.
 const FAULTS_FOR: Duration = Duration::from_secs(20);
 
 /// See the module.
@@ -51,24 +51,26 @@ pub struct Weather {
     pub down_us: u64,
     /// In so many of 1000 cases it is an MDT that dies, if a server does.
     pub mdt: u64,
-    /// In so many of 1000 cases one direction between an MDT and a client is cut for a moment before the MDT dies: that one
-    /// does not learn what was done for it.
+    /// In this many of 1000 cases one direction between an MDT and a client is cut for a moment
+    /// before the MDT dies: that client does not learn what was done for it.
     pub unheard: u64,
-    /// In so many of 1000 cases a client does not hear an MDT for a moment while that recovers, or just after: others go on
-    /// before it.
+    /// In so many of 1000 cases a client does not hear an MDT for a moment while that recovers, or
+    /// just after: others go on before it.
     pub late: u64,
-    /// In so many of 1000 cases the answer to a change is late, while callbacks go on: others see the change before its author knows of it.
+    /// In this many of 1000 cases the answer to a change is late, while callbacks go on: others see
+    /// the change before its author knows of it.
     pub unanswered: u64,
     /// Length of the time with faults.
     pub faults_for: Duration,
-    /// What programs do.
+    /// Preferences of the programs.
     pub taste: Taste,
     /// Weights.
     faults: [(Fault, u64); 8],
 }
 
 impl Weather {
-    /// Of a seed, whose generator for the plan `rng` is. `tastes`: some seeds have a taste of their own.
+    /// The weather of a seed; `rng` is the generator for its plan. `tastes`: some seeds have a
+    /// taste of their own.
     pub fn draw(seed: u64, rng: &mut Rng, tastes: bool) -> Weather {
         let usual = Weather::draw_usual(rng);
         let mut taste = Rng::new(seed, "taste");
@@ -79,7 +81,7 @@ impl Weather {
         if sharers.chance(150) {
             let faults_for = Duration::from_secs(30);
             let shared = Weather { taste: SHARERS, pause_us: 1_500_000, faults_for, ..usual };
-            // What callbacks and evictions meet, or what a restart of the MDT does.
+            // Either callbacks and evictions, or restarts of the MDT.
             return match sharers.chance(500) {
                 true => shared.with_faults([20, 5, 10, 5, 5, 0, 30, 20]),
                 false => Weather { down_us: 300_000, mdt: 800, unheard: 500, late: 500, ..shared }
@@ -108,7 +110,7 @@ impl Weather {
         match taste.below(4) {
             0 => Weather { taste: LOCKERS, ..restless },
             1 => Weather { taste: REMOVERS, ..restless },
-            // What was told is not durable yet.
+            // Answered changes are not durable yet.
             2 => Weather { taste: NAMERS, commits: SLOW, unheard: 700, late: 200, unanswered: 400, ..restless },
             _ => {
                 let faults_for = Duration::from_secs(120);
@@ -129,9 +131,9 @@ impl Weather {
         let commits = *rng.pick(&[
             // As a real target, slow disk included.
             Commits { interval: Duration::from_millis(50), pace_ms: (1, 100) },
-            // Mostly durable before the answer arrives.
+            // Usually durable before the answer arrives.
             Commits { interval: Duration::ZERO, pace_ms: (1, 3) },
-            // Mostly not durable when the target dies.
+            // Usually not durable when the target dies.
             SLOW,
         ]);
         let of = |faults: [u64; 8]| {

@@ -30,7 +30,7 @@ fn two_hundred_seeds_are_good() {
     (50..250).for_each(|seed| drop(good(seed, Faults::default())));
 }
 
-/// Without tastes, as long as these find what is not mended (docs/simulation.md).
+/// Without tastes, as long as these find bugs that are not fixed (docs/simulation.md).
 #[test]
 fn fresh_seeds_are_good() {
     let faults = Faults { tastes: false, ..Faults::default() };

@@ -110,7 +110,7 @@ impl Daemons {
         let mut answers = Vec::new();
         for (home, _) in &self.all {
             let answer = match control::ask(home, request) {
-                // A user who does not own it may still see its public part.
+                // Users other than the owner may still see its public part.
                 Err(ControlError::Socket { source, .. })
                     if source.kind() == io::ErrorKind::PermissionDenied && request.is_for_everybody() =>
                 {

@@ -1,5 +1,6 @@
-//! What the clients do meanwhile. Each load is one caller: it does one thing after the other, panics at the first error and
-//! at the first thing that is not as it was answered, and says in the end what must be there.
+//! The work of the clients meanwhile. Each load is one caller. It does one thing after the other,
+//! panics at the first error and at the first difference from an answer, and returns at the end
+//! what must be there.
 
 use crate::stalls::Spans;
 use e2e::find_program;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a caller knows to be there.
+/// The files that a caller expects.
 pub type Expected = BTreeMap<PathBuf, Vec<u8>>;
 
 /// One kind of work on a mount.
@@ -36,7 +37,7 @@ const LEDGER_LOOK: usize = 16;
 
 /// One caller.
 pub struct Work {
-    /// Its folder, not made yet.
+    /// Folder of the caller, not made yet.
     pub dir: PathBuf,
     /// The same through the other client.
     pub other: PathBuf,
@@ -44,9 +45,9 @@ pub struct Work {
     pub outside: PathBuf,
     /// Set: come to an end.
     pub stop: Arc<AtomicBool>,
-    /// Where it tells when it was answered.
+    /// Spans of its operations, from start to answer.
     pub spans: Arc<Mutex<Spans>>,
-    /// Its choices.
+    /// Its random choices.
     pub rng: fastrand::Rng,
 }
 
@@ -115,7 +116,8 @@ impl Work {
         known.into_iter().collect()
     }
 
-    /// A file that grows, is synced now and then, and is read back; the file before it is removed while it is open.
+    /// A file that grows, is synced now and then, and is read back; the file before it is removed
+    /// while it is open.
     fn data(mut self) -> Expected {
         fs::create_dir(&self.dir).expect("mkdir");
         let (mut known, mut round) = (Expected::new(), 0u32);
@@ -170,7 +172,7 @@ impl Work {
         Expected::new()
     }
 
-    /// Entries are added and synced, one by one. What fsync answered for the other client must see.
+    /// Entries are added and synced, one by one. The other client must see every synced one.
     fn ledger(self) -> Expected {
         fs::create_dir(&self.dir).expect("mkdir");
         let (path, seen_from) = (self.dir.join("ledger"), self.other.join("ledger"));

@@ -1,8 +1,10 @@
-//! Servers are killed (SIGKILL) and started again, in random order, while two clients on hosts of their own work: no
-//! program sees an error, nothing that was answered is missing, and the checker finds nothing (docs/recovery.md).
+//! Servers are killed (SIGKILL) and started again, in random order, while two clients on hosts of
+//! their own work. No program sees an error, nothing that was answered is missing, and the checker
+//! finds nothing (docs/recovery.md).
 //!
-//! `KILLS` sets how many (20), `KILLS_SEED` repeats an order, `KILLS_REPORT` names a file for the figures, which are printed
-//! as well: `KILLS=1000 cargo test -p e2e --test kill_servers -- --nocapture`.
+//! `KILLS` sets the number (20), `KILLS_SEED` repeats an order, `KILLS_REPORT` names a file for the
+//! figures, which are printed as well:
+//! `KILLS=1000 cargo test -p e2e --test kill_servers -- --nocapture`.
 
 mod load;
 mod stalls;

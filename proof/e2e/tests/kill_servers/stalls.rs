@@ -9,7 +9,7 @@ const BOUNDS_MS: [u64; 12] = [20, 50, 100, 200, 300, 500, 700, 1_000, 1_500, 3_0
 /// A kill.
 #[derive(Clone, Copy)]
 pub struct Kill {
-    /// When.
+    /// Time of the kill.
     pub at: Instant,
     /// From then until the new process listens.
     pub restart: Duration,
@@ -17,20 +17,21 @@ pub struct Kill {
     pub server: &'static str,
 }
 
-/// When operations of one caller began and ended, in their order.
+/// Start and end of a caller's operations, in order.
 pub type Spans = Vec<(Instant, Instant)>;
 
 /// One caller's wait because of one kill.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stall {
-    /// How long.
+    /// Duration of the wait.
     pub time: Duration,
-    /// What was killed.
+    /// The killed server.
     pub server: &'static str,
 }
 
-/// From each kill until the next operation is answered that the caller begins after it. What it was waiting for when the
-/// server died is part of that time. `spans`: when the caller's operations began and ended, in their order.
+/// From each kill until the answer of the next operation that the caller begins after it. The
+/// operation that was waiting when the server died is part of that time. `spans`: start and end of
+/// the caller's operations, in order.
 pub fn next_answers(kills: &[Kill], spans: &[(Instant, Instant)]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     for Kill { at, server, .. } in kills {
@@ -42,7 +43,8 @@ pub fn next_answers(kills: &[Kill], spans: &[(Instant, Instant)]) -> Vec<Stall> 
     stalls
 }
 
-/// The longest operation between each kill and the next: whoever needs the server that died waits in it.
+/// The longest operation between each kill and the next: a caller that needs the dead server waits
+/// in it.
 pub fn longest_operations(kills: &[Kill], spans: &[(Instant, Instant)]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     for (n, Kill { at, server, .. }) in kills.iter().enumerate() {

@@ -1,8 +1,10 @@
-//! Clients and servers are killed (SIGKILL) in the same instant, again and again, while both clients write: what they had
-//! synced is there afterwards, and the checker finds nothing to repair, at work and at rest (docs/recovery.md).
+//! Clients and servers are killed (SIGKILL) in the same instant, again and again, while both
+//! clients write. Everything they had synced is there afterwards, and the checker finds nothing to
+//! repair, at work and at rest (docs/recovery.md).
 //!
-//! `KILLS` sets the number of rounds (4), `KILLS_SEED` repeats the choices, `KILLS_REPORT` names a file for the figures, which
-//! are printed as well: `KILLS=200 cargo test -p e2e --test kill_together -- --nocapture`.
+//! `KILLS` sets the number of rounds (4), `KILLS_SEED` repeats the choices, `KILLS_REPORT` names a
+//! file for the figures, which are printed as well:
+//! `KILLS=200 cargo test -p e2e --test kill_together -- --nocapture`.
 
 mod writer;
 
@@ -24,7 +26,7 @@ const WORK_MS: std::ops::Range<u64> = 100..1200;
 /// The servers, in the order of [`Many`].
 const MDS: usize = 1;
 
-/// What dies together.
+/// The processes that die together.
 #[derive(Clone, Copy, Debug)]
 struct Victims {
     name: &'static str,
@@ -32,7 +34,8 @@ struct Victims {
     clients: &'static [usize],
 }
 
-/// Every kind of kill. The MDS dies with all clients in most of them: nobody can bring back what it had not recorded.
+/// Every kind of kill. The MDS dies with all clients in most of them: then no client can bring back
+/// what it had not recorded.
 const KINDS: [Victims; 6] = [
     Victims { name: "MDS and both clients", servers: &[MDS], clients: &[0, 1] },
     Victims { name: "everything", servers: &[0, MDS, 2, 3], clients: &[0, 1] },
@@ -111,7 +114,7 @@ fn the_checker_finds_nothing_after_any_kill() {
     assert!(findings.is_empty(), "{}\n{report}", findings.join("\n"));
 }
 
-/// What was synced and not touched since is there. Of a client that lived on all of it is.
+/// Everything synced and not touched since is there. If the client lived on, all of it is.
 fn check_synced(kept: &Kept, died: bool) {
     for (path, synced) in &kept.synced {
         let read = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -126,7 +129,8 @@ fn check_synced(kept: &Kept, died: bool) {
     assert!(died || kept.failed.is_none(), "a client that lived saw {:?}", kept.failed);
 }
 
-/// A round in three removes everything, so that the checks stay short and removals are among what is interrupted.
+/// A round in three removes everything, so that the checks stay short and removals are among what
+/// is interrupted.
 fn tidy(rng: &mut fastrand::Rng, mount: &Path) {
     if rng.u32(0..3) == 0 {
         for entry in fs::read_dir(mount).expect("list").flatten() {

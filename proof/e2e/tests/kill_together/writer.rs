@@ -1,5 +1,5 @@
-//! A caller that creates, extends, overwrites, cuts, renames and removes files of its own until it is told to stop or its
-//! client dies.
+//! A caller that creates, extends, overwrites, cuts, renames and removes files of its own until it
+//! is told to stop or its client dies.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,12 +14,12 @@ const FILES_MAX: usize = 24;
 /// Largest piece that is written at once, bytes.
 const PIECE_MAX: usize = 200_000;
 
-/// What must be there in the end.
+/// The files that must be there at the end.
 #[derive(Default)]
 pub struct Kept {
     /// First bytes of files that were synced and not cut, overwritten, renamed or removed since.
     pub synced: BTreeMap<PathBuf, Vec<u8>>,
-    /// Why the caller ended before it was told to.
+    /// The reason why the caller ended before it was told to.
     pub failed: Option<io::Error>,
 }
 

@@ -60,7 +60,7 @@ fn both(
             paint(&area, width)?;
             area.present().map_err(draw)?;
         }
-        // Readers who cannot see it have the table; this only says what it is.
+        // Readers with a screen reader have the table; this only says what it is.
         let label = maud::html! { (label) }.into_string();
         let named = svg.replacen("<svg ", &format!("<svg class=\"{class}\" role=\"img\" aria-label=\"{label}\" "), 1);
         all += &named;
