@@ -11,11 +11,9 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-mod authors;
 pub mod destroyer;
 mod dom;
 mod dom_limits;
-mod doubts;
 pub mod fids;
 pub mod flocks;
 pub mod groups;
@@ -39,6 +37,8 @@ pub mod striping;
 pub mod tail;
 pub mod tasks;
 mod tunables;
-mod unseen;
+mod unacked_changes;
+mod unconfirmed_opens;
+mod volatile_changes;
 pub mod waits;
 pub mod window;

@@ -1,8 +1,8 @@
 //! The locks' side of one operation: what its client may be granted, what was granted, what it changed, and what
 //! stood in its way.
 
-use crate::authors::Changed;
 use crate::slots::Origin;
+use crate::unacked_changes::Changed;
 use dlm::ibits::{Change, Modifier};
 use namespace::view;
 use smallvec::SmallVec;

@@ -5,12 +5,12 @@
 //! their own (one per client and step, first polled in place), which end with the client's answer, with its session, or
 //! after `MdsSettings::callback_max`, when the client is evicted. So whoever waits for holders waits no longer than that.
 
-use crate::authors::{Authors, Changed};
 use crate::groups::Groups;
 use crate::lock_context::{LockContext, Obstacle};
 use crate::lock_stats::micros;
 use crate::mds::{Mds, RequestContext, State};
 use crate::shared_writers::{SHARED, SHARED_BITS, SharedWriters, Turn};
+use crate::unacked_changes::{Changed, UnackedChanges};
 use crate::waits::Noted;
 use dlm::extents;
 use dlm::ibits::{Action, Change, IbitsTable, Modifier, Names};
@@ -40,7 +40,7 @@ pub struct Locks {
     pub(crate) actions: Vec<Action>,
     pub(crate) exports: HashMap<ClientUuid, Arc<Export>>,
     /// Who may not know yet what it changed.
-    pub(crate) authors: Authors,
+    pub(crate) unacked_changes: UnackedChanges,
     /// Whose data a file is.
     pub(crate) groups: Arc<Groups>,
     /// Who has a file to itself, for as long as nobody else comes: by client, and its name of the open file.
@@ -62,7 +62,7 @@ struct Callbacks {
 }
 
 impl Locks {
-    /// None; what authors do not know is theirs after `grace`.
+    /// No locks; an author's reply is read by its kernel within `grace`.
     pub(crate) fn new(grace: Duration, groups: Arc<Groups>) -> Locks {
         let mut table = IbitsTable::default();
         table.connect(SHARED);
@@ -70,7 +70,7 @@ impl Locks {
             table,
             actions: Vec::new(),
             exports: HashMap::default(),
-            authors: Authors::new(grace),
+            unacked_changes: UnackedChanges::new(grace),
             groups,
             leases: LeaseTable::with_bound(LEASES_MAX),
             shared_writers: SharedWriters::default(),
@@ -109,27 +109,27 @@ impl Locks {
             |change: &view::Change<'_>| !self.table.shown(change.fid, client).intersection(change.bits).is_empty();
         // Alone it can surprise nobody; and without a lock its mount shows nothing without asking.
         if self.exports.len() > 1 && changes.iter().any(covers) {
-            self.authors.note(client, xid, changes);
+            self.unacked_changes.note(client, xid, changes);
             self.forget_destroyed();
         }
     }
 
     /// An inode is no more: its locks go, once its authors know.
     pub(crate) fn destroyed(&mut self, fid: Fid) {
-        let show = self.authors.destroyed(fid);
+        let show = self.unacked_changes.destroyed(fid);
         self.table.destroyed(fid, |client| show.contains(&client), &mut self.actions);
         self.shared_writers.table.forget(fid, &mut self.shared_writers.actions);
     }
 
     /// `client` has the answers to all below `known`.
     pub(crate) fn answers_known(&mut self, client: ClientUuid, known: Xid, now: Monotonic) {
-        self.authors.known(client, known, now);
+        self.unacked_changes.known(client, known, now);
         self.forget_destroyed();
     }
 
     /// Locks on destroyed inodes are over whose authors know.
     fn forget_destroyed(&mut self) {
-        for fid in self.authors.take_over() {
+        for fid in self.unacked_changes.take_over() {
             self.table.destroyed(fid, |_| false, &mut self.actions);
         }
     }
@@ -165,7 +165,7 @@ impl Locks {
     /// A session ended: what its client held.
     pub(crate) fn gone(&mut self, client: ClientUuid, now: Monotonic) -> Vec<(Fid, InodeBits)> {
         self.exports.remove(&client);
-        self.authors.gone(client);
+        self.unacked_changes.gone(client);
         self.leases.gone(|(holder, _)| *holder == client);
         let mut held = self.table.gone(client, &mut self.actions);
         let written = self.shared_writers.table.gone(client, now, &mut self.shared_writers.actions);
@@ -560,7 +560,7 @@ impl Mds {
                     waiting.remove(&modifier);
                 }
             }
-            let newest = state.locks.authors.newest();
+            let newest = state.locks.unacked_changes.newest();
             self.carry_out(state, When::Now);
             (asked, newest)
         };
@@ -577,7 +577,7 @@ impl Mds {
         }
         let mut state = self.state.lock();
         for (client, asked) in &by_author {
-            state.locks.authors.settled(*client, newest, asked);
+            state.locks.unacked_changes.settled(*client, newest, asked);
         }
         state.locks.forget_destroyed();
         self.carry_out(state, When::Now);

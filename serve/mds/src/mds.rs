@@ -2,7 +2,6 @@
 //!
 //! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None is held across a wait.
 
-use crate::doubts::Doubts;
 use crate::fids::Fids;
 use crate::flocks::Flocks;
 use crate::groups::Groups;
@@ -20,7 +19,8 @@ use crate::slots::{self, Slots};
 use crate::spaces::Spaces;
 use crate::tasks::{Stopper, Wake};
 use crate::tunables::Tunables;
-use crate::unseen::{Applied, Unseen};
+use crate::unconfirmed_opens::UnconfirmedOpens;
+use crate::volatile_changes::{Applied, VolatileChanges};
 use crate::window::Window;
 use bytes::Bytes;
 use env::Env;
@@ -74,11 +74,11 @@ pub struct State {
     /// Inodes without a name that somebody has open, by a handle or under OPEN.
     pub orphans: HashSet<Fid>,
     /// Inodes that clients may have opened in an earlier life.
-    pub(crate) doubts: Doubts,
+    pub(crate) unconfirmed_opens: UnconfirmedOpens,
     /// New FIDs.
     pub fids: Fids,
     /// Changes whose answers may not have been seen.
-    pub unseen: Unseen,
+    pub volatile_changes: VolatileChanges,
     /// Recovery is not over: orphans may be opened again.
     pub recovering: bool,
     /// Files whose objects are being cut: nobody may begin to write them.
@@ -93,9 +93,9 @@ impl State {
             opens: Opens::default(),
             locks: Locks::new(author_grace, groups),
             orphans: HashSet::default(),
-            doubts: Doubts::default(),
+            unconfirmed_opens: UnconfirmedOpens::default(),
             fids,
-            unseen: Unseen::default(),
+            volatile_changes: VolatileChanges::default(),
             recovering: false,
             cutting: HashSet::default(),
             scratch: Vec::new(),
@@ -120,8 +120,8 @@ pub struct Mds {
     pub(crate) replies: Mutex<Replies>,
     pub(crate) slots: Mutex<Slots>,
     pub(crate) window: Window,
-    /// Somebody has seen an answer.
-    pub(crate) seen: Notify,
+    /// A client has acknowledged an answer.
+    pub(crate) acknowledged: Notify,
     pub(crate) spaces: Spaces,
     pub(crate) rotor: Mutex<Rotor>,
     pub(crate) unsettled: Mutex<Unsettled>,
@@ -215,7 +215,7 @@ impl Mds {
             replies: Mutex::default(),
             slots: Mutex::default(),
             window,
-            seen: Notify::new(),
+            acknowledged: Notify::new(),
             spaces: Spaces::default(),
             rotor: Mutex::new(Rotor(env.random.next_u64())),
             unsettled: Mutex::default(),
@@ -325,7 +325,7 @@ impl Mds {
         let mut records = Records::new(tx, &mut state, self.boot, lock_context);
         let result = f(&mut records);
         records.finish();
-        lock_context.seen.append(&mut state.locks.authors.take_seen());
+        lock_context.seen.append(&mut state.locks.unacked_changes.take_seen());
         self.carry_out(state, When::Later);
         result
     }
@@ -392,7 +392,7 @@ impl Mds {
         let result = f(&mut records, &ctx);
         let log = records.tx.take_log().filter(|_| records.tx.has_changed());
         let (transno, logged) = records.finish();
-        lock_context.seen.append(&mut state.locks.authors.take_seen());
+        lock_context.seen.append(&mut state.locks.unacked_changes.take_seen());
         let redo = log.map(|log| Bytes::from(log.encode(&lock_context.found)));
         lock_context.redo.extend(redo.clone().map(|bytes| Redo { transno, bytes }));
         lock_context.found.clear();
@@ -400,7 +400,7 @@ impl Mds {
             let (client, xid) = (lock_context.client, lock_context.origin.map(|origin| origin.xid));
             let rests_on = lock_context.depends.borrow().clone();
             let applied = Applied { transno, client, xid, redo, rests_on };
-            state.unseen.applied(applied, self.store.last_committed());
+            state.volatile_changes.applied(applied, self.store.last_committed());
             fault::pass(&fault::MDS_AFTER_APPLY);
         }
         self.carry_out(state, When::Later);

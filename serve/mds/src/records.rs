@@ -4,13 +4,13 @@
 //! its records go, and a destroy log names its objects; or it becomes an orphan while somebody has it open, by a handle
 //! or under an OPEN lock.
 
-use crate::authors::Look;
 use crate::dom::Part;
 use crate::lock_context::{LockContext, Obstacle, owned};
 use crate::locks::Locks;
 use crate::mds::State;
 use crate::shared_writers::SHARED_BITS;
 use crate::tail::{self, damaged};
+use crate::unacked_changes::Look;
 use disk::inode::{InodeRecord, ItemTag};
 use disk::mark::Mark;
 use disk::{destroy_log, dirent, inode, key, links, mark, xattr};
@@ -61,7 +61,9 @@ impl<'a> Records<'a> {
     /// A version is shown to a client, or an operation builds on it.
     fn depend(&self, version: u64) {
         let version = Transno(version);
-        if !self.state.unseen.is_empty() && self.state.unseen.concerns(version, self.lock_context.asks()) {
+        if !self.state.volatile_changes.is_empty()
+            && self.state.volatile_changes.concerns(version, self.lock_context.asks())
+        {
             let mut depends = self.lock_context.depends.borrow_mut();
             if !depends.contains(&version) {
                 depends.push(version);
@@ -71,7 +73,7 @@ impl<'a> Records<'a> {
 
     /// A client is told that an inode is not there.
     fn depend_on_end(&self, fid: Fid) {
-        if let Some(Transno(version)) = self.state.unseen.destroyed_by(fid) {
+        if let Some(Transno(version)) = self.state.volatile_changes.destroyed_by(fid) {
             self.depend(version);
         }
     }
@@ -107,7 +109,7 @@ impl<'a> Records<'a> {
 
     /// The client is going to see this, in one way or another.
     pub(crate) fn look(&self, fid: Fid, look: Look<'_>) {
-        self.state.locks.authors.look(self.lock_context.client, fid, look);
+        self.state.locks.unacked_changes.look(self.lock_context.client, fid, look);
     }
 
     /// Grants the client what it can keep of these bits, as far as nothing is in the way.
@@ -130,7 +132,7 @@ impl<'a> Records<'a> {
     /// EIO.
     pub(crate) fn grant_gap(&mut self, dir: Fid, name: &[u8]) -> Result<(), Errno> {
         let LockContext { client, mask, now, .. } = *self.lock_context;
-        let Locks { table, actions, authors, .. } = &mut self.state.locks;
+        let Locks { table, actions, unacked_changes, .. } = &mut self.state.locks;
         if !mask.contains(InodeBits::GAP) || table.shown(dir, client).contains(InodeBits::UPDATE) {
             return Ok(());
         }
@@ -145,7 +147,7 @@ impl<'a> Records<'a> {
             ControlFlow::Break(())
         })?;
         // Who changed these a moment ago is called back only for who asks for them.
-        for changed in authors.names(client, dir) {
+        for changed in unacked_changes.names(client, dir) {
             names = names.and_then(|names| names.below(changed));
         }
         let granted = names.and_then(|names| table.grant_gap(dir, client, names, actions));
@@ -251,7 +253,7 @@ impl<'a> Records<'a> {
         self.note_found(fid);
         self.lock_context.untouch(fid);
         self.state.locks.destroyed(fid);
-        self.state.unseen.destroys(self.tx.transno(), fid);
+        self.state.volatile_changes.destroys(self.tx.transno(), fid);
         self.tx.delete(&key::inode(fid));
         if inode.flags.has(InodeFlags::HAS_XATTR) {
             self.delete_xattrs(fid);
@@ -285,8 +287,8 @@ impl<'a> Records<'a> {
 
     /// Has somebody it open, by a handle, under OPEN, or by an answer that was lost with an earlier life?
     fn is_used(&self, fid: Fid) -> bool {
-        let State { opens, locks, doubts, .. } = &*self.state;
-        opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || doubts.contains(fid)
+        let State { opens, locks, unconfirmed_opens, .. } = &*self.state;
+        opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || unconfirmed_opens.contains(fid)
     }
 
     /// The author of a removal holds OPEN of what it removes: the reply says so, as a grant. The author may not know, because the

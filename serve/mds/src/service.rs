@@ -44,8 +44,8 @@ impl Service for Mds {
             let mut state = self.state.lock();
             state.locks.connect(export);
             if export.nid() != Nid::Loopback {
-                state.unseen.watch();
-                state.unseen.connected(export.client());
+                state.volatile_changes.watch();
+                state.volatile_changes.connected(export.client());
             }
         }
         Ok(ConnectReply {
@@ -59,7 +59,7 @@ impl Service for Mds {
     }
 
     fn connected(&self, export: &Arc<Export>) -> Option<BoxFuture<'static, ()>> {
-        let changed = self.state.lock().unseen.newest(export.client());
+        let changed = self.state.lock().volatile_changes.newest(export.client());
         self.session_known(export.client(), changed)
     }
 
@@ -90,14 +90,14 @@ impl Service for Mds {
 
     fn pinged(&self, export: &Arc<Export>, known: Xid) {
         let now = self.env.clock.now();
-        let undoubted = {
+        let confirmed = {
             let mut state = self.state.lock();
             state.locks.answers_known(export.client(), known, now);
-            let undoubted = state.doubts.known(export.client(), known);
+            let confirmed = state.unconfirmed_opens.known(export.client(), known);
             self.carry_out(state, When::Later);
-            undoubted
+            confirmed
         };
-        self.end_orphans(&undoubted);
+        self.end_orphans(&confirmed);
     }
 
     fn gone(&self, export: &Arc<Export>, why: Gone) {
@@ -192,7 +192,7 @@ impl Mds {
         let depends = request.lock_context.depends.take();
         let others = match depends.is_empty() {
             true => Vec::new(),
-            false => Box::pin(self.until_seen(&depends, (client, xid), keeps)).await,
+            false => Box::pin(self.until_stable(&depends, (client, xid), keeps)).await,
         };
         if !request.lock_context.seen.is_empty() {
             let seen = std::mem::take(&mut request.lock_context.seen);
@@ -212,8 +212,8 @@ impl Mds {
         let RequestContext {
             results, lock_context: LockContext { grants, gap, touched, mut redo, origin, .. }, ..
         } = request;
-        if origin.is_some() && !redo.is_empty() && self.state.lock().unseen.sent(client, xid, connection) {
-            self.seen.notify_waiters();
+        if origin.is_some() && !redo.is_empty() && self.state.lock().volatile_changes.sent(client, xid, connection) {
+            self.acknowledged.notify_waiters();
         }
         redo.extend(others);
         if gap.is_some()
@@ -253,14 +253,14 @@ impl Mds {
     /// A client has seen the answers to all requests below this one. Which connection is its newest.
     fn has_seen(&self, client: ClientUuid, known: Xid) -> u64 {
         let mut state = self.state.lock();
-        let matters = !state.unseen.is_empty() && state.unseen.known(client, known);
-        let undoubted = state.doubts.known(client, known);
-        let connection = state.unseen.connection(client);
+        let matters = !state.volatile_changes.is_empty() && state.volatile_changes.known(client, known);
+        let confirmed = state.unconfirmed_opens.known(client, known);
+        let connection = state.volatile_changes.connection(client);
         drop(state);
         if matters {
-            self.seen.notify_waiters();
+            self.acknowledged.notify_waiters();
         }
-        self.end_orphans(&undoubted);
+        self.end_orphans(&confirmed);
         connection
     }
 
@@ -271,20 +271,20 @@ impl Mds {
         }
     }
 
-    /// What the client must keep of others' changes so that nobody can lose what the answer to this request shows: see `unseen`.
+    /// What the client must keep of others' changes so that nobody can lose what the answer to this request shows: see `volatile_changes`.
     /// Waits if that is too much, or if it `keeps` nothing.
-    async fn until_seen(&self, depends: &[Transno], asks: (ClientUuid, Xid), keeps: bool) -> Vec<Redo> {
+    async fn until_stable(&self, depends: &[Transno], asks: (ClientUuid, Xid), keeps: bool) -> Vec<Redo> {
         if is_mutant(Mutant::TellsTooSoon) {
             return Vec::new();
         }
         let mut asked = false;
         loop {
-            let mut seen = pin!(self.seen.notified());
+            let mut seen = pin!(self.acknowledged.notified());
             seen.as_mut().enable();
             {
-                let unseen = &mut self.state.lock().unseen;
-                unseen.committed(self.store.last_committed());
-                match unseen.to_keep(depends, asks) {
+                let volatile_changes = &mut self.state.lock().volatile_changes;
+                volatile_changes.committed(self.store.last_committed());
+                match volatile_changes.to_keep(depends, asks) {
                     Some(others) if keeps || others.is_empty() => return others,
                     _ => {}
                 }
@@ -315,7 +315,7 @@ impl Mds {
         let left = self.release_all(client);
         self.flocks.lock().release_client(client);
         self.replies.lock().release_client(client);
-        self.state.lock().unseen.gone(client);
+        self.state.lock().volatile_changes.gone(client);
         self.window_gone(client, why);
         if why == Gone::Stopped {
             // The target goes, not the client: marks and orphans stay for the next start to see.

@@ -4,8 +4,8 @@
 //! that has this slot replaces it. Read at the start; a reply stays here until its slot is used again or its session
 //! ends. Bound: the slots of all clients, each at most as many as it has changes in flight.
 
-use crate::doubts::Doubts;
 use crate::tail::damaged;
+use crate::unconfirmed_opens::UnconfirmedOpens;
 use bytes::Bytes;
 use disk::key::{self, Tag};
 use disk::session;
@@ -81,10 +81,10 @@ impl Slots {
     }
 
     /// Inodes that kept replies say were opened.
-    pub(crate) fn doubts(&self) -> Doubts {
-        let mut doubts = Doubts::default();
-        if is_mutant(Mutant::DoubtsForgotten) {
-            return doubts;
+    pub(crate) fn unconfirmed_opens(&self) -> UnconfirmedOpens {
+        let mut unconfirmed_opens = UnconfirmedOpens::default();
+        if is_mutant(Mutant::UnconfirmedOpensForgotten) {
+            return unconfirmed_opens;
         }
         for ((client, _), (xid, reply)) in &self.kept {
             // A damaged one is told when it is asked for.
@@ -93,11 +93,11 @@ impl Slots {
                 if let Ok(OpReply::Mds(MdsReply::Opened { entry, handle, .. })) = result
                     && handle != OpenHandle(0)
                 {
-                    doubts.add(*client, *xid, entry.attr.fid);
+                    unconfirmed_opens.add(*client, *xid, entry.attr.fid);
                 }
             }
         }
-        doubts
+        unconfirmed_opens
     }
 
     /// A session ended.

@@ -168,8 +168,8 @@ impl Mds {
         self.window.machine.lock().gone(client);
         let known = self.window.sessions.lock().remove(&client).is_some();
         self.slots.lock().release_client(client);
-        let undoubted = self.state.lock().doubts.release_client(client);
-        self.end_orphans(&undoubted);
+        let confirmed = self.state.lock().unconfirmed_opens.release_client(client);
+        self.end_orphans(&confirmed);
         if known && *self.window.phase.borrow() < Phase::Restoring {
             // No transaction before the replayed ones.
             self.window.leavers.lock().push(client);
@@ -315,11 +315,11 @@ impl Mds {
     pub(crate) fn take_over(&self, recovered: crate::recovery::Recovered) {
         let now = self.env.clock.now();
         *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
-        let doubts_now = recovered.slots.doubts();
+        let unconfirmed_now = recovered.slots.unconfirmed_opens();
         *self.slots.lock() = recovered.slots;
-        let State { fids, orphans, doubts, .. } = &mut *self.state.lock();
+        let State { fids, orphans, unconfirmed_opens, .. } = &mut *self.state.lock();
         *fids = recovered.fids;
-        *doubts = doubts_now;
+        *unconfirmed_opens = unconfirmed_now;
         orphans.extend(recovered.orphans);
     }
 

@@ -22,7 +22,7 @@ pub enum Mutant {
     /// An OST's sync answers before anything is durable.
     WriteBeforeKept = 7,
     /// An open whose answer was lost counts as closed.
-    DoubtsForgotten = 8,
+    UnconfirmedOpensForgotten = 8,
     /// A request of a client is taken although its limit is over.
     FenceIgnored = 9,
     /// A client does not keep what an OST has answered.
@@ -46,7 +46,7 @@ impl Mutant {
         ("tells-too-soon", Mutant::TellsTooSoon),
         ("sync-too-soon", Mutant::SyncTooSoon),
         ("write-before-kept", Mutant::WriteBeforeKept),
-        ("doubts-forgotten", Mutant::DoubtsForgotten),
+        ("unconfirmed-opens-forgotten", Mutant::UnconfirmedOpensForgotten),
         ("fence-ignored", Mutant::FenceIgnored),
         ("kept-dropped-early", Mutant::KeptDroppedEarly),
         ("redo-alone", Mutant::RedoAlone),

@@ -7,8 +7,8 @@
 //! times of such an answer belong to the moment at which the writer answered; everything else to that at which the operation
 //! was done, as the names in the same answer do.
 
-use crate::authors::Look;
 use crate::mds::{Mds, RequestContext};
+use crate::unacked_changes::Look;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use types::attr::Attr;

@@ -51,7 +51,7 @@ struct Change {
 
 /// See the module.
 #[derive(Default)]
-pub struct Unseen {
+pub struct VolatileChanges {
     /// A client came over the network.
     watched: bool,
     changes: BTreeMap<Transno, Change>,
@@ -64,7 +64,7 @@ pub struct Unseen {
     destroyed_in: VecDeque<(Transno, Fid)>,
 }
 
-impl Unseen {
+impl VolatileChanges {
     /// From now on changes are watched.
     pub fn watch(&mut self) {
         self.watched = true;
@@ -224,122 +224,124 @@ mod tests {
         Applied { transno: Transno(transno), client, xid: xid.map(Xid), redo, rests_on }
     }
 
-    fn unseen() -> Unseen {
-        let mut unseen = Unseen::default();
-        unseen.watch();
-        unseen.applied(change(5, A, Some(50), &[]), Transno(4));
-        unseen.applied(change(6, A, Some(50), &[]), Transno(4));
-        unseen.applied(change(7, B, Some(70), &[]), Transno(4));
-        unseen
+    fn volatile_changes() -> VolatileChanges {
+        let mut volatile_changes = VolatileChanges::default();
+        volatile_changes.watch();
+        volatile_changes.applied(change(5, A, Some(50), &[]), Transno(4));
+        volatile_changes.applied(change(6, A, Some(50), &[]), Transno(4));
+        volatile_changes.applied(change(7, B, Some(70), &[]), Transno(4));
+        volatile_changes
     }
 
-    fn kept(unseen: &Unseen, depends: &[u64], asks: (ClientUuid, Xid)) -> Option<Vec<u64>> {
+    fn kept(volatile_changes: &VolatileChanges, depends: &[u64], asks: (ClientUuid, Xid)) -> Option<Vec<u64>> {
         let depends: Vec<Transno> = depends.iter().map(|on| Transno(*on)).collect();
-        let redo = unseen.to_keep(&depends, asks)?;
+        let redo = volatile_changes.to_keep(&depends, asks)?;
         assert!(redo.iter().all(|redo| redo.bytes == format!("change {}", redo.transno.0)));
         Some(redo.iter().map(|redo| redo.transno.0).collect())
     }
 
     #[test]
     fn an_own_change_counts_until_its_answer_is_sent_anothers_until_it_is_known() {
-        let mut unseen = unseen();
-        assert!(unseen.concerns(Transno(5), A_NEXT) && unseen.concerns(Transno(5), B_NEXT));
-        assert!(unseen.sent(A, Xid(50), 0) && !unseen.sent(A, Xid(51), 0));
-        assert!(!unseen.concerns(Transno(6), A_NEXT) && unseen.concerns(Transno(6), B_NEXT));
-        assert!(!unseen.known(A, Xid(50)), "below, not up to");
-        assert!(unseen.known(A, Xid(51)) && !unseen.known(A, Xid(52)));
-        assert!(!unseen.concerns(Transno(5), B_NEXT) && !unseen.concerns(Transno(6), B_NEXT));
-        assert!(unseen.concerns(Transno(7), A_NEXT));
+        let mut volatile_changes = volatile_changes();
+        assert!(volatile_changes.concerns(Transno(5), A_NEXT) && volatile_changes.concerns(Transno(5), B_NEXT));
+        assert!(volatile_changes.sent(A, Xid(50), 0) && !volatile_changes.sent(A, Xid(51), 0));
+        assert!(!volatile_changes.concerns(Transno(6), A_NEXT) && volatile_changes.concerns(Transno(6), B_NEXT));
+        assert!(!volatile_changes.known(A, Xid(50)), "below, not up to");
+        assert!(volatile_changes.known(A, Xid(51)) && !volatile_changes.known(A, Xid(52)));
+        assert!(!volatile_changes.concerns(Transno(5), B_NEXT) && !volatile_changes.concerns(Transno(6), B_NEXT));
+        assert!(volatile_changes.concerns(Transno(7), A_NEXT));
     }
 
     #[test]
     fn who_is_told_of_a_change_keeps_it_and_what_it_rests_on() {
-        let (mut unseen, c_next) = (unseen(), (ClientUuid(3), Xid(9)));
-        assert_eq!(kept(&unseen, &[6], c_next), Some(vec![5, 6]), "its author made another before it");
-        assert_eq!(kept(&unseen, &[7, 4], c_next), Some(vec![7]));
-        unseen.applied(change(8, B, Some(71), &[6]), Transno(4));
-        assert_eq!(kept(&unseen, &[8], c_next), Some(vec![5, 6, 7, 8]));
-        assert_eq!(kept(&unseen, &[8], (A, Xid(50))), Some(vec![7, 8]), "answered together with its own");
-        unseen.sent(A, Xid(50), 0);
-        assert_eq!(kept(&unseen, &[8], A_NEXT), Some(vec![7, 8]), "its own are on their way");
-        unseen.known(B, Xid(71));
-        assert_eq!(kept(&unseen, &[8], A_NEXT), Some(vec![8]), "B brings the rest");
-        unseen.committed(Transno(8));
-        assert_eq!(kept(&unseen, &[8], c_next), Some(vec![]));
+        let (mut volatile_changes, c_next) = (volatile_changes(), (ClientUuid(3), Xid(9)));
+        assert_eq!(kept(&volatile_changes, &[6], c_next), Some(vec![5, 6]), "its author made another before it");
+        assert_eq!(kept(&volatile_changes, &[7, 4], c_next), Some(vec![7]));
+        volatile_changes.applied(change(8, B, Some(71), &[6]), Transno(4));
+        assert_eq!(kept(&volatile_changes, &[8], c_next), Some(vec![5, 6, 7, 8]));
+        assert_eq!(kept(&volatile_changes, &[8], (A, Xid(50))), Some(vec![7, 8]), "answered together with its own");
+        volatile_changes.sent(A, Xid(50), 0);
+        assert_eq!(kept(&volatile_changes, &[8], A_NEXT), Some(vec![7, 8]), "its own are on their way");
+        volatile_changes.known(B, Xid(71));
+        assert_eq!(kept(&volatile_changes, &[8], A_NEXT), Some(vec![8]), "B brings the rest");
+        volatile_changes.committed(Transno(8));
+        assert_eq!(kept(&volatile_changes, &[8], c_next), Some(vec![]));
     }
 
     #[test]
     fn what_nobody_can_bring_back_and_what_is_too_much_is_waited_for() {
-        let mut unseen = unseen();
-        unseen.applied(change(8, ClientUuid(3), None, &[7]), Transno(4));
-        unseen.applied(change(9, B, Some(71), &[8]), Transno(4));
-        assert_eq!(kept(&unseen, &[9], A_NEXT), None);
+        let mut volatile_changes = volatile_changes();
+        volatile_changes.applied(change(8, ClientUuid(3), None, &[7]), Transno(4));
+        volatile_changes.applied(change(9, B, Some(71), &[8]), Transno(4));
+        assert_eq!(kept(&volatile_changes, &[9], A_NEXT), None);
         for n in 0..=REDO_OF_OTHERS_MAX as u64 {
             let rests_on: &[u64] = if n == 0 { &[] } else { &[9 + n] };
-            unseen.applied(change(10 + n, ClientUuid(100 + u128::from(n)), Some(1), rests_on), Transno(4));
+            volatile_changes.applied(change(10 + n, ClientUuid(100 + u128::from(n)), Some(1), rests_on), Transno(4));
         }
         let newest = 10 + REDO_OF_OTHERS_MAX as u64;
-        assert_eq!(kept(&unseen, &[newest - 1], B_NEXT).map(|all| all.len()), Some(REDO_OF_OTHERS_MAX));
-        assert_eq!(kept(&unseen, &[newest], B_NEXT), None);
+        assert_eq!(kept(&volatile_changes, &[newest - 1], B_NEXT).map(|all| all.len()), Some(REDO_OF_OTHERS_MAX));
+        assert_eq!(kept(&volatile_changes, &[newest], B_NEXT), None);
         let large =
             Applied { redo: Some(vec![0; REDO_OF_OTHERS_BYTES_MAX + 1].into()), ..change(99, B, Some(72), &[]) };
-        unseen.applied(large, Transno(98));
-        assert_eq!(unseen.to_keep(&[Transno(99)], A_NEXT), None);
+        volatile_changes.applied(large, Transno(98));
+        assert_eq!(volatile_changes.to_keep(&[Transno(99)], A_NEXT), None);
     }
 
     #[test]
     fn an_answer_that_was_handed_to_an_earlier_connection_may_not_have_come() {
-        let mut unseen = unseen();
-        unseen.connected(A);
-        assert_eq!((unseen.newest(A), unseen.newest(ClientUuid(3))), (Transno(6), Transno(0)));
-        assert!(!unseen.sent(A, Xid(50), 0));
-        assert!(unseen.concerns(Transno(6), A_NEXT));
-        assert!(unseen.sent(A, Xid(50), unseen.connection(A)));
-        assert!(!unseen.concerns(Transno(6), A_NEXT));
-        unseen.gone(A);
-        assert_eq!(unseen.connection(A), 0);
+        let mut volatile_changes = volatile_changes();
+        volatile_changes.connected(A);
+        assert_eq!((volatile_changes.newest(A), volatile_changes.newest(ClientUuid(3))), (Transno(6), Transno(0)));
+        assert!(!volatile_changes.sent(A, Xid(50), 0));
+        assert!(volatile_changes.concerns(Transno(6), A_NEXT));
+        assert!(volatile_changes.sent(A, Xid(50), volatile_changes.connection(A)));
+        assert!(!volatile_changes.concerns(Transno(6), A_NEXT));
+        volatile_changes.gone(A);
+        assert_eq!(volatile_changes.connection(A), 0);
     }
 
     #[test]
     fn what_is_answered_together_and_what_ends_together_does_not_wait_for_itself() {
-        let mut unseen = unseen();
-        assert!(!unseen.concerns(Transno(5), (A, Xid(50))), "another part of the same request");
-        assert!(unseen.concerns(Transno(5), (A, Xid(51))) && unseen.concerns(Transno(5), (B, Xid(50))));
-        unseen.applied(change(8, B, None, &[]), Transno(4));
-        assert!(!unseen.concerns(Transno(8), B_NEXT), "it ends with this process");
-        assert!(unseen.concerns(Transno(8), A_NEXT));
+        let mut volatile_changes = volatile_changes();
+        assert!(!volatile_changes.concerns(Transno(5), (A, Xid(50))), "another part of the same request");
+        assert!(
+            volatile_changes.concerns(Transno(5), (A, Xid(51))) && volatile_changes.concerns(Transno(5), (B, Xid(50)))
+        );
+        volatile_changes.applied(change(8, B, None, &[]), Transno(4));
+        assert!(!volatile_changes.concerns(Transno(8), B_NEXT), "it ends with this process");
+        assert!(volatile_changes.concerns(Transno(8), A_NEXT));
     }
 
     #[test]
     fn what_is_durable_concerns_nobody() {
-        let mut unseen = unseen();
-        unseen.committed(Transno(5));
-        assert!(!unseen.concerns(Transno(5), B_NEXT) && unseen.concerns(Transno(6), B_NEXT));
-        unseen.committed(Transno(9));
-        assert!(unseen.is_empty() && unseen.by_client.is_empty());
-        assert!(!unseen.known(A, Xid(99)));
+        let mut volatile_changes = volatile_changes();
+        volatile_changes.committed(Transno(5));
+        assert!(!volatile_changes.concerns(Transno(5), B_NEXT) && volatile_changes.concerns(Transno(6), B_NEXT));
+        volatile_changes.committed(Transno(9));
+        assert!(volatile_changes.is_empty() && volatile_changes.by_client.is_empty());
+        assert!(!volatile_changes.known(A, Xid(99)));
     }
 
     #[test]
     fn who_destroyed_an_inode_is_known_until_that_is_durable() {
-        let (mut unseen, fid) = (unseen(), Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 });
-        assert_eq!(unseen.destroyed_by(fid), None);
-        unseen.destroys(Transno(8), fid);
-        unseen.applied(change(8, A, Some(51), &[]), Transno(4));
-        assert!(unseen.destroyed_by(fid).is_some_and(|by| unseen.concerns(by, B_NEXT)));
-        unseen.committed(Transno(7));
-        assert_eq!(unseen.destroyed_by(fid), Some(Transno(8)));
-        unseen.committed(Transno(8));
-        assert_eq!((unseen.destroyed_by(fid), unseen.destroyed_in.len()), (None, 0));
+        let (mut volatile_changes, fid) = (volatile_changes(), Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 });
+        assert_eq!(volatile_changes.destroyed_by(fid), None);
+        volatile_changes.destroys(Transno(8), fid);
+        volatile_changes.applied(change(8, A, Some(51), &[]), Transno(4));
+        assert!(volatile_changes.destroyed_by(fid).is_some_and(|by| volatile_changes.concerns(by, B_NEXT)));
+        volatile_changes.committed(Transno(7));
+        assert_eq!(volatile_changes.destroyed_by(fid), Some(Transno(8)));
+        volatile_changes.committed(Transno(8));
+        assert_eq!((volatile_changes.destroyed_by(fid), volatile_changes.destroyed_in.len()), (None, 0));
     }
 
     #[test]
     fn without_clients_on_the_network_nothing_is_watched() {
-        let mut unseen = Unseen::default();
-        unseen.applied(change(5, A, Some(50), &[]), Transno(4));
-        assert!(unseen.is_empty());
-        unseen.watch();
-        unseen.applied(change(6, A, Some(50), &[]), Transno(6));
-        assert!(unseen.is_empty(), "durable already");
+        let mut volatile_changes = VolatileChanges::default();
+        volatile_changes.applied(change(5, A, Some(50), &[]), Transno(4));
+        assert!(volatile_changes.is_empty());
+        volatile_changes.watch();
+        volatile_changes.applied(change(6, A, Some(50), &[]), Transno(6));
+        assert!(volatile_changes.is_empty(), "durable already");
     }
 }

@@ -103,7 +103,7 @@ struct Author {
 
 /// See the module's story.
 #[derive(Default)]
-pub(crate) struct Authors {
+pub(crate) struct UnackedChanges {
     last: u64,
     grace: Duration,
     parts: Parts,
@@ -112,10 +112,10 @@ pub(crate) struct Authors {
     seen: RefCell<BTreeMap<u64, (ClientUuid, Changed)>>,
 }
 
-impl Authors {
+impl UnackedChanges {
     /// Nobody; a reply that arrived is read by the client's kernel within `grace`.
-    pub(crate) fn new(grace: Duration) -> Authors {
-        Authors { grace, ..Authors::default() }
+    pub(crate) fn new(grace: Duration) -> UnackedChanges {
+        UnackedChanges { grace, ..UnackedChanges::default() }
     }
 
     /// A request of `client` changes this.
@@ -211,7 +211,7 @@ impl Authors {
         }
     }
 
-    /// An inode is destroyed: who may still show a name of it. If anybody, [`Authors::take_over`] names it when nobody does any more.
+    /// An inode is destroyed: who may still show a name of it. If anybody, [`UnackedChanges::take_over`] names it when nobody does any more.
     pub(crate) fn destroyed(&mut self, fid: Fid) -> SmallVec<[ClientUuid; 1]> {
         let parts = self.parts.of.get(&fid).into_iter().flatten();
         let shown: SmallVec<_> = parts.map(|part| part.client).collect();
@@ -246,19 +246,19 @@ mod tests {
     const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
     const FILE: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
 
-    fn unlinked() -> Authors {
-        let mut authors = Authors::new(Duration::from_millis(500));
-        authors.note(AUTHOR, Xid(7), &[Change::name(DIR, b"a"), Change::named(FILE, false)]);
-        authors
+    fn unlinked() -> UnackedChanges {
+        let mut unacked = UnackedChanges::new(Duration::from_millis(500));
+        unacked.note(AUTHOR, Xid(7), &[Change::name(DIR, b"a"), Change::named(FILE, false)]);
+        unacked
     }
 
     fn asked(fids: &[Fid]) -> BTreeMap<Fid, InodeBits> {
         fids.iter().map(|fid| (*fid, InodeBits::ALL)).collect()
     }
 
-    fn sees(authors: &mut Authors, who: ClientUuid, fid: Fid, look: Look<'_>) -> bool {
-        authors.look(who, fid, look);
-        let seen = authors.take_seen();
+    fn sees(unacked: &mut UnackedChanges, who: ClientUuid, fid: Fid, look: Look<'_>) -> bool {
+        unacked.look(who, fid, look);
+        let seen = unacked.take_seen();
         let update = InodeBits::UPDATE.union(InodeBits::WRITE);
         let all = [(DIR, update), (FILE, InodeBits::LOOKUP.union(update))];
         assert!(seen.iter().all(|(client, changed)| *client == AUTHOR && **changed == all));
@@ -267,78 +267,78 @@ mod tests {
 
     #[test]
     fn who_looks_at_what_was_changed_sees_the_author() {
-        let mut authors = unlinked();
-        assert!(sees(&mut authors, OTHER, DIR, Look::Name(b"a")));
-        assert!(!sees(&mut authors, OTHER, DIR, Look::Name(b"b")), "another name");
-        assert!(!sees(&mut authors, OTHER, DIR, Look::Inode), "only its names changed");
-        assert!(sees(&mut authors, OTHER, DIR, Look::Attr));
-        assert!(sees(&mut authors, OTHER, DIR, Look::Names));
-        assert!(sees(&mut authors, OTHER, FILE, Look::Inode));
-        assert!(!sees(&mut authors, OTHER, FILE, Look::Xattr));
-        assert!(!sees(&mut authors, AUTHOR, DIR, Look::Names), "its own");
-        assert!(!sees(&mut authors, ClientUuid::default(), DIR, Look::Names), "the target itself");
+        let mut unacked = unlinked();
+        assert!(sees(&mut unacked, OTHER, DIR, Look::Name(b"a")));
+        assert!(!sees(&mut unacked, OTHER, DIR, Look::Name(b"b")), "another name");
+        assert!(!sees(&mut unacked, OTHER, DIR, Look::Inode), "only its names changed");
+        assert!(sees(&mut unacked, OTHER, DIR, Look::Attr));
+        assert!(sees(&mut unacked, OTHER, DIR, Look::Names));
+        assert!(sees(&mut unacked, OTHER, FILE, Look::Inode));
+        assert!(!sees(&mut unacked, OTHER, FILE, Look::Xattr));
+        assert!(!sees(&mut unacked, AUTHOR, DIR, Look::Names), "its own");
+        assert!(!sees(&mut unacked, ClientUuid::default(), DIR, Look::Names), "the target itself");
     }
 
     #[test]
     fn it_is_over_some_time_after_the_author_has_the_answer() {
-        let mut authors = unlinked();
+        let mut unacked = unlinked();
         let at = Duration::from_secs;
-        authors.known(AUTHOR, Xid(7), at(10));
-        authors.known(AUTHOR, Xid(7), at(20));
-        assert!(sees(&mut authors, OTHER, DIR, Look::Names), "7 itself is not answered");
-        authors.known(AUTHOR, Xid(8), at(30));
-        assert!(sees(&mut authors, OTHER, DIR, Look::Names), "a moment for its kernel");
-        authors.known(AUTHOR, Xid(8), at(31));
-        assert!(!sees(&mut authors, OTHER, DIR, Look::Names));
-        assert!(authors.parts.of.is_empty());
+        unacked.known(AUTHOR, Xid(7), at(10));
+        unacked.known(AUTHOR, Xid(7), at(20));
+        assert!(sees(&mut unacked, OTHER, DIR, Look::Names), "7 itself is not answered");
+        unacked.known(AUTHOR, Xid(8), at(30));
+        assert!(sees(&mut unacked, OTHER, DIR, Look::Names), "a moment for its kernel");
+        unacked.known(AUTHOR, Xid(8), at(31));
+        assert!(!sees(&mut unacked, OTHER, DIR, Look::Names));
+        assert!(unacked.parts.of.is_empty());
     }
 
     #[test]
     fn a_callback_settles_what_was_changed_before_it() {
-        let mut authors = unlinked();
-        let newest = authors.newest();
-        authors.note(AUTHOR, Xid(8), &[Change::name(DIR, b"b")]);
-        authors.settled(AUTHOR, newest, &asked(&[DIR, FILE]));
-        authors.look(OTHER, DIR, Look::Name(b"a"));
-        assert!(authors.take_seen().is_empty());
-        authors.look(OTHER, DIR, Look::Name(b"b"));
-        assert_eq!(authors.take_seen().len(), 1, "changed after the question");
-        authors.gone(AUTHOR);
-        assert!(authors.parts.of.is_empty() && authors.authors.is_empty());
+        let mut unacked = unlinked();
+        let newest = unacked.newest();
+        unacked.note(AUTHOR, Xid(8), &[Change::name(DIR, b"b")]);
+        unacked.settled(AUTHOR, newest, &asked(&[DIR, FILE]));
+        unacked.look(OTHER, DIR, Look::Name(b"a"));
+        assert!(unacked.take_seen().is_empty());
+        unacked.look(OTHER, DIR, Look::Name(b"b"));
+        assert_eq!(unacked.take_seen().len(), 1, "changed after the question");
+        unacked.gone(AUTHOR);
+        assert!(unacked.parts.of.is_empty() && unacked.authors.is_empty());
     }
 
     #[test]
     fn a_callback_of_a_part_settles_no_change_that_has_more() {
-        let mut authors = unlinked();
-        let newest = authors.newest();
-        authors.settled(AUTHOR, newest, &asked(&[DIR]));
-        assert!(sees(&mut authors, OTHER, DIR, Look::Names), "its mount still shows the file");
+        let mut unacked = unlinked();
+        let newest = unacked.newest();
+        unacked.settled(AUTHOR, newest, &asked(&[DIR]));
+        assert!(sees(&mut unacked, OTHER, DIR, Look::Names), "its mount still shows the file");
     }
 
     #[test]
     fn what_was_destroyed_is_over_when_its_authors_know() {
-        let mut authors = unlinked();
-        assert_eq!(authors.destroyed(FILE)[..], [AUTHOR]);
-        assert!(authors.destroyed(Fid { oid: 9, ..DIR }).is_empty(), "nobody removed its name a moment ago");
-        assert_eq!(authors.take_over(), []);
-        let newest = authors.newest();
-        authors.settled(AUTHOR, newest, &asked(&[DIR, FILE]));
-        assert_eq!((authors.take_over(), authors.take_over()), (vec![FILE], vec![]));
-        let mut authors = unlinked();
-        authors.destroyed(FILE);
-        authors.gone(AUTHOR);
-        assert_eq!(authors.take_over(), [FILE]);
-        assert!(authors.parts.destroyed.is_empty());
+        let mut unacked = unlinked();
+        assert_eq!(unacked.destroyed(FILE)[..], [AUTHOR]);
+        assert!(unacked.destroyed(Fid { oid: 9, ..DIR }).is_empty(), "nobody removed its name a moment ago");
+        assert_eq!(unacked.take_over(), []);
+        let newest = unacked.newest();
+        unacked.settled(AUTHOR, newest, &asked(&[DIR, FILE]));
+        assert_eq!((unacked.take_over(), unacked.take_over()), (vec![FILE], vec![]));
+        let mut unacked = unlinked();
+        unacked.destroyed(FILE);
+        unacked.gone(AUTHOR);
+        assert_eq!(unacked.take_over(), [FILE]);
+        assert!(unacked.parts.destroyed.is_empty());
     }
 
     #[test]
     fn changes_are_bounded() {
-        let mut authors = Authors::default();
+        let mut unacked = UnackedChanges::default();
         for xid in 0..=CHANGES_MAX as u64 {
-            authors.note(AUTHOR, Xid(xid), &[Change::of(Fid { oid: xid as u32, ..DIR }, InodeBits::UPDATE)]);
+            unacked.note(AUTHOR, Xid(xid), &[Change::of(Fid { oid: xid as u32, ..DIR }, InodeBits::UPDATE)]);
         }
-        assert_eq!(authors.parts.of.len(), CHANGES_MAX);
-        authors.look(OTHER, Fid { oid: 0, ..DIR }, Look::Attr);
-        assert!(authors.take_seen().is_empty(), "the oldest went");
+        assert_eq!(unacked.parts.of.len(), CHANGES_MAX);
+        unacked.look(OTHER, Fid { oid: 0, ..DIR }, Look::Attr);
+        assert!(unacked.take_seen().is_empty(), "the oldest went");
     }
 }

@@ -14,12 +14,12 @@ use types::session::{ClientUuid, Xid};
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Doubts {
+pub(crate) struct UnconfirmedOpens {
     clients: HashMap<ClientUuid, BTreeMap<Xid, Vec<Fid>>>,
     inodes: HashMap<Fid, u32>,
 }
 
-impl Doubts {
+impl UnconfirmedOpens {
     /// This request of an earlier life opened it.
     pub(crate) fn add(&mut self, client: ClientUuid, xid: Xid, fid: Fid) {
         self.clients.entry(client).or_default().entry(xid).or_default().push(fid);
@@ -42,7 +42,7 @@ impl Doubts {
         self.drop_all(settled)
     }
 
-    /// A session ended; as [`Doubts::known`].
+    /// A session ended; as [`UnconfirmedOpens::known`].
     pub(crate) fn release_client(&mut self, client: ClientUuid) -> Vec<Fid> {
         let settled = self.clients.remove(&client).unwrap_or_default();
         self.drop_all(settled)
@@ -73,17 +73,17 @@ mod tests {
 
     #[test]
     fn an_open_is_in_doubt_until_all_who_asked_for_it_have_their_answers() {
-        let mut doubts = Doubts::default();
-        doubts.add(A, Xid(5), F);
-        doubts.add(A, Xid(7), G);
-        doubts.add(B, Xid(5), F);
-        assert!(doubts.contains(F) && doubts.contains(G));
-        assert_eq!(doubts.known(A, Xid(5)), [], "below, not up to");
-        assert_eq!(doubts.known(A, Xid(6)), [], "B may have it");
-        assert!(doubts.contains(F));
-        assert_eq!(doubts.release_client(B), [F]);
-        assert_eq!(doubts.known(A, Xid(8)), [G]);
-        assert!(!doubts.contains(F) && !doubts.contains(G));
-        assert!(doubts.clients.is_empty() && doubts.inodes.is_empty());
+        let mut unconfirmed_opens = UnconfirmedOpens::default();
+        unconfirmed_opens.add(A, Xid(5), F);
+        unconfirmed_opens.add(A, Xid(7), G);
+        unconfirmed_opens.add(B, Xid(5), F);
+        assert!(unconfirmed_opens.contains(F) && unconfirmed_opens.contains(G));
+        assert_eq!(unconfirmed_opens.known(A, Xid(5)), [], "below, not up to");
+        assert_eq!(unconfirmed_opens.known(A, Xid(6)), [], "B may have it");
+        assert!(unconfirmed_opens.contains(F));
+        assert_eq!(unconfirmed_opens.release_client(B), [F]);
+        assert_eq!(unconfirmed_opens.known(A, Xid(8)), [G]);
+        assert!(!unconfirmed_opens.contains(F) && !unconfirmed_opens.contains(G));
+        assert!(unconfirmed_opens.clients.is_empty() && unconfirmed_opens.inodes.is_empty());
     }
 }
