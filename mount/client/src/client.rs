@@ -3,7 +3,6 @@
 use crate::cache::grant::Grants;
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
-use crate::early::Earlies;
 use crate::file::FileTable;
 use crate::hooks::Tables;
 use crate::locks::Locks;
@@ -14,6 +13,7 @@ use crate::locks::table::Asked;
 use crate::locks::upkeep::keep_up;
 use crate::node::{NodeId, NodeTable};
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
+use crate::open_prefetch::OpenPrefetch;
 use crate::ops::no_open::NoOpenHandles;
 use crate::pins::Pins;
 use crate::removed::Removed;
@@ -76,7 +76,7 @@ pub struct Client {
     pub(crate) pins: Pins,
     pub(crate) removed: Removed,
     pub(crate) writeback: Writeback,
-    pub(crate) early: Earlies,
+    pub(crate) open_prefetch: OpenPrefetch,
     pub(crate) closes: Arc<Semaphore>,
     pub(crate) counters: Counters,
     me: Weak<Client>,
@@ -125,7 +125,7 @@ impl Client {
             pins: Pins::default(),
             removed: Removed::default(),
             writeback: Writeback::new(grants),
-            early: Earlies::default(),
+            open_prefetch: OpenPrefetch::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),
             me: me.clone(),

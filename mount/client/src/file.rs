@@ -7,8 +7,8 @@
 //! beyond the end of the file. Growing the file would show them; so they are cut before the next change. The mark
 //! outlives the `File` (in the table), for an inode may be closed and opened again.
 
-use crate::early::Early;
 use crate::open::FileHandle;
+use crate::open_prefetch::Prefetched;
 use crate::writeback::dirty_file::DirtyFile;
 use crate::writeback::failures::Failures;
 use bytes::Bytes;
@@ -93,7 +93,7 @@ pub(crate) type GroupTurn = tokio::sync::Mutex<usize>;
 struct Known {
     size: Option<u64>,
     layout: Option<Arc<Layout>>,
-    early: Option<Early>,
+    prefetched: Option<Prefetched>,
 }
 
 impl File {
@@ -127,13 +127,13 @@ impl File {
     }
 
     /// All its bytes came with an open.
-    pub(crate) fn keep_early(&self, early: Early) {
-        self.known.lock().early = Some(early);
+    pub(crate) fn keep_prefetched(&self, prefetched: Prefetched) {
+        self.known.lock().prefetched = Some(prefetched);
     }
 
     /// `[offset, end)` of what came with an open, if the file has still this version; else it is of no use any more.
-    pub(crate) fn early(&self, version: u64, offset: u64, end: u64) -> Option<Bytes> {
-        let known = &mut self.known.lock().early;
+    pub(crate) fn prefetched(&self, version: u64, offset: u64, end: u64) -> Option<Bytes> {
+        let known = &mut self.known.lock().prefetched;
         let found = known.as_ref()?.read(version, offset, end);
         if found.is_none() {
             *known = None;

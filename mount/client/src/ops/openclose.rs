@@ -123,7 +123,7 @@ impl Client {
         file.learn(&opened.entry.attr);
         self.rest_on_answers(&file);
         if let Some(layout) = opened.layout {
-            self.early.note(layout.mdt_bytes());
+            self.open_prefetch.note(layout.mdt_bytes());
             file.learn_layout(layout);
         }
         self.keep_open(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))

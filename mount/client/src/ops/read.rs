@@ -181,7 +181,7 @@ impl Client {
         }
         // Linkers and assemblers read holes of what they write: nobody is asked for bytes that no object has.
         let objects_end = objects_end.filter(|_| whole && !file.tail_is_suspect()).unwrap_or(end).clamp(offset, end);
-        let mut read = match self.read_early(file, offset, end) {
+        let mut read = match self.read_prefetched(file, offset, end) {
             Some(bytes) => return Ok(merge_dirty(vec![bytes], offset, dirty)),
             None => match &dirty[..dirty.partition_point(|(over, _)| *over < objects_end)] {
                 before if covers(before, offset, objects_end) => Vec::new(),

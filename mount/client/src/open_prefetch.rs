@@ -20,29 +20,29 @@ use types::fid::Fid;
 use wire::mds::{Entry, MdsOp, MdsReply};
 
 /// Largest file that is read with its open, bytes.
-pub const EARLY_BYTES_MAX: u64 = 64 << 10;
+pub const PREFETCH_BYTES_MAX: u64 = 64 << 10;
 /// What is kept of all files together, bytes; beyond, opens bring nothing.
-pub const EARLY_BYTES_KEPT_MAX: u64 = 32 << 20;
+pub const PREFETCHED_BYTES_MAX: u64 = 32 << 20;
 
 /// What a mount knows of it.
 #[derive(Default)]
-pub(crate) struct Earlies {
+pub(crate) struct OpenPrefetch {
     /// The file that was opened last had bytes on its MDT.
     likely: AtomicBool,
     kept: Arc<AtomicU64>,
 }
 
 /// All bytes of a file as it was.
-pub(crate) struct Early {
+pub(crate) struct Prefetched {
     version: u64,
     data: Bytes,
     kept: Arc<AtomicU64>,
 }
 
-impl Early {
-    fn new(entry: &Entry, data: Bytes, kept: &Arc<AtomicU64>) -> Early {
+impl Prefetched {
+    fn new(entry: &Entry, data: Bytes, kept: &Arc<AtomicU64>) -> Prefetched {
         kept.fetch_add(data.len() as u64, Ordering::Relaxed);
-        Early { version: entry.attr.version, data, kept: kept.clone() }
+        Prefetched { version: entry.attr.version, data, kept: kept.clone() }
     }
 
     /// `[offset, end)`, if the file is still as it was.
@@ -52,13 +52,13 @@ impl Early {
     }
 }
 
-impl Drop for Early {
+impl Drop for Prefetched {
     fn drop(&mut self) {
         self.kept.fetch_sub(self.data.len() as u64, Ordering::Relaxed);
     }
 }
 
-impl Earlies {
+impl OpenPrefetch {
     /// A file was opened of which so many bytes may be on its MDT.
     pub(crate) fn note(&self, mdt_bytes: u64) {
         self.likely.store(mdt_bytes > 0, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Client {
         open: OpenMode,
     ) -> Result<Opened, ClientError> {
         let mdc = self.session.mdc(fid)?;
-        let Some(len) = self.early_len(fid, open) else {
+        let Some(len) = self.prefetch_len(fid, open) else {
             return Ok(mdc.open(credentials, fid, open.flags).await?);
         };
         let (first, second) = (MdsOp::Open { fid, flags: open.flags }, MdsOp::Read { fid, offset: 0, len });
@@ -85,8 +85,8 @@ impl Client {
             (MdsReply::Opened { entry, created, handle, layout }, read) => {
                 match read {
                     Ok(MdsReply::Data { entry, data }) if entry.attr.size == data.len() as u64 => {
-                        let early = Early::new(&entry, data, &self.early.kept);
-                        self.files.get(fid).keep_early(early);
+                        let prefetched = Prefetched::new(&entry, data, &self.open_prefetch.kept);
+                        self.files.get(fid).keep_prefetched(prefetched);
                     }
                     // It grew meanwhile.
                     Ok(MdsReply::Data { .. }) => {}
@@ -102,25 +102,25 @@ impl Client {
     }
 
     /// How many bytes to ask for with an open.
-    fn early_len(&self, fid: Fid, open: OpenMode) -> Option<u32> {
+    fn prefetch_len(&self, fid: Fid, open: OpenMode) -> Option<u32> {
         if open.flags.write || open.truncate || !open.flags.read {
             return None;
         }
-        let Earlies { likely, kept } = &self.early;
+        let OpenPrefetch { likely, kept } = &self.open_prefetch;
         let (layout, entry) = {
             let mut table = self.locks.table.lock();
             (table.layout(fid), table.attr(fid)?)
         };
         let here = layout.map_or(likely.load(Ordering::Relaxed), |layout| layout.mdt_bytes() >= entry.attr.size);
-        let small = (1..=EARLY_BYTES_MAX).contains(&entry.attr.size);
-        let room = kept.load(Ordering::Relaxed) < EARLY_BYTES_KEPT_MAX;
+        let small = (1..=PREFETCH_BYTES_MAX).contains(&entry.attr.size);
+        let room = kept.load(Ordering::Relaxed) < PREFETCHED_BYTES_MAX;
         (here && small && room).then_some(entry.attr.size as u32)
     }
 
     /// What came with an open, if it is `[offset, end)` as it is now. The caller has a guard of DATA.
-    pub(crate) fn read_early(&self, file: &File, offset: u64, end: u64) -> Option<Bytes> {
+    pub(crate) fn read_prefetched(&self, file: &File, offset: u64, end: u64) -> Option<Bytes> {
         let version = self.locks.table.lock().attr(file.fid)?.attr.version;
-        file.early(version, offset, end)
+        file.prefetched(version, offset, end)
     }
 }
 
@@ -137,14 +137,14 @@ mod tests {
         let (atime, mtime, ctime, btime) = (at, at, at, at);
         let (mode, uid, gid, nlink, rdev, blocks, version) = (0o100_644, 0, 0, 1, 0, 1, 7);
         let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
-        let early = Early::new(&Entry { attr, has_xattr: false }, Bytes::from_static(b"0123"), &kept);
-        assert_eq!(early.read(7, 0, 4), Some(Bytes::from_static(b"0123")));
-        assert_eq!(early.read(7, 1, 3), Some(Bytes::from_static(b"12")));
+        let prefetched = Prefetched::new(&Entry { attr, has_xattr: false }, Bytes::from_static(b"0123"), &kept);
+        assert_eq!(prefetched.read(7, 0, 4), Some(Bytes::from_static(b"0123")));
+        assert_eq!(prefetched.read(7, 1, 3), Some(Bytes::from_static(b"12")));
         for (version, offset, end) in [(8, 0, 4), (6, 0, 4), (7, 0, 5), (7, 5, 5), (7, 3, 2)] {
-            assert_eq!(early.read(version, offset, end), None, "{version} {offset} {end}");
+            assert_eq!(prefetched.read(version, offset, end), None, "{version} {offset} {end}");
         }
         assert_eq!(kept.load(Ordering::Relaxed), 4);
-        drop(early);
+        drop(prefetched);
         assert_eq!(kept.load(Ordering::Relaxed), 0);
     }
 }
