@@ -6,7 +6,7 @@
 //! commits where a real process has a thread.
 
 use crate::directories::Directories;
-use crate::weather::Commits;
+use crate::fault_profile::Commits;
 use client::client::{Client, ClientOptions};
 use env::Env;
 use mds::mds::Mds;

@@ -35,7 +35,7 @@ struct Arguments {
     no_servers: bool,
     /// No seed does one thing over and over.
     #[arg(long)]
-    no_tastes: bool,
+    no_workloads: bool,
     /// A mistake on purpose that the judges must find (with `--features mutants`).
     #[cfg(feature = "mutants")]
     #[arg(long, value_parser = mutant)]
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         clients: !arguments.no_clients,
         machines: !arguments.no_machines,
         servers: !arguments.no_servers,
-        tastes: !arguments.no_tastes,
+        workloads: !arguments.no_workloads,
     };
     #[cfg(feature = "mutants")]
     if arguments.all_mutants {
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         ("clients", faults.clients),
         ("machines", faults.machines),
         ("servers", faults.servers),
-        ("tastes", faults.tastes),
+        ("workloads", faults.workloads),
     ];
     let flags: String = switches.iter().filter(|(_, on)| !on).map(|(what, _)| format!(" --no-{what}")).collect();
     let seeds = arguments.seed.map_or_else(|| arguments.seeds.clone().unwrap_or(0..100), |seed| seed..seed + 1);

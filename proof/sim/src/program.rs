@@ -5,7 +5,7 @@ use crate::bytes_seen::{BLOCK, BytesSeen, filled, value_of};
 use crate::directories::Directories;
 use crate::history::{Answer, Call, History, Ino, Kind, Moment};
 use crate::locks_seen::LocksSeen;
-use crate::taste::{Operation, Taste, Use};
+use crate::workload::{Operation, Use, Workload};
 use bytes::Bytes;
 use client::caller::{Caller, Found};
 use client::client::Client;
@@ -49,7 +49,7 @@ const PAUSE_MAX_US: u64 = 30_000;
 
 /// The histories, which all programs share.
 #[derive(Clone, Default)]
-pub struct Witness {
+pub struct Recorder {
     /// Names.
     pub history: History,
     /// Data.
@@ -67,7 +67,7 @@ pub struct Witness {
     pub durable: Arc<Mutex<Moment>>,
 }
 
-impl Witness {
+impl Recorder {
     /// A sync that began then was answered. An MDT commits everything that it has.
     fn synced(&self, began: Moment) {
         let mut durable = self.durable.lock();
@@ -90,11 +90,11 @@ pub struct Program {
     /// Its random choices.
     pub rng: Rng,
     /// Its preferences.
-    pub taste: Taste,
+    pub workload: Workload,
     /// The kernel's locks of its mount.
     pub directories: Directories,
     /// Receiver of its history.
-    pub witness: Witness,
+    pub recorder: Recorder,
 }
 
 fn kind_of(file_type: FileType) -> Kind {
@@ -123,7 +123,7 @@ struct Held {
 impl Program {
     /// Runs as many operations as it likes.
     pub async fn run(mut self) {
-        for _ in 0..self.taste.count {
+        for _ in 0..self.workload.count {
             let pause = self.rng.below(PAUSE_MAX_US);
             self.env.clock.sleep(Duration::from_micros(pause)).await;
             let held = self.step().await;
@@ -155,7 +155,7 @@ impl Program {
     }
 
     fn told(&mut self, answered: bool) {
-        *self.witness.answered.lock() += u64::from(answered);
+        *self.recorder.answered.lock() += u64::from(answered);
     }
 
     /// Runs an operation on names and records it.
@@ -168,17 +168,17 @@ impl Program {
         let _changing = self.directories.change(call.changes()).await;
         let victim = self.victim(&call).await;
         let _removed = self.directories.change(victim.iter().map(|dir| dir.ino).collect()).await;
-        let record = self.witness.history.begin(self.number, call);
+        let record = self.recorder.history.begin(self.number, call);
         let result = work.await;
         self.told(true);
         victim.iter().for_each(|dir| self.client.forget(dir.node, 1));
         match result {
             Ok(value) => {
-                self.witness.history.end(record, answer(&value));
+                self.recorder.history.end(record, answer(&value));
                 Some(value)
             }
             Err(error) => {
-                self.witness.history.end(record, Answer::Refused(error.errno()));
+                self.recorder.history.end(record, Answer::Refused(error.errno()));
                 None
             }
         }
@@ -293,7 +293,7 @@ impl Program {
             Err(error) => {
                 let errno = error.errno();
                 if errno != Errno::ENOENT && errno != Errno::ESTALE && !crate::history::is_unknown(errno) {
-                    self.witness.found.lock().push(format!("open of inode {:x}: {error}", file.ino));
+                    self.recorder.found.lock().push(format!("open of inode {:x}: {error}", file.ino));
                 }
                 None
             }
@@ -310,7 +310,7 @@ impl Program {
     fn unexpected_open(&mut self, what: &str, ino: Ino, error: &ClientError) {
         let errno = error.errno();
         if errno == Errno::ENOENT || errno == Errno::ESTALE {
-            self.witness.gone.lock().push((self.mount, format!("{what} inode {ino:x}, which is open: {error}")));
+            self.recorder.gone.lock().push((self.mount, format!("{what} inode {ino:x}, which is open: {error}")));
         }
         self.unexpected(what, ino, error);
     }
@@ -320,7 +320,7 @@ impl Program {
         let errno = error.errno();
         // A file without a name and a handle is gone.
         if errno != Errno::ENOENT && errno != Errno::ESTALE && !crate::history::is_unknown(errno) {
-            self.witness.found.lock().push(format!("{what} inode {ino:x}: {error}"));
+            self.recorder.found.lock().push(format!("{what} inode {ino:x}: {error}"));
         }
     }
 
@@ -331,23 +331,23 @@ impl Program {
         let data = filled(value).repeat(blocks as usize);
         let sync = self.rng.chance(100);
         let flags = WriteFlags { sync, ..WriteFlags::default() };
-        let began = self.witness.history.moment();
+        let began = self.recorder.history.moment();
         let work = self.client.clone().write(Caller::root(), handle, first * BLOCK, data.into(), flags);
         // Noted before: it may reach the servers even if this program is killed.
         let mount = self.mount;
         let note = |ended: Moment| {
             for block in first..first + blocks {
-                self.witness.bytes.wrote(mount, file.ino, block, value, began, ended, sync);
+                self.recorder.bytes.wrote(mount, file.ino, block, value, began, ended, sync);
             }
         };
         let pending = PendingWrite { note: Some(&note) };
         let result = work.await;
         let told = matches!(&result, Ok(written) if u64::from(written.bytes) == blocks * BLOCK);
-        let ended = self.witness.history.moment();
+        let ended = self.recorder.history.moment();
         pending.ended(if told { ended } else { Moment::MAX });
         self.told(told);
         if told && sync {
-            self.witness.synced(began);
+            self.recorder.synced(began);
         }
         if let Err(error) = &result {
             self.unexpected_open("write to", file.ino, error);
@@ -355,10 +355,10 @@ impl Program {
     }
 
     async fn read(&mut self, file: Held, handle: FileHandle, first: u64, blocks: u64) {
-        let began = self.witness.history.moment();
+        let began = self.recorder.history.moment();
         let len = (blocks * BLOCK) as u32;
         let result = self.client.clone().read(Caller::root(), handle, first * BLOCK, len, false).await;
-        let ended = self.witness.history.moment();
+        let ended = self.recorder.history.moment();
         self.told(result.is_ok());
         let parts = match result {
             Ok(parts) => parts,
@@ -370,11 +370,11 @@ impl Program {
             let to = data.len().min(((block + 1) * BLOCK) as usize);
             match value_of(&data[from..to]) {
                 Ok(value) => {
-                    self.witness.bytes.read((self.number, self.mount), file.ino, first + block, value, began, ended)
+                    self.recorder.bytes.read((self.number, self.mount), file.ino, first + block, value, began, ended)
                 }
                 Err(what) => {
                     let text = format!("block {} of inode {:x}: {what}", first + block, file.ino);
-                    self.witness.found.lock().push(text);
+                    self.recorder.found.lock().push(text);
                 }
             }
         }
@@ -383,12 +383,12 @@ impl Program {
     async fn truncate(&mut self, file: Held) {
         let block = *self.rng.pick(&BLOCKS);
         let set = SetAttr { size: Some(block * BLOCK), ..SetAttr::default() };
-        let began = self.witness.history.moment();
+        let began = self.recorder.history.moment();
         let mount = self.mount;
-        let note = |ended: Moment| self.witness.bytes.cut(mount, file.ino, block, began, ended);
+        let note = |ended: Moment| self.recorder.bytes.cut(mount, file.ino, block, began, ended);
         let pending = PendingWrite { note: Some(&note) };
         let result = self.client.clone().setattr(Caller::root(), file.node, None, set).await;
-        let ended = self.witness.history.moment();
+        let ended = self.recorder.history.moment();
         pending.ended(if result.is_ok() { ended } else { Moment::MAX });
         self.told(result.is_ok());
         if let Err(error) = &result {
@@ -405,12 +405,12 @@ impl Program {
         self.told(result.is_ok());
         match result {
             Ok(()) => {
-                let since = self.witness.history.moment();
-                let number = self.witness.locks.granted(self.number, self.machine, file.ino, exclusive, since);
+                let since = self.recorder.history.moment();
+                let number = self.recorder.locks.granted(self.number, self.machine, file.ino, exclusive, since);
                 // Usually short; sometimes longer than a server needs to come back.
                 let longest = *self.rng.pick(&[5_000, 5_000, 1_500_000]);
                 self.env.clock.sleep(Duration::from_micros(self.rng.below(longest))).await;
-                self.witness.locks.released(number, self.witness.history.moment());
+                self.recorder.locks.released(number, self.recorder.history.moment());
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
                 if let Err(error) = self.client.clone().setlk(Caller::root(), handle, unlock, false).await {
                     self.unexpected_open("unlock of", file.ino, &error);
@@ -425,7 +425,7 @@ impl Program {
         let mut held = Vec::new();
         let root = Held { node: NodeId::ROOT, ino: Fid::ROOT.ino() };
         let mut dir = root;
-        if self.rng.chance(self.taste.directory) {
+        if self.rng.chance(self.workload.directory) {
             let text = *self.rng.pick(&DIRS);
             match self.lookup(root, text).await {
                 Some((found, Kind::Dir)) => {
@@ -436,8 +436,8 @@ impl Program {
                 None => held.extend(self.make(root, text, Kind::Dir).await),
             }
         }
-        let text = *self.rng.pick(&FILES[..self.taste.files]);
-        match self.taste.operation(&mut self.rng) {
+        let text = *self.rng.pick(&FILES[..self.workload.files]);
+        match self.workload.operation(&mut self.rng) {
             Operation::Create => {
                 if let Some((file, handle)) = self.create_open(dir, text).await {
                     held.push(file);
@@ -459,7 +459,7 @@ impl Program {
                 self.ask(call, work, |()| Answer::Done).await;
             }
             Operation::Rename => {
-                let new_name = *self.rng.pick(&FILES[..self.taste.files]);
+                let new_name = *self.rng.pick(&FILES[..self.workload.files]);
                 let new_parent = if self.rng.chance(500) { root } else { dir };
                 let call = Call::Rename {
                     parent: dir.ino,
@@ -475,7 +475,7 @@ impl Program {
             Operation::Link => {
                 if let Some((file, Kind::File)) = self.lookup(dir, text).await {
                     held.push(file);
-                    let new_name = *self.rng.pick(&FILES[..self.taste.files]);
+                    let new_name = *self.rng.pick(&FILES[..self.workload.files]);
                     let call = Call::Link { ino: file.ino, parent: root.ino, name: new_name.to_owned() };
                     let work = self.client.clone().link(Caller::root(), file.node, root.node, name(new_name));
                     let found = self.ask(call, work, inode).await;
@@ -530,13 +530,13 @@ impl Program {
     }
 
     async fn use_file(&mut self, file: Held, handle: FileHandle, reads: bool) {
-        let (least, most) = self.taste.rounds;
+        let (least, most) = self.workload.rounds;
         for _ in 0..self.rng.between(least, most) {
-            if self.taste.pause_us > 0 {
-                let pause = self.rng.below(self.taste.pause_us);
+            if self.workload.pause_us > 0 {
+                let pause = self.rng.below(self.workload.pause_us);
                 self.env.clock.sleep(Duration::from_micros(pause)).await;
             }
-            match self.taste.usage(&mut self.rng) {
+            match self.workload.usage(&mut self.rng) {
                 Use::Write if !reads => self.write(file, handle).await,
                 Use::Write | Use::Read => {
                     let first = *self.rng.pick(&BLOCKS);
@@ -544,14 +544,14 @@ impl Program {
                 }
                 Use::Lock => self.lock(file, handle).await,
                 Use::Fsync => {
-                    let began = self.witness.history.moment();
+                    let began = self.recorder.history.moment();
                     let synced = self.client.clone().fsync(Caller::root(), handle, false).await;
                     self.told(synced.is_ok());
                     match synced {
                         Ok(()) => {
-                            self.witness.synced(began);
-                            let ended = self.witness.history.moment();
-                            self.witness.bytes.synced(self.mount, file.ino, began, ended);
+                            self.recorder.synced(began);
+                            let ended = self.recorder.history.moment();
+                            self.recorder.bytes.synced(self.mount, file.ino, began, ended);
                         }
                         Err(error) => self.unexpected_open("fsync of", file.ino, &error),
                     }

@@ -3,11 +3,11 @@
 use crate::bytes_seen::Loss;
 use crate::cluster::{Cluster, Mount, Server};
 use crate::contact::Contact;
+use crate::fault_profile::{Fault, FaultProfile};
 use crate::history::{Kind, Moment};
 use crate::linear::{self, Blackout, Verdict};
-use crate::program::{Program, Witness};
+use crate::program::{Program, Recorder};
 use crate::tree::{SYNTHETIC, Tree};
-use crate::weather::{Fault, Weather};
 use check::check::{Check, FIRST, THEN};
 use client::client::Client;
 use observe::fault::{self, Act, Planned, Point};
@@ -34,13 +34,13 @@ pub struct Faults {
     pub machines: bool,
     /// Servers die and come back.
     pub servers: bool,
-    /// Programs of some seeds do one thing over and over ([`crate::taste`]).
-    pub tastes: bool,
+    /// Programs of some seeds do one thing over and over ([`crate::workload`]).
+    pub workloads: bool,
 }
 
 impl Default for Faults {
     fn default() -> Faults {
-        Faults { network: true, clients: true, machines: true, servers: true, tastes: true }
+        Faults { network: true, clients: true, machines: true, servers: true, workloads: true }
     }
 }
 
@@ -91,7 +91,7 @@ const LATE_MS: [(u64, u64); 2] = [(200, 1_000), (29_500, 29_950)];
 
 struct Run {
     cluster: Cluster,
-    witness: Witness,
+    recorder: Recorder,
     rng: Rng,
     mounts: Vec<Mount>,
     programs: usize,
@@ -103,7 +103,7 @@ struct Run {
     wrong: Vec<String>,
     /// Time of a client's last death.
     last_death: Duration,
-    weather: Weather,
+    fault_profile: FaultProfile,
     /// The client that did not hear the last moments of an MDT.
     deaf: Option<usize>,
     /// Time of the power cut.
@@ -120,11 +120,11 @@ struct Run {
 /// Runs a seed.
 pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
     let mut rng = Rng::new(seed, "plan");
-    let weather = Weather::draw(seed, &mut rng, faults.tastes);
-    let cluster = Cluster::start(seed, weather.commits, trace);
+    let fault_profile = FaultProfile::draw(seed, &mut rng, faults.workloads);
+    let cluster = Cluster::start(seed, fault_profile.commits, trace);
     let mut run = Run {
         cluster,
-        witness: Witness::default(),
+        recorder: Recorder::default(),
         mounts: Vec::new(),
         programs: 0,
         running: Arc::default(),
@@ -132,7 +132,7 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         faults: 0,
         wrong: Vec::new(),
         last_death: Duration::ZERO,
-        weather,
+        fault_profile,
         deaf: None,
         blackout: None,
         losses: Vec::new(),
@@ -149,13 +149,13 @@ pub fn run(seed: u64, faults: Faults, trace: bool) -> Report {
         ]));
     }
     run.rng = rng;
-    let answers = late_answers(seed, run.weather.unanswered);
+    let answers = late_answers(seed, run.fault_profile.unanswered);
     let tangled = run.whole(faults);
     drop(answers);
     let world = &run.cluster.world;
     run.wrong.extend(world.failures());
     let (hash, time) = (world.hash(), world.now());
-    let answered = *run.witness.answered.lock();
+    let answered = *run.recorder.answered.lock();
     Report {
         seed,
         wrong: run.wrong,
@@ -208,7 +208,7 @@ impl Run {
         }
         let ended = self.end();
         let tangled = self.judge(ended);
-        self.wrong.extend(std::mem::take(&mut *self.witness.found.lock()));
+        self.wrong.extend(std::mem::take(&mut *self.recorder.found.lock()));
         tangled
     }
 
@@ -246,18 +246,18 @@ impl Run {
             let Some(client) = mount.client.lock().clone() else { continue };
             let count = imports(&client).map(|import| import.evictions()).sum();
             if self.evictions.insert(number, count).unwrap_or(0) < count {
-                let (from, until) = (self.contact.since(number), self.witness.history.moment());
+                let (from, until) = (self.contact.since(number), self.recorder.history.moment());
                 self.losses.push(Loss { mount: number, from, told: self.looked, until });
             }
         }
-        self.looked = self.witness.history.now();
+        self.looked = self.recorder.history.now();
     }
 
     /// A mount may be given up from now on: since when it may have been.
     fn lost_contact(&mut self, mount: usize) -> Moment {
-        let at = self.witness.history.moment();
+        let at = self.recorder.history.moment();
         let Mount { machine, env, client, .. } = &self.mounts[mount];
-        self.witness.locks.lost_contact(usize::from(machine.0), at);
+        self.recorder.locks.lost_contact(usize::from(machine.0), at);
         let in_service = |import: &Import| import.state() == ImportState::Full;
         let heard = client.lock().as_deref().and_then(|client| {
             let answered = imports(client).map(|import| import.proved_at().filter(|_| in_service(&import)));
@@ -296,11 +296,11 @@ impl Run {
         let number = self.programs;
         self.programs += 1;
         let rng = Rng::new(self.rng.next_u64(), "program");
-        let witness = self.witness.clone();
+        let recorder = self.recorder.clone();
         let machine = usize::from(at.machine.0);
-        let taste = self.weather.taste;
+        let workload = self.fault_profile.workload;
         let directories = at.directories.clone();
-        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, taste, directories, witness })
+        Some(Program { number, machine, mount, client, env: at.env.clone(), rng, workload, directories, recorder })
     }
 
     fn is_mounted(&self, mount: usize) -> bool {
@@ -309,11 +309,11 @@ impl Run {
 
     /// Faults at random instants, as long as programs run.
     fn trouble(&mut self, faults: Faults) {
-        let until = self.cluster.world.now() + self.weather.faults_for;
+        let until = self.cluster.world.now() + self.fault_profile.faults_for;
         let mut waiting_to_start = Vec::new();
         let mut down: Vec<(usize, Duration)> = Vec::new();
         loop {
-            let pause = Duration::from_micros(self.rng.between(1_000, self.weather.pause_us));
+            let pause = Duration::from_micros(self.rng.between(1_000, self.fault_profile.pause_us));
             if self.wait(pause, |run| run.running.load(Ordering::Relaxed) == 0)
                 || self.cluster.world.now() >= until
                 || !self.cluster.world.failures().is_empty()
@@ -328,7 +328,7 @@ impl Run {
                 }
                 !ready
             });
-            let fault = self.weather.fault(&mut self.rng);
+            let fault = self.fault_profile.fault(&mut self.rng);
             // A client that is kept from a recovering MDT is evicted: it is told, and that is no
             // fault.
             let recovered = self.cluster.is_recovered();
@@ -354,7 +354,7 @@ impl Run {
     /// A server dies, by kill or power cut, and comes back a while later.
     fn kill_a_server(&mut self, down: &mut Vec<(usize, Duration)>) {
         let is_mdt = |server: &Server| server.kind == TargetKind::Mdt;
-        let wanted = self.rng.chance(self.weather.mdt);
+        let wanted = self.rng.chance(self.fault_profile.mdt);
         let able: Vec<usize> =
             (0..self.cluster.servers.len()).filter(|n| is_mdt(&self.cluster.servers[*n]) == wanted).collect();
         let number = *self.rng.pick(&able);
@@ -370,7 +370,7 @@ impl Run {
         if kind != TargetKind::Mgt {
             self.cluster.world.network().heal();
         }
-        if kind == TargetKind::Mdt && self.rng.chance(self.weather.unheard) {
+        if kind == TargetKind::Mdt && self.rng.chance(self.fault_profile.unheard) {
             self.leave_unheard(number);
         }
         let power = self.rng.chance(500);
@@ -378,7 +378,7 @@ impl Run {
         if kind == TargetKind::Mdt {
             self.cluster.world.network().heal();
         }
-        let pause = Duration::from_micros(self.rng.between(10_000, self.weather.down_us));
+        let pause = Duration::from_micros(self.rng.between(10_000, self.fault_profile.down_us));
         down.push((number, now + pause));
     }
 
@@ -394,11 +394,11 @@ impl Run {
 
     /// All machines lose their power at once: clients, too. Servers come back, all of them soon.
     fn black_out(&mut self, down: &mut Vec<(usize, Duration)>) {
-        let at = self.witness.history.moment();
+        let at = self.recorder.history.moment();
         self.blackout = Some(at);
         self.cluster.world.network().heal();
         for (mount, alive) in self.mounts.iter().zip(&self.alive) {
-            self.witness.locks.lost_contact(usize::from(mount.machine.0), at);
+            self.recorder.locks.lost_contact(usize::from(mount.machine.0), at);
             self.cluster.world.kill(&mount.process, Kill::Power);
             let dead = std::mem::take(&mut *alive.lock());
             self.running.fetch_sub(dead.len(), Ordering::Relaxed);
@@ -424,7 +424,7 @@ impl Run {
             self.cluster.start_server(number);
             let is_mdt = self.cluster.servers[number].kind == TargetKind::Mdt;
             // Without lateness nothing is drawn.
-            if is_mdt && !all && self.weather.late > 0 && self.rng.chance(self.weather.late) {
+            if is_mdt && !all && self.fault_profile.late > 0 && self.rng.chance(self.fault_profile.late) {
                 self.make_late(number);
             }
         }
@@ -504,7 +504,7 @@ impl Run {
         }
         let victim = *self.rng.pick(&living);
         let from = self.lost_contact(victim);
-        let until = self.witness.history.moment();
+        let until = self.recorder.history.moment();
         self.losses.push(Loss { mount: victim, from, told: until, until });
         self.last_death = self.cluster.world.now();
         let how = if self.rng.chance(500) { Kill::Process } else { Kill::Power };
@@ -570,14 +570,14 @@ impl Run {
     }
 
     fn judge(&mut self, ended: bool) -> bool {
-        self.wrong.extend(self.witness.bytes.check(self.blackout, &self.losses));
-        self.wrong.extend(self.witness.locks.check());
+        self.wrong.extend(self.recorder.bytes.check(self.blackout, &self.losses));
+        self.wrong.extend(self.recorder.locks.check());
         // An evicted mount has lost its open files.
         let kept = |mount: usize| !self.losses.iter().any(|loss| loss.mount == mount);
-        let gone: Vec<_> = self.witness.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
+        let gone: Vec<_> = self.recorder.gone.lock().iter().filter(|(mount, _)| kept(*mount)).cloned().collect();
         self.wrong.extend(gone.into_iter().map(|(_, text)| text));
-        let records = self.witness.history.records();
-        let durable = *self.witness.durable.lock();
+        let records = self.recorder.history.records();
+        let durable = *self.recorder.durable.lock();
         let blackout = self.blackout.map(|at| Blackout { at, durable });
         let states = match linear::check(Tree::new(Fid::ROOT.ino()), &records, blackout) {
             Verdict::Explained(states) => states,
@@ -590,7 +590,7 @@ impl Run {
         if ended && self.wrong.is_empty() {
             self.look_for_leaks(&states);
         }
-        let _end: Moment = self.witness.history.moment();
+        let _end: Moment = self.recorder.history.moment();
         false
     }
 

@@ -8,7 +8,7 @@ const FRESH: u64 = 30;
 
 fn good(seed: u64, faults: Faults) -> Report {
     let report = run(seed, faults, false);
-    let flag = if faults.tastes { "" } else { " --no-tastes" };
+    let flag = if faults.workloads { "" } else { " --no-workloads" };
     let wrong = report.wrong.join("\n");
     assert!(report.wrong.is_empty(), "cargo run --release -p sim -- --seed {seed}{flag}\n{wrong}");
     assert!(!report.tangled, "seed {seed} cannot be judged");
@@ -30,10 +30,10 @@ fn two_hundred_seeds_are_good() {
     (50..250).for_each(|seed| drop(good(seed, Faults::default())));
 }
 
-/// Without tastes, as long as these find bugs that are not fixed (docs/simulation.md).
+/// Without workloads, as long as these find bugs that are not fixed (docs/simulation.md).
 #[test]
 fn fresh_seeds_are_good() {
-    let faults = Faults { tastes: false, ..Faults::default() };
+    let faults = Faults { workloads: false, ..Faults::default() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set");
     let first = now.as_secs() * FRESH;
     (first..first + FRESH).for_each(|seed| drop(good(seed, faults)));

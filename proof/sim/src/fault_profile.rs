@@ -1,7 +1,7 @@
 //! Tendencies of a seed: which faults, how often, and how soon targets commit. A world in which
 //! everything happens seldom and at random never meets the coincidences that matter.
 
-use crate::taste::{LOCKERS, NAMERS, REMOVERS, SHARERS, SYNCERS, Taste, USUAL, WRITERS};
+use crate::workload::{LOCKERS, NAMERS, REMOVERS, SHARERS, SYNCERS, USUAL, WRITERS, Workload};
 use simenv::rng::Rng;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ const FAULTS_FOR: Duration = Duration::from_secs(20);
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct Weather {
+pub struct FaultProfile {
     /// Commits.
     pub commits: Commits,
     /// Longest pause between two faults, microseconds.
@@ -63,41 +63,42 @@ pub struct Weather {
     /// Length of the time with faults.
     pub faults_for: Duration,
     /// Preferences of the programs.
-    pub taste: Taste,
+    pub workload: Workload,
     /// Weights.
     faults: [(Fault, u64); 8],
 }
 
-impl Weather {
-    /// The weather of a seed; `rng` is the generator for its plan. `tastes`: some seeds have a
-    /// taste of their own.
-    pub fn draw(seed: u64, rng: &mut Rng, tastes: bool) -> Weather {
-        let usual = Weather::draw_usual(rng);
-        let mut taste = Rng::new(seed, "taste");
-        if !tastes {
+impl FaultProfile {
+    /// The fault_profile of a seed; `rng` is the generator for its plan. `workloads`: some seeds have a
+    /// workload of their own.
+    pub fn draw(seed: u64, rng: &mut Rng, workloads: bool) -> FaultProfile {
+        let usual = FaultProfile::draw_usual(rng);
+        let mut workload = Rng::new(seed, "taste");
+        if !workloads {
             return usual;
         }
         let mut sharers = Rng::new(seed, "sharers");
         if sharers.chance(150) {
             let faults_for = Duration::from_secs(30);
-            let shared = Weather { taste: SHARERS, pause_us: 1_500_000, faults_for, ..usual };
+            let shared = FaultProfile { workload: SHARERS, pause_us: 1_500_000, faults_for, ..usual };
             // Either callbacks and evictions, or restarts of the MDT.
             return match sharers.chance(500) {
                 true => shared.with_faults([20, 5, 10, 5, 5, 0, 30, 20]),
-                false => Weather { down_us: 300_000, mdt: 800, unheard: 500, late: 500, ..shared }
+                false => FaultProfile { down_us: 300_000, mdt: 800, unheard: 500, late: 500, ..shared }
                     .with_faults([15, 0, 10, 0, 50, 0, 10, 5]),
             };
         }
-        if taste.chance(500) {
+        if workload.chance(500) {
             if Rng::new(seed, "syncers").chance(700) {
                 return usual;
             }
             let faults_for = Duration::from_secs(60);
-            let dark = Weather { taste: SYNCERS, pause_us: 900_000, down_us: 300_000, mdt: 30, faults_for, ..usual };
+            let dark =
+                FaultProfile { workload: SYNCERS, pause_us: 900_000, down_us: 300_000, mdt: 30, faults_for, ..usual };
             return dark.with_faults([20, 10, 20, 20, 60, 0, 10, 0]);
         }
         // One thing over and over, while the MDT comes and goes.
-        let restless = Weather {
+        let restless = FaultProfile {
             pause_us: 250_000,
             down_us: 200_000,
             mdt: 900,
@@ -107,27 +108,27 @@ impl Weather {
             ..usual
         }
         .with_faults([10, 0, 10, 0, 70, 0, 10, 0]);
-        match taste.below(4) {
-            0 => Weather { taste: LOCKERS, ..restless },
-            1 => Weather { taste: REMOVERS, ..restless },
+        match workload.below(4) {
+            0 => FaultProfile { workload: LOCKERS, ..restless },
+            1 => FaultProfile { workload: REMOVERS, ..restless },
             // Answered changes are not durable yet.
-            2 => Weather { taste: NAMERS, commits: SLOW, unheard: 700, late: 200, unanswered: 400, ..restless },
+            2 => FaultProfile { workload: NAMERS, commits: SLOW, unheard: 700, late: 200, unanswered: 400, ..restless },
             _ => {
                 let faults_for = Duration::from_secs(120);
-                let calm = Weather { taste: WRITERS, pause_us: 3_000_000, faults_for, ..usual };
+                let calm = FaultProfile { workload: WRITERS, pause_us: 3_000_000, faults_for, ..usual };
                 calm.with_faults([10, 0, 5, 0, 5, 0, 50, 30])
             }
         }
     }
 
-    fn with_faults(mut self, weights: [u64; 8]) -> Weather {
+    fn with_faults(mut self, weights: [u64; 8]) -> FaultProfile {
         for ((_, weight), new) in self.faults.iter_mut().zip(weights) {
             *weight = new;
         }
         self
     }
 
-    fn draw_usual(rng: &mut Rng) -> Weather {
+    fn draw_usual(rng: &mut Rng) -> FaultProfile {
         let commits = *rng.pick(&[
             // As a real target, slow disk included.
             Commits { interval: Duration::from_millis(50), pace_ms: (1, 100) },
@@ -143,7 +144,7 @@ impl Weather {
         };
         match rng.below(100) {
             // A bit of everything.
-            0..=39 => Weather {
+            0..=39 => FaultProfile {
                 commits,
                 pause_us: 600_000,
                 down_us: 3_000_000,
@@ -152,11 +153,11 @@ impl Weather {
                 late: 0,
                 unanswered: 0,
                 faults_for: FAULTS_FOR,
-                taste: USUAL,
+                workload: USUAL,
                 faults: of([35, 20, 25, 7, 8, 0, 5, 0]),
             },
             // Servers come and go.
-            40..=84 => Weather {
+            40..=84 => FaultProfile {
                 commits,
                 pause_us: 250_000,
                 down_us: 400_000,
@@ -165,11 +166,11 @@ impl Weather {
                 late: 0,
                 unanswered: 0,
                 faults_for: FAULTS_FOR,
-                taste: USUAL,
+                workload: USUAL,
                 faults: of([20, 0, 10, 0, 60, 0, 10, 0]),
             },
             // In the end the power of the whole house fails.
-            _ => Weather {
+            _ => FaultProfile {
                 commits,
                 pause_us: 400_000,
                 down_us: 1_000_000,
@@ -178,7 +179,7 @@ impl Weather {
                 late: 0,
                 unanswered: 0,
                 faults_for: FAULTS_FOR,
-                taste: USUAL,
+                workload: USUAL,
                 faults: of([30, 5, 15, 0, 10, 30, 10, 0]),
             },
         }

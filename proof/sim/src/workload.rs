@@ -45,7 +45,7 @@ pub enum Use {
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct Taste {
+pub struct Workload {
     /// Names of files that are used, of those that there are.
     pub files: usize,
     /// In so many of 1000 cases a directory below the root is used.
@@ -61,7 +61,7 @@ pub struct Taste {
 }
 
 /// A bit of everything.
-pub const USUAL: Taste = Taste {
+pub const USUAL: Workload = Workload {
     files: 4,
     directory: 600,
     count: 40,
@@ -84,7 +84,7 @@ pub const USUAL: Taste = Taste {
 };
 
 /// Programs that compete for locks.
-pub const LOCKERS: Taste = Taste {
+pub const LOCKERS: Workload = Workload {
     files: 1,
     directory: 0,
     operations: &[(Operation::Create, 4), (Operation::Open, 15), (Operation::Stat, 1)],
@@ -93,7 +93,7 @@ pub const LOCKERS: Taste = Taste {
 };
 
 /// Files are removed while programs have them open.
-pub const REMOVERS: Taste = Taste {
+pub const REMOVERS: Workload = Workload {
     files: 2,
     directory: 0,
     operations: &[(Operation::Create, 9), (Operation::Open, 5), (Operation::Unlink, 9), (Operation::Rename, 2)],
@@ -102,7 +102,7 @@ pub const REMOVERS: Taste = Taste {
 };
 
 /// Names come and go, and everybody looks.
-pub const NAMERS: Taste = Taste {
+pub const NAMERS: Workload = Workload {
     files: 2,
     directory: 0,
     count: 100,
@@ -118,7 +118,7 @@ pub const NAMERS: Taste = Taste {
 };
 
 /// One file is written all the time, and kept open for long.
-pub const WRITERS: Taste = Taste {
+pub const WRITERS: Workload = Workload {
     files: 1,
     directory: 0,
     count: 5,
@@ -129,7 +129,7 @@ pub const WRITERS: Taste = Taste {
 };
 
 /// One file is written by all clients at once, in the same blocks and in others: it becomes shared.
-pub const SHARERS: Taste = Taste {
+pub const SHARERS: Workload = Workload {
     files: 1,
     directory: 0,
     count: 6,
@@ -140,7 +140,7 @@ pub const SHARERS: Taste = Taste {
 };
 
 /// Two files are written and synced all the time.
-pub const SYNCERS: Taste = Taste {
+pub const SYNCERS: Workload = Workload {
     files: 2,
     count: 8,
     pause_us: 60_000,
@@ -159,7 +159,7 @@ fn draw<T: Copy>(rng: &mut Rng, weights: &[(T, u64)]) -> T {
     unreachable!("the roll is below the sum of the weights")
 }
 
-impl Taste {
+impl Workload {
     /// The next operation.
     pub fn operation(&self, rng: &mut Rng) -> Operation {
         draw(rng, self.operations)
