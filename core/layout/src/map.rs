@@ -1,4 +1,4 @@
-//! File range to object ranges, and back: the only road between the two.
+//! File range to object ranges, and back: the only way between the two.
 //!
 //! RAID0 as in Lustre: with `stripe = (off / size) % count`, byte `off` of the file is byte
 //! `off / (size * count) * size + off % size` of that stripe's object. Offsets count from byte 0 of

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct FileOffset(pub u64);
 
-/// Byte position in one object, from 0. `layout` is the only road between the two.
+/// Byte position in one object, from 0. `layout` is the only way between the two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct ObjectOffset(pub u64);
 

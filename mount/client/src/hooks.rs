@@ -5,7 +5,7 @@ use crate::file::FileTable;
 use crate::kept::lost_objects;
 use crate::locks::callback::Holder;
 use crate::locks::data_guards::Loss;
-use crate::locks::{Locks, Road};
+use crate::locks::{Locks, MdtWatch};
 use crate::open::OpenFiles;
 use crate::reopen::{Restorer, reopen_all};
 use rpc::import::{Callbacks, Restore};
@@ -29,7 +29,7 @@ impl Hooks for Tables {
     }
 
     fn watch(&self, mdt: TargetIndex) -> Arc<dyn Watch> {
-        Arc::new(Road { locks: self.locks.clone(), mdt: mdt.0 })
+        Arc::new(MdtWatch { locks: self.locks.clone(), mdt: mdt.0 })
     }
 
     fn restore(&self, mdc: &Mdc) -> Arc<dyn Restore> {

@@ -5,7 +5,7 @@
 //! still has a name opens under a new handle, one that had been unlinked stays gone, and its handle answers ESTALE.
 
 use crate::locks::data_guards::{Loss, TO_WRITE};
-use crate::locks::{Locks, Road};
+use crate::locks::{Locks, MdtWatch};
 use crate::open::{OpenFile, OpenFiles};
 use env::BoxFuture;
 use env::tasks::Tasks;
@@ -109,7 +109,7 @@ fn open_again(tasks: &Arc<dyn Tasks>, import: &Arc<Import>, open: Arc<OpenFile>)
 fn lock_again(locks: &Arc<Locks>, mdt: u16, fid: Fid, range: Option<ByteRange>) -> Restoring {
     let needs = range.map(|range| Needs { range, again: true });
     let op = MdsOp::Lock { fid, bits: TO_WRITE, needs };
-    let (bits, mut sent) = Road { locks: locks.clone(), mdt }.sent(std::slice::from_ref(&op));
+    let (bits, mut sent) = MdtWatch { locks: locks.clone(), mdt }.sent(std::slice::from_ref(&op));
     let answered = move |reply: Reply| {
         if let Some(Err(errno)) = reply.results.first() {
             tracing::warn!(%fid, %errno, "data that was not stored has lost its file");

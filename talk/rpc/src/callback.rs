@@ -23,7 +23,7 @@ use wire::message::{Op, OpReply, Request};
 
 /// How a client is reached.
 #[derive(Clone)]
-pub(crate) enum Road {
+pub(crate) enum CallbackRoute {
     /// It lives in this process.
     Local(Option<Arc<dyn Callbacks>>),
     /// Over this link, as long as it lives.
@@ -35,15 +35,15 @@ pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, Rp
     let evicted = || RpcError::Evicted { target: export.target() };
     let mut payload = None;
     loop {
-        // Before the road is looked at: a change after that is not missed.
+        // Before the route is looked at: a change after that is not missed.
         let mut renewals = export.renewals();
         if export.is_gone() {
             return Err(evicted());
         }
-        let link = match export.road() {
-            Road::Local(Some(callbacks)) => return Ok(callbacks.callback(op).await?),
-            Road::Local(None) => return Err(RpcError::Errno(Errno::EOPNOTSUPP)),
-            Road::Link(link) => link.upgrade().filter(|link| link.is_open()),
+        let link = match export.route() {
+            CallbackRoute::Local(Some(callbacks)) => return Ok(callbacks.callback(op).await?),
+            CallbackRoute::Local(None) => return Err(RpcError::Errno(Errno::EOPNOTSUPP)),
+            CallbackRoute::Link(link) => link.upgrade().filter(|link| link.is_open()),
         };
         if let Some(link) = link {
             let payload = payload.get_or_insert_with(|| question(export, &op)).clone();
@@ -60,7 +60,7 @@ pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, Rp
                 }
             }
             // The link may have been replaced while we asked: only if it is still the same, wait.
-            if matches!(export.road(), Road::Link(now) if !std::ptr::eq(now.as_ptr(), Arc::as_ptr(&link))) {
+            if matches!(export.route(), CallbackRoute::Link(now) if !std::ptr::eq(now.as_ptr(), Arc::as_ptr(&link))) {
                 continue;
             }
         }

@@ -5,7 +5,7 @@
 //! reports the failure of its first attempt at once; one that lost its session, or was told to be patient, goes on
 //! trying, with growing pauses, as long as a caller has time left.
 
-use crate::callback::Road;
+use crate::callback::CallbackRoute;
 use crate::error::RpcError;
 use crate::import::{Import, LocalSession, Session};
 use crate::served::{ConnectError, Served};
@@ -86,12 +86,13 @@ impl Import {
     fn connect_local(&self, served: &Arc<Served>) -> Result<(), RpcError> {
         let boot_before = self.link.lock().machine.boot();
         let hello = self.hello(boot_before);
-        let connected = served.connect(&hello, Nid::Loopback, Road::Local(self.callbacks.clone())).map_err(
-            |error| match error {
-                ConnectError::Refusal(refusal) => refusal.error(Nid::Loopback, &hello),
-                ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
-            },
-        )?;
+        let connected =
+            served.connect(&hello, Nid::Loopback, CallbackRoute::Local(self.callbacks.clone())).map_err(|error| {
+                match error {
+                    ConnectError::Refusal(refusal) => refusal.error(Nid::Loopback, &hello),
+                    ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
+                }
+            })?;
         let session = Session::Local(Arc::new(LocalSession { served: served.clone(), export: connected.export }));
         let action = self.connected(&connected.reply);
         self.enter_session(session, action, connected.reply.boot);

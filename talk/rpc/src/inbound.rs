@@ -1,7 +1,7 @@
 //! What comes over links: requests for targets of this process, callbacks for its clients.
 
 use crate::Rpc;
-use crate::callback::Road;
+use crate::callback::CallbackRoute;
 use crate::deadline;
 use crate::faults;
 use crate::reply_cache::Verdict;
@@ -143,7 +143,7 @@ pub(crate) fn ordinary(rpc: &Arc<Rpc>, envelope: Envelope, mut request: Request)
 fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::message::ConnectRequest) -> Work {
     let client = hello.client;
     let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
-    match served.connect(&hello, link.nid(), Road::Link(Arc::downgrade(link))) {
+    match served.connect(&hello, link.nid(), CallbackRoute::Link(Arc::downgrade(link))) {
         Ok(connected) => {
             link.has_session();
             connected.export.heard(rpc.env().clock.now());

@@ -4,7 +4,7 @@
 //! address. A session is found by the client's UUID.
 
 use crate::admission::{Refusal, admit};
-use crate::callback::Road;
+use crate::callback::CallbackRoute;
 use crate::service::{Export, Gone, Service};
 use crate::stats::CallStats;
 use crate::under_way::{self, Side};
@@ -122,7 +122,12 @@ impl Served {
     }
 
     /// Opens or renews a session.
-    pub(crate) fn connect(&self, hello: &ConnectRequest, nid: Nid, road: Road) -> Result<Connected, ConnectError> {
+    pub(crate) fn connect(
+        &self,
+        hello: &ConnectRequest,
+        nid: Nid,
+        route: CallbackRoute,
+    ) -> Result<Connected, ConnectError> {
         admit(&*self.service, hello).map_err(ConnectError::Refusal)?;
         let (export, new) = {
             let mut exports = self.exports.lock();
@@ -136,14 +141,14 @@ impl Served {
                     let description = hello.description.clone();
                     let number = self.sessions.fetch_add(1, Ordering::Relaxed);
                     let me = self.me.clone();
-                    let export = Export::new(me, target, hello.client, number, nid, description, road.clone());
+                    let export = Export::new(me, target, hello.client, number, nid, description, route.clone());
                     exports.insert(export.clone(), address_of(nid));
                     (export, true)
                 }
             }
         };
         if !new {
-            export.renew(nid, hello.description.clone(), road);
+            export.renew(nid, hello.description.clone(), route);
         }
         match self.service.connect(&export, hello) {
             Ok(reply) => {

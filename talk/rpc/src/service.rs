@@ -1,6 +1,6 @@
 //! A target's side of its sessions.
 
-use crate::callback::{self, Road};
+use crate::callback::{self, CallbackRoute};
 use crate::error::RpcError;
 use crate::import::Callbacks;
 use crate::questions::{Question, Questions};
@@ -88,7 +88,7 @@ pub struct Export {
 struct Origin {
     nid: Nid,
     description: String,
-    road: Road,
+    route: CallbackRoute,
 }
 
 impl Export {
@@ -99,7 +99,7 @@ impl Export {
         description: String,
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Export> {
-        Export::new(Weak::new(), target, client, 1, Nid::Loopback, description, Road::Local(callbacks))
+        Export::new(Weak::new(), target, client, 1, Nid::Loopback, description, CallbackRoute::Local(callbacks))
     }
 
     pub(crate) fn new(
@@ -109,14 +109,14 @@ impl Export {
         number: u32,
         nid: Nid,
         description: String,
-        road: Road,
+        route: CallbackRoute,
     ) -> Arc<Export> {
         Arc::new(Export {
             served,
             target,
             client,
             number,
-            origin: Mutex::new(Origin { nid, description, road }),
+            origin: Mutex::new(Origin { nid, description, route }),
             gone: AtomicBool::new(false),
             renewed: watch::Sender::new(0),
             heard: AtomicU64::new(0),
@@ -193,9 +193,9 @@ impl Export {
         }
     }
 
-    /// The client came (back) over this road.
-    pub(crate) fn renew(&self, nid: Nid, description: String, road: Road) {
-        *self.origin.lock() = Origin { nid, description, road };
+    /// The client came (back) over this route.
+    pub(crate) fn renew(&self, nid: Nid, description: String, route: CallbackRoute) {
+        *self.origin.lock() = Origin { nid, description, route };
         self.renewed.send_modify(|count| *count += 1);
     }
 
@@ -208,15 +208,15 @@ impl Export {
 
     /// Is the client there, as far as its connection tells? One that was killed is not, long before its lease ends.
     pub fn is_connected(&self) -> bool {
-        match &self.origin.lock().road {
-            Road::Local(_) => !self.is_gone(),
-            Road::Link(link) => !self.is_gone() && link.upgrade().is_some_and(|link| link.is_open()),
+        match &self.origin.lock().route {
+            CallbackRoute::Local(_) => !self.is_gone(),
+            CallbackRoute::Link(link) => !self.is_gone() && link.upgrade().is_some_and(|link| link.is_open()),
         }
     }
 
     /// Does it come over the network? Only then has it a lease.
     pub(crate) fn is_remote(&self) -> bool {
-        matches!(self.origin.lock().road, Road::Link(_))
+        matches!(self.origin.lock().route, CallbackRoute::Link(_))
     }
 
     /// A request came.
@@ -241,8 +241,8 @@ impl Export {
         &self.replies
     }
 
-    pub(crate) fn road(&self) -> Road {
-        self.origin.lock().road.clone()
+    pub(crate) fn route(&self) -> CallbackRoute {
+        self.origin.lock().route.clone()
     }
 
     pub(crate) fn renewals(&self) -> watch::Receiver<u64> {

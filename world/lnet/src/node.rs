@@ -375,7 +375,7 @@ async fn connect(
 ) -> Result<(Arc<Link>, Box<dyn tokio::io::AsyncRead + Send + Unpin>), LinkError> {
     let cannot = |error: std::io::Error| LinkError::Connect { nid, reason: error.to_string() };
     let Nid::Tcp(addr) = nid else {
-        return Err(LinkError::Connect { nid, reason: "no road leads from here into another process".to_owned() });
+        return Err(LinkError::Connect { nid, reason: "there is no route from here into another process".to_owned() });
     };
     let stream = shared.env.net.connect(addr).await.map_err(cannot)?;
     let source = Nid::Tcp(stream.local_addr().map_err(cannot)?);

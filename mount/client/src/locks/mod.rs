@@ -289,7 +289,7 @@ impl Drop for InDir {
 }
 
 /// Requests to one MDT pass here: they are counted, get their tickets, and teach the table.
-pub(crate) struct Road {
+pub(crate) struct MdtWatch {
     pub(crate) locks: Arc<Locks>,
     pub(crate) mdt: u16,
 }
@@ -305,7 +305,7 @@ struct OnTheWay {
     open_change: bool,
 }
 
-impl Watch for Road {
+impl Watch for MdtWatch {
     fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>) {
         let keeps = *self.locks.keeps.lock();
         let ticket = {
