@@ -43,18 +43,18 @@ const BATCH: usize = EXTENTS_PER_HOLDER_MAX / 4;
 
 /// The caller's name for one request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Ticket(pub u64);
+pub struct ExtentTicket(pub u64);
 
 /// What the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum ExtentAction {
     /// Ask the member to give these bytes back; report its answer with [`ExtentTable::released`].
     Revoke(ClientUuid, Fid, ByteRange),
     /// The request has come to its turn: these are granted, what it needs with the first of them.
-    Granted(Ticket, SmallVec<[ByteRange; 1]>),
+    Granted(ExtentTicket, SmallVec<[ByteRange; 1]>),
     /// The shared owner gives the file up, or the member is gone: the request ends, and its caller
     /// asks again.
-    Again(Ticket),
+    Again(ExtentTicket),
     /// No member holds or waits for anything of the file any more: it is no longer shared.
     Over(Fid),
 }
@@ -98,7 +98,7 @@ impl Steps {
 }
 
 struct Waiting {
-    ticket: Ticket,
+    ticket: ExtentTicket,
     client: ClientUuid,
     needs: ByteRange,
     write: bool,
@@ -125,7 +125,7 @@ pub struct ExtentTable {
     files: HashMap<Fid, File, FixedState>,
     /// For each member, the files in which it holds or waits for something.
     members: BTreeMap<ClientUuid, BTreeSet<Fid>>,
-    tickets: BTreeMap<Ticket, Fid>,
+    tickets: BTreeMap<ExtentTicket, Fid>,
 }
 
 impl Holder {
@@ -180,7 +180,7 @@ impl File {
     }
 
     /// Asks others for what is in the way of a request; `false`: nothing is.
-    fn ask_others(&mut self, fid: Fid, at: usize, now: Duration, out: &mut Vec<Action>) -> bool {
+    fn ask_others(&mut self, fid: Fid, at: usize, now: Duration, out: &mut Vec<ExtentAction>) -> bool {
         let Waiting { client, needs, write, .. } = self.waiting[at];
         let (mut any, mut met) = (false, false);
         for (other, held) in self.holders.iter_mut().filter(|(other, _)| **other != client) {
@@ -189,7 +189,7 @@ impl File {
                 any = true;
                 for new in held.ask(range).iter() {
                     met = true;
-                    out.push(Action::Revoke(*other, fid, new));
+                    out.push(ExtentAction::Revoke(*other, fid, new));
                 }
             }
         }
@@ -261,7 +261,7 @@ impl File {
 
     /// Near the bound: asks a member for some of its extents, those farthest from where it works
     /// now.
-    fn make_room(&mut self, fid: Fid, client: ClientUuid, works: ByteRange, out: &mut Vec<Action>) {
+    fn make_room(&mut self, fid: Fid, client: ClientUuid, works: ByteRange, out: &mut Vec<ExtentAction>) {
         let Some(held) = self.holders.get_mut(&client) else { return };
         let set = if held.write.len() >= held.read.len() { &held.write } else { &held.read };
         if set.len() + BATCH / 2 < EXTENTS_PER_HOLDER_MAX || !held.asked.is_empty() {
@@ -274,13 +274,13 @@ impl File {
         };
         for range in far {
             if !range.overlaps(works) {
-                out.extend(held.ask(range).iter().map(|new| Action::Revoke(client, fid, new)));
+                out.extend(held.ask(range).iter().map(|new| ExtentAction::Revoke(client, fid, new)));
             }
         }
     }
 
     /// Grants each request whose turn has come, or calls back what others hold of it.
-    fn advance(&mut self, fid: Fid, now: Duration, granted: &mut Vec<Ticket>, out: &mut Vec<Action>) {
+    fn advance(&mut self, fid: Fid, now: Duration, granted: &mut Vec<ExtentTicket>, out: &mut Vec<ExtentAction>) {
         let mut at = 0;
         while at < self.waiting.len() {
             if self.must_wait(at) || self.ask_others(fid, at, now, out) {
@@ -297,7 +297,7 @@ impl File {
             granted.push(ticket);
             let mut ranges = self.ahead(client, needs, write, now);
             ranges.insert(0, range);
-            out.push(Action::Granted(ticket, ranges));
+            out.push(ExtentAction::Granted(ticket, ranges));
             self.make_room(fid, client, needs, out);
         }
     }
@@ -358,23 +358,23 @@ impl ExtentTable {
     }
 
     /// A member needs bytes. The shared owner holds the file, and no client has asked it back. The
-    /// answer is [`Action::Granted`] when they are the member's, at once if no other member is in
+    /// answer is [`ExtentAction::Granted`] when they are the member's, at once if no other member is in
     /// the way. `now`: any clock that never goes back.
     ///
     /// # Panics
     /// If a request with this ticket waits already, which is a bug of the caller.
     pub fn request(
         &mut self,
-        ticket: Ticket,
+        ticket: ExtentTicket,
         fid: Fid,
         client: ClientUuid,
         (needs, write): (ByteRange, bool),
         now: Duration,
-        out: &mut Vec<Action>,
+        out: &mut Vec<ExtentAction>,
     ) {
         let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
         if file.closing {
-            return out.push(Action::Again(ticket));
+            return out.push(ExtentAction::Again(ticket));
         }
         if file.holders.keys().any(|other| *other != client) {
             file.shared = now;
@@ -404,7 +404,7 @@ impl ExtentTable {
     }
 
     /// A request is given up.
-    pub fn cancel(&mut self, ticket: Ticket, now: Duration, out: &mut Vec<Action>) {
+    pub fn cancel(&mut self, ticket: ExtentTicket, now: Duration, out: &mut Vec<ExtentAction>) {
         let Some(fid) = self.tickets.remove(&ticket) else { return };
         if let Some(file) = self.files.get_mut(&fid) {
             file.waiting.retain(|waiting| waiting.ticket != ticket);
@@ -414,7 +414,14 @@ impl ExtentTable {
 
     /// A member gives these bytes back by itself. Bytes that it was asked for stay its own until it
     /// has answered.
-    pub fn given_back(&mut self, fid: Fid, client: ClientUuid, range: ByteRange, now: Duration, out: &mut Vec<Action>) {
+    pub fn given_back(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        range: ByteRange,
+        now: Duration,
+        out: &mut Vec<ExtentAction>,
+    ) {
         let Some(held) = self.holder(fid, client) else { return };
         let mut rest: Ranges = [range].into_iter().collect();
         held.asked.overlapping(range).for_each(|asked| rest.remove(asked));
@@ -422,7 +429,14 @@ impl ExtentTable {
     }
 
     /// A member holds these bytes no longer, as it was asked.
-    pub fn released(&mut self, fid: Fid, client: ClientUuid, range: ByteRange, now: Duration, out: &mut Vec<Action>) {
+    pub fn released(
+        &mut self,
+        fid: Fid,
+        client: ClientUuid,
+        range: ByteRange,
+        now: Duration,
+        out: &mut Vec<ExtentAction>,
+    ) {
         let Some(file) = self.files.get_mut(&fid) else { return };
         if let Some(held) = file.holders.get_mut(&client) {
             held.read.remove(range);
@@ -437,14 +451,14 @@ impl ExtentTable {
     }
 
     /// The shared owner is asked for the file: all extents are called back. When the last one is
-    /// back it is [`Action::Over`].
-    pub fn call_back(&mut self, fid: Fid, out: &mut Vec<Action>) {
-        let Some(file) = self.files.get_mut(&fid) else { return out.push(Action::Over(fid)) };
+    /// back it is [`ExtentAction::Over`].
+    pub fn call_back(&mut self, fid: Fid, out: &mut Vec<ExtentAction>) {
+        let Some(file) = self.files.get_mut(&fid) else { return out.push(ExtentAction::Over(fid)) };
         file.closing = true;
         for (client, held) in &mut file.holders {
             let all: Ranges = held.read.iter().chain(held.write.iter()).collect();
             for range in all.iter() {
-                out.extend(held.ask(range).iter().map(|new| Action::Revoke(*client, fid, new)));
+                out.extend(held.ask(range).iter().map(|new| ExtentAction::Revoke(*client, fid, new)));
             }
         }
         self.turn_away(fid, out);
@@ -452,7 +466,7 @@ impl ExtentTable {
     }
 
     /// The inode was destroyed.
-    pub fn forget(&mut self, fid: Fid, out: &mut Vec<Action>) {
+    pub fn forget(&mut self, fid: Fid, out: &mut Vec<ExtentAction>) {
         self.turn_away(fid, out);
         if let Some(file) = self.files.remove(&fid) {
             file.holders.keys().for_each(|client| self.forget_member(fid, *client));
@@ -460,7 +474,7 @@ impl ExtentTable {
     }
 
     /// The client's session ended: what it held is free. Files that it had something of to write.
-    pub fn gone(&mut self, client: ClientUuid, now: Duration, out: &mut Vec<Action>) -> Vec<Fid> {
+    pub fn gone(&mut self, client: ClientUuid, now: Duration, out: &mut Vec<ExtentAction>) -> Vec<Fid> {
         let mut written = Vec::new();
         for fid in self.members.remove(&client).unwrap_or_default() {
             let Some(file) = self.files.get_mut(&fid) else { continue };
@@ -472,7 +486,7 @@ impl ExtentTable {
             let own: Vec<Waiting> = own;
             for waiting in own {
                 self.tickets.remove(&waiting.ticket);
-                out.push(Action::Again(waiting.ticket));
+                out.push(ExtentAction::Again(waiting.ticket));
             }
             self.advance(fid, now, out);
         }
@@ -480,16 +494,16 @@ impl ExtentTable {
     }
 
     /// Ends all requests that wait for the file.
-    fn turn_away(&mut self, fid: Fid, out: &mut Vec<Action>) {
+    fn turn_away(&mut self, fid: Fid, out: &mut Vec<ExtentAction>) {
         let Some(file) = self.files.get_mut(&fid) else { return };
         for waiting in std::mem::take(&mut file.waiting) {
             self.tickets.remove(&waiting.ticket);
-            out.push(Action::Again(waiting.ticket));
+            out.push(ExtentAction::Again(waiting.ticket));
             self.forget_member(fid, waiting.client);
         }
     }
 
-    fn advance(&mut self, fid: Fid, now: Duration, out: &mut Vec<Action>) {
+    fn advance(&mut self, fid: Fid, now: Duration, out: &mut Vec<ExtentAction>) {
         let Some(file) = self.files.get_mut(&fid) else { return };
         let mut granted = Vec::new();
         file.advance(fid, now, &mut granted, out);
@@ -497,10 +511,10 @@ impl ExtentTable {
         self.end_if_over(fid, out);
     }
 
-    fn end_if_over(&mut self, fid: Fid, out: &mut Vec<Action>) {
+    fn end_if_over(&mut self, fid: Fid, out: &mut Vec<ExtentAction>) {
         if self.files.get(&fid).is_some_and(|file| file.holders.is_empty() && file.waiting.is_empty()) {
             self.files.remove(&fid);
-            out.push(Action::Over(fid));
+            out.push(ExtentAction::Over(fid));
         }
     }
 

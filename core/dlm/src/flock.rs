@@ -1,7 +1,7 @@
 //! fcntl(2), flock(2) and group locks at a metadata target.
 //!
 //! A [`FlockTable`] knows, per inode, the granted ranges of each owner and the requests that wait,
-//! oldest first. Each request carries a [`Ticket`]; the table answers it with one [`Action`], at
+//! oldest first. Each request carries a [`FlockTicket`]; the table answers it with one [`FlockAction`], at
 //! once or after a later event. A request waits for granted locks only, never for other waiters, as
 //! in Linux; when something is freed, waiters are tried from the oldest on. POSIX, BSD and group
 //! locks never see each other.
@@ -44,26 +44,26 @@ impl LockOwner {
 
 /// The caller's name for one request, until it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Ticket(pub u64);
+pub struct FlockTicket(pub u64);
 
 /// Answer to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum FlockAction {
     /// The lock is held (or released).
-    Granted(Ticket),
+    Granted(FlockTicket),
     /// Results of a request that does not get the lock:
     /// - EAGAIN: in conflict, and the caller does not wait;
     /// - EDEADLK: waiting would never end;
     /// - ENOLCK: the inode has too many locks;
     /// - EINVAL: the range is empty;
     /// - EINTR: given up while waiting, or its owner went.
-    Refused(Ticket, Errno),
+    Refused(FlockTicket, Errno),
 }
 
 struct Waiter {
     owner: LockOwner,
     wanted: Held,
-    ticket: Ticket,
+    ticket: FlockTicket,
 }
 
 #[derive(Default)]
@@ -165,12 +165,12 @@ impl FlockTable {
         client: ClientUuid,
         lock: &Flock,
         wait: bool,
-        ticket: Ticket,
-        out: &mut Vec<Action>,
+        ticket: FlockTicket,
+        out: &mut Vec<FlockAction>,
     ) {
         let (owner, wanted) = normal(client, lock);
         if wanted.start > wanted.end {
-            out.push(Action::Refused(ticket, Errno::EINVAL));
+            out.push(FlockAction::Refused(ticket, Errno::EINVAL));
             return;
         }
         let resource = self.resources.entry(fid).or_default();
@@ -184,11 +184,11 @@ impl FlockTable {
             freed = resource.forget(|o| *o == owner);
         }
         if !wait {
-            out.push(Action::Refused(ticket, Errno::EAGAIN));
+            out.push(FlockAction::Refused(ticket, Errno::EAGAIN));
         } else if resource.len() >= FLOCKS_PER_RESOURCE_MAX {
-            out.push(Action::Refused(ticket, Errno::ENOLCK));
+            out.push(FlockAction::Refused(ticket, Errno::ENOLCK));
         } else if owner.flavor == FlockFlavor::Posix && self.would_deadlock(fid, owner, wanted) {
-            out.push(Action::Refused(ticket, Errno::EDEADLK));
+            out.push(FlockAction::Refused(ticket, Errno::EDEADLK));
         } else {
             self.enqueue(fid, Waiter { owner, wanted, ticket });
         }
@@ -198,7 +198,7 @@ impl FlockTable {
     /// The owner gives up a request that waits for exactly this lock (a signal came): it answers
     /// EINTR. A request that does not wait (any longer) is left alone: its answer is already on its
     /// way.
-    pub fn cancel(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, out: &mut Vec<Action>) {
+    pub fn cancel(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, out: &mut Vec<FlockAction>) {
         let (owner, wanted) = normal(client, lock);
         let same = |w: &Waiter| {
             w.owner == owner && (w.wanted.kind, w.wanted.start, w.wanted.end) == (wanted.kind, wanted.start, wanted.end)
@@ -208,12 +208,12 @@ impl FlockTable {
     }
 
     /// The owner let go of the inode: its locks there go, its waiting requests answer EINTR.
-    pub fn release_owner(&mut self, fid: Fid, owner: LockOwner, out: &mut Vec<Action>) {
+    pub fn release_owner(&mut self, fid: Fid, owner: LockOwner, out: &mut Vec<FlockAction>) {
         self.release_where(fid, |o| *o == owner, out);
     }
 
     /// The client is gone: so is all it held and waited for. Its waiting requests answer EINTR.
-    pub fn release_client(&mut self, client: ClientUuid, out: &mut Vec<Action>) {
+    pub fn release_client(&mut self, client: ClientUuid, out: &mut Vec<FlockAction>) {
         let theirs = |o: &LockOwner| o.client == client;
         let touched = |r: &Resource| r.granted.keys().any(theirs) || r.waiting.iter().any(|w| theirs(&w.owner));
         let fids: Vec<Fid> = self.resources.iter().filter(|(_, r)| touched(r)).map(|(fid, _)| *fid).collect();
@@ -222,7 +222,7 @@ impl FlockTable {
         }
     }
 
-    fn release_where(&mut self, fid: Fid, theirs: impl Fn(&LockOwner) -> bool, out: &mut Vec<Action>) {
+    fn release_where(&mut self, fid: Fid, theirs: impl Fn(&LockOwner) -> bool, out: &mut Vec<FlockAction>) {
         while let Some(at) = self.resources.get(&fid).and_then(|r| r.waiting.iter().position(|w| theirs(&w.owner))) {
             self.give_up(fid, at, out);
         }
@@ -231,9 +231,9 @@ impl FlockTable {
         self.settle(fid, freed, out);
     }
 
-    fn give_up(&mut self, fid: Fid, at: usize, out: &mut Vec<Action>) {
+    fn give_up(&mut self, fid: Fid, at: usize, out: &mut Vec<FlockAction>) {
         let waiter = self.dequeue(fid, at);
-        out.push(Action::Refused(waiter.ticket, Errno::EINTR));
+        out.push(FlockAction::Refused(waiter.ticket, Errno::EINTR));
         self.settle(fid, false, out);
     }
 
@@ -258,7 +258,7 @@ impl FlockTable {
 
     /// After a change: grants what became possible, oldest first, and forgets a resource without
     /// locks.
-    fn settle(&mut self, fid: Fid, mut freed: bool, out: &mut Vec<Action>) {
+    fn settle(&mut self, fid: Fid, mut freed: bool, out: &mut Vec<FlockAction>) {
         while freed {
             // Again from the start after each grant: it may itself have freed something (a
             // downgrade).
@@ -317,17 +317,17 @@ impl Resource {
     }
 
     /// Applies a request that nothing forbids. Answers whether waiters may have become possible.
-    fn grant(&mut self, owner: LockOwner, wanted: Held, ticket: Ticket, out: &mut Vec<Action>) -> bool {
+    fn grant(&mut self, owner: LockOwner, wanted: Held, ticket: FlockTicket, out: &mut Vec<FlockAction>) -> bool {
         let own = self.granted.entry(owner).or_default();
         let change = ranges::replace(own.touching(wanted.start, wanted.end).copied(), wanted);
         let count_after = self.granted_count + change.added.len() - change.removed.len();
         let grows = count_after > self.granted_count;
         let answer = if grows && count_after + self.waiting.len() > FLOCKS_PER_RESOURCE_MAX {
-            Action::Refused(ticket, Errno::ENOLCK)
+            FlockAction::Refused(ticket, Errno::ENOLCK)
         } else {
             own.apply(&change);
             self.granted_count = count_after;
-            Action::Granted(ticket)
+            FlockAction::Granted(ticket)
         };
         if own.len() == 0 {
             self.granted.remove(&owner);

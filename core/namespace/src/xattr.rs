@@ -20,7 +20,7 @@ use types::lock::InodeBits;
 
 /// setxattr(2) flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags {
+pub struct SetFlags {
     /// XATTR_CREATE: an existing one is EEXIST.
     pub create: bool,
     /// XATTR_REPLACE: an absent one is ENODATA.
@@ -135,7 +135,7 @@ pub fn set(
     fid: Fid,
     name: &[u8],
     value: &[u8],
-    flags: Flags,
+    flags: SetFlags,
 ) -> Result<Inode, Errno> {
     let space = space(name)?;
     if value.len() > XATTR_VALUE_BYTES_MAX {
@@ -159,7 +159,7 @@ fn set_plain(
     mut inode: Inode,
     name: &[u8],
     value: &[u8],
-    flags: Flags,
+    flags: SetFlags,
 ) -> Result<Inode, Errno> {
     let names =
         if inode.flags.has(InodeFlags::HAS_XATTR) { Names::read(view, inode.fid(), name)? } else { Names::default() };

@@ -107,7 +107,7 @@ impl World {
 
     fn setxattr(&mut self, fid: Fid, name: &[u8], value: &[u8]) -> Result<Inode, Errno> {
         self.now += 1;
-        xattr::set(&mut self.memory, &context(&self.who, self.now), fid, name, value, xattr::Flags::default())
+        xattr::set(&mut self.memory, &context(&self.who, self.now), fid, name, value, xattr::SetFlags::default())
     }
 
     fn getxattr(&self, fid: Fid, name: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -77,7 +77,7 @@ pub enum Event {
 
 /// What the caller must do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum ImportAction {
     /// Nothing, or go on as before.
     None,
     /// Requests may be sent; what belonged to the session is as it was.
@@ -228,66 +228,66 @@ impl<T> Import<T> {
     }
 
     /// Something happened.
-    pub fn event(&mut self, event: Event) -> Action {
+    pub fn event(&mut self, event: Event) -> ImportAction {
         match (self.state, event) {
             (_, Event::Lost) => {
                 self.state = State::Disconn;
-                Action::None
+                ImportAction::None
             }
-            (State::Full, Event::Connect) => Action::None,
+            (State::Full, Event::Connect) => ImportAction::None,
             (_, Event::Connect) => {
                 self.state = State::Connecting;
-                Action::None
+                ImportAction::None
             }
             (_, Event::Connected { standing, new, boot, last_committed }) => {
                 self.connected(standing, new, boot, last_committed)
             }
             (State::Replay, Event::Replayed) => {
                 self.state = State::ReplayLocks;
-                Action::Restore
+                ImportAction::Restore
             }
             (State::ReplayLocks, Event::Restored) => {
                 self.state = State::ReplayWait;
-                Action::Wait
+                ImportAction::Wait
             }
             (State::ReplayWait, Event::Opened) => {
                 self.boot = self.recovering;
                 self.state = State::Full;
-                Action::Serve
+                ImportAction::Serve
             }
             // A late answer of an attempt that was given up.
-            (_, Event::Replayed | Event::Restored | Event::Opened) => Action::None,
+            (_, Event::Replayed | Event::Restored | Event::Opened) => ImportAction::None,
         }
     }
 
-    fn connected(&mut self, standing: Standing, new: bool, boot: u64, last_committed: Transno) -> Action {
+    fn connected(&mut self, standing: Standing, new: bool, boot: u64, last_committed: Transno) -> ImportAction {
         let first = self.boot == 0;
         let action = match standing {
             Standing::Awaited if !first => {
                 self.recovering = boot;
                 self.committed(last_committed);
                 self.state = State::Replay;
-                return Action::Replay;
+                return ImportAction::Replay;
             }
             // The target had nothing of this client, and nothing is missing.
-            _ if first => Action::Serve,
+            _ if first => ImportAction::Serve,
             // It may have forgotten a client whose replies hold nothing that must not be lost.
-            Standing::Settled if new && boot != self.boot && !self.relies => Action::Renewed,
-            Standing::Awaited | Standing::Settled if new => Action::Lost,
+            Standing::Settled if new && boot != self.boot && !self.relies => ImportAction::Renewed,
+            Standing::Awaited | Standing::Settled if new => ImportAction::Lost,
             // Recovery ended between two attempts, and the target had all of ours by then.
-            Standing::Awaited | Standing::Settled => Action::Serve,
-            Standing::Missed if !self.kept.is_empty() => Action::Lost,
-            Standing::Missed => Action::Renewed,
-            Standing::Transient if new && boot == self.boot => Action::Lost,
-            Standing::Transient if new || boot != self.boot => Action::Renewed,
-            Standing::Transient => Action::Serve,
+            Standing::Awaited | Standing::Settled => ImportAction::Serve,
+            Standing::Missed if !self.kept.is_empty() => ImportAction::Lost,
+            Standing::Missed => ImportAction::Renewed,
+            Standing::Transient if new && boot == self.boot => ImportAction::Lost,
+            Standing::Transient if new || boot != self.boot => ImportAction::Renewed,
+            Standing::Transient => ImportAction::Serve,
         };
         // A target that keeps no session state still has what it was sent, as long as it does not
         // say otherwise.
-        if matches!(action, Action::Lost | Action::Renewed) && standing != Standing::Transient {
+        if matches!(action, ImportAction::Lost | ImportAction::Renewed) && standing != Standing::Transient {
             self.lose_kept();
         }
-        if first || matches!(action, Action::Lost | Action::Renewed) {
+        if first || matches!(action, ImportAction::Lost | ImportAction::Renewed) {
             self.relies = false;
         }
         if boot != self.boot {
@@ -311,7 +311,7 @@ mod tests {
         let mut import = Import::default();
         import.event(Event::Connect);
         let first = connected(Standing::Settled, true, BOOT, 10);
-        assert_eq!(import.event(first), Action::Serve);
+        assert_eq!(import.event(first), ImportAction::Serve);
         for n in 11..=14 {
             import.keep(Transno(n), "change", 100);
         }
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn every_state_against_every_event() {
-        use Action::{Lost as Gone, None, Renewed, Replay, Restore, Serve, Wait};
+        use ImportAction::{Lost as Gone, None, Renewed, Replay, Restore, Serve, Wait};
         use State::{Connecting, Disconn, Full, ReplayLocks, ReplayWait};
         let connects = |standing, new, boot| connected(standing, new, boot, 12);
         for state in State::ALL {
@@ -398,7 +398,7 @@ mod tests {
     fn a_first_session_misses_nothing() {
         for standing in [Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed] {
             let mut import = Import::<()>::default();
-            assert_eq!(import.event(connected(standing, true, 3, 4)), Action::Serve, "{standing:?}");
+            assert_eq!(import.event(connected(standing, true, 3, 4)), ImportAction::Serve, "{standing:?}");
             assert_eq!((import.state(), import.boot()), (State::Full, 3));
         }
     }
@@ -407,29 +407,33 @@ mod tests {
     fn who_was_answered_nothing_loses_nothing_when_the_target_forgot_it() {
         let idle = || {
             let mut import = Import::<()>::default();
-            assert_eq!(import.event(connected(Standing::Settled, true, BOOT, 10)), Action::Serve);
+            assert_eq!(import.event(connected(Standing::Settled, true, BOOT, 10)), ImportAction::Serve);
             import
         };
-        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT + 1, 10)), Action::Renewed);
-        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT, 10)), Action::Lost, "evicted");
+        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT + 1, 10)), ImportAction::Renewed);
+        assert_eq!(idle().event(connected(Standing::Settled, true, BOOT, 10)), ImportAction::Lost, "evicted");
         let mut import = idle();
         import.rely();
-        assert_eq!(import.event(connected(Standing::Settled, true, BOOT + 1, 10)), Action::Lost);
-        assert_eq!(import.event(connected(Standing::Settled, true, BOOT + 2, 10)), Action::Renewed, "it began anew");
+        assert_eq!(import.event(connected(Standing::Settled, true, BOOT + 1, 10)), ImportAction::Lost);
+        assert_eq!(
+            import.event(connected(Standing::Settled, true, BOOT + 2, 10)),
+            ImportAction::Renewed,
+            "it began anew"
+        );
     }
 
     #[test]
     fn who_missed_a_recovery_and_kept_nothing_lost_nothing() {
         let mut import = session();
         import.committed(Transno(14));
-        assert_eq!(import.event(connected(Standing::Missed, true, BOOT + 1, 20)), Action::Renewed);
+        assert_eq!(import.event(connected(Standing::Missed, true, BOOT + 1, 20)), ImportAction::Renewed);
         assert_eq!((import.take_lost().len(), import.last_committed()), (0, Transno(20)));
     }
 
     #[test]
     fn what_is_replayed_stays_until_it_is_durable() {
         let mut import = in_state(State::ReplayWait);
-        assert_eq!(import.event(Event::Opened), Action::Serve);
+        assert_eq!(import.event(Event::Opened), ImportAction::Serve);
         assert_eq!(import.boot(), BOOT + 1);
         assert_eq!(import.kept().count(), 2, "done again, durable not yet");
         import.committed(Transno(13));
@@ -437,7 +441,7 @@ mod tests {
         assert_eq!((import.kept_after(Transno(13)).count(), import.kept_after(Transno(14)).count()), (1, 0));
         // The target dies before that: once more.
         import.event(Event::Lost);
-        assert_eq!(import.event(connected(Standing::Awaited, true, BOOT + 2, 13)), Action::Replay);
+        assert_eq!(import.event(connected(Standing::Awaited, true, BOOT + 2, 13)), ImportAction::Replay);
         assert_eq!(import.kept().count(), 1);
     }
 

@@ -40,7 +40,7 @@ pub enum Step<T> {
 
 /// The sender is not waited for, or brings what it must not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refused;
+pub struct OutOfOrder;
 
 #[derive(Debug)]
 struct Stream<T> {
@@ -94,13 +94,13 @@ impl<T> Merge<T> {
     /// A client brings a batch. Changes that were done before are passed over.
     ///
     /// # Errors
-    /// [`Refused`]: not waited for, its last batch is not done, or not in order.
-    pub fn bring(&mut self, client: ClientUuid, batch: Vec<(Transno, T)>) -> Result<(), Refused> {
+    /// [`OutOfOrder`]: not waited for, its last batch is not done, or not in order.
+    pub fn bring(&mut self, client: ClientUuid, batch: Vec<(Transno, T)>) -> Result<(), OutOfOrder> {
         let position = self.position;
         let stream = self.clients.get_mut(&client).filter(|stream| stream.came && !stream.done);
-        let stream = stream.filter(|stream| stream.batch.is_empty()).ok_or(Refused)?;
+        let stream = stream.filter(|stream| stream.batch.is_empty()).ok_or(OutOfOrder)?;
         if !batch.is_sorted_by(|one, next| one.0 < next.0) {
-            return Err(Refused);
+            return Err(OutOfOrder);
         }
         stream.batch = batch.into_iter().filter(|(transno, _)| *transno > position).collect();
         Ok(())
@@ -192,7 +192,7 @@ mod tests {
         merge.bring(B, batch(&[11, 13])).unwrap();
         assert_eq!(applied(merge.next(START)), [11, 12, 13], "B may bring 14");
         assert_eq!((merge.is_taken(A), merge.is_taken(B)), (Some(false), Some(true)));
-        assert_eq!(merge.bring(A, batch(&[16])), Err(Refused), "the last one is not done");
+        assert_eq!(merge.bring(A, batch(&[16])), Err(OutOfOrder), "the last one is not done");
         assert_eq!(merge.next(START), Step::Wait);
         assert!(merge.done(B));
         assert_eq!(applied(merge.next(START)), [15]);
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn strangers_and_disorder_are_refused_and_nobody_is_nobody() {
         let mut merge = fresh();
-        assert_eq!(merge.bring(A, batch(&[11])), Err(Refused), "not connected");
+        assert_eq!(merge.bring(A, batch(&[11])), Err(OutOfOrder), "not connected");
         merge.connected(A);
-        assert_eq!(merge.bring(A, batch(&[12, 11])), Err(Refused));
+        assert_eq!(merge.bring(A, batch(&[12, 11])), Err(OutOfOrder));
         assert!(!merge.connected(ClientUuid(9)) && !merge.done(ClientUuid(9)));
         merge.gone(A);
         merge.gone(B);

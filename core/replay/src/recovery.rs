@@ -55,7 +55,7 @@ pub struct Gathered<T> {
 
 /// What the caller must do next.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action<T> {
+pub enum RecoveryAction<T> {
     /// Do these again, in this order; then [`Recovery::applied`]. The clients did not come and are
     /// evicted.
     Apply {
@@ -190,7 +190,7 @@ impl<T: Clone> Recovery<T> {
         self.deadline = Duration::ZERO;
     }
 
-    /// The changes of [`Action::Apply`] are done; those of `refused` did not fit.
+    /// The changes of [`RecoveryAction::Apply`] are done; those of `refused` did not fit.
     pub fn applied(&mut self, refused: &[ClientUuid], now: Duration) {
         if self.phase == Phase::Applying {
             self.clients.retain(|client, _| !refused.contains(client));
@@ -200,7 +200,7 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// What the caller must do now, if anything.
-    pub fn next(&mut self, now: Duration) -> Option<Action<T>> {
+    pub fn next(&mut self, now: Duration) -> Option<RecoveryAction<T>> {
         let wanted = match self.phase {
             Phase::Gathering => Progress::Replayed,
             Phase::Restoring => Progress::Restored,
@@ -214,14 +214,14 @@ impl<T: Clone> Recovery<T> {
         self.clients.retain(|client, _| !late.contains(client));
         if self.phase == Phase::Restoring {
             self.phase = Phase::Open;
-            return Some(Action::Open { late });
+            return Some(RecoveryAction::Open { late });
         }
         self.phase = Phase::Applying;
         self.bytes = 0;
         let gathered = std::mem::take(&mut self.gathered).into_iter();
         let gathered = gathered.filter(|((_, client), _)| !late.contains(client));
         let changes = gathered.map(|((transno, client), change)| Gathered { transno, client, change }).collect();
-        Some(Action::Apply { changes, late })
+        Some(RecoveryAction::Apply { changes, late })
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
         }
         if phase > Phase::Restoring {
             assert!(recovery.restored(A) && recovery.restored(B));
-            assert_eq!(recovery.next(START), Some(Action::Open { late: vec![] }));
+            assert_eq!(recovery.next(START), Some(RecoveryAction::Open { late: vec![] }));
         }
         assert_eq!(recovery.phase(), phase);
         recovery
@@ -278,13 +278,13 @@ mod tests {
         assert_eq!(recovery.next(START), None, "B is still bringing");
         assert!(recovery.replayed(B));
         let changes = vec![change(3, A, "three"), change(4, B, "four"), change(5, A, "five")];
-        assert_eq!(recovery.next(START), Some(Action::Apply { changes, late: vec![] }));
+        assert_eq!(recovery.next(START), Some(RecoveryAction::Apply { changes, late: vec![] }));
         assert_eq!((recovery.next(START), recovery.deadline()), (None, None), "it is being done");
         recovery.applied(&[], START);
         assert!(recovery.restored(A));
         assert_eq!(recovery.next(START), None);
         assert!(recovery.restored(B));
-        assert_eq!(recovery.next(START), Some(Action::Open { late: vec![] }));
+        assert_eq!(recovery.next(START), Some(RecoveryAction::Open { late: vec![] }));
         assert_eq!(recovery.phase(), Phase::Open);
     }
 
@@ -301,7 +301,7 @@ mod tests {
             assert!(in_phase(phase).replayed(A) && !in_phase(phase).replayed(STRANGER), "{phase:?}");
             assert_eq!(in_phase(phase).restored(A), phase >= Restoring, "{phase:?}");
             let late = |recovery: &mut Recovery<_>| match recovery.next(START + 2 * WINDOW) {
-                Some(Action::Apply { late, .. } | Action::Open { late }) => Some(late),
+                Some(RecoveryAction::Apply { late, .. } | RecoveryAction::Open { late }) => Some(late),
                 None => None,
             };
             let both = matches!(phase, Gathering | Restoring).then(|| vec![A, B]);
@@ -328,12 +328,12 @@ mod tests {
         recovery.replayed(A);
         assert_eq!(recovery.next(START + WINDOW - Duration::from_nanos(1)), None);
         let changes = vec![change(3, A, "three")];
-        assert_eq!(recovery.next(START + WINDOW), Some(Action::Apply { changes, late: vec![B] }));
+        assert_eq!(recovery.next(START + WINDOW), Some(RecoveryAction::Apply { changes, late: vec![B] }));
         recovery.applied(&[], START + WINDOW);
         assert!(!recovery.connected(B), "too late");
         assert_eq!(recovery.deadline(), Some(START + 2 * WINDOW));
         recovery.restored(A);
-        assert_eq!(recovery.next(START + WINDOW), Some(Action::Open { late: vec![] }));
+        assert_eq!(recovery.next(START + WINDOW), Some(RecoveryAction::Open { late: vec![] }));
     }
 
     #[test]
@@ -343,7 +343,7 @@ mod tests {
         recovery.replayed(B);
         recovery.gone(A);
         let changes = vec![change(3, B, "three"), change(4, B, "four")];
-        assert_eq!(recovery.next(START), Some(Action::Apply { changes, late: vec![] }));
+        assert_eq!(recovery.next(START), Some(RecoveryAction::Apply { changes, late: vec![] }));
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         recovery.replayed(A);
         let next = recovery.next(START + WINDOW);
         let changes = vec![change(3, A, "three"), change(5, A, "five")];
-        assert_eq!(next, Some(Action::Apply { changes, late: vec![B] }));
+        assert_eq!(next, Some(RecoveryAction::Apply { changes, late: vec![B] }));
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(recovery.next(START), None, "A brings it once more");
         recovery.replay(A, Transno(3), "three", 1).unwrap();
         recovery.replayed(A);
-        assert!(matches!(recovery.next(START), Some(Action::Apply { changes, .. }) if changes.len() == 3));
+        assert!(matches!(recovery.next(START), Some(RecoveryAction::Apply { changes, .. }) if changes.len() == 3));
         recovery.applied(&[], START);
         recovery.restored(A);
         recovery.restored(B);
@@ -391,7 +391,7 @@ mod tests {
         let mut recovery = in_phase(Phase::Applying);
         recovery.applied(&[B], START);
         recovery.restored(A);
-        assert_eq!(recovery.next(START), Some(Action::Open { late: vec![] }));
+        assert_eq!(recovery.next(START), Some(RecoveryAction::Open { late: vec![] }));
         assert_eq!(recovery.clients(), (1, 1));
     }
 }

@@ -130,7 +130,7 @@ impl Client {
             counters: Counters::new(),
             me: me.clone(),
         });
-        let data = Arc::new(writeback::holder::Holder(Arc::downgrade(&client)));
+        let data = Arc::new(writeback::holder::ClientData(Arc::downgrade(&client)));
         if client.locks.data.set(data).is_err() {
             tracing::error!("the data path holds the data already");
         }

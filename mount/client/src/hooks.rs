@@ -3,7 +3,7 @@
 use crate::cache::grant::Grants;
 use crate::file::FileTable;
 use crate::kept::lost_objects;
-use crate::locks::callback::Holder;
+use crate::locks::callback::CallbackHandler;
 use crate::locks::data_guards::Loss;
 use crate::locks::{Locks, MdtWatch};
 use crate::open::OpenFiles;
@@ -25,7 +25,7 @@ pub(crate) struct Tables {
 
 impl Hooks for Tables {
     fn callbacks(&self) -> Arc<dyn Callbacks> {
-        Arc::new(Holder { locks: self.locks.clone(), files: self.files.clone() })
+        Arc::new(CallbackHandler { locks: self.locks.clone(), files: self.files.clone() })
     }
 
     fn watch(&self, mdt: TargetIndex) -> Arc<dyn Watch> {

@@ -1,7 +1,7 @@
 //! fcntl, flock and group locks: `dlm::flock` decides, this carries its answers to those who wait.
 
 use crate::groups::Groups;
-use dlm::flock::{Action, FlockTable, Ticket};
+use dlm::flock::{FlockAction, FlockTable, FlockTicket};
 use env::clock::Monotonic;
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ type Answer = Result<(), Errno>;
 pub struct Flocks {
     table: FlockTable,
     last_ticket: u64,
-    waiting: HashMap<Ticket, Waiter>,
-    actions: Vec<Action>,
+    waiting: HashMap<FlockTicket, Waiter>,
+    actions: Vec<FlockAction>,
     groups: Arc<Groups>,
 }
 
@@ -68,7 +68,7 @@ impl Flocks {
     /// Takes or releases.
     pub fn set(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, wait: bool, now: Monotonic) -> Set {
         self.last_ticket += 1;
-        let ticket = Ticket(self.last_ticket);
+        let ticket = FlockTicket(self.last_ticket);
         self.table.set(fid, client, lock, wait, ticket, &mut self.actions);
         let answer = self.deliver(Some(ticket));
         if lock.flavor == FlockFlavor::Group {
@@ -119,12 +119,12 @@ impl Flocks {
     }
 
     /// Hands out answers; the one to `mine` is returned.
-    fn deliver(&mut self, mine: Option<Ticket>) -> Option<Answer> {
+    fn deliver(&mut self, mine: Option<FlockTicket>) -> Option<Answer> {
         let mut answer_to_mine = None;
         for action in self.actions.drain(..) {
             let (ticket, answer) = match action {
-                Action::Granted(ticket) => (ticket, Ok(())),
-                Action::Refused(ticket, errno) => (ticket, Err(errno)),
+                FlockAction::Granted(ticket) => (ticket, Ok(())),
+                FlockAction::Refused(ticket, errno) => (ticket, Err(errno)),
             };
             if Some(ticket) == mine {
                 answer_to_mine = Some(answer);

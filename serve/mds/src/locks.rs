@@ -188,12 +188,14 @@ impl Locks {
     fn take_of_shared_writers(&mut self, asked: &mut BTreeMap<ClientUuid, Callbacks>) {
         for action in std::mem::take(&mut self.shared_writers.actions) {
             match action {
-                extents::Action::Granted(ticket, ranges) => {
+                extents::ExtentAction::Granted(ticket, ranges) => {
                     self.shared_writers.tell(ticket, Turn::Granted(ranges.into_vec()))
                 }
-                extents::Action::Again(ticket) => self.shared_writers.tell(ticket, Turn::Again),
-                extents::Action::Over(fid) => _ = self.table.released(fid, SHARED, SHARED_BITS, &mut self.actions),
-                extents::Action::Revoke(client, fid, range) => {
+                extents::ExtentAction::Again(ticket) => self.shared_writers.tell(ticket, Turn::Again),
+                extents::ExtentAction::Over(fid) => {
+                    _ = self.table.released(fid, SHARED, SHARED_BITS, &mut self.actions)
+                }
+                extents::ExtentAction::Revoke(client, fid, range) => {
                     if let Some(export) = self.exports.get(&client) {
                         asked.entry(client).or_insert_with(|| Callbacks::to(export)).extents.push((fid, range));
                     }

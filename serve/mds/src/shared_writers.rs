@@ -7,7 +7,7 @@
 
 use crate::locks::{Entered, Locks, When};
 use crate::mds::{Mds, RequestContext, alive};
-use dlm::extents::{Action, ExtentTable, Ticket};
+use dlm::extents::{ExtentAction, ExtentTable, ExtentTicket};
 use dlm::ibits::{Heat, IbitsTable, Modifier};
 use env::clock::Monotonic;
 use foldhash::HashMap;
@@ -38,9 +38,9 @@ pub(crate) enum Turn {
 pub(crate) struct SharedWriters {
     pub(crate) table: ExtentTable,
     /// What it wants to be done.
-    pub(crate) actions: Vec<Action>,
+    pub(crate) actions: Vec<ExtentAction>,
     heat: Heat,
-    waiting: HashMap<Ticket, oneshot::Sender<Turn>>,
+    waiting: HashMap<ExtentTicket, oneshot::Sender<Turn>>,
     last: u64,
 }
 
@@ -58,7 +58,7 @@ impl Default for SharedWriters {
 
 impl SharedWriters {
     /// Tells whoever waits.
-    pub(crate) fn tell(&mut self, ticket: Ticket, turn: Turn) {
+    pub(crate) fn tell(&mut self, ticket: ExtentTicket, turn: Turn) {
         if let Some(waiting) = self.waiting.remove(&ticket) {
             // Nobody listens: the request was dropped, and is about to be given up.
             let _ = waiting.send(turn);
@@ -108,7 +108,7 @@ impl Locks {
 /// A request that waits for an extent; it is given up when this is dropped.
 struct Waiting<'a> {
     mds: &'a Mds,
-    ticket: Ticket,
+    ticket: ExtentTicket,
 }
 
 impl Drop for Waiting<'_> {
@@ -200,7 +200,7 @@ impl Mds {
         let step = if held {
             let SharedWriters { table, actions, waiting, last, .. } = &mut locks.shared_writers;
             *last += 1;
-            let (ticket, (sender, turn)) = (Ticket(*last), oneshot::channel());
+            let (ticket, (sender, turn)) = (ExtentTicket(*last), oneshot::channel());
             waiting.insert(ticket, sender);
             table.request(ticket, fid, client, (range, write), now, actions);
             Step::Extent(Waiting { mds: self, ticket }, turn)

@@ -18,7 +18,7 @@ use env::watch;
 use observe::mutant::{Mutant, is_mutant};
 use parking_lot::Mutex;
 pub use replay::recovery::Phase;
-use replay::recovery::{Action, Gathered, Recovery};
+use replay::recovery::{Gathered, Recovery, RecoveryAction};
 use rpc::service::{Export, Gone, Service};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -266,13 +266,13 @@ impl Mds {
                         return;
                     }
                 }
-                Some(Action::Apply { changes, late }) => {
+                Some(RecoveryAction::Apply { changes, late }) => {
                     if let Err(error) = self.replay(changes, late).await {
                         tracing::error!(target = %self.name, %error, "cannot recover; the target stays out of service");
                         return;
                     }
                 }
-                Some(Action::Open { late }) => {
+                Some(RecoveryAction::Open { late }) => {
                     late.into_iter().for_each(|client| self.evict_late(client));
                     self.open_for_service();
                     let took = self.env.clock.now().saturating_sub(began);

@@ -11,7 +11,7 @@ use crate::import::{Import, LocalSession, Session};
 use crate::served::{ConnectError, Served};
 use env::clock::Monotonic;
 use futures_util::future::{Either, select};
-use replay::import::{Action, Event};
+use replay::import::{Event, ImportAction};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,7 +148,7 @@ impl Import {
     }
 
     /// What an answer to a connect means.
-    pub(crate) fn connected(&self, connected: &ConnectReply) -> Action {
+    pub(crate) fn connected(&self, connected: &ConnectReply) -> ImportAction {
         let mut link = self.link.lock();
         // By what this client knows: the answer that told of a new session may have been lost.
         let now = (connected.boot, connected.session);
@@ -165,7 +165,7 @@ impl Import {
     }
 
     /// The session is in service. Tells the owner if it is not what it was.
-    pub(crate) fn enter_session(&self, session: Session, action: Action, boot: u64) {
+    pub(crate) fn enter_session(&self, session: Session, action: ImportAction, boot: u64) {
         let lost = {
             let mut link = self.link.lock();
             link.session = Some(session);
@@ -174,13 +174,13 @@ impl Import {
             link.error = None;
             link.pause = Duration::ZERO;
             link.not_before = Monotonic::ZERO;
-            if action == Action::Lost {
+            if action == ImportAction::Lost {
                 self.evictions.fetch_add(1, Ordering::AcqRel);
             }
             link.machine.take_lost()
         };
         self.tell_lost(lost);
-        if matches!(action, Action::Lost | Action::Renewed) {
+        if matches!(action, ImportAction::Lost | ImportAction::Renewed) {
             self.tell_restart(boot);
             self.evictions_told.store(self.evictions(), Ordering::Release);
         }

@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream;
 use lnet::peer::Ask;
-use replay::import::{Action, Event};
+use replay::import::{Event, ImportAction};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Import {
     ///
     /// # Errors
     /// The connection is lost, or the target gave up on us.
-    pub(crate) async fn recover(&self, remote: &RemoteSession) -> Result<Action, RpcError> {
+    pub(crate) async fn recover(&self, remote: &RemoteSession) -> Result<ImportAction, RpcError> {
         let (mut after, mut count) = (Transno(0), 0);
         loop {
             let Batch { changes, ops } = self.batch_after(after);
@@ -68,7 +68,7 @@ impl Import {
         self.exchange_in_recovery(remote, vec![Op::Restored], None).await?;
         match self.link.lock().machine.event(Event::Opened) {
             // It has nothing else that belongs to sessions: what it had granted is void.
-            Action::Serve if self.target.kind == TargetKind::Ost => Ok(Action::Renewed),
+            ImportAction::Serve if self.target.kind == TargetKind::Ost => Ok(ImportAction::Renewed),
             action => Ok(action),
         }
     }

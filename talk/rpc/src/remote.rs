@@ -9,7 +9,7 @@ use crate::xids::NO_SLOT;
 use lnet::error::LinkError;
 use lnet::payload::{Frame, Payload};
 use lnet::peer::{Ask, Peer};
-use replay::import::Action;
+use replay::import::ImportAction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use types::credentials::Credentials;
@@ -125,7 +125,7 @@ impl Import {
         let remote = Arc::new(RemoteSession::new(peer));
         remote.clock.learn(envelope.clock, self.rpc.env().clock.now());
         let mut action = self.connected(&connected);
-        if action == Action::Replay {
+        if action == ImportAction::Replay {
             action = self.recover(&remote).await?;
         }
         self.enter_session(Session::Remote(remote.clone()), action, connected.boot);

@@ -16,7 +16,7 @@ use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::FutureExt;
 use node::announce::Silent;
-use node::descriptors::{self, Wanted};
+use node::descriptors::{self, DescriptorUsers};
 use node::format::{FormatSpec, format};
 use node::node::Node;
 use node::parts::Parts;
@@ -106,7 +106,7 @@ impl Engine<'_> {
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let parts = Parts::new(env, rpc.clone(), vec![Nid::Loopback], dir.path());
         let view = Arc::new(View::new(None, settings.clone(), parts.clone()));
-        let wanted = Wanted { targets: settings.targets.len(), mounts: 0 };
+        let wanted = DescriptorUsers { targets: settings.targets.len(), mounts: 0 };
         let bounds = descriptors::divide(raise_open_files(), wanted)
             .map_err(|too_few| BenchError::Failed(too_few.to_string()))?;
         let mut node = Node::new(settings, bounds, parts.clone(), view);

@@ -21,7 +21,7 @@ const OBJECT_FILES_MIN: u64 = 16;
 
 /// What a process serves and mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
+pub struct DescriptorUsers {
     /// Targets of all kinds.
     pub targets: usize,
     /// Mounts.
@@ -58,8 +58,8 @@ pub struct TooFew {
 ///
 /// # Errors
 /// Too few for what is wanted.
-pub fn divide(limit: Option<u64>, wanted: Wanted) -> Result<Bounds, TooFew> {
-    let Wanted { targets, mounts } = wanted;
+pub fn divide(limit: Option<u64>, wanted: DescriptorUsers) -> Result<Bounds, TooFew> {
+    let DescriptorUsers { targets, mounts } = wanted;
     let limit = limit.unwrap_or(u64::MAX);
     let fixed = OWN + PER_TARGET * targets as u64 + PER_MOUNT * mounts as u64;
     let files_min = OBJECT_FILES_MIN * targets as u64;
@@ -78,7 +78,7 @@ pub fn divide(limit: Option<u64>, wanted: Wanted) -> Result<Bounds, TooFew> {
 mod tests {
     use super::*;
 
-    const ALL: Wanted = Wanted { targets: 6, mounts: 1 };
+    const ALL: DescriptorUsers = DescriptorUsers { targets: 6, mounts: 1 };
 
     #[test]
     fn nothing_is_given_twice() {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_small_limit_still_leaves_room_for_both() {
-        let four_osts = Wanted { targets: 4, mounts: 0 };
+        let four_osts = DescriptorUsers { targets: 4, mounts: 0 };
         assert_eq!(divide(Some(1024), four_osts), Ok(Bounds { links: 392, object_files: 392 }));
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_process_without_targets_keeps_no_object_files() {
-        assert_eq!(divide(Some(1024), Wanted { targets: 0, mounts: 1 }).unwrap().object_files, 0);
+        assert_eq!(divide(Some(1024), DescriptorUsers { targets: 0, mounts: 1 }).unwrap().object_files, 0);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use crate::admin;
 use crate::announce::{Announce, Event};
 use crate::control::{self, Answer, Request};
-use crate::descriptors::{self, Bounds, Wanted};
+use crate::descriptors::{self, Bounds, DescriptorUsers};
 use crate::error::NodeError;
 use crate::home::{Home, HomeGuard};
 use crate::local;
@@ -42,7 +42,7 @@ use types::session::ClusterId;
 pub fn run(settings: Settings, home: Option<HomeGuard>, announce: Box<dyn Announce>) -> Result<(), NodeError> {
     settings.check()?;
     let open_files = rlimit::raise_open_files();
-    let wanted = Wanted { targets: settings.targets.len(), mounts: settings.mounts.len() };
+    let wanted = DescriptorUsers { targets: settings.targets.len(), mounts: settings.mounts.len() };
     let bounds = descriptors::divide(open_files, wanted)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

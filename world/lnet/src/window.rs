@@ -33,8 +33,8 @@ struct State {
     grown_at: Monotonic,
 }
 
-/// Room for one request; give it back by dropping it.
-pub(crate) struct Room {
+/// Place of one request in the window; give it back by dropping it.
+pub(crate) struct WindowSlot {
     _request: OwnedSemaphorePermit,
     _bulk: Option<OwnedSemaphorePermit>,
 }
@@ -53,13 +53,13 @@ impl Window {
     }
 
     /// Waits for room; `bulk`: bytes that will travel, there or back.
-    pub(crate) async fn enter(&self, bulk: usize) -> Room {
+    pub(crate) async fn enter(&self, bulk: usize) -> WindowSlot {
         let closed = "nobody closes the window";
         let bulk = match bulk.div_ceil(UNIT).min(UNITS_MAX) {
             0 => None,
             units => Some(self.bulk.clone().acquire_many_owned(units as u32).await.expect(closed)),
         };
-        Room { _request: self.requests.clone().acquire_owned().await.expect(closed), _bulk: bulk }
+        WindowSlot { _request: self.requests.clone().acquire_owned().await.expect(closed), _bulk: bulk }
     }
 
     /// A small request was answered after `time`.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    fn enter(window: &Window, bulk: usize) -> Option<Room> {
+    fn enter(window: &Window, bulk: usize) -> Option<WindowSlot> {
         window.enter(bulk).now_or_never()
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let ms = Duration::from_millis;
         window.answered(ms(10), ms(5));
         assert_eq!(window.limit(), REQUESTS_IN_FLIGHT_INITIAL, "not full, no need");
-        let mut rooms: Vec<Room> = (0..REQUESTS_IN_FLIGHT_INITIAL).map(|_| enter(&window, 0).unwrap()).collect();
+        let mut rooms: Vec<WindowSlot> = (0..REQUESTS_IN_FLIGHT_INITIAL).map(|_| enter(&window, 0).unwrap()).collect();
         assert!(enter(&window, 0).is_none());
         window.answered(ms(20), ms(11));
         assert_eq!(window.limit(), REQUESTS_IN_FLIGHT_INITIAL, "the delay rose over twice the best");
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn bulk_bytes_are_bounded() {
         let window = Window::new();
-        let rooms: Vec<Room> = std::iter::from_fn(|| enter(&window, 16 << 20)).take(100).collect();
+        let rooms: Vec<WindowSlot> = std::iter::from_fn(|| enter(&window, 16 << 20)).take(100).collect();
         assert_eq!(rooms.len(), 16);
         assert!(enter(&window, 0).is_some(), "small requests pass");
         drop(rooms);

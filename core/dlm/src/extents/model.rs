@@ -53,19 +53,21 @@ struct Asked {
 #[derive(Default)]
 struct World {
     questions: Vec<(ClientUuid, Fid, ByteRange)>,
-    waiting: BTreeMap<Ticket, Asked>,
+    waiting: BTreeMap<ExtentTicket, Asked>,
     /// What members believe they hold: for reading, for writing.
     held: BTreeMap<(Fid, ClientUuid), (Ranges, Ranges)>,
     last: u64,
 }
 
 impl World {
-    fn hear(&mut self, t: &ExtentTable, out: Vec<Action>) {
+    fn hear(&mut self, t: &ExtentTable, out: Vec<ExtentAction>) {
         for action in out {
             match action {
-                Action::Revoke(client, fid, range) => self.questions.push((client, fid, range)),
-                Action::Again(ticket) => assert!(self.waiting.remove(&ticket).is_some(), "{ticket:?} is not under way"),
-                Action::Granted(ticket, ranges) => {
+                ExtentAction::Revoke(client, fid, range) => self.questions.push((client, fid, range)),
+                ExtentAction::Again(ticket) => {
+                    assert!(self.waiting.remove(&ticket).is_some(), "{ticket:?} is not under way")
+                }
+                ExtentAction::Granted(ticket, ranges) => {
                     let own = self.waiting.remove(&ticket).expect("it is under way");
                     assert!(ranges[0].contains(own.needs) && ranges.len() <= EXTENTS_PER_REPLY_MAX);
                     let (read, write) = self.held.entry((own.fid, own.client)).or_default();
@@ -80,7 +82,7 @@ impl World {
                     let stuck: Vec<_> = self.waiting.range(..ticket).filter(|(_, other)| before(other)).collect();
                     assert!(stuck.is_empty(), "{ticket:?} overtakes {} others", stuck.len());
                 }
-                Action::Over(fid) => assert!(!t.files.contains_key(&fid)),
+                ExtentAction::Over(fid) => assert!(!t.files.contains_key(&fid)),
             }
         }
     }
@@ -130,7 +132,7 @@ proptest! {
             match event {
                 Event::Request(n, c, start, len, write) => {
                     world.last += 1;
-                    let (ticket, needs) = (Ticket(world.last), range(start, start + len));
+                    let (ticket, needs) = (ExtentTicket(world.last), range(start, start + len));
                     world.waiting.insert(ticket, Asked { fid: fid(n), client: ClientUuid(c), needs, write });
                     t.request(ticket, fid(n), ClientUuid(c), (needs, write), now, &mut out);
                 }

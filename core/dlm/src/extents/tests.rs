@@ -24,26 +24,26 @@ impl Rig {
         Rig { now: START, ..Rig::default() }
     }
 
-    fn asks(&mut self, client: ClientUuid, start: u64, end: u64, write: bool) -> Vec<Action> {
+    fn asks(&mut self, client: ClientUuid, start: u64, end: u64, write: bool) -> Vec<ExtentAction> {
         self.last += 1;
         let mut out = Vec::new();
-        self.table.request(Ticket(self.last), FID, client, (range(start, end), write), self.now, &mut out);
+        self.table.request(ExtentTicket(self.last), FID, client, (range(start, end), write), self.now, &mut out);
         out
     }
 
-    fn released(&mut self, client: ClientUuid, start: u64, end: u64) -> Vec<Action> {
+    fn released(&mut self, client: ClientUuid, start: u64, end: u64) -> Vec<ExtentAction> {
         let mut out = Vec::new();
         self.table.released(FID, client, range(start, end), self.now, &mut out);
         out
     }
 }
 
-fn granted(ticket: u64, start: u64, end: u64) -> Action {
-    Action::Granted(Ticket(ticket), [range(start, end)].into_iter().collect())
+fn granted(ticket: u64, start: u64, end: u64) -> ExtentAction {
+    ExtentAction::Granted(ExtentTicket(ticket), [range(start, end)].into_iter().collect())
 }
 
-fn revoke(client: ClientUuid, start: u64, end: u64) -> Action {
-    Action::Revoke(client, FID, range(start, end))
+fn revoke(client: ClientUuid, start: u64, end: u64) -> ExtentAction {
+    ExtentAction::Revoke(client, FID, range(start, end))
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn who_writes_by_turns_soon_holds_just_that_and_nobody_is_asked() {
         let (client, other) = if turn.is_multiple_of(2) { (A, B) } else { (B, A) };
         let mut out = rig.asks(client, turn * len, (turn + 1) * len, true);
         while let Some(action) = out.pop() {
-            if let Action::Revoke(asked, _, held) = action {
+            if let ExtentAction::Revoke(asked, _, held) = action {
                 assert!(asked == other || held.end <= turn * len, "{held:?} of {asked:?} in turn {turn}");
                 revokes += 1;
                 out.append(&mut rig.released(asked, held.start, held.end));
@@ -91,12 +91,12 @@ fn who_writes_equal_pieces_at_equal_distances_gets_the_next_ones_ahead() {
         let mut out = rig.asks(client, piece.start, piece.end, true);
         while let Some(action) = out.pop() {
             match action {
-                Action::Revoke(member, _, range) => {
+                ExtentAction::Revoke(member, _, range) => {
                     revokes += 1;
                     held.entry(member).or_default().remove(range);
                     out.append(&mut rig.released(member, range.start, range.end));
                 }
-                Action::Granted(_, ranges) => {
+                ExtentAction::Granted(_, ranges) => {
                     assert!(ranges.len() <= EXTENTS_PER_REPLY_MAX && ranges[0].contains(piece));
                     ranges.iter().for_each(|range| held.entry(client).or_default().insert(*range));
                 }
@@ -114,13 +114,13 @@ fn what_is_ahead_ends_where_others_are() {
     rig.asks(A, 0, 10, true);
     rig.asks(B, 20, 30, true);
     let met = rig.released(A, 0, u64::MAX);
-    assert!(matches!(&met[..], [Action::Granted(..)]), "{met:?}");
+    assert!(matches!(&met[..], [ExtentAction::Granted(..)]), "{met:?}");
     rig.asks(A, 0, 10, true);
     rig.released(B, 0, u64::MAX);
     rig.asks(B, 100, 110, true);
     for (n, ahead) in [(40, vec![]), (60, vec![]), (80, vec![])] {
         let got = rig.asks(A, n, n + 10, true);
-        let Some(Action::Granted(_, ranges)) = got.first() else { panic!("{got:?}") };
+        let Some(ExtentAction::Granted(_, ranges)) = got.first() else { panic!("{got:?}") };
         assert_eq!((ranges[0], &ranges[1..]), (range(n, n + 10), &ahead[..]), "the next but one is B's");
     }
     assert!(rig.table.is_writer(FID, B));
@@ -148,7 +148,7 @@ fn nobody_overtakes_whom_it_conflicts_with() {
     let all = rig.released(A, 0, u64::MAX);
     assert_eq!(all, [granted(2, 0, 20), revoke(B, 0, 20)], "the next one asks for it at once");
     assert_eq!(rig.released(B, 0, 20), [granted(3, 15, 30), revoke(C, 15, 30)]);
-    assert_eq!(rig.released(C, 15, 30), [granted(4, 18, 19), Action::Over(FID)][..1]);
+    assert_eq!(rig.released(C, 15, 30), [granted(4, 18, 19), ExtentAction::Over(FID)][..1]);
 }
 
 #[test]
@@ -160,13 +160,13 @@ fn the_shared_owner_gives_the_file_up() {
     rig.asks(C, 10, 20, true);
     let mut out = Vec::new();
     rig.table.call_back(FID, &mut out);
-    assert_eq!(out, [Action::Again(Ticket(3))], "it was asked already");
-    assert_eq!(rig.asks(A, 0, 1, true), [Action::Again(Ticket(4))]);
-    assert_eq!(rig.released(B, 0, u64::MAX), [Action::Over(FID)]);
+    assert_eq!(out, [ExtentAction::Again(ExtentTicket(3))], "it was asked already");
+    assert_eq!(rig.asks(A, 0, 1, true), [ExtentAction::Again(ExtentTicket(4))]);
+    assert_eq!(rig.released(B, 0, u64::MAX), [ExtentAction::Over(FID)]);
     assert!(rig.table.is_empty() && rig.table.members.is_empty() && rig.table.tickets.is_empty());
     out.clear();
     rig.table.call_back(FID, &mut out);
-    assert_eq!(out, [Action::Over(FID)]);
+    assert_eq!(out, [ExtentAction::Over(FID)]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn who_is_gone_holds_nothing_and_what_it_wrote_is_told() {
     rig.asks(A, 0, 10, true);
     let mut out = Vec::new();
     assert_eq!(rig.table.gone(A, rig.now, &mut out), [FID]);
-    assert_eq!(out, [Action::Again(Ticket(3)), granted(2, 0, 10 + REACH)]);
+    assert_eq!(out, [ExtentAction::Again(ExtentTicket(3)), granted(2, 0, 10 + REACH)]);
     out.clear();
     rig.table.forget(FID, &mut out);
     assert!(rig.table.is_empty() && rig.table.members.is_empty() && out.is_empty());
@@ -213,8 +213,8 @@ fn near_the_bound_far_extents_go_first_and_at_it_requests_wait() {
     for turn in 3..EXTENTS_PER_HOLDER_MAX as u64 + 8 {
         for action in rig.asks(A, 10 * turn, 10 * turn + 1, true) {
             match action {
-                Action::Revoke(client, _, range) => asked.push((client, range)),
-                Action::Granted(..) => refused -= 1,
+                ExtentAction::Revoke(client, _, range) => asked.push((client, range)),
+                ExtentAction::Granted(..) => refused -= 1,
                 _ => {}
             }
         }

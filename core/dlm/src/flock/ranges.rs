@@ -55,7 +55,7 @@ impl Ranges {
     }
 
     /// Carries out a change.
-    pub fn apply(&mut self, change: &Change) {
+    pub fn apply(&mut self, change: &RangeChange) {
         for start in &change.removed {
             self.0.remove(start);
         }
@@ -65,7 +65,7 @@ impl Ranges {
 
 /// The ranges to remove and to add.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct RangeChange {
     /// Starts of the ranges that go.
     pub removed: Vec<u64>,
     /// Ranges that come.
@@ -76,8 +76,8 @@ pub(super) struct Change {
 
 /// The change that `wanted` (kind `Unlock`: release) makes to `own`, the owner's ranges that
 /// overlap or touch it.
-pub(super) fn replace(own: impl Iterator<Item = Held>, mut wanted: Held) -> Change {
-    let mut change = Change::default();
+pub(super) fn replace(own: impl Iterator<Item = Held>, mut wanted: Held) -> RangeChange {
+    let mut change = RangeChange::default();
     let (start, end) = (wanted.start, wanted.end);
     for held in own {
         if held.kind == wanted.kind {
@@ -115,13 +115,13 @@ mod tests {
     fn a_release_in_the_middle_cuts_in_two() {
         let change = replace([held(Write, 0, 9)].into_iter(), held(Unlock, 3, 5));
         let added = vec![held(Write, 0, 2), held(Write, 6, 9)];
-        assert_eq!(change, Change { removed: vec![0], added, freed: true });
+        assert_eq!(change, RangeChange { removed: vec![0], added, freed: true });
     }
 
     #[test]
     fn touching_ranges_of_one_kind_merge_and_others_stay() {
         let change = replace([held(Read, 0, 2), held(Write, 6, 9)].into_iter(), held(Read, 3, 5));
-        assert_eq!(change, Change { removed: vec![0], added: vec![held(Read, 0, 5)], freed: false });
+        assert_eq!(change, RangeChange { removed: vec![0], added: vec![held(Read, 0, 5)], freed: false });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! opinion about which owner may hold what.
 
 use super::*;
-use Action::{Granted, Refused};
+use FlockAction::{Granted, Refused};
 use FlockFlavor::{Bsd, Group, Posix};
 use FlockKind::{Read, Unlock, Write};
 use proptest::prelude::*;
@@ -33,19 +33,19 @@ struct Desk {
 }
 
 impl Desk {
-    fn ask(&mut self, fid: Fid, client: ClientUuid, lock: Flock, wait: bool) -> Vec<Action> {
+    fn ask(&mut self, fid: Fid, client: ClientUuid, lock: Flock, wait: bool) -> Vec<FlockAction> {
         let mut out = Vec::new();
         self.ticket += 1;
-        self.table.set(fid, client, &lock, wait, Ticket(self.ticket), &mut out);
+        self.table.set(fid, client, &lock, wait, FlockTicket(self.ticket), &mut out);
         self.table.check();
         out
     }
 
-    fn set(&mut self, client: ClientUuid, lock: Flock) -> Vec<Action> {
+    fn set(&mut self, client: ClientUuid, lock: Flock) -> Vec<FlockAction> {
         self.ask(FID, client, lock, false)
     }
 
-    fn wait(&mut self, client: ClientUuid, lock: Flock) -> Vec<Action> {
+    fn wait(&mut self, client: ClientUuid, lock: Flock) -> Vec<FlockAction> {
         self.ask(FID, client, lock, true)
     }
 }
@@ -83,18 +83,18 @@ impl FlockTable {
 #[test]
 fn readers_share_and_writers_do_not() {
     let mut d = Desk::default();
-    assert_eq!(d.set(A, posix(Read, 0, 9)), [Granted(Ticket(1))]);
-    assert_eq!(d.set(B, posix(Read, 5, 15)), [Granted(Ticket(2))]);
-    assert_eq!(d.set(B, posix(Write, 0, 0)), [Refused(Ticket(3), Errno::EAGAIN)]);
-    assert_eq!(d.set(B, posix(Write, 10, 15)), [Granted(Ticket(4))]);
-    assert_eq!(d.set(A, posix(Read, 0, 10)), [Refused(Ticket(5), Errno::EAGAIN)]);
+    assert_eq!(d.set(A, posix(Read, 0, 9)), [Granted(FlockTicket(1))]);
+    assert_eq!(d.set(B, posix(Read, 5, 15)), [Granted(FlockTicket(2))]);
+    assert_eq!(d.set(B, posix(Write, 0, 0)), [Refused(FlockTicket(3), Errno::EAGAIN)]);
+    assert_eq!(d.set(B, posix(Write, 10, 15)), [Granted(FlockTicket(4))]);
+    assert_eq!(d.set(A, posix(Read, 0, 10)), [Refused(FlockTicket(5), Errno::EAGAIN)]);
 }
 
 #[test]
 fn the_flavours_do_not_see_each_other() {
     let mut d = Desk::default();
-    assert_eq!(d.set(A, posix(Write, 0, u64::MAX)), [Granted(Ticket(1))]);
-    assert_eq!(d.set(B, bsd(Write)), [Granted(Ticket(2))]);
+    assert_eq!(d.set(A, posix(Write, 0, u64::MAX)), [Granted(FlockTicket(1))]);
+    assert_eq!(d.set(B, bsd(Write)), [Granted(FlockTicket(2))]);
     assert_eq!(d.table.test(FID, C, &bsd(Read)).unwrap().flavor, Bsd);
 }
 
@@ -102,13 +102,13 @@ fn the_flavours_do_not_see_each_other() {
 fn clients_of_one_group_share_and_another_group_waits_for_the_last() {
     let of = |group, kind| Flock { owner: group, ..lock(Group, kind, 0, u64::MAX) };
     let mut d = Desk::default();
-    assert_eq!(d.set(A, of(7, Write)), [Granted(Ticket(1))]);
-    assert_eq!(d.set(B, of(7, Write)), [Granted(Ticket(2))]);
-    assert_eq!(d.set(A, of(8, Write)), [Refused(Ticket(3), Errno::EAGAIN)]);
+    assert_eq!(d.set(A, of(7, Write)), [Granted(FlockTicket(1))]);
+    assert_eq!(d.set(B, of(7, Write)), [Granted(FlockTicket(2))]);
+    assert_eq!(d.set(A, of(8, Write)), [Refused(FlockTicket(3), Errno::EAGAIN)]);
     assert_eq!(d.wait(C, of(8, Write)), []);
     assert_eq!(d.table.group_members(FID), [A, B]);
-    assert_eq!(d.set(A, of(7, Unlock)), [Granted(Ticket(5))]);
-    assert_eq!(d.set(B, of(7, Unlock)), [Granted(Ticket(6)), Granted(Ticket(4))]);
+    assert_eq!(d.set(A, of(7, Unlock)), [Granted(FlockTicket(5))]);
+    assert_eq!(d.set(B, of(7, Unlock)), [Granted(FlockTicket(6)), Granted(FlockTicket(4))]);
     assert_eq!(d.table.group_members(FID), [C]);
 }
 
@@ -116,7 +116,7 @@ fn clients_of_one_group_share_and_another_group_waits_for_the_last() {
 fn one_client_can_have_many_owners() {
     let mut d = Desk::default();
     d.set(A, bsd(Write));
-    assert_eq!(d.set(A, Flock { owner: 2, ..bsd(Read) }), [Refused(Ticket(2), Errno::EAGAIN)]);
+    assert_eq!(d.set(A, Flock { owner: 2, ..bsd(Read) }), [Refused(FlockTicket(2), Errno::EAGAIN)]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn getlk_names_the_process_in_the_way() {
 fn what_an_owner_holds_is_clipped_to_what_is_asked() {
     let mut table = FlockTable::new();
     let held = posix(Write, 10, 19);
-    table.set(FID, A, &held, false, Ticket(1), &mut Vec::new());
+    table.set(FID, A, &held, false, FlockTicket(1), &mut Vec::new());
     let owner = |client| LockOwner { client, flavor: Posix, owner: held.owner };
     let owned = |client, start, end| table.owned(FID, owner(client), &posix(Unlock, start, end)).collect::<Vec<_>>();
     assert_eq!(owned(A, 0, 14), [Flock { end: 14, ..held }]);
@@ -149,9 +149,9 @@ fn waiters_are_served_oldest_first() {
     d.set(A, posix(Write, 0, 9));
     assert_eq!(d.wait(B, posix(Write, 0, 9)), []);
     assert_eq!(d.wait(C, posix(Write, 5, 5)), []);
-    assert_eq!(d.set(A, posix(Unlock, 0, 4)), [Granted(Ticket(4))]);
-    assert_eq!(d.set(A, posix(Unlock, 5, 9)), [Granted(Ticket(5)), Granted(Ticket(2))]);
-    assert_eq!(d.set(B, posix(Unlock, 0, 9)), [Granted(Ticket(6)), Granted(Ticket(3))]);
+    assert_eq!(d.set(A, posix(Unlock, 0, 4)), [Granted(FlockTicket(4))]);
+    assert_eq!(d.set(A, posix(Unlock, 5, 9)), [Granted(FlockTicket(5)), Granted(FlockTicket(2))]);
+    assert_eq!(d.set(B, posix(Unlock, 0, 9)), [Granted(FlockTicket(6)), Granted(FlockTicket(3))]);
 }
 
 #[test]
@@ -160,7 +160,10 @@ fn all_readers_come_in_together_when_the_writer_downgrades() {
     d.set(A, posix(Write, 0, 9));
     d.wait(B, posix(Read, 0, 9));
     d.wait(C, posix(Read, 3, 3));
-    assert_eq!(d.set(A, posix(Read, 0, 9)), [Granted(Ticket(4)), Granted(Ticket(2)), Granted(Ticket(3))]);
+    assert_eq!(
+        d.set(A, posix(Read, 0, 9)),
+        [Granted(FlockTicket(4)), Granted(FlockTicket(2)), Granted(FlockTicket(3))]
+    );
 }
 
 #[test]
@@ -169,9 +172,9 @@ fn posix_upgrade_keeps_the_old_lock_while_it_waits() {
     d.set(A, posix(Read, 0, 9));
     d.set(B, posix(Read, 0, 9));
     assert_eq!(d.wait(A, posix(Write, 0, 9)), []);
-    assert_eq!(d.wait(B, posix(Write, 0, 9)), [Refused(Ticket(4), Errno::EDEADLK)]);
-    assert_eq!(d.set(C, posix(Write, 0, 9)), [Refused(Ticket(5), Errno::EAGAIN)]);
-    assert_eq!(d.set(B, posix(Unlock, 0, 9)), [Granted(Ticket(6)), Granted(Ticket(3))]);
+    assert_eq!(d.wait(B, posix(Write, 0, 9)), [Refused(FlockTicket(4), Errno::EDEADLK)]);
+    assert_eq!(d.set(C, posix(Write, 0, 9)), [Refused(FlockTicket(5), Errno::EAGAIN)]);
+    assert_eq!(d.set(B, posix(Unlock, 0, 9)), [Granted(FlockTicket(6)), Granted(FlockTicket(3))]);
 }
 
 #[test]
@@ -180,9 +183,9 @@ fn bsd_upgrade_loses_the_old_lock_at_a_conflict() {
     d.set(A, bsd(Read));
     d.set(B, bsd(Read));
     assert_eq!(d.wait(A, bsd(Write)), []);
-    assert_eq!(d.set(B, bsd(Write)), [Granted(Ticket(4))], "A's shared lock went when it began to wait");
-    assert_eq!(d.set(B, bsd(Unlock)), [Granted(Ticket(5)), Granted(Ticket(3))]);
-    assert_eq!(d.set(B, bsd(Read)), [Refused(Ticket(6), Errno::EAGAIN)]);
+    assert_eq!(d.set(B, bsd(Write)), [Granted(FlockTicket(4))], "A's shared lock went when it began to wait");
+    assert_eq!(d.set(B, bsd(Unlock)), [Granted(FlockTicket(5)), Granted(FlockTicket(3))]);
+    assert_eq!(d.set(B, bsd(Read)), [Refused(FlockTicket(6), Errno::EAGAIN)]);
 }
 
 #[test]
@@ -192,9 +195,9 @@ fn a_refused_bsd_conversion_lets_waiters_in() {
     d.set(B, bsd(Read));
     d.wait(C, bsd(Write));
     d.set(A, bsd(Unlock));
-    assert_eq!(d.set(A, bsd(Read)), [Granted(Ticket(5))], "a request does not wait for waiters");
-    assert_eq!(d.set(A, bsd(Write)), [Refused(Ticket(6), Errno::EAGAIN)]);
-    assert_eq!(d.set(B, bsd(Unlock)), [Granted(Ticket(7)), Granted(Ticket(3))]);
+    assert_eq!(d.set(A, bsd(Read)), [Granted(FlockTicket(5))], "a request does not wait for waiters");
+    assert_eq!(d.set(A, bsd(Write)), [Refused(FlockTicket(6), Errno::EAGAIN)]);
+    assert_eq!(d.set(B, bsd(Unlock)), [Granted(FlockTicket(7)), Granted(FlockTicket(3))]);
 }
 
 #[test]
@@ -205,8 +208,8 @@ fn a_circle_of_three_over_two_files_is_a_deadlock() {
     d.ask(OTHER, C, posix(Write, 0, 0), false);
     assert_eq!(d.ask(FID, A, posix(Write, 1, 1), true), []);
     assert_eq!(d.ask(OTHER, B, posix(Read, 0, 0), true), []);
-    assert_eq!(d.ask(FID, C, posix(Read, 0, 0), true), [Refused(Ticket(6), Errno::EDEADLK)]);
-    assert_eq!(d.ask(OTHER, C, posix(Unlock, 0, 0), false), [Granted(Ticket(7)), Granted(Ticket(5))]);
+    assert_eq!(d.ask(FID, C, posix(Read, 0, 0), true), [Refused(FlockTicket(6), Errno::EDEADLK)]);
+    assert_eq!(d.ask(OTHER, C, posix(Unlock, 0, 0), false), [Granted(FlockTicket(7)), Granted(FlockTicket(5))]);
 }
 
 #[test]
@@ -228,9 +231,9 @@ fn a_cancelled_waiter_is_told_and_forgotten() {
     assert_eq!(out, [], "another lock than the one it waits for");
     d.table.cancel(FID, B, &posix(Write, 0, 9), &mut out);
     d.table.cancel(FID, B, &posix(Write, 0, 9), &mut out);
-    assert_eq!(out, [Refused(Ticket(2), Errno::EINTR)]);
+    assert_eq!(out, [Refused(FlockTicket(2), Errno::EINTR)]);
     d.table.check();
-    assert_eq!(d.set(A, posix(Unlock, 0, 9)), [Granted(Ticket(3))]);
+    assert_eq!(d.set(A, posix(Unlock, 0, 9)), [Granted(FlockTicket(3))]);
     assert!(d.table.is_empty());
 }
 
@@ -244,10 +247,10 @@ fn what_goes_frees_its_locks_and_its_waits() {
     d.wait(B, posix(Write, 5, 5));
     d.wait(B, posix(Write, 0, 0));
     d.table.release_owner(FID, LockOwner { client: A, flavor: Posix, owner: 2 }, &mut out);
-    assert_eq!(out, [Refused(Ticket(3), Errno::EINTR), Granted(Ticket(4))]);
+    assert_eq!(out, [Refused(FlockTicket(3), Errno::EINTR), Granted(FlockTicket(4))]);
     out.clear();
     d.table.release_client(A, &mut out);
-    assert_eq!(out, [Granted(Ticket(5))]);
+    assert_eq!(out, [Granted(FlockTicket(5))]);
     d.table.check();
     d.table.release_client(B, &mut out);
     assert!(d.table.is_empty());
@@ -255,7 +258,7 @@ fn what_goes_frees_its_locks_and_its_waits() {
 
 #[test]
 fn an_empty_range_is_refused() {
-    assert_eq!(Desk::default().set(A, posix(Read, 5, 4)), [Refused(Ticket(1), Errno::EINVAL)]);
+    assert_eq!(Desk::default().set(A, posix(Read, 5, 4)), [Refused(FlockTicket(1), Errno::EINVAL)]);
 }
 
 #[test]
@@ -263,17 +266,17 @@ fn a_resource_has_a_bound_and_release_always_works() {
     let mut d = FlockTable::new();
     let mut out = Vec::new();
     for n in 0..FLOCKS_PER_RESOURCE_MAX as u64 {
-        d.set(FID, A, &posix(Read, n * 2, n * 2), false, Ticket(n), &mut out);
+        d.set(FID, A, &posix(Read, n * 2, n * 2), false, FlockTicket(n), &mut out);
     }
     assert!(out.iter().all(|a| matches!(a, Granted(_))));
     out.clear();
     let beyond = FLOCKS_PER_RESOURCE_MAX as u64 * 2;
-    d.set(FID, A, &posix(Read, beyond, beyond), false, Ticket(0), &mut out);
-    d.set(FID, B, &posix(Write, 0, 0), true, Ticket(1), &mut out);
-    d.set(FID, A, &posix(Read, 0, 2), false, Ticket(2), &mut out);
-    d.set(FID, A, &posix(Unlock, 0, u64::MAX), false, Ticket(3), &mut out);
-    let no_locks = |t| Refused(Ticket(t), Errno::ENOLCK);
-    assert_eq!(out, [no_locks(0), no_locks(1), Granted(Ticket(2)), Granted(Ticket(3))]);
+    d.set(FID, A, &posix(Read, beyond, beyond), false, FlockTicket(0), &mut out);
+    d.set(FID, B, &posix(Write, 0, 0), true, FlockTicket(1), &mut out);
+    d.set(FID, A, &posix(Read, 0, 2), false, FlockTicket(2), &mut out);
+    d.set(FID, A, &posix(Unlock, 0, u64::MAX), false, FlockTicket(3), &mut out);
+    let no_locks = |t| Refused(FlockTicket(t), Errno::ENOLCK);
+    assert_eq!(out, [no_locks(0), no_locks(1), Granted(FlockTicket(2)), Granted(FlockTicket(3))]);
     assert!(d.is_empty());
 }
 
@@ -328,9 +331,9 @@ proptest! {
     fn the_table_agrees_with_a_byte_map(events in prop::collection::vec(event(), 1..60)) {
         let mut table = FlockTable::new();
         let mut map = ByteMap::default();
-        let mut asked: BTreeMap<Ticket, (LockOwner, Flock)> = BTreeMap::new();
+        let mut asked: BTreeMap<FlockTicket, (LockOwner, Flock)> = BTreeMap::new();
         for (n, event) in events.into_iter().enumerate() {
-            let ticket = Ticket(n as u64);
+            let ticket = FlockTicket(n as u64);
             let mut out = Vec::new();
             match event {
                 Event::Set(c, lock, wait) => {

@@ -32,12 +32,12 @@ pub(crate) const CALLBACK_ANSWER: Metric = Metric {
 const OF_DATA: InodeBits = InodeBits::DATA.union(InodeBits::WRITE);
 
 /// Answers callbacks of this mount's targets.
-pub(crate) struct Holder {
+pub(crate) struct CallbackHandler {
     pub(crate) locks: Arc<Locks>,
     pub(crate) files: Arc<FileTable>,
 }
 
-impl Callbacks for Holder {
+impl Callbacks for CallbackHandler {
     fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>> {
         self.locks.callbacks.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "mutant-ack-early")]
@@ -54,7 +54,7 @@ impl Callbacks for Holder {
     }
 }
 
-impl Holder {
+impl CallbackHandler {
     async fn answer(&self, op: ClientOp) -> ClientReply {
         match op {
             ClientOp::Revoke { locks } => self.revoke(locks).await,

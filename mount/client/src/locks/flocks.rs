@@ -7,7 +7,7 @@
 //! longer; another client may have been granted it, though the answer to this one is lost with the MDT. What is restored must
 //! never stand in the way of that. A request that is refused puts back what it took.
 
-use dlm::flock::{FlockTable, LockOwner, Ticket};
+use dlm::flock::{FlockTable, FlockTicket, LockOwner};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
@@ -106,7 +106,7 @@ impl HeldFlocks {
     }
 
     fn set(&mut self, fid: Fid, lock: &Flock) {
-        self.table.set(fid, ClientUuid::default(), lock, false, Ticket(0), &mut Vec::new());
+        self.table.set(fid, ClientUuid::default(), lock, false, FlockTicket(0), &mut Vec::new());
     }
 }
 

@@ -24,9 +24,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(4);
 const NO_TIME: Timestamp = Timestamp { sec: i64::MIN, nsec: 0 };
 
 /// The client, as its locks see it.
-pub(crate) struct Holder(pub Weak<Client>);
+pub(crate) struct ClientData(pub Weak<Client>);
 
-impl DataHolder for Holder {
+impl DataHolder for ClientData {
     fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()> {
         let client = self.0.upgrade();
         Box::pin(async move {

@@ -6,7 +6,7 @@ use super::lov_del::LOV_DEL;
 use crate::mds::{Mds, RequestContext};
 use namespace::context::Context;
 use namespace::flags;
-use namespace::xattr::{self, Flags};
+use namespace::xattr::{self, SetFlags};
 use types::about::{FLAGS, LINKS};
 use types::errno::Errno;
 use types::fid::Fid;
@@ -106,7 +106,7 @@ impl Mds {
             };
             return self.in_turn(request, set).await;
         }
-        let flags = Flags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
+        let flags = SetFlags { create: flags.create, replace: flags.replace, kill_sgid: flags.kill_sgid };
         let set = |request: &mut RequestContext<'_>| {
             self.change(request, |records, ctx| {
                 records.there(fid)?;

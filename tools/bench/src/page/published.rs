@@ -55,7 +55,7 @@ pub struct WanLs {
 
 /// A row of `build.csv`.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Build {
+pub struct PublishedBuild {
     /// The file system that served it.
     pub system: String,
     /// Builds at once.
@@ -102,7 +102,7 @@ pub fn wan_ls() -> Result<Vec<WanLs>, BenchError> {
 /// # Errors
 /// As [`wan_io`].
 pub fn builds() -> Result<Vec<(String, u32, f64)>, BenchError> {
-    let rows: Vec<Build> = rows(BUILD)?;
+    let rows: Vec<PublishedBuild> = rows(BUILD)?;
     let alone =
         |system: &str| rows.iter().find(|r| r.system == system && r.builds_at_once == 1).map(|r| r.seconds_per_build);
     let many = rows.iter().filter(|r| r.builds_at_once > 1);
