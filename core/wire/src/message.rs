@@ -44,7 +44,7 @@ pub enum Op {
     Restored,
 }
 
-/// A change, as the target that made it can make it again. Whoever keeps it need not understand it.
+/// A redo record: a change, as the target that made it can make it again. A client that keeps it need not understand it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redo {
     /// Its number.
@@ -139,7 +139,7 @@ pub struct Grant {
     pub bits: InodeBits,
 }
 
-/// No name of a directory is in this range, as long as [`InodeBits::GAP`] of it is not called back (docs/locks/protocol.md, "Busy directories and gap locks").
+/// A gap lock: no name of a directory is in this range, as long as [`InodeBits::GAP`] of it is not called back (docs/locks/protocol.md, "Busy directories and gap locks").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The directory.
