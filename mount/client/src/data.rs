@@ -74,7 +74,7 @@ pub(crate) struct Stored {
     /// Why not all: the error of the first part that failed.
     pub error: Option<ClientError>,
     /// All of it lives on the MDT, which knows all that `Wrote` would tell it, and answered with this.
-    pub told: Option<Attr>,
+    pub attr: Option<Attr>,
 }
 
 impl Client {
@@ -142,7 +142,7 @@ impl Client {
         let end = start + data.len() as u64;
         if end <= layout.mdt_bytes() {
             let attr = store_on_mdt(self.session.mdc(fid)?, fid, start, data.clone(), flags).await?;
-            return Ok(Stored { bytes: end - start, blocks_delta: 0, error: None, told: Some(attr) });
+            return Ok(Stored { bytes: end - start, blocks_delta: 0, error: None, attr: Some(attr) });
         }
         let parts = parts(layout, fid, start, end);
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::with_capacity(parts.len());
@@ -166,7 +166,7 @@ impl Client {
                 }
             }
         }
-        let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, told: None };
+        let mut stored = Stored { bytes: 0, blocks_delta: 0, error: None, attr: None };
         for (part, answer) in parts.iter().zip(self.session.while_trusted(fid, epoch, fan_out(work)).await?) {
             match answer {
                 Ok(delta) => {

@@ -2,12 +2,12 @@
 
 use crate::cache::grant::Grants;
 use crate::file::FileTable;
-use crate::kept::lost_objects;
 use crate::locks::callback::CallbackHandler;
 use crate::locks::data_guards::Loss;
 use crate::locks::{Locks, MdtWatch};
 use crate::open::OpenFiles;
 use crate::reopen::{Restorer, reopen_all};
+use crate::uncommitted::lost_objects;
 use rpc::import::{Callbacks, Restore};
 use session::hooks::Hooks;
 use std::sync::Arc;

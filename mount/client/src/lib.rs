@@ -18,7 +18,6 @@ mod file;
 mod finish;
 mod hooks;
 pub mod inspect;
-mod kept;
 mod listing;
 pub mod locks;
 pub mod node;
@@ -30,6 +29,7 @@ mod recorded;
 mod recount;
 mod removed;
 mod reopen;
+mod uncommitted;
 pub mod writeback;
 
 pub use session::error;

@@ -3,7 +3,7 @@
 use crate::file::{File, OpenToWrite};
 use crate::listing::Listing;
 use crate::locks::opens::LocalOpen;
-use crate::writeback::failures::SeenFailures;
+use crate::writeback::failures::LossCursors;
 use crate::writeback::kernel_eof::Watched;
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -79,7 +79,7 @@ pub struct OpenFile {
     handle: AtomicU64,
     /// Counted as open here, without the MDT.
     local: Option<LocalOpen>,
-    pub(crate) seen_failures: SeenFailures,
+    pub(crate) loss_cursors: LossCursors,
     pub(crate) group: Mutex<Membership>,
     /// The MDT may know of a lease of it. Whoever asks for one, after it, or ends it has the turn.
     pub(crate) leased: tokio::sync::Mutex<bool>,
@@ -96,7 +96,7 @@ impl OpenFile {
         let handle = AtomicU64::new(handle.0);
         let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let seen_failures = SeenFailures::new(&file, true);
+        let loss_cursors = LossCursors::new(&file, true);
         let eof = OnceLock::new();
         let _open_to_write = OpenToWrite::new(&file, mode.flags.write);
         OpenFile {
@@ -105,7 +105,7 @@ impl OpenFile {
             credentials,
             handle,
             local: None,
-            seen_failures,
+            loss_cursors,
             group,
             leased,
             eof,
@@ -123,7 +123,7 @@ impl OpenFile {
     /// What a mount without opens does with an inode: it stands for all that its programs have opened.
     #[must_use]
     pub(crate) fn no_open(self) -> OpenFile {
-        OpenFile { seen_failures: SeenFailures::new(&self.file, false), ..self }
+        OpenFile { loss_cursors: LossCursors::new(&self.file, false), ..self }
     }
 
     /// As what it counts among the files that are open here only.

@@ -39,7 +39,7 @@ impl Default for Pins {
 
 impl Client {
     /// The result of something that was asked of an inode, on its way to the kernel.
-    pub(crate) fn seen<T>(&self, result: Result<T, ClientError>) -> Result<T, ClientError> {
+    pub(crate) fn note_stale<T>(&self, result: Result<T, ClientError>) -> Result<T, ClientError> {
         if let Err(error) = &result
             && error.errno() == Errno::ESTALE
         {

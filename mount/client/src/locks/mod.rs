@@ -240,9 +240,9 @@ impl Locks {
     }
 
     /// A change ended that nobody waited for any more: the kernel knows nothing of it, and must ask for this name.
-    pub(crate) async fn unseen(&self, dir: Fid, name: &Name) {
+    pub(crate) async fn abandoned(&self, dir: Fid, name: &Name) {
         let ((), pending) = self.take(|table, invalidations| {
-            table.unseen(dir, name);
+            table.abandoned_name(dir, name);
             *invalidations = table.outdated();
         });
         self.reply_barrier.quiesce().await;

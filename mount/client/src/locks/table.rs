@@ -381,7 +381,7 @@ impl Table {
     }
 
     /// An own change whose answer nobody waited for any more altered a name: the kernel does not know.
-    pub fn unseen(&mut self, dir: Fid, name: &Name) {
+    pub fn abandoned_name(&mut self, dir: Fid, name: &Name) {
         let trust = self.drop_name(dir, name).trust.unwrap_or_default();
         self.outdated.name(dir, name.clone(), self.recent.is_settling(trust));
     }

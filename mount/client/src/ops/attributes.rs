@@ -56,7 +56,7 @@ impl Client {
             None => match self.session.mdc(fid)?.getattr(&caller.credentials, fid).await {
                 Ok(entry) => entry.attr,
                 Err(error) => {
-                    self.seen(self.lives_on(fid, error.into()))?;
+                    self.note_stale(self.lives_on(fid, error.into()))?;
                     return self.removed_stat(fid).ok_or(Errno::ESTALE.into());
                 }
             },
@@ -111,7 +111,7 @@ impl Client {
         if set.size.is_some() {
             self.leases.lock().used(fid, true, |holder| Some(*holder) == handle);
             let cut = self.clone().truncate(caller.credentials, fid, set).await;
-            return self.seen(cut);
+            return self.note_stale(cut);
         }
         let _timed = self.timed(Operation::Setattr);
         if let Some(stat) = self.change_removed(fid, &set) {
@@ -121,7 +121,7 @@ impl Client {
         let work = async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr { fid, set }).await };
         let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
-                self.seen(self.lives_on(fid, error))?;
+                self.note_stale(self.lives_on(fid, error))?;
                 return self.change_removed(fid, &set).ok_or(Errno::ESTALE.into());
             }
             Ok(changed) => changed,

@@ -73,7 +73,7 @@ impl Client {
     pub(crate) async fn changed_in(&self, dir: NodeId, name: Option<&Name>) {
         let Some(fid) = self.nodes.fid(dir).filter(|_| self.nodes.is_mirror(dir)) else { return };
         if let Some(name) = name {
-            self.locks.unseen(fid, name).await;
+            self.locks.abandoned(fid, name).await;
         }
         self.locks.hide_attr(fid).await;
     }

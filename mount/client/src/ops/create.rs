@@ -30,14 +30,14 @@ impl Client {
         let (dir, parent, me) = (parent, self.fid(parent)?, self.clone());
         let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
-        let (unseen, made) = (self.unseen(parent, &name), name.clone());
+        let (abandoned, made) = (self.if_abandoned(parent, &name), name.clone());
         let work = async move { opener.create_opened(caller, parent, name, mode, open).await };
         let close = |result: Result<(Found, FileHandle), ClientError>| async move {
             if let Ok((found, handle)) = &result {
                 closer.forget(found.node, 1);
                 closer.close(*handle).await;
             }
-            unseen(result).await;
+            abandoned(result).await;
         };
         let (found, handle) = Finish::new("create", &tasks, work).or_else(close).await?;
         me.changed_in(dir, Some(&made)).await;
@@ -179,7 +179,7 @@ impl Client {
             let _in_dir = in_dir;
             mdc.create(&caller.credentials, parent, made, kind, mode, caller.umask, true).await
         };
-        let made = Finish::new("make", &self.session.env.tasks, work).or_else(self.unseen(parent, &name)).await?;
+        let made = Finish::new("make", &self.session.env.tasks, work).or_else(self.if_abandoned(parent, &name)).await?;
         self.changed_in(dir, Some(&name)).await;
         Ok(self.found_in(dir, self.found(parent, Some(&name), &made.entry.attr)))
     }

@@ -64,7 +64,7 @@ impl Client {
         let (parent, new_parent) = (self.fid(parent)?, self.fid(new_parent)?);
         let (me, mdc, locks) = (self.clone(), self.session.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
-        let unseen = self.unseen(new_parent, &new_name);
+        let abandoned = self.if_abandoned(new_parent, &new_name);
         let before = locks.name(new_parent, &new_name);
         let work = async move {
             let _in_dirs = in_dirs;
@@ -78,7 +78,7 @@ impl Client {
             me.let_go(renamed?).await;
             Ok::<(), ClientError>(())
         };
-        Finish::new("rename", &self.session.env.tasks, work).or_else(unseen).await?;
+        Finish::new("rename", &self.session.env.tasks, work).or_else(abandoned).await?;
         for (dir, name) in &places {
             self.changed_in(*dir, Some(name)).await;
         }
@@ -100,21 +100,22 @@ impl Client {
             let _in_dir = in_dir;
             mdc.link(&caller.credentials, fid, new_parent, linked).await
         };
-        let entry =
-            Finish::new("link", &self.session.env.tasks, work).or_else(self.unseen(new_parent, &new_name)).await?;
+        let entry = Finish::new("link", &self.session.env.tasks, work)
+            .or_else(self.if_abandoned(new_parent, &new_name))
+            .await?;
         self.changed_in(dir, Some(&new_name)).await;
         Ok(self.found_in(dir, self.changed_found(new_parent, &new_name, &entry.attr)))
     }
 
     /// What to do when a change of this name ends that nobody waits for any more: the kernel, which may know that there is no
     /// such name, must ask again.
-    pub(crate) fn unseen<R>(
+    pub(crate) fn if_abandoned<R>(
         &self,
         dir: Fid,
         name: &Name,
     ) -> impl FnOnce(R) -> BoxFuture<'static, ()> + Send + 'static + use<R> {
         let (locks, name) = (self.locks.clone(), name.clone());
-        move |_| Box::pin(async move { locks.unseen(dir, &name).await })
+        move |_| Box::pin(async move { locks.abandoned(dir, &name).await })
     }
 
     /// Target of a symbolic link.

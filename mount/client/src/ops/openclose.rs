@@ -50,7 +50,7 @@ impl Client {
                 closer.close(handle).await;
             }
         };
-        self.seen(Finish::new("open", &tasks, work).or_else(close).await)
+        self.note_stale(Finish::new("open", &tasks, work).or_else(close).await)
     }
 
     /// Opens to read, if locks cover it: no request, no waiting. Who may read it is the kernel's to check. To execute a file

@@ -124,7 +124,7 @@ impl Client {
         wanted: u64,
         from_page_cache: bool,
     ) -> Result<Ready<'f>, ClientError> {
-        let mut told = None;
+        let mut answered = None;
         for _ in 0..ASKS_MAX {
             let turn = match from_page_cache {
                 // A callback may wait for the pages that the kernel holds for it.
@@ -141,7 +141,7 @@ impl Client {
             };
             let size = match guard.shared() {
                 None => Some(self.size_held(credentials, file).await?),
-                Some(number) => self.size_shared(file, number, told, wanted),
+                Some(number) => self.size_shared(file, number, answered, wanted),
             };
             if let Some(size) = size {
                 return Ok(Ready::Locked { guard, gate, size });
@@ -152,8 +152,8 @@ impl Client {
             let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
             let size = self.locks.with_dirty(entry.attr).size;
             if let Some(number) = number {
-                self.locks.table.lock().seen_shared(file.fid, number, size);
-                told = Some((number, size));
+                self.locks.table.lock().note_shared_size(file.fid, number, size);
+                answered = Some((number, size));
             }
         }
         // The file changed hands as often, each time between the answer and the next use.
@@ -204,14 +204,14 @@ impl Client {
         }
     }
 
-    /// A size that is right for reading up to `end` under an extent: what is known to be there needs no question. `told`: what the MDT
+    /// A size that is right for reading up to `end` under an extent: what is known to be there needs no question. `answered`: what the MDT
     /// said, and in which time that the file is shared. `None`: it must be asked.
-    fn size_shared(&self, file: &Arc<File>, number: u64, told: Option<(u64, u64)>, end: u64) -> Option<u64> {
+    fn size_shared(&self, file: &Arc<File>, number: u64, answered: Option<(u64, u64)>, end: u64) -> Option<u64> {
         // One after the other: a write that is absorbed takes the table under the lock of the dirty file.
         let written = file.dirty.lock().size();
         let known = self.locks.table.lock().shared_size(file.fid, number).max(written);
-        let told = told.filter(|(since, _)| *since == number).map(|(_, size)| size);
-        known.filter(|size| *size >= end).or(told.max(known.filter(|_| told.is_some())))
+        let answered = answered.filter(|(since, _)| *since == number).map(|(_, size)| size);
+        known.filter(|size| *size >= end).or(answered.max(known.filter(|_| answered.is_some())))
     }
 
     async fn read_bypassing(

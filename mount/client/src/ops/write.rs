@@ -210,7 +210,7 @@ impl Client {
                 return Err(error.clone());
             }
         }
-        if let Some(attr) = stored.told {
+        if let Some(attr) = stored.attr {
             file.learn(&attr);
             return Ok(Written { offset, bytes: stored.bytes as u32 });
         }

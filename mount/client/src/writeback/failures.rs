@@ -1,4 +1,4 @@
-//! Losses of what was answered before, and who was told. Pure.
+//! Losses of what was answered before, and to which open files they were reported. Pure.
 //!
 //! As Linux has it (`errseq_t`): each open file that was there is told once, by its next fsync or write, whatever other
 //! open files, processes or mappings were told. A close tells, too, but does not count as told: of one open file there
@@ -12,31 +12,31 @@ use session::error::ClientError;
 use std::collections::BTreeMap;
 use types::errno::Errno;
 
-/// Threads of which it is known what they were told of one file. Beyond it they are forgotten, and told again.
+/// Threads of which it is known what was reported to them of one file. Beyond it they are forgotten, and the loss is reported again.
 const THREADS_MAX: usize = 1024;
 
 /// Losses of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     count: u64,
-    /// Of so many at least one open file was told.
-    told: u64,
+    /// So many were reported to at least one open file.
+    reported: u64,
     newest: Option<Errno>,
 }
 
-/// What one open file was told.
+/// What was reported to one open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor {
-    /// Losses that its fsync does not tell any more.
-    told: u64,
-    /// Losses that it was told of, or that happened before it was opened.
+    /// Losses that its fsync does not report any more.
+    reported: u64,
+    /// Losses that were reported to it, or that happened before it was opened.
     past: u64,
 }
 
 impl Failures {
-    /// One that nobody was told of while its file was in use.
+    /// One that was reported to no program while its file was in use.
     pub fn remembered(unreported: Errno) -> Failures {
-        Failures { count: 1, told: 0, newest: Some(unreported) }
+        Failures { count: 1, reported: 0, newest: Some(unreported) }
     }
 
     /// Something is lost.
@@ -50,14 +50,14 @@ impl Failures {
         self.count
     }
 
-    /// The newest loss, if no open file was told of it.
+    /// The newest loss, if it was reported to no open file.
     pub fn unreported(&self) -> Option<Errno> {
-        self.newest.filter(|_| self.told < self.count)
+        self.newest.filter(|_| self.reported < self.count)
     }
 
     /// Of a file that is being opened.
     pub fn cursor(&self) -> Cursor {
-        Cursor { told: self.told, past: self.count }
+        Cursor { reported: self.reported, past: self.count }
     }
 
     /// What a close says: something was lost since the file was opened, and it was not told of that.
@@ -74,19 +74,19 @@ impl Failures {
 
     /// What an fsync says, once.
     pub fn at_sync(&mut self, cursor: &mut Cursor) -> Option<Errno> {
-        let failed = self.newest.filter(|_| cursor.told < self.count)?;
+        let failed = self.newest.filter(|_| cursor.reported < self.count)?;
         self.note(cursor);
         Some(failed)
     }
 
     fn note(&mut self, cursor: &mut Cursor) {
-        self.told = self.count;
+        self.reported = self.count;
         *cursor = self.cursor();
     }
 }
 
 /// Cursors behind one handle. Small lock, taken within that of what is dirty.
-pub(crate) struct SeenFailures(Mutex<Cursors>);
+pub(crate) struct LossCursors(Mutex<Cursors>);
 
 struct Cursors {
     first: Cursor,
@@ -108,42 +108,42 @@ impl Cursors {
     }
 }
 
-impl SeenFailures {
-    /// Of a file that is being opened. `told`: the kernel tells which open file asks.
-    pub fn new(file: &File, told: bool) -> SeenFailures {
+impl LossCursors {
+    /// Of a file that is being opened. `by_open_file`: the kernel says which open file asks.
+    pub fn new(file: &File, by_open_file: bool) -> LossCursors {
         let first = file.dirty.lock().failures.cursor();
-        SeenFailures(Mutex::new(Cursors { first, threads: (!told).then(BTreeMap::new) }))
+        LossCursors(Mutex::new(Cursors { first, threads: (!by_open_file).then(BTreeMap::new) }))
     }
 }
 
 impl OpenFile {
-    /// A close tells a loss.
+    /// A close reports a loss.
     ///
     /// # Errors
     /// What the OST or MDT said; EIO after an eviction.
     pub(crate) fn failed_at_close(&self) -> Result<(), ClientError> {
         let dirty = self.file.dirty.lock();
-        let failed = dirty.failures.at_close(&self.seen_failures.0.lock().first);
+        let failed = dirty.failures.at_close(&self.loss_cursors.0.lock().first);
         failed.map_or(Ok(()), |errno| Err(errno.into()))
     }
 
-    /// A write by this thread tells a loss, once.
+    /// A write by this thread reports a loss, once.
     ///
     /// # Errors
     /// As [`OpenFile::failed_at_close`].
     pub(crate) fn failed_at_write(&self, thread: u32) -> Result<(), ClientError> {
-        self.tell(thread, Failures::at_write)
+        self.report(thread, Failures::at_write)
     }
 
-    /// An fsync by this thread tells a loss, once.
+    /// An fsync by this thread reports a loss, once.
     ///
     /// # Errors
     /// As [`OpenFile::failed_at_close`].
     pub(crate) fn failed_at_sync(&self, thread: u32) -> Result<(), ClientError> {
-        self.tell(thread, Failures::at_sync)
+        self.report(thread, Failures::at_sync)
     }
 
-    fn tell(
+    fn report(
         &self,
         thread: u32,
         what: impl FnOnce(&mut Failures, &mut Cursor) -> Option<Errno>,
@@ -152,7 +152,7 @@ impl OpenFile {
         if dirty.failures.count() == 0 {
             return Ok(());
         }
-        what(&mut dirty.failures, self.seen_failures.0.lock().of(thread)).map_or(Ok(()), |errno| Err(errno.into()))
+        what(&mut dirty.failures, self.loss_cursors.0.lock().of(thread)).map_or(Ok(()), |errno| Err(errno.into()))
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
     const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
 
     #[test]
-    fn every_open_file_is_told_once_whatever_others_were_told() {
+    fn a_loss_is_reported_once_to_every_open_file() {
         let mut failures = Failures::default();
         let (mut a, mut b) = (failures.cursor(), failures.cursor());
         assert_eq!((failures.at_sync(&mut a), failures.at_close(&a)), (None, None));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_opens_later_is_told_of_what_nobody_was_told_of() {
+    fn a_loss_that_no_program_knows_is_reported_to_the_next_open_file() {
         let mut failures = Failures::default();
         failures.fail(Errno::EIO);
         let (mut a, mut b) = (failures.cursor(), failures.cursor());
@@ -196,16 +196,16 @@ mod tests {
         assert_eq!(failures.at_sync(&mut a), Some(Errno::EIO));
         assert_eq!(failures.unreported(), None);
         let mut c = failures.cursor();
-        assert_eq!(failures.at_sync(&mut c), None, "an fsync was told");
+        assert_eq!(failures.at_sync(&mut c), None, "an fsync reported it");
         assert_eq!(failures.at_sync(&mut b), Some(Errno::EIO), "opened when none was");
     }
 
     #[test]
     fn a_loss_outlives_the_last_close() {
         let table = Arc::new(FileTable::default());
-        let open = |told| {
+        let open = |by_open_file| {
             let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1));
-            if told { open } else { open.no_open() }
+            if by_open_file { open } else { open.no_open() }
         };
         let first = open(true);
         first.file.dirty.lock().fail(Errno::EIO);
@@ -219,13 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn without_open_files_each_thread_is_told_once() {
+    fn without_open_files_a_loss_is_reported_once_to_each_thread() {
         let table = Arc::new(FileTable::default());
         let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1)).no_open();
         open.file.dirty.lock().fail(Errno::EIO);
         for thread in 0..2 * THREADS_MAX as u32 {
             assert!(open.failed_at_sync(thread).is_err() && open.failed_at_sync(thread).is_ok());
         }
-        assert!(open.seen_failures.0.lock().threads.as_ref().unwrap().len() <= THREADS_MAX);
+        assert!(open.loss_cursors.0.lock().threads.as_ref().unwrap().len() <= THREADS_MAX);
     }
 }

@@ -120,7 +120,7 @@ impl Table {
     }
 
     /// A shared file was shown in this size, in answer to a question that was asked under an extent of this time.
-    pub fn seen_shared(&mut self, fid: Fid, number: u64, size: u64) {
+    pub fn note_shared_size(&mut self, fid: Fid, number: u64, size: u64) {
         if let Some(held) = self.shared.files.get_mut(&fid).filter(|held| held.number == number) {
             held.base.size = held.base.size.max(size);
         }
@@ -203,12 +203,12 @@ mod tests {
         let number = table.shares(FID, extent(5, 15, false)).expect("covered");
         assert!(table.shares(FID, extent(5, 15, true)).is_none() && table.shares(FID, extent(12, 15, true)).is_some());
         assert_eq!(table.shared_size(FID, number), Some(100));
-        table.seen_shared(FID, number, 300);
+        table.note_shared_size(FID, number, 300);
         table.take_range(FID, ByteRange::new(0, 10));
         assert_eq!(table.shared_base(FID).map(|base| base.size), Some(300));
         table.take_range(FID, ByteRange::new(10, 20));
         grant(&mut table, 7, extent(0, 10, false));
-        table.seen_shared(FID, number, 300);
+        table.note_shared_size(FID, number, 300);
         assert_eq!(
             (table.shared_size(FID, number), table.shared_base(FID).unwrap().size),
             (None, 7),

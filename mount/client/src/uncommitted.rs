@@ -14,7 +14,7 @@ use wire::ost::OstOp;
 /// What an OST had answered is lost: its files tell it ([`crate::writeback::failures`]).
 pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost: &[Op]) {
     let objects: BTreeSet<ObjectId> = lost.iter().filter_map(object_of).collect();
-    let (mut closed, mut told) = (objects.clone(), BTreeSet::new());
+    let (mut closed, mut reported) = (objects.clone(), BTreeSet::new());
     for open in files_open.all() {
         let file = &open.file;
         let hit: Vec<ObjectId> = match file.layout() {
@@ -26,11 +26,11 @@ pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost:
             None => objects.iter().filter(|object| object.fid == file.fid).copied().collect(),
         };
         hit.iter().for_each(|object| _ = closed.remove(object));
-        if !hit.is_empty() && told.insert(file.fid) {
+        if !hit.is_empty() && reported.insert(file.fid) {
             lost_of(file);
         }
     }
-    let closed: BTreeSet<Fid> = closed.iter().map(|object| object.fid).filter(|fid| !told.contains(fid)).collect();
+    let closed: BTreeSet<Fid> = closed.iter().map(|object| object.fid).filter(|fid| !reported.contains(fid)).collect();
     closed.into_iter().for_each(|fid| lost_of(&files.get(fid)));
 }
 
