@@ -19,6 +19,9 @@ const WRITTEN: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA);
 /// `blocks_delta` blocks of 512 bytes. `at`: the clock that sets the time. `kill_suidgid`: the
 /// writer may not keep set-id bits.
 ///
+/// Objects that grow just now without a new end were given space, which may lie beyond the end. What is told later of
+/// data that was written before (`at` other than now) is no such space.
+///
 /// # Errors
 /// ENOENT; EINVAL: no regular file; EFBIG.
 pub fn wrote(
@@ -30,7 +33,7 @@ pub fn wrote(
     at: WrittenAt,
     kill_suidgid: bool,
 ) -> Result<Inode, Errno> {
-    let reserve = end == 0 && blocks_delta > 0;
+    let reserve = end == 0 && blocks_delta > 0 && at == WrittenAt::Now;
     changed(view, ctx, fid, end, blocks_delta, reserve, at, kill_suidgid)
 }
 

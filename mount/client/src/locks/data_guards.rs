@@ -31,6 +31,10 @@ const ASKS_MAX: u32 = 100;
 /// Pause before the second time, and so much more before each further one.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// A read or count that waits for its OST lets go of its lock when a callback has waited for the file for so long, and begins
+/// anew: well within a lease, and longer than an OST that answers takes.
+pub(crate) const GIVES_WAY: Duration = Duration::from_secs(5);
+
 /// To read.
 const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 /// To write.

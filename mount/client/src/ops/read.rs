@@ -9,13 +9,12 @@ use crate::client::Client;
 use crate::counters::{Operation, Way};
 use crate::data::{clip, push_zeros};
 use crate::file::File;
-use crate::locks::data_guards::{Admitted, BypassGuard, DataAccess, DataGuard};
+use crate::locks::data_guards::{Admitted, BypassGuard, DataAccess, DataGuard, GIVES_WAY};
 use crate::open::FileHandle;
 use crate::writeback::absorb::{covers, merge_dirty};
 use bytes::Bytes;
 use session::error::ClientError;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::RwLockReadGuard;
 use types::credentials::Credentials;
 use types::errno::Errno;
@@ -23,9 +22,6 @@ use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 
 /// How often the end of a file is asked for that changes hands.
 const ASKS_MAX: usize = 64;
-/// A read that waits for its OST lets go of its lock when a callback has waited for it for so long, and begins anew: well
-/// within a lease, and longer than an OST that answers takes.
-const GIVES_WAY: Duration = Duration::from_secs(5);
 
 /// A read may begin.
 pub(crate) enum Ready<'f> {

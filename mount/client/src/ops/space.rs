@@ -112,7 +112,9 @@ impl Client {
         if !work.is_empty() {
             self.until_recorded(file).await?;
         }
-        for answer in self.session.while_trusted(fid, epoch, fan_out(work)).await? {
+        let answers = self.session.while_trusted(fid, epoch, fan_out(work)).await;
+        self.note_reconnected(file, connections);
+        for answer in answers? {
             match answer {
                 Ok(delta) => blocks_delta += delta,
                 Err(error) => failed = failed.or(Some(error)),
@@ -123,7 +125,6 @@ impl Client {
         let entry =
             self.session.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, credentials.uid != 0).await?;
         file.learn(&entry.attr);
-        self.note_reconnected(file, connections);
         failed.map_or(Ok(()), Err)
     }
 

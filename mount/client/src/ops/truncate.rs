@@ -145,6 +145,9 @@ impl Client {
             let osc = self.session.targets.osc(cut.ost)?;
             work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
         }
-        self.session.while_trusted(fid, epoch, fan_out(work)).await?.into_iter().sum()
+        let connections = self.session.ost_connections();
+        let answers = self.session.while_trusted(fid, epoch, fan_out(work)).await;
+        self.note_reconnected(file, connections);
+        answers?.into_iter().sum()
     }
 }

@@ -200,8 +200,9 @@ impl Client {
             self.until_recorded(file).await?;
         }
         let connections = self.session.ost_connections();
-        let stored = self.store(&layout, fid, epoch, offset, &data, flags).await?;
+        let stored = self.store(&layout, fid, epoch, offset, &data, flags).await;
         self.note_reconnected(file, connections);
+        let stored = stored?;
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");
             // Parts behind the failed one may be stored, beyond what will be the end of the file.

@@ -47,6 +47,8 @@ pub struct World {
     pub hold_leases: watch::Sender<bool>,
     /// While true, opens and creates have happened, but their answers wait.
     pub hold_opens: watch::Sender<bool>,
+    /// While true, OSTs do not answer how large an object is.
+    pub hold_counts: watch::Sender<bool>,
     pub boot: Mutex<u64>,
 }
 
@@ -69,6 +71,8 @@ pub struct State {
     pub lazy_layout: bool,
     /// OSTs grant no space: every write goes through.
     pub stingy: bool,
+    /// OSTs answer a write as if it had come a second time: it grows nothing.
+    pub answers_again: bool,
     /// Another client has everything open that is removed.
     pub open_elsewhere: bool,
     /// Leases by inode and open file.
@@ -210,7 +214,7 @@ impl State {
                 let attr = &mut self.inode(fid)?.attr;
                 attr.size = attr.size.max(end);
                 attr.version += 1;
-                attr.blocks = attr.blocks.checked_add_signed(blocks_delta).ok_or(Errno::EINVAL)?;
+                attr.blocks = attr.blocks.saturating_add_signed(blocks_delta);
                 MdsReply::Entry(self.entry(fid)?)
             }
             MdsOp::Append { fid, len, .. } => {
@@ -297,7 +301,8 @@ impl State {
                 let (from, to) = (offset.0 as usize, offset.0 as usize + data.len());
                 bytes.resize(bytes.len().max(to), 0);
                 bytes[from..to].copy_from_slice(&data);
-                OstReply::Changed { blocks_delta: blocks(self.objects.get(&object)) - before }
+                let grown = blocks(self.objects.get(&object)) - before;
+                OstReply::Changed { blocks_delta: if self.answers_again { 0 } else { grown } }
             }
             OstOp::Punch { object, start, end, kind } => {
                 let before = blocks(self.objects.get(&object));
@@ -330,6 +335,10 @@ impl State {
                 let found = if hole { len.max(offset.0) } else { offset.0 };
                 OstReply::Offset((offset.0 < len).then_some(types::object::ObjectOffset(found)))
             }
+            OstOp::Getattr { object } => {
+                let object = self.objects.get(&object);
+                OstReply::Attr { size: object.map_or(0, |o| o.len() as u64), blocks: blocks(object) as u64 }
+            }
             OstOp::Sync { .. } => OstReply::Done,
             OstOp::Grant { spend, want, .. } => {
                 OstReply::Granted { more: if self.stingy { 0 } else { want }, paid: spend }
@@ -337,6 +346,17 @@ impl State {
             OstOp::Statfs => OstReply::Statfs(Statfs { bytes_total: 1000, bytes_free: 500, ..Statfs::default() }),
             other => panic!("the fake OST does not know {other:?}"),
         })
+    }
+
+    /// Size and blocks of a file, as the MDT was told.
+    pub fn size_and_blocks(&self, fid: Fid) -> (u64, u64) {
+        self.inodes.get(&fid).map_or((0, 0), |inode| (inode.attr.size, inode.attr.blocks))
+    }
+
+    /// Blocks of a file by its objects.
+    pub fn blocks(&self, fid: Fid) -> u64 {
+        let of_file = self.objects.iter().filter(|(object, _)| object.fid == fid);
+        of_file.map(|(_, bytes)| bytes.len().div_ceil(512) as u64).sum()
     }
 
     /// Bytes of a file by its objects.
@@ -495,6 +515,10 @@ impl Target {
                     held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
                 }
                 self.log(format!("{} {}", self.name.index.0, word(&op)));
+                if matches!(op, OstOp::Getattr { .. }) {
+                    let mut held = self.world.hold_counts.subscribe();
+                    held.wait_for(|held| !held).await.map_err(|_| Errno::EIO)?;
+                }
                 self.world.state.lock().ost(self.name.index.0, op).map(OpReply::Ost)
             }
             other => panic!("{other:?}"),
@@ -531,6 +555,7 @@ impl Cluster {
             hold_opens: watch::Sender::new(false),
             hold_lookups: watch::Sender::new(false),
             hold_leases: watch::Sender::new(false),
+            hold_counts: watch::Sender::new(false),
             grants: AtomicBool::new(false),
             export: Mutex::default(),
             boot: Mutex::new(1),
@@ -562,6 +587,13 @@ impl Cluster {
             *boot
         };
         self.rpc.add_service(Arc::new(Target { name, world: self.world.clone(), boot }));
+    }
+
+    /// An OST restarts: the same objects, new sessions.
+    pub fn restart_ost(&self, index: u16) {
+        let name = TargetName::ost(FsName::default(), index);
+        self.rpc.remove_service(name);
+        self.rpc.add_service(Arc::new(Target { name, world: self.world.clone(), boot: 2 }));
     }
 
     /// The MDT asks the mount something.
