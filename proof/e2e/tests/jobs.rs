@@ -5,7 +5,7 @@ use e2e::cluster::Cluster;
 use e2e::http::get;
 use e2e::process::text;
 use e2e::programs::sh;
-use openmetrics_parser::openmetrics::parse_openmetrics;
+use observe::openmetrics::read::read;
 use std::collections::BTreeMap;
 
 fn lctl(cluster: &Cluster, args: &[&str]) -> String {
@@ -79,7 +79,7 @@ fn what_a_program_does_is_counted_by_its_job() {
     let status: serde_json::Value =
         serde_json::from_slice(&cluster.command(&["status", "--json"]).stdout).expect("JSON");
     let (_, body) = get(status["http"].as_str().expect("an address"), "/metrics", "");
-    parse_openmetrics(&body).unwrap_or_else(|error| panic!("{error}\n{body}"));
+    read(&body).unwrap_or_else(|error| panic!("{error}\n{body}"));
     let of_job = |line: &&str| line.starts_with("sheen_job_bytes_total{") && line.contains("job=\"4711_a\"");
     let counted: u64 =
         body.lines().filter(of_job).map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();

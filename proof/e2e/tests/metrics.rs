@@ -5,8 +5,7 @@ use e2e::cluster::Cluster;
 use e2e::http::get;
 use e2e::process::text;
 use e2e::programs::sh;
-use openmetrics_parser::openmetrics::parse_openmetrics;
-use openmetrics_parser::{MetricFamily, OpenMetricsType, OpenMetricsValue};
+use observe::openmetrics::read::{Family, Kind, SampleLine, read};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -19,22 +18,13 @@ fn http(cluster: &Cluster) -> String {
     status["http"].as_str().expect("an address").to_owned()
 }
 
-type Family = MetricFamily<OpenMetricsType, OpenMetricsValue>;
-
 /// Count of operations of this kind, over all devices.
 fn count(family: &Family, kind: &str, operation: &str) -> u64 {
-    let of = |sample: &openmetrics_parser::Sample<OpenMetricsValue>| {
-        let labels = sample.get_labelset().expect("labels");
-        if labels.get_label_value("kind") != Some(kind) || labels.get_label_value("operation") != Some(operation) {
-            return 0;
-        }
-        match &sample.value {
-            OpenMetricsValue::Histogram(histogram) => histogram.count.unwrap_or(0),
-            OpenMetricsValue::Counter(counter) => counter.value.as_i64().unwrap_or(0) as u64,
-            _ => 0,
-        }
+    let is = |sample: &&SampleLine| {
+        let label = |name: &str| sample.labels.get(name).map(String::as_str);
+        sample.suffix == "_count" && label("kind") == Some(kind) && label("operation") == Some(operation)
     };
-    family.iter_samples().map(of).sum()
+    family.samples.iter().filter(is).map(|sample| sample.value as u64).sum()
 }
 
 /// Samples of an operation in `stats`, over all devices.
@@ -66,8 +56,8 @@ fn numbers_are_those_of_the_parameters() {
     let addr = http(&cluster);
     let (status, body) = get(&addr, "/metrics", "");
     assert_eq!(status, 200);
-    let parsed = parse_openmetrics(&body).unwrap_or_else(|error| panic!("{error}\n{body}"));
-    let durations = &parsed.families["sheen_operation_duration_seconds"];
+    let families = read(&body).unwrap_or_else(|error| panic!("{error}\n{body}"));
+    let durations = &families["sheen_operation_duration_seconds"];
     for (kind, operation, pattern) in [
         ("osc", "ost_write", "osc.*.stats"),
         ("obdfilter", "write", "obdfilter.*.stats"),
@@ -97,12 +87,9 @@ fn numbers_are_those_of_the_parameters() {
 
 /// A gauge, over all devices.
 fn gauge(body: &str, name: &str) -> u64 {
-    let parsed = parse_openmetrics(body).unwrap_or_else(|error| panic!("{error}\n{body}"));
-    let of = |sample: &openmetrics_parser::Sample<OpenMetricsValue>| match &sample.value {
-        OpenMetricsValue::Gauge(value) => value.as_f64() as u64,
-        other => panic!("{name}: {other:?}"),
-    };
-    parsed.families[name].iter_samples().map(of).sum()
+    let families = read(body).unwrap_or_else(|error| panic!("{error}\n{body}"));
+    assert_eq!(families[name].kind, Kind::Gauge);
+    families[name].samples.iter().map(|sample| sample.value as u64).sum()
 }
 
 #[test]
