@@ -336,6 +336,23 @@ fn with_several_clusters_one_must_be_chosen() {
         let unknown = rig.run("lctl", &["--cluster", "nofs", "dl"]);
         assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown));
         assert!(text(&unknown).contains("no daemon of this host belongs to nofs; there are: "), "{}", text(&unknown));
+
+        // One picture is of one cluster.
+        let both = rig.run("sheen", &["top", "--once"]);
+        assert_eq!(both.status.code(), Some(2), "{}", text(&both));
+        assert!(text(&both).contains("choose it with --cluster"), "{}", text(&both));
+        let top = rig.good("sheen", &["top", "--once", "--cluster", "other"]);
+        assert!(top.contains("other-OST0000") && !top.contains("sheen-OST0000"), "{top}");
+        let top = rig.good("sheen", &["top", "--json", "--cluster", &mgs]);
+        assert!(top.contains("sheen-OST0000") && !top.contains("other-OST0000"), "{top}");
+        // What waits is told of each.
+        for args in [&["why"][..], &["why", "--cluster", "other"]] {
+            let why = rig.run("sheen", args);
+            assert_eq!(why.status.code(), Some(1), "{args:?}: {}", text(&why));
+            assert!(text(&why).contains("nothing waits for longer than a second"), "{}", text(&why));
+        }
+        let unknown = rig.run("sheen", &["why", "--cluster", "nofs"]);
+        assert!(text(&unknown).contains("no daemon of this host belongs to nofs; there are: "), "{}", text(&unknown));
     };
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
     rig.good("sheen", &["down", dir, "--force"]);

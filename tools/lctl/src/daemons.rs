@@ -36,6 +36,14 @@ impl Daemons {
     /// All daemons of this host; with `choice` those of one cluster: file system, or NID of the
     /// MGS. `None` if there is no such cluster, or several; that is reported.
     pub fn find(choice: Option<&str>, report: &mut Report<'_>) -> Option<Daemons> {
+        Daemons::chosen(choice).map_err(|refused| tell(&refused, report)).ok()
+    }
+
+    /// As [`Daemons::find`].
+    ///
+    /// # Errors
+    /// ENOENT: no such cluster; EINVAL: several; ESRCH: no daemon can be asked.
+    pub fn chosen(choice: Option<&str>) -> Result<Daemons, Refused> {
         let mut daemons = Daemons { all: Vec::new() };
         for home in local::daemons() {
             match control::ask(&home, &Request::Cluster) {
@@ -46,7 +54,7 @@ impl Daemons {
                 Ok(_) | Err(_) => daemons.all.push((home, None)),
             }
         }
-        let Some(choice) = choice else { return Some(daemons) };
+        let Some(choice) = choice else { return Ok(daemons) };
         let (groups, of) = daemons.groups();
         let chosen: Vec<usize> = (0..groups.len()).filter(|n| groups[*n].is_called(choice)).collect();
         let words = |which: &[usize]| which.iter().map(|n| groups[*n].to_string()).collect::<Vec<_>>().join("; ");
@@ -54,27 +62,36 @@ impl Daemons {
             [one] => {
                 let mut of = of.into_iter();
                 daemons.all.retain(|_| of.next().flatten() == Some(*one));
-                Some(daemons)
+                Ok(daemons)
             }
-            [] if groups.is_empty() => {
-                report.sentence("no daemon of this host can be asked", Errno(rustix::io::Errno::SRCH.raw_os_error()));
-                None
-            }
+            [] if groups.is_empty() => Err(Refused {
+                sentence: "no daemon of this host can be asked".to_owned(),
+                errno: Errno(rustix::io::Errno::SRCH.raw_os_error()),
+            }),
             [] => {
                 let there = words(&(0..groups.len()).collect::<Vec<_>>());
-                report.sentence(
-                    &format!("no daemon of this host belongs to {choice}; there are: {there}"),
-                    Errno::ENOENT,
-                );
-                None
+                let sentence = format!("no daemon of this host belongs to {choice}; there are: {there}");
+                Err(Refused { sentence, errno: Errno::ENOENT })
             }
             several => {
                 let several = words(several);
                 let sentence = format!("{choice} names several clusters: {several}; give the NID of an MGS");
-                report.sentence(&sentence, Errno::EINVAL);
-                None
+                Err(Refused { sentence, errno: Errno::EINVAL })
             }
         }
+    }
+
+    /// Their homes by cluster, each cluster with its name. Daemons that do not tell theirs come last, together.
+    pub fn by_cluster(self) -> Vec<(String, Vec<Home>)> {
+        let (groups, of) = self.groups();
+        let named = groups.iter().map(|group| (group.to_string(), Vec::new()));
+        let mut clusters: Vec<(String, Vec<Home>)> = named.chain([("unknown".to_owned(), Vec::new())]).collect();
+        let unknown = groups.len();
+        for ((home, _), of) in self.all.into_iter().zip(of) {
+            clusters[of.unwrap_or(unknown)].1.push(home);
+        }
+        clusters.retain(|(_, homes)| !homes.is_empty());
+        clusters
     }
 
     /// The clusters of these daemons, and which one each daemon belongs to, if it says so.

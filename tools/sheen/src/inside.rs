@@ -3,9 +3,9 @@
 use crate::outcome::Failure;
 use crate::status::existing_home;
 use ::dash::cluster::newest;
+use lctl::daemons::Daemons;
 use node::control::{self, Answer, ControlError, Request};
 use node::home::Home;
-use node::local;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -15,15 +15,34 @@ use wire::report::KeptReport;
 /// Time for all daemons of this host together; longer than one of them waits for the MGS.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Homes to ask: those named, or of all daemons of this host.
+/// Homes to ask, by cluster, each cluster with its name: those of `dirs`, as one; or all daemons of
+/// this host. With `cluster` (name of a file system, or NID of the MGS) only those of one cluster.
 ///
 /// # Errors
-/// A named one is no home.
-pub fn homes(dirs: &[PathBuf]) -> Result<Vec<Home>, Failure> {
+/// A named directory is no home; `cluster` is no cluster, or several.
+pub fn clusters(dirs: &[PathBuf], cluster: Option<&str>) -> Result<Vec<(String, Vec<Home>)>, Failure> {
     if dirs.is_empty() {
-        return Ok(local::daemons());
+        let daemons = Daemons::chosen(cluster).map_err(|refused| Failure::No(refused.sentence))?;
+        return Ok(daemons.by_cluster());
     }
-    dirs.iter().map(|dir| existing_home(dir)).collect()
+    let homes = dirs.iter().map(|dir| existing_home(dir)).collect::<Result<_, _>>()?;
+    Ok(vec![(String::new(), homes)])
+}
+
+/// As [`clusters`], for what shows one cluster.
+///
+/// # Errors
+/// As [`clusters`]; the daemons are of several clusters.
+pub fn cluster(dirs: &[PathBuf], cluster: Option<&str>) -> Result<Vec<Home>, Failure> {
+    let mut clusters = clusters(dirs, cluster)?;
+    if clusters.len() > 1 {
+        let names = clusters.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("; ");
+        return Err(Failure::Usage(format!(
+            "this host has daemons of several clusters ({names}), and this shows one: choose it with --cluster FSNAME, or \
+             the NID of its MGS"
+        )));
+    }
+    Ok(clusters.pop().map(|(_, homes)| homes).unwrap_or_default())
 }
 
 /// The newest report of each process that these daemons know. `own`: only their own. `true` in the

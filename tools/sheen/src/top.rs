@@ -43,7 +43,7 @@ WAITING  the chain from the program to who holds the lock
 
 /// Shows.
 pub fn run(args: &TopArgs) -> Outcome {
-    let homes = inside::homes(&args.dirs)?;
+    let homes = inside::cluster(&args.dirs, args.cluster.as_deref())?;
     let mut view = View::default();
     view.look(inside::reports(&homes, false)?.0);
     if args.once || args.json {

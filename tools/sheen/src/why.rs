@@ -33,10 +33,31 @@ pub fn run(args: &WhyArgs) -> Outcome {
         None => About::Everything,
         Some(what) => about(what)?,
     };
-    let (reports, whole) = inside::reports(&inside::homes(&[])?, false)?;
-    let found: Vec<Chain> = chains(&reports).into_iter().filter(|chain| is_meant(&about, chain)).collect();
-    if !whole {
-        output::talk("the MGS does not answer: only what the daemons of this host know is told");
+    let mut clusters = inside::clusters(&[], args.cluster.as_deref())?;
+    if clusters.is_empty() {
+        // That none answers is said there.
+        clusters.push(Default::default());
+    }
+    let (mut found, mut answered, mut trouble) = (Vec::new(), false, None);
+    // One after the other: a FID is an inode of one cluster.
+    for (name, homes) in &clusters {
+        match inside::reports(homes, false) {
+            Ok((reports, whole)) => {
+                answered = true;
+                found.extend(chains(&reports).into_iter().filter(|chain| is_meant(&about, chain)));
+                if !whole {
+                    output::talk(&format!(
+                        "the MGS of {name} does not answer: only what the daemons of this host know is told"
+                    ));
+                }
+            }
+            Err(failure) => trouble = Some((name, failure)),
+        }
+    }
+    match trouble {
+        Some((_, failure)) if !answered => return Err(failure),
+        Some((name, failure)) => output::talk(&format!("nothing is known of {name}: {failure}")),
+        None => {}
     }
     if args.json {
         output::json(&found)?;
