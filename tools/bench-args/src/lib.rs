@@ -4,8 +4,8 @@
 //! `sheen` knows the arguments without carrying the benchmarks.
 
 use clap::{Args, Subcommand, ValueEnum};
-use node::mount_source::MountSource;
-use node::units::{Size, Span};
+use node::config::mount_source::MountSource;
+use node::config::units::{Size, Span};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -456,14 +456,14 @@ fn ranks(text: &str) -> Result<usize, String> {
 fn delay(text: &str) -> Result<Span, String> {
     let span = match text.strip_suffix("ms").and_then(|ms| ms.parse::<f64>().ok()).filter(|ms| *ms >= 0.0) {
         Some(ms) => Span(Duration::try_from_secs_f64(ms / 1000.0).map_err(|e| e.to_string())?),
-        None => text.parse().map_err(|e: node::units::BadSpan| e.to_string())?,
+        None => text.parse().map_err(|e: node::config::units::BadSpan| e.to_string())?,
     };
     if span.0 <= DELAY_MAX { Ok(span) } else { Err(format!("longer than {DELAY_MAX:?}")) }
 }
 
 /// Of whole seconds, so that each has the same number of looks.
 fn slice(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|e: node::units::BadSpan| e.to_string())?;
+    let span: Span = text.parse().map_err(|e: node::config::units::BadSpan| e.to_string())?;
     let whole = span.0.subsec_nanos() == 0 && (1..=SLICE_SECONDS_MAX).contains(&span.0.as_secs());
     if whole { Ok(span) } else { Err(format!("not whole seconds from 1 to {SLICE_SECONDS_MAX}")) }
 }
@@ -476,7 +476,7 @@ fn stripes(text: &str) -> Result<u32, String> {
 }
 
 fn size_between(text: &str, min: u64, max: u64) -> Result<Size, String> {
-    let size: Size = text.parse().map_err(|e: node::units::BadSize| e.to_string())?;
+    let size: Size = text.parse().map_err(|e: node::config::units::BadSize| e.to_string())?;
     if (min..=max).contains(&size.0) { Ok(size) } else { Err(format!("not between {} and {}", Size(min), Size(max))) }
 }
 

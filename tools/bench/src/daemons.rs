@@ -6,9 +6,9 @@
 
 use crate::failure::BenchError;
 use crate::measure;
-use node::control::{self, Answer, Request};
 use node::local;
-use node::status::NodeStatus;
+use node::manage::control::{self, Answer, Request};
+use node::watch::status::NodeStatus;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -111,7 +111,7 @@ fn with_in_command_line(path: &Path) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::status::{MountStatus, NodeState, TargetStatus};
+    use node::watch::status::{MountStatus, NodeState, TargetStatus};
 
     fn status(fsname: &str, targets: &[&str], mounts: &[&str]) -> NodeStatus {
         let target = |name: &&str| TargetStatus {

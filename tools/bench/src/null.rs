@@ -99,7 +99,7 @@ impl NullMount {
     }
 
     fn is_mounted(&self) -> bool {
-        node::mount_table::mounted_at(&self.at).is_ok_and(|mount| mount.is_some())
+        node::host::mount_table::mounted_at(&self.at).is_ok_and(|mount| mount.is_some())
     }
 
     /// Mount point.

@@ -1,7 +1,7 @@
 //! Why a check could not be made.
 
-use node::control::ControlError;
-use node::settings::SettingsError;
+use node::config::settings::SettingsError;
+use node::manage::control::ControlError;
 use rpc::error::RpcError;
 use std::io;
 use std::path::PathBuf;

@@ -5,9 +5,9 @@
 //! cluster, or there is only one.
 
 use ask::params::{self, ParamAnswer, ParamRequest, Refused};
-use node::control::{self, Answer, ClusterAnswer, ControlError, Request};
 use node::home::Home;
 use node::local;
+use node::manage::control::{self, Answer, ClusterAnswer, ControlError, Request};
 use report::Report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

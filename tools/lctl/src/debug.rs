@@ -1,11 +1,11 @@
 //! `lctl mark`, `dk`, `clear`: the newest log lines of the daemons, which each keeps in memory.
 //!
 //! Lustre's nodes have a debug buffer in the kernel. A daemon of SheenFS keeps its newest log lines
-//! instead, at most `node::recent::LINES_MAX`; its log file has them all.
+//! instead, at most `node::watch::recent::LINES_MAX`; its log file has them all.
 
 use crate::cli::{DkArgs, MarkArgs};
 use crate::daemons::{self, Answered, Daemons};
-use node::control::{Answer, Request};
+use node::manage::control::{Answer, Request};
 use report::Report;
 use std::fs::File;
 use std::io::{self, Write};

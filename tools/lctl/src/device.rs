@@ -3,9 +3,9 @@
 use crate::cli::DlArgs;
 use crate::daemons::{self, Answered, Daemons};
 use crate::set_param;
-use node::control::{Answer, Request};
-use node::devices::Device;
 use node::home::Home;
+use node::manage::control::{Answer, Request};
+use node::manage::devices::Device;
 use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;

@@ -6,8 +6,8 @@
 
 use crate::cli::{DelayAddArgs, FaultAddArgs, FaultDelArgs, Messages};
 use crate::daemons::{self, Answered, Daemons};
-use node::control::{Answer, Request};
-use node::faults::{FaultAnswer, FaultAsked, FaultRule};
+use node::manage::control::{Answer, Request};
+use node::manage::faults::{FaultAnswer, FaultAsked, FaultRule};
 use report::Report;
 use std::io::{self, Write};
 use types::errno::Errno;

@@ -2,7 +2,7 @@
 
 use crate::cli::{PingArgs, WhichNidArgs};
 use crate::daemons::{self, Answered, Daemons};
-use node::control::{Answer, Request};
+use node::manage::control::{Answer, Request};
 use report::{Report, strerror};
 use std::io::{self, Write};
 use std::net::ToSocketAddrs;

@@ -6,7 +6,7 @@
 use crate::cli::{ConfParamArgs, SetParamArgs};
 use crate::daemons::{self, Answered, Daemons};
 use crate::set_param::pairs;
-use node::control::{Answer, Request};
+use node::manage::control::{Answer, Request};
 use observe::catalog;
 use report::Report;
 use std::io;

@@ -6,9 +6,9 @@
 
 use crate::daemons::{self, Answered, Daemons};
 use crate::pool_osts;
-use node::control::{self, Answer, Request};
 use node::home::Home;
-use node::kept::{PoolAnswer, PoolAsked};
+use node::manage::control::{self, Answer, Request};
+use node::manage::kept::{PoolAnswer, PoolAsked};
 use report::{Report, strerror};
 use std::io::{self, Write};
 use std::str::FromStr;

@@ -2,7 +2,7 @@
 
 use crate::cli::DelTargetArgs;
 use crate::daemons::{self, Answered, Daemons};
-use node::control::{Answer, ClusterAnswer, Request};
+use node::manage::control::{Answer, ClusterAnswer, Request};
 use report::{Report, strerror};
 use std::io;
 use types::errno::Errno;

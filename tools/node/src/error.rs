@@ -1,8 +1,8 @@
 //! Why a node does not start, one clear sentence each.
 
-use crate::client_file::BadClientFile;
-use crate::descriptors::TooFew;
-use crate::settings::SettingsError;
+use crate::config::client_file::BadClientFile;
+use crate::config::settings::SettingsError;
+use crate::host::descriptors::TooFew;
 use client::error::ClientError;
 use fuse::mount::MountError;
 use rpc::error::RpcError;

@@ -8,21 +8,24 @@
 //! thread runs a small runtime of its own for signals and the control socket; everything else runs
 //! on the reactors of `env`.
 
-use crate::admin;
-use crate::announce::{Announce, Event};
-use crate::control::{self, Answer, Request};
-use crate::descriptors::{self, Bounds, DescriptorUsers};
+use crate::manage::admin;
+use crate::host::announce::{Announce, Event};
+use crate::manage::control::{self, Answer, Request};
+use crate::host::descriptors::{self, Bounds, DescriptorUsers};
 use crate::error::NodeError;
 use crate::home::{Home, HomeGuard};
+use crate::host::announce::{Announce, Event};
+use crate::host::descriptors::{self, Bounds, Wanted};
+use crate::host::rlimit;
 use crate::local;
+use crate::manage::admin;
+use crate::manage::control::{self, Answer, Request};
 use crate::node::{Node, mgs_nids};
-use crate::parts::Parts;
-use crate::reporter::Reporter;
-use crate::rlimit;
-use crate::settings::Settings;
-use crate::status::NodeState;
-use crate::view::View;
-use crate::web::{self, Web};
+use crate::role::parts::Parts;
+use crate::watch::reporter::Reporter;
+use crate::watch::status::NodeState;
+use crate::watch::view::View;
+use crate::watch::web::{self, Web};
 use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::future::{BoxFuture, FutureExt, select_all};

@@ -4,20 +4,20 @@
 //! step is taken even if one before it failed. A start that is given up in the middle is stopped
 //! like any other.
 
-use crate::alive;
-use crate::announce::{Announce, Event};
-use crate::client_file;
-use crate::descriptors::Bounds;
+use crate::config::client_file;
+use crate::config::settings::{Listen, Settings, SettingsError};
 use crate::error::NodeError;
-use crate::object_targets::Followed;
-use crate::parts::{Parts, blocking};
-use crate::persistent::Persistent;
+use crate::host::announce::{Announce, Event};
+use crate::host::descriptors::Bounds;
+use crate::manage::alive;
+use crate::manage::persistent::Persistent;
 use crate::role::mdt::MdtRole;
 use crate::role::mgs::MgsRole;
 use crate::role::mount::{self, MountRole};
+use crate::role::object_targets::Followed;
 use crate::role::ost::OstRole;
-use crate::settings::{Listen, Settings, SettingsError};
-use crate::view::View;
+use crate::role::parts::{Parts, blocking};
+use crate::watch::view::View;
 use disk::superblock::Superblock;
 use futures_util::future::{BoxFuture, FutureExt, LocalBoxFuture, join_all, select_all};
 use mds::settings::MdsSettings;

@@ -3,4 +3,7 @@
 pub mod mdt;
 pub mod mgs;
 pub mod mount;
+pub mod object_targets;
 pub mod ost;
+pub mod parts;
+pub mod registration;

@@ -2,7 +2,7 @@
 //!
 //! Only link texts under `/proc` are read; nothing on the mount is touched.
 
-use node::mount_table::is_below;
+use node::host::mount_table::is_below;
 use std::fmt;
 use std::fs;
 use std::path::Path;

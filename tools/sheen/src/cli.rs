@@ -3,10 +3,10 @@
 
 use crate::units::{Size, Span};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use node::http_settings::HttpListen;
-use node::mount_options::MountOptions;
-use node::mount_source::MountSource;
-use node::settings::Listen;
+use node::config::http_settings::HttpListen;
+use node::config::mount_options::MountOptions;
+use node::config::mount_source::MountSource;
+use node::config::settings::Listen;
 use std::path::PathBuf;
 use types::nid::Nid;
 use types::target::FsName;

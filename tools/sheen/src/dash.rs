@@ -4,7 +4,7 @@ use crate::cli::DashArgs;
 use crate::outcome::{Exit, Failure, Outcome};
 use crate::output;
 use crate::status::existing_home;
-use node::control::{self, Answer, Request};
+use node::manage::control::{self, Answer, Request};
 
 /// Prints the address.
 pub fn run(args: &DashArgs) -> Outcome {

@@ -4,7 +4,7 @@ use crate::outcome::Failure;
 use crate::status::existing_home;
 use ::dash::cluster::newest;
 use lctl::daemons::Daemons;
-use node::control::{self, Answer, ControlError, Request};
+use node::manage::control::{self, Answer, ControlError, Request};
 use node::home::Home;
 use std::path::PathBuf;
 use std::sync::mpsc;

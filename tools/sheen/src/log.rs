@@ -1,6 +1,6 @@
 //! Destination and amount of log lines: `SHEEN_LOG` filters as in `SHEEN_LOG=info,rpc=debug`.
 
-use node::recent::RECENT;
+use node::watch::recent::RECENT;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

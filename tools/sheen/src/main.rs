@@ -36,7 +36,7 @@ mod why;
 
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
-use node::units;
+use node::config::units;
 use outcome::{Failure, Outcome};
 use std::ffi::OsString;
 use std::path::Path;

@@ -4,9 +4,9 @@ use crate::cli::MkfsArgs;
 use crate::outcome::{Exit, Failure, Outcome};
 use crate::output;
 use crate::up::absolute;
-use node::format::{self, FormatSpec};
+use node::config::format::{self, FormatSpec};
+use node::config::settings::Settings;
 use node::home::Home;
-use node::settings::Settings;
 use types::target::{TargetIndex, TargetKind};
 
 /// Makes the target.

@@ -4,11 +4,11 @@
 use crate::cli::ServeArgs;
 use crate::outcome::{Exit, Failure, Outcome};
 use crate::up::{absolute, take};
-use node::announce::{Announce, Event, Lines, Silent};
-use node::format;
+use node::config::format;
+use node::config::settings::Settings;
 use node::home::Home;
+use node::host::announce::{Announce, Event, Lines, Silent};
 use node::lifecycle;
-use node::settings::Settings;
 use std::io;
 
 /// Serves until told to stop.

@@ -5,7 +5,7 @@
 
 use crate::outcome::Failure;
 use crate::progress::Progress;
-use node::announce::{Event, LINE_BYTES_MAX};
+use node::host::announce::{Event, LINE_BYTES_MAX};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};

@@ -4,9 +4,9 @@ use crate::cli::StatusArgs;
 use crate::outcome::{Exit, Failure, Outcome};
 use crate::output;
 use crate::units::Size;
-use node::control::{self, Answer, ControlError, Request};
 use node::home::Home;
-use node::status::{NodeState, NodeStatus, Space};
+use node::manage::control::{self, Answer, ControlError, Request};
+use node::watch::status::{NodeState, NodeStatus, Space};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
@@ -150,7 +150,7 @@ fn uptime(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::status::{ClientStatus, MountStatus, TargetStatus};
+    use node::watch::status::{ClientStatus, MountStatus, TargetStatus};
 
     fn sample() -> NodeStatus {
         let space = Space {

@@ -143,7 +143,7 @@ impl Item for Mdtest {
 mod tests {
     use super::*;
     use bench_args::Layout;
-    use node::units::Size;
+    use node::config::units::Size;
 
     #[test]
     fn neighbours_look_at_what_others_made() {

@@ -11,7 +11,7 @@ use client::open::{FileHandle, OpenMode};
 use client::ops::directory::Budget;
 use client::ops::write::WriteFlags;
 use env::real::{RealConfig, RealEnv, RealGuard};
-use node::mount_source::MountSource;
+use node::config::mount_source::MountSource;
 use rpc::{Rpc, RpcConfig};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! An MDT.
 
 use crate::error::NodeError;
-use crate::object_targets::Followed;
-use crate::parts::Parts;
-use crate::registration;
+use crate::role::object_targets::Followed;
+use crate::role::parts::Parts;
+use crate::role::registration;
 use mds::mds::Mds;
 use mds::settings::MdsSettings;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The MGS.
 
 use crate::error::NodeError;
-use crate::parts::{Parts, blocking};
+use crate::role::parts::{Parts, blocking};
 use mgs::mgs::Mgs;
 use std::sync::Arc;
 use target::Target;

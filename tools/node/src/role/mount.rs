@@ -1,10 +1,10 @@
 //! A mount: a client, and the kernel's door to it.
 
+use crate::config::mount_options::{LockStyle, MountOptions};
+use crate::config::mount_source::MountSource;
+use crate::config::settings::MountSettings;
 use crate::error::NodeError;
-use crate::mount_options::{LockStyle, MountOptions};
-use crate::mount_source::MountSource;
-use crate::parts::{Parts, blocking};
-use crate::settings::MountSettings;
+use crate::role::parts::{Parts, blocking};
 use client::client::{Client, ClientOptions};
 use client::error::ClientError;
 use env::clock::Monotonic;

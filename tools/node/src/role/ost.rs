@@ -1,8 +1,8 @@
 //! An OST.
 
 use crate::error::NodeError;
-use crate::parts::{Parts, blocking};
-use crate::registration;
+use crate::role::parts::{Parts, blocking};
+use crate::role::registration;
 use oss::ost::Ost;
 use oss::room::Room;
 use oss::settings::OstSettings;

@@ -76,7 +76,7 @@ impl Cluster {
     }
 
     fn is_mounted(&self) -> bool {
-        node::mount_table::mounted_at(&self.mount).is_ok_and(|mount| mount.is_some())
+        node::host::mount_table::mounted_at(&self.mount).is_ok_and(|mount| mount.is_some())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::servers::add_exports;
 use super::{mount, series};
-use crate::view::View;
+use crate::watch::view::View;
 use observe::catalog::{MGS_EXPORT_UUID, MGS_LIVE, MGS_NUM_EXPORTS, MGS_STATS};
 use observe::tree::Tree;
 use std::fmt::Write;

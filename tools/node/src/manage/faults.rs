@@ -1,8 +1,8 @@
 //! Rules that lose or delay messages of this process, as `lctl net_drop_add` and `net_delay_add`
 //! ask for them.
 
-use crate::control::Answer;
-use crate::view::View;
+use crate::manage::control::Answer;
+use crate::watch::view::View;
 use lnet::fault::{Counts, Fault, Frames, Rule, Turn};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! in time is dropped: the next one says more. A dead process is noticed by its closed connection,
 //! a silent one by its age.
 
-use crate::report;
-use crate::view::View;
+use crate::watch::report;
+use crate::watch::view::View;
 use std::sync::Arc;
 use std::time::Duration;
 use stubs::mgc::Mgc;

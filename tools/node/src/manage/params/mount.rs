@@ -2,8 +2,8 @@
 
 use super::session::{self, Waits};
 use super::{flags, locks, number, series};
-use crate::mount_options::MountOptions;
-use crate::view::View;
+use crate::config::mount_options::MountOptions;
+use crate::watch::view::View;
 use client::cache::grant::Shrink;
 use client::caller::Caller;
 use client::client::Client;

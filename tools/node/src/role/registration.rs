@@ -2,7 +2,7 @@
 //! cluster here.
 
 use crate::error::NodeError;
-use crate::parts::{Parts, blocking};
+use crate::role::parts::{Parts, blocking};
 use rpc::error::RpcError;
 use std::sync::Arc;
 use std::time::Duration;

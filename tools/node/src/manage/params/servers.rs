@@ -2,7 +2,7 @@
 
 use super::mount::{SpaceParams, add_import, pool_text, space};
 use super::{number, series, session};
-use crate::view::View;
+use crate::watch::view::View;
 use mds::mds::Mds;
 use mds::window::Phase;
 use observe::catalog::*;
@@ -276,7 +276,7 @@ fn add_jobs(tree: &mut Tree, view: &Arc<View>, target: TargetName, stats: &'stat
 fn add_store(tree: &mut Tree, view: &Arc<View>, name: TargetName, target: &Arc<Target>) {
     let device = name.to_string();
     let devices = [device.as_str()];
-    series::stats(tree, view, &OSD_STATS, &devices, &crate::alive::store_source(name));
+    series::stats(tree, view, &OSD_STATS, &devices, &crate::manage::alive::store_source(name));
     let store = target.store().clone();
     let free = |space: store::engine::EngineSpace| space.capacity.saturating_sub(space.used);
     tree.shows(&OSD_KBYTESTOTAL, &devices, move || Ok((store.space()?.capacity >> 10).to_string()));

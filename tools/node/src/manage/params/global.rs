@@ -1,6 +1,6 @@
 //! Parameters of the process as a whole.
 
-use crate::view::View;
+use crate::watch::view::View;
 use observe::catalog::{
     DEBUG, FAIL_LOC, FAIL_VAL, FAULT, FAULT_POINTS, HEALTH_CHECK, JOBID_NAME, JOBID_VAR, MEMUSED, NIS, PING_INTERVAL,
     TIMEOUT, VERSION,

@@ -4,8 +4,8 @@
 //! keeps waiting until there is one. Ends with [`Followed::stop`].
 
 use crate::error::NodeError;
-use crate::parts::Parts;
-use crate::registration;
+use crate::role::parts::Parts;
+use crate::role::registration;
 use env::watch;
 use mds::mds::Mds;
 use mds::object_targets::OscSet;

@@ -1,9 +1,9 @@
 //! The report of this process (docs/dash.md): one picture from the counters that `lctl get_param`
 //! and `/metrics` read.
 
-use crate::status::NodeState;
-use crate::view::View;
-use crate::waits;
+use crate::watch::status::NodeState;
+use crate::watch::view::View;
+use crate::watch::waits;
 use client::client::Client;
 use mds::mds::Mds;
 use mds::window::Phase;
@@ -194,7 +194,7 @@ fn of_session(samples: &[Sample], client: &Client, import: &Import) -> SessionRe
     let (counts, _) = counted(samples, import.source());
     SessionReport {
         target: import.target().to_string(),
-        state: crate::params::state_word(report.state),
+        state: crate::manage::params::state_word(report.state),
         window: report.window.unwrap_or(0) as u32,
         granted_bytes: if kind == TargetKind::Ost { client.granted_bytes(index) } else { 0 },
         counts: Counts { in_flight: report.in_flight as u32, ..counts },

@@ -1,6 +1,6 @@
 //! `stats` and its relatives: counted series of one source, shown and cleared.
 
-use crate::view::View;
+use crate::watch::view::View;
 use observe::param::Param;
 use observe::registry::{Registry, Sample};
 use observe::text;

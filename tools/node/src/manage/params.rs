@@ -15,7 +15,7 @@ mod session;
 
 pub(crate) use session::state_word;
 
-use crate::view::View;
+use crate::watch::view::View;
 use ask::params::ParamAnswer;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};

@@ -1,7 +1,7 @@
 //! Changes that `lctl` makes at the MGS through a daemon: persistent parameters, pools.
 
-use crate::control::Answer;
-use crate::view::View;
+use crate::manage::control::Answer;
+use crate::watch::view::View;
 use rpc::error::RpcError;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

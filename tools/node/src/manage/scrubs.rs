@@ -1,6 +1,6 @@
 //! Scrubs of the OSTs of this process, as the control socket tells of them.
 
-use crate::view::View;
+use crate::watch::view::View;
 use oss::scrub::Scrubbing;
 use serde::{Deserialize, Serialize};
 

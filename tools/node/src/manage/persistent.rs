@@ -7,8 +7,8 @@
 //! at the MGS changes. The file comes before the MGS. Nothing is taken back: a deleted parameter
 //! keeps its value until the process starts again.
 
-use crate::params;
-use crate::view::View;
+use crate::manage::params;
+use crate::watch::view::View;
 use env::watch;
 use observe::tree::Found;
 use parking_lot::Mutex;

@@ -4,9 +4,9 @@
 //! arguments. All are checked at start, before anything is touched; unknown keys are errors. Paths
 //! are relative to the file's directory.
 
+use crate::config::http_settings::HttpListen;
+use crate::config::mount_options::MountOptions;
 use crate::home::{Home, SETTINGS_BYTES_MAX};
-use crate::http_settings::HttpListen;
-use crate::mount_options::MountOptions;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

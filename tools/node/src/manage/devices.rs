@@ -1,6 +1,6 @@
 //! Devices: what lives in this process, as `lctl dl` lists it.
 
-use crate::view::View;
+use crate::watch::view::View;
 use rpc::import::Import;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! (`noauto`, `_netdev`, `x-...`), which are accepted and dropped; and all others, which are
 //! errors: a typo must not become a silent default.
 
-use crate::http_settings::{BadHttpListen, HttpListen};
+use crate::config::http_settings::{BadHttpListen, HttpListen};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,9 +1,9 @@
 //! Plan of `up`: the settings of last time, changed by the present wishes. Pure.
 
+use crate::config::http_settings::HttpListen;
+use crate::config::mount_options::MountOptions;
+use crate::config::settings::{Listen, MountSettings, Settings};
 use crate::home::Home;
-use crate::http_settings::HttpListen;
-use crate::mount_options::MountOptions;
-use crate::settings::{Listen, MountSettings, Settings};
 use std::path::PathBuf;
 use types::limits::TARGETS_MAX;
 use types::target::{FsName, TargetKind};

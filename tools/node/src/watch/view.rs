@@ -1,10 +1,10 @@
 //! The view of the control socket on a node while it starts, runs and stops.
 
-use crate::alive::Alive;
+use crate::config::settings::{MountSettings, Settings};
 use crate::home::Home;
-use crate::parts::Parts;
-use crate::settings::{MountSettings, Settings};
-use crate::status::{ClientStatus, MountStatus, NodeState, NodeStatus, Space, TargetStatus};
+use crate::manage::alive::Alive;
+use crate::role::parts::Parts;
+use crate::watch::status::{ClientStatus, MountStatus, NodeState, NodeStatus, Space, TargetStatus};
 use env::clock::Monotonic;
 use futures_util::future::join_all;
 use parking_lot::Mutex;

@@ -5,13 +5,13 @@
 //! most 64 KiB, an answer at most 16 MiB; eight connections are served at once, each for at most
 //! ten seconds.
 
-use crate::devices::Device;
-use crate::faults::{FaultAnswer, FaultAsked};
+use crate::config::settings::Settings;
 use crate::home::Home;
-use crate::kept::{PoolAnswer, PoolAsked};
-use crate::scrubs::ScrubAnswer;
-use crate::settings::Settings;
-use crate::status::NodeStatus;
+use crate::manage::devices::Device;
+use crate::manage::faults::{FaultAnswer, FaultAsked};
+use crate::manage::kept::{PoolAnswer, PoolAsked};
+use crate::manage::scrubs::ScrubAnswer;
+use crate::watch::status::NodeStatus;
 use ::ask::params::ParamAnswer;
 use ::ask::socket::{ANSWER_BYTES_MAX, TIMEOUT, open_run_dir, short_path};
 use dash::accept::serve_each;

@@ -4,8 +4,8 @@
 //! A wait is listed if it is older than a second, or if such a wait depends on it. So a chain is
 //! whole.
 
-use crate::params::state_word;
-use crate::view::View;
+use crate::manage::params::state_word;
+use crate::watch::view::View;
 use env::clock::Monotonic;
 use mds::mds::Mds;
 use rpc::under_way::{Side, UnderWay};

@@ -1,7 +1,7 @@
 //! Abilities of a mount and its sessions, in Lustre's words. A word is here only if SheenFS does
 //! what it stands for; foreign test suites ask for these before they begin.
 
-use crate::mount_options::{LockStyle, MountOptions};
+use crate::config::mount_options::{LockStyle, MountOptions};
 use types::target::TargetKind;
 
 /// Between a mount and each of its targets.

@@ -1,10 +1,11 @@
 //! The answers to `lctl` beyond the status of a daemon.
 
-use crate::control::{Answer, ClusterAnswer, Request};
-use crate::devices::Device;
-use crate::recent::RECENT;
-use crate::view::View;
-use crate::{devices, faults, kept, params, reporter, scrubs};
+use crate::manage::control::{Answer, ClusterAnswer, Request};
+use crate::manage::devices::Device;
+use crate::manage::{devices, faults, kept, params, scrubs};
+use crate::watch::recent::RECENT;
+use crate::watch::reporter;
+use crate::watch::view::View;
 use ask::params::ParamAnswer;
 use observe::tree::BadPattern;
 use std::sync::Arc;

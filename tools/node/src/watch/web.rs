@@ -4,11 +4,11 @@
 //! It runs on the main thread's runtime, beside signals and the control socket, so that a scrape
 //! disturbs no request.
 
+use crate::config::http_settings::HttpListen;
+use crate::config::settings::Settings;
 use crate::error::NodeError;
-use crate::http_settings::HttpListen;
-use crate::params;
-use crate::settings::Settings;
-use crate::view::View;
+use crate::manage::params;
+use crate::watch::view::View;
 use dash::access::{Access, Token};
 use dash::cluster::{Cluster, Configured};
 use dash::http::{Answer, Ask, Http, Router};

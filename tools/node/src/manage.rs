@@ -1,0 +1,11 @@
+//! What a running node answers on its control socket, and what `lctl` asks and changes.
+
+pub mod admin;
+pub mod alive;
+pub mod control;
+pub mod devices;
+pub mod faults;
+pub mod kept;
+pub mod params;
+pub mod persistent;
+pub mod scrubs;
