@@ -18,6 +18,8 @@ use futures_util::FutureExt;
 use node::host::announce::Silent;
 use node::host::descriptors::{self, DescriptorUsers};
 use node::config::format::{FormatSpec, format};
+use node::config::settings::{Listen, Settings};
+use node::host::rlimit::raise_open_files;
 use node::node::Node;
 use node::role::parts::Parts;
 use node::watch::view::View;

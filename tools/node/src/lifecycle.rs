@@ -8,14 +8,10 @@
 //! thread runs a small runtime of its own for signals and the control socket; everything else runs
 //! on the reactors of `env`.
 
-use crate::manage::admin;
-use crate::host::announce::{Announce, Event};
-use crate::manage::control::{self, Answer, Request};
-use crate::host::descriptors::{self, Bounds, DescriptorUsers};
 use crate::error::NodeError;
 use crate::home::{Home, HomeGuard};
 use crate::host::announce::{Announce, Event};
-use crate::host::descriptors::{self, Bounds, Wanted};
+use crate::host::descriptors::{self, Bounds, DescriptorUsers};
 use crate::host::rlimit;
 use crate::local;
 use crate::manage::admin;

@@ -1,9 +1,10 @@
 //! Programs that are called by Lustre's names: `lfs`, `lctl`. Their wrong usage is reported in
 //! Lustre's way, with EINVAL.
 
-use crate::interactive::{self, Reader};
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::{output, parse};
+use crate::parse;
+use crate::terminal::interactive::{self, Reader};
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use clap::FromArgMatches;
 use std::ffi::OsString;
 
@@ -67,3 +68,6 @@ fn as_lustre<A: FromArgMatches>(
         Err(other) => Err(other),
     }
 }
+
+pub(crate) mod applet;
+pub(crate) mod lustre_names;

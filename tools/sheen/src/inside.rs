@@ -1,7 +1,7 @@
 //! Reports of the daemons of this host about themselves and their cluster: for `top` and `why`.
 
-use crate::outcome::Failure;
-use crate::status::existing_home;
+use crate::commands::status::existing_home;
+use crate::terminal::outcome::Failure;
 use ::dash::cluster::newest;
 use lctl::daemons::Daemons;
 use node::manage::control::{self, Answer, ControlError, Request};

@@ -1,46 +1,29 @@
 //! The `sheen` command: parse, run, say how it went.
 //!
 //! Called as `mkfs.sheen`, `mount.sheen`, `mkfs.lustre`, `mount.lustre`, `lctl` or `lfs` it plays
-//! that program (see [`applet`]). Standard output carries data, standard error talk; a failure is
+//! that program (see [`called`]). Standard output carries data, standard error talk; a failure is
 //! one sentence.
 
-mod applet;
-mod bench;
 mod busy;
 mod called;
 mod cli;
-mod completion;
-mod dash;
-mod down;
-mod fsck;
+mod commands;
 mod inside;
-mod interactive;
-mod lctl;
-mod lfs;
 mod log;
-mod lustre_names;
-mod man;
-mod mkfs;
-mod mount;
-mod outcome;
-mod output;
 mod parse;
-mod progress;
-mod scrub;
-mod serve;
 mod spawn;
-mod status;
-mod top;
-mod up;
-mod why;
+mod terminal;
 
+use called::applet;
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
+use commands::{bench, completion, dash, down, fsck, lctl, lfs, man, mkfs, mount, scrub, serve, status, top, up, why};
 use node::config::units;
-use outcome::{Failure, Outcome};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use terminal::outcome::{Failure, Outcome};
+use terminal::output;
 
 fn main() -> ExitCode {
     // The background process is started as /proc/self/exe; ps and top shall not call it "exe". Only

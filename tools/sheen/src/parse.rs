@@ -1,8 +1,8 @@
 //! Arguments to checked values; wrong ones to one sentence and exit code 64. A value may stand
 //! right behind a short option.
 
-use crate::outcome::Failure;
-use crate::output;
+use crate::terminal::outcome::Failure;
+use crate::terminal::output;
 use clap::ArgMatches;
 use std::ffi::OsString;
 
@@ -93,7 +93,7 @@ pub fn failure(error: &clap::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lfs;
+    use crate::commands::lfs;
 
     fn words(text: &str) -> String {
         let args = text.split(' ').map(OsString::from).collect();

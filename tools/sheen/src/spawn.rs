@@ -3,8 +3,8 @@
 //! The child gets a session of its own (it calls setsid itself), writes to a log file, and reports
 //! its start on its standard output. That pipe also shows at once that a child died.
 
-use crate::outcome::Failure;
-use crate::progress::Progress;
+use crate::terminal::outcome::Failure;
+use crate::terminal::progress::Progress;
 use node::host::announce::{Event, LINE_BYTES_MAX};
 use std::ffi::OsString;
 use std::fs::{self, File};

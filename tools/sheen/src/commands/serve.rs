@@ -2,8 +2,8 @@
 //! targets.
 
 use crate::cli::ServeArgs;
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::up::{absolute, take};
+use crate::commands::up::{absolute, take};
+use crate::terminal::outcome::{Exit, Failure, Outcome};
 use node::config::format;
 use node::config::settings::Settings;
 use node::home::Home;

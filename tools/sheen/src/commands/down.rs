@@ -6,10 +6,10 @@
 
 use crate::busy;
 use crate::cli::DownArgs;
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
-use crate::progress::Progress;
-use crate::status::{existing_home, unusable};
+use crate::commands::status::{existing_home, unusable};
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
+use crate::terminal::progress::Progress;
 use node::config::settings::Settings;
 use node::home::Home;
 use node::host::mount_point;

@@ -4,12 +4,12 @@
 //! drops the mount.
 
 use crate::cli::{MountArgs, MountDaemonArgs};
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
-use crate::progress::Progress;
-use crate::serve::Starter;
+use crate::commands::serve::Starter;
+use crate::commands::up::absolute;
 use crate::spawn;
-use crate::up::absolute;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
+use crate::terminal::progress::Progress;
 use node::config::mount_options::{BadMountOption, MountOptions};
 use node::config::mount_source::MountSource;
 use node::config::settings::{Listen, MountSettings, Settings};

@@ -1,6 +1,6 @@
 //! Standard output carries data and nothing else; standard error carries talk.
 
-use crate::outcome::Failure;
+use crate::terminal::outcome::Failure;
 use serde::Serialize;
 use std::io::{self, Write};
 

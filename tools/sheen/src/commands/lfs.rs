@@ -2,7 +2,7 @@
 //! its usage errors.
 
 use crate::called::{self, Program};
-use crate::outcome::{Exit, Outcome};
+use crate::terminal::outcome::{Exit, Outcome};
 use clap::Args;
 use lfs::cli::Lfs;
 use std::ffi::OsString;

@@ -2,9 +2,11 @@
 //!
 //! `ln -s sheen mkfs.sheen` is all it takes. One row per name.
 
+use crate::called::lustre_names;
 use crate::cli::{MkfsArgs, MountArgs};
-use crate::outcome::Outcome;
-use crate::{lctl, lfs, lustre_names, mkfs, mount, parse};
+use crate::commands::{lctl, lfs, mkfs, mount};
+use crate::parse;
+use crate::terminal::outcome::Outcome;
 use clap::{Args, FromArgMatches};
 use std::ffi::OsString;
 use std::path::Path;
@@ -48,7 +50,10 @@ fn definition<A: Args>(name: &'static str) -> clap::Command {
     A::augment_args(bare).after_help("Exit codes: 0 done, 1 no or not found, 2 failed, 64 wrong usage.")
 }
 
-fn parsed<A: Args + FromArgMatches>(name: &'static str, args: Vec<OsString>) -> Result<A, crate::outcome::Failure> {
+fn parsed<A: Args + FromArgMatches>(
+    name: &'static str,
+    args: Vec<OsString>,
+) -> Result<A, crate::terminal::outcome::Failure> {
     let matches = parse::matches(definition::<A>(name), args)?;
     A::from_arg_matches(&matches).map_err(|e| parse::failure(&e))
 }

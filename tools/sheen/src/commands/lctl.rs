@@ -2,7 +2,7 @@
 //! and its usage errors.
 
 use crate::called::{self, Program};
-use crate::outcome::{Exit, Outcome};
+use crate::terminal::outcome::{Exit, Outcome};
 use clap::Args;
 use lctl::cli::Lctl;
 use std::ffi::OsString;

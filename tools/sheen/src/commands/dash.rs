@@ -1,9 +1,9 @@
 //! `sheen dash`: where the page of the cluster is.
 
 use crate::cli::DashArgs;
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
-use crate::status::existing_home;
+use crate::commands::status::existing_home;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use node::manage::control::{self, Answer, Request};
 
 /// Prints the address.

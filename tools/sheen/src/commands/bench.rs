@@ -1,7 +1,7 @@
 //! `sheen bench`: the program `sheen-bench` does the work. It is not a part of `sheen`, for it is
 //! as large as a server.
 
-use crate::outcome::{Failure, Outcome};
+use crate::terminal::outcome::{Failure, Outcome};
 use bench_args::Bench;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

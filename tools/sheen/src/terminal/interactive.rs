@@ -4,8 +4,8 @@
 //! that begins with `#` is a comment. `exit`, `quit` or the end of the input ends it; the exit
 //! status is that of the last command.
 
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use rustix::termios::isatty;
 use std::io::{self, BufRead, Read, Write};
 

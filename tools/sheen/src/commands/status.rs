@@ -1,8 +1,8 @@
 //! `sheen status`: a calm table for people, JSON for scripts.
 
 use crate::cli::StatusArgs;
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use crate::units::Size;
 use node::home::Home;
 use node::manage::control::{self, Answer, ControlError, Request};

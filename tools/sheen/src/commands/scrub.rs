@@ -1,7 +1,7 @@
 //! `sheen scrub`: crate `fsck` does the work; here are its streams and the spinner.
 
-use crate::outcome::{Exit, Outcome};
-use crate::progress::Progress;
+use crate::terminal::outcome::{Exit, Outcome};
+use crate::terminal::progress::Progress;
 use fsck::scrub::Scrub;
 use std::io;
 
@@ -12,6 +12,6 @@ pub fn run(args: &Scrub) -> Outcome {
         let progress = Progress::start("reading");
         fsck::scrub::run(args, &mut out, &mut io::stderr().lock(), &mut |step| progress.step(step))
     };
-    crate::output::data(&String::from_utf8_lossy(&out))?;
+    crate::terminal::output::data(&String::from_utf8_lossy(&out))?;
     Ok(Exit::Status(status))
 }

@@ -5,8 +5,8 @@
 
 use crate::cli::WhyArgs;
 use crate::inside;
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use ::dash::chain::{Chain, chains};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! `sheen completion SHELL`, for the binary and all its applets.
 
-use crate::applet::APPLETS;
+use crate::called::applet::APPLETS;
 use crate::cli::{Cli, CompletionArgs, ShellKind};
-use crate::outcome::{Exit, Outcome};
-use crate::output;
+use crate::terminal::outcome::{Exit, Outcome};
+use crate::terminal::output;
 use clap::CommandFactory;
 use clap_complete::Shell;
 

@@ -4,11 +4,11 @@
 //! mounts -> wait until it is in service. A second `up` with the same settings changes nothing.
 
 use crate::cli::{HOME_DEFAULT, UpArgs};
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
-use crate::progress::Progress;
+use crate::commands::status::unusable;
 use crate::spawn;
-use crate::status::unusable;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
+use crate::terminal::progress::Progress;
 use node::config::format::{self, FormatSpec};
 use node::config::plan::{Plan, Wanted, plan};
 use node::config::settings::Settings;

@@ -1,9 +1,9 @@
 //! `sheen man DIR`: one page per command, from the same definition as `--help`.
 
-use crate::applet::APPLETS;
+use crate::called::applet::APPLETS;
 use crate::cli::{Cli, ManArgs};
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use clap::CommandFactory;
 use std::fs;
 use std::path::Path;

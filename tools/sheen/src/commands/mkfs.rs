@@ -1,9 +1,9 @@
 //! `mkfs.sheen`: makes one target.
 
 use crate::cli::MkfsArgs;
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
-use crate::up::absolute;
+use crate::commands::up::absolute;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use node::config::format::{self, FormatSpec};
 use node::config::settings::Settings;
 use node::home::Home;
@@ -24,7 +24,7 @@ pub fn make(args: &MkfsArgs, quiet: bool) -> Outcome {
     };
     let dir = absolute(&args.dir)?;
     let home = Home::new(&dir);
-    if dir.is_dir() && home.is_taken().map_err(|e| crate::status::unusable(&home, &e))? {
+    if dir.is_dir() && home.is_taken().map_err(|e| crate::commands::status::unusable(&home, &e))? {
         return Err(Failure::Failed(format!("{} is being served: stop that first", dir.display())));
     }
     let spec = FormatSpec {

@@ -9,8 +9,8 @@ mod view;
 
 use crate::cli::TopArgs;
 use crate::inside;
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::output;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use ::dash::series::STEP_MS;
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use screen::Screen;

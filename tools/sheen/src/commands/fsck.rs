@@ -1,7 +1,7 @@
 //! `sheen fsck`: crate `fsck` does the work; here are its streams and the spinner.
 
-use crate::outcome::{Exit, Outcome};
-use crate::progress::Progress;
+use crate::terminal::outcome::{Exit, Outcome};
+use crate::terminal::progress::Progress;
 use fsck::cli::Fsck;
 use std::io;
 
@@ -12,6 +12,6 @@ pub fn run(args: &Fsck) -> Outcome {
         let progress = Progress::start("checking");
         fsck::cli::run(args, &mut out, &mut io::stderr().lock(), &mut |step| progress.step(step))
     };
-    crate::output::data(&String::from_utf8_lossy(&out))?;
+    crate::terminal::output::data(&String::from_utf8_lossy(&out))?;
     Ok(Exit::Status(status))
 }

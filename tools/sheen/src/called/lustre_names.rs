@@ -5,8 +5,10 @@
 //! with a sentence that says why.
 
 use crate::cli::{MkfsArgs, MountArgs};
-use crate::outcome::{Exit, Failure, Outcome};
-use crate::{mkfs, mount, output, parse};
+use crate::commands::{mkfs, mount};
+use crate::parse;
+use crate::terminal::outcome::{Exit, Failure, Outcome};
+use crate::terminal::output;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use std::ffi::OsString;
 use std::path::PathBuf;
