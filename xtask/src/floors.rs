@@ -24,7 +24,7 @@ const FLOORS: [&[&str]; 12] = [
     &["client"],
     &["fuse", "crash"],
     &["node"],
-    &["bench-args", "fsck", "lctl", "sim"],
+    &["bench-args", "bench-report", "fsck", "lctl", "sim"],
     &["bench", "sheen"],
 ];
 

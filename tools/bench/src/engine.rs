@@ -6,12 +6,12 @@
 //! the project stand beside it.
 
 use crate::failure::BenchError;
-use crate::figure::{Figure, Outcome, Unit};
 use crate::measure::cpu_of_self;
-use crate::place::Role;
-use crate::statistics::{Summary, median};
 use crate::stop::Stop;
 use bench_args::EngineArgs;
+use bench_report::figure::Role;
+use bench_report::figure::{Figure, Outcome, Unit};
+use bench_report::statistics::{Summary, median};
 use env::Env;
 use env::real::{RealConfig, RealEnv};
 use futures_util::FutureExt;

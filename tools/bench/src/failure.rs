@@ -15,6 +15,9 @@ pub enum BenchError {
     /// The request could not be done.
     #[error("{0}")]
     Failed(String),
+    /// The page of HTML could not be made.
+    #[error(transparent)]
+    Page(#[from] bench_report::error::PageError),
     /// The reader of standard output has read enough.
     #[error("the reader closed the pipe")]
     PipeClosed,

@@ -4,14 +4,15 @@
 use crate::counts::Counts;
 use crate::daemons;
 use crate::failure::BenchError;
-use crate::figure::{Figure, Limit, Outcome, Unit};
 use crate::limited::Spent;
-use crate::machine::cpus;
 use crate::measure::{Machine, cpu_of_self};
-use crate::place::{Place, Role};
+use crate::place::Place;
 use crate::progress::Progress;
-use crate::statistics::{Pairs, Summary, median};
 use crate::stop::Stop;
+use bench_report::figure::Role;
+use bench_report::figure::{Figure, Limit, Outcome, Unit};
+use bench_report::machine::cpus;
+use bench_report::statistics::{Pairs, Summary, median};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

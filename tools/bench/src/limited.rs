@@ -1,6 +1,6 @@
 //! The limit of a step: processors, a disk, round trips, or something it waited for.
 
-use crate::figure::Limit;
+use bench_report::figure::Limit;
 
 /// From this share on a thing counts as what limits.
 const MOST: f64 = 0.7;

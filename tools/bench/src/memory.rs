@@ -5,10 +5,10 @@
 //! processes' own memory stands in a row of its own.
 
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, MIB, Spot, Step};
 use crate::measure::{Resident, resident_of};
 use bench_args::MemoryArgs;
+use bench_report::figure::Unit;
 use std::fs::{self, File};
 
 /// Files of one folder.

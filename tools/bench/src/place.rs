@@ -7,9 +7,9 @@ use crate::failure::BenchError;
 use crate::null::NullMount;
 use crate::ranks::native::Native;
 use crate::scrape::Scraping;
+use bench_report::figure::Role;
 use node::config::mount_source::MountSource;
 use node::host::mount_table;
-use serde::{Deserialize, Serialize};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,6 @@ use std::sync::Arc;
 
 /// The word that asks for an empty FUSE file system as a reference.
 pub const NULL: &str = "null";
-
-/// Why a place is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// To be measured.
-    Target,
-    /// To be compared with.
-    Reference,
-    /// The same file system through the client's own interface, without FUSE.
-    Native,
-}
 
 /// Our folder in a file system; removed with everything in it when dropped.
 #[derive(Debug)]

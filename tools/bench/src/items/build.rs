@@ -12,12 +12,12 @@ mod sources;
 
 use crate::caches::forget;
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::items::warm;
-use crate::machine::cpus;
 use crate::place;
 use bench_args::BuildArgs;
+use bench_report::figure::Unit;
+use bench_report::machine::cpus;
 use child::run_all;
 use sources::Sources;
 use std::fs;

@@ -6,12 +6,12 @@
 
 use crate::caches::forget;
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::place::Place;
 use crate::program;
 use crate::stop::Stop;
 use bench_args::FindArgs;
+use bench_report::figure::Unit;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -157,7 +157,7 @@ impl Item for Find {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Role;
+    use bench_report::figure::Role;
     use std::path::Path;
 
     #[test]

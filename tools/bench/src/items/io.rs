@@ -10,10 +10,10 @@ mod worker;
 
 use crate::caches::forget;
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::place;
 use bench_args::IoArgs;
+use bench_report::figure::Unit;
 use plan::{Access, Pattern, Plan};
 use std::fs;
 use std::path::PathBuf;

@@ -3,12 +3,12 @@
 
 use crate::caches::forget;
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use crate::place::Place;
 use crate::program;
 use crate::stop::Stop;
 use bench_args::LsArgs;
+use bench_report::figure::Unit;
 use rustix::fs::{FileType, Mode, mknodat};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ fn make(dir: &Path, directory: Directory, place: &Place, stop: &Stop) -> Result<
                     stop.check()?;
                     one(number)?;
                 }
-                Ok(())
+                Ok::<(), BenchError>(())
             })
         };
         let makers: Vec<_> = (0..MAKERS).map(maker).collect();

@@ -5,13 +5,13 @@
 //! processes) no rank profits from the cache of its own work.
 
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step};
 use crate::place::Place;
 use crate::ranks::order::{Op, Order, Post};
 use crate::ranks::process::RankProcess;
 use crate::ranks::team::Team;
 use bench_args::MdtestArgs;
+use bench_report::figure::Unit;
 use std::collections::HashMap;
 
 /// One step.

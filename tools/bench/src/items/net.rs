@@ -9,10 +9,10 @@ pub mod responder;
 mod selftest;
 
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, MIB, Spot, Step, Work};
 use crate::raw_tcp;
 use bench_args::NetArgs;
+use bench_report::figure::Unit;
 use selftest::SelfTest;
 use std::net::SocketAddr;
 use types::nid::Nid;

@@ -4,9 +4,9 @@
 
 use crate::counts::Counts;
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, Spot, Step, Work};
 use bench_args::WarmArgs;
+use bench_report::figure::Unit;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};

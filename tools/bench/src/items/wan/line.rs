@@ -4,11 +4,11 @@
 use super::link::{Link, Side};
 use crate::caches::forget;
 use crate::failure::BenchError;
-use crate::figure::Unit;
 use crate::item::{Done, Item, MIB, Spot, Step};
 use crate::program;
 use crate::raw_tcp;
 use bench_args::WanArgs;
+use bench_report::figure::Unit;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

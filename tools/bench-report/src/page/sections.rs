@@ -2,11 +2,11 @@
 
 use super::plot::{self, COLOURS, Row, Series};
 use super::published;
-use crate::failure::BenchError;
+use crate::error::PageError;
+use crate::figure::Role;
 use crate::figure::{Figure, Limit, Outcome, Report, Unit};
-use crate::items::watched;
-use crate::place::Role;
 use crate::table::{background, number, ratio, with_unit};
+use crate::verdict;
 use maud::{Markup, PreEscaped, html};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// A plot cannot be drawn.
-pub fn item(report: &Report, item: &str) -> Result<Markup, BenchError> {
+pub fn item(report: &Report, item: &str) -> Result<Markup, PageError> {
     let figures: Vec<&Figure> = report.figures.iter().filter(|figure| figure.item == item).collect();
     let ratios = ratios(item, &figures)?;
     let over_time = over_time(&figures)?;
@@ -22,7 +22,7 @@ pub fn item(report: &Report, item: &str) -> Result<Markup, BenchError> {
         "wan" => wan(&figures)?,
         "build" => builds(&figures)?,
         "io" => many_files(&figures),
-        "watched" => html! { @for line in watched::verdicts(&figures).lines() { p { (line) } } },
+        "watched" => html! { @for line in verdict::verdicts(&figures).lines() { p { (line) } } },
         _ => html! {},
     };
     Ok(html! {
@@ -86,7 +86,7 @@ fn others(figures: &[&Figure]) -> Vec<String> {
     names
 }
 
-fn ratios(item: &str, figures: &[&Figure]) -> Result<Markup, BenchError> {
+fn ratios(item: &str, figures: &[&Figure]) -> Result<Markup, PageError> {
     let names = others(figures);
     let row = |figure: &&Figure| {
         let point = |r: &Outcome| Some((names.iter().position(|name| *name == r.place)?, r.ratio?));
@@ -109,7 +109,7 @@ fn ratios(item: &str, figures: &[&Figure]) -> Result<Markup, BenchError> {
     })
 }
 
-fn over_time(figures: &[&Figure]) -> Result<Markup, BenchError> {
+fn over_time(figures: &[&Figure]) -> Result<Markup, PageError> {
     let mut all = Vec::new();
     for figure in figures {
         let series: Vec<(usize, &Outcome)> =
@@ -158,7 +158,7 @@ fn tag<'a>(figure: &'a Figure, key: &str) -> Option<&'a str> {
     figure.tags.get(key).map(String::as_str)
 }
 
-fn builds(figures: &[&Figure]) -> Result<Markup, BenchError> {
+fn builds(figures: &[&Figure]) -> Result<Markup, PageError> {
     let of = |kind: &str| figures.iter().find(|f| tag(f, "build") == Some(kind));
     let many = of("many").and_then(|f| Some((tag(f, "copies")?.to_owned(), median(f)?)));
     let alone = of("cold").and_then(|f| median(f));
@@ -175,7 +175,7 @@ fn builds(figures: &[&Figure]) -> Result<Markup, BenchError> {
 }
 
 /// Throughput by stripes and listings by delay, beside what was published.
-fn wan(figures: &[&Figure]) -> Result<Markup, BenchError> {
+fn wan(figures: &[&Figure]) -> Result<Markup, PageError> {
     let mut delays: Vec<f64> = figures.iter().filter_map(|f| tag(f, "rtt_ms")?.parse().ok()).collect();
     delays.sort_by(f64::total_cmp);
     delays.dedup();
@@ -230,7 +230,7 @@ fn wan(figures: &[&Figure]) -> Result<Markup, BenchError> {
 }
 
 /// How many times longer a listing takes over a link than without.
-fn listings(figures: &[&Figure]) -> Result<Markup, BenchError> {
+fn listings(figures: &[&Figure]) -> Result<Markup, PageError> {
     let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     let mut add = |name: String, rows: Vec<(f64, f64)>| {
         let near = rows.iter().find(|(ms, _)| *ms == 0.0).map(|(_, seconds)| *seconds).filter(|s| *s > 0.0);

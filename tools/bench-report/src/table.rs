@@ -1,9 +1,9 @@
 //! The figures as a table for people.
 
+use crate::figure::Role;
 use crate::figure::{Figure, Outcome, Report, Unit};
-use crate::items::watched::verdicts;
-use crate::place::Role;
 use crate::statistics::Pairs;
+use crate::verdict::verdicts;
 use std::fmt::Write;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;

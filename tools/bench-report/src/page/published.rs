@@ -1,7 +1,7 @@
 //! Figures that others published about Lustre, read from the files of `data/`. Only ratios and
 //! percent of line are used: the hardware was another.
 
-use crate::failure::BenchError;
+use crate::error::PageError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -64,18 +64,15 @@ pub struct PublishedBuild {
     pub seconds_per_build: f64,
 }
 
-fn rows<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, BenchError> {
-    csv::Reader::from_reader(text.as_bytes())
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .map_err(BenchError::of("read csv"))
+fn rows<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, PageError> {
+    csv::Reader::from_reader(text.as_bytes()).deserialize().collect::<Result<_, _>>().map_err(PageError::Published)
 }
 
 /// Throughput over long links.
 ///
 /// # Errors
 /// The file in this program is damaged; so for the others.
-pub fn wan_io() -> Result<Vec<WanIo>, BenchError> {
+pub fn wan_io() -> Result<Vec<WanIo>, PageError> {
     rows(WAN_IO)
 }
 
@@ -83,7 +80,7 @@ pub fn wan_io() -> Result<Vec<WanIo>, BenchError> {
 ///
 /// # Errors
 /// As [`wan_io`].
-pub fn best_with_readahead(rtt_ms: f64) -> Result<Option<f64>, BenchError> {
+pub fn best_with_readahead(rtt_ms: f64) -> Result<Option<f64>, PageError> {
     let rows: Vec<WanReadahead> = rows(WAN_READAHEAD)?;
     let at: Vec<&WanReadahead> = rows.iter().filter(|r| r.rtt_ms == rtt_ms && r.read_ahead_mb > 40).collect();
     Ok(at.iter().map(|r| r.percent_of_line).reduce(f64::max))
@@ -93,7 +90,7 @@ pub fn best_with_readahead(rtt_ms: f64) -> Result<Option<f64>, BenchError> {
 ///
 /// # Errors
 /// As [`wan_io`].
-pub fn wan_ls() -> Result<Vec<WanLs>, BenchError> {
+pub fn wan_ls() -> Result<Vec<WanLs>, PageError> {
     rows(WAN_LS)
 }
 
@@ -101,7 +98,7 @@ pub fn wan_ls() -> Result<Vec<WanLs>, BenchError> {
 ///
 /// # Errors
 /// As [`wan_io`].
-pub fn builds() -> Result<Vec<(String, u32, f64)>, BenchError> {
+pub fn builds() -> Result<Vec<(String, u32, f64)>, PageError> {
     let rows: Vec<PublishedBuild> = rows(BUILD)?;
     let alone =
         |system: &str| rows.iter().find(|r| r.system == system && r.builds_at_once == 1).map(|r| r.seconds_per_build);

@@ -1,10 +1,21 @@
 //! The figures of a run: what the JSON file has. Keys are stable; new ones may come.
 
 use crate::machine::MachineReport;
-use crate::place::Role;
 use crate::statistics::{Pairs, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Why a place is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// To be measured.
+    Target,
+    /// To be compared with.
+    Reference,
+    /// The same file system through the client's own interface, without FUSE.
+    Native,
+}
 
 /// Version of the JSON form.
 pub const FORMAT: u32 = 1;

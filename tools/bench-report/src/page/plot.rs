@@ -1,7 +1,7 @@
 //! The two kinds of plots: ratios on a logarithmic scale, one row each, and lines or points over an
 //! axis.
 
-use crate::failure::BenchError;
+use crate::error::PageError;
 use crate::table::number;
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -42,16 +42,16 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-fn draw<E: std::fmt::Display>(what: E) -> BenchError {
-    BenchError::Failed(format!("cannot draw a plot: {what}"))
+fn draw<E: std::fmt::Display>(what: E) -> PageError {
+    PageError::Plot(what.to_string())
 }
 
 /// Both widths of a plot, each in an element that the style sheet shows or hides.
 fn both(
     label: &str,
     height: u32,
-    paint: impl Fn(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, u32) -> Result<(), BenchError>,
-) -> Result<String, BenchError> {
+    paint: impl Fn(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, u32) -> Result<(), PageError>,
+) -> Result<String, PageError> {
     let mut all = String::new();
     for (class, width) in WIDTHS {
         let mut svg = String::new();
@@ -79,7 +79,7 @@ fn decades(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 ///
 /// # Errors
 /// The numbers make no picture.
-pub fn ratios(label: &str, rows: &[Row]) -> Result<String, BenchError> {
+pub fn ratios(label: &str, rows: &[Row]) -> Result<String, PageError> {
     let values = rows.iter().flat_map(|row| row.points.iter().map(|(_, ratio)| *ratio));
     let (low, high) = decades(values);
     let count = rows.len() as f64;
@@ -110,7 +110,7 @@ pub fn ratios(label: &str, rows: &[Row]) -> Result<String, BenchError> {
 ///
 /// # Errors
 /// The numbers make no picture.
-pub fn lines(label: &str, axes: [&str; 2], series: &[Series]) -> Result<String, BenchError> {
+pub fn lines(label: &str, axes: [&str; 2], series: &[Series]) -> Result<String, PageError> {
     let most = |pick: fn(&(f64, f64)) -> f64| {
         let all = series.iter().flat_map(|s| s.points.iter().map(pick));
         all.filter(|v| v.is_finite()).fold(0.0, f64::max).max(1e-9) * 1.05
@@ -141,7 +141,7 @@ fn mesh<X, Y>(
     y_labels: usize,
     x_text: &dyn Fn(&X::ValueType) -> String,
     y_text: &dyn Fn(&Y::ValueType) -> String,
-) -> Result<(), BenchError>
+) -> Result<(), PageError>
 where
     X: Ranged + ValueFormatter<<X as Ranged>::ValueType>,
     Y: Ranged + ValueFormatter<<Y as Ranged>::ValueType>,
@@ -153,7 +153,7 @@ where
     mesh.draw().map_err(draw)
 }
 
-fn mesh_with_titles<X, Y>(chart: &mut Chart<'_, '_, X, Y>, x_labels: usize, axes: [&str; 2]) -> Result<(), BenchError>
+fn mesh_with_titles<X, Y>(chart: &mut Chart<'_, '_, X, Y>, x_labels: usize, axes: [&str; 2]) -> Result<(), PageError>
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,

@@ -9,7 +9,7 @@ mod plot;
 mod published;
 mod sections;
 
-use crate::failure::BenchError;
+use crate::error::PageError;
 use crate::figure::Report;
 use crate::table::{QUIET, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -20,7 +20,7 @@ const STYLE: &str = include_str!("page/style.css");
 ///
 /// # Errors
 /// A plot cannot be drawn: its numbers make no picture.
-pub fn html(report: &Report) -> Result<String, BenchError> {
+pub fn html(report: &Report) -> Result<String, PageError> {
     let mut items: Vec<&str> = report.figures.iter().map(|figure| figure.item.as_str()).collect();
     items.dedup();
     let mut parts = Vec::new();
@@ -81,9 +81,9 @@ fn facts(report: &Report) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Role;
     use crate::figure::{Figure, Outcome, PlaceReport, Unit};
     use crate::machine::MachineReport;
-    use crate::place::Role;
     use crate::statistics::Summary;
     use std::collections::BTreeMap;
 
