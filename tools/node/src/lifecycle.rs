@@ -8,6 +8,7 @@
 //! thread runs a small runtime of its own for signals and the control socket; everything else runs
 //! on the reactors of `env`.
 
+use crate::config::settings::Settings;
 use crate::error::NodeError;
 use crate::home::{Home, HomeGuard};
 use crate::host::announce::{Announce, Event};
