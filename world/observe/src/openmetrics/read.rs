@@ -216,25 +216,33 @@ fn number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Lines of one distribution: its buckets (bound, count), its count, and whether it has a sum.
+#[derive(Default)]
+struct Distribution {
+    buckets: Vec<(f64, f64)>,
+    count: Option<f64>,
+    has_sum: bool,
+}
+
 /// Buckets of one distribution follow each other, grow, and the last one counts all.
 fn distribution(samples: &[SampleLine]) -> Result<(), String> {
-    let mut seen: BTreeMap<Labels, (Vec<(f64, f64)>, Option<f64>, bool)> = BTreeMap::new();
+    let mut seen: BTreeMap<Labels, Distribution> = BTreeMap::new();
     for SampleLine { suffix, labels, value } in samples {
         let mut labels = labels.clone();
         let bound = labels.remove("le");
-        let (buckets, count, sum) = seen.entry(labels).or_default();
+        let distribution = seen.entry(labels).or_default();
         match (*suffix, bound) {
-            ("_bucket", Some(bound)) => buckets.push((number(&bound)?, *value)),
+            ("_bucket", Some(bound)) => distribution.buckets.push((number(&bound)?, *value)),
             ("_bucket", None) => return Err("a bucket without le".to_owned()),
             (_, Some(_)) => return Err("le is of buckets only".to_owned()),
-            ("_count", None) => *count = Some(*value),
-            (_, None) => *sum = true,
+            ("_count", None) => distribution.count = Some(*value),
+            (_, None) => distribution.has_sum = true,
         }
     }
-    for (labels, (buckets, count, sum)) in seen {
+    for (labels, Distribution { buckets, count, has_sum }) in seen {
         let grows = buckets.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
         let all = buckets.last().filter(|(bound, _)| *bound == f64::INFINITY).map(|(_, all)| *all);
-        if !grows || all.is_none() || all != count || !sum {
+        if !grows || all.is_none() || all != count || !has_sum {
             return Err(format!("{labels:?}: buckets grow up to +Inf, which counts all, and a sum stands beside them"));
         }
     }
