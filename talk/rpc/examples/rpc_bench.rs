@@ -1,7 +1,8 @@
-//! What a request costs: within a process, and over loopback TCP at several depths.
+//! Measures the cost of a request: within a process, and over loopback TCP at several depths.
 //!
-//! `cargo run --release -p rpc --example rpc_bench [SECONDS_PER_ROW]`. Client and server have one reactor each in this
-//! process, so their CPU times can be told apart. The request asks for attributes of an object (about 100 bytes).
+//! `cargo run --release -p rpc --example rpc_bench [SECONDS_PER_ROW]`. Client and server have one
+//! reactor each in this process, so their CPU times can be told apart. The request asks for
+//! attributes of an object (about 100 bytes).
 
 use bytes::Bytes;
 use env::real::{RealConfig, RealEnv};

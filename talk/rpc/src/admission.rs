@@ -1,4 +1,5 @@
-//! Who may have a session: version and cluster rules, the same for clients in this process and over the network.
+//! Admission to a session: version and cluster rules, the same for clients in this process and over
+//! the network.
 
 use crate::error::RpcError;
 use crate::service::Service;
@@ -28,7 +29,7 @@ pub(crate) fn admit(service: &dyn Service, hello: &ConnectRequest) -> Result<(),
 }
 
 impl Refusal {
-    /// As the client sees it.
+    /// The refusal as the client sees it.
     pub(crate) fn error(self, nid: Nid, hello: &ConnectRequest) -> RpcError {
         match self {
             Refusal::Version => RpcError::Version {

@@ -1,7 +1,9 @@
-//! Requests that a caller waits for, and how often it waits: its requests that are under way together are one round trip.
+//! Requests that a caller waits for, and how often it waits: its requests that are under way
+//! together are one round trip.
 //!
-//! A caller is known by its number ([`observe::cause`]); work in the background has none. Bound: the requests that exist.
-//! Owner: [`crate::Rpc`]; the lock is a leaf, held for one insertion or removal.
+//! A caller is known by its number ([`observe::cause`]); work in the background has none. Bound:
+//! the requests that exist. Owner: [`crate::Rpc`]; the lock is a leaf, held for one insertion or
+//! removal.
 
 use foldhash::HashMap;
 use observe::cause;
@@ -20,10 +22,10 @@ pub(crate) struct Asked {
     round_trips: AtomicU64,
 }
 
-/// How many requests there were.
+/// Numbers of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requests {
-    /// All of them.
+    /// All requests.
     pub all: u64,
     /// Those that a caller waited for.
     pub awaited: u64,
@@ -42,7 +44,8 @@ impl std::iter::Sum for Requests {
 }
 
 impl Asked {
-    /// Counts a request of whoever this thread works for. The result is to be held until it is answered.
+    /// Counts a request for the caller that this thread works for. Hold the result until it is
+    /// answered.
     pub(crate) fn begin<'a>(&self, callers: &'a Callers) -> Option<Waiting<'a>> {
         self.all.fetch_add(1, Relaxed);
         let caller = cause::current();

@@ -21,10 +21,10 @@ use wire::codec::{decode_reply, encode_request};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::message::{Op, OpReply, Request};
 
-/// How a client is reached.
+/// The way to reach a client.
 #[derive(Clone)]
 pub(crate) enum CallbackRoute {
-    /// It lives in this process.
+    /// The client lives in this process.
     Local(Option<Arc<dyn Callbacks>>),
     /// Over this link, as long as it lives.
     Link(Weak<Link>),
@@ -64,7 +64,8 @@ pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, Rp
                 continue;
             }
         }
-        // The client comes back, or its lease ends and the session with it. An error: the export itself is going.
+        // The client comes back, or its lease ends and the session with it. An error: the export
+        // itself is going.
         if renewals.changed().await.is_err() {
             return Err(evicted());
         }

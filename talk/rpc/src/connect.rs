@@ -1,9 +1,10 @@
 //! How an import gets its session.
 //!
-//! A target of this process is connected in place. For any other one a task of its own tries the NIDs in turn, so that
-//! a caller who gives up harms nobody; callers wait for the end of the attempt. An import that never had a session
-//! reports the failure of its first attempt at once; one that lost its session, or was told to be patient, goes on
-//! trying, with growing pauses, as long as a caller has time left.
+//! A target of this process is connected in place. For any other one a task of its own tries the
+//! NIDs in turn, so that a caller that gives up harms no other; callers wait for the end of the
+//! attempt. An import that never had a session reports the failure of its first attempt at once.
+//! One that lost its session, or was told to be patient, goes on trying, with growing pauses, as
+//! long as a caller has time left.
 
 use crate::callback::CallbackRoute;
 use crate::error::RpcError;
@@ -26,12 +27,12 @@ const PAUSE_MIN: Duration = Duration::from_millis(25);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 
 impl Import {
-    /// Waits for a session; makes one if nobody does.
+    /// Waits for a session; makes one if no task does.
     pub(crate) async fn connect(&self) -> Result<(), RpcError> {
         self.connect_until(self.rpc.env().clock.now() + self.rpc.timings().request_timeout).await
     }
 
-    /// As above, until a point in time.
+    /// As [`Import::connect`], until a point in time.
     pub(crate) async fn connect_until(&self, deadline: Monotonic) -> Result<(), RpcError> {
         loop {
             if self.rpc.is_stopping() {
@@ -71,7 +72,7 @@ impl Import {
         }
     }
 
-    /// What we say to a target.
+    /// The greeting to a target.
     pub(crate) fn hello(&self, boot: u64) -> ConnectRequest {
         ConnectRequest {
             version_min: VERSION_MIN,
@@ -104,7 +105,7 @@ impl Import {
         self.rpc.env().tasks.spawn("connect", Box::pin(async move { import.attempt().await }));
     }
 
-    /// One attempt: every NID once. Ends by waking everybody who waits for it.
+    /// One attempt: every NID once. At its end it wakes all waiting callers.
     async fn attempt(self: Arc<Self>) {
         let (nids, boot, not_before) = {
             let link = self.link.lock();
@@ -147,10 +148,11 @@ impl Import {
         }
     }
 
-    /// What an answer to a connect means.
+    /// Handles an answer to a connect.
     pub(crate) fn connected(&self, connected: &ConnectReply) -> ImportAction {
         let mut link = self.link.lock();
-        // By what this client knows: the answer that told of a new session may have been lost.
+        // By this client's own knowledge: the answer that announced a new session may have been
+        // lost.
         let now = (connected.boot, connected.session);
         let new = std::mem::replace(&mut link.known, now) != now;
         let action = link.machine.event(Event::Connected {
@@ -159,7 +161,7 @@ impl Import {
             boot: connected.boot,
             last_committed: connected.last_committed,
         });
-        // Another life of the target may count anew.
+        // Another life of the target may count from the start again.
         self.set_committed(link.machine.last_committed());
         action
     }

@@ -1,13 +1,15 @@
 //! Until when what is asked may be begun: the fence for clients that lost their locks.
 //!
-//! Who works on objects under a lock of an MDT may do so as long as that MDT surely keeps the lock for it. The time of a request
-//! that is on its way is nobody's to bound: it may lie in a broken connection and arrive when the lock is somebody else's. So
-//! such a request carries the moment, on the *target's* clock, from which on the target refuses it ([`Refusal::Late`]); no server has to be
-//! told of an eviction. Every reply shows that clock; a client knows from it what the target's clock shows at least
-//! ([`PeerClock`]). Both clocks need only run at about the same rate: that is what leases are built on anyway.
+//! A client may work on objects under a lock of an MDT as long as that MDT surely keeps the lock
+//! for it. The time of a request on its way has no bound: it may lie in a broken connection and
+//! arrive when another client has the lock. So such a request carries the moment, on the *target's*
+//! clock, from which on the target refuses it ([`Refusal::Late`]); no server has to be told of an
+//! eviction. Every reply shows that clock, and from it a client knows a lower bound of the target's
+//! clock ([`PeerClock`]). Both clocks need only run at about the same rate, which leases require
+//! anyway.
 //!
-//! Whoever polls the future of such a piece of work says with [`within`] until when; requests sent in that poll carry it. Nothing is
-//! passed through every call.
+//! The code that polls the future of such a piece of work gives its limit with [`within`]; requests
+//! sent in that poll carry it. Nothing is passed through every call.
 //!
 //! [`Refusal::Late`]: wire::envelope::Refusal::Late
 
@@ -19,7 +21,8 @@ thread_local! {
     static UNTIL: Cell<Option<Monotonic>> = const { Cell::new(None) };
 }
 
-/// Does something whose requests may be begun until then, on this process' clock; `None`: at any time.
+/// Runs `work`, whose requests may be begun until then, on this process' clock; `None`: at any
+/// time.
 pub fn within<T>(until: Option<Monotonic>, work: impl FnOnce() -> T) -> T {
     struct Back(Option<Monotonic>);
     impl Drop for Back {
@@ -36,7 +39,7 @@ pub(crate) fn shown(now: Monotonic) -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Is a request with this limit late? 0: it has none.
+/// True if a request with this limit is late. 0: it has none.
 pub(crate) fn is_late(limit: u64, now: Monotonic) -> bool {
     limit != 0 && shown(now) > limit
 }
@@ -44,7 +47,8 @@ pub(crate) fn is_late(limit: u64, now: Monotonic) -> bool {
 /// What is known of the clock of a target.
 #[derive(Default)]
 pub(crate) struct PeerClock {
-    /// How far it is ahead of ours at least, milliseconds. 0 before the first reply: only a Connect is sent by then.
+    /// Lower bound of its lead over this process' clock, milliseconds. 0 before the first reply:
+    /// only a Connect is sent by then.
     ahead: AtomicI64,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong between a client and a target.
+//! Errors between a client and a target.
 
 use types::errno::Errno;
 use types::nid::Nid;
@@ -7,10 +7,10 @@ use types::target::TargetName;
 /// A request did not get its answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
-    /// Nobody answers there.
+    /// There is no answer at its NIDs.
     #[error("{target} does not answer at {nids:?}: {reason}")]
     Unreachable { target: TargetName, nids: Vec<Nid>, reason: String },
-    /// It left the configuration for good.
+    /// The target left the configuration for good.
     #[error("{target} was removed from the file system")]
     Removed { target: TargetName },
     /// The peer speaks other versions.
@@ -33,10 +33,11 @@ pub enum RpcError {
     /// The target forgot us (it restarted without our state, or evicted us).
     #[error("{target} evicted this client")]
     Evicted { target: TargetName },
-    /// No answer in time.
+    /// No answer came in time.
     #[error("{target} did not answer for {seconds} s")]
     Timeout { target: TargetName, seconds: u64 },
-    /// It reached the target when the lock that it was sent under might have been somebody else's: nothing was done.
+    /// The request reached the target when another client might have had the lock that it was sent
+    /// under: nothing was done.
     #[error("a request reached {target} too late")]
     Late { target: TargetName },
     /// The address cannot be listened at.
@@ -51,7 +52,7 @@ pub enum RpcError {
 }
 
 impl RpcError {
-    /// What a program sees.
+    /// The errno that a program sees.
     pub fn errno(&self) -> Errno {
         match self {
             RpcError::Unreachable { .. } | RpcError::Removed { .. } => Errno::EIO,

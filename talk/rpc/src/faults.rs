@@ -1,7 +1,8 @@
 //! Fault points at the door: requests and replies that are lost or late on purpose.
 //!
-//! Only requests over the network pass here, and only while something is armed. TCP loses no message alone, so with a message
-//! its connection is lost: the other side connects again and sends again, as it would.
+//! Only requests over the network pass here, and only while something is armed. TCP loses no
+//! message alone, so with a message its connection is lost: the other side connects again and sends
+//! again, as it would.
 
 use crate::Rpc;
 use crate::inbound::{at_once, ordinary, reply_of};
@@ -49,7 +50,7 @@ fn failed(rpc: &Rpc, client: ClientUuid, request: &Request, errno: Errno) -> Wor
     at_once(Some(reply_of(rpc, client, &Reply::new(request.xid, Transno(0), Transno(0), results))))
 }
 
-/// Serves a request whose way is watched.
+/// Serves a request under watch.
 pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, request: Request) -> Work {
     let mut delay = Duration::ZERO;
     let mut leaving: Vec<&'static Point> = Vec::new();

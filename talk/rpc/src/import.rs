@@ -1,8 +1,9 @@
 //! A client's side of a session with one target.
 //!
-//! The state (`Disconn -> Connecting -> Full -> ...`, decided by `replay::import`) is behind one small lock that is never held across a wait. A
-//! target of this process is called in the caller's own poll; any other one over the network, where a lost connection
-//! is made anew and unanswered requests are sent again until REQUEST_TIMEOUT, or as long as a program waits
+//! The state (`Disconn -> Connecting -> Full -> ...`, decided by `replay::import`) is behind one
+//! small lock that is never held across a wait. A target of this process is called in the caller's
+//! own poll, any other one over the network. There a lost connection is made again, and unanswered
+//! requests are sent again until REQUEST_TIMEOUT, or as long as a program waits
 //! ([`Import::wait_for_ever`]).
 
 use crate::Rpc;
@@ -45,49 +46,52 @@ const LATE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers callbacks of the target.
 pub trait Callbacks: Send + Sync {
-    /// One callback. Must not wait for requests of this client, and must take a repetition.
+    /// One callback. It must not wait for requests of this client, and must accept a repetition.
     fn callback(self: Arc<Self>, op: ClientOp) -> BoxFuture<'static, Result<ClientReply, Errno>>;
 }
 
-/// Told that the target lost this client's session: it restarted and brings nothing back (its boot number is the
-/// argument), or evicted us and took us anew; then [`Import::evictions`] grew. Open handles and locks of the old session are gone. Runs where the
+/// Called when the target lost this client's session. Either it restarted and brings nothing back
+/// (the argument is its boot number), or it evicted this client and accepted it again; then
+/// [`Import::evictions`] grew. Open handles and locks of the old session are gone. Runs where the
 /// reconnection was noticed, before waiting requests go on; must not wait.
 pub type OnRestart = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Told of changes that the target had answered, and that are lost: it restarted, and this client could not bring them
-/// back in time. Runs before [`OnRestart`]; must not wait.
+/// Called with changes that the target had answered and that are lost: it restarted, and this
+/// client could not bring them back in time. Runs before [`OnRestart`]; must not wait.
 pub type OnLost = Arc<dyn Fn(&[Op]) + Send + Sync>;
 
-/// Where a session stands (the words are Lustre's).
+/// State of a session (the words are Lustre's).
 pub type ImportState = replay::import::State;
 
-/// What belonged to a session and is not a change of the target's records: opens, locks. Brought back to a target that
-/// restarted, after it has done our changes again and before it is in service.
+/// State of a session that is no change of the target's records: opens, locks. It is brought back
+/// to a restarted target after the target has redone this client's changes and before it is in
+/// service.
 pub trait Restore: Send + Sync {
-    /// What is to be asked. All are asked, in any order; each is told its answer. Must not wait.
+    /// The requests to send, in any order; each is told its answer. Must not wait.
     fn restore(&self) -> Vec<Restoring>;
 }
 
 /// One request that brings something back.
 pub struct Restoring {
-    /// On whose behalf.
+    /// Caller of the request.
     pub credentials: Credentials,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Locks that its reply may grant.
     pub locks: InodeBits,
-    /// Is told the answer. It is not called if the connection is lost: then all begins again.
+    /// Called with the answer. It is not called if the connection is lost: then everything begins
+    /// again.
     pub answered: Box<dyn FnOnce(Reply) + Send>,
 }
 
-/// How a session stands at one moment.
+/// State of a session at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportReport {
-    /// Where it stands.
+    /// State of the session.
     pub state: ImportState,
-    /// Where the target may be found.
+    /// NIDs at which the target may be found.
     pub nids: Vec<Nid>,
-    /// Where it was found; `None`: there is no session.
+    /// NID at which it was found; `None`: there is no session.
     pub current: Option<Nid>,
     /// Requests that may be in flight to that peer now; `None`: there is no network between.
     pub window: Option<usize>,
@@ -95,7 +99,7 @@ pub struct ImportReport {
     pub attempts: u64,
     /// Boot number of the target at the newest session; 0 = never connected.
     pub boot: u64,
-    /// How often the target forgot us without a restart.
+    /// How often the target forgot this client without a restart.
     pub evictions: u64,
     /// Requests without an answer.
     pub in_flight: usize,
@@ -125,9 +129,10 @@ pub struct Import {
     pub(crate) connections: AtomicU64,
     /// Requests of the owner so far.
     asked: Asked,
-    /// When the newest request was sent that was answered, nanoseconds of the monotonic clock; 0 = none was.
+    /// Time at which the newest answered request was sent, nanoseconds of the monotonic clock; 0 =
+    /// none was.
     proved: AtomicU64,
-    /// How often the target forgot us without a restart. Changed under `link`.
+    /// How often the target forgot this client without a restart. Changed under `link`.
     pub(crate) evictions: AtomicU64,
     /// Of how many of these the owner knows.
     pub(crate) evictions_told: AtomicU64,
@@ -143,15 +148,15 @@ pub struct Import {
     pub(crate) pinging: Pinging,
 }
 
-/// What the small lock holds.
+/// State under the small lock.
 pub(crate) struct LinkState {
     pub(crate) nids: Vec<Nid>,
-    /// Where it stands, and what is kept for a replay.
+    /// State of the session, and what is kept for a replay.
     pub(crate) machine: Machine<Kept>,
     /// An attempt to connect is under way.
     pub(crate) attempting: bool,
     pub(crate) session: Option<Session>,
-    /// The newest one that the target told of: its boot number, and that of the session.
+    /// The newest session that the target reported: its boot number, and that of the session.
     pub(crate) known: (u64, u32),
     /// Why the last attempt to connect failed.
     pub(crate) error: Option<RpcError>,
@@ -169,7 +174,7 @@ pub(crate) struct LinkState {
 pub(crate) enum Session {
     /// The target lives in this process.
     Local(Arc<LocalSession>),
-    /// It is at a peer.
+    /// The target is at a peer.
     Remote(Arc<RemoteSession>),
 }
 
@@ -240,7 +245,7 @@ impl Import {
         self.target
     }
 
-    /// Where it stands.
+    /// State of the session.
     pub fn state(&self) -> ImportState {
         self.link.lock().machine.state()
     }
@@ -250,12 +255,12 @@ impl Import {
         self.client
     }
 
-    /// Its name in the parameter tree, `osc.sheen-OST0000-osc-<id>`, and the source of what it counts.
+    /// Its name in the parameter tree, `osc.sheen-OST0000-osc-<id>`, and the source of its counts.
     pub fn source(&self) -> &str {
         self.stats.source()
     }
 
-    /// How it stands, for people.
+    /// State of the session, for people.
     pub fn report(&self) -> ImportReport {
         let link = self.link.lock();
         let (current, window) = match &link.session {
@@ -285,12 +290,14 @@ impl Import {
         Transno(self.last_committed.load(Ordering::Acquire))
     }
 
-    /// Newest transno that any answer of this session named. Of an MDT: once it is durable, all that was answered so far is.
+    /// Newest transno that any answer of this session named. Of an MDT: once it is durable, all
+    /// that was answered so far is.
     pub fn newest(&self) -> Transno {
         Transno(self.newest.load(Ordering::Acquire))
     }
 
-    /// How often a connection with the target was made. If it is another number after a request, that may have been sent more than once.
+    /// Number of connections that were made with the target. If it is another number after a
+    /// request, that request may have been sent more than once.
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Acquire)
     }
@@ -300,23 +307,25 @@ impl Import {
         self.asked.requests()
     }
 
-    /// How often the target forgot us without a restart.
+    /// How often the target forgot this client without a restart.
     pub fn evictions(&self) -> u64 {
         self.evictions.load(Ordering::Acquire)
     }
 
-    /// Has the owner heard of all evictions? In between, what it believes to hold may be somebody else's.
+    /// True if the owner has heard of all evictions. In between, another client may have what it
+    /// believes to hold.
     pub fn evictions_are_told(&self) -> bool {
         self.evictions_told.load(Ordering::Acquire) == self.evictions()
     }
 
-    /// Is the target in this process?
+    /// True if the target is in this process.
     pub fn is_local(&self) -> bool {
         matches!(self.link.lock().session, Some(Session::Local(_)))
     }
 
-    /// Since when at the earliest the target can have missed us: the time at which the newest request was sent that it
-    /// answered. `None`: it lives in this process (such a client has no lease), or was never reached.
+    /// Since when at the earliest the target can have missed us: the time at which the newest
+    /// request was sent that it answered. `None`: it lives in this process (such a client has no
+    /// lease), or was never reached.
     pub fn proved_at(&self) -> Option<Monotonic> {
         if self.is_local() {
             return None;
@@ -325,20 +334,22 @@ impl Import {
         (nanos != 0).then(|| Monotonic::from_nanos(nanos))
     }
 
-    /// A request that was sent then has been answered, and a question of the target has been open for so long: it counts from
-    /// that one on what it gives us up for.
+    /// A request that was sent then has been answered, and a callback of the target has been open
+    /// for this long. The target's patience counts from that callback on.
     pub(crate) fn prove(&self, sent: Monotonic, open_ms: u32) {
         let sent = sent.saturating_sub(Duration::from_millis(open_ms.into()));
         self.proved.fetch_max(u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::AcqRel);
     }
 
-    /// Is there no session, and did the last attempt to make one fail? Then a question may wait for long.
+    /// True if there is no session and the last attempt to make one failed. Then a request may wait
+    /// for long.
     pub fn is_away(&self) -> bool {
         let link = self.link.lock();
         link.session.is_none() && link.error.is_some()
     }
 
-    /// The target left the configuration for good: requests that wait for a session fail, and no new session is made.
+    /// The target left the configuration for good: requests that wait for a session fail, and no
+    /// new session is made.
     pub fn remove(&self) {
         self.link.lock().removed = true;
         self.attempts.send_modify(|count| *count += 1);
@@ -358,14 +369,14 @@ impl Import {
         link.not_before = Monotonic::ZERO;
     }
 
-    /// From now on a target that does not answer is waited for even if it never did: it is known to exist, and is being
-    /// started. Calls then fail only when their time is up.
+    /// From now on a target that does not answer is waited for even if it never did: it is known to
+    /// exist, and is being started. Calls then fail only when their time is up.
     pub fn be_patient(&self) {
         self.link.lock().patient = true;
     }
 
-    /// From now on a request for which a program waits has no time-out: it is sent again until it is answered, or the
-    /// program gives up ([`patience`]). All others keep theirs.
+    /// From now on a request for which a program waits has no time-out: it is sent again until it
+    /// is answered, or the program gives up ([`patience`]). All others keep theirs.
     pub fn wait_for_ever(&self) {
         self.for_ever.store(true, Ordering::Relaxed);
     }
@@ -394,7 +405,8 @@ impl Import {
         }
     }
 
-    /// Sends operations as one request and waits for the results, one per operation, in order. Takes no locks.
+    /// Sends operations as one request and waits for the results, one per operation, in order.
+    /// Takes no locks.
     ///
     /// # Errors
     /// Only if the request as a whole got no answer; results of single operations are inside.
@@ -402,8 +414,8 @@ impl Import {
         Ok(self.ask(credentials, ops, InodeBits::NONE).await?.results)
     }
 
-    /// As [`Import::call`], with everything that comes with the results. `locks`: which ones the caller keeps if they
-    /// are granted; its callbacks answer for them.
+    /// As [`Import::call`], with everything that comes with the results. `locks`: the bits that the
+    /// caller keeps if they are granted; its callbacks answer for them.
     ///
     /// # Errors
     /// As [`Import::call`].
@@ -428,11 +440,11 @@ impl Import {
         answer
     }
 
-    /// The slow path: over the network, or to a session that must be made first. Goes on until the request is
-    /// answered, the time is up, or it makes no sense any more.
+    /// The slow path: over the network, or to a session that must be made first. Goes on until the
+    /// request is answered, the time is up, or it makes no sense any more.
     ///
-    /// Boxed here: the future of the fast path stays small, and the machine code of this one is made once, in this crate,
-    /// and not again in each crate that asks something.
+    /// Boxed here: the future of the fast path stays small, and the machine code of this one is
+    /// made once, in this crate, and not again in each crate that sends a request.
     fn ask_anywhere<'a>(
         &'a self,
         session: Option<Session>,
@@ -499,7 +511,8 @@ impl Import {
                             true => return self.learn(reply, count),
                             false => request.resent = true,
                         },
-                        // Nothing was done. Its next limit is of the moment in which it is sent again.
+                        // Nothing was done. Its next limit is that of the moment in which it is
+                        // sent again.
                         Outcome::Failed(RpcError::Late { .. }) if self.is_awaited() => clock.sleep(LATE_PAUSE).await,
                         Outcome::Failed(error) => {
                             self.or_go_on(error, &mut deadline)?;
@@ -509,7 +522,8 @@ impl Import {
                             self.lost_remote(&remote);
                             request.resent = true;
                             if waits {
-                                // It may have waited for hours: the time to reconnect counts from now.
+                                // It may have waited for hours: the time to reconnect counts from
+                                // now.
                                 deadline = clock.now() + timeout;
                             } else if clock.now() >= deadline {
                                 let seconds = timeout.as_secs();
@@ -527,7 +541,8 @@ impl Import {
         self.for_ever.load(Ordering::Relaxed) && patience::is_awaited()
     }
 
-    /// A request failed. If its time is up and a program waits for it, it goes on, with as much time again.
+    /// A request failed. If its time is up and a program waits for it, it goes on, with as much
+    /// time again.
     fn or_go_on(&self, error: RpcError, deadline: &mut Monotonic) -> Result<(), RpcError> {
         match error {
             RpcError::Timeout { .. } if self.is_awaited() => {
@@ -617,7 +632,7 @@ impl Import {
         Ok(reply)
     }
 
-    /// What a reply says is durable, and the changes that it brings to be kept.
+    /// Notes what a reply reports as durable, and keeps the changes that it brings.
     pub(crate) fn keep(&self, reply: &Reply) {
         self.newest.fetch_max(reply.transno.0, Ordering::AcqRel);
         self.learn_committed(reply.last_committed);
@@ -631,8 +646,9 @@ impl Import {
         }
     }
 
-    /// An OST sends no redo: the changes are what it was sent, one transno for each operation. `false`: the connection
-    /// was lost since the reply came, so what is kept may have been brought back without these: they are to be asked again.
+    /// An OST sends no redo: the changes are what it was sent, one transno for each operation.
+    /// `false`: the connection was lost since the reply came, so what is kept may have been brought
+    /// back without these: they are to be asked again.
     fn keep_sent(&self, remote: &Arc<RemoteSession>, reply: &Reply, ops: &mut Vec<Op>) -> bool {
         let misses = reply.redo.len() != ops.len() || is_mutant(Mutant::KeptDroppedEarly);
         if self.target.kind != TargetKind::Ost || misses {
@@ -656,13 +672,14 @@ impl Import {
         true
     }
 
-    /// Newest change that is kept before a sync of single objects is asked for; 0 = nothing is kept, or it is something else.
+    /// Newest change that is kept before a sync of single objects is asked for; 0 = nothing is
+    /// kept, or it is something else.
     fn newest_kept(&self, ops: &[Op]) -> Transno {
         if synced_by(ops).is_empty() { Transno(0) } else { self.link.lock().machine.newest() }
     }
 
-    /// Of synced objects nothing up to `newest` is brought back: it is on the disk, and if its client died half-way, it would
-    /// leave something older there.
+    /// Of synced objects nothing up to `newest` is brought back: it is on the disk, and if its
+    /// client died half-way, it would leave something older there.
     fn drop_synced(&self, ops: &[Op], reply: &Reply, newest: Transno) {
         if reply.results.iter().all(Result::is_ok) {
             let objects = synced_by(ops);

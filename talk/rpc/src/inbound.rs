@@ -1,4 +1,4 @@
-//! What comes over links: requests for targets of this process, callbacks for its clients.
+//! Messages that come over links: requests for targets of this process, callbacks for its clients.
 
 use crate::Rpc;
 use crate::callback::CallbackRoute;
@@ -84,15 +84,15 @@ impl Handler for Inbound {
     fn request(&self, link: &Arc<Link>, mut frame: Frame) -> Work {
         let room = frame.room.take();
         let (mut work, gathers) = self.work(link, frame);
-        // What is brought back to a restarted target waits until all others have brought theirs: it must not take their
-        // room. It has a bound of its own.
+        // Changes that are brought back to a restarted target wait until all other clients have
+        // brought theirs: they must not take the others' room. They have a bound of their own.
         work.room = room.filter(|_| !gathers);
         work
     }
 }
 
 impl Inbound {
-    /// Also: does it bring something back to a restarted target?
+    /// Also returns whether it brings something back to a restarted target.
     fn work(&self, link: &Arc<Link>, frame: Frame) -> (Work, bool) {
         let Some(rpc) = self.rpc.upgrade() else { return (at_once(None), false) };
         let envelope = match Envelope::decode(&frame.body) {
@@ -106,7 +106,8 @@ impl Inbound {
         let mut request = match decode_request(frame.body.slice(ENVELOPE_BYTES..), frame.bulk) {
             Ok(request) => request,
             Err(error) => {
-                // Its checksum was good: another build speaks, or a broken one. The link itself is in order.
+                // Its checksum was good: the peer is another build, or a broken one. The link
+                // itself is in order.
                 if let Some(others) = rpc.complaints.pass(rpc.env().clock.now()) {
                     tracing::warn!(nid = %link.nid(), %error, others, "request cannot be understood");
                 }
@@ -232,7 +233,8 @@ fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
             Work { future: Box::pin(future), waits: false, room: None }
         }
         Verdict::Done(payload) => at_once(Some(reply_again(rpc, &export, payload))),
-        // An error: the one that ran was dropped with its reactor; nobody will answer any more.
+        // An error: the task that ran it was dropped with its reactor; no answer will come any
+        // more.
         Verdict::Running(later) => Work { future: Box::pin(async move { later.await.ok() }), waits: false, room: None },
     }
 }

@@ -7,14 +7,14 @@ use wire::ost::OstOp;
 
 /// See the module.
 pub(crate) enum Kept {
-    /// What an MDT said it did.
+    /// Redo of the change, from the MDT's reply.
     Redo(Bytes),
-    /// What an OST was asked to do; its data is shared with whoever else has it.
+    /// The operation that an OST was asked for; its data is shared with all others that have it.
     Op(Op),
 }
 
 impl Kept {
-    /// What it costs to keep, and to send.
+    /// Cost of keeping and of sending it, bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Kept::Redo(bytes) => bytes.len(),
@@ -31,7 +31,7 @@ impl Kept {
         }
     }
 
-    /// Was it durable when it was answered, with all that was done to its object before?
+    /// True if it was durable when it was answered, with all earlier changes of its object.
     pub(crate) fn is_synced(&self) -> bool {
         matches!(self, Kept::Op(Op::Ost(OstOp::Write { sync: true, .. })))
     }

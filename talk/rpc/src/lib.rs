@@ -1,8 +1,9 @@
 //! Requests and replies between a client and a target, whether in this process or over the network.
 //!
-//! `Rpc` is one per process. Servers add a [`service::Service`] per target; clients make an [`import::Import`] per
-//! target. If the target lives in this process, a call runs the service in the caller's own thread, by reference:
-//! no queue, no encoding, no hand-off. Otherwise it travels over `lnet`.
+//! `Rpc` is one per process. Servers add a [`service::Service`] per target; clients make an
+//! [`import::Import`] per target. If the target lives in this process, a call runs the service in
+//! the caller's own thread, by reference: no queue, no encoding, no hand-off. Otherwise it travels
+//! over `lnet`.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -95,7 +96,7 @@ pub struct Rpc {
     stopping: watch::Sender<bool>,
     /// For log lines about requests that anybody can cause.
     complaints: Ration,
-    /// Do the tasks run that ping and that watch leases?
+    /// True if the tasks run that ping and that watch leases.
     pings: AtomicBool,
     leases: AtomicBool,
 }
@@ -125,7 +126,8 @@ impl Rpc {
         })
     }
 
-    /// Accepts connections at `addr` (port 0: any free one); returns the bound address, which becomes a local NID.
+    /// Accepts connections at `addr` (port 0: any free one); returns the bound address, which
+    /// becomes a local NID.
     pub async fn listen(self: &Arc<Self>, addr: SocketAddr) -> Result<SocketAddr, RpcError> {
         self.lnet.listen(addr).await.map_err(|error| RpcError::Listen { addr, reason: error.to_string() })
     }
@@ -151,7 +153,7 @@ impl Rpc {
         self.lnet.set_cluster(cluster);
     }
 
-    /// Do messages that are sent from here carry checksums of their data?
+    /// True if sent messages carry checksums of their data.
     pub fn checksums(&self) -> bool {
         self.lnet.checksums()
     }
@@ -166,7 +168,7 @@ impl Rpc {
         self.lnet.faults()
     }
 
-    /// Is there a node at this NID? Connects, or uses the connection that stands.
+    /// Asks for a node at this NID. Connects, or uses the connection that stands.
     ///
     /// # Errors
     /// Why it cannot be reached.
@@ -179,7 +181,8 @@ impl Rpc {
         &self.metrics
     }
 
-    /// Requests of this process that are not answered yet, and those that it works on; the oldest first.
+    /// Requests of this process that are not answered yet, and those that it works on; the oldest
+    /// first.
     pub fn under_way(&self) -> Vec<under_way::UnderWay> {
         self.under_way.list()
     }
@@ -194,7 +197,7 @@ impl Rpc {
         self.served.get(target).map_or(0, |served| served.stats.in_flight()[0])
     }
 
-    /// What a target of this process counts by job; `None`: it is not served here.
+    /// Counts of a target of this process by job; `None`: it is not served here.
     pub fn jobs(&self, target: TargetName) -> Option<Arc<observe::jobs::Jobs>> {
         self.served.get(target).map(|served| served.stats.jobs().clone())
     }
@@ -209,7 +212,8 @@ impl Rpc {
         self.lnet.tasks()
     }
 
-    /// Requests to this target are handled by `service` from now on. A service that had the name before is stopped.
+    /// Requests to this target are handled by `service` from now on. A service that had the name
+    /// before is stopped.
     pub fn add_service(&self, service: Arc<dyn Service>) {
         self.served.add(service, &self.metrics, &self.under_way);
     }
@@ -219,20 +223,22 @@ impl Rpc {
         self.served.remove(target);
     }
 
-    /// Lets all services go without a word: what a kill does. A service may hold sessions of this very process, so that neither
-    /// would ever be freed; a real process needs no such care, a simulated one does.
+    /// Lets all services go without a word: what a kill does. A service may hold sessions of this
+    /// very process, so that neither would ever be freed; a real process needs no such care, a
+    /// simulated one does.
     pub fn abandon(&self) {
         self.served.abandon();
     }
 
-    /// Ends a client's session (`lctl ... evict_client`); its export is told `Gone::Evicted`. `false`: it has none.
+    /// Ends a client's session (`lctl ... evict_client`); its export is told `Gone::Evicted`.
+    /// `false`: it has none.
     pub fn evict(&self, target: TargetName, client: ClientUuid) -> bool {
         let found = self.served.get(target).and_then(|served| served.export(client).map(|export| (served, export)));
         found.map(|(served, export)| served.end(&export, Gone::Evicted)).is_some()
     }
 
-    /// A client's side of a session with `target`. Connects at the first call, reconnects after failures. The client's
-    /// UUID is its own: one import per target and client at a time.
+    /// A client's side of a session with `target`. Connects at the first call, reconnects after
+    /// failures. The client's UUID is its own: one import per target and client at a time.
     pub fn import(
         self: &Arc<Self>,
         target: TargetName,
@@ -269,7 +275,7 @@ impl Rpc {
         &self.lnet
     }
 
-    /// Who waits for requests.
+    /// Callers that wait for requests.
     pub(crate) fn callers(&self) -> &awaited::Callers {
         &self.callers
     }

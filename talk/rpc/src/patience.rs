@@ -1,9 +1,11 @@
-//! For how long a request is tried: as long as it takes if a program waits for it, else a bounded time.
+//! For how long a request is tried: as long as it takes if a program waits for it, else a bounded
+//! time.
 //!
-//! An import that was told to [`wait for ever`](crate::import::Import::wait_for_ever) repeats a request without end while
-//! a program waits for its answer. Whether one does is asked anew whenever the time of a request is up: work whose
-//! program was killed goes on in the background and becomes bounded then. A program is known by the number of its
-//! request ([`observe::cause`]); work in the background has none.
+//! An import that was told to [`wait for ever`](crate::import::Import::wait_for_ever) repeats a
+//! request without end while a program waits for its answer. Whether one does is checked again
+//! whenever the time of a request is up: work whose program was killed goes on in the background
+//! and becomes bounded then. A program is known by the number of its request ([`observe::cause`]);
+//! work in the background has none.
 
 use observe::cause;
 use std::cell::Cell;
@@ -25,12 +27,12 @@ fn within<T>(bounded: bool, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Does a program wait, as long as it takes, for what this thread polls now?
+/// True if a program waits, as long as it takes, for what this thread polls now.
 pub fn is_awaited() -> bool {
     cause::current() != 0 && !BOUNDED.get()
 }
 
-/// A future whose requests are tried for a bounded time only, though a program waits for them.
+/// A future whose requests are tried for a bounded time only, even if a program waits for them.
 pub async fn bounded<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| within(true, || future.as_mut().poll(context))).await

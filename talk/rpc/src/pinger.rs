@@ -1,7 +1,8 @@
-//! Pings: an idle session is kept alive, a dead peer is noticed, a restarted target is found before anyone needs it.
+//! Pings: an idle session is kept alive, a dead peer is noticed, a restarted target is found before
+//! anyone needs it.
 //!
-//! One task per process, started with the first session over the network; each ping is a task of its own, at most one
-//! per import.
+//! One task per process, started with the first session over the network; each ping is a task of
+//! its own, at most one per import.
 
 use crate::Rpc;
 use crate::import::{Import, Session};
@@ -18,7 +19,7 @@ use wire::message::Op;
 /// Missing for so many intervals, an answer to a ping means that the peer is dead.
 const PATIENCE: u32 = 3;
 
-/// Is a ping of this import on its way?
+/// True while a ping of this import is on its way.
 #[derive(Default)]
 pub(crate) struct Pinging(AtomicBool);
 

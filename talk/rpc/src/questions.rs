@@ -1,9 +1,10 @@
 //! Questions to one client that it has not answered yet.
 //!
-//! A target gives a client up that leaves a question open for [`LEASE`], even if it is heard of all the time. Such a client cannot
-//! always know: the question may still be on its way to it. So every reply says for how long the oldest one has been open, and the
-//! client counts the reply as so much older (`Import::prove`): what it may trust then ends before it is given up, however it
-//! ends. A reply that is made after that proves nothing at all.
+//! A target evicts a client that leaves a callback open for [`LEASE`], even if it hears of the
+//! client all the time. Such a client cannot always know: the callback may still be on its way to
+//! it. So every reply says for how long the oldest callback has been open, and the client takes the
+//! reply for that much older (`Import::prove`). Then its trust ends before it is evicted, in
+//! whichever way. A reply that is made after that proves nothing at all.
 //!
 //! [`LEASE`]: types::limits::LEASE
 
@@ -21,7 +22,7 @@ struct Inner {
     open: BTreeSet<(Monotonic, u64)>,
 }
 
-/// One question; answered, or given up, when this is dropped.
+/// One callback; dropped when it is answered or given up.
 pub struct Question<'a> {
     questions: &'a Questions,
     key: (Monotonic, u64),

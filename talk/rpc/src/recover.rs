@@ -1,7 +1,8 @@
-//! Recovery with a target that restarted: changes, then opens and locks are brought back (docs/recovery.md).
+//! Recovery with a target that restarted: changes, then opens and locks are brought back
+//! (docs/recovery.md).
 //!
-//! Runs within the attempt to connect, before the session is in service: callers wait as for a connection. Whatever goes
-//! wrong ends the attempt; the next one begins again, which does no harm.
+//! Runs within the attempt to connect, before the session is in service: callers wait as for a
+//! connection. Whatever goes wrong ends the attempt; the next one begins again, which does no harm.
 
 use crate::error::RpcError;
 use crate::import::{Import, Restoring, Session};
@@ -49,7 +50,8 @@ impl Import {
             let Batch { changes, ops } = self.batch_after(after);
             let Some(last) = changes.last() else { break };
             (after, count) = (last.transno, count + changes.len());
-            // An OST does what it was brought, in its place among what others bring, before it answers.
+            // An OST does what it was brought, in its place among what others bring, before it
+            // answers.
             let limit = ops.is_empty().then_some(PING_INTERVAL * 3);
             let ops = [Op::Replay(changes)].into_iter().chain(ops).collect();
             self.exchange_in_recovery(remote, ops, limit).await?;
@@ -67,7 +69,7 @@ impl Import {
         self.link.lock().machine.event(Event::Restored);
         self.exchange_in_recovery(remote, vec![Op::Restored], None).await?;
         match self.link.lock().machine.event(Event::Opened) {
-            // It has nothing else that belongs to sessions: what it had granted is void.
+            // It has nothing else that belongs to sessions: its grants are void.
             ImportAction::Serve if self.target.kind == TargetKind::Ost => Ok(ImportAction::Renewed),
             action => Ok(action),
         }
@@ -162,8 +164,8 @@ impl Import {
         Ok(())
     }
 
-    /// Connects again as soon as the connection is lost, also if nobody asks for anything: a restarted target waits for
-    /// its clients. Ends with the connection, or when messaging stops.
+    /// Connects again as soon as the connection is lost, even without a request: a restarted target
+    /// waits for its clients. Ends with the connection, or when messaging stops.
     pub(crate) fn watch_session(&self, remote: &Arc<RemoteSession>) {
         let (import, closed, stopped) = (self.me.clone(), remote.peer.closed(), self.rpc.stopped());
         let session = Arc::downgrade(remote);

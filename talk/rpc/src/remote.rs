@@ -31,7 +31,7 @@ pub(crate) struct RemoteSession {
     clock: PeerClock,
 }
 
-/// What came of one exchange.
+/// Result of one exchange.
 pub(crate) enum Outcome {
     Reply(Reply),
     /// The connection, or the session, is gone: make a new one and ask again.
@@ -99,7 +99,8 @@ impl Import {
         let mut sent = self.rpc.env().clock.now();
         let mut answer = peer.request(payload_of(self, &request, false, 0), ask).await;
         if let Err(LinkError::Lost { .. }) = answer {
-            // A connection that stood without a session may have been closed for that as the request went out.
+            // A connection that stood without a session may have been closed for that as the
+            // request went out.
             peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
             sent = self.rpc.env().clock.now();
             answer = peer.request(payload_of(self, &request, false, 0), ask).await;
@@ -129,7 +130,8 @@ impl Import {
             action = self.recover(&remote).await?;
         }
         self.enter_session(Session::Remote(remote.clone()), action, connected.boot);
-        // Only now: if the session is a new one, what was granted in the one before is not to be trusted again.
+        // Only now: if the session is a new one, what was granted in the one before is not to be
+        // trusted again.
         self.prove(sent, envelope.open_ms);
         self.watch_session(&remote);
         self.rpc.start_pings();
@@ -197,7 +199,7 @@ pub(crate) fn ask_of(ops: &[Op], limit: std::time::Duration) -> Ask {
     }
 }
 
-/// Not a reply.
+/// A message that is no reply.
 enum Opened {
     Bad(RpcError),
     Refused(Refusal),

@@ -1,9 +1,10 @@
-//! Replies to one client's changes, kept so that a request that comes again over a new connection is answered again
-//! and not done again.
+//! Replies to one client's changes, kept so that a request that comes again over a new connection
+//! is answered again and not done again.
 //!
-//! In memory, for the life of a session. A reply is dropped once the client says (`xid_known`) that it has seen it.
-//! Bound: [`KEPT_MAX`]; beyond it the oldest go first (a client has at most WINDOW_MAX requests on its way, so only
-//! one that leaves an old request unanswered while thousands of others pass comes near).
+//! In memory, for the life of a session. A reply is dropped once the client says (`xid_known`) that
+//! it has seen it. Bound: [`KEPT_MAX`]; beyond it the oldest go first. A client has at most
+//! WINDOW_MAX requests on its way, so only one that leaves an old request unanswered while
+//! thousands of others pass comes near.
 
 use lnet::payload::Payload;
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ pub(crate) struct ReplyCache {
 }
 
 enum Kept {
-    /// Under way; who asked again waits here.
+    /// Under way; repetitions of the request wait here.
     Running(Vec<oneshot::Sender<Payload>>),
     Done(Payload),
 }
@@ -30,9 +31,9 @@ enum Kept {
 pub(crate) enum Verdict {
     /// Do it, then call [`ReplyCache::done`].
     New,
-    /// It was done.
+    /// The request was done.
     Done(Payload),
-    /// It is under way: the reply comes here.
+    /// The request is under way: the reply comes here.
     Running(oneshot::Receiver<Payload>),
 }
 
@@ -60,7 +61,7 @@ impl ReplyCache {
         Verdict::New
     }
 
-    /// It was done, this is the reply.
+    /// The request was done, this is the reply.
     pub(crate) fn done(&self, xid: Xid, reply: &Payload) {
         let before = self.by_xid.lock().insert(xid, Kept::Done(reply.clone()));
         if let Some(Kept::Running(waiting)) = before {

@@ -1,7 +1,7 @@
 //! The targets that this process serves, and their sessions.
 //!
-//! Owner: `Rpc`. Bounds: TARGETS_MAX targets, CLIENTS_MAX sessions each, of them SESSIONS_PER_ADDRESS_MAX of clients at one
-//! address. A session is found by the client's UUID.
+//! Owner: `Rpc`. Bounds: TARGETS_MAX targets, CLIENTS_MAX sessions each, of them
+//! SESSIONS_PER_ADDRESS_MAX of clients at one address. A session is found by the client's UUID.
 
 use crate::admission::{Refusal, admit};
 use crate::callback::CallbackRoute;
@@ -42,7 +42,7 @@ struct Sessions {
 
 struct Listed {
     export: Arc<Export>,
-    /// Where it was made from; `None`: in this process.
+    /// Address that the session was made from; `None`: this process.
     address: Option<IpAddr>,
 }
 
@@ -51,7 +51,7 @@ impl Sessions {
         self.all.get(&client).map(|listed| &listed.export)
     }
 
-    /// Is there a place for one more of this address?
+    /// True if there is a place for one more session of this address.
     fn has_place(&self, address: Option<IpAddr>) -> bool {
         let same = address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or_default();
         self.all.len() < CLIENTS_MAX && same < SESSIONS_PER_ADDRESS_MAX
@@ -86,7 +86,7 @@ fn address_of(nid: Nid) -> Option<IpAddr> {
     }
 }
 
-/// What came of a hello.
+/// Result of a greeting.
 pub(crate) struct Connected {
     pub(crate) export: Arc<Export>,
     pub(crate) reply: ConnectReply,
@@ -165,8 +165,8 @@ impl Served {
         }
     }
 
-    /// Ends one session. It is listed until the service has dropped what belonged to it: what a next session of this
-    /// client is given then cannot be taken for that of this one.
+    /// Ends one session. It is listed until the service has dropped everything of it: so grants to
+    /// the client's next session cannot be taken for those of this one.
     pub(crate) fn end(&self, export: &Arc<Export>, why: Gone) {
         if export.end() {
             self.service.gone(export, why);
@@ -199,7 +199,7 @@ pub(crate) struct ServedTargets {
 }
 
 impl ServedTargets {
-    /// Adds a service; one that had the name before is stopped.
+    /// Adds a service; an earlier one of this name is stopped.
     pub(crate) fn add(&self, service: Arc<dyn Service>, metrics: &Arc<Registry>, under_way: &Arc<under_way::Table>) {
         let before = self.targets.write().insert(service.target(), Served::new(service, metrics, under_way));
         if let Some(before) = before {

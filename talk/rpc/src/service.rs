@@ -31,7 +31,7 @@ pub enum Gone {
     Stopped,
 }
 
-/// What a target does with requests.
+/// The service of a target.
 pub trait Service: Send + Sync + 'static {
     /// Name requests are addressed to.
     fn target(&self) -> TargetName;
@@ -39,10 +39,12 @@ pub trait Service: Send + Sync + 'static {
     /// Cluster it belongs to.
     fn cluster(&self) -> ClusterId;
 
-    /// A client wants a session (or renews it after a lost connection). `Err` refuses. Version and cluster were checked.
+    /// A client wants a session (or renews it after a lost connection). `Err` refuses. Version and
+    /// cluster were checked.
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno>;
 
-    /// A session may be used when this is over: then the target knows the client also after a crash. `None`: at once.
+    /// A session may be used when this is over: then the target knows the client also after a
+    /// crash. `None`: at once.
     fn connected(&self, export: &Arc<Export>) -> Option<BoxFuture<'static, ()>> {
         let _ = export;
         None
@@ -53,8 +55,8 @@ pub trait Service: Send + Sync + 'static {
         Transno(0)
     }
 
-    /// One request. Runs as far as it can when first polled; only what must wait is pending. Connect, Disconnect and
-    /// Ping are answered before they come here.
+    /// One request. Runs as far as it can when first polled; only a part that must wait is pending.
+    /// Connect, Disconnect and Ping are answered before they come here.
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply>;
 
     /// The client of an idle session says that it has the answers to all requests below `known`.
@@ -66,10 +68,10 @@ pub trait Service: Send + Sync + 'static {
     fn gone(&self, export: &Arc<Export>, why: Gone);
 }
 
-/// A target's record of one client's session. It outlives connections; it ends with a Disconnect, with the client's
-/// lease, or with the service.
+/// A target's record of one client's session. It outlives connections; it ends with a Disconnect,
+/// with the client's lease, or with the service.
 pub struct Export {
-    /// Where it is listed.
+    /// The target that lists it.
     served: Weak<Served>,
     target: TargetName,
     client: ClientUuid,
@@ -78,7 +80,7 @@ pub struct Export {
     gone: AtomicBool,
     /// Changes when the client comes back over another connection, and when the session ends.
     renewed: watch::Sender<u64>,
-    /// When a request came last, nanoseconds of the monotonic clock.
+    /// Time of the last request, nanoseconds of the monotonic clock.
     heard: AtomicU64,
     last_committed: AtomicU64,
     replies: ReplyCache,
@@ -92,7 +94,8 @@ struct Origin {
 }
 
 impl Export {
-    /// A session of a client in this process. `Rpc` makes them; public so that a service can be tested without it.
+    /// A session of a client in this process. `Rpc` makes them; public so that a service can be
+    /// tested without it.
     pub fn local(
         target: TargetName,
         client: ClientUuid,
@@ -131,17 +134,17 @@ impl Export {
         self.target
     }
 
-    /// Which of this client's sessions at this start of the target.
+    /// Number of the session among this client's at this start of the target.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Who.
+    /// The client.
     pub fn client(&self) -> ClientUuid {
         self.client
     }
 
-    /// Where it called from last.
+    /// NID that it last connected from.
     pub fn nid(&self) -> Nid {
         self.origin.lock().nid
     }
@@ -151,13 +154,13 @@ impl Export {
         self.origin.lock().description.clone()
     }
 
-    /// Has the session ended? Nothing may be granted to it any more.
+    /// True if the session has ended. Nothing may be granted to it any more.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Asks the client something and waits for the answer. After a lost connection it is asked again over the next
-    /// one, so the client must take a repetition.
+    /// Asks the client something and waits for the answer. After a lost connection it is asked
+    /// again over the next one, so the client must take a repetition.
     ///
     /// # Errors
     /// No answer: the session ended, or the client did not come back within its lease.
@@ -165,21 +168,22 @@ impl Export {
         callback::ask(self, op).await
     }
 
-    /// A callback for whose answer the client will be given up, `LEASE` from `now` on at the earliest: until the result is dropped
-    /// replies tell the client that it owes an answer. To be held until the client has answered or its session has ended.
+    /// A callback for which the client will be evicted without an answer, `LEASE` from `now` on at
+    /// the earliest. Until the result is dropped, replies tell the client that it owes an answer.
+    /// Hold it until the client has answered or its session has ended.
     pub fn question(&self, now: Monotonic) -> Question<'_> {
         self.questions.ask(now)
     }
 
-    /// For how long the client has left a question open, milliseconds; 0: none is open. Once its session has ended: for ever, for no
-    /// reply proves anything then.
+    /// For how long the client has left a question open, milliseconds; 0: none is open. Once its
+    /// session has ended: for ever, for no reply proves anything then.
     pub(crate) fn open_ms(&self, now: Monotonic) -> u32 {
         let open = self.questions.open_ms(now);
         if self.is_gone() { u32::MAX } else { open }
     }
 
-    /// Ends the session of a client that does not answer for what it was given; the service is told [`Gone::Evicted`].
-    /// `false`: nobody lists this session, and the service is not told.
+    /// Ends the session of a client that does not answer callbacks for its grants; the service is
+    /// told [`Gone::Evicted`]. `false`: this session is not listed, and the service is not told.
     pub fn evict(self: &Arc<Self>) -> bool {
         match self.served.upgrade() {
             Some(served) => {
@@ -206,7 +210,8 @@ impl Export {
         first
     }
 
-    /// Is the client there, as far as its connection tells? One that was killed is not, long before its lease ends.
+    /// True if the client is there, as far as its connection tells. A killed one is not, long
+    /// before its lease ends.
     pub fn is_connected(&self) -> bool {
         match &self.origin.lock().route {
             CallbackRoute::Local(_) => !self.is_gone(),
@@ -214,7 +219,7 @@ impl Export {
         }
     }
 
-    /// Does it come over the network? Only then has it a lease.
+    /// True if it comes over the network. Only then it has a lease.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self.origin.lock().route, CallbackRoute::Link(_))
     }

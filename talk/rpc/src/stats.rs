@@ -1,9 +1,11 @@
-//! What requests cost, counted once: at the client for each import, at the server for each target.
+//! Cost of requests, counted once: at the client for each import, at the server for each target.
 //!
-//! A request is timed from where it is made (server: where it is handled) to its answer. Each of its operations is given
-//! the time of the whole request, since that is what its caller waited. The series are those of [`observe::registry`],
-//! named as in Lustre's parameter tree: `osc.sheen-OST0000-osc-<id>`, `mdt.sheen-MDT0000`. Two clock readings and a
-//! few relaxed additions for each request; a request that is dropped before its answer counts in no series.
+//! A request is timed from where it is made (server: where it is handled) to its answer. Each of
+//! its operations gets the time of the whole request, because that is what its caller waited. The
+//! series are those of [`observe::registry`], named as in Lustre's parameter tree:
+//! `osc.sheen-OST0000-osc-<id>`, `mdt.sheen-MDT0000`. The cost is two clock readings and a few
+//! relaxed additions for each request. A request that is dropped before its answer counts in no
+//! series.
 
 use env::clock::Monotonic;
 use observe::histogram::Histogram;
@@ -47,8 +49,8 @@ const CHANGES: Metric = Metric {
     help: "Requests in flight that change something, seen by each new one.",
 };
 
-/// What a server calls operations, in the order of [`Counted`]: Lustre's names in `md_stats` and `obdfilter.*.stats`
-/// where it has one.
+/// A server's names of operations, in the order of [`Counted`]: Lustre's in `md_stats` and
+/// `obdfilter.*.stats` where it has one.
 const SERVED: [Metric; Counted::Other as usize + 1] = [
     time("open", "Opens, also those that make the file."),
     time("close", "Closes."),
@@ -97,7 +99,8 @@ fn called_metric(place: usize) -> Metric {
     time(ROWS[place].name, "Operations of this kind, from the making of their request to its answer.")
 }
 
-/// The name of an import in the parameter tree. Sessions of servers (which answer no callbacks) are `osp`.
+/// The name of an import in the parameter tree. Sessions of servers (which answer no callbacks) are
+/// `osp`.
 pub(crate) fn source_of_import(target: TargetName, client: ClientUuid, of_mount: bool) -> String {
     let id = client.0 as u64;
     match (target.kind, of_mount) {
@@ -267,7 +270,7 @@ pub(crate) struct Started<'a> {
 }
 
 impl Started<'_> {
-    /// It was answered.
+    /// The request was answered.
     pub(crate) fn answered(self, now: Monotonic, reply: &Reply) {
         let stats = self.stats;
         let micros = now.saturating_sub(self.at).as_micros() as u64;

@@ -1,8 +1,9 @@
-//! Requests that are not answered yet, at whoever asked and at whoever serves: what a program waits for.
+//! Unanswered requests, at their callers and at their servers: what a program waits for.
 //!
-//! A request is entered when its first poll did not answer it, and leaves when it is answered or dropped; what is
-//! answered in place costs nothing but a number. Bound: the requests that exist. Owner: [`crate::Rpc`]; the locks are
-//! leaves, held for one insertion, one removal, or the copying of one shard.
+//! A request is entered when its first poll did not answer it, and leaves when it is answered or
+//! dropped. A request that is answered in place costs only a number. Bound: the requests that
+//! exist. Owner: [`crate::Rpc`]; the locks are leaves, held for one insertion, one removal, or the
+//! copying of one shard.
 
 use env::clock::Monotonic;
 use foldhash::HashMap;
@@ -17,10 +18,10 @@ use wire::message::Request;
 
 const SHARDS: usize = 16;
 
-/// Which end of the conversation.
+/// The end of the conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// It was asked here.
+    /// It was sent from here.
     Asked,
     /// It is worked on here.
     Served,
@@ -31,27 +32,27 @@ pub enum Side {
 pub struct UnderWay {
     /// Its number in this process.
     pub id: u64,
-    /// On whose behalf ([`observe::cause`]); 0: nobody's.
+    /// Cause of the request ([`observe::cause`]); 0: none.
     pub cause: u64,
     /// Since when.
     pub since: Monotonic,
-    /// Asked or served here?
+    /// Whether it was sent or is served here.
     pub side: Side,
-    /// Who asks.
+    /// Client that asks.
     pub client: ClientUuid,
-    /// Who is asked.
+    /// Target that is asked.
     pub target: TargetName,
     /// Number in their session.
     pub xid: Xid,
     /// Number of its first operation ([`wire::opcode::row`] has the name).
     pub operation: u16,
-    /// What its first operation is about; [`Fid::NONE`]: nothing in particular.
+    /// Inode of its first operation; [`Fid::NONE`]: none in particular.
     pub fid: Fid,
     /// For which job.
     pub job: JobId,
 }
 
-/// All of one process.
+/// All requests of one process.
 #[derive(Default)]
 pub(crate) struct Table {
     shards: [Mutex<HashMap<u64, UnderWay>>; SHARDS],
@@ -104,7 +105,7 @@ impl Drop for Note<'_> {
     }
 }
 
-/// What is to be noted of a request.
+/// The facts to note of a request.
 pub(crate) fn of(side: Side, client: ClientUuid, request: &Request, since: Monotonic) -> UnderWay {
     let (operation, fid) = request.ops.first().map_or((0, Fid::NONE), |op| (op.row().number, op.fid()));
     let Request { target, xid, job, .. } = *request;

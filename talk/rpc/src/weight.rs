@@ -1,5 +1,5 @@
-//! What a request asks of the network: how much data comes back, whether it may wait for others, whether it changes
-//! anything.
+//! Demands of a request on the network: how much data comes back, whether it may wait for others,
+//! whether it changes anything.
 
 use std::time::Duration;
 use wire::class::Changes;
@@ -17,12 +17,14 @@ pub(crate) fn reply_bulk(ops: &[Op]) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// May it wait until another client lets go? It is harmless to repeat, and counts in no window.
+/// True if it may wait until another client lets go. It is harmless to repeat, and counts in no
+/// window.
 pub(crate) fn waits(ops: &[Op]) -> bool {
     ops.iter().any(|op| op.class().waits)
 }
 
-/// How long the target may take to answer on purpose, beyond the usual limit; `None`: without limit.
+/// How long the target may take to answer on purpose, beyond the usual limit; `None`: without
+/// limit.
 pub(crate) fn patience(ops: &[Op]) -> Option<Duration> {
     ops.iter().try_fold(Duration::ZERO, |sum, op| match op {
         Op::Mgs(MgsOp::Config { wait_ms, .. }) => Some(sum + Duration::from_millis(u64::from(*wait_ms))),
@@ -36,12 +38,13 @@ pub(crate) fn changes(ops: &[Op]) -> Changes {
     ops.iter().map(|op| op.class().changes).max().unwrap_or(Changes::Nothing)
 }
 
-/// Must the change be kept here until it is durable?
+/// True if the change must be kept here until it is durable.
 pub(crate) fn is_replayed(ops: &[Op]) -> bool {
     ops.iter().any(|op| op.class().replayed)
 }
 
-/// May all of it be asked again in a new session, after the target evicted the client that asked it in the one before?
+/// True if all of it may be sent again in a new session, after the target evicted the client that
+/// sent it in the previous one.
 pub(crate) fn survives_eviction(ops: &[Op]) -> bool {
     ops.iter().all(|op| op.class().survives_eviction)
 }

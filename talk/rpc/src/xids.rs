@@ -1,11 +1,13 @@
 //! Numbers of requests, and which of them are still unanswered.
 //!
-//! `xid_known` of a request tells the target that every request below it was answered and seen, so that it may forget
-//! those replies. Bound: as many entries as requests are unanswered. Requests that may wait for ever (locks) take a
-//! number but do not hold `xid_known` back: they are harmless to repeat.
+//! `xid_known` of a request tells the target that every request below it was answered and seen, so
+//! that it may forget those replies. Bound: as many entries as requests are unanswered. Requests
+//! that may wait for ever (locks) take a number but do not hold `xid_known` back: they are harmless
+//! to repeat.
 //!
-//! A change also takes a *slot*, the lowest free one: the target writes its reply there, over the reply of the change
-//! that had the slot before and was answered. So a target keeps as many replies as this client has changes in flight.
+//! A change also takes a *slot*, the lowest free one: the target writes its reply there, over the
+//! reply of the change that had the slot before and was answered. So a target keeps as many replies
+//! as this client has changes in flight.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
@@ -43,7 +45,8 @@ impl State {
 }
 
 impl Xids {
-    /// First number from the time, as Lustre does: an import made again later continues above its predecessor.
+    /// First number from the time, as Lustre does: an import made again later continues above its
+    /// predecessor.
     pub(crate) fn new(now: Timestamp) -> Xids {
         let first = (now.sec.max(1) as u64) << 20;
         Xids {
@@ -83,7 +86,7 @@ pub(crate) struct Ticket<'a> {
     pub(crate) xid: Xid,
     /// `xid_known` when it began.
     pub(crate) known: Xid,
-    /// Where the target keeps the reply.
+    /// Slot in which the target keeps the reply.
     pub(crate) slot: u16,
     held: bool,
 }
@@ -92,7 +95,7 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         if self.held {
             let mut state = self.xids.state.lock();
-            // Requests are mostly answered in order: the front is nearly always it.
+            // Requests are usually answered in order: the front is nearly always the one.
             if let Ok(at) = state.open.binary_search(&self.xid.0) {
                 state.open.remove(at);
             }

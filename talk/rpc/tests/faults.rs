@@ -1,4 +1,4 @@
-//! Fault points at the door. One test in a process of its own, as rules are the process's.
+//! Fault points at the door. One test in a process of its own, because rules belong to the process.
 
 mod support;
 
@@ -12,7 +12,7 @@ use types::errno::Errno;
 use types::nid::Nid;
 use wire::ost::OstOp;
 
-/// How often a point went wrong.
+/// How often a fault happened at a point.
 fn fired(name: &str) -> u64 {
     fault::counts().into_iter().find(|(point, ..)| *point == name).map_or(0, |(.., fired)| fired)
 }

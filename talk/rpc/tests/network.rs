@@ -414,7 +414,7 @@ fn an_eviction_is_told_also_if_the_answer_that_told_it_was_lost() {
     let (late, (answer, answered)) = (import.clone(), std::sync::mpsc::channel());
     let call = async move { answer.send(simple(&late, OstOp::Statfs).await).unwrap() };
     env.tasks.spawn("late", Box::pin(call));
-    // Who asks after the eviction is known has nothing to be told of it.
+    // A request made after the eviction is known has nothing to learn of it.
     eventually("it was asked in the session of before", || !silent.under_way().is_empty());
     cable.cut();
     eventually("it has a session again, and does not know", || ost0.connects.load(Ordering::SeqCst) >= 2);
@@ -497,7 +497,7 @@ fn another_cluster_is_refused_by_name() {
     let import = client_of(&stranger, ost(0), vec![Nid::Tcp(p.addr)], None);
     let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
     assert_eq!(error, RpcError::Cluster { nid: Nid::Tcp(p.addr), theirs: CLUSTER, ours: theirs });
-    // One that does not know its cluster yet may connect, but have no session with an OST.
+    // A process that does not know its cluster yet may connect, but have no session with an OST.
     let newcomer = Rpc::new(p.env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
     let import = client_of(&newcomer, ost(0), vec![Nid::Tcp(p.addr)], None);
     let error = run(&p.env, async move { simple(&import, OstOp::Statfs).await.unwrap_err() });
@@ -549,7 +549,7 @@ fn a_peer_of_another_version_is_named() {
     assert!(matches!(error, RpcError::Version { theirs_min: 70, theirs_max: 80, .. }), "{error}");
     future.join().unwrap();
 
-    // A client of the future, at our server: it is told our versions.
+    // A client of the future, at this server: it is told the server's versions.
     let mut stream = TcpStream::connect(p.addr).unwrap();
     let hello = wire::hello::Hello {
         version_min: 70,

@@ -33,7 +33,7 @@ use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, V
 use wire::ost::{OstOp, OstReply};
 
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
-/// Nothing here takes longer.
+/// Longer than anything here takes.
 pub const SOON: Duration = Duration::from_secs(30);
 
 pub fn machine() -> (Env, RealGuard) {
@@ -55,7 +55,8 @@ pub fn object(n: u32) -> ObjectId {
     ObjectId { fid: Fid { seq: 1, oid: n, ver: 0 }, instance: 1, stripe: 0 }
 }
 
-/// An object target in memory. `Sync` waits until the gate opens; `Getattr` asks the client back first.
+/// An object target in memory. `Sync` waits until the gate opens; `Getattr` asks the client back
+/// first.
 pub struct Ost {
     pub target: TargetName,
     pub cluster: ClusterId,
@@ -290,7 +291,8 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Forwards connections to a server, and can be cut or made to swallow what the server says after its greeting.
+/// Forwards connections to a server, and can be cut or made to swallow what the server says after
+/// its greeting.
 pub struct Cable {
     pub addr: SocketAddr,
     cuts: watch::Sender<u64>,
