@@ -1,8 +1,8 @@
-//! How many creates, getattrs and unlinks per second does one MDT do in one process, and at what CPU cost?
+//! Measures creates, getattrs and unlinks per second of one MDT in one process, and their CPU cost.
 //!
-//! `cargo run --release -p mds --example mds_bench -- [FILES] [FOLDER]` (200,000 files in a temporary folder). Requests
-//! go in at the front door of the service, from one thread; group commits to the journal go on behind. CPU is that of
-//! all threads of the process, user and system.
+//! `cargo run --release -p mds --example mds_bench -- [FILES] [FOLDER]` (200,000 files in a
+//! temporary folder). Requests go in at the front door of the service, from one thread; group
+//! commits to the journal go on behind. CPU is that of all threads of the process, user and system.
 
 use env::BoxFuture;
 use env::real::{RealConfig, RealEnv};
@@ -68,7 +68,8 @@ struct Client {
 }
 
 impl Client {
-    /// One operation. It is polled in place; when it must wait (for room in the store) it is polled again.
+    /// One operation. It is polled in place; when it must wait (for room in the store) it is polled
+    /// again.
     fn one(&mut self, op: MdsOp) -> MdsReply {
         self.xid += 1;
         let request = Request {

@@ -1,8 +1,9 @@
 //! Removes the objects of removed files.
 //!
-//! Reads the destroy log, but only what is durable: an object must not go before the removal of its file is certain.
-//! Each OST gets batches; a log record goes when all its OSTs have answered. Restart-safe: removing an object again is no
-//! error. An OST that is away is asked again with growing pauses; the others are not held up.
+//! Reads the destroy log, but only what is durable: an object must not go before the removal of its
+//! file is certain. Each OST gets batches; a log record goes when all its OSTs have answered.
+//! Restart-safe: removing an object again is no error. An OST that is away is asked again with
+//! growing pauses; the others are not held up.
 
 use crate::lock_context::LockContext;
 use crate::mds::Mds;
@@ -29,7 +30,7 @@ struct Logged {
     objects: Vec<(TargetIndex, ObjectId)>,
 }
 
-/// What a look at the log found.
+/// Result of a look at the log.
 struct Look {
     batch: Vec<Logged>,
     /// First key not looked at.
@@ -50,7 +51,8 @@ impl Mds {
                 Some(backoff.failed())
             };
             if !done {
-                // News of removals must not make passes over what waits for an OST into a busy loop.
+                // News of removals must not make passes over what waits for an OST into a busy
+                // loop.
                 tokio::select! {
                     biased;
                     () = stop.stopped() => return,
@@ -75,7 +77,8 @@ impl Mds {
                     // An OST is to be asked again, however long removals go on.
                     return false;
                 }
-                // Commits come by themselves; an error means that the store is poisoned, and nothing can be done.
+                // Commits come by themselves; an error means that the store is poisoned, and
+                // nothing can be done.
                 let committed = tokio::select! {
                     biased;
                     committed = self.store.committed(transno) => committed.is_ok(),
@@ -127,7 +130,7 @@ impl Mds {
     async fn destroy_batch(&self, batch: Vec<Logged>, away: &mut BTreeSet<TargetIndex>, stop: &mut Stop) -> bool {
         let mut by_ost: BTreeMap<TargetIndex, Vec<ObjectId>> = BTreeMap::new();
         for (ost, object) in batch.iter().flat_map(|l| &l.objects) {
-            // What a removed OST had went with it.
+            // Objects of a removed OST went with it.
             if !away.contains(ost) && self.targets.is_known(*ost) {
                 by_ost.entry(*ost).or_default().push(*object);
             }

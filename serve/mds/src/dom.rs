@@ -1,5 +1,5 @@
-//! Bytes of files that live on this MDT, as records (docs/dom.md). They are named as the objects of the file are, so an exchange
-//! of layouts moves none of them.
+//! Bytes of files that live on this MDT, as records (docs/dom.md). They are named as the objects of
+//! the file are, so an exchange of layouts moves none of them.
 
 use crate::records::Records;
 use crate::tail::{self, damaged};
@@ -51,12 +51,12 @@ impl Part {
         Ok(layout.map_or(Part { named: fid, end: 0 }, |layout| Part::of(&layout, fid)))
     }
 
-    /// Its chunks.
+    /// Chunks of the inode.
     pub(crate) fn chunks<'a, 'tx>(&self, tx: &'a Tx<'tx>) -> Here<'a, 'tx> {
         Here { tx, named: self.named }
     }
 
-    /// Is all up to `end` (exclusive) here?
+    /// True if all bytes up to `end` (exclusive) are here.
     ///
     /// # Errors
     /// [`ELSEWHERE`].

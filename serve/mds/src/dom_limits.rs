@@ -1,4 +1,5 @@
-//! How much of a new file may live on the MDT: what the administrator says, and nothing while the MDT is short of space.
+//! Bytes of a new file that may live on the MDT: the administrator's limit, and none while the MDT
+//! is short of space.
 //!
 //! Files that are there keep their layouts; only what is made from now on is bounded.
 
@@ -11,9 +12,10 @@ use types::limits::{DOM_BYTES_MAX, STRIPE_BYTES_MIN};
 pub(crate) struct DomLimits {
     /// Bytes; a multiple of 64 KiB, at most DOM_BYTES_MAX; 0 = none.
     most: AtomicU64,
-    /// With less free space than so many MiB the MDT is short; [`HALF`]: than half of its capacity.
+    /// The MDT is short with less free space than this many MiB; [`HALF`]: less than half of its
+    /// capacity.
     threshold: AtomicU64,
-    /// It was short when its space was looked at last.
+    /// It was short when its space was last looked at.
     short: AtomicBool,
 }
 
@@ -28,19 +30,20 @@ impl Default for DomLimits {
 }
 
 impl DomLimits {
-    /// What a person may ask for, bytes.
+    /// The most that a user may ask for, bytes.
     pub(crate) fn most(&self) -> u64 {
         self.most.load(Relaxed)
     }
 
-    /// What a new file gets at most, bytes.
+    /// The most that a new file gets, bytes.
     pub(crate) fn now(&self) -> u64 {
         if self.short.load(Relaxed) { 0 } else { self.most() }
     }
 }
 
 impl Mds {
-    /// Bytes of a file that may live on this MDT, at most: what a layout may ask for, and what new files get now.
+    /// Bytes of a file that may live on this MDT, at most: what a layout may ask for, and what new
+    /// files get now.
     pub fn dom_bytes(&self) -> (u64, u64) {
         (self.tunables.dom.most(), self.tunables.dom.now())
     }
@@ -57,7 +60,7 @@ impl Mds {
         Ok(())
     }
 
-    /// With less free space than so many MiB new files get nothing on this MDT.
+    /// With less free space than this many MiB, new files get nothing on this MDT.
     ///
     /// # Errors
     /// The store does not tell its capacity.
@@ -81,7 +84,7 @@ impl Mds {
         Ok(())
     }
 
-    /// Is the MDT short of space now?
+    /// Looks whether the MDT is short of space now.
     pub(crate) fn look_at_own_space(&self) {
         let short = self.totals().and_then(|totals| Ok(totals.bytes_free >> 20 < self.dom_threshold()?));
         match short {

@@ -1,7 +1,8 @@
 //! New FIDs: each start of an MDT takes fresh sequences, so that none is ever handed out twice.
 //!
-//! Sequences are taken in ranges. The end of a range is a durable record before the range's first use. When half of a
-//! range is used up, the next end is recorded with an ordinary transaction, and used when that is durable.
+//! Sequences are taken in ranges. The end of a range is a durable record before the range's first
+//! use. When half of a range is used up, the next end is recorded with an ordinary transaction, and
+//! used when that is durable.
 
 use disk::key::MDT_STATE;
 use disk::mdt_state::{self, MdtState};
@@ -27,7 +28,8 @@ pub struct Fids {
 }
 
 impl Fids {
-    /// Starts with sequence `first`, which nobody used; `first + RANGE` must become durable before [`Fids::next`].
+    /// Starts with sequence `first`, which was never used; `first + RANGE` must become durable
+    /// before [`Fids::next`].
     pub fn new(first: u64) -> Fids {
         Fids { seq: first, oid: 0, end: first + RANGE, extension: None }
     }

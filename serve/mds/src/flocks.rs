@@ -1,4 +1,5 @@
-//! fcntl, flock and group locks: `dlm::flock` decides, this carries its answers to those who wait.
+//! fcntl, flock and group locks: `dlm::flock` decides, and this module carries its answers to the
+//! waiting requests.
 
 use crate::groups::Groups;
 use dlm::flock::{FlockAction, FlockTable, FlockTicket};
@@ -13,7 +14,7 @@ use types::session::ClientUuid;
 
 type Answer = Result<(), Errno>;
 
-/// All locks of an MDT and those who wait for one.
+/// All locks of an MDT, and the requests that wait for one.
 #[derive(Default)]
 pub struct Flocks {
     table: FlockTable,
@@ -23,7 +24,7 @@ pub struct Flocks {
     groups: Arc<Groups>,
 }
 
-/// Who waits, and for what.
+/// A waiting request.
 struct Waiter {
     sender: oneshot::Sender<Answer>,
     wait: FlockWait,
@@ -32,17 +33,17 @@ struct Waiter {
 /// A request for a file lock that waits.
 #[derive(Clone, Debug)]
 pub struct FlockWait {
-    /// On whose behalf ([`observe::cause`]); 0: nobody's.
+    /// Cause of the request ([`observe::cause`]); 0: none.
     pub cause: u64,
     /// Since when.
     pub since: Monotonic,
     /// The file.
     pub fid: Fid,
-    /// Who asks.
+    /// Client of the request.
     pub client: ClientUuid,
     /// For what.
     pub lock: Flock,
-    /// Who has it.
+    /// Holders of the lock.
     pub holders: Vec<(ClientUuid, Flock)>,
 }
 
@@ -50,12 +51,12 @@ pub struct FlockWait {
 pub enum Set {
     /// At once.
     Now(Answer),
-    /// When the lock is free, or the wait is given up.
+    /// Sent when the lock is free, or the wait is given up.
     Later(oneshot::Receiver<Answer>),
 }
 
 impl Flocks {
-    /// None; `groups` is kept in step.
+    /// An empty table; `groups` is kept in step.
     pub(crate) fn new(groups: Arc<Groups>) -> Flocks {
         Flocks { groups, ..Flocks::default() }
     }
@@ -86,12 +87,13 @@ impl Flocks {
         }
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Those who wait, the longest first, at most `max`; each with at most `holders` who have the lock.
+    /// Waiting requests, the longest wait first, at most `max`; each with at most `holders` of the
+    /// lock.
     pub fn waits(&self, max: usize, holders: usize) -> Vec<FlockWait> {
         let mut waits: Vec<&FlockWait> = self.waiting.values().map(|waiter| &waiter.wait).collect();
         waits.sort_by_key(|wait| wait.since);
@@ -113,7 +115,8 @@ impl Flocks {
     pub fn release_client(&mut self, client: ClientUuid) {
         self.table.release_client(client, &mut self.actions);
         self.deliver(None);
-        // Who waits for a group lock waits for the members of another group: there is no other file to look at.
+        // A request for a group lock waits for the members of another group: there is no other file
+        // to look at.
         self.groups.files().into_iter().for_each(|fid| self.groups.set(fid, self.table.group_members(fid)));
         self.groups.look_again();
     }
@@ -129,7 +132,8 @@ impl Flocks {
             if Some(ticket) == mine {
                 answer_to_mine = Some(answer);
             } else if let Some(Waiter { sender, .. }) = self.waiting.remove(&ticket) {
-                // Nobody listens: the request was dropped with its session, whose end releases the lock.
+                // The receiver is gone: the request was dropped with its session, whose end
+                // releases the lock.
                 let _ = sender.send(answer);
             }
         }

@@ -1,8 +1,9 @@
-//! Files whose data is a group's: who is not of it waits.
+//! Files whose data belongs to a group: clients outside of it wait.
 //!
-//! Group locks themselves are in the table of file locks ([`crate::flocks`]), which keeps this in step; here is only which
-//! clients hold one of a file, for those who grant data locks. Whoever takes a group lock asks for WRITE afterwards: so
-//! what others were granted before is called back, and what they ask for later waits here.
+//! Group locks themselves are in the table of file locks ([`crate::flocks`]), which keeps this one
+//! in step. This one says only which clients hold a group lock of a file, for the code that grants
+//! data locks. A client that takes a group lock asks for WRITE afterwards. So earlier grants of
+//! other clients are called back, and their later requests wait here.
 
 use foldhash::HashMap;
 use parking_lot::RwLock;
@@ -16,19 +17,20 @@ use types::session::ClientUuid;
 #[derive(Default)]
 pub struct Groups {
     files: RwLock<HashMap<Fid, Vec<ClientUuid>>>,
-    /// There is one: mostly there is none, and then this is all that is looked at.
+    /// True if there is one. Usually there is none, and then only this is looked at.
     any: AtomicBool,
     changed: Notify,
 }
 
 impl Groups {
-    /// Is the data of this file a group's that the client is not of?
+    /// True if the data of this file belongs to a group without this client.
     pub(crate) fn shut_out(&self, fid: Fid, client: ClientUuid) -> bool {
         self.any.load(Ordering::Acquire)
             && self.files.read().get(&fid).is_some_and(|members| !members.contains(&client))
     }
 
-    /// Ready when it is not, or no more, or `gone` says that nobody waits.
+    /// Ready when it does not, or no longer does, or when `gone` says that the client no longer
+    /// waits.
     pub(crate) async fn admitted(&self, fid: Fid, client: ClientUuid, gone: impl Fn() -> bool) {
         loop {
             let mut changed = pin!(self.changed.notified());

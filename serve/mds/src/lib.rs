@@ -1,13 +1,15 @@
 //! Metadata targets: the name space over a store.
 //!
-//! [`mds::Mds`] answers one MDT's requests. An operation is *prepare* (may wait: for room in the store, a lock of
-//! another) -> *apply* (a transaction: never waits, never fails half-way) -> reply, all in the caller's own poll.
-//! `namespace` decides; [`records`] is its view over the store; `ops` has one file per kind of operation.
-//! In memory are only open handles, locks and what the background tasks have to do; everything else is a record.
+//! [`mds::Mds`] answers one MDT's requests. An operation is *prepare* (may wait: for room in the
+//! store, for a lock of another client) -> *apply* (a transaction: never waits, never fails
+//! half-way) -> reply, all in the caller's own poll. `namespace` decides; [`records`] is its view
+//! over the store; `ops` has one file per kind of operation. Only open handles, locks and the work
+//! of background tasks are in memory; everything else is a record.
 //!
-//! Tasks (started by `Mds::start`, ended by `Mds::stop`): [`destroyer`] removes objects of removed files, [`settler`]
-//! asks OSTs how large files of vanished writers are, [`spaces`] keeps an eye on the OSTs; before those, if clients of the
-//! life before are waited for, the recovery of `window`.
+//! Tasks, started by `Mds::start` and ended by `Mds::stop`: [`destroyer`] removes objects of
+//! removed files, [`settler`] asks OSTs for the size of files whose writer vanished, [`spaces`]
+//! watches the OSTs. Before those, if clients of the previous life are waited for, comes the
+//! recovery of `window`.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,5 +1,5 @@
-//! The locks' side of one operation: what its client may be granted, what was granted, what it changed, and what
-//! stood in its way.
+//! The locks' side of one operation: what its client may be granted, what was granted, what it
+//! changed, and what stood in its way.
 
 use crate::slots::Origin;
 use crate::unacked_changes::Changed;
@@ -17,8 +17,8 @@ use types::session::{ClientUuid, Transno, Xid};
 use wire::mds::Entry;
 use wire::message::{Gap, Grant, Redo};
 
-/// Grants and touched inodes at the end of a reply among which an inode is looked for: a request that comes back to
-/// one later has it twice, and the later one counts.
+/// Number of grants and touched inodes at the end of a reply that are searched for an inode. If a
+/// request comes back to one later, the reply has it twice, and the later one counts.
 const RECENT: usize = 8;
 
 /// What must be over before an operation can be applied.
@@ -42,24 +42,26 @@ pub(crate) struct LockContext {
     pub(crate) touched: Vec<Entry>,
     /// The operation changed nothing: it must be run again when this is over.
     pub(crate) obstacle: Option<Obstacle>,
-    /// The client is one of the shared writers of this file, and changes what it shares with the others.
+    /// The client is one of the shared writers of this file, and changes what it shares with the
+    /// others.
     pub(crate) shared_file: Option<Fid>,
-    /// It must not wait for other clients.
+    /// The operation must not wait for other clients.
     pub(crate) urgent: bool,
-    /// It showed an inode whose size another client knows.
+    /// The operation showed an inode whose size another client knows.
     pub(crate) written_elsewhere: bool,
-    /// It looked at what these authors changed, who may not know it yet.
+    /// Changes that the operation looked at and that their authors may not know yet.
     pub(crate) seen: Vec<(ClientUuid, Changed)>,
     /// Number of the request, and below which its client has all answers.
     pub(crate) xids: (Xid, Xid),
     pub(crate) now: Duration,
     /// The request, if it comes over the network: its changes are recovered after a crash.
     pub(crate) origin: Option<Origin>,
-    /// Inodes that the running transaction changed, and the versions that they had; 0 = there was none.
+    /// Inodes that the running transaction changed, and the versions that they had; 0 = there was
+    /// none.
     pub(crate) found: Vec<(Fid, u64)>,
     /// Versions that were shown and that others may not have seen.
     pub(crate) depends: RefCell<SmallVec<[Transno; 4]>>,
-    /// What the client must keep.
+    /// Redo that the client must keep.
     pub(crate) redo: Vec<Redo>,
 }
 
@@ -97,7 +99,7 @@ impl LockContext {
         LockContext::new(ClientUuid::default(), InodeBits::NONE)
     }
 
-    /// Has the reply room for one more inode?
+    /// True if the reply has room for one more inode.
     pub(crate) fn has_room(&self) -> bool {
         self.grants.len() < GRANTS_PER_REPLY_MAX && self.touched.len() < GRANTS_PER_REPLY_MAX
     }
@@ -113,7 +115,7 @@ impl LockContext {
         }
     }
 
-    /// This inode was changed.
+    /// Notes that this inode was changed.
     pub(crate) fn touch(&mut self, entry: Entry) {
         let room = self.has_room();
         match self.touched.iter_mut().rev().take(RECENT).find(|touched| touched.attr.fid == entry.attr.fid) {
@@ -123,7 +125,7 @@ impl LockContext {
         }
     }
 
-    /// This inode is shown in the results, or is no more.
+    /// This inode is shown in the results, or was destroyed.
     pub(crate) fn untouch(&mut self, fid: Fid) {
         let at = self.touched.iter().rev().take(RECENT).position(|touched| touched.attr.fid == fid);
         if let Some(back) = at {

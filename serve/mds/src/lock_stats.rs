@@ -1,6 +1,8 @@
-//! What locks cost, counted: how long callbacks take, how long changes wait for them, who was evicted for them.
+//! Cost of locks, counted: how long callbacks take, how long changes wait for them, and the clients
+//! evicted for them.
 //!
-//! The series are those of [`observe::registry`], named as in Lustre's parameter tree: `ldlm.namespaces.mdt-<target>`.
+//! The series are those of [`observe::registry`], named as in Lustre's parameter tree:
+//! `ldlm.namespaces.mdt-<target>`.
 
 use env::clock::Monotonic;
 use observe::counter::Counter;

@@ -1,9 +1,11 @@
-//! Inode-bit locks of clients: `dlm::ibits` decides, this asks the holders and wakes who waits for them.
+//! Inode-bit locks of clients: `dlm::ibits` decides, and this module asks the holders and wakes the
+//! waiting operations.
 //!
-//! The table is a part of [`State`](crate::mds::State), so that what a reply shows and what it grants are one. What
-//! the table wants to be done is noted there and carried out when that lock is free again: callbacks run in tasks of
-//! their own (one per client and step, first polled in place), which end with the client's answer, with its session, or
-//! after `MdsSettings::callback_max`, when the client is evicted. So whoever waits for holders waits no longer than that.
+//! The table is a part of [`State`](crate::mds::State), so that what a reply shows and what it
+//! grants always agree. Actions of the table are noted there and carried out when that lock is free
+//! again. Callbacks run in tasks of their own (one per client and step, first polled in place). A
+//! task ends with the client's answer, with its session, or after `MdsSettings::callback_max`, when
+//! the client is evicted. So an operation waits for holders no longer than that.
 
 use crate::groups::Groups;
 use crate::lock_context::{LockContext, Obstacle};
@@ -32,28 +34,28 @@ use types::ranges::ByteRange;
 use types::session::{ClientUuid, Xid};
 use wire::client::{ClientOp, ClientReply};
 
-/// All inode-bit locks of an MDT and those who wait for holders.
+/// All inode-bit locks of an MDT, and the operations that wait for holders.
 pub struct Locks {
-    /// Who holds what.
+    /// The table of holders.
     pub(crate) table: IbitsTable,
-    /// What the table wants to be done.
+    /// Actions of the table that are still to be done.
     pub(crate) actions: Vec<Action>,
     pub(crate) exports: HashMap<ClientUuid, Arc<Export>>,
-    /// Who may not know yet what it changed.
+    /// Authors that may not know yet what they changed.
     pub(crate) unacked_changes: UnackedChanges,
-    /// Whose data a file is.
+    /// Groups that files' data belongs to.
     pub(crate) groups: Arc<Groups>,
-    /// Who has a file to itself, for as long as nobody else comes: by client, and its name of the open file.
+    /// Leases, by client and the client's name of the open file.
     pub(crate) leases: LeaseTable<(ClientUuid, u64)>,
-    /// Who has which bytes of files that several clients write.
+    /// Byte ranges of files that several clients write.
     pub(crate) shared_writers: SharedWriters,
     waiting: HashMap<Modifier, oneshot::Sender<()>>,
-    /// Operations that wait for their turn: on whose behalf ([`observe::cause`]), and since when.
+    /// Operations that wait for their turn: cause ([`observe::cause`]) and beginning.
     pub(crate) waits: BTreeMap<Modifier, (u64, Monotonic)>,
     last: u64,
 }
 
-/// What one client is asked.
+/// The callbacks to one client.
 struct Callbacks {
     export: Arc<Export>,
     revokes: Vec<(Fid, InodeBits)>,
@@ -80,7 +82,7 @@ impl Locks {
         }
     }
 
-    /// A name for one more operation, and the ear of whoever waits for its turn.
+    /// A name for one more operation, and the receiver that tells it of its turn.
     pub(crate) fn new_modifier(&mut self) -> (Modifier, oneshot::Receiver<()>) {
         self.last += 1;
         let modifier = Modifier(self.last);
@@ -94,27 +96,29 @@ impl Locks {
         ready
     }
 
-    /// Something changes that others hold, by a client that must not wait for them: it is itself being asked. They are
-    /// asked nevertheless, and will know a moment later.
+    /// Something changes that others hold, by a client that must not wait for them: it is itself
+    /// being asked. They are asked nevertheless, and will know a moment later.
     pub(crate) fn enter_and_leave(&mut self, client: ClientUuid, changes: Vec<Change>, now: Monotonic) {
         self.last += 1;
         self.table.enter(Modifier(self.last), client, changes, now, &mut self.actions);
         self.table.leave(Modifier(self.last), &mut self.actions);
     }
 
-    /// `client` is about to change this, and its own mount may show the state before until it has the answer.
+    /// `client` is about to change this, and its own mount may show the state before until it has
+    /// the answer.
     pub(crate) fn note_author(&mut self, client: ClientUuid, xid: Xid, changes: &[view::Change<'_>]) {
         // Also what is being called back from it: until it has answered, it shows that.
         let covers =
             |change: &view::Change<'_>| !self.table.shown(change.fid, client).intersection(change.bits).is_empty();
-        // Alone it can surprise nobody; and without a lock its mount shows nothing without asking.
+        // A client that is alone can surprise no other; and without a lock its mount shows nothing
+        // without asking.
         if self.exports.len() > 1 && changes.iter().any(covers) {
             self.unacked_changes.note(client, xid, changes);
             self.forget_destroyed();
         }
     }
 
-    /// An inode is no more: its locks go, once its authors know.
+    /// An inode was destroyed: its locks go, once its authors know.
     pub(crate) fn destroyed(&mut self, fid: Fid) {
         let show = self.unacked_changes.destroyed(fid);
         self.table.destroyed(fid, |client| show.contains(&client), &mut self.actions);
@@ -127,19 +131,20 @@ impl Locks {
         self.forget_destroyed();
     }
 
-    /// Locks on destroyed inodes are over whose authors know.
+    /// Ends locks on destroyed inodes whose authors know.
     fn forget_destroyed(&mut self) {
         for fid in self.unacked_changes.take_over() {
             self.table.destroyed(fid, |_| false, &mut self.actions);
         }
     }
 
-    /// Is there anything to be done?
+    /// True if there are actions to carry out.
     fn has_work(&self) -> bool {
         !self.actions.is_empty() || !self.shared_writers.actions.is_empty()
     }
 
-    /// Who must be asked for size and times of these, because it writes them: all but `client`.
+    /// The clients, except `client`, that write these inodes and so must be asked for size and
+    /// times.
     pub(crate) fn writers(&self, client: ClientUuid, fids: &[Fid]) -> Vec<(Arc<Export>, Vec<Fid>)> {
         let mut writers: BTreeMap<ClientUuid, Vec<Fid>> = BTreeMap::new();
         for fid in fids {
@@ -174,10 +179,10 @@ impl Locks {
         held
     }
 
-    /// Wakes who is ready; what clients are to be asked.
+    /// Wakes the operations that are ready; returns the callbacks to make.
     fn take(&mut self) -> Vec<Callbacks> {
         let mut asked: BTreeMap<ClientUuid, Callbacks> = BTreeMap::new();
-        // What a shared owner does may bring others to their turn in the table, and the other way round.
+        // A shared owner's action may give others their turn in the table, and the other way round.
         while self.has_work() {
             self.take_of_table(&mut asked);
             self.take_of_shared_writers(&mut asked);
@@ -213,7 +218,7 @@ impl Locks {
                 }
                 Action::Ready(modifier) | Action::Cancelled(modifier) => {
                     if let Some(waiting) = self.waiting.remove(&modifier) {
-                        // Nobody listens: the request was dropped, and is about to leave.
+                        // The receiver is gone: the request was dropped, and is about to leave.
                         let _ = waiting.send(());
                     }
                     continue;
@@ -237,7 +242,7 @@ impl Callbacks {
     }
 }
 
-/// What a client whose session ended leaves behind.
+/// What a client leaves behind when its session ends.
 pub(crate) struct LeftBehind {
     /// Removed inodes that it kept.
     pub(crate) orphans: Vec<Fid>,
@@ -257,12 +262,13 @@ impl Drop for Entered<'_> {
         let Locks { table, actions, waiting, .. } = &mut state.locks;
         waiting.remove(&self.modifier);
         table.leave(self.modifier, actions);
-        // Who comes to its turn now asks the client whose reply is just being made: behind that, if possible.
+        // An operation whose turn comes now may ask the client whose reply is just being made:
+        // after that reply, if possible.
         self.mds.carry_out(state, When::Later);
     }
 }
 
-/// When holders are asked.
+/// The moment at which holders are asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// In this very poll, as far as it goes.
@@ -272,7 +278,7 @@ pub(crate) enum When {
 }
 
 impl Mds {
-    /// Does what the table wants to be done, and gives the lock of the state back.
+    /// Carries out the actions of the table, and gives the lock of the state back.
     pub(crate) fn carry_out(&self, mut state: parking_lot::MutexGuard<'_, State>, when: When) {
         if !state.locks.has_work() {
             return;
@@ -302,7 +308,7 @@ impl Mds {
         for (modifier, op) in revokes.chain(changing).chain(extents) {
             let Some(mds) = self.me.upgrade() else { return };
             let mut asking = Box::pin(mds.call_back(export.clone(), modifier, op));
-            // What is asked for may just have been granted: behind that reply, if possible.
+            // The bits to call back may just have been granted: ask after that reply, if possible.
             if when == When::Now && !of_bytes {
                 let mut context = Context::from_waker(Waker::noop());
                 if let Poll::Ready(()) = asking.as_mut().poll(&mut context) {
@@ -376,7 +382,7 @@ impl Mds {
         self.carry_out(state, When::Now);
     }
 
-    /// A client dropped these bits, but for OPEN where `keeps` says so.
+    /// A client dropped these bits, except OPEN where `keeps` says so.
     pub(crate) fn released(&self, export: &Export, bits: &[(Fid, InodeBits)], keeps: impl Fn(Fid) -> bool) {
         let mut state = self.state.lock();
         // The end of the session releases everything; what comes after it belongs to the next one.
@@ -401,7 +407,7 @@ impl Mds {
         self.end_orphans(&let_go);
     }
 
-    /// A session ended: its locks are free. What that leaves to be done with inodes.
+    /// A session ended: its locks are free. Returns the work that this leaves with inodes.
     pub(crate) fn release_all(&self, client: ClientUuid) -> LeftBehind {
         let mut state = self.state.lock();
         let held = state.locks.gone(client, self.env.clock.now());
@@ -413,10 +419,11 @@ impl Mds {
         LeftBehind { orphans, written }
     }
 
-    /// One question to a client. `None`: there is no answer, its session is over (now).
+    /// Sends one callback to a client. `None`: there is no answer, and its session is over (now).
     pub(crate) async fn answer(&self, export: &Arc<Export>, op: ClientOp) -> Option<ClientReply> {
         let begun = self.env.clock.now();
-        // Until it is answered, or the session has ended: in between no reply may look as if nothing were owed.
+        // Until it is answered, or the session has ended: in between no reply may look as if
+        // nothing were owed.
         let _open = export.question(begun);
         let silence = self.env.clock.sleep(self.settings.callback_max);
         let answer = tokio::select! {
@@ -455,9 +462,10 @@ impl Mds {
         }
     }
 
-    /// Runs an operation that changes something, again whenever something was in its way: until it is applied, or
-    /// refused. Others may change meanwhile what its names lead to; then it starts again with what it finds, as often as
-    /// that happens: each time somebody else's operation was applied, so the target as a whole gets on.
+    /// Runs an operation that changes something, again after each obstacle, until it is applied or
+    /// refused. Other clients may meanwhile change what its names lead to; then it starts again
+    /// with the new state. Each time that happens another operation was applied, so the target as a
+    /// whole makes progress.
     pub(crate) async fn in_turn<R>(
         &self,
         request: &mut RequestContext<'_>,
@@ -523,7 +531,7 @@ impl Mds {
         }
     }
 
-    /// Enters, and waits until nobody holds what is to be changed.
+    /// Enters, and waits until no other client holds what is to be changed.
     async fn enter(&self, client: ClientUuid, changes: Vec<Change>) -> Result<Entered<'_>, Errno> {
         let now: Monotonic = self.env.clock.now();
         let (entered, ready) = {
@@ -539,8 +547,8 @@ impl Mds {
         Ok(entered)
     }
 
-    /// An operation looked at what others changed a moment ago: before it is answered, their mounts forget what they
-    /// showed before.
+    /// An operation looked at what others changed a moment ago: before it is answered, their mounts
+    /// forget what they showed before.
     pub(crate) async fn call_authors_back(&self, seen: Vec<(ClientUuid, Changed)>, urgent: bool) {
         let mut by_author: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
         for (client, changed) in seen {
@@ -585,14 +593,14 @@ impl Mds {
         self.carry_out(state, When::Now);
     }
 
-    /// Waits until the table says that nobody is in the way.
+    /// Waits until the table says that no client is in the way.
     pub(crate) async fn wait_for_holders(
         &self,
         modifier: Modifier,
         mut ready: oneshot::Receiver<()>,
     ) -> Result<(), Errno> {
         let begun = self.env.clock.now();
-        // Mostly the holders have answered already, in the same poll.
+        // Usually the holders have answered already, in the same poll.
         let result = match ready.try_recv() {
             Err(oneshot::error::TryRecvError::Empty) => {
                 let _noted = Noted::new(self, modifier, begun);

@@ -1,6 +1,7 @@
 //! One MDT: its parts, its life, and the frame of every operation.
 //!
-//! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None is held across a wait.
+//! Locks, in this order: the store's (a transaction), then [`State`]; the others are leaves. None
+//! is held across a wait.
 
 use crate::fids::Fids;
 use crate::flocks::Flocks;
@@ -47,31 +48,31 @@ use types::target::TargetName;
 use wire::mds::MdsReply;
 use wire::message::{OpReply, Redo};
 
-/// What an MDT is made of.
+/// The parts of an MDT.
 pub struct Parts {
-    /// Its name.
+    /// Name of the target.
     pub name: TargetName,
-    /// Its cluster.
+    /// Cluster of the target.
     pub cluster: ClusterId,
     /// Boot number: grows at every start.
     pub boot: u64,
-    /// Its records.
+    /// Store with the records.
     pub store: Arc<Store>,
     /// The outside.
     pub env: Env,
     /// The OSTs.
     pub targets: Arc<dyn ObjectTargets>,
-    /// What may be changed.
+    /// Settings that may be changed.
     pub settings: MdsSettings,
 }
 
-/// What is in memory only. Lost at a crash; `recovery` says what that means.
+/// State that is in memory only. It is lost at a crash; `recovery` describes the consequences.
 pub struct State {
     /// Open handles.
     pub opens: Opens,
     /// Inode-bit locks.
     pub locks: Locks,
-    /// Inodes without a name that somebody has open, by a handle or under OPEN.
+    /// Inodes without a name that a client has open, by a handle or under OPEN.
     pub orphans: HashSet<Fid>,
     /// Inodes that clients may have opened in an earlier life.
     pub(crate) unconfirmed_opens: UnconfirmedOpens,
@@ -81,7 +82,7 @@ pub struct State {
     pub volatile_changes: VolatileChanges,
     /// Recovery is not over: orphans may be opened again.
     pub recovering: bool,
-    /// Files whose objects are being cut: nobody may begin to write them.
+    /// Files whose objects are being cut: no client may begin to write them.
     pub cutting: HashSet<Fid>,
     /// Buffer for encoding records.
     pub scratch: Vec<u8>,
@@ -125,7 +126,7 @@ pub struct Mds {
     pub(crate) spaces: Spaces,
     pub(crate) rotor: Mutex<Rotor>,
     pub(crate) unsettled: Mutex<Unsettled>,
-    /// Tells those who wait to write a file that it was cut.
+    /// Notified when a cut ended, for operations that wait to write the file.
     pub(crate) cut_ended: Notify,
     /// Wakes the destroyer.
     pub(crate) destroy: Wake,
@@ -137,7 +138,7 @@ pub struct Mds {
     stopper: Stopper,
 }
 
-/// On whose behalf an operation runs, and what came of its changes.
+/// Caller of an operation, and the results of its changes.
 pub(crate) struct RequestContext<'a> {
     pub(crate) export: &'a Arc<Export>,
     pub(crate) credentials: &'a Credentials,
@@ -145,7 +146,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) transno: Transno,
     /// Of its operations so far.
     pub(crate) results: Vec<Result<OpReply, Errno>>,
-    /// What concerns locks.
+    /// State of its locks.
     pub(crate) lock_context: LockContext,
 }
 
@@ -155,8 +156,9 @@ impl RequestContext<'_> {
     }
 }
 
-/// May the session be given handles and locks? To be asked under the lock that guards them: a session is marked as
-/// ended before what it holds is released, so nothing can slip in between.
+/// Fails unless the session may be given handles and locks. Call it under the lock that guards
+/// them: a session is marked as ended before what it holds is released, so nothing can slip in
+/// between.
 ///
 /// # Errors
 /// ENOTCONN if it has ended.
@@ -187,12 +189,12 @@ impl Mds {
         .await
     }
 
-    /// Starts an MDT: recovers what the last life left behind, makes the root of a new MDT0000, starts its tasks. If the
-    /// last life had clients on the network, that happens when they have come back, or [`MdsSettings::recovery_window`]
-    /// is over; requests wait until then.
+    /// Starts an MDT: recovers what the last life left behind, makes the root of a new MDT0000,
+    /// starts its tasks. If the last life had clients on the network, that happens when they have
+    /// come back, or [`MdsSettings::recovery_window`] is over; requests wait until then.
     ///
     /// # Errors
-    /// The store cannot be read or written, or a record that nobody can do without is damaged.
+    /// The store cannot be read or written, or an indispensable record is damaged.
     pub async fn start_with(parts: Parts) -> Result<Arc<Mds>, StartError> {
         let Parts { name, cluster, boot, store, env, targets, settings } = parts;
         let expected = crate::slots::clients(&store.begin())?;
@@ -249,12 +251,13 @@ impl Mds {
         tasks.spawn("mdt ost spaces", Box::pin(self.clone().watch_spaces(self.stopper.ear())));
     }
 
-    /// Ends the background tasks. What they had still to do is in the records. The store is its owner's to close.
+    /// Ends the background tasks. Their unfinished work is in the records. The owner of the store
+    /// closes it.
     pub async fn stop(&self) {
         self.stopper.stop().await;
     }
 
-    /// Its name.
+    /// Name of the target.
     pub fn name(&self) -> TargetName {
         self.name
     }
@@ -275,7 +278,7 @@ impl Mds {
         self.state.lock().opens.count()
     }
 
-    /// Is it this MDT's inode?
+    /// Succeeds if the inode belongs to this MDT.
     ///
     /// # Errors
     /// EREMOTE if another MDT owns it: the client's FLD is wrong. EINVAL: no FID at all.
@@ -289,7 +292,7 @@ impl Mds {
         }
     }
 
-    /// Reads within one transaction, for nobody in particular.
+    /// Reads within one transaction, on behalf of no client.
     pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Records<'_>) -> Result<R, Errno>) -> Result<R, Errno> {
         self.look(&mut LockContext::own(), f)
     }
@@ -330,12 +333,13 @@ impl Mds {
         result
     }
 
-    /// Changes within one transaction. `f` must check before it changes: what it changed stays, also after an `Err`. The
-    /// answer is written in the same transaction if its client is on the network.
+    /// Changes within one transaction. `f` must check before it changes: what it changed stays,
+    /// also after an `Err`. The answer is written in the same transaction if its client is on the
+    /// network.
     ///
     /// # Errors
-    /// What `f` answers; ENOTCONN: the session ended, its client may have begun another one that must not find changes
-    /// by the old one.
+    /// The error of `f`; ENOTCONN: the session ended. Its client may have begun another one, which
+    /// must not find changes by the old one.
     pub(crate) fn change(
         &self,
         request: &mut RequestContext<'_>,
@@ -361,7 +365,7 @@ impl Mds {
         result
     }
 
-    /// As [`Mds::change`], for tasks of the MDT itself. The lock context says what was in the way.
+    /// As [`Mds::change`], for tasks of the MDT itself. The lock context holds the obstacle.
     pub(crate) fn transact<R>(
         &self,
         lock_context: &mut LockContext,
@@ -370,7 +374,7 @@ impl Mds {
         self.apply(&Credentials::root(), lock_context, f).0
     }
 
-    /// What `f` answered, and the transno (0 if it changed nothing).
+    /// Runs `f`; returns its result and the transno (0 if it changed nothing).
     fn apply<R>(
         &self,
         credentials: &Credentials,
@@ -423,7 +427,7 @@ pub enum StartError {
     /// A record is not what was written.
     #[error("metadata target {target}: {damage}")]
     Damaged {
-        /// Which.
+        /// The target.
         target: TargetName,
         /// What is wrong.
         damage: disk::damaged::Damaged,
@@ -431,7 +435,7 @@ pub enum StartError {
     /// The range of FIDs of this MDT is used up.
     #[error("metadata target {target} has used up its FID sequences")]
     FidsUsedUp {
-        /// Which.
+        /// The target.
         target: TargetName,
     },
 }

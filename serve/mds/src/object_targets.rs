@@ -1,4 +1,4 @@
-//! What an MDT asks of OSTs: space, sizes of objects, removal of objects.
+//! Requests of an MDT to OSTs: space, sizes of objects, removal of objects.
 
 use env::BoxFuture;
 use parking_lot::RwLock;
@@ -16,13 +16,13 @@ pub type Pools = BTreeMap<String, Arc<[TargetIndex]>>;
 
 /// The OSTs of the file system. They come and go; an index that is not known answers [`RpcError`].
 pub trait ObjectTargets: Send + Sync + 'static {
-    /// All that are known now, ascending.
+    /// All OSTs that are known now, ascending.
     fn list(&self) -> Vec<TargetIndex>;
-    /// Is it part of the file system? One that was removed is not.
+    /// True if it is part of the file system. A removed one is not.
     fn is_known(&self, ost: TargetIndex) -> bool {
         self.list().contains(&ost)
     }
-    /// Is it to be used? An administrator can take it out of use.
+    /// True if it is to be used. An administrator can take it out of use.
     fn is_in_use(&self, ost: TargetIndex) -> bool;
     /// Pools, by name.
     fn pools(&self) -> Arc<Pools>;
@@ -40,7 +40,7 @@ pub trait ObjectTargets: Send + Sync + 'static {
     fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>>;
 }
 
-/// OSTs reached by stubs; whoever follows the configuration adds them.
+/// OSTs reached by stubs; the follower of the configuration adds them.
 #[derive(Default)]
 pub struct OscSet {
     osts: RwLock<BTreeMap<TargetIndex, Osc>>,
@@ -48,7 +48,7 @@ pub struct OscSet {
 }
 
 impl OscSet {
-    /// No OST yet.
+    /// A set without OSTs.
     pub fn new() -> OscSet {
         OscSet::default()
     }
@@ -58,7 +58,7 @@ impl OscSet {
         self.osts.write().insert(ost, osc);
     }
 
-    /// It was removed from the file system.
+    /// The OST was removed from the file system.
     pub fn remove(&self, ost: TargetIndex) {
         self.osts.write().remove(&ost);
     }

@@ -1,10 +1,11 @@
-//! Open handles: who holds which inode open, and who may write it.
+//! Open handles: the clients that hold an inode open, and those that may write it.
 //!
-//! A file that is executed is not written, and the other way round. Between the programs of one client its kernel sees to
-//! that, which also knows of a close before we do; between clients it is decided here.
+//! A file that is executed is not written, and the other way round. Between the programs of one
+//! client its kernel sees to that, which also knows of a close before we do; between clients it is
+//! decided here.
 //!
-//! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in `inodes` exactly while a
-//! handle names it.
+//! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in
+//! `inodes` exactly while a handle names it.
 
 use dlm::leases::OpenBy;
 use foldhash::HashMap;
@@ -36,12 +37,12 @@ struct Inode {
     unsettled: bool,
 }
 
-/// What a close means for the records.
+/// Consequences of a close for the records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Closed {
     /// The inode.
     pub fid: Fid,
-    /// Nobody has it open by a handle any more.
+    /// No client has it open by a handle any more.
     pub last: bool,
     /// Its last writer closed in order: the writer mark can go.
     pub unmark: bool,
@@ -64,7 +65,7 @@ impl Opens {
         Opens { last_handle: boot << HANDLES_PER_BOOT_BITS, ..Opens::default() }
     }
 
-    /// Is there room for one more handle of this client?
+    /// Succeeds if there is room for one more handle of this client.
     ///
     /// # Errors
     /// ENFILE if not.
@@ -73,10 +74,11 @@ impl Opens {
         if held < OPENS_PER_CLIENT_MAX { Ok(()) } else { Err(Errno::ENFILE) }
     }
 
-    /// May this client open a file so?
+    /// Succeeds if this client may open a file in this way.
     ///
     /// # Errors
-    /// ETXTBSY: to write what another client executes, or to execute what another client has open to write.
+    /// ETXTBSY: to write what another client executes, or to execute what another client has open
+    /// to write.
     pub fn may_open(&self, client: ClientUuid, fid: Fid, flags: OpenFlags) -> Result<(), Errno> {
         let Some(inode) = self.inodes.get(&fid).filter(|_| !flags.lasting) else { return Ok(()) };
         let writes = |open: OpenFlags| open.write && !open.lasting;
@@ -85,19 +87,20 @@ impl Opens {
         if busy { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
 
-    /// Does another client execute this file?
+    /// True if another client executes this file.
     pub fn is_executed_elsewhere(&self, client: ClientUuid, fid: Fid) -> bool {
         let executors = self.inodes.get(&fid).map_or(0, |inode| inode.executors);
         executors > 0 && executors > self.own(client, fid, |open| open.exec)
     }
 
-    /// How many open files of this kind a client has of an inode.
+    /// Number of a client's open files of an inode of this kind.
     fn own(&self, client: ClientUuid, fid: Fid, kind: impl Fn(OpenFlags) -> bool) -> u32 {
         let held = self.clients.get(&client).into_iter().flatten().filter_map(|handle| self.handles.get(handle));
         held.fold(0, |count, open| count + u32::from(open.fid == fid && kind(open.flags)))
     }
 
-    /// Opens. Call [`Opens::admit`] first. Also says whether this is the first writer (then it needs a writer mark).
+    /// Opens. Call [`Opens::admit`] first. Also says whether this is the first writer (then it
+    /// needs a writer mark).
     pub fn open(&mut self, client: ClientUuid, fid: Fid, flags: OpenFlags) -> (OpenHandle, bool) {
         let OpenFlags { write, exec, lasting, .. } = flags;
         self.last_handle += 1;
@@ -164,23 +167,24 @@ impl Opens {
         closed
     }
 
-    /// Has somebody it open?
+    /// True if a client has it open.
     pub fn is_open(&self, fid: Fid) -> bool {
         self.inodes.contains_key(&fid)
     }
 
-    /// Its size is not settled. `true`: somebody has it open for writing, whose last close says `settle`.
+    /// Notes that its size is not settled. `true`: a client has it open for writing, and the last
+    /// close says `settle`.
     pub fn unsettle(&mut self, fid: Fid) -> bool {
         let writing = self.inodes.get_mut(&fid).filter(|inode| inode.writers > 0);
         writing.map(|inode| inode.unsettled = true).is_some()
     }
 
-    /// Has somebody it open for writing?
+    /// True if a client has it open for writing.
     pub fn is_written(&self, fid: Fid) -> bool {
         self.inodes.get(&fid).is_some_and(|inode| inode.writers > 0)
     }
 
-    /// How others than this client have it open.
+    /// How other clients than this one have it open.
     pub fn others(&self, client: ClientUuid, fid: Fid) -> OpenBy {
         let Some(Inode { opens, writers, .. }) = self.inodes.get(&fid) else { return OpenBy::Nobody };
         let held = self.clients.get(&client).into_iter().flatten();

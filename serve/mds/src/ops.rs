@@ -104,8 +104,8 @@ impl Mds {
         }
     }
 
-    /// Waits for room in the store before a change. What releases space, or takes next to none, is let in when the
-    /// store is nearly full.
+    /// Waits for room in the store before a change. An operation that releases space, or takes next
+    /// to none, is let in when the store is nearly full.
     async fn admit(&self, op: &MdsOp) -> Result<(), Errno> {
         match op.class().room {
             Room::Space => self.store.admit().await?,

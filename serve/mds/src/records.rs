@@ -1,8 +1,8 @@
 //! The name space's view of the store: records read and written inside one transaction.
 //!
-//! Damage is told to people here and is EIO above. What loses its last name is destroyed here, in the same transaction:
-//! its records go, and a destroy log names its objects; or it becomes an orphan while somebody has it open, by a handle
-//! or under an OPEN lock.
+//! Damage is logged here and is EIO above. An inode that loses its last name is destroyed here, in
+//! the same transaction: its records go, and a destroy log names its objects. If a client has it
+//! open, by a handle or under an OPEN lock, it becomes an orphan instead.
 
 use crate::dom::Part;
 use crate::lock_context::{LockContext, Obstacle, owned};
@@ -28,7 +28,7 @@ use types::session::{ClientUuid, Transno};
 use wire::mds::Entry;
 use wire::message::Gap;
 
-/// What a client sees of an inode.
+/// Attributes of an inode as a client sees them.
 pub(crate) fn entry_of(inode: &Inode) -> Entry {
     Entry { attr: inode.attr, has_xattr: inode.flags.has(InodeFlags::HAS_XATTR) }
 }
@@ -37,7 +37,7 @@ pub(crate) fn entry_of(inode: &Inode) -> Entry {
 pub struct Records<'a> {
     /// The transaction.
     pub tx: Tx<'a>,
-    /// What is in memory.
+    /// State in memory.
     pub state: &'a mut State,
     /// Boot number, for marks.
     pub boot: u64,
@@ -53,7 +53,8 @@ impl<'a> Records<'a> {
         Records { tx, state, boot, logged: false, lock_context }
     }
 
-    /// Ends the transaction: its transno (0 if it changed nothing), and whether a destroy log was written.
+    /// Ends the transaction: its transno (0 if it changed nothing), and whether a destroy log was
+    /// written.
     pub fn finish(self) -> (Transno, bool) {
         (self.tx.finish(), self.logged)
     }
@@ -71,20 +72,20 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// A client is told that an inode is not there.
+    /// A client is told that an inode does not exist.
     fn depend_on_end(&self, fid: Fid) {
         if let Some(Transno(version)) = self.state.volatile_changes.destroyed_by(fid) {
             self.depend(version);
         }
     }
 
-    /// An inode is about to be changed: in which version was it found?
+    /// An inode is about to be changed: notes the version in which it was found.
     fn note_found(&mut self, fid: Fid) {
         if self.lock_context.origin.is_none() || self.lock_context.found.iter().any(|(known, _)| *known == fid) {
             return;
         }
         let version = |bytes: &[u8]| inode::decode(fid, bytes).map_or(0, |record| record.attr.version);
-        // What cannot be read was found to be so before, and the operation refused.
+        // An unreadable record was found before, and the operation was refused.
         let version = self.tx.get(&key::inode(fid), version).ok().flatten().unwrap_or(0);
         self.lock_context.found.push((fid, version));
     }
@@ -125,8 +126,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The client is told that a directory has no such name, and does not hold UPDATE of it: it may keep that there is none up
-    /// to the next one, as far as nothing is in the way.
+    /// The client is told that a directory has no such name, and does not hold UPDATE of it. It may
+    /// cache that there is no name up to the next one, as far as no other change is in the way.
     ///
     /// # Errors
     /// EIO.
@@ -146,7 +147,7 @@ impl<'a> Records<'a> {
             names = names.take().and_then(|names| names.below(key::name_of(key)?));
             ControlFlow::Break(())
         })?;
-        // Who changed these a moment ago is called back only for who asks for them.
+        // The author of a recent change is called back only for a client that asks for these names.
         for changed in unacked_changes.names(client, dir) {
             names = names.and_then(|names| names.below(changed));
         }
@@ -155,7 +156,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Shows the client an inode, with these locks. Size and times may be known better elsewhere: the lock context says so.
+    /// Shows the client an inode, with these locks. Size and times may be known better elsewhere:
+    /// the lock context says so.
     ///
     /// # Errors
     /// EIO: the record is damaged.
@@ -168,8 +170,10 @@ impl<'a> Records<'a> {
         Ok(entry)
     }
 
-    /// The client stores bytes of a file. If the file is shared and the client is one of its writers, the shared owner is not in its way. If it stores what others ask for
-    /// (mapped pages become known only then), or is asked for anything of the file that it does not write, it must not wait for them: others are told.
+    /// The client stores bytes of a file. If the file is shared and the client is one of its
+    /// writers, the shared owner is not in its way. It must not wait for other clients if it stores
+    /// bytes that were called back (mapped pages become known only then), or if any of its locks on
+    /// the file's data is being called back: the others are told.
     pub(crate) fn stores(&mut self, fid: Fid) {
         let (locks, client) = (&self.state.locks, self.lock_context.client);
         let shared_writers = &locks.shared_writers.table;
@@ -179,7 +183,7 @@ impl<'a> Records<'a> {
         self.lock_context.urgent = locks.table.is_asked(fid, client, of_data) || shared_writers.is_member(fid, client);
     }
 
-    /// That is done.
+    /// Ends what [`Records::stores`] began.
     pub(crate) fn stored(&mut self) {
         (self.lock_context.shared_file, self.lock_context.urgent) = (None, false);
     }
@@ -205,13 +209,15 @@ impl<'a> Records<'a> {
     /// An inode that a client knows by its FID.
     ///
     /// # Errors
-    /// ESTALE: its name was found, and it went before this operation. The kernel then looks the name up again: another file may
-    /// have it by now. ENOENT would be told to the program. EIO.
+    /// ESTALE: its name was found, and it was removed before this operation. The kernel then looks
+    /// the name up again, because another file may have it by now; ENOENT would go to the program.
+    /// EIO: its record is damaged.
     pub fn there(&self, fid: Fid) -> Result<Inode, Errno> {
         self.inode(fid)?.ok_or(Errno::ESTALE)
     }
 
-    /// May somebody begin to write a file, or change its size? Ask before anything is changed.
+    /// Succeeds if a client may begin to write a file, or change its size. Ask before anything is
+    /// changed.
     ///
     /// # Errors
     /// EBUSY while its objects are being cut; the operation is run again when that is over.
@@ -223,12 +229,14 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Marks the inode as written to, so that its size is settled after a crash; `cut`: its objects must be cut first.
+    /// Marks the inode as written to, so that its size is settled after a crash; `cut`: its objects
+    /// must be cut first.
     pub fn mark_writer(&mut self, fid: Fid, cut: bool) {
         self.tx.put(&key::writer(fid), &mark::encode(Mark { boot: self.boot, cut }));
     }
 
-    /// Does a writer mark say that the objects must be cut? A damaged one (told to people) does not: nothing is lost.
+    /// True if a writer mark says that the objects must be cut. A damaged one (which is logged)
+    /// does not: nothing is lost.
     pub fn marked_cut(&self, fid: Fid) -> bool {
         let decode = |bytes: &[u8]| mark::decode(bytes).map_err(|e| damaged(fid, &e));
         matches!(self.tx.get(&key::writer(fid), decode), Ok(Some(Ok(Mark { cut: true, .. }))))
@@ -239,7 +247,7 @@ impl<'a> Records<'a> {
         self.tx.delete(&key::writer(fid));
     }
 
-    /// Somebody opened it for writing, or got a layout to write by: objects may exist from now on.
+    /// A client opened it for writing, or got a layout for writing: objects may exist from now on.
     pub fn note_data(&mut self, inode: &mut Inode) {
         if inode.file_type() == FileType::Regular && !inode.flags.has(InodeFlags::HAS_DATA) {
             inode.flags = inode.flags.with(InodeFlags::HAS_DATA, true);
@@ -270,9 +278,9 @@ impl<'a> Records<'a> {
         self.tx.put(&key::orphan(fid), &mark::encode(Mark { boot: self.boot, cut: false }));
     }
 
-    /// Somebody let go of an inode: if it has no name, and nobody has it open any more, it is destroyed.
+    /// A client let go of an inode: if it has no name and is not open any more, it is destroyed.
     pub(crate) fn end_orphan(&mut self, fid: Fid) -> bool {
-        // Before recovery is over nobody knows who has it open.
+        // Before recovery is over it is unknown which clients have it open.
         if self.is_used(fid) || self.state.recovering || !self.state.orphans.remove(&fid) {
             return false;
         }
@@ -285,14 +293,16 @@ impl<'a> Records<'a> {
         true
     }
 
-    /// Has somebody it open, by a handle, under OPEN, or by an answer that was lost with an earlier life?
+    /// True if it is open: by a handle, under OPEN, or by an answer that was lost with an earlier
+    /// life.
     fn is_used(&self, fid: Fid) -> bool {
         let State { opens, locks, unconfirmed_opens, .. } = &*self.state;
         opens.is_open(fid) || locks.table.is_held(fid, InodeBits::OPEN) || unconfirmed_opens.contains(fid)
     }
 
-    /// The author of a removal holds OPEN of what it removes: the reply says so, as a grant. The author may not know, because the
-    /// reply that granted OPEN is still on its way or was not trusted any more; but only the author can give it back.
+    /// The author of a removal holds OPEN of the removed inode: the reply says so, as a grant. The
+    /// author may not know, because the reply that granted OPEN is still on its way or was not
+    /// trusted any more; but only the author can give it back.
     fn tell_author_of_open(&mut self, fid: Fid) {
         let held = self.state.locks.table.shown(fid, self.lock_context.client).intersection(InodeBits::OPEN);
         if !is_mutant(Mutant::OpenNotTold) {
@@ -300,13 +310,15 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Nobody else holds what is to be changed; else the operation is run again when that is so.
+    /// Succeeds if no other client holds what is to be changed; otherwise the operation is run
+    /// again when that is so.
     fn holders_know(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
         if self.state.locks.table.is_empty() {
             return Ok(());
         }
         if self.lock_context.shared_file.is_some() {
-            // The shared owner holds what the members change together, and no other client anything of that.
+            // The shared owner holds what the members change together, and no other client holds
+            // anything of that.
             let shared_file = self.lock_context.shared_file.take();
             let mut changes = changes.to_vec();
             for change in changes.iter_mut().filter(|change| Some(change.fid) == shared_file) {
@@ -332,7 +344,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Others give these bits back before the operation goes on, which changes nothing; it is run again then.
+    /// Others give these bits back before the operation goes on, which changes nothing; it is run
+    /// again then.
     pub(crate) fn call_back(&mut self, fid: Fid, bits: InodeBits) -> Result<(), Errno> {
         let LockContext { client, modifier, .. } = *self.lock_context;
         match self.state.locks.table.is_free(client, modifier, [(fid, bits)]) {
@@ -346,7 +359,8 @@ impl<'a> Records<'a> {
         self.state.locks.leases.used(fid, writes, |(holder, _)| *holder == client);
     }
 
-    /// Changes of data and layouts end leases of others, but for what the MDT does by itself.
+    /// Changes of data and layouts end leases of other clients, except changes that the MDT makes
+    /// by itself.
     fn end_leases(&mut self, changes: &[Change<'_>]) {
         let client = self.lock_context.client;
         if self.state.locks.leases.is_empty() || client == ClientUuid::default() {
@@ -491,7 +505,8 @@ impl View for Records<'_> {
 
     fn last_name_gone(&mut self, inode: &Inode) {
         let fid = inode.fid();
-        // Whoever was asked for OPEN and still has it said `Kept`. The author was not asked, and may use it, too.
+        // A client that was asked for OPEN and still has it answered `Kept`. The author was not
+        // asked, and may use it, too.
         if self.is_used(fid) {
             self.tell_author_of_open(fid);
             self.put_inode(inode);

@@ -1,7 +1,8 @@
-//! What a starting MDT does with what its last life left behind, in one transaction.
+//! Handles in one transaction what the last life of a starting MDT left behind.
 //!
 //! - Changes that clients brought back are done again, before anything else takes a transno.
-//! - FIDs: the next range of sequences is recorded; the caller commits before any of them is handed out.
+//! - FIDs: the next range of sequences is recorded; the caller commits before any of them is handed
+//!   out.
 //! - Orphans: those that no client opens again are destroyed when the MDT goes into service.
 //! - Writer marks: those files and their objects may disagree; the settler sees to it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
@@ -39,11 +40,12 @@ pub(crate) struct Recovered {
     pub(crate) orphans: Vec<Fid>,
     /// Replies that clients may not have seen.
     pub(crate) slots: Slots,
-    /// Clients whose changes do not fit what is there.
+    /// Clients whose changes do not fit the records.
     pub(crate) refused: Vec<ClientUuid>,
 }
 
-/// Does again what clients brought (in order), forgets `late` ones, reads and repairs. The caller commits.
+/// Redoes the changes that clients brought (in order), forgets `late` clients, reads and repairs.
+/// The caller commits.
 pub(crate) fn recover(
     store: &Store,
     env: &Env,
@@ -87,8 +89,10 @@ pub(crate) fn recover(
     Ok(Recovered { fids: state.fids, marked, orphans, slots, refused })
 }
 
-/// Puts what was changed, in this order, each once, whoever brought it. A client is refused as a whole from the first of its changes that finds an
-/// inode in another version than it did: a change before it was lost with somebody who did not come. What it brought of others is passed over then.
+/// Puts the changes in this order, each once, whichever client brought it. A client is refused as a
+/// whole from the first of its changes that finds an inode in another version than it did: an
+/// earlier change was lost with a client that did not come. Changes of other clients that it
+/// brought are passed over then.
 fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> Result<Vec<ClientUuid>, StartError> {
     let mut refused: Vec<ClientUuid> = Vec::new();
     let mut done = None;
@@ -127,13 +131,14 @@ fn do_again(tx: &mut Tx<'_>, name: TargetName, changes: &[Gathered<Bytes>]) -> R
     Ok(refused)
 }
 
-/// Whose change it is: the record of the reply says so.
+/// Author of the change, from the record of the reply.
 fn author_of(redo: &redo::Redo) -> Option<ClientUuid> {
     let is_reply = |key: &[u8]| key.first() == Some(&(Tag::Reply as u8));
     redo.changes.iter().find(|(key, _)| is_reply(key)).and_then(|(key, _)| key::client_of(key))
 }
 
-/// Records that operations of clients change. The state of the MDT is its own: FIDs are never taken back.
+/// Records that operations of clients change. The state of the MDT is its own: FIDs are never taken
+/// back.
 fn is_of_operations(key: &[u8]) -> bool {
     let tags = [
         Tag::Chunk,
@@ -178,7 +183,8 @@ mod tests {
         key::dirent(DIR, format!("{transno}").as_bytes()).to_vec()
     }
 
-    /// A change by `author` that makes a name; `found`: in which version it saw the directory, of which there is none here.
+    /// A change by `author` that makes a name; `found`: in which version it saw the directory, of
+    /// which there is none here.
     fn brought(transno: u64, client: ClientUuid, author: ClientUuid, found: u64) -> Gathered<Bytes> {
         let mut log = Log::default();
         log.note(&name_of(transno), Some(b"made"));

@@ -1,9 +1,10 @@
-//! Replies that a client may not have seen: a request that comes again after a lost connection gets the same answer,
-//! and changes nothing twice.
+//! Replies that a client may not have seen: a request that comes again after a lost connection gets
+//! the same answer, and changes nothing twice.
 //!
-//! Kept for changing requests of clients on the network, per client by request number, until the client says that it
-//! has seen them (`xid_known`) or its session ends. Bound: REQUESTS_IN_FLIGHT_MAX per client; what is beyond answers
-//! EBUSY. In memory only: a restarted target knows no replies, that is what replay will be for.
+//! Kept for changing requests of clients on the network, per client by request number, until the
+//! client says that it has seen them (`xid_known`) or its session ends. Bound:
+//! REQUESTS_IN_FLIGHT_MAX per client; further ones are answered EBUSY. In memory only: the replies
+//! that outlive a restart are in the reply slots.
 
 use env::watch;
 use foldhash::HashMap;
@@ -24,7 +25,8 @@ pub struct Replies {
 pub enum Begin {
     /// It is new: run it, and fill the slot.
     Run(watch::Sender<Option<Reply>>),
-    /// It came before: the answer is here, or will be. If the sender goes without an answer, it was never finished.
+    /// It came before: the answer is here, or will be. If the sender goes without an answer, it was
+    /// never finished.
     Again(Slot),
     /// The client has too many unanswered requests.
     Full,

@@ -23,7 +23,7 @@ use wire::class::Changes;
 use wire::mds::{CreateKind, MdsOp, MdsReply};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 
-/// How long an answer waits for what it shows to be seen before it asks for a commit.
+/// How long an answer waits for the changes it shows to be seen, before it asks for a commit.
 const SEEN_PAUSE: Duration = Duration::from_millis(1);
 
 /// FIDs that the operations of a request have found so far.
@@ -126,7 +126,8 @@ impl Mds {
                     {
                         return Reply { last_committed: self.last_committed(), ..reply };
                     }
-                    // The first one was dropped before its end, and takes its slot with it: now it is our turn.
+                    // The first one was dropped before its end, and takes its slot with it: now it
+                    // is our turn.
                 }
                 Begin::Full => return self.refuse(&request, Errno::EBUSY),
             }
@@ -143,10 +144,12 @@ impl Mds {
         self.serve_rest(export, request, None).await
     }
 
-    /// Serves what is left of a request of which an earlier life did the first operations, perhaps all.
+    /// Serves what is left of a request of which an earlier life did the first operations, perhaps
+    /// all.
     async fn serve_rest(&self, export: &Arc<Export>, request: Request, kept: Option<Kept>) -> Reply {
         let over_network = export.nid() != Nid::Loopback;
-        // Before anything is done: what is durable of a client's changes is never without its record.
+        // Before anything is done: what is durable of a client's changes is never without its
+        // record.
         let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
         let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
         let client = export.client();
@@ -240,7 +243,7 @@ impl Mds {
             _ => return result,
         };
         let Ok(OpReply::Mds(MdsReply::Opened { entry, created, layout, .. })) = result else { return result };
-        // Its own origin would write the answer to this part over that to the whole.
+        // Under its own origin the answer to this part would overwrite that to the whole.
         let origin = request.lock_context.origin.take();
         let opened = self.open(request, entry.attr.fid, flags);
         request.lock_context.origin = origin;
@@ -250,7 +253,8 @@ impl Mds {
         }
     }
 
-    /// A client has seen the answers to all requests below this one. Which connection is its newest.
+    /// A client has seen the answers to all requests below this one. Which connection is its
+    /// newest.
     fn has_seen(&self, client: ClientUuid, known: Xid) -> u64 {
         let mut state = self.state.lock();
         let matters = !state.volatile_changes.is_empty() && state.volatile_changes.known(client, known);
@@ -271,8 +275,9 @@ impl Mds {
         }
     }
 
-    /// What the client must keep of others' changes so that nobody can lose what the answer to this request shows: see `volatile_changes`.
-    /// Waits if that is too much, or if it `keeps` nothing.
+    /// Other clients' changes that the client must keep, so that what the answer to this request
+    /// shows cannot be lost: see `volatile_changes`. Waits if that is too much, or if the client
+    /// keeps nothing (`keeps`).
     async fn until_stable(&self, depends: &[Transno], asks: (ClientUuid, Xid), keeps: bool) -> Vec<Redo> {
         if is_mutant(Mutant::TellsTooSoon) {
             return Vec::new();
@@ -290,7 +295,7 @@ impl Mds {
                 }
             }
             if !asked {
-                // Mostly its author is about to ask for the next thing.
+                // Usually its author is about to send the next request.
                 asked = true;
                 tokio::select! {
                     biased;
@@ -303,7 +308,7 @@ impl Mds {
                 biased;
                 () = seen => {}
                 committed = self.store.commit() => if committed.is_err() {
-                    // It stops anyway; nothing that is told now can be made good.
+                    // The MDT stops anyway; a change cannot become durable now.
                     return Vec::new();
                 }
             }
@@ -324,14 +329,15 @@ impl Mds {
         self.close_all(client);
         self.end_orphans(&left.orphans);
         if why == Gone::Evicted {
-            // It may have stored data without telling how far.
+            // It may have stored data without reporting the size.
             left.written.into_iter().for_each(|fid| self.unsettle(fid, Duration::ZERO));
         }
     }
 }
 
-/// May the client have something after this request that it must bring back to a restarted MDT, or rely on something that
-/// others must not change before it was told: a change, an open file, a lock?
+/// True if this request may leave the client something that it must bring back to a restarted MDT,
+/// or rely on something that others must not change before it was told: a change, an open file, a
+/// lock.
 fn leaves_something(request: &Request) -> bool {
     request.locks != InodeBits::NONE || request.ops.iter().any(|op| op.class().changes != Changes::Nothing)
 }
@@ -352,8 +358,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Must not the request run twice? Then its reply is kept with the change. Locks and leases are taken and given up by
-/// owner: their replies are kept by the session only.
+/// True if the request must not run twice. Then its reply is kept with the change. Locks and leases
+/// are taken and given up by owner: their replies are kept by the session only.
 fn changes(request: &Request) -> bool {
     request.ops.iter().any(|op| op.class().changes == Changes::Store)
 }
@@ -372,7 +378,7 @@ fn result_fid(reply: &OpReply) -> Fid {
 /// Replaces references to results of earlier operations by what they found.
 ///
 /// # Errors
-/// EINVAL: a reference to an operation that is not before this one, or found nothing.
+/// EINVAL: a reference to an operation that is not before this one, or that found nothing.
 fn resolve(op: &mut MdsOp, found: &[Fid]) -> Result<(), Errno> {
     op.try_each_fid(|fid| {
         if let Some(index) = fid.as_result_of() {

@@ -1,4 +1,4 @@
-//! What an administrator may change about an MDT.
+//! Settings of an MDT that an administrator may change.
 
 use layout::stripe_spec::Defaults;
 use std::time::Duration;
@@ -7,31 +7,35 @@ use types::limits::LEASE;
 /// Settings of one MDT.
 #[derive(Clone, Debug)]
 pub struct MdsSettings {
-    /// Stripes of a new file whose directory says nothing.
+    /// Stripes of a new file whose directory has no default layout.
     pub stripe_count: u16,
     /// Stripe size of such a file, bytes; a multiple of 64 KiB.
     pub stripe_size: u32,
-    /// How often OSTs are asked for their space.
+    /// Interval at which OSTs are asked for their space.
     pub space_interval: Duration,
-    /// An OST that does not answer a background request for so long is taken to be away for now.
+    /// An OST that does not answer a background request for this long is taken to be away for now.
     pub answer_max: Duration,
-    /// How long a write that needs objects waits if no OST can take one and some that are in use do not answer. Shorter than a
-    /// client waits for its answer ([`types::limits::REQUEST_TIMEOUT`]).
+    /// How long a write that needs objects waits if no OST can take one and some OSTs in use do not
+    /// answer. Shorter than a client waits for its answer ([`types::limits::REQUEST_TIMEOUT`]).
     pub osts_return: Duration,
     /// First wait after an OST did not answer a background request; doubled up to `retry_max`.
     pub retry_min: Duration,
     /// Longest wait.
     pub retry_max: Duration,
-    /// After a file was cut, the MDT makes sure of its objects so much later: when OSTs have synced them on their own.
+    /// After a file was cut, the MDT makes sure of its objects so much later: when OSTs have synced
+    /// them on their own.
     pub cut_after: Duration,
-    /// A client that does not answer a callback for so long is evicted.
+    /// A client that does not answer a callback for this long is evicted.
     pub callback_max: Duration,
-    /// From the arrival of a reply until the client's kernel has surely read it: a machine may be busy.
+    /// From the arrival of a reply until the client's kernel has surely read it: a machine may be
+    /// busy.
     pub author_grace: Duration,
-    /// Time in which living clients come back after the MDT started: until then nothing of theirs is cut.
+    /// Time in which living clients come back after the MDT started: until then nothing of theirs
+    /// is cut.
     pub clients_return: Duration,
-    /// How long a started MDT waits for the clients of its life before, in each of two phases. Not shorter than clients
-    /// trust what an MDT granted that they do not hear of; shorter than [`LEASE`], for they do not ping meanwhile.
+    /// How long a started MDT waits for the clients of its previous life, in each of two phases. It
+    /// is not shorter than the time for which clients trust an MDT that they do not hear of, and
+    /// shorter than [`LEASE`], because they do not ping meanwhile.
     pub recovery_window: Duration,
 }
 

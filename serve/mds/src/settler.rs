@@ -1,13 +1,16 @@
 //! Brings files and their objects in line where they may disagree.
 //!
-//! A writer reports sizes after its data went to objects, so when it vanishes (its client died, or the MDT was started
-//! anew) the recorded size may be behind: the OSTs are asked, size = max(recorded, objects). Whoever cuts a file cuts
-//! the record first, then the objects; so after a cut the objects may be ahead: they are cut to the recorded size,
-//! durably, by the MDT itself, and nothing ever grows by them. Writer marks say which files to look at and whether they
-//! were cut; a mark goes with what was settled, in one transaction. If the inode changed meanwhile the answer is stale.
+//! A writer reports sizes after its data went to objects. So when it vanishes (its client died, or
+//! the MDT was restarted) the recorded size may be behind: the OSTs are asked, and size =
+//! max(recorded, objects). A client that cuts a file cuts the record first, then the objects. So
+//! after a cut the objects may be ahead: the MDT itself cuts them to the recorded size, durably,
+//! and the size never grows by them. Writer marks name the files to look at, and whether they were
+//! cut; a mark is removed in the transaction that settles the file. If the inode changed meanwhile
+//! the answer is stale.
 //!
-//! Nobody may begin to write a file while its objects are being cut ([`State::cutting`](crate::mds::State)), and none
-//! is cut while somebody has it open for writing: then its last close comes back to it.
+//! No client may begin to write a file while its objects are being cut
+//! ([`State::cutting`](crate::mds::State)). None is cut while a client has it open for writing:
+//! then its last close returns to it.
 
 use crate::dom::Part;
 use crate::lock_context::LockContext;
@@ -43,24 +46,26 @@ const QUESTIONS: usize = 64;
 /// A file to settle.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
-    /// How often it was added: an answer that was asked for before the last time is stale.
+    /// Number of times it was added: an answer that was asked for before the last time is stale.
     times: u64,
-    /// Not before.
+    /// Not before this time.
     due: Monotonic,
 }
 
-/// Files to settle. A file stays here until it is settled, or written anew. Bounded by the writer marks.
+/// Files to settle. A file stays here until it is settled, or written again. Bounded by the writer
+/// marks.
 #[derive(Debug, Default)]
 pub struct Unsettled(BTreeMap<Fid, Doubt>);
 
 impl Unsettled {
-    /// What a started MDT finds marked. Cuts wait until living clients have opened again what they are writing.
+    /// The marks that a started MDT finds. Cuts wait until living clients have reopened the files
+    /// they write.
     pub fn after_start(marked: Vec<(Fid, bool)>, now: Monotonic, clients_return: Duration) -> Unsettled {
         let doubt = |cut| Doubt { times: 1, due: if cut { now + clients_return } else { now } };
         Unsettled(marked.into_iter().map(|(fid, cut)| (fid, doubt(cut))).collect())
     }
 
-    /// Is the file here, and so marked?
+    /// True if the file is here, and so has a mark.
     pub fn has(&self, fid: Fid) -> bool {
         self.0.contains_key(&fid)
     }
@@ -70,7 +75,7 @@ impl Unsettled {
         *doubt = Doubt { times: doubt.times + 1, due: doubt.due.min(due) };
     }
 
-    /// Whoever is here becomes due; an answer that is under way stays good.
+    /// Makes a listed file due; an answer that is under way stays valid.
     fn hasten(&mut self, fid: Fid, now: Monotonic) {
         if let Some(doubt) = self.0.get_mut(&fid) {
             doubt.due = doubt.due.min(now);
@@ -81,7 +86,7 @@ impl Unsettled {
         self.0.get(&fid).is_some_and(|doubt| doubt.times == times)
     }
 
-    /// What is due, and when the next ones are.
+    /// The files that are due, and the time of the next ones.
     fn due(&self, now: Monotonic) -> (Vec<(Fid, u64)>, Option<Monotonic>) {
         let due = self.0.iter().filter(|(_, d)| d.due <= now).map(|(fid, d)| (*fid, d.times)).collect();
         (due, self.0.values().map(|d| d.due).filter(|due| *due > now).min())
@@ -101,10 +106,10 @@ impl Drop for Cutting<'_> {
     }
 }
 
-/// A file that nobody writes, as found.
+/// A file that no client writes, as it was found.
 struct Look<'a> {
     inode: Option<Inode>,
-    /// Its objects must be cut: nobody begins to write it now.
+    /// Its objects must be cut: no client begins to write it now.
     cutting: Option<Cutting<'a>>,
 }
 
@@ -153,13 +158,13 @@ impl Mds {
         self.settle.wake();
     }
 
-    /// Somebody waits until the file is settled: if it is in doubt, it is looked at now.
+    /// A request waits until the file is settled: if it is in doubt, it is looked at now.
     pub(crate) fn settle_soon(&self, fid: Fid) {
         self.unsettled.lock().hasten(fid, self.env.clock.now());
         self.settle.wake();
     }
 
-    /// Waits until nobody cuts the file.
+    /// Waits until the file is not being cut.
     pub(crate) async fn cut_ended(&self, fid: Fid) {
         loop {
             let ended = self.cut_ended.notified();
@@ -181,7 +186,7 @@ impl Mds {
         let removed = |layout: &Layout| layout.objects(fid).any(|(ost, _)| !self.targets.is_known(ost));
         let settled = match (layout, &cutting) {
             (None, _) => None,
-            // Part of it went with an OST that was removed: what the inode says is all that is known.
+            // Part of it went with an OST that was removed: only the inode's own record remains.
             (Some((_, layout)), _) if removed(&layout) => None,
             (Some((size, layout)), Some(_)) => {
                 // A size that a crash could still take back must not decide what is cut away.
@@ -220,7 +225,8 @@ impl Mds {
         self.in_own_turn(settle).await
     }
 
-    /// Looks, and if the objects must be cut, begins. `None`: somebody writes the file; the last close comes back to it.
+    /// Looks at the file, and begins a cut if the objects need one. `None`: a client writes the
+    /// file; the last close returns to it.
     fn look_at(&self, fid: Fid) -> Result<Option<Look<'_>>, Errno> {
         let look = self.transact(&mut LockContext::own(), |records, _| {
             if records.state.opens.unsettle(fid) {

@@ -1,9 +1,10 @@
-//! Files that several clients write at once: `dlm::extents` decides which client has which bytes, this is the part of the shared
-//! owner in the table of locks (docs/locks/protocol.md, "Shared-write files").
+//! Files that several clients write at once. `dlm::extents` decides which client has which bytes;
+//! this module plays the shared owner in the table of locks (docs/locks/protocol.md, "Shared-write
+//! files").
 //!
-//! [`SHARED`] is a virtual client of the MDT that holds DATA, UPDATE and WRITE of such files. What the table asks of it is asked of
-//! its members; what they say is answered to the table in its name. A part of [`Locks`](crate::locks::Locks): what it wants to be done is
-//! carried out with what the table wants.
+//! [`SHARED`] is a virtual client of the MDT that holds DATA, UPDATE and WRITE of such files.
+//! Callbacks to it go to its members; their answers go to the table in its name. It is a part of
+//! [`Locks`](crate::locks::Locks): its actions are carried out with those of the table.
 
 use crate::locks::{Entered, Locks, When};
 use crate::mds::{Mds, RequestContext, alive};
@@ -19,25 +20,27 @@ use types::ranges::{ByteRange, Extent, Needs};
 use types::session::ClientUuid;
 use wire::mds::{Entry, MdsReply};
 
-/// The client that holds what the shared writers of a file share. No client draws this number for itself.
+/// The client that holds what the shared writers of a file share. No client draws this number for
+/// itself.
 pub(crate) const SHARED: ClientUuid = ClientUuid(u128::MAX);
-/// What it holds of a file.
+/// Bits that it holds of a file.
 pub(crate) const SHARED_BITS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
-/// So often a file changes hands, each time within [`dlm::ibits::BUSY`] of the time before, until it becomes shared.
+/// So often a file changes hands, each time within [`dlm::ibits::BUSY`] of the time before, until
+/// it becomes shared.
 const HANDS: u32 = 3;
 
-/// What became of a request for an extent.
+/// Result of a request for an extent.
 pub(crate) enum Turn {
     /// These are granted.
     Granted(Vec<ByteRange>),
-    /// The shared owner has no place for it now: it asks anew.
+    /// The shared owner has no place for it now: the client asks again.
     Again,
 }
 
 /// See the module.
 pub(crate) struct SharedWriters {
     pub(crate) table: ExtentTable,
-    /// What it wants to be done.
+    /// Actions that are still to be done.
     pub(crate) actions: Vec<ExtentAction>,
     heat: Heat,
     waiting: HashMap<ExtentTicket, oneshot::Sender<Turn>>,
@@ -57,10 +60,10 @@ impl Default for SharedWriters {
 }
 
 impl SharedWriters {
-    /// Tells whoever waits.
+    /// Tells the waiting request.
     pub(crate) fn tell(&mut self, ticket: ExtentTicket, turn: Turn) {
         if let Some(waiting) = self.waiting.remove(&ticket) {
-            // Nobody listens: the request was dropped, and is about to be given up.
+            // The receiver is gone: the request was dropped, and is about to be given up.
             let _ = waiting.send(turn);
         }
     }
@@ -87,7 +90,7 @@ impl Locks {
         }
     }
 
-    /// `client` asks for bytes that others have: is the file to be shared?
+    /// `client` asks for bytes that others have. True if the file shall be shared.
     fn becomes_shared(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) -> bool {
         if self.table.writer(fid) == Some(SHARED) {
             return !self.shared_writers.table.is_alone(fid, client, now);
@@ -96,7 +99,8 @@ impl Locks {
         self.shared_writers.heat.is_busy(fid, now) && self.shared_writers.table.has_room()
     }
 
-    /// A client that has been the only writer of a shared file for some time gets the whole file with its next request for a lock: its extents are called back.
+    /// A client that has been the only writer of a shared file for some time gets the whole file
+    /// with its next request for a lock: its extents are called back.
     pub(crate) fn end_if_alone(&mut self, fid: Fid, client: ClientUuid, now: Monotonic) {
         if is_at_rest(&self.table, fid) && self.shared_writers.table.is_alone(fid, client, now) {
             let change = dlm::ibits::Change { fid, bits: InodeBits::DATA, names: Default::default() };
@@ -116,7 +120,7 @@ impl Drop for Waiting<'_> {
         let now = self.mds.env.clock.now();
         let mut state = self.mds.state.lock();
         let shared_writers = &mut state.locks.shared_writers;
-        // Not there: it has its answer.
+        // If it is not there, it has its answer.
         if shared_writers.waiting.remove(&self.ticket).is_some() {
             shared_writers.table.cancel(self.ticket, now, &mut shared_writers.actions);
             self.mds.carry_out(state, When::Later);
@@ -132,7 +136,8 @@ enum Step<'a> {
 }
 
 impl Mds {
-    /// An extent, if the file is shared or is to be shared. The inode is there, and another client is in the way of the whole lock.
+    /// An extent, if the file is shared or is to be shared. The inode is there, and another client
+    /// is in the way of the whole lock.
     pub(crate) async fn lock_extent(
         &self,
         request: &mut RequestContext<'_>,
@@ -245,8 +250,9 @@ impl Mds {
         self.show_extents(request, fid, vec![extent.range], extent.write)
     }
 
-    /// The extents are the client's: the record that is shown from now on is one that nobody cuts while they are. Leases of others that
-    /// exclude what it lets the client do are over: one that is asked for later calls it back first.
+    /// The extents are the client's. No cut changes the record while they are, so the record may be
+    /// shown from now on. Leases of other clients that exclude this client's use are over; a lease
+    /// that is requested later calls the extents back first.
     fn show_extents(
         &self,
         request: &mut RequestContext<'_>,

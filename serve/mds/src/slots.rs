@@ -1,8 +1,10 @@
-//! Replies to changes, durable with the change itself: a request that comes again after a restart is answered again.
+//! Replies to changes, durable with the change itself: a request that comes again after a restart
+//! is answered again.
 //!
-//! Record `R` (client, slot) is written in the transaction of each change of a client on the network; the next request
-//! that has this slot replaces it. Read at the start; a reply stays here until its slot is used again or its session
-//! ends. Bound: the slots of all clients, each at most as many as it has changes in flight.
+//! Record `R` (client, slot) is written in the transaction of each change of a client on the
+//! network; the next request that has this slot replaces it. Read at the start; a reply stays here
+//! until its slot is used again or its session ends. Bound: the slots of all clients, each at most
+//! as many as it has changes in flight.
 
 use crate::tail::damaged;
 use crate::unconfirmed_opens::UnconfirmedOpens;
@@ -21,7 +23,7 @@ use wire::codec::{decode_reply, encode_reply};
 use wire::mds::MdsReply;
 use wire::message::{OpReply, Reply};
 
-/// Where a request of a client on the network comes from, and where its reply is kept.
+/// The place that a request of a client on the network came from, and that of its reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) xid: Xid,
@@ -31,7 +33,7 @@ pub(crate) struct Origin {
 /// A client that has no slot for a request says so by this one.
 const NO_SLOT: u16 = u16::MAX;
 
-/// What is kept of a request: the results of its first operations.
+/// The kept part of a request: the results of its first operations.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) transno: Transno,
@@ -48,7 +50,7 @@ impl Slots {
     /// Reads all replies.
     ///
     /// # Errors
-    /// The store cannot be read. A damaged record is told to people and left out.
+    /// The store cannot be read. A damaged record is logged and left out.
     pub(crate) fn read(tx: &Tx<'_>) -> Result<Slots, StoreError> {
         let mut kept = HashMap::default();
         let (start, end) = key::all(Tag::Reply);
@@ -65,7 +67,8 @@ impl Slots {
         Ok(Slots { kept })
     }
 
-    /// A change comes: was it (or its first part) done in an earlier life? Asked once.
+    /// A change comes: returns the kept results if it (or its first part) was done in an earlier
+    /// life. Asked once.
     pub(crate) fn take(&mut self, client: ClientUuid, origin: Origin) -> Option<Kept> {
         let (xid, reply) = self.kept.remove(&(client, origin.slot))?;
         if xid != origin.xid {
@@ -87,7 +90,7 @@ impl Slots {
             return unconfirmed_opens;
         }
         for ((client, _), (xid, reply)) in &self.kept {
-            // A damaged one is told when it is asked for.
+            // A damaged one is logged when it is asked for.
             let Ok(reply) = decode_reply(reply.clone(), Bytes::new()) else { continue };
             for result in reply.results {
                 if let Ok(OpReply::Mds(MdsReply::Opened { entry, handle, .. })) = result
@@ -106,7 +109,8 @@ impl Slots {
     }
 }
 
-/// Writes the reply of a change in the change's own transaction. `results`: of all operations so far; given back.
+/// Writes the reply of a change in the change's own transaction. `results`: of all operations so
+/// far; given back.
 pub(crate) fn write(
     tx: &mut Tx<'_>,
     client: ClientUuid,

@@ -1,5 +1,5 @@
-//! What is known of the OSTs' space: asked every few seconds, read at every create. One that does not answer is asked
-//! more often, so that an OST which has just been started gets files at once.
+//! The known space of the OSTs: asked every few seconds, read at every create. An OST that does not
+//! answer is asked more often, so that one that has just been started gets files at once.
 
 use crate::mds::Mds;
 use crate::tasks::{Backoff, Stop};
@@ -21,13 +21,14 @@ pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub struct Spaces {
     known: RwLock<Arc<Vec<OstSpace>>>,
-    /// Numbers of the questions that were answered last: several may be under way, and an older answer may come later.
+    /// Numbers of the questions that were answered last: several may be under way, and an older
+    /// answer may come later.
     heard: Mutex<BTreeMap<TargetIndex, u64>>,
     asked: AtomicU64,
 }
 
 impl Spaces {
-    /// As last heard.
+    /// The space that was last reported.
     pub fn get(&self) -> Arc<Vec<OstSpace>> {
         self.known.read().clone()
     }
@@ -37,7 +38,7 @@ impl Spaces {
         self.asked.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What question `asked` brought, unless a later one was answered already.
+    /// Notes the answer to request `asked`, unless a later one was answered already.
     fn set(&self, asked: u64, space: OstSpace) {
         let mut heard = self.heard.lock();
         let last = heard.entry(space.index).or_default();
@@ -69,13 +70,13 @@ impl Spaces {
 }
 
 impl Mds {
-    /// Asks all OSTs for their space. One that does not answer gets no new objects until it does. Each answer counts as
-    /// soon as it is there.
+    /// Asks all OSTs for their space. One that does not answer gets no new objects until it does.
+    /// Each answer counts as soon as it is there.
     pub async fn refresh_spaces(&self) {
         self.ask_spaces(self.targets.list()).await;
     }
 
-    /// As [`Mds::refresh_spaces`], but waits for none that did not answer last time.
+    /// As [`Mds::refresh_spaces`], but does not wait for an OST that did not answer last time.
     pub(crate) async fn refresh_spaces_of_active(&self) {
         let mut osts = self.targets.list();
         osts.retain(|ost| self.spaces.known(*ost).is_some_and(|known| known.active));
@@ -120,14 +121,15 @@ impl Mds {
         }
     }
 
-    /// Could an OST take objects that is in use and does not answer? Then it may be back soon: there is no telling that there is no
-    /// space.
+    /// True if an OST that is in use and does not answer could take objects. It may be back soon,
+    /// so ENOSPC would be premature.
     pub(crate) fn may_yet_place(&self, reason: &NoSpace) -> bool {
         let in_use = |ost: &OstSpace| !ost.active && self.targets.is_in_use(ost.index) && !self.is_aside(ost.index);
         matches!(reason, NoSpace::Nowhere { inactive: 1.., .. }) && self.spaces.get().iter().any(in_use)
     }
 
-    /// Is there an OST whose space was never heard? It may have been started a moment ago.
+    /// True if there is an OST that has never reported its space. It may have been started a moment
+    /// ago.
     pub(crate) fn has_unheard_osts(&self) -> bool {
         let heard = |index| self.spaces.known(index).is_some_and(|ost| ost.total > 0);
         !self.targets.list().into_iter().all(heard)
@@ -139,7 +141,8 @@ impl Mds {
         loop {
             self.look_at_own_space();
             tokio::select! {
-                // An OST that is away is waited for, a hundred seconds and more: the end must not wait with it.
+                // An OST that is away is waited for, a hundred seconds and more: the end must not
+                // wait with it.
                 biased;
                 () = stop.stopped() => return,
                 () = self.refresh_spaces() => {}

@@ -7,9 +7,10 @@ use layout::placement::{NoSpace, Want, choose};
 use layout::stripe_spec::with_dom_at_most;
 
 impl Mds {
-    /// Gives OSTs to every component that covers a byte of `[start, end)` and has none, after what extends itself was extended
-    /// to cover the range; whether anything changed.
-    /// A pool that is not there any more binds no component, as a directory may still name it.
+    /// Gives OSTs to every component that covers a byte of `[start, end)` and has none, after
+    /// self-extending components were extended to cover the range. Returns whether anything
+    /// changed. A pool that does not exist any more restricts no component, because a directory may
+    /// still name it.
     ///
     /// # Errors
     /// [`NoSpace`]: no OST can take an object; the layout is unchanged then.
@@ -40,13 +41,13 @@ impl Mds {
         Ok(changed)
     }
 
-    /// A layout with no more on the MDT than new files get now.
+    /// The layout with no more on the MDT than new files get now.
     pub(crate) fn with_dom_of_now(&self, layout: Layout) -> Layout {
         with_dom_at_most(layout, self.tunables.dom.now(), &self.tunables.defaults())
     }
 
-    /// Layout of a new file: that of its directory, else the file system's, with OSTs for its first byte. Without any
-    /// OST in sight it gets them when it is first written.
+    /// Layout of a new file: that of its directory, else the file system's, with OSTs for its first
+    /// byte. If no OST is known it gets them when it is first written.
     pub(crate) fn new_layout(&self, default: Option<Layout>) -> Layout {
         let layout = default.unwrap_or_else(|| self.tunables.layout());
         let mut layout = self.with_dom_of_now(layout);

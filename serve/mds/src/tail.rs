@@ -1,4 +1,4 @@
-//! What an inode record carries behind its attributes: layout, link target, default layout.
+//! What an inode record carries after its attributes: layout, link target, default layout.
 
 use disk::inode::{ItemTag, item, item_head, items};
 use layout::layout::Layout;
@@ -25,7 +25,8 @@ pub fn with_layout(tag: ItemTag, layout: &Layout) -> Tail {
     with(tag, &bytes)
 }
 
-/// Replaces (or with `None` removes) an item; the others stay as they are, also those of newer versions.
+/// Replaces (or with `None` removes) an item; the others stay as they are, also those of newer
+/// versions.
 ///
 /// # Errors
 /// EIO: the tail is damaged.
@@ -45,7 +46,8 @@ pub fn replace(fid: Fid, tail: &Tail, tag: ItemTag, new: Option<&[u8]>) -> Resul
     Ok(out)
 }
 
-/// Changes the list of names that an inode remembers. A damaged tail stays as it is: it is told where it is needed.
+/// Changes the list of names that an inode remembers. A damaged tail stays as it is: it is reported
+/// where it is needed.
 pub fn change_links(inode: &mut Inode, change: impl FnOnce(&[u8]) -> Vec<u8>) {
     let fid = inode.fid();
     let Ok(known) = find(fid, &inode.tail, ItemTag::Links) else { return };

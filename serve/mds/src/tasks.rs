@@ -43,7 +43,7 @@ impl Stop {
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 
-    /// Must the task end?
+    /// True if the task must end.
     pub fn is_stopped(&self) -> bool {
         *self.0.borrow() || self.0.has_changed().is_err()
     }
@@ -84,14 +84,14 @@ impl Backoff {
         Backoff { min, max, next: None }
     }
 
-    /// How long to wait after one more failure.
+    /// Returns the pause after one more failure.
     pub fn failed(&mut self) -> Duration {
         let wait = self.next.unwrap_or(self.min);
         self.next = Some((wait * 2).min(self.max));
         wait
     }
 
-    /// It works again.
+    /// Notes that it works again.
     pub fn succeeded(&mut self) {
         self.next = None;
     }

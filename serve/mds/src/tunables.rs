@@ -1,6 +1,8 @@
-//! What an administrator may change while the MDT runs: the file system's default layout, and which OSTs are set aside.
+//! Settings that an administrator may change while the MDT runs: the file system's default layout,
+//! and the OSTs that are set aside.
 //!
-//! Lost at a restart; what is to stay is kept by the MGS and applied again by whoever assembled the MDT.
+//! They are lost at a restart; the MGS keeps persistent ones, and the code that assembled the MDT
+//! applies them again.
 
 use crate::dom_limits::DomLimits;
 use crate::mds::Mds;
@@ -37,20 +39,20 @@ impl Tunables {
         }
     }
 
-    /// What a person may leave open in a layout, and how much of a file may be on the MDT.
+    /// Defaults for what a user may leave open in a layout, and the limit for bytes on the MDT.
     pub(crate) fn defaults(&self) -> Defaults {
         let (stripe_size, stripe_count) = (self.stripe_size.load(Relaxed), self.stripe_count.load(Relaxed));
         Defaults { stripe_size, stripe_count, dom_bytes_max: self.dom.most() }
     }
 
-    /// Layout of a new file whose directory says nothing; OSTs open.
+    /// Layout of a new file whose directory has no default layout; OSTs open.
     pub(crate) fn layout(&self) -> Layout {
         plain(self.stripe_count.load(Relaxed), self.stripe_size.load(Relaxed), None)
     }
 }
 
 impl Mds {
-    /// Stripes of a new file whose directory says nothing; -1: one on each OST.
+    /// Stripes of a new file whose directory has no default layout; -1: one on each OST.
     pub fn stripe_count(&self) -> i32 {
         match self.tunables.stripe_count.load(Relaxed) {
             ALL_OSTS => -1,
@@ -93,7 +95,7 @@ impl Mds {
         }
     }
 
-    /// Does this OST get new objects, as far as the administrator says?
+    /// True if this OST gets new objects, as far as the administrator decides.
     pub fn ost_active(&self, ost: TargetIndex) -> bool {
         !self.tunables.aside.read().contains(&ost)
     }
@@ -116,7 +118,7 @@ impl Mds {
         Ok(())
     }
 
-    /// OSTs by index: does each get new objects?
+    /// OSTs by index, and whether each gets new objects.
     pub fn osts(&self) -> Vec<(TargetIndex, bool)> {
         let known = self.placement_spaces();
         let mut list = self.targets.list();
@@ -129,12 +131,12 @@ impl Mds {
         self.targets.pools()
     }
 
-    /// Was it set aside, to get no new objects?
+    /// True if it was set aside, to get no new objects.
     pub(crate) fn is_aside(&self, ost: TargetIndex) -> bool {
         self.tunables.aside.read().contains(&ost)
     }
 
-    /// What placement may use: OSTs that were set aside are not active.
+    /// The spaces that placement may use: OSTs that were set aside are not active.
     pub(crate) fn placement_spaces(&self) -> Arc<Vec<OstSpace>> {
         let mut spaces = self.spaces.get();
         let aside = self.tunables.aside.read();

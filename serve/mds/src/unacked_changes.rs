@@ -1,16 +1,20 @@
 //! Authors whose own mount may not know yet what they changed.
 //!
-//! The author of a change keeps its locks and learns from the reply. From the change until its kernel has read that, its
-//! other threads see the state before, while everybody else could see the one after. So each change stays here until its author
-//! has surely read the answer. Whoever looks at it meanwhile (`Records` notes what an operation reads) gets
-//! its own answer only when the author was called back: what covers the change is revoked, as from any other
-//! holder. Mostly nobody looks, and then this costs one entry per change.
+//! The author of a change keeps its locks and learns of the change from the reply. From the change
+//! until its kernel has read the reply, the author's other threads see the state before, while
+//! every other client could see the one after. So each change stays here until its author has
+//! surely read the answer.
 //!
-//! So its LOOKUP and UPDATE of what it removed for good stay until then, too: they may be all that covers the name and the attributes
-//! at its mount.
+//! `Records` notes what an operation reads. An operation that looks at such a change gets its
+//! answer only when the author was called back: the lock bits that cover the change are revoked, as
+//! from any other holder. Usually no client looks, and then this costs one entry per change.
 //!
-//! A change is known to its author when a later request (a ping, too) says that all below it were answered (`xid_known`), and
-//! some time for its kernel is over (`author_grace`). Clients that are alone are not noted at all.
+//! The author's LOOKUP and UPDATE of an inode that it removed for good stay until then, too: they
+//! may be all that covers the name and the attributes at its mount.
+//!
+//! A change is known to its author in two steps: a later request (a ping, too) says that all
+//! requests up to it were answered (`xid_known`), and then its kernel gets some time
+//! (`author_grace`). A client that is alone is not noted at all.
 
 use foldhash::{HashMap, HashSet};
 use namespace::view::Change;
@@ -23,14 +27,14 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::{ClientUuid, Xid};
 
-/// Changes of one client that are kept. Beyond it the oldest go: a client that has so many unanswered, or in so short a time, is
-/// long past the first of them.
+/// Changes of one client that are kept. Beyond it the oldest go: a client that has so many
+/// unanswered, or in so short a time, is long past the first of them.
 const CHANGES_MAX: usize = 65_536;
 
-/// What the author may still cover with its locks, all parts of one operation.
+/// The inodes and bits that the author may still cover with its locks: all parts of one operation.
 pub(crate) type Changed = Arc<[(Fid, InodeBits)]>;
 
-/// What an operation looks at.
+/// The part of an inode that an operation looks at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look<'a> {
     /// One name of a directory.
@@ -72,7 +76,7 @@ struct Parts {
     of: HashMap<Fid, Vec<Part>>,
     /// Inodes that were destroyed and have parts.
     destroyed: HashSet<Fid>,
-    /// Those of them that have none any more.
+    /// Destroyed inodes of which no author shows a name any more.
     over: Vec<Fid>,
 }
 
@@ -108,12 +112,12 @@ pub(crate) struct UnackedChanges {
     grace: Duration,
     parts: Parts,
     authors: HashMap<ClientUuid, Author>,
-    /// What the operation that runs has seen; drained when it is over.
+    /// The changes that the running operation has seen; drained when it is over.
     seen: RefCell<BTreeMap<u64, (ClientUuid, Changed)>>,
 }
 
 impl UnackedChanges {
-    /// Nobody; a reply that arrived is read by the client's kernel within `grace`.
+    /// An empty table. The client's kernel reads an arrived reply within `grace`.
     pub(crate) fn new(grace: Duration) -> UnackedChanges {
         UnackedChanges { grace, ..UnackedChanges::default() }
     }
@@ -124,7 +128,7 @@ impl UnackedChanges {
         // Handles of removed files are another matter, and data has its own ways.
         let attributes = InodeBits::UPDATE.union(InodeBits::PERM).union(InodeBits::XATTR);
         let mask = attributes.union(InodeBits::LOOKUP).union(InodeBits::LAYOUT);
-        // What it wrote its mount shows already; anything else it may hide also under WRITE.
+        // The mount of a writer shows what it wrote; anything else it may hide under WRITE too.
         let bits_of = |change: &Change<'_>| match change.bits.intersection(mask) {
             bits if !change.shown && bits.contains(InodeBits::UPDATE) => bits.union(InodeBits::WRITE),
             bits => bits,
@@ -187,7 +191,7 @@ impl UnackedChanges {
         parts.filter(move |part| part.client != client).flat_map(|part| &part.names).map(|name| &**name)
     }
 
-    /// What was looked at since this was asked last: by whom it was changed, and what.
+    /// The changes that were looked at since the last call, with their authors.
     pub(crate) fn take_seen(&mut self) -> Vec<(ClientUuid, Changed)> {
         match self.seen.get_mut() {
             none if none.is_empty() => Vec::new(),
@@ -200,8 +204,8 @@ impl UnackedChanges {
         self.last
     }
 
-    /// The author was asked to drop these bits and has: what it changed not after `newest` is shown by it as it is, if all of that
-    /// was among them.
+    /// The author was asked to drop these bits, and has. Its changes up to `newest` are over if all
+    /// their bits were among them: its mount now shows them as they are.
     pub(crate) fn settled(&mut self, client: ClientUuid, newest: u64, asked: &BTreeMap<Fid, InodeBits>) {
         let was_asked = |(fid, bits): &(Fid, InodeBits)| asked.get(fid).is_some_and(|asked| asked.contains(*bits));
         for fid in asked.keys() {
@@ -211,7 +215,8 @@ impl UnackedChanges {
         }
     }
 
-    /// An inode is destroyed: who may still show a name of it. If anybody, [`UnackedChanges::take_over`] names it when nobody does any more.
+    /// An inode is destroyed. Returns the clients that may still show a name of it. If there are
+    /// any, [`UnackedChanges::take_over`] returns the inode when none is left.
     pub(crate) fn destroyed(&mut self, fid: Fid) -> SmallVec<[ClientUuid; 1]> {
         let parts = self.parts.of.get(&fid).into_iter().flatten();
         let shown: SmallVec<_> = parts.map(|part| part.client).collect();
@@ -221,7 +226,7 @@ impl UnackedChanges {
         shown
     }
 
-    /// Destroyed inodes of which nobody shows a name any more: their locks are over.
+    /// Takes the destroyed inodes of which no client shows a name any more: their locks are over.
     pub(crate) fn take_over(&mut self) -> Vec<Fid> {
         std::mem::take(&mut self.parts.over)
     }

@@ -1,11 +1,15 @@
 //! Opens of an earlier life whose answers may never have reached their clients.
 //!
-//! A client brings back what it knows to have open. An open whose answer was lost it does not know; it will send the
-//! request again, and the kept reply names the inode. Until then that inode counts as open: if it has no name, or loses
-//! it meanwhile, it stays as an orphan. The doubt is over when the client says that it has the answer (`xid_known`): then it
-//! was opened again (`Mds::open_again`), or it had been closed long ago; and when its session ends.
+//! A client brings back the opens that it knows. It does not know an open whose answer was lost: it
+//! will send the request again, and the kept reply names the inode. Until then that inode counts as
+//! open: if it has no name, or loses it meanwhile, it stays as an orphan.
 //!
-//! Owner: the MDT's state. Bound: the replies that were kept (`slots`). Empty unless the MDT has just recovered.
+//! The doubt is over when the client says that it has the answer (`xid_known`): then the inode was
+//! opened again (`Mds::open_again`), or had been closed long ago. It is also over when the client's
+//! session ends.
+//!
+//! Owner: the MDT's state. Bound: the replies that were kept (`slots`). Empty unless the MDT has
+//! just recovered.
 
 use foldhash::HashMap;
 use std::collections::BTreeMap;
@@ -20,18 +24,19 @@ pub(crate) struct UnconfirmedOpens {
 }
 
 impl UnconfirmedOpens {
-    /// This request of an earlier life opened it.
+    /// This request of an earlier life opened the inode.
     pub(crate) fn add(&mut self, client: ClientUuid, xid: Xid, fid: Fid) {
         self.clients.entry(client).or_default().entry(xid).or_default().push(fid);
         *self.inodes.entry(fid).or_default() += 1;
     }
 
-    /// May somebody believe to have it open?
+    /// True if a client may believe that it has the inode open.
     pub(crate) fn contains(&self, fid: Fid) -> bool {
         !self.inodes.is_empty() && self.inodes.contains_key(&fid)
     }
 
-    /// A client has the answers of all its requests below `known`: what nobody may believe to have open any more.
+    /// A client has the answers of all its requests below `known`. Returns the inodes that no
+    /// client may believe open any more.
     pub(crate) fn known(&mut self, client: ClientUuid, known: Xid) -> Vec<Fid> {
         let Some(xids) = self.clients.get_mut(&client) else { return Vec::new() };
         let later = xids.split_off(&known);

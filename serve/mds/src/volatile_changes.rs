@@ -1,19 +1,23 @@
-//! Changes whose answers their clients may not have seen: nobody else may be told of them yet.
+//! Changes whose answers their clients may not have seen: no other client may be told of them yet.
 //!
-//! A client brings back, after a crash, the changes that it was told of. A change that was applied but neither
-//! committed nor answered for certain may be lost with the crash, for nobody can bring it back. So an answer that shows
-//! such a change of another client brings it along, and all that it rests on and that others may not have seen: then its reader can bring
-//! it back, too. If that is too much, or the reader keeps nothing, the answer waits until the change is committed, or until its author's
-//! next request says that it has the answer (`xid_known`). An own change counts only until its answer has
-//! been handed to the connection: answers on one connection arrive in order, or not at all. What one request changed is answered
-//! together, and a client in this process ends with the MDT: these do not count for themselves.
+//! After a crash, a client brings back the changes that it was told of. A change that was applied
+//! but neither committed nor surely answered may be lost with the crash, because no client can
+//! bring it back. So an answer that shows such a change of another client brings it along, with
+//! everything it rests on that others may not have seen: then its reader can bring it back, too. If
+//! that is too much, or the reader keeps nothing, the answer waits until the change is committed,
+//! or until its author's next request says that it has the answer (`xid_known`).
 //!
-//! That order ends with the connection: an answer that was handed to one that was lost comes again over the next, maybe behind
-//! others. So what a client changed is durable before its next connection is answered, and what is applied later for a request
-//! of an earlier connection counts until it is durable or known.
+//! A client's own change counts only until its answer has been handed to the connection: answers on
+//! one connection arrive in order, or not at all. The changes of one request are answered together,
+//! and a client in this process ends with the MDT, so these do not count for themselves.
 //!
-//! Owner: the MDT's state. Bound: the changes that are not committed. Empty as long as all clients are in this process,
-//! for they end with the MDT.
+//! That order ends with the connection. An answer that was handed to a lost connection comes again
+//! over the next one, maybe after others. So a client's changes are durable before its next
+//! connection is answered. A change that is applied later for a request of an earlier connection
+//! counts until it is durable or known.
+//!
+//! Owner: the MDT's state. Bound: the changes that are not committed. Empty as long as all clients
+//! are in this process, for they end with the MDT.
 
 use bytes::Bytes;
 use foldhash::HashMap;
@@ -27,13 +31,13 @@ use wire::message::Redo;
 
 /// A change that was applied.
 pub struct Applied {
-    /// Its number.
+    /// Number of the change.
     pub transno: Transno,
     /// Its author. The MDT's own changes have no client and are seen when they are durable.
     pub client: ClientUuid,
     /// The request; `None`: of a client in this process.
     pub xid: Option<Xid>,
-    /// How it is made again; `None`: nobody keeps it.
+    /// Redo of the change; `None`: no client keeps it.
     pub redo: Option<Bytes>,
     /// Changes that its operation looked at, those that concern its author.
     pub rests_on: SmallVec<[Transno; 4]>,
@@ -56,9 +60,10 @@ pub struct VolatileChanges {
     watched: bool,
     changes: BTreeMap<Transno, Change>,
     by_client: HashMap<ClientUuid, BTreeMap<Xid, BTreeSet<Transno>>>,
-    /// How often each client connected.
+    /// Number of connections that each client made.
     connections: HashMap<ClientUuid, u64>,
-    /// Which change destroyed an inode, as long as it is not durable: nothing else is left to show it.
+    /// The change that destroyed an inode, as long as it is not durable: nothing else is left to
+    /// show it.
     destroyed: HashMap<Fid, Transno>,
     /// The same, oldest first.
     destroyed_in: VecDeque<(Transno, Fid)>,
@@ -91,7 +96,7 @@ impl VolatileChanges {
         }
     }
 
-    /// Which change destroyed this inode; `None`: that is durable, or it never was.
+    /// The change that destroyed this inode; `None`: that is durable, or it never was.
     pub fn destroyed_by(&self, fid: Fid) -> Option<Transno> {
         self.destroyed.get(&fid).copied()
     }
@@ -101,7 +106,7 @@ impl VolatileChanges {
         *self.connections.entry(client).or_default() += 1;
     }
 
-    /// Which connection of a client is its newest.
+    /// Number of a client's newest connection.
     pub fn connection(&self, client: ClientUuid) -> u64 {
         self.connections.get(&client).copied().unwrap_or_default()
     }
@@ -116,7 +121,8 @@ impl VolatileChanges {
         self.by_client.get(&client).and_then(newest).unwrap_or_default()
     }
 
-    /// The answer of this request is on its way, over this connection; `true`: that may matter to somebody.
+    /// The answer of this request is on its way, over this connection; `true`: a waiting answer may
+    /// depend on it.
     pub fn sent(&mut self, client: ClientUuid, xid: Xid, connection: u64) -> bool {
         if connection != self.connection(client) {
             return false;
@@ -130,7 +136,8 @@ impl VolatileChanges {
         true
     }
 
-    /// A client has the answers of all its requests below this one; `true`: that may matter to somebody.
+    /// A client has the answers of all its requests below this one; `true`: a waiting answer may
+    /// depend on it.
     pub fn known(&mut self, client: ClientUuid, known: Xid) -> bool {
         let Some(xids) = self.by_client.get_mut(&client) else { return false };
         let mut any = false;
@@ -167,14 +174,14 @@ impl VolatileChanges {
         }
     }
 
-    /// Must the answer to this request of a client that shows this change wait?
+    /// True if the answer to this request, which shows this change, must wait.
     pub fn concerns(&self, transno: Transno, (client, xid): (ClientUuid, Xid)) -> bool {
         let concerns = |change: &Change| change.client != client || change.held && change.xid != xid;
         self.changes.get(&transno).is_some_and(concerns)
     }
 
-    /// What the client must keep that is told of these changes: all of them that concern it and what they rest on, oldest first. `None`: it is too
-    /// much, or nobody can bring it back.
+    /// The changes that the client must keep if it is told of these: all of them that concern it
+    /// and what they rest on, oldest first. `None`: it is too much, or no client can bring it back.
     pub fn to_keep(&self, depends: &[Transno], asks: (ClientUuid, Xid)) -> Option<Vec<Redo>> {
         let mut all = BTreeMap::new();
         let mut bytes = 0;
@@ -197,7 +204,7 @@ impl VolatileChanges {
         Some(all.into_iter().map(|(transno, bytes)| Redo { transno, bytes }).collect())
     }
 
-    /// Nothing to wait for, whatever is shown?
+    /// True if no answer has to wait, whatever it shows.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

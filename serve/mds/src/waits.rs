@@ -1,7 +1,7 @@
-//! Who waits for whom at an MDT, for people: nothing here decides anything.
+//! The waits at an MDT, for people: nothing here decides anything.
 //!
-//! A wait for holders of inode-bit locks is noted with its cause and its beginning when it is not over at once; the table
-//! of locks says who is in the way at the moment of the question.
+//! A wait for holders of inode-bit locks is noted with its cause and its beginning if it is not
+//! over at once. The table of locks says which holders are in the way when it is asked.
 
 use crate::flocks::FlockWait;
 use crate::mds::Mds;
@@ -35,7 +35,7 @@ impl Drop for Noted<'_> {
 /// An operation that waits for holders of locks.
 #[derive(Clone, Debug)]
 pub struct LockWait {
-    /// On whose behalf ([`observe::cause`]); 0: nobody's.
+    /// Cause of the operation ([`observe::cause`]); 0: none.
     pub cause: u64,
     /// Since when.
     pub since: Monotonic,
@@ -43,14 +43,16 @@ pub struct LockWait {
     pub client: Option<ClientUuid>,
     /// The first inode that it waits for.
     pub fid: Fid,
-    /// What it changes of it, or wants to lock.
+    /// The bits that it changes, or wants to lock.
     pub bits: InodeBits,
-    /// Who has to answer, with what it holds; if nobody, whose turn is earlier.
+    /// Holders that have to answer, with their bits; if there are none, the operations whose turn
+    /// is earlier.
     pub holders: Vec<(ClientUuid, InodeBits)>,
 }
 
 impl Mds {
-    /// Operations that wait for holders of locks, the longest first, at most `max`, each with at most `holders_max`.
+    /// Operations that wait for holders of locks, the longest first, at most `max`, each with at
+    /// most `holders_max`.
     pub fn lock_waits(&self, max: usize, holders_max: usize) -> Vec<LockWait> {
         let state = self.state.lock();
         let locks = &state.locks;
@@ -72,7 +74,8 @@ impl Mds {
         waits.collect()
     }
 
-    /// Requests for file locks that wait, the longest first, at most `max`, each with at most `holders_max`.
+    /// Requests for file locks that wait, the longest first, at most `max`, each with at most
+    /// `holders_max`.
     pub fn file_lock_waits(&self, max: usize, holders_max: usize) -> Vec<FlockWait> {
         self.flocks.lock().waits(max, holders_max)
     }

@@ -1,7 +1,8 @@
 //! The recovery window of a started MDT: `replay::recovery` decides, this waits and does.
 //!
-//! Until the window closes, requests of clients wait at its door; only what belongs to recovery passes. One task, `mdt
-//! recovery`, ends with the window or the MDT. Without clients to wait for there is no window and no task.
+//! Until the window closes, requests of clients wait at its door; only what belongs to recovery
+//! passes. One task, `mdt recovery`, ends with the window or the MDT. Without clients to wait for
+//! there is no window and no task.
 
 use crate::lock_context::LockContext;
 use crate::locks::Locks;
@@ -41,16 +42,17 @@ pub(crate) struct Window {
     sessions: Mutex<BTreeMap<ClientUuid, Transno>>,
 }
 
-/// How far recovery is, for people.
+/// State of recovery, for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecoveryReport {
     /// The phase.
     pub phase: Phase,
     /// Clients that are waited for, or came back.
     pub clients: usize,
-    /// How many of them were heard of.
+    /// Number of them that were heard of.
     pub connected: usize,
-    /// The phase ends at the latest after this time; 0: it waits for no client, or nobody knows.
+    /// The phase ends at the latest after this time; 0: it waits for no client, or the time is
+    /// unknown.
     pub left: Duration,
 }
 
@@ -69,7 +71,7 @@ impl Window {
         }
     }
 
-    /// Is the MDT in service?
+    /// True if the MDT is in service.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
@@ -94,7 +96,7 @@ impl Window {
 }
 
 impl Mds {
-    /// How far recovery is.
+    /// State of recovery.
     pub fn recovery(&self) -> RecoveryReport {
         let machine = self.window.machine.lock();
         let (clients, connected) = machine.clients();
@@ -102,7 +104,7 @@ impl Mds {
         RecoveryReport { phase: machine.phase(), clients, connected, left }
     }
 
-    /// Waits for no client any longer (`lctl abort_recovery`): who has not come is evicted.
+    /// Stops waiting for clients (`lctl abort_recovery`): those that have not come are evicted.
     pub fn abort_recovery(&self) {
         self.window.machine.lock().abort();
         self.window.changed.wake();
@@ -114,7 +116,7 @@ impl Mds {
     /// EAGAIN: this one is not waited for, and must wait for the others.
     pub(crate) fn admit_session(&self, export: &Export) -> Result<Standing, Errno> {
         if export.nid() == Nid::Loopback {
-            // It ends with this process: nothing of it is ever recovered.
+            // The client ends with this process: nothing of it is ever recovered.
             return Ok(Standing::Transient);
         }
         let client = export.client();
@@ -127,17 +129,19 @@ impl Mds {
         Ok(Standing::Settled)
     }
 
-    /// Is the client recorded, so that a restarted MDT waits for it?
+    /// True if the client is recorded, so that a restarted MDT waits for it.
     pub(crate) fn is_recorded(&self, client: ClientUuid) -> bool {
         self.window.sessions.lock().contains_key(&client)
     }
 
-    /// Records a client that is about to get something for which a restarted MDT must wait for it. The transno of its
-    /// record: what the client gets may be told once that is durable. `None`: its session has ended.
+    /// Records a client that is about to get something for which a restarted MDT must wait for it.
+    /// Returns the transno of its record: the client may be answered once that is durable. `None`:
+    /// its session has ended.
     pub(crate) fn record(&self, export: &Export) -> Option<Transno> {
         let client = export.client();
         let mut sessions = self.window.sessions.lock();
-        // Looked at under the lock: `forget_session`, which comes after the end, removes what is put before it.
+        // Looked at under the lock: `forget_session`, which comes after the end, removes what is
+        // put before it.
         if export.is_gone() {
             return None;
         }
@@ -149,7 +153,8 @@ impl Mds {
         Some(*transno)
     }
 
-    /// Ready when the client's record is durable, and what it changed up to `changed`; `None`: they are.
+    /// Ready when the client's record is durable, and what it changed up to `changed`; `None`: they
+    /// are.
     pub(crate) fn session_known(&self, client: ClientUuid, changed: Transno) -> Option<BoxFuture<'static, ()>> {
         let transno = self.window.sessions.lock().get(&client).copied().unwrap_or_default().max(changed);
         let store = self.store.clone();
@@ -163,7 +168,7 @@ impl Mds {
         }))
     }
 
-    /// A session is over for good: nobody waits for its client after a restart.
+    /// A session is over for good: a restarted MDT does not wait for its client.
     pub(crate) fn forget_session(&self, client: ClientUuid) {
         self.window.machine.lock().gone(client);
         let known = self.window.sessions.lock().remove(&client).is_some();
@@ -232,7 +237,7 @@ impl Mds {
         }
         self.window.changed.wake();
         self.window.reached(Phase::Restoring, export).await?;
-        // What an attempt that was cut short had restored, it restores again.
+        // Whatever an interrupted attempt had restored, the client restores again.
         let mut state = self.state.lock();
         while state.opens.forget_one(export.client()).is_some() {}
         Ok(())
@@ -311,7 +316,7 @@ impl Mds {
         Ok(())
     }
 
-    /// What the new life starts with.
+    /// Takes over what the new life starts with.
     pub(crate) fn take_over(&self, recovered: crate::recovery::Recovered) {
         let now = self.env.clock.now();
         *self.unsettled.lock() = Unsettled::after_start(recovered.marked, now, self.settings.clients_return);
@@ -323,7 +328,7 @@ impl Mds {
         orphans.extend(recovered.orphans);
     }
 
-    /// A client that did not come, or did not bring back what it must: it is told when it comes.
+    /// A client did not come, or did not bring back what it must: it is told when it comes.
     fn evict_late(&self, client: ClientUuid) {
         tracing::warn!(target = %self.name, client = %client.brief(), "client evicted: it was not recovered");
         let export = {
@@ -337,7 +342,8 @@ impl Mds {
         }
     }
 
-    /// Orphans that nobody has open any more go; tasks begin; whoever waits is served.
+    /// Removes orphans that no client has open any more, starts the tasks, and serves the waiting
+    /// requests.
     pub(crate) fn open_for_service(self: &Arc<Mds>) {
         let orphans: Vec<_> = {
             let mut state = self.state.lock();

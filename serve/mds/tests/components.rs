@@ -90,7 +90,7 @@ fn the_last_components_go_with_their_objects_and_the_size_follows() {
     assert_eq!(rig.osts.destroyed.lock().len(), 2, "the first has its objects");
     until("counted anew", || rig.getattr(fid).unwrap().blocks == 2048);
 
-    // What comes behind has other names than what went, also after a second time.
+    // New components have other names than the removed ones, also after a second time.
     let more = Layout { components: vec![component(1, MIB, EOF)], ..Layout::default() };
     let add = || set(b"lustre.lov.add", fid, ::layout::lov_ea::encode(&more, Fid::NONE));
     assert_eq!(rig.one(add()), Ok(MdsReply::Done));
@@ -189,7 +189,7 @@ fn components_get_the_osts_that_they_name() {
     let after = layout(&rig, fid, true);
     assert_eq!((&after.components[1].stripes, &after.components[1].wanted), (&vec![last], &Vec::new()));
     assert_eq!(after.components[2].stripes, [last, first]);
-    // A directory keeps the names for what is made in it; one that is not there is refused.
+    // A directory keeps the names for files created in it; an absent OST is refused.
     let mut default = Layout { components: vec![component(1, 0, EOF)], ..Layout::default() };
     default.components[0].wanted = vec![last];
     let give = |layout: &Layout| rig.one(set(b"lustre.lov", Fid::ROOT, ::layout::lov_ea::encode(layout, Fid::NONE)));

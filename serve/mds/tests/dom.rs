@@ -160,7 +160,7 @@ fn exchanged_layouts_take_their_bytes_along() {
     assert_eq!(read(&rig, c, 0, 100), (b(b"bytes"), 5, 1));
     assert_eq!(rig.one(MdsOp::Read { fid: a, offset: 0, len: 5 }), Err(ELSEWHERE));
     write(&rig, c, 5, b" more").unwrap();
-    // Whoever made them may go.
+    // The clients that made them may go.
     rig.unlink("a").unwrap();
     assert_eq!(read(&rig, c, 0, 100).0, b(b"bytes more"));
     rig.unlink("c").unwrap();
@@ -207,7 +207,8 @@ fn damaged_bytes_are_told() {
     rig.assert_empty();
 }
 
-/// What a checker finds that asks the MDT for all records, as `sheen fsck` does of a cluster at work.
+/// Findings of a checker that asks the MDT for all records, as `sheen fsck` does with a cluster at
+/// work.
 fn checked(rig: &Rig) -> Vec<Finding> {
     let mut check = Check::default();
     for tag in FIRST.into_iter().chain(THEN) {
@@ -251,7 +252,7 @@ fn a_checker_finds_damaged_bytes_and_bytes_of_nobody() {
             }
         }
         let Verdict::Confirmed(mend) = judge(&finding, &seen) else { panic!("{finding} is not confirmed") };
-        // Data that is damaged goes only if somebody says so.
+        // Damaged data is removed only on request.
         let mend = mend.or_else(|| clear(&disk::key::chunk(fid, 1), &seen)).unwrap();
         rig.one(MdsOp::Mend { expect: records(mend.expect), put: records(mend.put) }).unwrap();
     }

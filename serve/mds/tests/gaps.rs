@@ -93,7 +93,7 @@ fn a_gap_is_called_back_for_foreign_names_in_it_only() {
     let to = |name| MdsOp::Rename { parent: Fid::ROOT, name: n("o4"), new_parent: Fid::ROOT, new_name: n(name), flags };
     rig.warm(&b, to("o6"));
     assert_eq!(a.revoked(), [(Fid::ROOT, GAP)]);
-    // A client that goes is in nobody's way.
+    // A client that is gone is in no other's way.
     assert_eq!(gap(&rig, &a, "xx"), between("xx", "xy"));
     rig.gone(a.client);
     rig.warm(&b, create("xx1"));

@@ -1,4 +1,4 @@
-//! Group locks: whose data a file is, and who waits.
+//! Group locks: files whose data belongs to a group, and the clients that wait.
 
 mod rig;
 
@@ -36,7 +36,7 @@ fn who_is_not_of_the_group_gets_no_data_and_waits_for_it() {
     assert_eq!(rig.by(&b, group(file, 8, FlockKind::Write)).0, Err(Errno::EAGAIN));
     assert_eq!(rig.by(&b, group(file, 7, FlockKind::Write)).0, Ok(MdsReply::Done));
 
-    // What was granted before is called back by the first of the group, and comes no more.
+    // The first of the group calls earlier grants back, and they do not come again.
     assert!(rig.by(&a, MdsOp::Lock { fid: file, bits: WRITE, needs: None }).0.is_ok());
     assert!(bits_of(&c.revoked(), file).contains(DATA));
     assert!(!bits_of(&rig.warm(&c, open(file)), file).contains(DATA));

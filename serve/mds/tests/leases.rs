@@ -1,4 +1,4 @@
-//! Leases: who gets one, what is called back for it, and what breaks it.
+//! Leases: which client gets one, what is called back for it, and what breaks it.
 
 mod rig;
 

@@ -1,4 +1,4 @@
-//! What replies grant, who is asked before something changes, and who waits for whom.
+//! What replies grant, which clients are called back before a change, and what waits for what.
 
 mod rig;
 
@@ -153,7 +153,8 @@ fn who_looks_at_a_change_that_its_author_may_not_know_waits_for_the_author() {
     assert_eq!(entry(mds_reply(reply.results[0].clone().unwrap())).attr.mode, 0o100600);
     rig.warm(&b, MdsOp::Getattr { fid: file });
     a.at_rest();
-    // A name that comes: also who is refused for it has seen it. Another name of the directory has not changed.
+    // A name that comes: a client that is refused because of it has seen it, too. Another name of
+    // the directory has not changed.
     rig.warm(&a, lookup(Fid::ROOT, "g"));
     rig.warm(&a, create(Fid::ROOT, "g"));
     assert_eq!(rig.by(&b, lookup(Fid::ROOT, "h")).0, Err(Errno::ENOENT));
@@ -167,7 +168,8 @@ fn who_looks_at_a_change_that_its_author_may_not_know_waits_for_the_author() {
     assert_eq!(rig.by(&b, lookup(Fid::ROOT, "f")).0, Err(Errno::ENOENT));
     assert_eq!(a.revoked(), [(Fid::ROOT, UPDATE), (file, SHOWN)]);
     a.at_rest();
-    // The author says that it has all answers, and some time goes by: nobody is asked any more.
+    // The author says that it has all answers, and some time goes by: no client is called back any
+    // more.
     rig.warm(&a, rename("i", "f"));
     rig.unheard.store(false, std::sync::atomic::Ordering::Relaxed);
     rig.warm(&b, lookup(Fid::ROOT, "f"));
@@ -361,7 +363,7 @@ fn readers_and_writers_take_turns() {
     let by_c = rig.start(&c, lock(file, DATA));
     std::thread::sleep(std::time::Duration::from_millis(20));
     assert!(!by_b.is_finished() && !by_c.is_finished());
-    // What it has written is told under the lock that it still holds.
+    // It reports what it has written under the lock that it still holds.
     assert!(rig.by(&a, wrote(file, 77)).0.is_ok());
     b.answers(Answer::Later);
     a.answers(Answer::Done);
@@ -437,7 +439,8 @@ fn the_writer_is_asked_for_size_and_times() {
     assert_eq!(rig.getattr(f).unwrap().size, 0, "nothing was recorded");
 }
 
-/// A writer does something while it is asked about its file, and then answers: what another client is shown of the size.
+/// A writer does something while it is asked about its file, and then answers: what another client
+/// is shown of the size.
 fn shown_while_asked(rig: &Rig, a: &Holder, file: Fid, does: impl FnOnce()) -> u64 {
     rig.warm(a, lock(file, InodeBits::WRITE));
     a.answers(Answer::Later);
@@ -504,7 +507,7 @@ fn who_is_asked_tells_what_it_stores_without_waiting_for_others() {
     assert_eq!(entry(mds_reply(waiting.join().unwrap().results[0].clone().unwrap())).attr.size, 20);
 }
 
-/// Its programs open it without telling from now on.
+/// Its programs open the file without a request from now on.
 fn open_under_lock(rig: &Rig, holder: &Holder, fid: Fid) {
     let handle = opened(rig.by(holder, open(fid, false)).0.unwrap()).1;
     assert_eq!(rig.by(holder, MdsOp::Close { fid, handle }).0, Ok(MdsReply::Done));
@@ -544,7 +547,7 @@ fn a_file_without_a_name_is_opened_by_a_handle_only() {
     let file = rig.file("f");
     let handle = opened(rig.by(&a, open(file, true)).0.unwrap()).1;
     assert!(rig.by(&b, unlink("f")).0.is_ok());
-    // It found the name before that went. Nothing would ever call OPEN back from it.
+    // It found the name before that was removed. Nothing would ever call OPEN back from it.
     let (reply, grants) = rig.by(&b, open(file, false));
     assert!(grants.iter().all(|(_, bits)| !bits.contains(OPEN)), "{grants:?}");
     assert_eq!(rig.by(&a, MdsOp::Close { fid: file, handle }).0, Ok(MdsReply::Done));
@@ -565,7 +568,7 @@ fn the_author_of_a_removal_is_told_that_it_holds_open_of_what_it_removed() {
         assert!(grants.iter().any(|(fid, bits)| *fid == file && bits.contains(OPEN)), "{grants:?}");
         assert_eq!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, OPEN)] }).0, Ok(MdsReply::Done));
         assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
-        // Who holds no OPEN of it is told nothing.
+        // A client without OPEN of it is told nothing.
         let file = rig.file("g");
         open_under_lock(&rig, &a, file);
         assert!(rig.by(&b, unlink("g")).1.iter().all(|(_, bits)| !bits.contains(OPEN)));

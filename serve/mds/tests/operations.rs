@@ -428,7 +428,7 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
     rig.gone(other);
     assert_eq!(rig.one(set(FlockKind::Write, false)), Ok(MdsReply::Done));
 
-    // What is not there cannot be locked: it would cost memory that nothing bounds.
+    // An absent inode cannot be locked: it would cost memory without a bound.
     let nothing = Fid { oid: file.oid + 1000, ..file };
     let absent = |kind| MdsOp::FlockSet { fid: nothing, lock: lock(kind), wait: false };
     assert_eq!(rig.one(absent(FlockKind::Write)), Err(Errno::ENOENT));

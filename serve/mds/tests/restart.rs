@@ -186,7 +186,7 @@ fn sizes_are_settled_after_a_crash_and_never_shrink() {
     let rig = rig.crash();
     until("settled", || rig.getattr(grown).unwrap().size == 5000 && rig.getattr(same).unwrap().blocks == 16);
     assert_eq!(rig.getattr(same).unwrap().size, 100);
-    // The marks are gone: a second start asks nobody.
+    // The marks are gone: a second start asks no OST.
     rig.osts.objects.lock().values_mut().for_each(|o| o.0 = 1 << 20);
     let rig = rig.restart();
     std::thread::sleep(std::time::Duration::from_millis(50));
@@ -260,7 +260,7 @@ fn a_cut_file_keeps_its_mark_at_the_close_until_its_objects_are_cut() {
     rig.osts.away.lock().insert(object.0);
     rig.one(MdsOp::Close { fid: file, handle }).unwrap();
     assert_eq!(marks(&rig), 1);
-    // Somebody writes it meanwhile: nothing is cut under the hands of a writer.
+    // A client writes it meanwhile: nothing is cut while it has a writer.
     let handle = rig.open(OTHER, file, true);
     rig.osts.away.lock().clear();
     rig.osts.objects.lock().insert(object, (7000, 16));
@@ -281,7 +281,8 @@ fn nobody_begins_to_write_while_a_file_is_cut() {
     let (file, object) = written(&rig);
     rig.osts.silent.lock().insert(object.0);
     cut(&rig, file, 100);
-    // The OST never answers: the attempt ends after `answer_max`, and writers get their turn between attempts.
+    // The OST never answers: the attempt ends after `answer_max`, and writers get their turn
+    // between attempts.
     std::thread::sleep(std::time::Duration::from_millis(40));
     let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
     let opening = rig.send(OTHER, &Credentials::root(), vec![MdsOp::Open { fid: file, flags }]);

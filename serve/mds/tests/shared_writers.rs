@@ -1,4 +1,5 @@
-//! Files that several clients write at once: who gets which bytes, who is asked for what (docs/locks/protocol.md, "Shared-write files").
+//! Files that several clients write at once: which client gets which bytes, and which is called
+//! back (docs/locks/protocol.md, "Shared-write files").
 
 mod rig;
 
@@ -32,7 +33,7 @@ fn wrote(fid: Fid, end: u64) -> MdsOp {
     MdsOp::Wrote { fid, end, blocks_delta: 1, at: WrittenAt::Now, kill_suidgid: false }
 }
 
-/// What a request was granted: an extent, or the whole.
+/// The grant of a request: an extent, or the whole.
 fn granted(answer: (Result<MdsReply, Errno>, Vec<(Fid, InodeBits)>)) -> Option<Extent> {
     match answer {
         (Ok(MdsReply::Extents { ranges, write, .. }), grants) => {
@@ -51,7 +52,8 @@ fn revokes(fid: Fid, range: ByteRange) -> ClientOp {
     ClientOp::RevokeExtents { extents: vec![(fid, range)] }
 }
 
-/// Two that write by turns until the file is shared: `a` has the first ten bytes, `b` what is behind.
+/// Two that write by turns until the file is shared: `a` has the first ten bytes, `b` what is
+/// behind.
 fn share(rig: &Rig, a: &Holder, b: &Holder, fid: Fid) {
     assert_eq!(granted(rig.by(a, lock(fid, 0, 10))), None, "alone");
     for (client, other) in [(b, a), (a, b), (b, a)] {
@@ -167,7 +169,7 @@ fn a_removed_file_is_not_shared() {
     assert_eq!(rig.by(&a, lock(file, 0, 10)).0, Err(Errno::ESTALE));
 }
 
-/// What a holder hears about the lease of its only open file.
+/// Answer to a holder about the lease of its only open file.
 fn lease(rig: &Rig, holder: &Holder, fid: Fid, act: LeaseAct) -> Option<LeaseMode> {
     match rig.by(holder, MdsOp::Lease { fid, owner: 5, act }).0 {
         Ok(MdsReply::Lease(mode)) => mode,
@@ -194,7 +196,7 @@ fn an_extent_breaks_the_leases_that_a_lock_would() {
         assert_eq!(got.write, write);
         let stands = !mode.is_broken(write);
         assert_eq!(lease(&rig, &a, file, LeaseAct::Check), stands.then_some(mode), "{mode:?} {write}");
-        // Who takes turns keeps the file hot.
+        // Clients that take turns keep the file hot.
         std::mem::swap(&mut a, &mut b);
     }
 }

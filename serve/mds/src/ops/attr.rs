@@ -58,7 +58,8 @@ impl Mds {
                         false => None,
                     };
                     if grows && layout.as_ref().is_some_and(|layout| size > layout.size_max()) {
-                        // No component covers what would lie there, so it could never be written.
+                        // No component covers the bytes up to that size, so they could never be
+                        // written.
                         return Err(Errno::EFBIG);
                     }
                     let layout = layout.filter(|_| has_data);

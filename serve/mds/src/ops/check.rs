@@ -1,7 +1,8 @@
 //! Scan and Mend: a checker reads all records, and puts right what does not fit.
 //!
-//! A scan is no snapshot: each answer is one look, and work goes on between two. A repair says what it saw; it is done only
-//! if that is still so, in one change, after everybody who holds locks on the inodes has given them up.
+//! A scan is no snapshot: each answer is one look, and work goes on between two. A repair says what
+//! it saw. It is done only if that is still so, in one change, after all holders of locks on the
+//! inodes have given them up.
 
 use crate::mds::{Mds, RequestContext};
 use disk::inode;
@@ -36,7 +37,7 @@ impl Mds {
         self.read(|seen| {
             seen.tx.scan(start, end, |key, value| {
                 bytes += key.len() + value.len();
-                // One record always fits, so that a reader gets on.
+                // One record always fits, so that a reader makes progress.
                 if !records.is_empty() && (bytes > bytes_max || records.len() == RECORDS_PER_SCAN_MAX) {
                     more = true;
                     return ControlFlow::Break(());
@@ -91,7 +92,7 @@ fn inode_of(key: &[u8]) -> Option<Fid> {
     key::fid_of(key).filter(|_| key[0] == Tag::Inode as u8)
 }
 
-/// What of an inode a changed record changes; nothing: nobody keeps it.
+/// The change of an inode that a changed record means; `None` if no client caches it.
 fn concerned(key: &[u8]) -> Result<Option<Change<'_>>, Errno> {
     let fid = || key::owner_of(key).ok_or(Errno::EINVAL);
     let tag = key.first().copied().unwrap_or(0);

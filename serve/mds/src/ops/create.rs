@@ -19,9 +19,10 @@ use types::name::Name;
 use types::session::{ClientUuid, OpenHandle};
 use wire::mds::{CreateKind, MdsReply, OpenFlags};
 
-/// What a client may keep of a file that it made.
+/// Bits that a client may be granted for a file that it created.
 const MADE: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::LAYOUT);
-/// Of a file that it opened to write: what is written may stay with it, if nobody else uses it.
+/// For a file that it opened for writing: it may cache its writes, if no other client uses the
+/// file.
 const WRITTEN: InodeBits = MADE.union(InodeBits::DATA).union(InodeBits::WRITE);
 /// Of a file that it opened to read.
 const READ: InodeBits = MADE.union(InodeBits::OPEN).union(InodeBits::DATA);
@@ -160,25 +161,28 @@ impl Mds {
         let opens = &records.state.opens;
         let bits = match inode.file_type() {
             FileType::Regular if write => WRITTEN,
-            // Nobody writes it, as a rule: only else it is looked whether that is this client itself.
+            // Usually the file has no writer. Only if it has one, check whether that is this client
+            // itself.
             FileType::Regular if opens.is_written(fid) && opens.others(client, fid) == OpenBy::Writers => {
                 READ.without(InodeBits::OPEN)
             }
             FileType::Regular => READ,
             _ => SHOWN.union(InodeBits::OPEN),
         };
-        // OPEN of an inode without a name would never be called back, so its holder would keep it for good.
+        // OPEN of an inode without a name would never be called back, so its holder would keep it
+        // for good.
         let nameless = inode.attr.nlink == 0 && !is_mutant(Mutant::OpenOfRemoved);
         records.shown(fid, if nameless { bits.without(InodeBits::OPEN) } else { bits });
         Ok(MdsReply::Opened { entry: entry(&inode), created, handle, layout })
     }
 }
 
-/// What O_CREAT answers where the name leads to something else than a file. The kernel of the caller found nothing there, so another
-/// client has made it since.
+/// The answer of O_CREAT if the name leads to something other than a file. The caller's kernel
+/// found nothing there, so another client has made it since.
 ///
 /// # Errors
-/// EISDIR as open(2); ESTALE of links and devices: the kernel looks again and follows or opens them itself.
+/// EISDIR as open(2); ESTALE of links and devices: the kernel looks again and follows or opens them
+/// itself.
 const fn as_file(file_type: FileType) -> Result<(), Errno> {
     match file_type {
         FileType::Regular => Ok(()),

@@ -39,7 +39,8 @@ impl Mds {
         self.ours(fid)?;
         self.change(request, |records, ctx| {
             let inode = records.existing(fid)?;
-            // What no component covers cannot be written: the client writes as much as there is room for.
+            // Bytes that no component covers cannot be written: the client writes as much as there
+            // is room for.
             let room = layout_of(&inode)?.size_max().saturating_sub(inode.attr.size);
             if room == 0 {
                 return Err(Errno::EFBIG);

@@ -1,4 +1,5 @@
-//! Read, Write, Punch, Seek: bytes of files that live on the MDT, together with what the inode says of them.
+//! Read, Write, Punch, Seek: bytes of files that live on the MDT, together with what the inode says
+//! of them.
 
 use super::lookup::{SHOWN, entry};
 use crate::dom::{ELSEWHERE, Part};

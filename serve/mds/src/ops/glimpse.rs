@@ -1,11 +1,15 @@
-//! Size and times of files that other clients are writing: they are asked, and the answer shows what they say.
+//! Size and times of files that other clients are writing: they are asked, and the answer shows
+//! what they say.
 //!
-//! One callback per writer for all inodes of a reply. Afterwards the records are read again: an answer counts only if
-//! its writer has held WRITE all the time and told the MDT nothing meanwhile; else everything is asked once more. If several clients write
-//! a file (docs/locks/protocol.md, "Shared-write files"), all are asked until two rounds agree: each of them knows only what it wrote itself, so else the
-//! answer might have what one wrote and not what another one had written before. Size and
-//! times of such an answer belong to the moment at which the writer answered; everything else to that at which the operation
-//! was done, as the names in the same answer do.
+//! One callback per writer for all inodes of a reply. Afterwards the records are read again. An
+//! answer counts only if its writer has held WRITE all the time and reported nothing to the MDT
+//! meanwhile; otherwise everything is asked once more.
+//!
+//! If several clients write a file (docs/locks/protocol.md, "Shared-write files"), all are asked
+//! until two rounds agree. Each of them knows only its own writes; without the second round the
+//! answer might have one client's write but not an earlier one of another. Size and times of such
+//! an answer belong to the moment at which the writer answered, everything else to the moment of
+//! the operation, as the names in the same answer do.
 
 use crate::mds::{Mds, RequestContext};
 use crate::unacked_changes::Look;
@@ -18,8 +22,8 @@ use types::session::ClientUuid;
 use wire::client::{ClientOp, ClientReply, Glimpse};
 use wire::mds::{Entry, MdsReply};
 
-/// A writer that tells something between every question and the look at the records is believed at last: what it said
-/// is not older than the request.
+/// A writer that tells something between every question and the look at the records is believed at
+/// last: what it said is not older than the request.
 const ROUNDS: usize = 4;
 
 /// Of each file, what its writers say.
@@ -33,7 +37,8 @@ impl Mds {
         for entry in entries_of(reply) {
             entries.entry(entry.attr.fid).or_default().push(entry);
         }
-        // Also those whose writer is just gone: what it told is in the records, not yet in the reply.
+        // Also those whose writer has just gone: its report is in the records, not yet in the
+        // reply.
         let mut open: BTreeMap<Fid, u64> =
             entries.iter().filter_map(|(fid, shown)| Some((*fid, shown.first()?.attr.version))).collect();
         let client = request.client();
@@ -41,7 +46,8 @@ impl Mds {
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids).await;
-            // For this client, as the first look was: what was changed in between may be hidden by its author, too.
+            // For this client, as the first look was: what was changed in between may be hidden by
+            // its author, too.
             let looked = self.show(request, |records| {
                 open.retain(|fid, version| {
                     let Ok(Some(mut fresh)) = records.entry(*fid) else { return false };
@@ -53,7 +59,7 @@ impl Mds {
                     let again = match said {
                         _ if writers.is_empty() => false,
                         Some(said) => {
-                            // Who writes no more has told everything.
+                            // A client that no longer writes has reported everything.
                             let glimpses = writers.iter().filter_map(|writer| said[writer].as_ref());
                             glimpses.for_each(|glimpse| apply(&mut fresh, glimpse));
                             told || writers.len() > 1 && before.get(fid) != Some(said)
@@ -72,7 +78,7 @@ impl Mds {
         }
     }
 
-    /// Asks everybody but `client` who writes one of these.
+    /// Asks all clients except `client` that write one of these.
     async fn glimpse(&self, client: ClientUuid, fids: &[Fid]) -> Answers {
         let writers = self.state.lock().locks.writers(client, fids);
         let questions = writers.iter().flat_map(|(export, fids)| {
@@ -86,7 +92,7 @@ impl Mds {
                         self.evict(export, "it does not answer a glimpse with sizes");
                         Vec::new()
                     }
-                    // Its session is over: the records are all there is.
+                    // Its session is over: only the records remain.
                     None => Vec::new(),
                 }
             })
@@ -105,7 +111,7 @@ fn follow(shown: &mut Attr, newer: &Attr) {
     (shown.mtime, shown.ctime) = (newer.mtime, newer.ctime);
 }
 
-/// What the writer knows that the record does not.
+/// Adds what the writer knows and the record does not.
 fn apply(entry: &mut Entry, glimpse: &Glimpse) {
     let attr = &mut entry.attr;
     attr.size = attr.size.max(glimpse.size);

@@ -37,7 +37,7 @@ impl Mds {
         let extends =
             self.read(|records| layout_of(&records.existing(fid)?).map(|layout| is_needed(&layout, start, end)))?;
         if extends {
-            // Room decides, and what is known of it may be seconds old.
+            // The choice rests on free space, and what is known of it may be seconds old.
             self.refresh_spaces_of_active().await;
         }
         if let Ok(reply) = self.in_turn(request, |request| self.layout_to_write(request, fid, start, end)).await? {

@@ -1,9 +1,10 @@
-//! Lease: a client's open file has its inode to itself, until somebody else comes.
+//! Leases: a client's open file has its inode to itself until another one comes.
 //!
-//! Leases are in memory only, as the sessions of their holders: whoever asks for one after a restart finds none. Everything that
-//! breaks one comes by here, for what would let others go on without telling is called back before a lease is given:
-//! OPEN and DATA for one to write, WRITE for one to read. It is granted again only with operations that break the lease
-//! themselves ([`Records::used`](crate::records::Records::used)).
+//! Leases are in memory only, as the sessions of their holders: a client that asks for one after a
+//! restart finds none. Every use that breaks a lease passes here, because the bits under which
+//! other clients could go on silently are called back before a lease is given: OPEN and DATA for a
+//! write lease, WRITE for a read lease. They are granted again only with operations that break the
+//! lease themselves ([`Records::used`](crate::records::Records::used)).
 
 use crate::mds::{Mds, RequestContext, alive};
 use dlm::leases::OpenBy;
@@ -13,7 +14,7 @@ use types::fid::Fid;
 use types::lock::{InodeBits, LeaseMode};
 use wire::mds::{LeaseAct, MdsReply};
 
-/// What must not be with others while a lease of this mode is held.
+/// Bits that no other client may hold while a lease of this mode is held.
 const fn excluded(mode: LeaseMode) -> InodeBits {
     match mode {
         LeaseMode::Read => InodeBits::WRITE,
@@ -63,7 +64,7 @@ impl Mds {
             }
             if others == OpenBy::Nobody || !mode.is_broken(others == OpenBy::Writers) {
                 records.call_back(fid, excluded(mode))?;
-                // Whoever was asked and keeps OPEN has it open without a handle.
+                // A client that was asked and keeps OPEN has the file open without a handle.
                 let locks = &records.state.locks;
                 if mode == LeaseMode::Write && !locks.table.is_free(client, None, [(fid, InodeBits::OPEN)]) {
                     others = OpenBy::Readers;

@@ -11,9 +11,9 @@ use types::lock::InodeBits;
 use types::ranges::Needs;
 use wire::mds::{Entry, MdsReply};
 
-/// To read.
+/// For reading.
 const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
-/// To write.
+/// For writing.
 const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 impl Mds {
@@ -45,8 +45,8 @@ impl Mds {
         Ok(MdsReply::Entry(Box::new(entry)))
     }
 
-    /// Waits until the data of the file is no group's that the client is not of. While an MDT recovers nobody asks who did not
-    /// hold it before.
+    /// Waits until the data of the file does not belong to a group without the client. While an MDT
+    /// recovers, only clients ask that held it before.
     pub(crate) async fn of_its_group(&self, export: &Export, fid: Fid) -> Result<(), Errno> {
         let groups = &self.groups;
         if self.window.is_open() && groups.shut_out(fid, export.client()) {
@@ -56,7 +56,7 @@ impl Mds {
         Ok(())
     }
 
-    /// `None`: somebody is in the way.
+    /// `None`: another client is in the way.
     fn lock_at_once(
         &self,
         request: &mut RequestContext<'_>,

@@ -11,10 +11,10 @@ use types::lock::InodeBits;
 use types::name::Name;
 use wire::mds::{Entry, MdsReply};
 
-/// What a client may keep of an inode whose attributes it is shown.
+/// Bits that a client may be granted for an inode whose attributes it is shown.
 pub(super) const SHOWN: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
 
-/// What a client sees of an inode.
+/// Attributes of an inode as a client sees them.
 pub(crate) fn entry(inode: &Inode) -> Box<Entry> {
     Box::new(entry_of(inode))
 }
@@ -31,7 +31,7 @@ impl Mds {
             }
             None => {
                 directory(records, parent)?;
-                // That it is not there is worth knowing, too.
+                // Its absence is worth caching, too.
                 records.grant(parent, InodeBits::UPDATE);
                 records.grant_gap(parent, name)?;
                 Err(Errno::ENOENT)

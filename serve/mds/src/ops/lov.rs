@@ -1,14 +1,16 @@
 //! `lustre.lov` and `trusted.lov`: layouts in Lustre's binary form, as extended attributes.
 //!
-//! Read on a file: its layout; on a directory: its default layout. Written on a directory: the default layout, an
-//! empty value (or `removexattr`) takes it away; on a file that never held data, nor was given a layout by this name: its
-//! layout. On other files writing is EEXIST.
+//! Read on a file: its layout; on a directory: its default layout. Written on a directory: the
+//! default layout; an empty value (or `removexattr`) removes it. Written on a file that never held
+//! data, nor was given a layout by this name: its layout. On other files writing is EEXIST.
 //!
-//! `trusted.lov` is for tools that carry files about: root finds it in lists (of a file only if its layout is not the file
-//! system's default: else whoever brings files from elsewhere would see a difference for ever), only the shape that a value speaks of
-//! counts (the OSTs were those of another file), and a file that has data already keeps its layout without an error.
+//! `trusted.lov` is for tools that copy files. Root finds it in lists (of a file only if its layout
+//! is not the file system's default; otherwise a program that copies files from elsewhere would see
+//! a difference for ever). Only the shape in a value counts (the OSTs were those of another file),
+//! and a file that has data already keeps its layout without an error.
 //!
-//! `lustre.lov.default`, on anything, only to be read: what a new file gets where its directory says nothing.
+//! `lustre.lov.default`, on anything, only to be read: what a new file gets where its directory
+//! says nothing.
 
 use crate::mds::{Mds, RequestContext};
 use crate::tail;
@@ -28,7 +30,7 @@ use types::lock::InodeBits;
 use types::target::TargetIndex;
 use wire::mds::MdsReply;
 
-/// Which name a layout attribute was called by.
+/// The name by which a layout attribute was called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LovName {
     /// `lustre.lov`: for everybody.
@@ -115,14 +117,14 @@ impl Mds {
         let mut ea = lov_ea::decode(value).map_err(|e| refused(&e))?;
         if name == LovName::Trusted {
             ea = ea.shape();
-            // What another MDT allowed this one may not.
+            // This MDT may not allow what another one allowed.
             let defaults = self.tunables.defaults();
             ea.layout = with_dom_at_most(ea.layout, defaults.dom_bytes_max, &defaults);
         }
-        // Its own objects are made anew, on the OSTs that it names.
+        // The file gets objects of its own, on the OSTs that it names.
         ea.layout.components.iter_mut().for_each(Component::want_stripes);
         let layout = complete(ea.layout, &self.tunables.defaults()).map_err(|e| refused(&e))?;
-        // Nobody could be shown it.
+        // It would be too long to be shown.
         if lov_ea::bytes_at_most(&layout, self.spaces.get().len()) > XATTR_VALUE_BYTES_MAX {
             return Err(Errno::E2BIG);
         }
@@ -154,8 +156,8 @@ impl Mds {
         Ok(())
     }
 
-    /// A layout that names no pool keeps that of the directory, which the file was made with; the word `ignore` means
-    /// no pool.
+    /// A layout that names no pool keeps that of the directory, with which the file was created;
+    /// the word `ignore` means no pool.
     fn inherit_pool(&self, old: &Layout, layout: &mut Layout) {
         let inherited = old.components.iter().find_map(|c| c.pool.clone());
         let names_none = layout.components.iter().all(|c| c.pool.is_none());
@@ -171,7 +173,7 @@ impl Mds {
         without_ignored(layout);
     }
 
-    /// Are all OSTs that are named there, and in the pools of their components?
+    /// Succeeds if all named OSTs exist and are in the pools of their components.
     ///
     /// # Errors
     /// EINVAL: no.
@@ -211,7 +213,7 @@ fn has_data(inode: &Inode) -> bool {
     inode.flags.has(InodeFlags::HAS_DATA) || inode.attr.size > 0
 }
 
-/// Does root find `trusted.lov` among the attributes?
+/// True if root finds `trusted.lov` among the attributes.
 pub(super) fn has_lov(inode: &Inode) -> bool {
     match inode.file_type() {
         FileType::Regular => inode.flags.has(InodeFlags::OWN_LAYOUT),

@@ -1,6 +1,7 @@
 //! `lustre.lov.add`: components behind those that a file has. `lfs setstripe --component-add`.
 //!
-//! Only what no component covered is covered now, so that bytes stay where they are and old layouts are not wrong.
+//! Only what no component covered is covered now, so that bytes stay where they are and old layouts
+//! are not wrong.
 
 use super::lov::without_ignored;
 use crate::mds::{Mds, RequestContext};
@@ -17,8 +18,8 @@ pub(super) const LOV_ADD: &[u8] = b"lustre.lov.add";
 
 impl Mds {
     /// # Errors
-    /// EINVAL: no components, not where the file's end, or on OSTs that are not there; E2BIG: nobody could be shown so many; as
-    /// [`Mds::change_layout`].
+    /// EINVAL: no components, not where the file ends, or on OSTs that do not exist; E2BIG: too
+    /// many to be shown; others as [`Mds::change_layout`].
     pub(super) fn add_components(
         &self,
         request: &mut RequestContext<'_>,

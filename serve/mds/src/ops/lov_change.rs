@@ -1,5 +1,5 @@
-//! What `lustre.lov.add` and `lustre.lov.del` share: the layout of a file that exists is another one from now on, and all its bytes
-//! stay where they are.
+//! The common part of `lustre.lov.add` and `lustre.lov.del`: an existing file gets another layout,
+//! and all its bytes stay where they are.
 
 use crate::mds::{Mds, RequestContext};
 use crate::tail;

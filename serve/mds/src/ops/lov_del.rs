@@ -1,9 +1,11 @@
 //! `lustre.lov.del`: the last components of a file go. `lfs setstripe --component-del`.
 //!
-//! If they have objects, these are destroyed as those of a removed file are, and so is what was written in them: nobody may have the
-//! file open to write, and what mounts keep of it, the asking one included, is called back before. As an exchange of layouts this is
-//! durable when it is answered, for a restarted MDT is not told of it again. A number that objects had is never given to others
-//! (docs/layout.md): the layout remembers the highest (`Layout::spent`).
+//! If the components have objects, these are destroyed as those of a removed file are, together
+//! with their bytes. So no client may have the file open for writing, and what mounts cache of it
+//! is called back before, the asking mount included. Like an exchange of layouts this is durable
+//! when it is answered, because a restarted MDT is not told of it again. The number of a component
+//! that had objects is never reused (docs/layout.md): the layout remembers the highest
+//! (`Layout::spent`).
 
 use crate::lock_context::LockContext;
 use crate::mds::{Mds, RequestContext};
@@ -20,11 +22,11 @@ use types::lock::InodeBits;
 use types::session::{ClientUuid, Transno};
 use wire::mds::MdsReply;
 
-/// Attribute that is only written: the number of the first component that goes, little-endian, 4 bytes; 0: all at the end that have
-/// no objects.
+/// Attribute that is only written: the number of the first component that goes, little-endian, 4
+/// bytes; 0: all at the end that have no objects.
 pub(super) const LOV_DEL: &[u8] = b"lustre.lov.del";
 
-/// What others may keep of a file that loses bytes.
+/// Bits that other clients may not keep of a file that loses bytes.
 const CUT: InodeBits =
     InodeBits::LAYOUT.union(InodeBits::XATTR).union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
 
@@ -43,9 +45,9 @@ impl Parted {
 
 impl Mds {
     /// # Errors
-    /// EINVAL: no number, there is no such component, or nothing would be left; ENODATA: all have objects, and only those without
-    /// were to go; EBUSY: objects would go, and somebody has the file open to write, or its size is still being settled; as
-    /// [`Mds::change_layout`].
+    /// EINVAL: no number, there is no such component, or nothing would be left; ENODATA: all have
+    /// objects, and only those without were to go; EBUSY: objects would go, and a client has the
+    /// file open for writing, or its size is still being settled; as [`Mds::change_layout`].
     pub(super) async fn drop_components(
         &self,
         request: &mut RequestContext<'_>,
@@ -82,7 +84,8 @@ impl Mds {
                 if records.state.opens.is_written(fid) {
                     return Err(Errno::EBUSY);
                 }
-                // What a vanished writer left is settled first: afterwards bytes beyond the size are cut.
+                // Data of a vanished writer is settled first: afterwards bytes beyond the size are
+                // cut.
                 if self.unsettled.lock().has(fid) && !records.marked_cut(fid) {
                     self.settle_soon(fid);
                     return Err(Errno::EBUSY);
@@ -112,7 +115,8 @@ impl Mds {
     }
 }
 
-/// The layout without component `id` and those behind it; 0: without those at its end that have no objects.
+/// The layout without component `id` and those behind it; 0: without those at its end that have no
+/// objects.
 fn part(old: &Layout, id: u32) -> Result<Parted, Errno> {
     let components = &old.components;
     let first = match id {
@@ -122,7 +126,7 @@ fn part(old: &Layout, id: u32) -> Result<Parted, Errno> {
     if first == components.len() {
         return Err(Errno::ENODATA);
     }
-    // One that has not grown yet covers nothing, and without its extension it never would.
+    // A component that has not grown yet covers nothing, and without its extension it never would.
     let covers = components[..first].iter().rposition(|c| !c.is_empty()).ok_or(Errno::EINVAL)?;
     let (left, gone) = components.split_at(covers + 1);
     let spent = gone.iter().filter(|c| c.is_instantiated()).map(|c| c.id).fold(old.spent, u32::max);

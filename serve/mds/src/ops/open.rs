@@ -36,7 +36,7 @@ impl Mds {
         })
     }
 
-    /// Closes everything that a client who is gone had open.
+    /// Closes all open files of a client that is gone.
     pub(crate) fn close_all(&self, client: ClientUuid) {
         loop {
             let closed = self.transact(&mut LockContext::own(), |records, _| {
@@ -52,7 +52,7 @@ impl Mds {
 
     /// OPEN of these was given back.
     pub(crate) fn end_orphans(&self, let_go: &[Fid]) {
-        // A removed inode that somebody uses is rare: mostly there is nothing to do.
+        // A removed inode in use is rare: usually there is nothing to do.
         for fid in let_go {
             let ended = self.transact(&mut LockContext::own(), |records, _| Ok(records.end_orphan(*fid)));
             if let Err(errno) = ended {
@@ -61,7 +61,7 @@ impl Mds {
         }
     }
 
-    /// What a close means for the records.
+    /// Applies the consequences of a close to the records.
     fn finish(&self, records: &mut Records<'_>, closed: Closed) {
         if closed.last && records.end_orphan(closed.fid) {
             return;

@@ -22,7 +22,7 @@ const ATTR_BYTES: usize = 128;
 /// Inodes read in one transaction: others get a turn between.
 pub(super) const INODES_PER_TURN: usize = 256;
 
-/// What is told of each entry, besides where its name leads.
+/// What is returned of each entry, besides where its name leads.
 pub(super) struct Details {
     pub(super) with_attr: bool,
     pub(super) with_layout: bool,
@@ -46,8 +46,8 @@ impl Mds {
         let mut more = true;
         while more {
             let first = entries.len();
-            // With attributes in turns, names and attributes of each in one transaction: a lock on an inode covers the
-            // name that led to it.
+            // With attributes in turns, names and attributes of each in one transaction: a lock on
+            // an inode covers the name that led to it.
             let end = if with_attr || with_layout { limit.min(first + INODES_PER_TURN) } else { limit };
             let behind = entries.last().map(|entry| entry.name.clone());
             let behind = behind.as_ref().or(after).map(Name::as_bytes);
@@ -55,7 +55,7 @@ impl Mds {
             more = self.show(request, |records| {
                 let more = readdir(records, fid, behind, |name, dirent| {
                     let bytes_with = bytes + per_entry + name.len();
-                    // One entry always fits, so that a reader gets on.
+                    // One entry always fits, so that a reader makes progress.
                     full = entries.len() == limit || (!entries.is_empty() && bytes_with > bytes_max as usize);
                     if full || entries.len() == end {
                         return ControlFlow::Break(());
@@ -82,7 +82,7 @@ impl Mds {
                     for entry in files {
                         let layout = records.existing(entry.fid).and_then(|inode| layout_of(&inode)).ok();
                         let size = layout.as_ref().map_or(0, encoded_len);
-                        // Who misses one asks for it.
+                        // A client that misses one asks for it.
                         if bytes + size <= bytes_max as usize {
                             bytes += size;
                             entry.layout = layout.map(Arc::new);

@@ -1,11 +1,14 @@
-//! SwapLayouts: two files exchange their data, by exchanging layouts. `lfs swap_layouts` and `lfs migrate`.
+//! SwapLayouts: two files exchange their data, by exchanging layouts. `lfs swap_layouts` and
+//! `lfs migrate`.
 //!
-//! The objects (and the bytes on the MDT) keep their names; each layout says after which file its objects are named (`Layout::owner`), and a record
-//! says so of that file (`disk::objects_at`), for checkers. Size and space go along, for the MDT keeps them.
+//! The objects (and the bytes on the MDT) keep their names. Each layout says after which file its
+//! objects are named (`Layout::owner`), and a record of that file says so too (`disk::objects_at`),
+//! for checkers. Size and space go along, because the MDT keeps them.
 //!
-//! Nobody may have one of the files open to write, and all locks on data and layout are called back, also those of
-//! whoever asks: what was written is stored then, and shows as a new version; caches, the kernel's too, hold nothing old.
-//! A restarted MDT is not told of a swap again, so it is durable when it is answered.
+//! No client may have one of the files open for writing. All locks on data and layout are called
+//! back, also those of the asking client. So dirty data is stored then and shows as a new version,
+//! and no cache, the kernel's included, holds anything old. A restarted MDT is not told of a swap
+//! again, so it is durable when it is answered.
 
 use crate::lock_context::LockContext;
 use crate::mds::Mds;
@@ -24,7 +27,7 @@ use types::lock::InodeBits;
 use types::session::{ClientUuid, Transno};
 use wire::mds::MdsReply;
 
-/// What others may keep of a file whose data is exchanged.
+/// Bits that other clients may not keep of a file whose data is exchanged.
 const SWAPPED: InodeBits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
 
 impl Mds {
@@ -92,7 +95,7 @@ fn layout_of(inode: &Inode) -> Result<Layout, Errno> {
     tail::layout(inode.fid(), &inode.tail, ItemTag::Layout)?.ok_or(Errno::EIO)
 }
 
-/// All is checked; what remains is an exchange of records.
+/// Everything is checked; an exchange of records remains.
 fn exchange(
     records: &mut Records<'_>,
     ctx: &Context<'_>,

@@ -43,7 +43,7 @@ impl Mds {
                     Ok(MdsReply::Bytes(value.into()))
                 }
                 Err(errno) => {
-                    // That it is not there is worth knowing, too.
+                    // Its absence is worth caching, too.
                     if errno == Errno::ENODATA {
                         records.grant(fid, InodeBits::XATTR);
                     }
@@ -78,7 +78,7 @@ impl Mds {
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
             return match self.in_turn(request, |request| self.set_lov(request, fid, lov, value)).await {
-                // An OST that was started a moment ago may be the one that is missed.
+                // The missing OST may have been started a moment ago.
                 Err(Errno::ENOSPC | Errno::EINVAL) if self.has_unheard_osts() => {
                     self.refresh_spaces().await;
                     self.in_turn(request, |request| self.set_lov(request, fid, lov, value)).await

@@ -17,18 +17,18 @@ use wire::client::{ClientOp, ClientReply, Glimpse};
 use wire::mds::{MdsOp, MdsReply};
 use wire::message::{ConnectRequest, Reply};
 
-/// How a client answers what it is asked.
+/// How a client answers callbacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It drops, forgets, and knows nothing.
+    /// It drops and forgets, and knows no size.
     Done,
-    /// Its programs use what is to be removed.
+    /// Its programs use the inode that is to be removed.
     Kept,
     /// It drops a directory whose names change.
     Dropped,
     /// It knows this size (and times).
     Size(Option<Glimpse>),
-    /// Not before it is told to answer otherwise.
+    /// It does not answer until it is told to answer otherwise.
     Later,
 }
 
@@ -89,7 +89,7 @@ impl Rig {
         wait(self.send(holder.client, &CREDENTIALS, ops))
     }
 
-    /// One operation of a holder: its result, and what it was granted.
+    /// One operation of a holder: its result, and its grants.
     pub fn by(&self, holder: &Holder, op: MdsOp) -> (Result<MdsReply, Errno>, Vec<(Fid, InodeBits)>) {
         let mut reply = self.reply(holder, vec![op]);
         let grants = reply.grants.iter().map(|grant| (grant.fid, grant.bits)).collect();
@@ -114,7 +114,7 @@ impl Holder {
         self.script.answer.send_replace(answer);
     }
 
-    /// What it was asked next; waits for that.
+    /// The next callback to it; waits for that.
     pub fn asked(&self) -> ClientOp {
         let mut next = None;
         until("a callback", || {
@@ -124,12 +124,12 @@ impl Holder {
         next.unwrap()
     }
 
-    /// It was asked nothing more.
+    /// Checks that it got no more callbacks.
     pub fn at_rest(&self) {
         assert_eq!(self.script.asked.lock().front(), None);
     }
 
-    /// It was asked to drop just this.
+    /// The bits that it was asked to drop; waits for that.
     pub fn revoked(&self) -> Vec<(Fid, InodeBits)> {
         match self.asked() {
             ClientOp::Revoke { locks } => locks,

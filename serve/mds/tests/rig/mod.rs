@@ -169,14 +169,15 @@ impl Rig {
         }
     }
 
-    /// Stops in order and starts anew.
+    /// Stops in order and starts again.
     pub fn restart(self) -> Rig {
         wait(self.mds.stop());
         wait(self.store.close()).unwrap();
         Rig::over(self.engine, self.osts, self.env, self.guard, self.boot + 1)
     }
 
-    /// Loses everything that is not committed, and starts anew. A copy of the engine plays the disk at that moment.
+    /// Loses everything that is not committed, and starts again. A copy of the engine plays the
+    /// disk at that moment.
     pub fn crash(self) -> Rig {
         let copy = Memory::new(1 << 30);
         let mut batch = store::batch::Batch::new();
@@ -294,7 +295,7 @@ impl Rig {
         self.store.begin().get(key, <[u8]>::to_vec).unwrap()
     }
 
-    /// All records are gone but those of a new MDT.
+    /// Checks that only the records of a new MDT are left.
     pub fn assert_empty(&self) {
         wait(self.store.commit()).unwrap();
         let keys: Vec<Vec<u8>> = self.engine.snapshot().into_iter().map(|(key, _)| key).collect();
