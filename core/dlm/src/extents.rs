@@ -358,8 +358,8 @@ impl ExtentTable {
     }
 
     /// A member needs bytes. The shared owner holds the file, and no client has asked it back. The
-    /// answer is [`ExtentAction::Granted`] when they are the member's, at once if no other member is in
-    /// the way. `now`: any clock that never goes back.
+    /// answer is [`ExtentAction::Granted`] when they are the member's, at once if no other member
+    /// is in the way. `now`: any clock that never goes back.
     ///
     /// # Panics
     /// If a request with this ticket waits already, which is a bug of the caller.

@@ -1,10 +1,10 @@
 //! fcntl(2), flock(2) and group locks at a metadata target.
 //!
 //! A [`FlockTable`] knows, per inode, the granted ranges of each owner and the requests that wait,
-//! oldest first. Each request carries a [`FlockTicket`]; the table answers it with one [`FlockAction`], at
-//! once or after a later event. A request waits for granted locks only, never for other waiters, as
-//! in Linux; when something is freed, waiters are tried from the oldest on. POSIX, BSD and group
-//! locks never see each other.
+//! oldest first. Each request carries a [`FlockTicket`]; the table answers it with one
+//! [`FlockAction`], at once or after a later event. A request waits for granted locks only, never
+//! for other waiters, as in Linux; when something is freed, waiters are tried from the oldest on.
+//! POSIX, BSD and group locks never see each other.
 //!
 //! **Invariant:** no two owners hold overlapping ranges of one flavour unless both are shared, or
 //! clients of one group. **Invariant:** a request waits only while a granted lock conflicts with

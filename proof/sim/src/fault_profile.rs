@@ -69,8 +69,8 @@ pub struct FaultProfile {
 }
 
 impl FaultProfile {
-    /// The fault_profile of a seed; `rng` is the generator for its plan. `workloads`: some seeds have a
-    /// workload of their own.
+    /// The fault_profile of a seed; `rng` is the generator for its plan. `workloads`: some seeds
+    /// have a workload of their own.
     pub fn draw(seed: u64, rng: &mut Rng, workloads: bool) -> FaultProfile {
         let usual = FaultProfile::draw_usual(rng);
         let mut workload = Rng::new(seed, "taste");

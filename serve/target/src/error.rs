@@ -1,4 +1,4 @@
-//! What can be wrong with a folder that should hold a target. One clear sentence each.
+//! Errors of a folder that should hold a target. One clear sentence each.
 
 use disk::superblock::BadSuperblock;
 use std::path::{Path, PathBuf};
@@ -20,27 +20,27 @@ pub enum TargetError {
     Superblock {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the superblock.
         reason: BadSuperblock,
     },
-    /// It holds something else than was asked for.
+    /// The folder holds another kind of target than asked for.
     #[error("{} holds a target of kind {}, not {}", dir.display(), found.word(), wanted.word())]
     Kind {
         /// The folder.
         dir: PathBuf,
-        /// What it holds.
+        /// Kind of target that was found.
         found: TargetKind,
-        /// What was asked for.
+        /// Kind that was asked for.
         wanted: TargetKind,
     },
-    /// It belongs to another file system.
+    /// The folder belongs to another file system.
     #[error("{} belongs to the file system {found}, not {wanted}", dir.display())]
     FileSystem {
         /// The folder.
         dir: PathBuf,
         /// Its file system.
         found: FsName,
-        /// What was asked for.
+        /// File system that was asked for.
         wanted: FsName,
     },
     /// Another process (or another part of this one) serves it.
@@ -51,15 +51,15 @@ pub enum TargetError {
         /// Process, if it left its number.
         by: Option<u32>,
     },
-    /// It was formatted before.
+    /// The folder was formatted before.
     #[error("{} already holds {}; use --replace to destroy it", dir.display(), name.map_or("a target".into(), |n| n.to_string()))]
     Exists {
         /// The folder.
         dir: PathBuf,
-        /// Its name, if it has one.
+        /// Name of the target, if it has one.
         name: Option<TargetName>,
     },
-    /// It holds files that are not ours.
+    /// The folder holds foreign files.
     #[error("{} is not empty ({found:?} is there); a target needs a folder of its own", dir.display())]
     NotEmpty {
         /// The folder.
@@ -67,7 +67,7 @@ pub enum TargetError {
         /// One of them.
         found: String,
     },
-    /// It has another name or cluster already.
+    /// The target has another name or cluster already.
     #[error("{} is {has} already and cannot become {wanted}", dir.display())]
     Assigned {
         /// The folder.
@@ -80,20 +80,20 @@ pub enum TargetError {
     /// The operating system refused.
     #[error("{action} {}: {errno}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// On which file.
         path: PathBuf,
         /// Why not.
         errno: Errno,
     },
-    /// Its store refused.
+    /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl TargetError {
-    /// What a program sees.
+    /// The errno that a program sees.
     pub fn errno(&self) -> Errno {
         match self {
             TargetError::NotATarget { .. } => Errno::ENOENT,

@@ -1,8 +1,9 @@
 //! Making a folder into a target.
 //!
-//! Order: the mark `formatting`, store and object folders, superblock, mark away. A folder with the mark and no superblock
-//! is a format that was cut short: it is begun again. A folder with a superblock is a target and is only destroyed
-//! on request; any other content is somebody else's and is left alone.
+//! Order: the mark `formatting`, store and object folders, superblock, mark away. A folder with the
+//! mark and no superblock is a format that was cut short: it is begun again. A folder with a
+//! superblock is a target and is destroyed only on request; any other content is foreign and is
+//! left alone.
 
 use crate::error::TargetError;
 use crate::superblock;
@@ -20,8 +21,8 @@ use types::target::{FsName, TargetIndex, TargetKind};
 
 /// There while a format is under way.
 const FORMATTING: &str = "formatting";
-/// What a target's folder may hold. `lost+found` is the local file system's; `node.toml` and `run` belong to a process
-/// that serves the target.
+/// The files that a target's folder may hold. `lost+found` is the local file system's; `node.toml`
+/// and `run` belong to a process that serves the target.
 const OURS: [&str; 10] = [
     superblock::SUPERBLOCK,
     superblock::SUPERBLOCK_NEW,
@@ -37,14 +38,14 @@ const OURS: [&str; 10] = [
 /// Journal of an MGS, bytes: configuration changes little.
 const JOURNAL_BYTES_MGT: u64 = 4 << 20;
 
-/// What a new target shall be.
+/// The new target.
 #[derive(Clone, Debug)]
 pub struct FormatSpec {
     /// File system.
     pub fsname: FsName,
-    /// What it holds.
+    /// Kind of the target.
     pub kind: TargetKind,
-    /// Its number; `None`: the MGS gives one at its first start.
+    /// Index of the target; `None`: the MGS gives one at its first start.
     pub index: Option<TargetIndex>,
     /// Cluster; 0: learned from the MGS at its first start.
     pub cluster: ClusterId,
@@ -119,7 +120,7 @@ pub fn format_over(
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))
 }
 
-/// Do targets of this kind have object files?
+/// True if targets of this kind have object files.
 pub(crate) fn has_objects(kind: TargetKind) -> bool {
     match kind {
         TargetKind::Mgt => false,
@@ -127,7 +128,8 @@ pub(crate) fn has_objects(kind: TargetKind) -> bool {
     }
 }
 
-/// Removes what an earlier target or a cut format left; the superblock first, so that it is no target from then on.
+/// Removes what an earlier target or a cut format left; the superblock first, so that it is no
+/// target from then on.
 fn clear(env: &Env, dir: &Path) -> Result<(), TargetError> {
     remove(env, &dir.join(superblock::SUPERBLOCK))?;
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;

@@ -1,7 +1,9 @@
-//! What every target shares: the folder it lives in, its superblock, its lock, its store and object files.
+//! The common part of all targets: the folder, its superblock, its lock, its store and object
+//! files.
 //!
-//! [`format::format`] makes a folder into a target; [`target::Target`] serves one. The boot number grows durably before
-//! the first request, so that handles and FID sequences of an earlier life are never handed out again.
+//! [`format::format`] makes a folder into a target; [`target::Target`] serves one. The boot number
+//! grows durably before the first request, so that handles and FID sequences of an earlier life are
+//! never handed out again.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,7 +1,8 @@
 //! One target in service: its identity, its store, its objects.
 //!
-//! Opening takes the folder's lock, raises the boot number durably, then opens the store with that number as its fence.
-//! `close` makes everything durable and brings the store to rest; a target dropped without it recovers at the next open.
+//! Opening takes the folder's lock, raises the boot number durably, then opens the store with that
+//! number as its fence. `close` makes everything durable and brings the store to rest; a target
+//! dropped without it recovers at the next open.
 
 use crate::error::TargetError;
 use crate::format::has_objects;
@@ -49,7 +50,8 @@ impl Target {
     /// Opens the target in `dir` for service. Blocks.
     ///
     /// # Errors
-    /// It is no target, another one than expected, served already, damaged, or from the future.
+    /// The folder holds no target, another one than expected, one that is served already or
+    /// damaged, or one from the future.
     pub fn open(env: &Env, dir: &Path, options: TargetOptions) -> Result<Arc<Target>, TargetError> {
         let engine_options = options.engine.clone();
         Target::open_over(env, dir, options, |superblock, lock| {
@@ -59,8 +61,8 @@ impl Target {
         })
     }
 
-    /// As [`Target::open`], over another engine: the one that `engine` opens. It may hold the folder's lock as long as it
-    /// uses the folder.
+    /// As [`Target::open`], over the engine that `engine` opens. That may hold the folder's lock as
+    /// long as it uses the folder.
     ///
     /// # Errors
     /// As [`Target::open`].
@@ -94,22 +96,22 @@ impl Target {
         }))
     }
 
-    /// Its name; `None` until the MGS has given it a number.
+    /// Name of the target; `None` until the MGS has given it an index.
     pub fn name(&self) -> Option<TargetName> {
         self.superblock.lock().name()
     }
 
-    /// What it holds.
+    /// Kind of the target.
     pub fn kind(&self) -> TargetKind {
         self.superblock.lock().kind
     }
 
-    /// Its file system.
+    /// File system of the target.
     pub fn fsname(&self) -> FsName {
         self.superblock.lock().fsname
     }
 
-    /// Its cluster; 0 = not yet known.
+    /// Cluster of the target; 0 = not yet known.
     pub fn cluster(&self) -> ClusterId {
         self.superblock.lock().cluster
     }
@@ -124,17 +126,17 @@ impl Target {
         self.superblock.lock().boot
     }
 
-    /// Its records.
+    /// Store with its records.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Its object files; an MGS has none.
+    /// Object files; an MGS has none.
     pub fn objects(&self) -> Option<&Arc<Objects>> {
         self.objects.as_ref()
     }
 
-    /// Its folder.
+    /// Folder of the target.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -144,10 +146,12 @@ impl Target {
         &self.env
     }
 
-    /// Gives it the name and cluster that the MGS decided, durably; the same ones again are fine. Blocks.
+    /// Gives it the name and cluster that the MGS decided, durably; the same ones again are fine.
+    /// Blocks.
     ///
     /// # Errors
-    /// It has others already, or the name is of another kind or file system; or the disk refuses.
+    /// The target has others already, or the name is of another kind or file system; or the disk
+    /// refuses.
     pub fn assign(&self, name: TargetName, cluster: ClusterId) -> Result<(), TargetError> {
         let mut superblock = self.superblock.lock();
         let fits = match superblock.name() {
@@ -174,7 +178,8 @@ impl Target {
         Ok(())
     }
 
-    /// Makes everything durable, ends the threads of the store, gives up the folder. Blocks while data is synced.
+    /// Makes everything durable, ends the threads of the store, gives up the folder. Blocks while
+    /// data is synced.
     ///
     /// # Errors
     /// Something could not be made durable.

@@ -1,4 +1,5 @@
-//! A target's life: format, serve, close, crash; and every way a folder can be wrong, each with its own sentence.
+//! A target's life: format, serve, close, crash; and every way a folder can be wrong, each with its
+//! own sentence.
 
 use disk::checksum::crc32c;
 use env::Env;

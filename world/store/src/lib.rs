@@ -3,9 +3,9 @@
 //! A [`store::Store`] puts an overlay over an [`engine::Engine`]. Operations change the overlay
 //! through a [`tx::Tx`] and never wait for the disk. A commit makes everything of the open group
 //! durable as one batch, so what survives a crash is always a prefix of the transno order. The
-//! engine of a real target is [`journalled`]: one checksummed append makes a batch durable, and LMDB
-//! takes it over in the background. [`memory`] is its twin for tests and simulation. [`objects`]
-//! keeps data in one local file per object.
+//! engine of a real target is [`journalled`]: one checksummed append makes a batch durable, and
+//! LMDB takes it over in the background. [`memory`] is its twin for tests and simulation.
+//! [`objects`] keeps data in one local file per object.
 //!
 //! Owner: the target. It knows no network and no file system: keys and values are bytes.
 
