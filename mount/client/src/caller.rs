@@ -1,4 +1,4 @@
-//! Who asks, and what a question about a name answers.
+//! The caller of an operation, and the answers about names.
 
 use crate::node::NodeId;
 use std::time::Duration;
@@ -23,7 +23,8 @@ impl Caller {
     }
 }
 
-/// An inode that was found or made. Its lookup count grew by one: [`crate::client::Client::forget`] gives it back.
+/// An inode that was found or made. Its lookup count grew by one: [`crate::client::Client::forget`]
+/// gives it back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
     /// Number for the kernel.

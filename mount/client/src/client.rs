@@ -46,19 +46,20 @@ const CLOSES_MAX: usize = 1024;
 /// How long unmount waits for closes under way.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
-/// What to mount.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Does the kernel tell of opens and closes? Without (`localflock`, `noflock`) every inode that it knows counts as
-    /// open.
+    /// True if the kernel reports opens and closes. Otherwise (`localflock`, `noflock`) every inode
+    /// that it knows counts as open.
     pub opens: bool,
-    /// Where the MGS answers, best first.
+    /// NIDs of the MGS, best first.
     pub mgs: Vec<Nid>,
     /// File system.
     pub fsname: FsName,
     /// For people, in lists of clients: host name and mount point.
     pub description: String,
-    /// A program whose server is away gets ETIMEDOUT after [`types::limits::REQUEST_TIMEOUT`]. Without, it waits as long as it takes.
+    /// A program whose server is away gets ETIMEDOUT after [`types::limits::REQUEST_TIMEOUT`].
+    /// Without it, the program waits as long as it takes.
     pub soft: bool,
 }
 
@@ -148,8 +149,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Ends all sessions in order: what was written is stored, open files are closed, locks dropped. The client is not to be
-    /// used any more.
+    /// Ends all sessions in order: what was written is stored, open files are closed, locks
+    /// dropped. The client is not to be used any more.
     pub fn unmount(self: &Arc<Self>) -> BoxFuture<'_, ()> {
         Box::pin(self.end())
     }
@@ -210,8 +211,8 @@ impl Client {
         self.nodes.fid(node).ok_or(ClientError::UnknownNode(node.0))
     }
 
-    /// An inode for the kernel, counting one lookup. The last thing that an operation does: its answer may be trusted
-    /// only if the kernel gets it before a callback can forget it.
+    /// An inode for the kernel, counting one lookup. The last thing that an operation does: its
+    /// answer may be trusted only if the kernel gets it before a callback can forget it.
     pub(crate) fn found(&self, parent: Fid, name: Option<&Name>, attr: &Attr) -> Found {
         let asked = match self.nodes.node(attr.fid) {
             None => Asked::First,
@@ -241,24 +242,26 @@ impl Client {
         Stat { attr, ino: attr.fid.ino(), attr_valid: self.session.valid(attr.fid, covered) }
     }
 
-    /// Attributes in the answer of a change. The kernel takes these without looking whether they were called back meanwhile, so
-    /// it gets no trust in them from here; its next question is answered from the table.
+    /// Attributes in the answer of a change. The kernel takes these without checking whether they
+    /// were called back meanwhile. So it gets no trust in them from here; its next request is
+    /// answered from the table.
     pub(crate) fn changed_stat(&self, attr: &Attr) -> Stat {
         Stat { attr_valid: Duration::ZERO, ..self.stat(attr) }
     }
 
-    /// As [`Client::found`], of an inode that the kernel may have known before: see [`Client::changed_stat`].
+    /// As [`Client::found`], of an inode that the kernel may have known before: see
+    /// [`Client::changed_stat`].
     pub(crate) fn changed_found(&self, parent: Fid, name: &Name, attr: &Attr) -> Found {
         Found { attr_valid: Duration::ZERO, ..self.found(parent, Some(name), attr) }
     }
 
-    /// To be held from before the poll in which an operation ends until the kernel has the answer. Nothing may be waited
-    /// for under it.
+    /// Hold it from before the poll in which an operation ends until the kernel has the answer.
+    /// Nothing may be waited for under it.
     pub fn token(&self) -> Token {
         self.locks.token()
     }
 
-    /// The kernel's caches: until they are known, the kernel is told to trust nothing.
+    /// Attaches the kernel's caches: until then, the kernel is told to trust nothing.
     pub fn attach_kernel(&self, kernel: Arc<dyn KernelCache>) {
         if self.locks.kernel.set(kernel).is_err() {
             tracing::error!("the kernel's caches are attached already");
@@ -276,13 +279,14 @@ impl Client {
         operations.into_iter().for_each(|operation| self.counters.count(operation, took));
     }
 
-    /// How often each operation was asked for, and how long it took.
+    /// Number of calls of each operation, and their times.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Requests to MDTs and OSTs so far, and those of them that the kernel's requests waited for. What the sessions themselves
-    /// need (connect, ping), grants of space that are given back, and `Unlock` do not.
+    /// Requests to MDTs and OSTs so far, and those of them that the kernel's requests waited for.
+    /// Not counted: requests of the sessions themselves (connect, ping), grants of space that are
+    /// given back, and `Unlock`.
     pub fn requests(&self) -> Requests {
         let requests = self.session.requests();
         Requests { all: requests.all.saturating_sub(self.writeback.given_back()), ..requests }

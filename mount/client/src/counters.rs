@@ -1,5 +1,5 @@
-//! How often programs asked the mount for each operation, and how long each took; bytes that they read and wrote.
-//! `_hit`: those of them that locks covered, without a request.
+//! Number of programs' calls of each operation, and their times; bytes that programs read and
+//! wrote. `_hit`: calls that locks covered, without a request.
 
 use env::clock::{Clock, Monotonic};
 use observe::histogram::{Histogram, HistogramSnapshot};
@@ -10,7 +10,8 @@ use types::time::Timestamp;
 
 macro_rules! operations {
     ($($variant:ident $name:literal)*) => {
-        /// Operations of the client, as `lctl get_param llite.*.stats` names them where Lustre has them.
+        /// Operations of the client, as `lctl get_param llite.*.stats` names them where Lustre has
+        /// them.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Operation {
             $(#[doc = $name] $variant,)*
@@ -30,7 +31,7 @@ operations! {
     Removexattr "removexattr" LookupHit "lookup_hit" GetattrHit "getattr_hit" Statfs "statfs" Getlk "getlk" Setlk "flock" Ioctl "ioctl"
 }
 
-/// Which way bytes go.
+/// Direction of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// To programs.
@@ -98,13 +99,13 @@ impl Counters {
         self.series.bytes[way as usize].record(bytes as u64);
     }
 
-    /// All zero again.
+    /// Sets all to zero.
     pub fn clear(&self, now: Timestamp) {
         self.series.times.iter().chain(&self.series.bytes).for_each(Histogram::clear);
         *self.series.cleared.lock() = Some(now);
     }
 
-    /// When it was cleared; `None`: never.
+    /// Time at which it was cleared; `None`: never.
     pub fn cleared(&self) -> Option<Timestamp> {
         *self.series.cleared.lock()
     }

@@ -1,4 +1,5 @@
-//! Bytes of a file to and from its objects: ranges are split by the layout, and all parts travel at once.
+//! Bytes of a file to and from its objects: ranges are split by the layout, and all parts travel at
+//! once.
 
 use crate::client::Client;
 use crate::dom::{is_elsewhere, store_on_mdt};
@@ -23,7 +24,7 @@ use types::target::TargetIndex;
 /// Zeros to answer holes with, without copying.
 static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
 
-/// Where a part of a file is.
+/// Place of a part of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Where {
     /// In an object.
@@ -41,7 +42,7 @@ pub(crate) struct Part {
     pub file: u64,
     /// Bytes; 1..=BULK_BYTES_MAX.
     pub len: usize,
-    /// Where they are.
+    /// Place of the bytes.
     pub place: Where,
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn parts(layout: &Layout, fid: Fid, start: u64, end: u64) -> Vec<Part
     parts
 }
 
-/// What became of the parts of a write.
+/// Result of the parts of a write.
 #[derive(Debug)]
 pub(crate) struct Stored {
     /// Bytes from the start on that are stored without a gap.
@@ -73,7 +74,8 @@ pub(crate) struct Stored {
     pub blocks_delta: i64,
     /// Why not all: the error of the first part that failed.
     pub error: Option<ClientError>,
-    /// All of it lives on the MDT, which knows all that `Wrote` would tell it, and answered with this.
+    /// All of it lives on the MDT, which answered with these attributes and needs no `Wrote` any
+    /// more.
     pub attr: Option<Attr>,
 }
 
@@ -156,7 +158,7 @@ impl Client {
                 }
                 Where::Mdt => {
                     let store = store_on_mdt(self.session.mdc(fid)?, fid, part.file, slice, flags);
-                    // It counts its own blocks.
+                    // The MDT counts its own blocks.
                     work.push(Box::pin(async move { store.await.map(|_| 0) }));
                 }
                 Where::Nowhere => {
@@ -183,8 +185,9 @@ impl Client {
         Ok(stored)
     }
 
-    /// The layout of `[start, end)`; for `write` with all of it instantiated. No request if the known one is so already;
-    /// what that lacks another client may have instantiated since, so the MDT is asked to read, too.
+    /// The layout of `[start, end)`; for `write` with all of it instantiated. No request if the
+    /// known one is so already. Another client may have instantiated a missing component since, so
+    /// the MDT is asked for reads, too.
     pub(crate) async fn layout_for(
         &self,
         credentials: &Credentials,

@@ -1,5 +1,5 @@
-//! Bytes of small files that live on their MDT (docs/dom.md): one request reads them with the size, one stores them and tells
-//! what `Wrote` would.
+//! Bytes of small files that live on their MDT (docs/dom.md): one request reads them with the size,
+//! one stores them and tells what `Wrote` would.
 
 use crate::client::Client;
 use crate::file::File;
@@ -18,14 +18,15 @@ use wire::mds::{MdsOp, MdsReply};
 /// By the layout of now some of these bytes live elsewhere: an exchange of layouts came in between.
 const ELSEWHERE: Errno = Errno(libc::EREMCHG);
 
-/// Must the layout be asked for again?
+/// True if the layout must be asked for again.
 pub(crate) fn is_elsewhere(error: &ClientError) -> bool {
     matches!(error, ClientError::Rpc(RpcError::Errno(errno)) if *errno == ELSEWHERE)
 }
 
 impl Client {
-    /// Reads `[offset, end)` of a file of which the bytes at `offset` live on the MDT, if it ends there, too; then no size
-    /// need be known. 1 round trip. `None`: by what is known it must be read as any other file.
+    /// Reads `[offset, end)` of a file whose bytes at `offset` live on the MDT, if the range or the
+    /// file ends there; then no size need be known. 1 round trip. `None`: by the known layout it
+    /// must be read as any other file.
     pub(crate) async fn read_small(
         &self,
         credentials: &Credentials,
@@ -42,7 +43,7 @@ impl Client {
         match read.map_err(ClientError::from) {
             Ok((entry, data)) => {
                 file.learn(&entry.attr);
-                // It grew beyond what lives here.
+                // It grew beyond the part that lives here.
                 let whole = end <= on_mdt || entry.attr.size <= on_mdt;
                 Ok(whole.then(|| if data.is_empty() { Vec::new() } else { vec![data] }))
             }
@@ -55,8 +56,8 @@ impl Client {
     }
 }
 
-/// Stores bytes that live on the MDT, which knows size, space and times with them. 1 round trip, also if they must be
-/// durable.
+/// Stores bytes that live on the MDT, which knows size, space and times with them. 1 round trip,
+/// also if they must be durable.
 pub(crate) async fn store_on_mdt(
     mdc: Mdc,
     fid: Fid,
@@ -65,7 +66,7 @@ pub(crate) async fn store_on_mdt(
     flags: WriteFlags,
 ) -> Result<Attr, ClientError> {
     let root = Credentials::root();
-    // To append was to change the file already.
+    // An append has changed the file already.
     let kill_suidgid = flags.kill_suidgid && !flags.append;
     let write = MdsOp::Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid };
     if flags.sync {

@@ -1,11 +1,13 @@
 //! What the client knows of an inode while something uses it: a handle, or an operation under way.
 //!
-//! The *gate* orders what moves the end of a file or takes bytes away (truncate, fallocate) against writes of this
-//! client: reads and writes pass it shared, those exclusively. Between clients that order comes from locks.
+//! The *gate* orders operations that move the end of a file or remove bytes (truncate, fallocate)
+//! against writes of this client: reads and writes pass it shared, those exclusively. Between
+//! clients that order comes from locks.
 //!
-//! A *suspect tail*: an operation of this client ended between the MDT and the OSTs, so that objects may hold bytes
-//! beyond the end of the file. Growing the file would show them; so they are cut before the next change. The mark
-//! outlives the `File` (in the table), for an inode may be closed and opened again.
+//! A *suspect tail*: an operation of this client ended between the MDT and the OSTs, so that
+//! objects may hold bytes beyond the end of the file. Growing the file would show them; so they are
+//! cut before the next change. The mark outlives the `File` (in the table), for an inode may be
+//! closed and opened again.
 
 use crate::open::FileHandle;
 use crate::open_prefetch::Prefetched;
@@ -25,43 +27,44 @@ use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::Transno;
 
-/// Inodes with a suspect tail, and inodes with a loss that no program was told of, that are remembered without being in
-/// use. Each needs a failed target; beyond this one is forgotten, with a warning.
+/// Inodes not in use that are remembered for a suspect tail, or for a loss that no program was told
+/// of. Each needs a failed target; beyond this one is forgotten, with a warning.
 const SUSPECTS_MAX: usize = 65_536;
 
 /// An inode in use.
 pub struct File {
-    /// Which.
+    /// FID of the inode.
     pub fid: Fid,
     /// See the module's story.
     pub gate: RwLock<()>,
-    /// What was written and is not stored, or not reported to the MDT.
+    /// Written data that is not stored, or not reported to the MDT.
     pub(crate) dirty: Mutex<DirtyFile>,
-    /// Whose turn it is to flush.
+    /// Held by the task that flushes.
     pub(crate) flushing: tokio::sync::Mutex<()>,
-    /// Whose turn it is to report to the MDT.
+    /// Held by the task that reports to the MDT.
     pub(crate) reporting: tokio::sync::Mutex<()>,
     /// A task will flush it.
     pub(crate) flush_pending: AtomicBool,
     known: Mutex<Known>,
     lockers: Mutex<Lockers>,
-    /// Held exclusively while the locks of a closed file are dropped, shared by whoever is about to take some.
+    /// Held exclusively while the locks of a closed file are dropped, shared by operations that are
+    /// about to take some.
     pub(crate) dropping: RwLock<()>,
     /// Open files of this mount that may write it, and so map it to be written.
     open_to_write: AtomicUsize,
     /// Groups that have, or want, its data.
     groups: Mutex<BTreeMap<u64, Arc<GroupTurn>>>,
     suspect: AtomicBool,
-    /// How much its objects grew may not be what was told (`recount`).
+    /// The reported growth of its objects may be wrong (`recount`).
     miscounted: AtomicBool,
     /// Change of the MDT that must be durable before objects are changed; 0 = none (`recorded`).
     rests_on: AtomicU64,
     table: Weak<FileTable>,
 }
 
-/// Which owners took locks through which open files. An owner with fcntl locks is a process, or an open file (OFD locks):
-/// the kernel does not say which. It tells of a process's close with FLUSH, and of the end of an open file with RELEASE
-/// only, which does not name the owner.
+/// The owners that took locks through each open file. An owner with fcntl locks is a process, or an
+/// open file (OFD locks): the kernel does not say which. It reports a process's close with FLUSH,
+/// but the end of an open file only with RELEASE, which does not name the owner.
 type Lockers = HashMap<(FlockFlavor, u64), BTreeSet<FileHandle>>;
 
 /// An open file that may write: counted while it lives.
@@ -85,8 +88,8 @@ impl Drop for OpenToWrite {
     }
 }
 
-/// How many open files of this mount are of a group. Who joins or leaves has its turn: so the MDT hears of joining and
-/// leaving in the order in which they happened.
+/// Number of open files of this mount in a group. A task that joins or leaves holds the lock, so
+/// the MDT hears of joining and leaving in the order in which they happened.
 pub(crate) type GroupTurn = tokio::sync::Mutex<usize>;
 
 #[derive(Default)]
@@ -102,7 +105,7 @@ impl File {
         self.known.lock().size
     }
 
-    /// The MDT told attributes.
+    /// The MDT sent attributes.
     pub fn learn(&self, attr: &Attr) {
         self.known.lock().size = Some(attr.size);
     }
@@ -112,7 +115,7 @@ impl File {
         self.known.lock().layout.clone()
     }
 
-    /// The MDT told a layout; an older one than the known is ignored.
+    /// The MDT sent a layout; one older than the known one is ignored.
     pub fn learn_layout(&self, layout: Arc<Layout>) -> Arc<Layout> {
         let slot = &mut self.known.lock().layout;
         match slot {
@@ -131,7 +134,8 @@ impl File {
         self.known.lock().prefetched = Some(prefetched);
     }
 
-    /// `[offset, end)` of what came with an open, if the file has still this version; else it is of no use any more.
+    /// `[offset, end)` of what came with an open, if the file has still this version; else it is of
+    /// no use any more.
     pub(crate) fn prefetched(&self, version: u64, offset: u64, end: u64) -> Option<Bytes> {
         let known = &mut self.known.lock().prefetched;
         let found = known.as_ref()?.read(version, offset, end);
@@ -141,12 +145,12 @@ impl File {
         found
     }
 
-    /// Forgets what an MDT told that has restarted since.
+    /// Forgets what came from an MDT that has restarted since.
     pub fn distrust(&self) {
         *self.known.lock() = Known::default();
     }
 
-    /// May objects hold bytes beyond the end of the file?
+    /// True if objects may hold bytes beyond the end of the file.
     pub fn tail_is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Acquire)
     }
@@ -156,12 +160,13 @@ impl File {
         self.suspect.swap(suspect, Ordering::AcqRel)
     }
 
-    /// Sets or clears the mark that how much its objects grew may not be what was told; returns what it was.
+    /// Sets or clears the mark that the reported growth of its objects may be wrong; returns its
+    /// previous value.
     pub(crate) fn mark_miscounted(&self, miscounted: bool) -> bool {
         self.miscounted.swap(miscounted, Ordering::AcqRel)
     }
 
-    /// May how much its objects grew not be what was told?
+    /// True if the reported growth of its objects may be wrong.
     pub(crate) fn is_miscounted(&self) -> bool {
         self.miscounted.load(Ordering::Acquire)
     }
@@ -171,13 +176,13 @@ impl File {
         self.rests_on.fetch_max(newest.0, Ordering::AcqRel);
     }
 
-    /// What must be durable before objects are changed, if anything.
+    /// The change that must be durable before objects are changed, if any.
     pub(crate) fn rests_on(&self) -> Option<Transno> {
         let newest = self.rests_on.load(Ordering::Acquire);
         (newest != 0).then_some(Transno(newest))
     }
 
-    /// It is durable, unless the file rests on something newer by now.
+    /// It is durable, unless the file rests on a newer change by now.
     pub(crate) fn is_recorded_up_to(&self, newest: Transno) {
         // An error: it rests on something newer, which is waited for in its turn.
         let _newer = self.rests_on.compare_exchange(newest.0, 0, Ordering::AcqRel, Ordering::Acquire);
@@ -190,7 +195,7 @@ impl File {
         }
     }
 
-    /// May a program of this mount have it mapped to be written?
+    /// True if a program of this mount may have it mapped for writing.
     pub(crate) fn is_open_to_write(&self) -> bool {
         self.open_to_write.load(Ordering::SeqCst) > 0
     }
@@ -200,29 +205,31 @@ impl File {
         self.groups.lock().entry(group).or_default().clone()
     }
 
-    /// Forgets groups that nobody here is of.
+    /// Forgets groups without a member here.
     pub(crate) fn forget_groups(&self) {
-        // Whoever has a clone of a turn is about to count there.
+        // A task with a clone of the lock is about to count there.
         self.groups
             .lock()
             .retain(|_, turn| Arc::strong_count(turn) > 1 || turn.try_lock().is_ok_and(|count| *count > 0));
     }
 
-    /// Did this owner ever take a lock here? Asked once: the answer is forgotten.
+    /// True if this owner ever took a lock here. Asked once: the answer is forgotten.
     pub fn take_locker(&self, flavor: FlockFlavor, owner: u64) -> bool {
         self.lockers.lock().remove(&(flavor, owner)).is_some()
     }
 
-    /// Did somebody take locks through this open file that may be held still?
+    /// True if locks were taken through this open file that may still be held.
     pub fn has_lockers(&self, handle: FileHandle) -> bool {
         self.lockers.lock().values().any(|through| through.contains(&handle))
     }
 
-    /// This open file is closed: the owners whose locks end with it, in order. Asked once, as [`File::take_locker`].
+    /// This open file is closed: returns the owners whose locks end with it, in order. Asked once,
+    /// as [`File::take_locker`].
     ///
-    /// A process that locked through it has closed it before, and its locks went then. So what is left are OFD and flock
-    /// locks, which belong to the open file. The kernel names their owner by the place of the open file in its memory, and
-    /// gives that place away again: an owner that has taken a lock through another open file since is that one.
+    /// A process that locked through it has closed it before, and its locks went then. So the
+    /// remaining ones are OFD and flock locks, which belong to the open file. The kernel names
+    /// their owner by the place of the open file in its memory, and reuses that place: an owner
+    /// that has taken a lock through another open file since is that other one.
     pub fn take_lockers(&self, handle: FileHandle) -> Vec<(FlockFlavor, u64)> {
         let mut ended = Vec::new();
         self.lockers.lock().retain(|owner, through| {
@@ -288,7 +295,7 @@ impl FileTable {
         file
     }
 
-    /// The inode, if somebody uses it.
+    /// The inode, if it is in use.
     pub fn get_used(&self, fid: Fid) -> Option<Arc<File>> {
         self.inner.lock().files.get(&fid).and_then(Weak::upgrade)
     }
@@ -301,7 +308,7 @@ impl FileTable {
 
     fn dropped(&self, fid: Fid, suspect: bool, unreported: Option<Errno>) {
         let inner = &mut *self.inner.lock();
-        // Meanwhile somebody may have begun to use the inode again.
+        // Another task may have begun to use the inode again.
         let successor = inner.files.get(&fid).and_then(Weak::upgrade);
         if successor.is_none() {
             inner.files.remove(&fid);

@@ -1,8 +1,9 @@
-//! Changes that go to their end even if nobody waits for them any more.
+//! Changes that go to their end even if their caller no longer waits.
 //!
-//! A signal makes the FUSE side drop the future of a request. For a question that is fine. A change that is half done
-//! (size set at the MDT, objects not yet cut) must not stay so: dropping a [`Finish`] moves what is left of it to a
-//! task, and `abandoned` then sees the result that nobody asked for (to close what was opened, for example).
+//! A signal makes the FUSE side drop the future of a request. For a read-only request that is fine.
+//! A change that is half done (size set at the MDT, objects not yet cut) must not stay so. Dropping
+//! a [`Finish`] moves the rest of it to a task, and `abandoned` then gets the unclaimed result (to
+//! close what was opened, for example).
 
 use env::BoxFuture;
 use env::tasks::Tasks;
@@ -25,7 +26,7 @@ impl<T: Send + 'static> Finish<T> {
         Finish { name, tasks: tasks.clone(), work: Some(Box::pin(work)), abandoned: None, started: false }
     }
 
-    /// What to do with the result if nobody waits for it.
+    /// Sets what to do with the result if its caller no longer waits.
     pub fn or_else<F>(mut self, abandoned: impl FnOnce(T) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! What the parts of a mount do when something happens to its sessions.
+//! Reactions of the parts of a mount to events of its sessions.
 
 use crate::cache::grant::Grants;
 use crate::file::FileTable;

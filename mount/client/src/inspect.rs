@@ -1,4 +1,4 @@
-//! What a mount tells of itself to whoever asks for parameters.
+//! Facts about a mount for readers of parameters.
 
 use crate::cache::grant::Shrink;
 use crate::client::Client;
@@ -21,7 +21,7 @@ use types::target::TargetIndex;
 use types::time::Timestamp;
 use wire::mgs::PoolInfo;
 
-/// Which locks of a mount.
+/// A selection of a mount's locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// All.
@@ -32,7 +32,7 @@ pub enum Whose {
     Ost(TargetIndex),
 }
 
-/// Layout of a new file whose directory says nothing.
+/// Layout of a new file whose directory has no default layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DefaultLayout {
     /// Stripes; `None`: one on each OST.
@@ -54,7 +54,7 @@ impl Client {
         self.locks.table.lock().count()
     }
 
-    /// Those of [`Client::held`] of which no file is open and no data is worked with.
+    /// Those of [`Client::held`] whose file is not open and whose data is not in use.
     pub fn unused_locks(&self, whose: Whose) -> usize {
         let held = self.held(whose);
         let opens = self.locks.opens.lock();
@@ -77,8 +77,9 @@ impl Client {
         }
     }
 
-    /// Gives these locks back, and drops what they cover from the caches here and in the kernel; what is written is stored
-    /// first. Of an OST: the locks on data. Locks that keep open files stay.
+    /// Gives these locks back, and drops what they cover from the caches here and in the kernel;
+    /// what is written is stored first. Of an OST: the locks on data. Locks that keep open files
+    /// stay.
     pub async fn clear_locks(&self, whose: Whose) {
         let bits = match whose {
             // Every file that the kernel knows may be open, and only this lock keeps it.
@@ -89,12 +90,12 @@ impl Client {
         self.give_all_locks(self.held(whose), bits).await;
     }
 
-    /// What the mount keeps of locks at most.
+    /// Bounds on the locks of the mount.
     pub fn lock_bounds(&self) -> Bounds {
         self.locks.table.lock().bounds()
     }
 
-    /// As [`Client::lock_bounds`]: what is too much is given back at once.
+    /// As [`Client::lock_bounds`]: surplus locks are given back at once.
     ///
     /// # Errors
     /// ERANGE: no locks at all, or more than an MDT lets one client have.
@@ -107,12 +108,13 @@ impl Client {
         Ok(())
     }
 
-    /// Are extended attributes kept?
+    /// True if extended attributes are cached.
     pub fn keeps_xattrs(&self) -> bool {
         self.locks.keeps(InodeBits::XATTR)
     }
 
-    /// As [`Client::keeps_xattrs`]. What is kept and is not to be goes before this returns.
+    /// As [`Client::keeps_xattrs`]. Attributes that may not stay cached are dropped before this
+    /// returns.
     pub async fn keep_xattrs(&self, on: bool) {
         self.locks.set_keeps(InodeBits::XATTR, on);
         if !on {
@@ -120,12 +122,12 @@ impl Client {
         }
     }
 
-    /// Are files opened again without a request?
+    /// True if files are opened again without a request.
     pub fn keeps_opens(&self) -> bool {
         self.locks.keeps(InodeBits::OPEN)
     }
 
-    /// As [`Client::keeps_opens`]. Files that are open stay so.
+    /// As [`Client::keeps_opens`]. Open files stay open.
     ///
     /// # Errors
     /// EOPNOTSUPP: the kernel opens files without telling, so it must be so.
@@ -140,7 +142,7 @@ impl Client {
         Ok(())
     }
 
-    /// Does the kernel tell of opens and closes (`flock`)?
+    /// True if the kernel reports opens and closes (`flock`).
     pub fn tells_opens(&self) -> bool {
         !self.locks.no_open()
     }
@@ -155,7 +157,7 @@ impl Client {
         self.writeback.set_dirty_max(bytes);
     }
 
-    /// When space that this OST granted is given back.
+    /// When the space that this OST granted is given back.
     pub fn grant_shrink(&self, ost: TargetIndex) -> Shrink {
         self.writeback.grants.shrink(ost)
     }
@@ -181,10 +183,10 @@ impl Client {
         self.locks.kernel.get().ok_or(Errno::EOPNOTSUPP)?.set_read_ahead_kb(kb)
     }
 
-    /// What a new file gets whose directory says nothing. 1 round trip.
+    /// The layout of a new file whose directory has no default layout. 1 round trip.
     ///
     /// # Errors
-    /// Those of the MDT; EPROTO: what it answers is no layout.
+    /// Those of the MDT; EPROTO: its answer is no layout.
     pub async fn default_layout(&self) -> Result<DefaultLayout, ClientError> {
         let name = Bytes::from_static(b"lustre.lov.default");
         let value = self.session.mdc(Fid::ROOT)?.getxattr(&Credentials::root(), Fid::ROOT, name).await?;
@@ -202,12 +204,12 @@ impl Client {
         self.writeback.bytes()
     }
 
-    /// What this OST granted to the mount and no write has taken yet, bytes.
+    /// Space that this OST granted to the mount and that no write has taken yet, bytes.
     pub fn granted_bytes(&self, ost: TargetIndex) -> u64 {
         self.writeback.grants.free(ost)
     }
 
-    /// How often programs asked for each operation is counted from zero again.
+    /// Sets the counts of programs' operations to zero.
     pub fn clear_counts(&self, now: Timestamp) {
         self.counters.clear(now);
     }
@@ -222,14 +224,14 @@ impl Client {
         self.session.uuid()
     }
 
-    /// Its sessions with MDTs, by index.
+    /// Sessions with MDTs, by index.
     pub fn mdts(&self) -> Vec<Mdc> {
         let mut mdcs = self.session.targets.mdcs();
         mdcs.sort_by_key(|mdc| mdc.import().target().index);
         mdcs
     }
 
-    /// Its sessions with OSTs, by index.
+    /// Sessions with OSTs, by index.
     pub fn osts(&self) -> Vec<Osc> {
         let mut oscs = self.session.targets.oscs();
         oscs.sort_by_key(|osc| osc.import().target().index);
@@ -241,7 +243,7 @@ impl Client {
         self.session.targets.pools()
     }
 
-    /// Its session with the MGS.
+    /// Session with the MGS.
     pub fn mgs(&self) -> &Arc<Import> {
         self.session.mgc().import()
     }

@@ -1,10 +1,12 @@
 //! The file system client: POSIX operations over sessions with MDTs and OSTs. No FUSE in it.
 //!
-//! [`client::Client`] is one mount. Each operation is an `async fn` that owns its arguments, so that its future can be
-//! polled once in the caller's thread and, if it must wait, be handed to a reactor. Kernel-facing numbers
-//! ([`node::NodeId`], [`open::FileHandle`], [`open::DirHandle`]) live in tables here; inodes are FIDs everywhere else.
+//! [`client::Client`] is one mount. Each operation is an `async fn` that owns its arguments. So its
+//! future can be polled once in the caller's thread and, if it must wait, be handed to a reactor.
+//! Kernel-facing numbers ([`node::NodeId`], [`open::FileHandle`], [`open::DirHandle`]) live in
+//! tables here; inodes are FIDs everywhere else.
 //!
-//! What locks cover is answered here without a request (`locks`), and the kernel is told to trust it until it is called back.
+//! Requests that locks cover are answered here, without a request (`locks`), and the kernel may
+//! trust the answer until it is called back.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

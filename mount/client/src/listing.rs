@@ -1,12 +1,14 @@
 //! The entries of one open directory, as a stream of numbered positions.
 //!
-//! The MDT lists by name ("after this one"), the kernel by number. So the listing keeps where each page starts: the
-//! number of its first entry and the name before it. The newest pages are kept; an older one is fetched again by its
-//! name, without what lies in the next page, so that no entry ever appears twice. While the kernel consumes one page
-//! the next is on its way. Position 0 is `.`, 1 is `..`, 2 the first name; asking for position 0 starts all over.
+//! The MDT lists by name ("after this one"), the kernel by number. So the listing keeps where each
+//! page starts: the number of its first entry and the name before it. The newest pages are kept. An
+//! older one is fetched again by its name, without the entries of the next page, so no entry ever
+//! appears twice. While the kernel consumes one page the next is on its way. Position 0 is `.`, 1
+//! is `..`, 2 the first name; asking for position 0 starts all over.
 //!
-//! Attributes are handed out only by the call that fetched them: those of a page kept from an earlier call may be
-//! older than what the kernel knows by now. So pages with attributes are made to measure and never fetched ahead.
+//! Attributes are handed out only by the call that fetched them: those of a page kept from an
+//! earlier call may be older than what the kernel knows by now. So pages with attributes are made
+//! to measure and never fetched ahead.
 
 use env::BoxFuture;
 use env::tasks::Tasks;
@@ -39,7 +41,7 @@ pub struct Page {
     pub parent: Option<Fid>,
 }
 
-/// Where pages come from.
+/// Source of pages.
 pub trait PageSource: Send + Sync + 'static {
     /// Up to `limit` entries after a name (`None`: from the start).
     fn page(&self, after: Option<Name>, limit: u32, with_attr: bool) -> BoxFuture<'static, Result<Page, ClientError>>;
@@ -135,11 +137,12 @@ impl Listing {
         Listing { fid, source, tasks, pages_max, stream: Mutex::new(Stream::restart()) }
     }
 
-    /// Hands out items from `position` on, until `take` refuses one or the directory ends. With `with_attr` names come
-    /// with attributes where they are fresh, and about `limit` names are wanted.
+    /// Hands out items from `position` on, until `take` refuses one or the directory ends. With
+    /// `with_attr` names come with attributes where they are fresh, and about `limit` names are
+    /// wanted.
     ///
     /// # Errors
-    /// Those of the source, unless something was handed out already.
+    /// Those of the source, unless entries were handed out already.
     pub async fn read(
         &self,
         mut position: u64,
@@ -173,7 +176,7 @@ impl Listing {
             let number = stream.page_of(position);
             let page = match stream.kept(number) {
                 Some(page) => page,
-                // What was handed out already need not wait for the network.
+                // With entries handed out already, the call need not wait for the network.
                 None if handed_out && !with_attr && !self.is_ready(&stream, number) => return Ok(()),
                 None => match self.fetch(&mut stream, number, with_attr, limit).await {
                     Ok(page) => {
@@ -216,7 +219,8 @@ impl Listing {
         if let Some((_, receiver)) = stream.ahead.as_mut().filter(|(n, _)| *n == number && !with_attr) {
             let page = receiver.await;
             stream.ahead = None;
-            // In the background a request is given up in time: whoever waits asks himself then.
+            // In the background a request is given up in time: a reader that waits sends its own
+            // then.
             if let Ok(Ok(page)) = page {
                 return stream.take_in(number, page, self.pages_max);
             }
@@ -248,7 +252,7 @@ impl Listing {
         let (sender, receiver) = oneshot::channel();
         stream.ahead = Some((next, receiver));
         let work = async move {
-            // Nobody receives if the directory was closed or started again meanwhile.
+            // The receiver is gone if the directory was closed or started again meanwhile.
             let _ = sender.send(page.await);
         };
         self.tasks.spawn("readdir ahead", Box::pin(work));
@@ -336,7 +340,7 @@ mod tests {
         Listing::new(DIR, Arc::new(Source(memory.clone())), Arc::new(Local), PAGES_MAX)
     }
 
-    /// What one call hands out: (position, name), at most `count`.
+    /// Entries that one call hands out: (position, name), at most `count`.
     async fn chunk(listing: &Listing, from: u64, count: usize, with_attr: bool) -> Vec<(u64, String, bool)> {
         let mut items = Vec::new();
         let take = |position, item: Item<'_>| {

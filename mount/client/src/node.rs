@@ -1,10 +1,12 @@
 //! Nodes: the numbers by which the kernel names inodes.
 //!
-//! Every answer that tells the kernel a node counts one lookup; FORGET gives lookups back, and the last one frees the
-//! number. So the table is exactly as large as what the kernel remembers. Numbers are never used again.
+//! Every answer that tells the kernel a node counts one lookup; FORGET gives lookups back, and the
+//! last one frees the number. So the table is exactly as large as what the kernel remembers.
+//! Numbers are never used again.
 //!
-//! A *mirror* is a second number of an inode. The kernel gives a directory one place only, and refuses (ELOOP) a name that leads to a
-//! directory above it. `.lustre/fid/[FID]` of the root is such a name, so there the root has another number.
+//! A *mirror* is a second number of an inode. The kernel gives a directory one place only, and
+//! refuses (ELOOP) a name that leads to a directory above it. `.lustre/fid/[FID]` of the root is
+//! such a name, so there the root has another number.
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -24,7 +26,7 @@ impl NodeId {
 /// Both directions of the table, and the lookup counts. The root is always there.
 pub struct NodeTable {
     inner: Mutex<Inner>,
-    /// There was a mirror: until then nobody looks for one.
+    /// There was a mirror: until then none is looked for.
     mirrored: AtomicBool,
 }
 
@@ -51,7 +53,8 @@ impl Inner {
 struct Slot {
     fid: Fid,
     lookups: u64,
-    /// What the kernel was shown last, of inodes that programs can use without opening them here.
+    /// Attributes that the kernel was last shown, of inodes that programs can use without opening
+    /// them here.
     shown: Option<Box<Shown>>,
 }
 
@@ -60,7 +63,7 @@ struct Slot {
 pub struct Shown {
     /// The attributes.
     pub attr: Attr,
-    /// Whether the inode has extended attributes; `None`: not known.
+    /// Whether the inode has extended attributes; `None`: unknown.
     pub has_xattr: Option<bool>,
 }
 
@@ -87,7 +90,7 @@ impl NodeTable {
         self.inner.lock().remember(fid, true)
     }
 
-    /// Is this the number of a mirror?
+    /// True if this is the number of a mirror.
     pub fn is_mirror(&self, id: NodeId) -> bool {
         if !self.mirrored.load(Ordering::Acquire) {
             return false;
@@ -110,7 +113,7 @@ impl NodeTable {
         }
     }
 
-    /// What the kernel, which knows the inode, was shown last.
+    /// Attributes that the kernel, which knows the inode, was last shown.
     pub fn shown(&self, fid: Fid) -> Option<Shown> {
         let inner = self.inner.lock();
         let slot = inner.by_fid.get(&fid).and_then(|id| inner.by_id.get(id))?;
@@ -127,8 +130,8 @@ impl NodeTable {
         self.inner.lock().by_fid.get(&fid).copied()
     }
 
-    /// Gives back `count` lookups. Unknown numbers and the root are left alone. The inode, if these were the last; `None` for
-    /// a mirror, whose inode has its own number.
+    /// Gives back `count` lookups. Unknown numbers and the root are left alone. Returns the inode
+    /// if these were the last; `None` for a mirror, whose inode has its own number.
     pub fn forget(&self, id: NodeId, count: u64) -> Option<Fid> {
         if id == NodeId::ROOT {
             return None;

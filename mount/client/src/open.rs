@@ -54,17 +54,17 @@ impl OpenMode {
     }
 }
 
-/// What an open file has to do with group locks.
+/// Relation of an open file to group locks.
 #[derive(Default)]
 pub(crate) enum Membership {
-    /// Nothing.
+    /// No group.
     #[default]
     None,
-    /// It is about to be of a group; who sends here gives that up, once.
+    /// It is about to join a group; sending here gives that up, once.
     Joining(Option<oneshot::Sender<()>>),
-    /// It is of this group.
+    /// It is a member of this group.
     Of(u64),
-    /// It is closed, and of no group any more.
+    /// It is closed, and a member of no group any more.
     Closed,
 }
 
@@ -74,16 +74,18 @@ pub struct OpenFile {
     pub file: Arc<File>,
     /// How it was opened.
     pub mode: OpenMode,
-    /// By whom: to open it again after its MDT restarted.
+    /// The opener, for opening it again after its MDT restarted.
     pub credentials: Credentials,
     handle: AtomicU64,
     /// Counted as open here, without the MDT.
     local: Option<LocalOpen>,
     pub(crate) loss_cursors: LossCursors,
     pub(crate) group: Mutex<Membership>,
-    /// The MDT may know of a lease of it. Whoever asks for one, after it, or ends it has the turn.
+    /// True if the MDT may know of a lease of it. Held by a task that asks for one, asks about it,
+    /// or ends it.
     pub(crate) leased: tokio::sync::Mutex<bool>,
-    /// The kernel has pages for it: since then it is known where the kernel believes the file to end.
+    /// The kernel has pages for it: since then it is known where the kernel believes the file to
+    /// end.
     pub(crate) eof: OnceLock<Watched>,
     stale: AtomicBool,
     closed: AtomicBool,
@@ -120,13 +122,13 @@ impl OpenFile {
         OpenFile { local: Some(local), ..OpenFile::new(file, mode, credentials, OpenHandle(0)) }
     }
 
-    /// What a mount without opens does with an inode: it stands for all that its programs have opened.
+    /// The mount without opens' own handle of an inode: it stands for all opens of its programs.
     #[must_use]
     pub(crate) fn no_open(self) -> OpenFile {
         OpenFile { loss_cursors: LossCursors::new(&self.file, false), ..self }
     }
 
-    /// As what it counts among the files that are open here only.
+    /// How it counts among the files that are open here only.
     pub fn local(&self) -> Option<LocalOpen> {
         self.local
     }
@@ -138,7 +140,8 @@ impl OpenFile {
         (!self.stale.load(Ordering::Acquire) && handle.0 != 0).then_some(handle)
     }
 
-    /// The MDT restarted and gave a new handle. `false` if the file was closed meanwhile: the handle is to be closed.
+    /// The MDT restarted and gave a new handle. `false` if the file was closed meanwhile: the
+    /// handle is to be closed.
     #[must_use]
     pub fn reopened(&self, handle: OpenHandle) -> bool {
         self.handle.store(handle.0, Ordering::SeqCst);
@@ -150,7 +153,7 @@ impl OpenFile {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Does the server still have it?
+    /// True if the server still has it.
     ///
     /// # Errors
     /// StaleHandle if not.
@@ -165,7 +168,8 @@ pub struct OpenDir {
     pub fid: Fid,
     /// Its entries, as far as read.
     pub listing: Arc<Listing>,
-    /// The same with all that is known of them, for [`Client::dir_scan`](crate::client::Client::dir_scan): without layouts and with them.
+    /// The same with all that is known of them, for
+    /// [`Client::dir_scan`](crate::client::Client::dir_scan): without layouts and with them.
     pub dir_scan: [OnceLock<Listing>; 2],
 }
 
@@ -179,7 +183,7 @@ pub struct Handles<H, T> {
 }
 
 impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
-    /// Nothing open.
+    /// No open handles.
     pub fn new() -> Handles<H, T> {
         Handles { open: Mutex::default(), next: AtomicU64::new(1) }
     }
@@ -191,7 +195,7 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
         handle
     }
 
-    /// What is behind a number.
+    /// The value behind a number.
     ///
     /// # Errors
     /// UnknownHandle.
@@ -204,19 +208,19 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
         self.open.lock().remove(&handle)
     }
 
-    /// All that is open, in the order of opening.
+    /// All open handles, in the order of opening.
     pub fn all(&self) -> Vec<Arc<T>> {
         let mut all: Vec<_> = self.open.lock().iter().map(|(handle, open)| (*handle, open.clone())).collect();
         all.sort_unstable_by_key(|(handle, _)| *handle);
         all.into_iter().map(|(_, open)| open).collect()
     }
 
-    /// Is any so?
+    /// True if `so` holds for any of them.
     pub fn any(&self, so: impl Fn(&T) -> bool) -> bool {
         self.open.lock().values().any(|open| so(open))
     }
 
-    /// How many.
+    /// Number of open handles.
     pub fn count(&self) -> usize {
         self.open.lock().len()
     }

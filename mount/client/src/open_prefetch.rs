@@ -1,9 +1,11 @@
 //! Bytes of small files that come with their open.
 //!
-//! A file that is opened to read is mostly read. If all of it lives on the MDT (docs/dom.md) and is small, the request that
-//! opens it reads it, too; so open and read are one request. What came is kept with the file as long as somebody has it open, and
-//! serves reads under DATA while the file has the version that it had then: every change of bytes is another version, whoever
-//! made it. Whether a file lives on the MDT is often known only from its open; then it is asked for if the last one that was opened did.
+//! A file that is opened for reading is usually read. If all of it lives on the MDT (docs/dom.md)
+//! and is small, the request that opens it reads it, too; so open and read are one request. The
+//! data stays with the file as long as it is open, and serves reads under DATA while the file has
+//! the same version: every change of bytes, by any client, makes another version. Whether a file
+//! lives on the MDT is often known only from its open. Then the data is asked for if the last
+//! opened file lived there.
 
 use crate::client::Client;
 use crate::dom::is_elsewhere;
@@ -21,7 +23,7 @@ use wire::mds::{Entry, MdsOp, MdsReply};
 
 /// Largest file that is read with its open, bytes.
 pub const PREFETCH_BYTES_MAX: u64 = 64 << 10;
-/// What is kept of all files together, bytes; beyond, opens bring nothing.
+/// Bytes that are kept of all files together; beyond it, opens bring no data.
 pub const PREFETCHED_BYTES_MAX: u64 = 32 << 20;
 
 /// What a mount knows of it.
@@ -92,7 +94,7 @@ impl Client {
                     Ok(MdsReply::Data { .. }) => {}
                     Ok(other) => return Err(misfit(mdc.import(), &other)),
                     Err(error) if is_elsewhere(&error) => {}
-                    // Whoever reads it is told.
+                    // A reader of it gets the error.
                     Err(error) => tracing::debug!(%fid, %error, "read with an open"),
                 }
                 Ok(Opened { entry: *entry, created, handle, layout })
@@ -101,7 +103,7 @@ impl Client {
         }
     }
 
-    /// How many bytes to ask for with an open.
+    /// Number of bytes to ask for with an open.
     fn prefetch_len(&self, fid: Fid, open: OpenMode) -> Option<u32> {
         if open.flags.write || open.truncate || !open.flags.read {
             return None;
@@ -117,7 +119,8 @@ impl Client {
         (here && small && room).then_some(entry.attr.size as u32)
     }
 
-    /// What came with an open, if it is `[offset, end)` as it is now. The caller has a guard of DATA.
+    /// The bytes that came with an open, if they are `[offset, end)` of the present version. The
+    /// caller has a guard of DATA.
     pub(crate) fn read_prefetched(&self, file: &File, offset: u64, end: u64) -> Option<Bytes> {
         let version = self.locks.table.lock().attr(file.fid)?.attr.version;
         file.prefetched(version, offset, end)

@@ -1,9 +1,10 @@
 //! Files that are held between the kernel's LOOKUP of a name and what it asks next.
 //!
-//! The kernel works on a path in two steps: LOOKUP of the name, then OPEN, GETATTR or SETATTR of the inode. If another client
-//! removes or replaces the file in between, the second step meets ESTALE, and the kernel takes both steps once more; a second
-//! ESTALE reaches the program, which never did anything wrong. So after one ESTALE a mount opens the files that names lead to
-//! before it answers for these names: what is open lives on without a name, and the second try works.
+//! The kernel works on a path in two steps: LOOKUP of the name, then OPEN, GETATTR or SETATTR of
+//! the inode. If another client removes or replaces the file in between, the second step meets
+//! ESTALE, and the kernel takes both steps once more. A second ESTALE reaches the program, which
+//! never did anything wrong. So after one ESTALE a mount opens the files that names lead to before
+//! it answers for these names: an open file lives on without a name, and the second try works.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -49,7 +50,7 @@ impl Client {
         result
     }
 
-    /// Are files to be held now?
+    /// True if files are to be held now.
     pub(crate) fn is_careful(&self) -> bool {
         let until = self.pins.careful_until.load(Ordering::Relaxed);
         (self.session.env.clock.now().as_nanos() as u64) < until

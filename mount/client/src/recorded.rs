@@ -1,13 +1,15 @@
 //! Objects never run ahead of the MDT's durable records.
 //!
-//! A killed MDT loses the last changes that it had not committed. Living clients bring those back; if the client dies in the
-//! same instant, they are gone, and nothing leads to the objects that were written meanwhile: a new file is not there,
-//! an older one has no writer mark that would let the MDT ask for its size. So nothing is sent to an object before the MDT has
-//! recorded what makes the change known: the file, its layout, its writer mark. A cut does not wait: see `ops/truncate.rs`.
+//! A killed MDT loses the last changes that it had not committed. Living clients bring those back.
+//! If the client dies in the same instant, they are gone, and nothing leads to the objects that
+//! were written meanwhile: a new file is not there, and an older one has no writer mark that would
+//! let the MDT ask for its size. So nothing is sent to an object before the MDT has recorded what
+//! makes the change known: the file, its layout, its writer mark. A cut does not wait: see
+//! `ops/truncate.rs`.
 //!
-//! Each answer of an MDT names the newest change that it can show. A file remembers the newest that was named when it was
-//! opened, cut or given a layout ([`File::rest_on`]); once that is durable, the file is free. That is once per open: later
-//! writes wait for nothing.
+//! Each answer of an MDT names the newest change that it can show. A file remembers the newest that
+//! was named when it was opened, cut or given a layout ([`File::rest_on`]); once that is durable,
+//! the file is free. That is once per open: later writes wait for nothing.
 
 use crate::client::Client;
 use crate::file::File;
@@ -37,21 +39,23 @@ impl Client {
         recorded
     }
 
-    /// Ready when objects of the file may be changed: at once, but for the first change after it was opened, cut or given a layout, which
-    /// may take 1 round trip and a commit of the MDT.
+    /// Ready when objects of the file may be changed: at once, except for the first change after it
+    /// was opened, cut or given a layout, which may take 1 round trip and a commit of the MDT.
     ///
     /// # Errors
     /// The MDT does not answer, or cannot commit.
     pub(crate) async fn until_recorded(&self, file: &File) -> Result<(), ClientError> {
         while let Some(newest) = file.rests_on().filter(|_| !self.is_recorded(file)) {
-            // What was answered before this is durable with it, in whatever life of the MDT that was.
+            // Everything answered before this is durable with it, in whatever life of the MDT that
+            // was.
             self.session.mdc(file.fid)?.sync(&Credentials::root()).await?;
             file.is_recorded_up_to(newest);
         }
         Ok(())
     }
 
-    /// Nobody waits for this file to be stored: lets its MDT commit in its own time, so that storing need not ask for it.
+    /// No caller waits for this file to be stored: lets its MDT commit in its own time, so that
+    /// storing need not ask for it.
     pub(crate) async fn give_time_to_record(&self, file: &File) {
         if self.is_recorded(file) {
             return;

@@ -1,12 +1,14 @@
 //! Blocks of a file after an OST answered twice, or not at all.
 //!
-//! An OST answers a write or cut with how much the object grew. If the connection is lost before the answer comes, the client
-//! sends the request again, and this time the object does not grow: the MDT is told of no growth. So if an OST was connected
-//! anew during a change of objects, the client asks all objects of the file for their blocks before it closes the file, and tells
-//! the MDT the difference. A client that dies before leaves a writer mark, and the MDT counts.
+//! An OST answers a write or cut with how much the object grew. If the connection is lost before
+//! the answer comes, the client sends the request again, and this time the object does not grow:
+//! the MDT is told of no growth. So if an OST was connected anew during a change of objects, the
+//! client asks all objects of the file for their blocks before it closes the file, and tells the
+//! MDT the difference. A client that dies before leaves a writer mark, and the MDT counts.
 //!
-//! The client counts under WRITE of the whole file and alone at the file's gate, when everything is stored and told: so nothing
-//! changes the file between the count and its telling. It tells no size, for it changed none.
+//! The client counts under WRITE of the whole file and alone at the file's gate, when everything is
+//! stored and told: so nothing changes the file between the count and its telling. It tells no
+//! size, for it changed none.
 
 use crate::client::Client;
 use crate::file::File;
@@ -29,8 +31,9 @@ impl Client {
         }
     }
 
-    /// Tells the MDT how many blocks the objects of a file have, if that may not be what it was told. Returns early, with the
-    /// mark left, when another client has waited for the file too long; and takes 1 round trip and a question to each object.
+    /// Tells the MDT how many blocks the objects of a file have, if that may not be what it was
+    /// told. Returns early, with the mark left, when another client has waited for the file too
+    /// long; and takes 1 round trip and a question to each object.
     ///
     /// # Errors
     /// A target does not answer: the mark stays.
@@ -49,7 +52,8 @@ impl Client {
         let counted = tokio::select! {
             biased;
             counted = self.count_blocks(file) => Some(counted?),
-            // An OST may be away, and a callback must not wait for it: the MDT would evict this client.
+            // An OST may be away, and a callback must not wait for it: the MDT would evict this
+            // client.
             () = self.locks.data_wanted(fid, GIVES_WAY) => None,
         };
         let Some(counted) = counted else {
@@ -69,7 +73,8 @@ impl Client {
         let (fid, mdc) = (file.fid, self.session.mdc(file.fid)?);
         let (attr, layout) = getattr_and_layout(&mdc, &Credentials::root(), fid).await?;
         if layout.mdt_bytes() > 0 {
-            // How many of its blocks are on the MDT only that knows; it counts all when the file is settled.
+            // Only the MDT knows how many of its blocks it has itself; it counts all when the file
+            // is settled.
             return Ok(0);
         }
         let mut work: Vec<BoxFuture<'static, Result<u64, ClientError>>> = Vec::new();

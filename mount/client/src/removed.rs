@@ -1,12 +1,16 @@
-//! Inodes that were removed, and that programs of this mount still use without having opened them here.
+//! Inodes that were removed, and that programs of this mount still use without having opened them
+//! here.
 //!
-//! The MDT keeps a removed file while a client has it open. Directories, device files, FIFOs, sockets and symbolic links are
-//! never opened there: the kernel opens them by itself, and tells of no working directory at all. So the MDT destroys such an inode with
-//! its last name, and what is left of it is here: a directory without entries or any other inode without content, with
-//! the attributes that the kernel was shown last, and no links. Programs may go on asking and changing these until the kernel forgets the inode.
+//! The MDT keeps a removed file while a client has it open. Directories, device files, FIFOs,
+//! sockets and symbolic links are never opened there: the kernel opens them by itself, and does not
+//! report working directories at all. So the MDT destroys such an inode with its last name, and its
+//! remains are here: a directory without entries or any other inode without content, with the
+//! attributes that the kernel was last shown, and no links. Programs may go on asking for these and
+//! changing them until the kernel forgets the inode.
 //!
-//! An inode is found to be removed when its MDT answers ESTALE; until then nothing is noted, and a removal costs nothing. FIDs are not
-//! used again, so it stays removed. Bound: what the kernel remembers.
+//! An inode is found to be removed when its MDT answers ESTALE; until then nothing is noted, and a
+//! removal costs nothing. FIDs are not used again, so it stays removed. Bound: what the kernel
+//! remembers.
 
 use crate::caller::Stat;
 use crate::client::Client;
@@ -24,12 +28,12 @@ use types::fid::Fid;
 use types::time::Timestamp;
 use wire::mds::SetxattrFlags;
 
-/// What is left of an inode.
+/// Remains of an inode.
 struct Left {
     attr: Attr,
     /// Extended attributes that were set since, or removed (`None`).
     xattrs: BTreeMap<Bytes, Option<Bytes>>,
-    /// It had none before.
+    /// It had no extended attributes before.
     had_none: bool,
 }
 
@@ -43,7 +47,7 @@ pub(crate) struct Removed {
 impl Removed {
     /// Works on what is left of an inode, if it is known to be removed.
     fn with<R>(&self, fid: Fid, work: impl FnOnce(&mut Left) -> R) -> Option<R> {
-        // Mostly there is none.
+        // Usually there is none.
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -72,7 +76,7 @@ impl Removed {
 }
 
 impl Left {
-    /// chmod, chown, utimensat. The kernel has checked who may.
+    /// chmod, chown, utimensat. The kernel has checked the permission.
     fn change(&mut self, set: &SetAttr, now: Timestamp) {
         let time = |time| match time {
             SetTime::Now => now,
@@ -88,7 +92,7 @@ impl Left {
     fn xattr(&self, name: &[u8], before: Option<Option<Bytes>>) -> Result<Bytes, Errno> {
         match self.xattrs.get(name).cloned().or(before) {
             Some(value) => value.ok_or(Errno::ENODATA),
-            // The mode says all that is known of who may do what.
+            // The mode is all that is known of the permissions.
             None if self.had_none || name.starts_with(b"system.posix_acl_") => Err(Errno::ENODATA),
             None => Err(Errno::ESTALE),
         }
@@ -127,7 +131,7 @@ impl Left {
 }
 
 impl Client {
-    /// An inode that was asked for is not there: is it one that lives on here?
+    /// A requested inode does not exist: returns it if it lives on here.
     ///
     /// # Errors
     /// `error`, if not.
@@ -144,7 +148,7 @@ impl Client {
         Ok(())
     }
 
-    /// Is it known that it was removed?
+    /// True if it is known to be removed.
     pub(crate) fn is_removed(&self, fid: Fid) -> bool {
         self.removed.with(fid, |_| ()).is_some()
     }
@@ -162,7 +166,8 @@ impl Client {
         self.removed_stat(fid)
     }
 
-    /// An extended attribute of a removed inode; ENODATA: it has none of that name, ESTALE: that is not known here.
+    /// An extended attribute of a removed inode; ENODATA: it has none of that name, ESTALE: that is
+    /// not known here.
     pub(crate) fn removed_xattr(&self, fid: Fid, name: &[u8]) -> Option<Result<Bytes, Errno>> {
         let before = self.is_removed(fid).then(|| self.locks.xattr(fid, name)).flatten();
         self.removed.with(fid, |left| left.xattr(name, before))

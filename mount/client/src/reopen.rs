@@ -1,8 +1,9 @@
 //! After an MDT restarted: what this mount has open and locked there is brought back.
 //!
-//! A target that recovers asks for it before it is in service ([`Restorer`]): then also files whose last name is gone
-//! are there. If it does not (it gave up on us, or lives in this process), files are opened again afterwards: one that
-//! still has a name opens under a new handle, one that had been unlinked stays gone, and its handle answers ESTALE.
+//! A target that recovers asks for it before it is in service ([`Restorer`]): then files whose last
+//! name is gone are there, too. If it does not (it gave this client up, or lives in this process),
+//! files are opened again afterwards. A file that still has a name opens under a new handle; one
+//! that was unlinked stays gone, and its handle answers ESTALE.
 
 use crate::locks::data_guards::{Loss, TO_WRITE};
 use crate::locks::{Locks, MdtWatch};
@@ -46,13 +47,15 @@ impl Restore for Restorer {
     fn restore(&self) -> Vec<Restoring> {
         let Some(import) = self.import.upgrade() else { return Vec::new() };
         let locks = &self.locks;
-        // Nobody changes anything before all have done this: what was cached is not wrong, but nothing covers it any more.
+        // No client changes anything before all have done this: cached content is not wrong, but no
+        // lock covers it any more.
         locks.lose(self.mdt, Loss::Restart);
         let mut all = Vec::new();
         for open in held_open(&self.files_open, self.mdt) {
             all.push(open_again(&locks.env.tasks, &import, open));
         }
-        // A write or truncate under way goes on as if nothing had happened; so nobody may come in between.
+        // A write or truncate under way goes on as if nothing had happened; so no other client may
+        // come in between.
         let mut ours: BTreeSet<Fid> = locks.writing(self.mdt).into_iter().collect();
         ours.extend(locks.data.get().map(|data| data.dirty_files(self.mdt)).unwrap_or_default());
         let mut lost = locks.table.lock().lost_extents(self.mdt, |fid| ours.contains(&fid));
@@ -104,8 +107,8 @@ fn open_again(tasks: &Arc<dyn Tasks>, import: &Arc<Import>, open: Arc<OpenFile>)
     Restoring { credentials, ..restoring(op, answered) }
 }
 
-/// Data that is not stored, or is being changed, is this mount's alone until it is stored: of the whole file, or in these bytes of one that it
-/// shared.
+/// Data that is dirty, or is being changed, belongs to this mount alone until it is stored: the
+/// whole file, or these bytes of a shared one.
 fn lock_again(locks: &Arc<Locks>, mdt: u16, fid: Fid, range: Option<ByteRange>) -> Restoring {
     let needs = range.map(|range| Needs { range, again: true });
     let op = MdsOp::Lock { fid, bits: TO_WRITE, needs };
@@ -142,7 +145,7 @@ async fn reopen(mdc: Mdc, open: Arc<OpenFile>) {
     }
 }
 
-/// What came of opening again; a handle that nobody needs any more.
+/// Result of opening again; returns a handle that is not needed any more.
 fn settle(open: &OpenFile, opened: Result<(Attr, OpenHandle, Option<Arc<Layout>>), RpcError>) -> Option<OpenHandle> {
     let fid = open.file.fid;
     match opened {

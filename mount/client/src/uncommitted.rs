@@ -1,5 +1,5 @@
-//! What OSTs had answered and lost in a power cut. The sessions keep it and bring it back
-//! (docs/recovery.md, section 4); here is what becomes of files of which nobody could.
+//! Changes that OSTs had answered and lost in a power cut. The sessions keep them and bring them
+//! back (docs/recovery.md, section 4); this module handles files for which none could.
 
 use crate::file::{File, FileTable};
 use crate::open::OpenFiles;
@@ -11,7 +11,8 @@ use types::object::ObjectId;
 use wire::message::Op;
 use wire::ost::OstOp;
 
-/// What an OST had answered is lost: its files tell it ([`crate::writeback::failures`]).
+/// Changes that an OST had answered are lost: their files report it
+/// ([`crate::writeback::failures`]).
 pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost: &[Op]) {
     let objects: BTreeSet<ObjectId> = lost.iter().filter_map(object_of).collect();
     let (mut closed, mut reported) = (objects.clone(), BTreeSet::new());
@@ -21,7 +22,7 @@ pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost:
             Some(layout) => {
                 layout.objects(file.fid).map(|(_, object)| object).filter(|o| objects.contains(o)).collect()
             }
-            // It was called back: but for files that changed layouts with others, objects bear the
+            // The layout was called back. Except for files that exchanged layouts, objects bear the
             // name of their file.
             None => objects.iter().filter(|object| object.fid == file.fid).copied().collect(),
         };

@@ -65,7 +65,8 @@ async fn other_open_files_of_the_mount_are_in_the_way_and_break_it() {
     assert_eq!(client.clone().lease_release(file).await, Ok(None), "broken meanwhile");
     close(client, reader).await;
 
-    // Of another file of the mount it knows nothing; its own truncate is its own, one by path is not.
+    // Of another file of the mount it knows nothing; its own truncate is its own, one by path is
+    // not.
     assert_eq!(acquire(client, file, READ).await, Ok(()));
     let set = SetAttr { size: Some(3), ..SetAttr::default() };
     client.clone().setattr(Caller::root(), node, Some(file), set).await.unwrap();

@@ -1,4 +1,5 @@
-//! What locks spare, and what callbacks take away, as the requests that reach the servers show.
+//! Requests that locks spare, and content that callbacks take away, as the requests that reach the
+//! servers show.
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod cluster;
@@ -142,7 +143,7 @@ fn table(file: NodeId, link: NodeId) -> Vec<Row> {
         row("readlink", 1, 0, move |client| async move {
             assert_eq!(client.readlink(me(), link).await.unwrap(), "target");
         }),
-        // The close of what the MDT opened counts; nobody waits for it.
+        // The close of what the MDT opened counts; no program waits for it.
         row("open to read, close", 2, 0, move |client| async move {
             let handle = client.clone().open(me(), file, to_read()).await.unwrap();
             client.flush(me(), handle, 7).await.unwrap();
@@ -221,7 +222,8 @@ async fn a_callback_waits_for_what_the_one_before_took() {
     client.clone().getattr(Caller::root(), NodeId::ROOT, None).await.unwrap();
     told.hold_attrs.send_replace(true);
     told.take();
-    // Two changes of one directory call back at once; the second one finds nothing that the kernel was told of.
+    // Two changes of one directory call back at once; the second one finds nothing that the kernel
+    // was told of.
     let all = cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE)] });
     let one = cluster.callback(ClientOp::Changing { dir: Fid::ROOT, names: vec![name("a")] });
     let (mut all, mut one) = (std::pin::pin!(all), std::pin::pin!(one));
@@ -271,8 +273,8 @@ async fn a_callback_while_a_lookup_is_in_flight_keeps_its_answer_out() {
     while !cluster.world.state.lock().log.iter().any(|line| line == "Lookup") {
         tokio::task::yield_now().await;
     }
-    // The MDT has answered, the answer is on its way, and the callback overtakes it. A request is in flight in the
-    // directory, so its names are forgotten without waiting for it.
+    // The MDT has answered, the answer is on its way, and the callback overtakes it. A request is
+    // in flight in the directory, so its names are forgotten without waiting for it.
     let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE), (fid, SHOWN)] };
     let answer = tokio::time::timeout(Duration::from_secs(10), cluster.callback(revoke)).await;
     assert_eq!(answer.expect("no callback waits for a request"), ClientReply::Done);

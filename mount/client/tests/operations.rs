@@ -1,4 +1,4 @@
-//! What the client asks of its targets, in which order, and what it makes of the answers.
+//! The client's requests to its targets, their order, and its use of the answers.
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod cluster;
@@ -253,8 +253,9 @@ async fn a_write_that_fails_in_the_middle_is_short() {
     assert_eq!(write(&cluster.client, file, STRIPE, b"abc").await.unwrap_err().errno(), Errno::EIO);
 }
 
-/// A file that this mount wrote, closed and removed, without knowing what the name led to, before its data was stored; with
-/// `elsewhere` another mount has it open. Answers whether its data were told of in the end.
+/// A file that this mount wrote, closed and removed, without knowing where the name led, before its
+/// data was stored; with `elsewhere` another mount has it open. Returns whether its data was
+/// reported in the end.
 async fn told_of_what_was_removed(elsewhere: bool) -> bool {
     let cluster = Cluster::mounted().await;
     let client = || cluster.client.clone();
@@ -574,7 +575,7 @@ async fn a_dir_scan_that_begins_anew_sees_what_is_there_now() {
     let client = &cluster.client;
     let (_, file) = create(&cluster, "a").await;
     write(client, file, 0, b"abc").await.unwrap();
-    // One handle for all, as where the kernel tells no opens.
+    // One handle for all, as where the kernel reports no opens.
     let dir = client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
     let dir_scan = || async {
         let mut seen = Vec::new();

@@ -26,8 +26,8 @@ async fn until(mut so: impl FnMut() -> bool) {
     panic!("it never came to that");
 }
 
-/// A file with `LEN` bytes. An OST was connected anew before the answer to their write came, and that answer says that the
-/// object did not grow.
+/// A file with `LEN` bytes. An OST was connected anew before the answer to their write came, and
+/// that answer says that the object did not grow.
 async fn written_across_a_restart(cluster: &Cluster) -> (Found, FileHandle) {
     let client = || cluster.client.clone();
     let name = Name::new(b"file").unwrap();
@@ -38,7 +38,8 @@ async fn written_across_a_restart(cluster: &Cluster) -> (Found, FileHandle) {
     let data = Bytes::from(vec![7; LEN as usize]);
     client().write(Caller::root(), handle, 0, data, WriteFlags::default()).await.unwrap();
     let stored = tokio::spawn(client().fsync(Caller::root(), handle, false));
-    // The write is at OST 0. That OST 1 is connected anew counts, too: the client counts the connections with all.
+    // The write is at OST 0. That OST 1 is connected anew counts, too: the client counts the
+    // connections with all.
     tokio::time::sleep(Duration::from_millis(20)).await;
     cluster.restart_ost(1);
     client().statfs(Caller::root()).await.unwrap();

@@ -14,7 +14,7 @@ use types::session::ClusterId;
 use types::target::TargetName;
 use wire::mgs::FsConfig;
 
-/// How long the MGS may keep a question open, milliseconds. Well below the request time-out.
+/// How long the MGS may keep a request open, milliseconds. Well below the request time-out.
 const POLL_MS: u32 = 30_000;
 /// Pause after an error, so that a dead MGS is not asked in a loop.
 const PAUSE: Duration = Duration::from_secs(2);

@@ -11,13 +11,13 @@ use std::task::Poll;
 use std::time::Duration;
 use types::fid::Fid;
 
-/// How often it is looked whether a lock is still this mount's, at least.
+/// Longest interval between two checks whether a lock is still this mount's.
 const TRUST_LOOK: Duration = Duration::from_secs(60);
 /// Pause while this mount leaves the MDT without an answer for long.
 pub const UNANSWERED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Which locks of an MDT: an eviction ends all of them, and what was begun under them begins anew
-/// under others.
+/// An epoch of locks of an MDT: an eviction ends all of them, and work begun under them begins
+/// again under others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionEpoch(u64);
 
@@ -27,11 +27,11 @@ impl Session {
         SessionEpoch(self.targets.evictions(fid.mdt()))
     }
 
-    /// Does something under locks of an inode that it gets, and once more if they were lost
-    /// meanwhile with a session: they are not asked for again in the midst of it.
+    /// Does work under locks of an inode that it gets, and once more if they were lost meanwhile
+    /// with a session. They are not asked for again in the middle of it.
     ///
     /// # Errors
-    /// What `work` answers, if its epoch lasts.
+    /// Result of `work`, if its epoch lasts.
     pub async fn in_epoch<T, Work: Future<Output = Result<T, ClientError>>>(
         &self,
         fid: Fid,
@@ -46,9 +46,9 @@ impl Session {
         }
     }
 
-    /// Does something to objects under a lock of this inode and epoch. A request that could arrive
-    /// later than the MDT surely keeps the lock for this mount is given up, and its target refuses
-    /// it: the bytes may belong to another client then. Work for which a program waits stands still
+    /// Works on objects under a lock of this inode and epoch. A request that could arrive later
+    /// than the MDT surely keeps the lock for this mount is given up, and its target refuses it:
+    /// the bytes may belong to another client then. Work for which a program waits stands still
     /// instead until the MDT is heard of again: the lock is held as long as the epoch lasts.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Session {
         let target = import.target();
         let mut work = pin!(work);
         let mut work = pin!(poll_fn(|context| {
-            // The trust of now may be that of a session that has nothing to do with this.
+            // The present trust may be that of an unrelated session.
             if import.evictions() != evictions {
                 return Poll::Ready(Err(RpcError::Evicted { target }));
             }

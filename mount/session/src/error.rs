@@ -1,4 +1,4 @@
-//! What can go wrong in the client, and the error number that a program sees for it.
+//! Errors of the client, and the errno that a program sees for each.
 
 use rpc::error::RpcError;
 use types::errno::Errno;
@@ -49,7 +49,7 @@ impl From<BadTargetName> for ClientError {
 }
 
 impl ClientError {
-    /// What a program sees.
+    /// The errno that a program sees.
     pub fn errno(&self) -> Errno {
         match self {
             ClientError::Rpc(error) => error.errno(),

@@ -1,5 +1,5 @@
-//! What happens to sessions, for the parts of a mount that keep something of them: locks, open
-//! files, grants of space.
+//! Events of sessions, for the parts of a mount that keep something of them: locks, open files,
+//! grants of space.
 
 use rpc::import::{Callbacks, Restore};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn mdt_back(&self, mdc: Mdc);
     /// An OST has lost the session, and with it all grants of space.
     fn ost_lost(&self, ost: TargetIndex);
-    /// An OST restarted without these changes, which it had answered and nobody can bring back.
+    /// An OST restarted without these changes, which it had answered and which cannot be brought
+    /// back.
     fn objects_lost(&self, lost: &[Op]);
 }

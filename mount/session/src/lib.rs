@@ -1,8 +1,8 @@
 //! Sessions of one mount with its targets, which know no file.
 //!
-//! [`session::Session`] is what every operation of a mount stands on: the targets of the
-//! configuration, which MDT has an inode, for how long that MDT surely keeps what it granted, and
-//! work that must not outlive it ([`epoch`]). What happens to a session is told to the parts above
+//! [`session::Session`] is the base of every operation of a mount: the targets of the
+//! configuration, the MDT of an inode, the time for which that MDT surely keeps its grants, and
+//! work that must not outlive it ([`epoch`]). Events of a session are told to the parts above
 //! through [`hooks::Hooks`].
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

@@ -25,11 +25,11 @@ use types::target::FsName;
 use wire::message::Op;
 use wire::mgs::FsConfig;
 
-/// How long unmount waits for targets to take what was written, and to bring back what they lost.
+/// How long unmount waits for targets to take dirty data, and to bring back what they lost.
 pub const UNMOUNT_FLUSH_WAIT: Duration = REQUEST_TIMEOUT;
 /// An OST that has come back and is not in service yet.
 const RECOVERS: [ImportState; 3] = [ImportState::Replay, ImportState::ReplayLocks, ImportState::ReplayWait];
-/// How often it is looked for such ones.
+/// Interval at which such targets are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// One mount, as its targets know it.
@@ -38,7 +38,7 @@ pub struct Session {
     pub env: Env,
     /// Sessions with MDTs and OSTs.
     pub targets: Targets,
-    /// Space of each target, as it last told.
+    /// Space of each target, as it last reported.
     pub spaces: Arc<Spaces>,
     mgc: Mgc,
     hooks: Arc<dyn Hooks>,
@@ -46,7 +46,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// No target yet: [`Session::apply`] reaches those of a configuration.
+    /// A session without targets: [`Session::apply`] reaches those of a configuration.
     pub fn new(env: Env, rpc: Arc<Rpc>, identity: Identity, mgc: Mgc, hooks: Arc<dyn Hooks>) -> Arc<Session> {
         let targets = Targets::new(rpc, identity, hooks.clone());
         let ending = watch::Sender::new(false);
@@ -130,16 +130,16 @@ impl Session {
         fan_out(imports.map(|import| Box::pin(disconnect(import)) as BoxFuture<'static, ()>).collect()).await;
     }
 
-    /// The mount ends, and will not be there to bring back what OSTs have answered and may lose in
-    /// a power cut: waits until they have it durable. Waits for the OSTs that are there, and for
-    /// those that are being brought back what they lost.
+    /// The mount ends, and cannot bring back what OSTs have answered and may lose in a power cut:
+    /// waits until they have it durable. Waits for the OSTs that are there, and for those that are
+    /// getting their lost changes back.
     pub async fn make_durable(&self) {
         let keeps: Vec<Osc> = self.targets.oscs().into_iter().filter(|osc| osc.import().kept_bytes() > 0).collect();
         let recovers = || keeps.iter().any(|osc| RECOVERS.contains(&osc.import().state()));
         let clock = &self.env.clock;
         let given_up = async {
             let began = clock.now();
-            // It may have taken the whole of one attempt to find out that a machine was gone.
+            // Finding out that a machine was gone may have taken the whole of one attempt.
             clock.sleep(2 * CONNECT_TIMEOUT).await;
             while recovers() && clock.now() < began + UNMOUNT_FLUSH_WAIT {
                 clock.sleep(LOOK).await;
@@ -163,7 +163,7 @@ impl Session {
         self.targets.fsname()
     }
 
-    /// How this mount calls itself.
+    /// UUID of this mount.
     pub fn uuid(&self) -> ClientUuid {
         self.targets.uuid()
     }
@@ -173,7 +173,7 @@ impl Session {
         &self.mgc
     }
 
-    /// The MDT of an inode. What only clients show has none, and nothing can be done to it: EPERM.
+    /// The MDT of an inode. An inode that only clients show has none, and cannot be changed: EPERM.
     ///
     /// # Errors
     /// EPERM, UnknownTarget.
@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// Requests to MDTs and OSTs so far, and those of them that the kernel's requests waited for.
-    /// What the sessions themselves need (connect, ping) and `Unlock` do not count.
+    /// Requests of the sessions themselves (connect, ping) and `Unlock` do not count.
     pub fn requests(&self) -> Requests {
         let mdts = self.targets.mdcs().into_iter().map(|mdc| mdc.import().requests());
         let osts = self.targets.oscs().into_iter().map(|osc| osc.import().requests());

@@ -1,10 +1,10 @@
-//! Space of each target, as it last told: nothing here waits for a target that is away.
+//! Space of each target, as it last reported: nothing here waits for a target that is away.
 //!
-//! A target that answers is asked each time, and its answer is kept. One that told its space before
-//! gets [`ANSWER_WAIT`] to answer, one that never did [`FIRST_WAIT`], and one that could not be
-//! reached at the last attempt gets no time at all. After that the question goes on in the
-//! background, one for each target, and until it ends the target counts as away: callers get what
-//! it told last.
+//! A target that answers is asked each time, and its answer is kept. One that reported its space
+//! before gets [`ANSWER_WAIT`] to answer, one that never did [`FIRST_WAIT`], and one that could not
+//! be reached at the last attempt gets no time at all. After that the request goes on in the
+//! background, one for each target. Until it ends the target counts as away, and callers get its
+//! last report.
 
 use env::BoxFuture;
 use parking_lot::Mutex;
@@ -17,9 +17,9 @@ use types::attr::Statfs;
 use types::errno::Errno;
 use types::target::TargetName;
 
-/// How long a target that told its space before is waited for.
+/// How long a target that reported its space before is waited for.
 pub const ANSWER_WAIT: Duration = Duration::from_secs(1);
-/// How long a target that never told its space is waited for.
+/// How long a target that never reported its space is waited for.
 pub const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// A target does not tell its space now.
@@ -27,7 +27,7 @@ pub const FIRST_WAIT: Duration = Duration::from_secs(5);
 pub struct Unanswered {
     /// Why: ESHUTDOWN if it was taken out of use, ETIMEDOUT if it is away, else what it answers.
     pub errno: Errno,
-    /// What it told last.
+    /// Its last report.
     pub last: Option<Statfs>,
 }
 
@@ -38,7 +38,7 @@ struct Known {
     overdue: bool,
 }
 
-/// What the targets of one mount told last. Bound: the targets of the file system.
+/// Last reports of the targets of one mount. Bound: the targets of the file system.
 #[derive(Default)]
 pub struct Spaces {
     known: Mutex<BTreeMap<TargetName, Known>>,
@@ -67,7 +67,7 @@ impl Spaces {
     }
 }
 
-/// The answer to `question`, or what was told last.
+/// The answer to `question`, or the last report.
 ///
 /// # Errors
 /// [`Unanswered`].

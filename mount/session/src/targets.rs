@@ -31,12 +31,12 @@ use wire::mgs::{FsConfig, PoolInfo};
 pub struct Identity {
     /// File system.
     pub fsname: FsName,
-    /// Who.
+    /// UUID of the mount.
     pub uuid: ClientUuid,
     /// For people.
     pub description: String,
     /// A program whose server is away gets ETIMEDOUT after [`types::limits::REQUEST_TIMEOUT`].
-    /// Without, it waits as long as it takes.
+    /// Without it, the program waits as long as it takes.
     pub soft: bool,
 }
 
@@ -59,7 +59,7 @@ struct Known {
 }
 
 impl Targets {
-    /// No target yet.
+    /// Without targets.
     pub fn new(rpc: Arc<Rpc>, identity: Identity, hooks: Arc<dyn Hooks>) -> Targets {
         let (callbacks, mounted) = (hooks.callbacks(), AtomicBool::new(false));
         Targets { rpc, identity, hooks, callbacks, known: RwLock::default(), mounted }
@@ -70,14 +70,14 @@ impl Targets {
         self.identity.fsname
     }
 
-    /// How this mount calls itself.
+    /// UUID of this mount.
     pub fn uuid(&self) -> ClientUuid {
         self.identity.uuid
     }
 
-    /// Makes sessions for new targets, tells old ones where their target moved, and lets go of
-    /// those that were removed. `lost` is told what OSTs lost. Returns the new MDTs, and the
-    /// sessions with removed targets.
+    /// Makes sessions for new targets, tells old ones their new NIDs, and lets go of removed ones.
+    /// `lost` gets the changes that OSTs lost. Returns the new MDTs, and the sessions with removed
+    /// targets.
     ///
     /// # Errors
     /// BadConfig; targets before the bad one are in use then.
@@ -150,7 +150,7 @@ impl Targets {
         }
     }
 
-    /// Does a program wait, as long as it takes, for what this thread polls now?
+    /// True if a program waits, as long as it takes, for what this thread polls now.
     pub fn waits_for_ever(&self) -> bool {
         !self.identity.soft && patience::is_awaited()
     }
@@ -180,12 +180,12 @@ impl Targets {
         found.ok_or_else(|| unknown(TargetName { fsname: self.identity.fsname, kind: TargetKind::Mdt, index }))
     }
 
-    /// How often an MDT evicted this mount.
+    /// Number of evictions of this mount by an MDT.
     pub fn evictions(&self, mdt: u16) -> u64 {
         self.known.read().mdts.get(&TargetIndex(mdt)).map_or(0, |(mdc, _)| mdc.import().evictions())
     }
 
-    /// For how long what an MDT granted may be trusted without hearing of it again.
+    /// How long the grants of an MDT may be trusted without hearing of it again.
     pub fn trusted(&self, mdt: u16, now: Monotonic) -> Duration {
         let known = self.known.read();
         let Some((mdc, _)) = known.mdts.get(&TargetIndex(mdt)) else { return Duration::ZERO };

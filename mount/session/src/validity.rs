@@ -1,17 +1,17 @@
-//! How long the kernel may trust an answer: while a lock covers it, until it is called back, but
-//! not beyond the time for which the MDT surely keeps the lock for us; else not at all, and then it
-//! asks each time.
+//! How long the kernel may trust an answer. Under a lock: until it is called back, but not beyond
+//! the time for which the MDT surely keeps the lock for this mount. Otherwise not at all, and the
+//! kernel asks each time.
 //!
-//! The MDT may evict us when it has not heard of us for its lease. We know when the newest request
-//! was sent that it answered; two thirds of the lease from then on nothing of ours is given to
-//! others. Pings renew that every few seconds, and what the kernel asks again meanwhile is answered
-//! from the table. So a mount whose daemon stands still stops showing what it knows in time. An MDT
-//! in our own process keeps no lease.
+//! The MDT may evict a mount that it has not heard of for its lease. The mount knows when its
+//! newest answered request was sent; for two thirds of the lease from then on none of its locks is
+//! given to others. Pings renew that every few seconds, and the table answers what the kernel asks
+//! again meanwhile. So a mount whose daemon stands still stops showing its cache in time. An MDT in
+//! the same process keeps no lease.
 
 use std::time::Duration;
 use types::limits::LEASE;
 
-/// What "without end" is called in seconds: the kernel's clock never gets there.
+/// "Without end" in seconds: the kernel's clock never gets there.
 pub const WITHOUT_END: Duration = Duration::from_secs(1 << 40);
 
 /// Time from the sending of a request that an MDT answered, for which what it granted may be

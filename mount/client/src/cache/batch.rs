@@ -1,8 +1,9 @@
 //! Requests out of dirty ranges: split by object, gathered by OST. Pure.
 //!
-//! One request carries many writes, neighbours or not, up to [`BATCH_BYTES`] or [`BATCH_WRITES_MAX`] and what is left of the block
-//! in which that ends: small random writes of a file become few requests. A block is never spread over two requests, so its space
-//! is paid for once.
+//! One request carries many writes, adjacent or not. It ends at [`BATCH_BYTES`] or
+//! [`BATCH_WRITES_MAX`], and takes in the rest of the block in which that ends. So small random
+//! writes of a file become few requests. A block is never spread over two requests, so its space is
+//! paid for once.
 
 use crate::cache::dirty::block_start;
 use crate::data::{Where, parts};
@@ -25,9 +26,9 @@ pub struct Piece {
     pub file: u64,
     /// Bytes.
     pub len: u64,
-    /// Where it goes.
+    /// Object of the write.
     pub object: ObjectId,
-    /// Where in it.
+    /// Offset in the object.
     pub offset: ObjectOffset,
 }
 
@@ -44,9 +45,9 @@ impl Piece {
 /// One request to one OST.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// To whom.
+    /// The OST.
     pub ost: TargetIndex,
-    /// What, in file order.
+    /// The writes, in file order.
     pub pieces: Vec<Piece>,
     /// Sum of the pieces.
     pub bytes: u64,
@@ -59,8 +60,9 @@ impl Batch {
         Batch { ost, pieces: Vec::new(), bytes: 0, blocks: 0 }
     }
 
-    /// Bytes that still fit, from `at` in the file on: to the end of the block in which the request is as large as it may get;
-    /// when it is, what the block of the last piece lacks. 0: none.
+    /// Bytes that still fit, from `at` in the file on: to the end of the block in which the request
+    /// reaches its bound. If it has reached it, the missing rest of the last piece's block. 0:
+    /// none.
     fn room(&self, at: u64) -> u64 {
         let block_end = |byte| block_start(byte) + GRANT_UNIT;
         let left = BATCH_BYTES.saturating_sub(self.bytes);
@@ -81,7 +83,8 @@ impl Batch {
     }
 }
 
-/// Requests for these ranges (in order, without overlap) of a file whose layout is instantiated there.
+/// Requests for these ranges (in order, without overlap) of a file whose layout is instantiated
+/// there.
 ///
 /// # Errors
 /// The layout has no object for one of them.

@@ -1,10 +1,12 @@
 //! Bytes of one file that were written and are not stored yet. Pure.
 //!
-//! *Fresh* bytes wait, *sending* ones are on their way; where both have a byte, the fresh one is newer. Small writes are
-//! copied into growing buffers, so that neighbours become one extent; large ones are kept as they came.
+//! *Fresh* bytes wait, *sending* ones are on their way; where both have a byte, the fresh one is
+//! newer. Small writes are copied into growing buffers, so that neighbours become one extent; large
+//! ones are kept as they came.
 //!
-//! **Invariant:** extents of a kind do not overlap; no block ([`GRANT_UNIT`]) is on its way twice at once, so two
-//! requests never write the same bytes in an order that nobody chose. Space is counted in blocks that hold fresh bytes.
+//! **Invariant:** extents of a kind do not overlap. No block ([`GRANT_UNIT`]) is on its way twice
+//! at once, so two requests never write the same bytes in an arbitrary order. Space is counted in
+//! blocks that hold fresh bytes.
 
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ const BUFFER_BYTES_MAX: usize = 1 << 20;
 enum Body {
     /// Copied; may grow and be overwritten.
     Own(BytesMut),
-    /// As it came.
+    /// The bytes as they came.
     Given(Bytes),
 }
 
@@ -71,7 +73,7 @@ pub(crate) fn block_end(end: u64) -> u64 {
 }
 
 impl DirtyBytes {
-    /// Nothing at all?
+    /// True if nothing is dirty.
     pub fn is_clean(&self) -> bool {
         self.fresh.is_empty() && self.sending.is_empty()
     }
@@ -83,12 +85,12 @@ impl DirtyBytes {
         fresh.max(sending)
     }
 
-    /// Is there anything that waits to be sent?
+    /// True if there are bytes that wait to be sent.
     pub fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
-    /// Is any byte of `[start, end)` on its way?
+    /// True if any byte of `[start, end)` is on its way.
     pub fn is_sending(&self, start: u64, end: u64) -> bool {
         self.sending.range(..end).next_back().is_some_and(|(at, bytes)| at + bytes.len() as u64 > start)
     }
@@ -161,7 +163,8 @@ impl DirtyBytes {
         }
     }
 
-    /// What is dirty of `[start, end)`, in order and without overlap: a reader lays it over what is stored.
+    /// Dirty bytes of `[start, end)`, in order and without overlap: a reader lays them over the
+    /// stored bytes.
     pub fn overlay(&self, start: u64, end: u64) -> Vec<(u64, Bytes)> {
         let mut pieces = Vec::new();
         let mut at = start;
@@ -239,12 +242,13 @@ impl DirtyBytes {
         bytes
     }
 
-    /// What [`DirtyBytes::send`] gave out from `start` on is stored, or lost.
+    /// The bytes that [`DirtyBytes::send`] gave out from `start` on are stored, or lost.
     pub fn sent(&mut self, start: u64) {
         self.sending.remove(&start);
     }
 
-    /// What [`DirtyBytes::send`] gave out from `start` on is not stored and waits again, where nothing newer does.
+    /// The bytes that [`DirtyBytes::send`] gave out from `start` on are not stored. They wait
+    /// again, except where newer bytes wait.
     pub fn unsend(&mut self, start: u64) {
         let Some(bytes) = self.sending.remove(&start) else { return };
         let (end, mut at) = (start + bytes.len() as u64, start);
@@ -329,7 +333,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain array: whatever was written is shown, whatever arrives in whatever order.
+        /// Against a plain array: whatever was written is shown, whatever arrives in whatever
+        /// order.
         #[test]
         fn it_is_a_byte_array(steps in prop::collection::vec(step(), 1..80), look in (0..LEN, 0..LEN)) {
             let (mut model, mut stored) = (vec![0u8; LEN as usize], vec![0u8; LEN as usize]);
@@ -348,7 +353,8 @@ mod tests {
                         model[from..to].fill(n);
                     }
                     Step::Clear(at, len) => {
-                        // Bytes that were overwritten in another way, once nothing of them is on its way.
+                        // Bytes that were overwritten in another way, once nothing of them is on
+                        // its way.
                         if !dirty.is_sending(at, at + len) {
                             let range = at as usize..(at + len) as usize;
                             dirty.clear(at, at + len);

@@ -1,9 +1,10 @@
-//! Space that OSTs granted to this mount. Pure, but for the lock around the table.
+//! Space that OSTs granted to this mount. Pure, except for the lock around the table.
 //!
-//! A write may stay dirty only if its blocks were *reserved* here. What is reserved is spent by the request that stores
-//! it, which asks for as much again. When an OST lost our session, its grants went with it; nothing here is believed
-//! then, and an answer that was on its way does not count. What lies idle is given back, after
-//! [`IDLE`] if no administrator says otherwise.
+//! A write may stay dirty only if its blocks were *reserved* here. Reserved space is spent by the
+//! request that stores the write, which asks for as much again. When an OST lost this mount's
+//! session, its grants went with it: the table is cleared, and an answer that was on its way does
+//! not count. An idle grant is given back, after [`IDLE`] unless an administrator sets another
+//! time.
 
 use env::clock::Monotonic;
 use parking_lot::Mutex;
@@ -12,12 +13,14 @@ use std::time::Duration;
 use types::limits::GRANT_UNIT;
 use types::target::TargetIndex;
 
-/// What a mount wants to hold of each OST, reserved bytes beside: enough for what is dirty while requests are on their way.
+/// Grant that a mount wants to hold of each OST, beside reserved bytes: enough for dirty data while
+/// requests are on their way.
 pub const GRANT_WANTED: u64 = 64 << 20;
-/// A grant that was not used for so long is given back, if no administrator says otherwise.
+/// A grant that was not used for this long is given back, unless an administrator sets another
+/// time.
 pub const IDLE: Duration = Duration::from_secs(10);
 
-/// What one OST has granted.
+/// Grant of one OST.
 #[derive(Default)]
 struct Grant {
     /// Granted, not reserved.
@@ -33,7 +36,7 @@ struct Grant {
 /// When an unused grant of an OST is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shrink {
-    /// Is it ever?
+    /// True if it is given back at all.
     pub on: bool,
     /// After this time without use.
     pub after: Duration,
@@ -61,7 +64,8 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Reserves `blocks` at each of these OSTs; all or nothing: who has too little.
+    /// Reserves `blocks` at each of these OSTs, all or nothing. The error is an OST that granted
+    /// too little.
     ///
     /// # Errors
     /// The OST that has not granted enough.
@@ -85,7 +89,7 @@ impl Grants {
         self.osts.lock().entry(ost).or_default().free += blocks * GRANT_UNIT;
     }
 
-    /// What to ask for. Every question is to be ended with [`Grants::answered`].
+    /// The grant to ask for. Every request must be ended with [`Grants::answered`].
     pub fn ask(&self, ost: TargetIndex) -> GrantRequest {
         let mut osts = self.osts.lock();
         let grant = osts.entry(ost).or_default();
@@ -123,7 +127,7 @@ impl Grants {
         idle
     }
 
-    /// When what this OST granted is given back.
+    /// When the grant of this OST is given back.
     pub fn shrink(&self, ost: TargetIndex) -> Shrink {
         self.osts.lock().get(&ost).map_or_else(Shrink::default, |grant| grant.shrink)
     }

@@ -1,8 +1,14 @@
 //! Callbacks of MDTs: forget, let the kernel forget, answer. The answer is a promise.
 //!
-//! Nothing here waits for a request that could wait for a lock. The order is that of docs/locks/protocol.md, "Order within a callback": note it at
-//! the gate (replies under way lose their say), data first (its holder may have to store), then the table forgets, then
-//! answers that were decided before reach the kernel, then the kernel forgets, also what an earlier callback took that is not done yet, then the answer.
+//! Nothing here waits for a request that could wait for a lock. The order is that of
+//! docs/locks/protocol.md, "Order within a callback":
+//!
+//! 1. the gate notes it, so that replies under way no longer grant it;
+//! 2. data is stored, if its holder has dirty data;
+//! 3. the table forgets;
+//! 4. answers that were decided before reach the kernel;
+//! 5. the kernel forgets, also what an earlier callback took and is not done yet;
+//! 6. the answer is sent.
 
 use crate::file::FileTable;
 use crate::locks::Locks;
@@ -21,7 +27,7 @@ use types::name::Name;
 use types::ranges::ByteRange;
 use wire::client::{ClientOp, ClientReply};
 
-/// What callbacks cost a mount.
+/// Cost of callbacks at a mount.
 pub(crate) const CALLBACK_ANSWER: Metric = Metric {
     name: "callback_answer",
     unit: Unit::Microseconds,
@@ -73,7 +79,7 @@ impl CallbackHandler {
         {
             let mut table = me.table.lock();
             for (fid, bits) in &locks {
-                // Who gives DATA or UPDATE back gives WRITE back with it: so what was written is stored first.
+                // WRITE is given back with DATA or UPDATE, so dirty data is stored first.
                 let bits = match bits.intersection(TO_WRITE).is_empty() {
                     true => *bits,
                     false => bits.union(table.bits(*fid).intersection(InodeBits::WRITE)),

@@ -1,9 +1,11 @@
 //! Guards of work with the data of a file under its lock, so that a callback can wait for it.
 //!
-//! A callback first *stops* a file: no new guard is given out, those under way are waited for. Then the data path stores what
-//! is dirty and lets the kernel drop its pages. While the kernel does, it may wait for reads and writes of this very mount:
-//! so these are *admitted* again, under the old lock, which is still held, until a time in which the kernel was told and there were none
-//! ([`Locks::data_shut`]). At the end the lock is *gone*, and who waits asks for it anew.
+//! A callback first *stops* a file: no new guard is given out, and those under way are waited for.
+//! Then the data path stores dirty data and lets the kernel drop its pages. While the kernel does
+//! so, it may wait for reads and writes of this very mount. So these are *admitted* again, under
+//! the old lock, which is still held. That lasts until there was a round in which the kernel
+//! dropped its pages and there were none ([`Locks::data_shut`]). At the end the lock is *gone*, and
+//! waiting operations ask for it again.
 
 use crate::client::Client;
 use crate::file::File;
@@ -31,13 +33,14 @@ const ASKS_MAX: u32 = 100;
 /// Pause before the second time, and so much more before each further one.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A read or count that waits for its OST lets go of its lock when a callback has waited for the file for so long, and begins
-/// anew: well within a lease, and longer than an OST that answers takes.
+/// A read or count that waits for its OST lets go of its lock when a callback has waited for the
+/// file for so long, and begins anew: well within a lease, and longer than an OST that answers
+/// takes.
 pub(crate) const GIVES_WAY: Duration = Duration::from_secs(5);
 
-/// To read.
+/// For reading.
 const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
-/// To write.
+/// For writing.
 pub(crate) const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 /// What work with data asks for.
@@ -49,21 +52,23 @@ pub(crate) struct DataAccess {
 }
 
 impl DataAccess {
-    /// All of a file, to read.
+    /// All of a file, for reading.
     pub(crate) const READ_ALL: DataAccess = DataAccess { bits: TO_READ, range: None };
-    /// To fill the kernel's pages, which must be able to wait: a callback that drops pages lets a read that waits bypass the lock, and what others have not
-    /// stored yet is not there. Callbacks of the whole file find it stored, those of extents let pages be (`localflock`, `noflock`: docs/locks/protocol.md, "Shared-write files").
+    /// For filling the kernel's pages. It must be able to wait: a callback that drops pages lets a
+    /// waiting read bypass the lock, and the read then misses what others have not stored yet.
+    /// Callbacks of the whole file find it stored; those of extents leave pages alone
+    /// (`localflock`, `noflock`: docs/locks/protocol.md, "Shared-write files").
     pub(crate) const PAGES: DataAccess = DataAccess::READ_ALL;
-    /// All of a file, to write: also to change its size.
+    /// All of a file, for writing, including changes of its size.
     pub(crate) const WRITE_ALL: DataAccess = DataAccess { bits: TO_WRITE, range: None };
 
-    /// To read `[start, end)`.
+    /// For reading `[start, end)`.
     pub(crate) fn read(start: u64, end: u64) -> DataAccess {
         let range = ByteRange::new(start, end);
         DataAccess { bits: TO_READ, range: (!range.is_empty()).then_some(range) }
     }
 
-    /// To write `[start, end)`.
+    /// For writing `[start, end)`.
     pub(crate) fn write(start: u64, end: u64) -> DataAccess {
         DataAccess { bits: TO_WRITE, range: Some(ByteRange::new(start, end)) }
     }
@@ -77,11 +82,12 @@ impl DataAccess {
     }
 }
 
-/// What the data path does for callbacks.
+/// The data path's part in callbacks.
 pub trait DataHolder: Send + Sync + 'static {
-    /// DATA or WRITE is called back (or given up): stores what is dirty and tells the MDT size and times, forgets what was
-    /// read, lets the kernel drop its pages. No use is under way when it is called; afterwards the lock is gone. May wait
-    /// for OSTs and for `Wrote`, for nothing that could wait for a lock.
+    /// DATA or WRITE is called back (or given up). Stores dirty data and reports size and times to
+    /// the MDT, forgets what was read, and lets the kernel drop its pages. No use is under way when
+    /// it is called; afterwards the lock is gone. May wait for OSTs and for `Wrote`, but for
+    /// nothing that could wait for a lock.
     fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()>;
     /// This mount gave DATA or WRITE back by itself: no other client wanted it.
     fn given_back(&self, fid: Fid) {
@@ -93,8 +99,8 @@ pub trait DataHolder: Send + Sync + 'static {
     fn newest(&self, attr: Attr) -> Attr {
         attr
     }
-    /// Files of an MDT with data that is not stored: the MDT restarted, and WRITE of these is asked for again before
-    /// anybody else may have it.
+    /// Files of an MDT with data that is not stored: the MDT restarted, and WRITE of these is asked
+    /// for again before anybody else may have it.
     fn dirty_files(&self, mdt: u16) -> Vec<Fid> {
         let _ = mdt;
         Vec::new()
@@ -106,12 +112,12 @@ pub trait DataHolder: Send + Sync + 'static {
 /// How locks were lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// The MDT was not heard of for so long that it may have given them to others. What is not stored may be stored later,
-    /// under a new lock, if the session turns out to live.
+    /// The MDT was not heard of for so long that it may have given them to others. Dirty data may
+    /// be stored later, under a new lock, if the session turns out to live.
     Silence,
-    /// It restarted: what is not stored can be stored under a new lock.
+    /// The MDT restarted: dirty data can be stored under a new lock.
     Restart,
-    /// It evicted this client: what is not stored is lost.
+    /// The MDT evicted this client: dirty data is lost.
     Eviction,
 }
 
@@ -153,7 +159,8 @@ pub struct DataGuard {
 }
 
 impl DataGuard {
-    /// Under an extent: the number of the time that the file is shared. `None`: under the lock of the whole file.
+    /// Under an extent: the number of the time that the file is shared. `None`: under the lock of
+    /// the whole file.
     pub(crate) fn shared(&self) -> Option<u64> {
         self.shared
     }
@@ -174,7 +181,8 @@ impl Drop for DataGuard {
     }
 }
 
-/// Data is read or written past the lock: the kernel fills pages with it that no lock covers. So the callback that is under way lets the kernel drop its pages once more.
+/// Data is read or written past the lock: the kernel fills pages with it that no lock covers. So
+/// the callback that is under way lets the kernel drop its pages once more.
 pub struct BypassGuard {
     locks: Arc<Locks>,
     fid: Fid,
@@ -201,21 +209,23 @@ enum Admission {
     Ask,
     /// It is being called back.
     Wait,
-    /// It is being called back, the kernel drops its pages and may wait for this, and what is held is not enough.
+    /// It is being called back, the kernel drops its pages and may wait for this work, and the held
+    /// bits are not enough.
     Bypass(BypassGuard),
 }
 
-/// How data is worked with.
+/// How work with data may go on.
 pub enum Admitted {
     /// Under its lock.
     Locked(DataGuard),
-    /// At once, under whatever lock there is, for a callback waits for it: nothing may be kept, everything goes through. `None`: a write of pages.
+    /// At once, under whatever lock there is, for a callback waits for it: nothing may be kept,
+    /// everything goes through. `None`: a write of pages.
     Bypass(Option<BypassGuard>),
 }
 
 impl Client {
-    /// To be held while data of a file is read or written under its lock. Asks the MDT for
-    /// the lock if it is not held, and waits for its turn. Dropping the future is harmless.
+    /// Hold it while data of a file is read or written under its lock. Asks the MDT for the lock if
+    /// it is not held, and waits for its turn. Dropping the future is harmless.
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
@@ -223,7 +233,7 @@ impl Client {
         loop {
             match self.admit_data(file, access).await? {
                 Admitted::Locked(guard) => return Ok(guard),
-                // Nobody in the kernel waits for this one.
+                // The kernel does not wait for this one.
                 Admitted::Bypass(bypass) => {
                     drop(bypass);
                     self.locks.data_unadmitted(file.fid).await;
@@ -232,7 +242,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::data_guard`], for what the kernel may hold pages of meanwhile.
+    /// As [`Client::data_guard`], for work during which the kernel may hold pages of the file.
     ///
     /// # Errors
     /// The MDT does not answer, or the file is gone.
@@ -248,12 +258,13 @@ impl Client {
                 Admission::Wait => changed.await,
                 Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
                 Admission::Ask => {
-                    // Called back at the moment it came, or lost with a session: rare, and rarer still in a row.
+                    // Called back at the moment it came, or lost with a session: rare, and rarer
+                    // still in a row.
                     self.session.env.clock.sleep(PAUSE * asked).await;
                     asked += 1;
                     if asked > 1 && !self.session.has_lease(fid) {
-                        // A callback has been waiting for something for long: until it is answered, or this client is evicted,
-                        // nothing is trusted that the MDT grants.
+                        // A callback has been waiting for something for long: until it is answered,
+                        // or this client is evicted, nothing is trusted that the MDT grants.
                         self.session.env.clock.sleep(UNANSWERED_PAUSE).await;
                         asked = 1;
                     }
@@ -305,7 +316,8 @@ impl Locks {
         Admission::Begun(DataGuard { locks: self.clone(), fid, writes, shared })
     }
 
-    /// Files of an MDT that are being changed under WRITE: no other client was granted it, for the use was not waited for.
+    /// Files of an MDT that are being changed under WRITE: no other client was granted it, for the
+    /// use was not waited for.
     pub(crate) fn writing(&self, mdt: u16) -> Vec<Fid> {
         let files = self.data_guards.files.lock();
         files.iter().filter(|(fid, guards)| fid.mdt() == mdt && guards.writing > 0).map(|(fid, _)| *fid).collect()
@@ -316,7 +328,7 @@ impl Locks {
         self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0 && guards.admitted > 0)).await;
     }
 
-    /// Ready when it is not, or no more.
+    /// Ready when it is not, or no longer.
     pub(crate) async fn data_unadmitted(&self, fid: Fid) {
         self.guards_are(|files| files.get(&fid).is_none_or(|guards| guards.admitted == 0)).await;
     }
@@ -345,13 +357,14 @@ impl Locks {
 
     /// Extents go, as DATA and WRITE would; what else is held of the file stays.
     pub(crate) async fn revoke_extents(&self, fid: Fid, ranges: &[ByteRange]) {
-        // Under extents there are pages only of what a kernel that opens without telling has written or read.
+        // Under extents there are pages only of what a kernel that opens without telling has
+        // written or read.
         let pages = if self.no_open() { InodeBits::DATA } else { InodeBits::NONE };
         let bits = InodeBits::WRITE.union(pages);
         self.give_up(fid, bits, |table| ranges.iter().for_each(|range| table.take_range(fid, *range))).await;
     }
 
-    /// Is data of this file worked with?
+    /// True if data of this file is in use.
     pub(crate) fn is_used(&self, fid: Fid) -> bool {
         self.data_guards.files.lock().get(&fid).is_some_and(|guards| guards.now + guards.bypassing > 0)
     }
@@ -368,7 +381,8 @@ impl Locks {
         drop(stopped);
     }
 
-    /// The kernel is about to drop pages of a stopped file, and may wait for uses of it. [`Locks::data_shut`] follows.
+    /// The kernel is about to drop pages of a stopped file, and may wait for uses of it.
+    /// [`Locks::data_shut`] follows.
     pub fn data_admit(&self, fid: Fid) {
         if let Some(guards) = self.data_guards.files.lock().get_mut(&fid) {
             // Several callbacks may be at it at once.
@@ -382,7 +396,8 @@ impl Locks {
         self.data_guards.files.lock().get(&fid).map_or(0, |guards| guards.admissions)
     }
 
-    /// The kernel has dropped its pages: no use is admitted any more, if none was since `before` and none is under way, or `anyway`. Whether so.
+    /// The kernel has dropped its pages: no use is admitted any more, if none was since `before`
+    /// and none is under way, or `anyway`. Whether so.
     pub fn data_shut(&self, fid: Fid, before: u64, anyway: bool) -> bool {
         {
             let mut files = self.data_guards.files.lock();
@@ -396,12 +411,12 @@ impl Locks {
         true
     }
 
-    /// Is data of this file being called back?
+    /// True if data of this file is being called back.
     pub(crate) fn is_stopped(&self, fid: Fid) -> bool {
         self.data_guards.files.lock().get(&fid).is_some_and(|guards| guards.stops > 0)
     }
 
-    /// Ready when data of this file has been called back for so long without a break.
+    /// Ready when data of this file has been called back for this long without a break.
     pub(crate) async fn data_wanted(&self, fid: Fid, long: Duration) {
         loop {
             self.guards_are(|files| files.get(&fid).is_some_and(|guards| guards.stops > 0)).await;

@@ -1,11 +1,13 @@
-//! flock and fcntl locks that this mount holds, as its MDTs granted them: a restarted MDT is told of them again.
+//! flock and fcntl locks that this mount holds, as its MDTs granted them: a restarted MDT is told
+//! of them again.
 //!
-//! A mirror, by the same rules (`dlm::flock`) as at the MDT. Locks that are waited for are not here: their requests are
-//! sent again by themselves. Bound: what MDTs grant.
+//! A mirror, by the same rules (`dlm::flock`) as at the MDT. Locks that are waited for are not
+//! here: their requests are sent again by themselves. Bound: what MDTs grant.
 //!
-//! **Less counts when it is asked for, more when it is granted.** Whoever gives up a lock, or makes it weaker, relies on it no
-//! longer; another client may have been granted it, though the answer to this one is lost with the MDT. What is restored must
-//! never stand in the way of that. A request that is refused puts back what it took.
+//! **A lock shrinks when the request is sent, and grows when it is granted.** An owner that gives
+//! up a lock, or weakens it, relies on it no longer. Another client may have been granted it, even
+//! if the answer to this request is lost with the MDT. Restored locks must never stand in the way
+//! of that. A refused request puts back what it took.
 
 use dlm::flock::{FlockTable, FlockTicket, LockOwner};
 use types::errno::Errno;
@@ -19,18 +21,18 @@ use wire::message::OpReply;
 #[derive(Default)]
 pub(crate) struct HeldFlocks {
     table: FlockTable,
-    /// Grows when an MDT is told what is held, and when that is lost.
+    /// Grows when an MDT is told of held locks, and when they are lost.
     life: u64,
 }
 
-/// What a request that is under way has taken from its owner, by its place in the request.
+/// Locks that a request under way has taken from its owner, by place in the request.
 pub(crate) struct Taken {
     life: u64,
     pieces: Vec<(usize, Flock)>,
 }
 
 impl HeldFlocks {
-    /// Is about to be sent.
+    /// The request is about to be sent.
     pub(crate) fn sent(&mut self, ops: &[MdsOp]) -> Taken {
         let mut pieces = Vec::new();
         for (place, op) in ops.iter().enumerate() {
@@ -41,7 +43,7 @@ impl HeldFlocks {
         Taken { life: self.life, pieces }
     }
 
-    /// What was answered.
+    /// The request was answered.
     pub(crate) fn learn(&mut self, ops: &[MdsOp], results: &[Result<OpReply, Errno>], taken: &Taken) {
         for (place, (op, result)) in ops.iter().zip(results).enumerate() {
             let MdsOp::FlockSet { fid, lock, .. } = op else { continue };
@@ -49,7 +51,7 @@ impl HeldFlocks {
                 Ok(_) => self.granted(*fid, lock),
                 // flock(2) gives up the old lock even if it does not get the new one.
                 Err(_) if lock.flavor == FlockFlavor::Bsd && lock.kind != FlockKind::Unlock => {}
-                // After a restart the MDT has what it was told: less.
+                // After a restart the MDT has what it was told, which is less.
                 Err(_) if taken.life != self.life => {}
                 Err(_) => {
                     let back = taken.pieces.iter().filter(|(at, _)| *at == place);
@@ -59,7 +61,7 @@ impl HeldFlocks {
         }
     }
 
-    /// Those of one MDT, which is about to be told of them.
+    /// Locks of one MDT, which is about to be told of them.
     pub(crate) fn restoring(&mut self, mdt: u16) -> Vec<(Fid, Flock)> {
         self.life += 1;
         self.of(mdt)
@@ -77,12 +79,14 @@ impl HeldFlocks {
         self.table.held().filter(|(fid, _)| fid.mdt() == mdt).collect()
     }
 
-    /// Leaves of an owner's locks what it has both before and after this request; answers what it had.
+    /// Leaves of an owner's locks what it has both before and after this request; answers what it
+    /// had.
     fn weaken(&mut self, fid: Fid, asked: &Flock) -> Vec<Flock> {
         let owner = LockOwner { client: ClientUuid::default(), flavor: asked.flavor, owner: asked.owner };
         let is_less = |held: &Flock| match (asked.flavor, held.kind, asked.kind) {
             (_, _, FlockKind::Unlock) | (_, FlockKind::Write, FlockKind::Read) => true,
-            // flock(2) converts by giving up the old lock first; fcntl(2) keeps it until it has the new one.
+            // flock(2) converts by giving up the old lock first; fcntl(2) keeps it until it has the
+            // new one.
             (FlockFlavor::Bsd, held, asked) => held != asked,
             (FlockFlavor::Posix | FlockFlavor::Group, ..) => false,
         };
@@ -95,7 +99,8 @@ impl HeldFlocks {
     }
 
     fn granted(&mut self, fid: Fid, lock: &Flock) {
-        // What is in the way here the MDT has released: that answer is only still under way.
+        // The MDT has released the lock that is in the way here: only that answer is still under
+        // way.
         while lock.kind != FlockKind::Unlock
             && let Some(old) = self.table.test(fid, ClientUuid::default(), lock)
         {

@@ -1,12 +1,14 @@
 //! The ticket gate of one MDT: which grants of a reply still hold when the reply arrives.
 //!
-//! A callback travels beside replies and can overtake the one that grants what it calls back. So each request takes a
-//! ticket when it is sent; what is called back, given up or changed by this client itself is noted, and a reply whose
-//! ticket is older than a note loses the noted bits. A note goes when all tickets older than it have come back. What is
-//! being given up stays noted until the MDT has answered, for requests sent meanwhile may be served before it.
+//! A callback travels beside replies and can overtake the one that grants what it calls back. So
+//! each request takes a ticket when it is sent. Bits that are called back, given up or changed by
+//! this client are noted, and a reply whose ticket is older than a note loses the noted bits. A
+//! note goes when all tickets older than it have come back. Bits that are being given up stay noted
+//! until the MDT has answered, because requests sent meanwhile may be served before it.
 //!
-//! A gap in a reply may be of the time before an own request that makes a name in it: it is cut above names that own requests make
-//! which are under way, or were answered since the ticket was taken.
+//! A gap in a reply may date from before this client's own request that makes a name in it. So it
+//! is cut after the names of own requests that are under way, or that were answered since the
+//! ticket was taken.
 //!
 //! Pure: no clock, no lock, no I/O.
 
@@ -19,11 +21,12 @@ use types::name::Name;
 use types::names::NameRange;
 use types::ranges::ByteRange;
 
-/// Notes of one MDT. Beyond it (one request waits very long) all that is under way loses all grants: that costs round
-/// trips, never correctness.
+/// Notes of one MDT. Beyond it (one request waits very long) all that is under way loses all
+/// grants: that costs round trips, never correctness.
 const NOTES_MAX: usize = 16_384;
 
-/// Names of requests that ended without an answer. Each may come to be at any time. Beyond it no gap is taken any more.
+/// Names of requests that ended without an answer. Each may come to be at any time. Beyond it no
+/// gap is taken any more.
 const UNANSWERED_MAX: usize = 1024;
 
 /// Number of a request, in the order of sending.
@@ -37,9 +40,9 @@ pub struct Gate {
     out: BTreeSet<Ticket>,
     /// Each note concerns tickets below its number.
     notes: HashMap<Fid, SmallVec<[(Ticket, InodeBits); 2]>>,
-    /// As `notes`, of bytes of files.
+    /// As `notes`, for bytes of files.
     ranges: HashMap<Fid, SmallVec<[(Ticket, ByteRange); 2]>>,
-    /// As `notes`, of names that own requests made.
+    /// As `notes`, for names that own requests made.
     names: HashMap<Fid, SmallVec<[(Ticket, Name); 2]>>,
     /// Names that own requests may be making now, each as often as there are requests.
     making: HashMap<Fid, Vec<Name>>,
@@ -61,7 +64,7 @@ impl Gate {
         ticket
     }
 
-    /// What is left of a grant in the reply to this request.
+    /// The part of a grant that stands when the reply to this request arrives.
     pub fn admit(&self, ticket: Ticket, fid: Fid, bits: InodeBits) -> InodeBits {
         if ticket.0 < self.all {
             return InodeBits::NONE;
@@ -78,7 +81,7 @@ impl Gate {
         }
     }
 
-    /// Is an extent in the reply to this request still ours?
+    /// True if an extent in the reply to this request still stands.
     pub fn admit_range(&self, ticket: Ticket, fid: Fid, range: ByteRange) -> bool {
         let of_data = InodeBits::DATA.union(InodeBits::WRITE);
         let giving = self.giving.get(&fid).is_some_and(|(_, bits)| !bits.intersection(of_data).is_empty());
@@ -86,7 +89,7 @@ impl Gate {
         ticket.0 >= self.all && !giving && !noted.any(|(at, noted)| ticket < *at && noted.overlaps(range))
     }
 
-    /// What is left of a gap in the reply to this request.
+    /// The part of a gap that stands when the reply to this request arrives.
     pub fn admit_names(&self, ticket: Ticket, dir: Fid, names: &NameRange) -> Option<NameRange> {
         if self.admit(ticket, dir, InodeBits::GAP).is_empty() || self.unanswered > UNANSWERED_MAX {
             return None;
@@ -101,7 +104,8 @@ impl Gate {
         self.making.entry(dir).or_default().push(name);
     }
 
-    /// It was answered: the name is there, or will not be. Or nobody waits for its answer any more, and so it may come at any time.
+    /// The request was answered: the name is there, or will not be. Or its caller no longer waits
+    /// for the answer (`answered` is false), and so it may come at any time.
     pub fn made(&mut self, dir: Fid, name: Name, answered: bool) {
         if !answered {
             self.unanswered += 1;
@@ -349,12 +353,13 @@ mod tests {
         assert_eq!(gate.admit(old, Fid { oid: 5, ..A }, BOTH), InodeBits::NONE);
     }
 
-    /// All orders of sending, serving, calling back and arriving of two requests: whoever believes to hold a lock after all
-    /// has arrived really holds it by the server's book.
+    /// All orders of sending, serving, calling back and arriving of two requests. If a client
+    /// believes that it holds a lock after all has arrived, the server's book says so, too.
     #[test]
     fn in_no_order_does_the_client_believe_to_hold_what_the_server_called_back() {
-        // Events of one request: sent, served (the server grants), arrived. And one callback: the server takes the
-        // lock away and the client hears of it. The callback is heard at once, replies arrive whenever they like.
+        // Events of one request: sent, served (the server grants), arrived. And one callback: the
+        // server takes the lock away and the client hears of it. The callback is heard at once;
+        // replies arrive at any time.
         let mut checked = 0;
         for order in 0..4usize.pow(7) {
             let (mut gate, mut held_there, mut held_here) = (Gate::default(), false, false);

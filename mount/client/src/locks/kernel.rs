@@ -1,13 +1,17 @@
-//! The kernel's caches: what they must be told, and how without ever waiting for ourselves.
+//! The kernel's caches: what they must be told, and how to do it without waiting for this mount
+//! itself.
 //!
-//! Dropping a name waits for the kernel's lock of its directory, which a request of this very mount may hold, and that
-//! request may itself wait, at another client, for our answer. So it is tried for a while only, and not at all while
-//! a request of ours is under way in that directory; else `inc_epoch` does it, which never waits: every name is asked
-//! again at its next use. That costs more than time: the kernel then takes mounts off that lie on directories of this mount, and a
-//! program has no path of its working directory until somebody looks it up. Dropping attributes never waits.
+//! Dropping a name waits for the kernel's lock of its directory. A request of this very mount may
+//! hold that lock, and may itself wait, at another client, for this mount's answer. So dropping is
+//! tried for a while only, and not at all while a request of this mount is under way in that
+//! directory. Otherwise `inc_epoch` does it, which never waits: every name is asked for again at
+//! its next use. That costs more than time. The kernel then takes mounts off that lie on
+//! directories of this mount, and a program has no path of its working directory until it is looked
+//! up again. Dropping attributes never waits.
 //!
-//! An answer that was written a moment ago may not have become an inode in the kernel yet, so that there is nothing to
-//! invalidate: then it is tried again until the inode is there or the kernel gave its reference back.
+//! An answer that was written a moment ago may not have become an inode in the kernel yet, so that
+//! there is nothing to invalidate. Then the notification is repeated until the inode is there or
+//! the kernel gave its reference back.
 
 use crate::locks::table::{Invalidations, StaleName};
 use crate::locks::{Locks, Pending};
@@ -20,11 +24,13 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
 
-/// How long dropping names may take, with no request of ours in their directories, before `inc_epoch` does it.
+/// Time that dropping names may take, with no request of this mount in their directories, before
+/// `inc_epoch` does it.
 const NAMES_WAIT: Duration = Duration::from_millis(100);
-/// How often it is looked meanwhile whether such a request has begun.
+/// Interval at which it is checked whether such a request has begun.
 const NAMES_LOOK: Duration = Duration::from_millis(2);
-/// Pauses between attempts to find an inode that the kernel is just making; their sum bounds the wait.
+/// Pauses between attempts to find an inode that the kernel is just making; their sum bounds the
+/// wait.
 const ATTEMPTS: [Duration; 13] = {
     let us = Duration::from_micros;
     [
@@ -44,27 +50,29 @@ const ATTEMPTS: [Duration; 13] = {
     ]
 };
 
-/// What the kernel keeps of this mount. Each future is ready when the kernel has done it.
+/// The kernel's caches of this mount. Each future is ready when the kernel has done it.
 pub trait KernelCache: Send + Sync + 'static {
-    /// A name is to be asked for again. May wait for requests that are under way in `parent`. `drop`: it goes altogether, so
-    /// that an answer which the kernel is just reading cannot make it valid again; a program that works in such a directory
-    /// has no path until the name is looked up anew.
+    /// A name is to be asked for again. May wait for requests that are under way in `parent`.
+    /// `drop`: it goes altogether, so that an answer which the kernel is just reading cannot make
+    /// it valid again. A program that works in such a directory has no path until the name is
+    /// looked up again.
     fn inval_entry(&self, parent: NodeId, name: Name, drop: bool) -> BoxFuture<'static, ()>;
-    /// Attributes are to be asked for again. `listing`: of a directory, its cached listing goes too. Never waits for
-    /// requests. `false`: the kernel has no such inode (yet, or any more).
+    /// Attributes are to be asked for again. `listing`: of a directory, its cached listing goes
+    /// too. Never waits for requests. `false`: the kernel has no such inode (yet, or any more).
     fn inval_attr(&self, node: NodeId, listing: bool) -> BoxFuture<'static, bool>;
-    /// Cached data of `[offset, offset + len)` go (`len` 0: all behind), and attributes. Waits for pages that are being
-    /// read and for dirty mapped pages that must be written.
+    /// Cached data of `[offset, offset + len)` go (`len` 0: all behind), and attributes. Waits for
+    /// pages that are being read and for dirty mapped pages that must be written.
     fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()>;
-    /// Bytes of a file for the page cache, behind which the file ends or goes on. It is on its way when this returns, ahead of every
-    /// [`KernelCache::inval_data`] that follows. Waits for pages that are being read. `None`: too much is on its way already.
+    /// Bytes of a file for the page cache, behind which the file ends or goes on. It is on its way
+    /// when this returns, ahead of every [`KernelCache::inval_data`] that follows. Waits for pages
+    /// that are being read. `None`: too much is on its way already.
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>>;
     /// All names are to be asked for again at their next use. Never waits.
     fn inc_epoch(&self) -> BoxFuture<'static, ()>;
     /// Most that the kernel reads ahead of one open file, KiB.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// The kernel cannot be asked.
     fn read_ahead_kb(&self) -> Result<u64, Errno> {
         Err(Errno::EOPNOTSUPP)
     }
@@ -79,7 +87,8 @@ pub trait KernelCache: Send + Sync + 'static {
 }
 
 impl Locks {
-    /// Lets the kernel forget. Everything that was answered before is with the kernel already ([`super::reply_barrier`]).
+    /// Lets the kernel forget. Everything that was answered before is with the kernel already
+    /// ([`super::reply_barrier`]).
     pub(crate) async fn send(&self, Pending { invalidations, _sending }: Pending) {
         let Some(kernel) = self.kernel.get() else { return };
         if invalidations.is_empty() {

@@ -1,7 +1,8 @@
-//! What a reply teaches: each operation, read together with its result, in one place.
+//! Learning from replies: each operation, read together with its result, in one place.
 //!
-//! Whoever sends requests need not think of the caches: they learn here. Own changes come first as changes (what was known
-//! goes, replies under way lose their say), then as news (what the reply shows is kept, under its own grants).
+//! Callers of requests need not think of the caches: they learn here. Own changes come first as
+//! changes (known content goes, and replies under way no longer grant it), then as news (what the
+//! reply shows is kept, under its own grants).
 
 use crate::locks::table::{Held, Known, Table, bits_of};
 use types::errno::Errno;
@@ -95,7 +96,8 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
             table.renamed_inode(removed.fid);
             let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
-            // Two names of one inode: then nothing happens, and a reply that removed nothing cannot say so. But it shows what moved.
+            // Two names of one inode: then nothing happens, and a reply that removed nothing cannot
+            // say so. But it shows what moved.
             let moves = moved.and_then(|fid| of(touched, fid)).is_some_and(has_one_name);
             let certain = removed.fid != Fid::NONE || moves || table.name(*new_parent, new_name) == Known::Absent;
             let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
@@ -165,8 +167,8 @@ fn learn_listed(table: &mut Table, dir: Fid, listed: &DirEntry, held: &Held) {
     }
 }
 
-/// A request that changes something got no answer: whether it was done is not known, so what it may have changed is
-/// forgotten, also by the kernel.
+/// A request that changes something got no answer: whether it was done is not known, so what it may
+/// have changed is forgotten, also by the kernel.
 pub fn unsure(table: &mut Table, op: &MdsOp) {
     let mut name_and_all = |dir: Fid, name: &Name| {
         if let Some(fid) = known(table, dir, name) {

@@ -1,8 +1,10 @@
-//! What this mount may keep, and what it does when that is called back (docs/locks/overview.md).
+//! The locks and content that this mount may keep, and its work when they are called back
+//! (docs/locks/overview.md).
 //!
-//! `table` is what is held and known, `gate` keeps callbacks that overtake replies from being undone by them, `learn`
-//! reads replies, `callback` answers servers, `kernel` lets the kernel forget, `reply_barrier` keeps answers on their way to it
-//! from being overtaken, `data_guards` counts work with data under a lock, `opens` opens files without a request,
+//! `table` holds the locks and the known content. `gate` keeps callbacks that overtake replies from
+//! being undone by them. `learn` reads replies, `callback` answers servers, and `kernel` lets the
+//! kernel forget. `reply_barrier` keeps answers on their way to the kernel from being overtaken.
+//! `data_guards` counts work with data under a lock, and `opens` opens files without a request.
 //! `upkeep` gives old locks back and stops trusting a server that was not heard of.
 //!
 //! One small lock guards the table and all gates; it is never held across a wait.
@@ -70,7 +72,7 @@ pub struct Locks {
     /// flock and fcntl locks that MDTs granted.
     pub(crate) flocks: Mutex<HeldFlocks>,
     pub(crate) reply_barrier: Arc<ReplyBarrier>,
-    /// What was taken from the table and the kernel has not forgotten yet.
+    /// Invalidations that were taken from the table and that the kernel has not done yet.
     sending: Arc<ReplyBarrier>,
     /// Requests under way in a directory that may hold its lock in the kernel.
     busy: Mutex<HashMap<Fid, u32>>,
@@ -82,12 +84,12 @@ pub struct Locks {
     pub(crate) wake_upkeep: Notify,
     /// Callbacks answered, for the parameter tree.
     pub(crate) callbacks: AtomicU64,
-    /// How long they took, microseconds.
+    /// Times of callbacks, microseconds.
     pub(crate) answers: Arc<Histogram>,
 }
 
 impl Locks {
-    /// Nothing held.
+    /// No locks.
     pub(crate) fn new(env: Env, nodes: Arc<NodeTable>, no_open: bool, answers: Arc<Histogram>) -> Arc<Locks> {
         Arc::new(Locks {
             no_open,
@@ -110,33 +112,33 @@ impl Locks {
         })
     }
 
-    /// To be held from before an answer is decided until the kernel has it.
+    /// Hold it from before an answer is decided until the kernel has it.
     pub(crate) fn token(&self) -> Token {
         self.reply_barrier.begin()
     }
 
-    /// Does the kernel open files without telling?
+    /// True if the kernel opens files without a request.
     pub(crate) fn no_open(&self) -> bool {
         self.no_open
     }
 
-    /// May replies grant these bits?
+    /// True if replies may grant these bits.
     pub(crate) fn keeps(&self, bits: InodeBits) -> bool {
         self.keeps.lock().contains(bits)
     }
 
-    /// May replies grant these bits from now on?
+    /// Sets whether replies may grant these bits.
     pub(crate) fn set_keeps(&self, bits: InodeBits, on: bool) {
         let mut keeps = self.keeps.lock();
         *keeps = if on { keeps.union(bits) } else { keeps.without(bits) };
     }
 
-    /// What is held of an inode.
+    /// The bits held of an inode.
     pub(crate) fn bits(&self, fid: Fid) -> InodeBits {
         self.table.lock().bits(fid)
     }
 
-    /// Is the file shared with others, by extents?
+    /// True if the file is shared with others, by extents.
     pub(crate) fn is_shared(&self, fid: Fid) -> bool {
         self.table.lock().is_shared(fid)
     }
@@ -145,7 +147,7 @@ impl Locks {
         self.table.lock().name(dir, name)
     }
 
-    /// Where a name leads, for somebody who looks it up: see [`Table::is_changing`].
+    /// The inode that a name leads to, for a lookup: see [`Table::is_changing`].
     pub(crate) fn looked_up(&self, dir: Fid, name: &Name) -> Known {
         let mut table = self.table.lock();
         if table.is_changing(dir, name) { Known::Nothing } else { table.name(dir, name) }
@@ -194,12 +196,12 @@ impl Locks {
         (self.with_dirty(attr), covered)
     }
 
-    /// A name for the kernel: may it trust it?
+    /// A name is sent to the kernel. True if the kernel may trust it.
     pub(crate) fn trust_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         self.kernel.get().is_some() && self.table.lock().trust_name(dir, name, to, asked)
     }
 
-    /// Does the kernel trust this name and the attributes of what it leads to?
+    /// True if the kernel trusts this name and the attributes of the inode it leads to.
     pub(crate) fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
         self.kernel.get().is_some() && self.table.lock().kernel_trusts(dir, name, to)
     }
@@ -222,15 +224,17 @@ impl Locks {
         (taken, Pending { invalidations, _sending: self.sending.begin() })
     }
 
-    /// Lets the kernel forget what a callback took, and waits until it has forgotten what others took before, who may not be done yet: the callback found
-    /// nothing of that any more.
+    /// Lets the kernel forget what a callback took. Also waits until it has forgotten what earlier
+    /// callbacks took: those may not be done yet, and this callback did not find their content any
+    /// more.
     pub(crate) async fn all_forgotten(&self, pending: Pending) {
         self.reply_barrier.quiesce().await;
         self.send(pending).await;
         self.sending.quiesce().await;
     }
 
-    /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is answered.
+    /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is
+    /// answered.
     pub(crate) async fn send_pending(&self) {
         let ((), pending) = self.take(|table, invalidations| *invalidations = table.take_pending());
         if !pending.invalidations.attrs.is_empty() {
@@ -239,7 +243,8 @@ impl Locks {
         self.send(pending).await;
     }
 
-    /// A change ended that nobody waited for any more: the kernel knows nothing of it, and must ask for this name.
+    /// A change ended whose caller no longer waited: the kernel does not know of it, and must ask
+    /// for this name.
     pub(crate) async fn abandoned(&self, dir: Fid, name: &Name) {
         let ((), pending) = self.take(|table, invalidations| {
             table.abandoned_name(dir, name);
@@ -264,7 +269,8 @@ impl Locks {
     }
 }
 
-/// What was taken from the table, and the kernel must be told to forget. As long as this is there, callbacks that take nothing of it wait.
+/// Invalidations that were taken from the table and that the kernel must be told. As long as this
+/// exists, callbacks that find nothing to take wait.
 pub(crate) struct Pending {
     invalidations: Invalidations,
     _sending: Token,
@@ -325,7 +331,7 @@ impl Watch for MdtWatch {
 impl Sent for OnTheWay {
     fn arrived(&mut self, reply: &Result<Reply, RpcError>) {
         let Ok(reply) = reply else {
-            // Whether it was done is not known; see what happens when this is dropped.
+            // Whether it was done is unknown; for that case see `Drop`.
             return;
         };
         self.open_change = false;

@@ -1,9 +1,9 @@
 //! Files that are open here without the MDT knowing, under OPEN.
 //!
-//! Each open counts. When OPEN is called back while somebody uses the file, the answer is `Kept`: the MDT keeps the inode
-//! although its last name is gone, until the last user tells it with `Unlock`. Where the kernel does not tell of opens
-//! (`localflock`), every inode that it knows counts as open. A lost session ends all of it; the handles are opened again
-//! at the MDT.
+//! Each open counts. When OPEN is called back while the file is in use, the answer is `Kept`: the
+//! MDT keeps the inode although its last name is gone, until the last user reports its end with
+//! `Unlock`. Where the kernel does not report opens (`localflock`), every inode that it knows
+//! counts as open. A lost session ends all of it; the handles are opened again at the MDT.
 
 use foldhash::{HashMap, HashSet};
 use types::fid::Fid;
@@ -30,13 +30,13 @@ struct Count {
 pub struct LocalOpen(u64);
 
 impl Opens {
-    /// One more. The caller has seen, under the same lock, that OPEN is held.
+    /// Counts one more open. The caller has seen, under the same lock, that OPEN is held.
     pub fn open(&mut self, fid: Fid) -> LocalOpen {
         self.files.entry(fid).or_default().open += 1;
         LocalOpen(self.generation(fid.mdt()))
     }
 
-    /// One less; is the MDT to be told?
+    /// Counts one open less. True if the MDT must be told.
     #[must_use]
     pub fn close(&mut self, fid: Fid, open: LocalOpen) -> bool {
         if open.0 != self.generation(fid.mdt()) {
@@ -52,14 +52,14 @@ impl Opens {
         kept
     }
 
-    /// OPEN is called back: is the file in use?
+    /// OPEN is called back. True if the file is in use.
     pub fn keep(&mut self, fid: Fid) -> bool {
         let Some(count) = self.files.get_mut(&fid) else { return false };
         count.kept = true;
         true
     }
 
-    /// Is it open here?
+    /// True if it is open here.
     pub fn is_open(&self, fid: Fid) -> bool {
         self.files.contains_key(&fid)
     }
@@ -69,7 +69,7 @@ impl Opens {
         self.kept_nodes.insert(fid);
     }
 
-    /// The kernel forgot an inode; is the MDT to be told?
+    /// The kernel forgot an inode. True if the MDT must be told.
     #[must_use]
     pub fn forgotten(&mut self, fid: Fid) -> bool {
         self.kept_nodes.remove(&fid)

@@ -1,9 +1,9 @@
 //! Answers on their way to the kernel.
 //!
-//! Between the moment in which it is decided that an answer may be trusted without end and the moment in which the
-//! kernel has it, a callback would find nothing to invalidate. So the decision and the write to the kernel happen
-//! under a [`Token`], and a callback waits, after it has forgotten, until all tokens from before are gone. Nothing is
-//! waited for under a token, so this takes microseconds.
+//! An answer may be found trustworthy without end. Between that decision and the moment the kernel
+//! has the answer, a callback would find nothing to invalidate. So the decision and the write to
+//! the kernel happen under a [`Token`], and a callback waits, after it has forgotten, until all
+//! earlier tokens are gone. Nothing is waited for under a token, so this takes microseconds.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ impl State {
         self.first + (self.counts.len() as u64).saturating_sub(1)
     }
 
-    /// Are all tokens up to and including this number gone?
+    /// True if all tokens up to and including this number are gone.
     fn is_quiet(&self, number: u64) -> bool {
         let upto = number.saturating_sub(self.first) as usize;
         number < self.first || self.counts.iter().take(upto + 1).all(|count| *count == 0)
@@ -45,7 +45,8 @@ impl State {
     }
 }
 
-/// An answer is being decided and written to the kernel. To be held until the kernel has it; nothing may be waited for meanwhile.
+/// An answer is being decided and written to the kernel. To be held until the kernel has it;
+/// nothing may be waited for meanwhile.
 pub struct Token {
     reply_barrier: Arc<ReplyBarrier>,
     number: u64,
@@ -70,7 +71,8 @@ impl ReplyBarrier {
         Token { reply_barrier: self.clone(), number: state.newest() }
     }
 
-    /// Ready when the tokens from before are gone: the kernel has all answers that were decided before.
+    /// Ready when the tokens from before are gone: the kernel has all answers that were decided
+    /// before.
     pub async fn quiesce(&self) {
         let upto = {
             let mut state = self.state.lock();

@@ -1,12 +1,13 @@
-//! What this mount holds, and what it knows because of that.
+//! The locks that this mount holds, and the content that it knows because of them.
 //!
-//! One slot per inode: the bits held, and the content that they cover. Content is kept only under the grants of the reply
-//! that brought it, so nothing here depends on the order in which replies arrive. A name is covered by UPDATE of its
-//! directory or by LOOKUP of the inode it leads to; both are remembered with the name. What the kernel was told may
-//! be trusted without end is marked (`trust`); whoever takes bits away gets back what the kernel must be told to forget.
+//! One slot per inode: the bits held, and the content that they cover. Content is kept only under
+//! the grants of the reply that brought it, so nothing here depends on the order in which replies
+//! arrive. A name is covered by UPDATE of its directory or by LOOKUP of the inode it leads to; both
+//! are remembered with the name. Answers that the kernel may trust without end are marked
+//! (`trust`). Taking bits away returns what the kernel must be told to forget.
 //!
-//! Pure and small-locked: no I/O, no waiting. The bound is memory (`WEIGHT_MAX`) and a number of locks; the oldest go,
-//! with a second chance for those used since.
+//! Pure and small-locked: no I/O, no waiting. The bound is memory (`WEIGHT_MAX`) and a number of
+//! locks; the oldest go, with a second chance for those used since.
 
 mod complete;
 mod gaps;
@@ -36,15 +37,17 @@ use types::names::NameRanges;
 use wire::mds::{Entry, Removed};
 use wire::message::Grant;
 
-/// Inodes with locks; below what an MDT lets one client have, so that it rarely has to call back for room.
+/// Inodes with locks; below what an MDT lets one client have, so that it rarely has to call back
+/// for room.
 pub const LOCKS_MAX: usize = IBITS_LOCKS_PER_CLIENT_MAX / 4 * 3;
 /// Memory of all slots and names, bytes, about.
 pub const WEIGHT_MAX: usize = 192 << 20;
-/// One slot with its places in maps and queue, bytes, about.
+/// Size of one slot with its places in maps and queue, about, bytes.
 const SLOT_BYTES: usize = 480;
-/// One name beside its characters, bytes, about.
+/// Size of one name beside its characters, about, bytes.
 const NAME_BYTES: usize = 96;
-/// Changes of a directory told to a mount that did not use it meanwhile, after which the lock goes.
+/// Number of a directory's changes that a mount is told of without using the directory meanwhile,
+/// after which it drops the lock.
 pub const IDLE_CHANGES_MAX: u8 = 16;
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
@@ -53,12 +56,12 @@ const PERM: InodeBits = InodeBits::PERM;
 const XATTR: InodeBits = InodeBits::XATTR;
 const GAP: InodeBits = InodeBits::GAP;
 
-/// What an administrator lets a mount keep.
+/// Bounds that an administrator sets for a mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Inodes with locks, at most; 1 to [`LOCKS_MAX`].
     pub locks: usize,
-    /// Locks that were not used for so long are given back, milliseconds; 0: none is for its age.
+    /// Locks that were not used for this long are given back, milliseconds; 0: age does not matter.
     pub age_ms: u64,
 }
 
@@ -71,7 +74,7 @@ impl Default for Bounds {
 /// What is known of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Known {
-    /// It leads there.
+    /// It leads to this inode.
     To(Fid),
     /// There is no such name.
     Absent,
@@ -96,12 +99,13 @@ struct Slot {
     permissions: Option<Box<Entry>>,
     /// The kernel may trust `attr` (or an older state, which it knows to be old by itself).
     attr_trusted: bool,
-    /// An own change took a name from it: the kernel counts its links down some time after the answer, in whatever it knows by then.
+    /// An own change took a name from it: the kernel counts its links down some time after the
+    /// answer, in whatever it knows by then.
     miscounted: Option<Trust>,
     names: HashMap<Name, Led>,
     /// Of a directory, under UPDATE: it has no other names than these.
     complete: bool,
-    /// Its listing, if that was asked for and nothing changed since.
+    /// Its listing, if it was asked for and nothing changed since.
     listing: Option<CompleteListing>,
     /// Of a directory, under GAP: it has no names in these ranges.
     gaps: Option<Box<NameRanges>>,
@@ -112,10 +116,10 @@ struct Slot {
     target: Option<Bytes>,
     /// Under LAYOUT.
     layout: Option<Arc<Layout>>,
-    /// Told changes since this mount used the directory.
+    /// Reported changes since this mount used the directory.
     changes: u8,
     used: bool,
-    /// When it was used last, seconds of the mount's clock.
+    /// Time of the last use, seconds of the mount's clock.
     used_at: u64,
     /// Chosen to be given up.
     leaving: bool,
@@ -158,11 +162,11 @@ pub struct Table {
     /// Seconds of the mount's clock, about.
     now: u64,
     bounds: Bounds,
-    /// Inodes that lost their last name by a change of this mount and are in `slots`. Their MDT drops the locks without
-    /// a callback.
+    /// Inodes that lost their last name by a change of this mount and are in `slots`. Their MDT
+    /// drops the locks without a callback.
     removed: BTreeSet<Fid>,
-    /// Inodes in `slots` of which LOOKUP was called back: another client took a name, perhaps the last one, and the MDT tells
-    /// nobody which other locks ended with the inode.
+    /// Inodes in `slots` of which LOOKUP was called back: another client removed a name, perhaps
+    /// the last one, and the MDT does not report which other locks ended with the inode.
     nameless: BTreeSet<Fid>,
     weight: usize,
     pending: Invalidations,
@@ -190,7 +194,7 @@ impl Table {
         let mut held = Held::default();
         self.whole_again(grants);
         for grant in grants {
-            // What GAP covers comes apart.
+            // The ranges of GAP come separately.
             let bits = self.gate(mdt).admit(ticket, grant.fid, grant.bits.without(GAP));
             // An MDT grants only what is its own.
             if !bits.is_empty() && grant.fid.mdt() == mdt {
@@ -218,12 +222,12 @@ impl Table {
         }
     }
 
-    /// What is held of an inode.
+    /// The bits held of an inode.
     pub fn bits(&self, fid: Fid) -> InodeBits {
         self.slots.get(&fid).map_or(InodeBits::NONE, |slot| slot.bits)
     }
 
-    /// Is anything of an MDT known?
+    /// True if anything of an MDT is known.
     pub fn holds_of(&self, mdt: u16) -> bool {
         self.slots.keys().any(|fid| fid.mdt() == mdt) || self.shares_of(mdt)
     }
@@ -233,7 +237,7 @@ impl Table {
         (self.slots.len(), self.weight)
     }
 
-    // What replies bring.
+    // Content that replies bring.
 
     /// A reply showed an inode; `bits`: its grants for it that hold.
     pub fn learn_entry(&mut self, entry: &Entry, bits: InodeBits) {
@@ -329,7 +333,8 @@ impl Table {
         }
     }
 
-    // What this mount changed itself. The gate is told too: replies that were under way show the state before.
+    // Changes of this mount itself. The gate is told too: replies that were under way show the
+    // state before.
 
     /// An own change altered an inode; `entry` is its new state, if the reply has it.
     pub fn changed_inode(&mut self, fid: Fid, entry: Option<&Entry>, held: &Held) {
@@ -357,7 +362,8 @@ impl Table {
         if self.slots.get(&dir).is_some_and(|slot| slot.names.contains_key(name)) {
             self.still_complete(dir, complete);
         }
-        // An answer about the old state may still make the kernel trust what it has of the name, now the new state.
+        // An answer about the old state may still make the kernel trust what it has of the name,
+        // now the new state.
         let trust = trust.filter(|trust| self.recent.is_settling(*trust));
         if let Some(led) = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
             led.trust = led.trust.or(trust);
@@ -373,14 +379,14 @@ impl Table {
         dropped.trust
     }
 
-    /// An own change took a name from this inode or gave it another one: replies that were under way may show the names
-    /// before.
+    /// An own change took a name from this inode or gave it another one: replies that were under
+    /// way may show the names before.
     pub fn renamed_inode(&mut self, fid: Fid) {
         self.forget_listing(fid);
         self.gate(fid.mdt()).note(fid, LOOKUP);
     }
 
-    /// An own change whose answer nobody waited for any more altered a name: the kernel does not know.
+    /// An own change whose caller no longer waited altered a name: the kernel does not know.
     pub fn abandoned_name(&mut self, dir: Fid, name: &Name) {
         let trust = self.drop_name(dir, name).trust.unwrap_or_default();
         self.outdated.name(dir, name.clone(), self.recent.is_settling(trust));
@@ -392,9 +398,9 @@ impl Table {
         self.drop_changed(dir, name, None);
     }
 
-    /// The kernel itself moved a name to here, and its trust in it. That the name may have been called back while the
-    /// kernel renamed does not help: then the kernel looked for it where it was no more. If it is not covered here, all
-    /// names are to be invalidated.
+    /// The kernel itself moved a name to here, together with its trust in it. A callback of the
+    /// name during the rename did not help: the kernel looked for it at its old place. If the name
+    /// is not covered here, all names are to be invalidated.
     pub fn moved(&mut self, dir: Fid, name: &Name) {
         match self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)) {
             Some(led) => led.trust = Some(self.recent.now()),
@@ -402,9 +408,10 @@ impl Table {
         }
     }
 
-    /// An own change took a name away; `before`: where that led by what was known when it was sent. The kernel counts the links
-    /// of the inode down that *it* knew by that name, after it has read the answer. So it is given no trust in the counts of both for
-    /// a while, unless it is the last name of the one that was meant.
+    /// An own change removed a name; `before`: the inode it led to, as known when the request was
+    /// sent. After the kernel has read the answer, it counts down the links of the inode that *it*
+    /// knew by that name. So it may not trust the counts of either inode for a while, unless the
+    /// name was the last one of the inode that was meant.
     pub fn counted_down(&mut self, before: Known, removed: Removed) {
         let now = self.recent.now();
         let expected = before == Known::To(removed.fid);
@@ -420,38 +427,38 @@ impl Table {
         }
     }
 
-    /// It is not known whether an own change altered this inode.
+    /// It is unknown whether an own change altered this inode.
     pub fn unsure_inode(&mut self, fid: Fid) {
         self.changed_inode(fid, None, &Held::default());
         self.pending.attrs.push(fid);
     }
 
-    /// What the kernel must forget because of own changes.
+    /// Takes what the kernel must forget because of own changes.
     pub fn take_pending(&mut self) -> Invalidations {
         std::mem::take(&mut self.pending)
     }
 
-    /// What the kernel must forget because it is old; it may be told at any time.
+    /// Takes what the kernel must forget because it is old; it may be told at any time.
     pub fn outdated(&mut self) -> Invalidations {
         std::mem::take(&mut self.outdated)
     }
 
-    /// What is kept at most.
+    /// Bounds of the table.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// As [`Table::bounds`]. What is too much goes at the next look.
+    /// As [`Table::bounds`]. Surplus locks go at the next look.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
 
-    /// Is more held than may be?
+    /// True if more locks are held than allowed.
     pub fn is_too_much(&self) -> bool {
         self.slots.len() > self.bounds.locks || self.weight > WEIGHT_MAX
     }
 
-    /// It is so late, seconds.
+    /// Sets the present time, seconds.
     pub fn set_now(&mut self, now: u64) {
         self.now = now;
     }
@@ -480,7 +487,7 @@ impl Table {
 
     // Questions.
 
-    /// Where a name leads.
+    /// The inode that a name leads to.
     pub fn name(&mut self, dir: Fid, name: &Name) -> Known {
         let Some(slot) = self.slots.get_mut(&dir) else { return Known::Nothing };
         slot.changes = 0;
@@ -498,7 +505,8 @@ impl Table {
         }
     }
 
-    /// Does an own request under way change this name? Then other answers may show already what it does, and what is known is of before.
+    /// True if an own request under way changes this name. Other answers may then show its effect
+    /// already, and the known content is older.
     pub fn is_changing(&self, dir: Fid, name: &Name) -> bool {
         self.changing.get(&dir).is_some_and(|names| names.contains(name))
     }
@@ -545,7 +553,7 @@ impl Table {
         let slot = self.slots.get_mut(&fid)?;
         slot.use_at(self.now);
         let known = slot.xattrs.as_ref().and_then(|xattrs| xattrs.values.get(name).cloned());
-        // Who sets the first one changes ctime: so what is shown of an inode says whether it has any.
+        // Setting the first one changes ctime. So shown attributes say whether there is any.
         let shown = slot.attr.as_ref().or(slot.permissions.as_deref());
         let none = shown.is_some_and(|entry| !entry.has_xattr) && is_stored(name);
         known.or(none.then_some(None))
@@ -572,7 +580,7 @@ impl Table {
         slot.layout.clone()
     }
 
-    // What the kernel is told.
+    // Answers to the kernel.
 
     /// Attributes for the kernel: the newest that are known, and whether it may trust them.
     pub fn attr_for_kernel(&mut self, attr: &Attr) -> (Attr, bool) {
@@ -587,7 +595,7 @@ impl Table {
         }
     }
 
-    /// A name for the kernel: may it trust it?
+    /// A name is sent to the kernel. True if the kernel may trust it.
     pub fn trust_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
         let Some(led) = led else { return false };
@@ -596,14 +604,16 @@ impl Table {
         true
     }
 
-    /// Was the kernel told of this name, and of the attributes of what it leads to, and may it trust both?
+    /// True if the kernel was told of this name, and of the attributes of the inode it leads to,
+    /// and may trust both.
     pub fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
         let led = self.slots.get(&dir).and_then(|slot| slot.names.get(name));
         led.is_some_and(|led| led.trust.is_some() && led.to == Some(to))
             && self.slots.get(&to).is_some_and(|slot| slot.attr_trusted && slot.attr.is_some())
     }
 
-    /// The kernel forgot an inode, and so all that it was told of it; its lock goes first when room is needed.
+    /// The kernel forgot an inode, and so all that it was told of it; its lock goes first when room
+    /// is needed.
     pub fn kernel_forgot(&mut self, fid: Fid) {
         if let Some(slot) = self.slots.get_mut(&fid) {
             (slot.attr_trusted, slot.used) = (false, false);
@@ -617,7 +627,8 @@ fn own(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-/// Is it an attribute that somebody has to set first? Others are made of what the file system knows.
+/// True if it is an attribute that must be set first. The others are made of facts that the file
+/// system knows.
 fn is_stored(name: &[u8]) -> bool {
     [&b"user."[..], b"security.", b"system.posix_acl_"].iter().any(|space| name.starts_with(space))
 }

@@ -1,9 +1,13 @@
 //! Giving locks back, and no longer trusting what an MDT granted.
 //!
-//! One task per mount. When there are too many locks the oldest go, in batches, those of inodes that the kernel forgot
-//! first; so do those that were not used for longer than an administrator allows. Locks of inodes that this mount removed
-//! end without a callback: they are forgotten with the inode. When an MDT was not heard of for two thirds of its lease,
-//! all that it granted is forgotten, by the kernel too: it may evict this client soon and grant the same to others. When a session turns out to be new, the same happens at once.
+//! One task per mount. When there are too many locks the oldest go, in batches, those of inodes
+//! that the kernel forgot first; so do those that were not used for longer than an administrator
+//! allows. Locks of inodes that this mount removed end without a callback: they are forgotten with
+//! the inode.
+//!
+//! When an MDT was not heard of for two thirds of its lease, everything that it granted is
+//! forgotten, by the kernel too: it may evict this client soon and grant the same to others. When a
+//! session turns out to be new, the same happens at once.
 
 use crate::client::Client;
 use crate::locks::Locks;
@@ -21,13 +25,13 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use wire::mds::{MdsOp, Removed};
 
-/// How often the task looks.
+/// Interval at which the task looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Locks given up in one request.
 const BATCH: usize = 1024;
 
 impl Locks {
-    /// OPEN is called back: is the inode in use, as far as anybody can know?
+    /// OPEN is called back. True if the inode may be in use, as far as this mount can know.
     pub(crate) fn keeps_open(&self, opens: &mut Opens, fid: Fid) -> bool {
         if opens.keep(fid) {
             return true;
@@ -39,7 +43,7 @@ impl Locks {
         known
     }
 
-    /// Everything that an MDT granted is lost. What the kernel must forget is told to it in the background.
+    /// Everything that an MDT granted is lost. The kernel is told in the background to forget it.
     pub(crate) fn lose(self: &Arc<Self>, mdt: u16, how: Loss) {
         let ((), pending) = self.take(|table, invalidations| {
             table.lose_extents(mdt, how != Loss::Eviction);
@@ -70,8 +74,9 @@ impl Locks {
         }
     }
 
-    /// Takes these bits of inodes out of the table, and what they cover out of the kernel; what is written is stored
-    /// first. OPEN of what is open stays. What was held, for the MDTs.
+    /// Takes these bits of inodes out of the table, and what they cover out of the kernel; dirty
+    /// data is stored first. OPEN of open files stays. Returns the bits that were held, for the
+    /// MDTs.
     async fn give_back(self: &Arc<Self>, fids: Vec<Fid>, bits: InodeBits) -> Vec<(Fid, InodeBits)> {
         let mut given = Vec::new();
         for fid in fids {
@@ -89,7 +94,8 @@ impl Locks {
         let ((), pending) = self.take(|table, invalidations| {
             let opens = self.opens.lock();
             for (fid, held) in &mut given {
-                // What is open here, perhaps opened while it was chosen, the MDT goes on to keep.
+                // The MDT goes on to keep files that are open here, also those opened while they
+                // were chosen.
                 let bits = if opens.is_open(*fid) { bits.without(InodeBits::OPEN) } else { bits };
                 *held = held.union(table.bits(*fid).intersection(bits));
                 if bits == InodeBits::ALL {
@@ -100,7 +106,7 @@ impl Locks {
                 }
             }
         });
-        // To the MDT this answers callbacks, too, that are not done yet.
+        // To the MDT this also answers callbacks that are not done yet.
         self.all_forgotten(pending).await;
         given
     }
@@ -165,21 +171,22 @@ impl Client {
         }
     }
 
-    /// An inode is gone by a change of this mount, and so are its locks at the MDT: forgets them here, once neither the
-    /// kernel nor a program nor what is to be stored needs them. The kernel is told nothing: it has forgotten the inode,
-    /// and so has no name that leads to it.
+    /// An inode is gone by a change of this mount, and so are its locks at the MDT. Forgets them
+    /// here, once neither the kernel nor a program nor dirty data needs them. The kernel is told
+    /// nothing: it has forgotten the inode, and so has no name that leads to it.
     pub(crate) fn bury(&self, fid: Fid) {
         if !self.needs(fid) {
             self.locks.table.lock().bury(fid);
         }
     }
 
-    /// Does the kernel, a program, or what is to be stored need an inode?
+    /// True if the kernel, a program, or dirty data needs an inode.
     fn needs(&self, fid: Fid) -> bool {
         self.nodes.node(fid).is_some() || self.locks.opens.lock().is_open(fid) || self.writeback.is_dirty(fid)
     }
 
-    /// Another client took the name of inodes that nothing here needs any more: what is left of their locks goes.
+    /// Another client took the name of inodes that nothing here needs any more: what is left of
+    /// their locks goes.
     async fn give_nameless(&self) {
         let mut fids = self.locks.table.lock().nameless();
         fids.retain(|fid| !self.needs(*fid));
@@ -191,8 +198,8 @@ impl Client {
         removed.into_iter().for_each(|fid| self.bury(fid));
     }
 
-    /// Tells an MDT what is given up; `giving` was said at its gate before. An error: the session is lost, or its locks
-    /// are called back one day and found gone.
+    /// Tells an MDT what is given up; `giving` was said at its gate before. An error: the session
+    /// is lost, or its locks are called back one day and found gone.
     async fn unlock(&self, locks: Vec<(Fid, InodeBits)>) {
         let Some((first, _)) = locks.first().copied() else { return };
         let fids: Vec<Fid> = locks.iter().map(|(fid, _)| *fid).collect();
@@ -207,8 +214,9 @@ impl Client {
         fids.into_iter().for_each(|fid| table.gate(fid.mdt()).given(fid));
     }
 
-    /// This mount removed a name. If it was the last one of an inode whose OPEN is held here, the MDT keeps that inode for us:
-    /// until its last local user is gone, or at once if there is none.
+    /// This mount removed a name. If it was the last one of an inode whose OPEN is held here, the
+    /// MDT keeps that inode for this mount. Lets it go when the last local user is gone, or at once
+    /// if there is none.
     pub(crate) async fn let_go(&self, removed: Removed) {
         let fid = removed.fid;
         if fid == Fid::NONE || removed.nlink > 0 {
@@ -244,7 +252,8 @@ impl Client {
         let Some(me) = self.strong() else { return };
         {
             let (mut table, mut opens) = (self.locks.table.lock(), self.locks.opens.lock());
-            // OPEN may have been granted anew since it was called back. Whoever opened the file under that grant keeps it.
+            // OPEN may have been granted again since it was called back. An open under that grant
+            // keeps it.
             if self.locks.keeps_open(&mut opens, fid) {
                 return;
             }

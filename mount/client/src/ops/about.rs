@@ -1,4 +1,5 @@
-//! What the client itself tells of the mount, as extended attributes (see [`types::about`]): `lfs` asks for them.
+//! Facts about the mount that the client itself answers, as extended attributes (see
+//! [`types::about`]): `lfs` asks for them.
 
 use crate::client::Client;
 use rpc::awaited::Requests;
@@ -13,7 +14,8 @@ use types::fid::Fid;
 use types::target::{TargetIndex, TargetKind};
 
 impl Client {
-    /// Value of one of these attributes on the file `fid`. Space: all targets asked for at once, 1 round trip.
+    /// Value of one of these attributes on the file `fid`. Space: all targets asked for at once, 1
+    /// round trip.
     ///
     /// # Errors
     /// ENODATA: a list of what no client keeps.

@@ -1,4 +1,4 @@
-//! Attributes: stat, chmod, chown, utimes, access. What changes the size is in `truncate`.
+//! Attributes: stat, chmod, chown, utimes, access. Changes of the size are in `truncate`.
 
 use crate::caller::{Caller, Stat};
 use crate::client::Client;
@@ -74,8 +74,10 @@ impl Client {
         Some(self.stat_of(node, self.attr_known(self.fid_of(node, handle).ok()?)?))
     }
 
-    /// Attributes of a directory of which mode, owner and ACL are as they are now; times and counts may be older. Nobody may be shown these, and the
-    /// kernel must not trust them: if `only_walks` says that it asks to check permissions. That is asked only if they are known.
+    /// Attributes of a directory of which mode, owner and ACL are current; times and counts may be
+    /// older. They must not be shown to programs, and the kernel must not trust them. So they are
+    /// returned only if `only_walks` says that the kernel asks in order to check permissions. It is
+    /// called only if they are known.
     pub fn permissions_known(&self, node: NodeId, only_walks: impl FnOnce() -> bool) -> Option<Stat> {
         let begun = self.session.env.clock.now();
         let fid = self.nodes.fid(node).filter(|fid| self.session.has_lease(*fid))?;
@@ -168,7 +170,7 @@ impl Client {
     }
 }
 
-/// Only an ACL of somebody else's inode can matter.
+/// True if an ACL can matter: only that of another user's inode can.
 fn asks_acl(entry: &Entry, who: &Credentials) -> bool {
     entry.has_xattr && who.uid != 0 && who.uid != entry.attr.uid
 }
@@ -176,7 +178,7 @@ fn asks_acl(entry: &Entry, who: &Credentials) -> bool {
 fn permits(entry: &Entry, acl: Option<&Acl>, who: &Credentials, want: u32) -> bool {
     let attr = &entry.attr;
     if who.uid == 0 {
-        // Everything but executing a file that nobody may execute.
+        // Everything but executing a file without any execute bit.
         return want & 1 == 0 || attr.is_dir() || attr.mode & 0o111 != 0;
     }
     match acl {

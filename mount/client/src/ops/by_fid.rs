@@ -1,9 +1,12 @@
-//! Inodes by FID: `.lustre/fid/FID`, the names of an inode, its version, and the exchange of data between two.
+//! Inodes by FID: `.lustre/fid/FID`, the names of an inode, its version, and the exchange of data
+//! between two.
 //!
-//! `.lustre` and `.lustre/fid` are in no listing and on no MDT: this file shows them, as directories that root only can
-//! search and nobody can change. What is found there is the inode itself. A directory has one place in a kernel, so it
-//! moves there until its own name is looked up again. What lies above (the root, `.lustre`, `.lustre/fid`) cannot move below itself: there
-//! it is a mirror, a directory of its own to the kernel with the same inode number and content.
+//! `.lustre` and `.lustre/fid` are in no listing and on no MDT. This file shows them, as
+//! directories that only root can search and that cannot be changed. A name in `.lustre/fid` leads
+//! to the inode itself. A directory has one place in a kernel, so it moves there until its own name
+//! is looked up again. Directories above (the root, `.lustre`, `.lustre/fid`) cannot move below
+//! themselves: there each is a mirror, a directory of its own to the kernel with the same inode
+//! number and content.
 
 use crate::caller::{Caller, Found, Stat};
 use crate::client::Client;
@@ -47,7 +50,7 @@ fn shown_attr(fid: Fid) -> Attr {
     }
 }
 
-/// What programs see of `.lustre` and `.lustre/fid`.
+/// Attributes of `.lustre` and `.lustre/fid` as programs see them.
 pub(crate) fn shown_stat(fid: Fid) -> Stat {
     Stat { attr: shown_attr(fid), ino: fid.ino(), attr_valid: Duration::ZERO }
 }
@@ -58,18 +61,19 @@ fn untrusted(node: NodeId, Stat { attr, ino, .. }: Stat) -> Found {
 }
 
 impl Client {
-    /// An answer about a node: the kernel must trust nothing that it knows of a mirror, or of names in one.
+    /// An answer about a node: the kernel must trust nothing that it knows of a mirror, or of names
+    /// in one.
     pub(crate) fn unless_mirror(&self, node: NodeId, valid: Duration) -> Duration {
         if self.nodes.is_mirror(node) { Duration::ZERO } else { valid }
     }
 
-    /// As [`Client::unless_mirror`], of what was found or made in a directory.
+    /// As [`Client::unless_mirror`], for an inode that was found or made in a directory.
     pub(crate) fn found_in(&self, dir: NodeId, found: Found) -> Found {
         Found { entry_valid: self.unless_mirror(dir, found.entry_valid), ..found }
     }
 
-    /// Something changed through a mirror of a directory, this name in it: the kernel has noted that there, and what it
-    /// knows of the directory itself is old.
+    /// Something changed through a mirror of a directory, this name in it. The kernel has noted
+    /// that there, and its cache of the directory itself is old.
     pub(crate) async fn changed_in(&self, dir: NodeId, name: Option<&Name>) {
         let Some(fid) = self.nodes.fid(dir).filter(|_| self.nodes.is_mirror(dir)) else { return };
         if let Some(name) = name {
@@ -99,7 +103,7 @@ impl Client {
         let _timed = self.timed(Operation::Lookup);
         let text = std::str::from_utf8(name.as_bytes()).map_err(|_| Errno::ENOENT)?;
         let fid: Fid = text.parse().map_err(|_| Errno::ENOENT)?;
-        // What lies above `.lustre/fid` is found there as a mirror.
+        // Directories above `.lustre/fid` are found there as mirrors.
         if fid.is_shown_only() {
             return Ok(Looked::Found(untrusted(self.nodes.remember_mirror(fid), shown_stat(fid))));
         }
@@ -153,12 +157,13 @@ impl Client {
         self.flush_file(&file).await?;
         match mdc.lock(credentials, fid, InodeBits::DATA, None).await {
             Err(error) if error.errno() == Errno::EINVAL => {
-                // No regular file; or this mount keeps no locks on data, and then nobody has data that is not stored.
+                // It is no regular file, or this mount keeps no locks on data; in that case no
+                // client has dirty data.
                 let entry = mdc.getattr(credentials, fid).await?;
                 let regular = entry.attr.file_type() == FileType::Regular;
                 if regular { Ok(entry.attr.version) } else { Err(Errno::EINVAL.into()) }
             }
-            // Nobody asked for less than the whole.
+            // The request was for the whole file.
             locked => Ok(locked?.ok_or(Errno::EPROTO)?.attr.version),
         }
     }
@@ -166,8 +171,8 @@ impl Client {
     /// Two files exchange their data. The MDT calls back all that this mount keeps of them, too.
     ///
     /// # Errors
-    /// EINVAL: no such line, or no regular files; EXDEV: of two MDTs; EBUSY: open to be written; ECANCELED: not as the
-    /// line says.
+    /// EINVAL: no such line, or no regular files; EXDEV: of two MDTs; EBUSY: open to be written;
+    /// ECANCELED: not as the line says.
     pub(crate) async fn swap_layouts(
         self: Arc<Self>,
         credentials: Credentials,
@@ -190,7 +195,7 @@ impl Client {
         })
     }
 
-    /// The MDT of an inode that somebody names by FID: perhaps there is neither.
+    /// The MDT of an inode that a user named by FID: perhaps neither exists.
     fn owner_of(&self, fid: Fid) -> Result<stubs::mdc::Mdc, ClientError> {
         match fid.seq < Fid::SEQ_NORMAL && fid != Fid::ROOT {
             true => Err(Errno::ENOENT.into()),
@@ -199,7 +204,7 @@ impl Client {
     }
 }
 
-/// Who looks for a FID finds nothing; for others ESTALE would make the kernel look for a name again.
+/// A lookup of a FID finds nothing. For others ESTALE would make the kernel look for a name again.
 fn absent(error: ClientError) -> ClientError {
     match (&error, error.errno()) {
         (ClientError::UnknownTarget(_), _) | (_, Errno::ESTALE) => Errno::ENOENT.into(),

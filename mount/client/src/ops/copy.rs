@@ -16,7 +16,8 @@ const CHUNK_BYTES: u64 = 4 << 20;
 const CALL_BYTES_MAX: u64 = 64 << 20;
 
 impl Client {
-    /// Copies up to `len` bytes between two open files; returns how many (64 MiB at most), 0 at the end of the source.
+    /// Copies up to `len` bytes between two open files; returns how many (64 MiB at most), 0 at the
+    /// end of the source.
     pub async fn copy_file_range(
         self: Arc<Self>,
         caller: Caller,
@@ -53,7 +54,7 @@ impl Client {
                         break;
                     }
                 }
-                // What was copied is told; the error comes with the next call.
+                // The copied bytes are reported; the error comes with the next call.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }

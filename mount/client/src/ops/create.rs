@@ -17,7 +17,8 @@ use types::name::Name;
 use wire::mds::CreateKind;
 
 impl Client {
-    /// Makes and opens a regular file (or opens the one that is there, unless `open.exclusive`). 1 round trip.
+    /// Creates and opens a regular file (or opens the existing one, unless `open.exclusive`). 1
+    /// round trip.
     pub async fn create(
         self: Arc<Self>,
         caller: Caller,
@@ -80,7 +81,8 @@ impl Client {
         Ok((found, handle))
     }
 
-    /// Makes a regular file, FIFO, socket or device. `mode` with type bits, `rdev` in `huge_encode_dev` form.
+    /// Makes a regular file, FIFO, socket or device. `mode` with type bits, `rdev` in
+    /// `huge_encode_dev` form.
     pub async fn mknod(
         self: Arc<Self>,
         caller: Caller,
@@ -135,8 +137,8 @@ impl Client {
         self.make(caller, parent, name, CreateKind::Symlink(target), 0o777).await
     }
 
-    /// O_TMPFILE: an open file without a name, made in a directory. Without `open.exclusive` a link may give it a name;
-    /// else it is gone after its last close. 1 round trip.
+    /// O_TMPFILE: an open file without a name, made in a directory. Without `open.exclusive` a link
+    /// may give it a name; else it is gone after its last close. 1 round trip.
     pub async fn tmpfile(
         self: Arc<Self>,
         caller: Caller,

@@ -1,7 +1,9 @@
-//! Directories with all that MDTs know of what is in them: for programs that look through whole trees (`lfs find`).
+//! Directories with all that MDTs know of what is in them: for programs that look through whole
+//! trees (`lfs find`).
 //!
-//! It comes in pages of up to 1,024 entries, the next of which is on its way while one is consumed. Nothing of it is kept under locks:
-//! what is looked at once would drive out what is of use. So it is as old as its page, some milliseconds; what this mount has written
+//! The scan comes in pages of up to 1,024 entries; while one is consumed, the next is on its way.
+//! Nothing of it is kept under locks, because entries that are looked at once would drive out
+//! useful ones. So it is as old as its page, some milliseconds. Data that this mount has written
 //! since and not stored is laid over it.
 
 use crate::caller::Caller;
@@ -26,11 +28,14 @@ const PAGE_BYTES: u32 = 1 << 20;
 const PAGES_KEPT: usize = 2;
 
 impl Client {
-    /// Hands out entries from `position` on, until `take` refuses one or the directory ends, without `.` and `..`; position 0 starts all over: a handle
-    /// may serve many scans. The position that comes with an entry is that behind it. `node` is the directory of the handle.
+    /// Hands out entries from `position` on, until `take` refuses one or the directory ends,
+    /// without `.` and `..`. Position 0 starts all over: a handle may serve many scans. The
+    /// position that comes with an entry is the one after it. `node` is the directory of the
+    /// handle.
     ///
     /// # Errors
-    /// EACCES: the caller may not search the directory. Those of the MDT, unless something was handed out already.
+    /// EACCES: the caller may not search the directory. Those of the MDT, unless entries were
+    /// handed out already.
     pub async fn dir_scan(
         self: Arc<Self>,
         caller: Caller,
@@ -40,7 +45,7 @@ impl Client {
         with_layout: bool,
         mut take: impl FnMut(u64, &DirEntry) -> bool + Send,
     ) -> Result<(), ClientError> {
-        // A listing shows names; attributes are for those who may search.
+        // A listing shows names; attributes need search permission.
         let search = AccessMask { exec: true, ..AccessMask::default() };
         self.clone().access(caller.clone(), node, search).await?;
         let _timed = self.timed(Operation::Readdir);
@@ -74,7 +79,7 @@ impl PageSource for Source {
     fn page(&self, after: Option<Name>, limit: u32, _: bool) -> BoxFuture<'static, Result<Page, ClientError>> {
         let (mdc, who, fid, with_layout) = (self.mdc.clone(), self.credentials.clone(), self.fid, self.with_layout);
         Box::pin(async move {
-            // Nobody asks for `..` here.
+            // `..` is not needed here.
             let parent = after.is_none().then_some(fid);
             let (entries, more) = mdc.dir_scan(&who, fid, after, (limit, PAGE_BYTES), with_layout).await?;
             Ok(Page { entries, more, parent })

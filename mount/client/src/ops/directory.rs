@@ -31,12 +31,13 @@ pub struct DirItem {
     pub name: Box<[u8]>,
     /// Inode number that programs see.
     pub ino: u64,
-    /// What is there.
+    /// Type of the inode.
     pub file_type: FileType,
     /// Position behind this entry: the `cookie` that continues after it.
     pub next: u64,
-    /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes of other MDTs,
-    /// where the attributes at hand are older than the question, and where the kernel knows it all.
+    /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes
+    /// of other MDTs, where the attributes at hand are older than the request, and where the kernel
+    /// knows it all.
     pub found: Option<Found>,
 }
 
@@ -56,7 +57,7 @@ impl Budget {
         self.bytes.checked_sub(cost).map(|left| self.bytes = left).is_some()
     }
 
-    /// How many entries fit, about.
+    /// Number of entries that fit, about.
     fn entries(&self) -> u32 {
         (self.bytes / (self.per_entry + NAME_BYTES_TYPICAL)).clamp(1, READDIR_ENTRIES_MAX) as u32
     }
@@ -72,8 +73,9 @@ impl Client {
         Ok(self.dirs_open.insert(OpenDir { fid, listing, dir_scan: Default::default() }))
     }
 
-    /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round trip per page of
-    /// up to 1,024 entries, the next of which is on its way while one is consumed; none for what came in one page and is covered.
+    /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round
+    /// trip per page of up to 1,024 entries, the next of which is on its way while one is consumed.
+    /// No round trip for a directory that came in one page and is covered.
     pub async fn readdir(
         self: Arc<Self>,
         _caller: Caller,
@@ -110,11 +112,13 @@ impl Client {
             self.lives_on(open.fid, error)?;
             return Ok(Vec::new());
         }
-        // Lookups are counted where nothing can wait or fail any more: the kernel will see, and forget, each of them.
+        // Lookups are counted where nothing can wait or fail any more: the kernel will see, and
+        // forget, each of them.
         let counted = |(item, attr): (DirItem, Option<Attr>)| {
-            // The kernel notes these names when it gets to them, under the epoch of that moment: one that is called back before
-            // would stay. So it gets no trust in a name from here, and names that it trusts are not shown again; nor inodes whose new end
-            // must not come with attributes.
+            // The kernel notes these names when it gets to them, under the epoch of that moment, so
+            // a name that is called back before would stay. So it gets no trust in a name from
+            // here, and names that it trusts are not shown again; nor are inodes whose new end must
+            // not come with attributes.
             let told = |attr: &Attr| {
                 Name::new(&item.name).is_ok_and(|name| self.locks.kernel_trusts(open.fid, &name, attr.fid))
             };
@@ -168,7 +172,8 @@ impl PageSource for Source {
                 (MdsReply::Entries { entries, more }, Ok(MdsReply::Entry(parent))) => {
                     Ok(Page { entries, more, parent: Some(parent.attr.fid) })
                 }
-                // The parent may be out of reach (another MDT, or gone): `..` is then shown as the directory itself.
+                // The parent may be out of reach (another MDT, or gone): `..` is then shown as the
+                // directory itself.
                 (MdsReply::Entries { entries, more }, _) => Ok(Page { entries, more, parent: Some(fid) }),
                 other => Err(misfit(mdc.import(), &other)),
             }

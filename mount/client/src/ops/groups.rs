@@ -1,9 +1,10 @@
-//! Group locks: the data of a file for the members of a group, however many and wherever they are; whoever is not of it waits
-//! (docs/locks/protocol.md, "Group locks").
+//! Group locks: the data of a file for the members of a group, however many and wherever they are;
+//! other clients wait (docs/locks/protocol.md, "Group locks").
 //!
-//! A member is an open file. The MDT knows which clients are of the group (`dlm::flock`), so the first open file that joins
-//! asks it, and the last one that leaves tells it. Members of several mounts see each other's data as always; programs of one
-//! mount share its data locks, so there a group keeps out other groups only.
+//! A member is an open file. The MDT knows which clients have members (`dlm::flock`): the first
+//! open file that joins sends a request, and so does the last one that leaves. Members of several
+//! mounts see each other's data as always. Programs of one mount share its data locks, so there a
+//! group keeps out other groups only.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -23,12 +24,12 @@ fn lock_of(group: u64, kind: FlockKind, pid: u32) -> Flock {
 }
 
 impl Client {
-    /// Makes an open file one of a group, as soon as nobody outside it has the data. 3 round trips for the first of this
-    /// mount, the last of which is the callback of others.
+    /// Makes an open file a member of a group, as soon as no other client has the data. 3 round
+    /// trips for the first member of this mount, the last of which is the callback of others.
     ///
     /// # Errors
-    /// EINVAL: it is of a group, or the group is 0; EAGAIN: another group has the file (or another program of this mount waits
-    /// for that), and `wait` is false; EINTR: given up.
+    /// EINVAL: it is in a group, or the group is 0; EAGAIN: another group has the file (or another
+    /// program of this mount waits for that), and `wait` is false; EINTR: given up.
     pub async fn group_lock(
         self: Arc<Self>,
         caller: Caller,
@@ -65,7 +66,8 @@ impl Client {
         Finish::new("group lock", &tasks, work).await
     }
 
-    /// Gives up a waiting [`Client::group_lock`], which then answers EINTR (or succeeds, if it was granted just now).
+    /// Gives up a waiting [`Client::group_lock`], which then answers EINTR (or succeeds, if it was
+    /// granted just now).
     ///
     /// # Errors
     /// There is no such open file.
@@ -118,7 +120,7 @@ impl Client {
         let turn = file.group(group);
         let mut count = match wait {
             false => turn.try_lock().map_err(|_| Errno::EAGAIN)?,
-            // Whoever has the turn may wait for another group itself.
+            // The holder of the lock may itself wait for another group.
             true => tokio::select! {
                 biased;
                 count = turn.lock() => count,
@@ -133,7 +135,8 @@ impl Client {
                 biased;
                 answer = &mut ask => answer?,
                 _ = &mut given_up => {
-                    // The answer must be awaited together with the cancellation, for it may be a grant.
+                    // The answer must be awaited together with the cancellation, for it may be a
+                    // grant.
                     let cancel = mdc.flock_cancel(&caller.credentials, file.fid, lock);
                     let (answer, cancelled) = futures_util::join!(&mut ask, cancel);
                     if let Err(error) = cancelled {
@@ -142,7 +145,7 @@ impl Client {
                     answer?;
                 }
             }
-            // What others were granted before ends with this; what they ask for from now on waits.
+            // This ends earlier grants of others; their requests from now on wait.
             if let Err(error) = self.data_guard(file, DataAccess::WRITE_ALL).await {
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
                 mdc.flock_set(&caller.credentials, file.fid, unlock, false).await?;
@@ -173,7 +176,7 @@ fn give_up(membership: &mut Membership) {
     if let Membership::Joining(waiting) = membership
         && let Some(waiting) = waiting.take()
     {
-        // Nobody listens: it was granted just now.
+        // The receiver is gone: it was granted just now.
         let _ = waiting.send(());
     }
 }

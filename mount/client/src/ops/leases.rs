@@ -1,8 +1,9 @@
-//! Leases: an open file has its inode to itself, until somebody else comes (docs/locks/protocol.md, "Leases").
+//! Leases: an open file has its inode to itself until another one comes (docs/locks/protocol.md,
+//! "Leases").
 //!
-//! The MDT looks after everybody else, this mount after its own open files: a lease stands as long as both say so. Who opens
-//! a file here is noted before its program has it, and who asks for a lease is noted before the others are looked at; so
-//! one of the two finds the other.
+//! The MDT watches other clients, this mount its own open files: a lease stands as long as both say
+//! so. An open here is noted before its program has it, and a request for a lease is noted before
+//! the others are looked at; so one of the two finds the other.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -17,7 +18,7 @@ use types::lock::LeaseMode;
 use wire::mds::LeaseAct;
 
 impl Client {
-    /// One more open file: leases of others of this mount that it breaks are over before anybody has it.
+    /// Adds an open file: leases of this mount that it breaks are over before the program has it.
     pub(crate) fn keep_open(&self, open: OpenFile) -> FileHandle {
         let (fid, writes) = (open.file.fid, open.mode.flags.write);
         let handle = self.files_open.insert(open);
@@ -25,10 +26,12 @@ impl Client {
         handle
     }
 
-    /// Takes a lease of an open file. 1 round trip, and callbacks of those who may use the file without telling.
+    /// Takes a lease of an open file. 1 round trip, and callbacks to clients that may use the file
+    /// without a request.
     ///
     /// # Errors
-    /// EBUSY: somebody else has it open (a read lease: to write), or this open file has a lease; ENOLCK: there are too many.
+    /// EBUSY: there is another open file (a read lease: for writing), or this open file has a
+    /// lease; ENOLCK: there are too many.
     pub async fn lease_acquire(
         self: Arc<Self>,
         caller: Caller,
@@ -42,10 +45,10 @@ impl Client {
         Finish::new("lease", &tasks, work).await
     }
 
-    /// Which lease of an open file stands, if any. 1 round trip, none if it has none.
+    /// The lease of an open file that stands, if any. 1 round trip, none if it has none.
     ///
     /// # Errors
-    /// Those of the MDT: then nothing is known.
+    /// Those of the MDT: then the state is unknown.
     pub async fn lease_check(
         self: Arc<Self>,
         caller: Caller,
@@ -63,14 +66,14 @@ impl Client {
         if at_mdt.is_none() {
             leases.release(fid, handle);
         }
-        // Somebody of this mount may have come meanwhile.
+        // Another open file of this mount may have come meanwhile.
         Ok(leases.held(fid, handle))
     }
 
     /// Gives the lease of an open file back: which stood until now, if any. 1 round trip.
     ///
     /// # Errors
-    /// Those of the MDT: then nothing is known; it has none any more.
+    /// Those of the MDT: then the previous state is unknown; it has none any more.
     pub async fn lease_release(self: Arc<Self>, handle: FileHandle) -> Result<Option<LeaseMode>, ClientError> {
         let _timed = self.timed(Operation::Setlk);
         let open = self.open_to_lock(handle)?;
@@ -87,7 +90,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         let fid = open.file.fid;
         let mut leased = open.leased.lock().await;
-        // Whoever closes it meanwhile ends the lease behind this.
+        // A close meanwhile ends the lease after this.
         self.files_open.get(handle)?;
         {
             let mut leases = self.leases.lock();
@@ -111,7 +114,7 @@ impl Client {
             leases.release(fid, handle);
             return Err(error.into());
         }
-        // Somebody of this mount may have come meanwhile.
+        // Another open file of this mount may have come meanwhile.
         leases.held(fid, handle).map(drop).ok_or_else(|| Errno::EBUSY.into())
     }
 

@@ -30,8 +30,9 @@ impl Client {
         Ok(self.session.mdc(fid)?.flock_test(&caller.credentials, fid, lock).await?)
     }
 
-    /// Takes or releases a lock. `wait`: until granted (EDEADLK, EINTR), else EAGAIN at a conflict. Dropping the
-    /// future gives the wait up; should the lock be granted at that very moment, it is released again.
+    /// Takes or releases a lock. `wait`: until granted (EDEADLK, EINTR), else EAGAIN at a conflict.
+    /// Dropping the future gives the wait up; should the lock be granted at that very moment, it is
+    /// released again.
     pub async fn setlk(
         self: Arc<Self>,
         caller: Caller,
@@ -43,7 +44,8 @@ impl Client {
         let open = self.open_to_lock(handle)?;
         let fid = open.file.fid;
         let mdc = self.session.mdc(fid)?;
-        // The kernel may give an owner's name to another one as soon as a file is closed: the locks of the old one go first.
+        // The kernel may give an owner's name to another one as soon as a file is closed: the locks
+        // of the old one go first.
         drop(open.file.dropping.read().await);
         // Noted before it is asked for: a close that overtakes the answer must release it.
         open.file.note_locker(handle, &lock);
@@ -57,7 +59,8 @@ impl Client {
         Ok(())
     }
 
-    /// Gives up a waiting [`Client::setlk`], which then answers EINTR (or succeeds, if it was granted just now).
+    /// Gives up a waiting [`Client::setlk`], which then answers EINTR (or succeeds, if it was
+    /// granted just now).
     pub async fn cancel_lock(
         self: Arc<Self>,
         caller: Caller,
@@ -76,7 +79,7 @@ impl Client {
     }
 }
 
-/// A request for a lock that cleans up if nobody waits for it any more.
+/// A request for a lock that cleans up if its caller no longer waits for it.
 struct LockRequest {
     ask: Option<BoxFuture<'static, Result<(), RpcError>>>,
     mdc: Mdc,

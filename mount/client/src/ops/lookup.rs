@@ -13,12 +13,12 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
 
-/// What a name leads to.
+/// Result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Looked {
     /// An inode.
     Found(Found),
-    /// Nothing, which may be trusted for so long.
+    /// No inode, which may be trusted for this long.
     Absent(Duration),
 }
 
@@ -37,7 +37,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::lookup`], also telling how long it may be trusted that there is no such name.
+    /// As [`Client::lookup`], also returning how long the absence of such a name may be trusted.
     ///
     /// # Errors
     /// Those of the MDT, but not ENOENT.
@@ -54,7 +54,8 @@ impl Client {
         Ok(self.as_seen_from(parent, looked))
     }
 
-    /// Names in a mirror of a directory are asked for each time: callbacks name the directory itself.
+    /// Names in a mirror of a directory are asked for each time: callbacks name the directory
+    /// itself.
     fn as_seen_from(&self, parent: NodeId, looked: Looked) -> Looked {
         match looked {
             Looked::Found(found) => Looked::Found(self.found_in(parent, found)),
@@ -89,7 +90,8 @@ impl Client {
         Err(Errno::ESTALE.into())
     }
 
-    /// A name, if it is covered by locks: no request, no waiting. Who may search the directory is the kernel's to check.
+    /// A name, if locks cover it: no request, no waiting. The kernel checks the permission to
+    /// search the directory.
     pub fn lookup_known(&self, parent: NodeId, name: &Name) -> Option<Looked> {
         if let Some(shown) = self.lookup_shown(parent, name) {
             return Some(shown);

@@ -1,5 +1,5 @@
-//! Names of inodes that exist: unlink, rmdir, rename, link, readlink. The objects of a removed file are the MDT's
-//! business: its log destroys them.
+//! Names of inodes that exist: unlink, rmdir, rename, link, readlink. The objects of a removed file
+//! are the MDT's business: its log destroys them.
 
 use crate::caller::{Caller, Found};
 use crate::client::Client;
@@ -107,8 +107,8 @@ impl Client {
         Ok(self.found_in(dir, self.changed_found(new_parent, &new_name, &entry.attr)))
     }
 
-    /// What to do when a change of this name ends that nobody waits for any more: the kernel, which may know that there is no
-    /// such name, must ask again.
+    /// What to do when a change of this name ends whose caller no longer waits: the kernel, which
+    /// may know that there is no such name, must ask again.
     pub(crate) fn if_abandoned<R>(
         &self,
         dir: Fid,

@@ -1,8 +1,9 @@
-//! Files and directories that the kernel opens without telling (`localflock`, `noflock`): requests name a node only.
+//! Files and directories that the kernel opens without telling (`localflock`, `noflock`): requests
+//! name a node only.
 //!
-//! An inode is then open, as far as this mount can know, while the kernel knows it. At its first use it gets a handle of
-//! its own, shared by all its users; FORGET is the close. While OPEN is held the MDT need not be asked: should the last name
-//! go, it is told that the inode is kept.
+//! To this mount, an inode is then open while the kernel knows it. At its first use it gets a
+//! handle of its own, shared by all its users; FORGET is the close. While OPEN is held the MDT need
+//! not be asked: should the last name go, it is told that the inode is kept.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -25,7 +26,7 @@ pub struct NoOpenHandles {
     dirs: Mutex<HashMap<Fid, DirHandle>>,
 }
 
-/// Whoever was let in by the kernel may do what the kernel lets through; so these opens are the mount's own.
+/// The kernel has checked the callers; so these opens are the mount's own.
 const ANY: OpenMode = OpenMode {
     flags: OpenFlags { read: true, write: true, exec: false, append: false, lasting: true },
     truncate: false,
@@ -33,7 +34,8 @@ const ANY: OpenMode = OpenMode {
 };
 
 impl Client {
-    /// The handle of a node that the kernel has open without a handle. 1 round trip at its first use if OPEN is not held.
+    /// The handle of a node that the kernel has open without a handle. 1 round trip at its first
+    /// use if OPEN is not held.
     ///
     /// # Errors
     /// The node is unknown, or its MDT refuses to open it.
@@ -112,7 +114,7 @@ impl Client {
         Ok(kept)
     }
 
-    /// The kernel forgot an inode, and with it every open of it that was never told.
+    /// The kernel forgot an inode, and with it every unreported open of it.
     pub(crate) fn forgotten(&self, fid: Fid) {
         let dir = self.no_open.dirs.lock().remove(&fid);
         if let Some(dir) = dir {

@@ -30,7 +30,8 @@ const BUSY_PAUSE_MIN: Duration = Duration::from_millis(1);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(256);
 
 impl Client {
-    /// Opens an inode that is no directory. 1 round trip; none to read what is covered by OPEN and LAYOUT.
+    /// Opens an inode that is no directory. 1 round trip; none to read what is covered by OPEN and
+    /// LAYOUT.
     pub async fn open(
         self: Arc<Self>,
         caller: Caller,
@@ -53,8 +54,9 @@ impl Client {
         self.note_stale(Finish::new("open", &tasks, work).or_else(close).await)
     }
 
-    /// Opens to read, if locks cover it: no request, no waiting. Who may read it is the kernel's to check. To execute a file
-    /// denies it to writers everywhere: that the MDT must know.
+    /// Opens for reading, if locks cover it: no request, no waiting. The kernel checks the
+    /// permission to read. Executing a file denies it to writers everywhere, which the MDT must
+    /// know.
     pub fn open_known(&self, credentials: &Credentials, node: NodeId, open: OpenMode) -> Option<FileHandle> {
         if open.flags.write || open.flags.exec || open.truncate || !open.flags.read {
             return None;
@@ -77,9 +79,10 @@ impl Client {
         Some(self.keep_open(OpenFile::new_local(file, open, credentials.clone(), local)))
     }
 
-    /// Repeats what the MDT refuses because another client executes the file, or has it open to write. It hears of a close
-    /// a moment after close(2) or the end of a process, so a refusal counts after half a second only. A file that is to be
-    /// executed is read first: so who wrote it stores it, and tells the close behind that.
+    /// Repeats an open that the MDT refuses because another client executes the file, or has it
+    /// open for writing. The MDT hears of a close a moment after close(2) or the end of a process,
+    /// so a refusal counts only after half a second. A file that shall be executed is read first:
+    /// so its writer stores it, and reports the close after that.
     pub(crate) async fn if_not_executed<T, Attempt: Future<Output = Result<T, ClientError>>>(
         &self,
         to_execute: Option<Fid>,
@@ -129,8 +132,8 @@ impl Client {
         self.keep_open(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))
     }
 
-    /// close(2) of one descriptor: drops the fcntl locks of `lock_owner`. No request if it never took one. Tells what was
-    /// lost of earlier writes, but that does not count as told.
+    /// close(2) of one descriptor: drops the fcntl locks of `lock_owner`. No request if it never
+    /// took one. Reports a loss of earlier writes, which still counts as unreported.
     pub async fn flush(
         self: Arc<Self>,
         caller: Caller,
@@ -159,13 +162,14 @@ impl Client {
         tokio::select! {
             biased;
             unlocked = unlock => unlocked.and(lost),
-            // Also a program that was killed closes, and cannot be killed again: the rest is done without it.
+            // Also a program that was killed closes, and cannot be killed again: the rest is done
+            // without it.
             () = self.session.env.clock.sleep(REQUEST_TIMEOUT) => lost,
         }
     }
 
-    /// The last descriptor is gone, and with it flock(2) and OFD locks that were taken through it. Returns at once; the MDT
-    /// is told in the background.
+    /// The last descriptor is gone, and with it flock(2) and OFD locks that were taken through it.
+    /// Returns at once; the MDT is told in the background.
     pub async fn release(self: Arc<Self>, _caller: Caller, handle: FileHandle) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Release);
         let tasks = self.session.env.tasks.clone();
@@ -175,7 +179,8 @@ impl Client {
             self.close(handle).await;
             drop(permit);
         });
-        // A target in this process has answered already: then no task is needed. Nobody waits for it, here or there.
+        // A target in this process has answered already, so no task is needed. No caller waits for
+        // it, here or there.
         let first = poll_fn(|context| Poll::Ready(cause::within(0, || close.as_mut().poll(context)))).await;
         if first.is_pending() {
             tasks.spawn("close", close);
@@ -183,7 +188,7 @@ impl Client {
         Ok(())
     }
 
-    /// Drops locks, then closes. Errors can reach nobody any more: they are logged.
+    /// Drops locks, then closes. Errors can reach no program any more: they are logged.
     pub(crate) async fn close(&self, handle: FileHandle) {
         let Some(open) = self.files_open.remove(handle) else {
             tracing::warn!(handle = handle.0, "released, but not open");
@@ -229,8 +234,9 @@ impl Client {
         }
     }
 
-    /// Once the MDT knows of a close, the objects of a file without a name are destroyed, and the writer mark of one that nobody else
-    /// writes goes: nothing may be stored in them any more. So this ends when all is stored, or lost with the lock that covered it.
+    /// Once the MDT knows of a close, the objects of a file without a name are destroyed, and the
+    /// writer mark of a file without another writer goes: nothing may be stored in them any more.
+    /// So this ends when all is stored, or lost with the lock that covered it.
     async fn flush_before_close(&self, file: &Arc<File>) {
         if !file.dirty.lock().is_clean() {
             self.give_time_to_record(file).await;

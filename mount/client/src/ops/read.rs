@@ -1,8 +1,10 @@
-//! Reading: under DATA size and layout are known, so only the objects are asked, and what is dirty here lies over it.
+//! Reading: under DATA size and layout are known, so only the objects are asked, and what is dirty
+//! here lies over it.
 //!
-//! Without the lock (a callback is under way, and the kernel waits for this read before it drops its pages) the MDT is asked
-//! for the size. A reader must not take bytes beyond the size that it knew *before* it asked the objects: a writer stores its
-//! bytes first and tells the MDT then, so a size that came later may cover bytes that the objects did not have yet.
+//! Without the lock (a callback is under way, and the kernel waits for this read before it drops
+//! its pages) the MDT is asked for the size. A reader must not take bytes beyond the size that it
+//! knew *before* it asked the objects. A writer stores its bytes first and reports to the MDT then,
+//! so a size that came later may cover bytes that the objects did not have yet.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -20,7 +22,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
 
-/// How often the end of a file is asked for that changes hands.
+/// How often the end of a file is asked for while it changes hands.
 const ASKS_MAX: usize = 64;
 
 /// A read may begin.
@@ -29,7 +31,8 @@ pub(crate) enum Ready<'f> {
     Locked {
         guard: DataGuard,
         gate: RwLockReadGuard<'f, ()>,
-        /// Of the file, as it is under that lock; of one that is shared by extents it may be more.
+        /// Size of the file under that lock; for a file that is shared by extents it is a lower
+        /// bound.
         size: u64,
     },
     /// Through to the servers: see [`Admitted::Bypass`].
@@ -37,9 +40,10 @@ pub(crate) enum Ready<'f> {
 }
 
 impl Client {
-    /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of the file.
-    /// 1 round trip; none for what this mount wrote a moment ago, holes between included, or what came with the open; one more if DATA is not held.
-    /// `from_page_cache`: the kernel reads it into pages, which it holds until then.
+    /// Up to `len` bytes (at most BULK_BYTES_MAX) at `offset`, in pieces; fewer only at the end of
+    /// the file. 1 round trip; one more if DATA is not held. No round trip for data that this mount
+    /// wrote a moment ago, holes between included, or that came with the open. `from_page_cache`:
+    /// the kernel reads it into pages, which it holds until then.
     pub async fn read(
         self: Arc<Self>,
         caller: Caller,
@@ -82,7 +86,8 @@ impl Client {
         from_page_cache: bool,
     ) -> Result<Vec<Bytes>, ClientError> {
         let access = match from_page_cache && !self.locks.no_open() {
-            // The kernel does not say when a mapped page becomes dirty: so whoever may do that has the file to itself.
+            // The kernel does not say when a mapped page becomes dirty. So a mount that has the
+            // file mapped for writing must have it to itself.
             true if file.is_open_to_write() => DataAccess::WRITE_ALL,
             true => DataAccess::PAGES,
             false => DataAccess::read(offset, end),
@@ -96,14 +101,16 @@ impl Client {
                         // The kernel holds the pages until then: a callback waits for these, too.
                         return read.await;
                     }
-                    // If its OST is away a callback must not wait for it: this client would be evicted.
+                    // If its OST is away a callback must not wait for it: this client would be
+                    // evicted.
                     tokio::select! {
                         biased;
                         read = read => return read,
                         () = self.locks.data_wanted(file.fid, GIVES_WAY) => {}
                     }
                     drop((gate, guard));
-                    // Else it would begin again under the old lock, whenever the kernel is let to read there.
+                    // Else it would begin again under the old lock, whenever the kernel is let to
+                    // read there.
                     self.locks.data_unstopped(file.fid).await;
                 }
                 Ready::Bypass { _guard, _gate } => return self.read_bypassing(credentials, file, offset, end).await,
@@ -111,7 +118,8 @@ impl Client {
         }
     }
 
-    /// Gets the lock, shares the gate, and asks for the size as far as that is not known to be `wanted` at least.
+    /// Gets the lock, shares the gate, and asks for the size as far as that is not known to be
+    /// `wanted` at least.
     pub(crate) async fn ready_to_read<'f>(
         &self,
         credentials: &Credentials,
@@ -127,9 +135,10 @@ impl Client {
                 true => self.admit_data(file, access).await?,
                 false => Admitted::Locked(self.data_guard(file, access).await?),
             };
-            // What the kernel reads it may keep; it is told when that is old.
+            // The kernel may keep what it reads; it is told when that is old.
             self.writeback.note_pages(file.fid);
-            // The kernel fills up a read that is shorter than the size it knows: not while it cuts the file.
+            // The kernel fills up a read that is shorter than the size it knows: not while it cuts
+            // the file.
             let gate = file.gate.read().await;
             let guard = match turn {
                 Admitted::Locked(guard) => guard,
@@ -143,7 +152,8 @@ impl Client {
                 return Ok(Ready::Locked { guard, gate, size });
             }
             let number = guard.shared();
-            // Callbacks wait for what is under way under an extent, and this question may wait for callbacks of others.
+            // Callbacks wait for what is under way under an extent, and this question may wait for
+            // callbacks of others.
             drop((gate, guard));
             let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
             let size = self.locks.with_dirty(entry.attr).size;
@@ -175,7 +185,8 @@ impl Client {
         if covers(&dirty, offset, end) {
             return Ok(dirty.into_iter().map(|(_, bytes)| bytes).collect());
         }
-        // Linkers and assemblers read holes of what they write: nobody is asked for bytes that no object has.
+        // Linkers and assemblers read holes of the files they write: no OST is asked for bytes that
+        // no object has.
         let objects_end = objects_end.filter(|_| whole && !file.tail_is_suspect()).unwrap_or(end).clamp(offset, end);
         let mut read = match self.read_prefetched(file, offset, end) {
             Some(bytes) => return Ok(merge_dirty(vec![bytes], offset, dirty)),
@@ -200,10 +211,12 @@ impl Client {
         }
     }
 
-    /// A size that is right for reading up to `end` under an extent: what is known to be there needs no question. `answered`: what the MDT
-    /// said, and in which time that the file is shared. `None`: it must be asked.
+    /// A size that is right for reading up to `end` under an extent: what is known to be there
+    /// needs no question. `answered`: what the MDT said, and in which time that the file is shared.
+    /// `None`: it must be asked.
     fn size_shared(&self, file: &Arc<File>, number: u64, answered: Option<(u64, u64)>, end: u64) -> Option<u64> {
-        // One after the other: a write that is absorbed takes the table under the lock of the dirty file.
+        // One after the other: a write that is absorbed takes the table under the lock of the dirty
+        // file.
         let written = file.dirty.lock().size();
         let known = self.locks.table.lock().shared_size(file.fid, number).max(written);
         let answered = answered.filter(|(since, _)| *since == number).map(|(_, size)| size);

@@ -49,8 +49,8 @@ impl Change {
 }
 
 impl Client {
-    /// fallocate(2) with the kernel's `mode`: 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE, ZERO_RANGE[|KEEP_SIZE]; others are
-    /// EOPNOTSUPP. 2 round trips, one more to instantiate.
+    /// fallocate(2) with the kernel's `mode`: 0, KEEP_SIZE, PUNCH_HOLE|KEEP_SIZE,
+    /// ZERO_RANGE[|KEEP_SIZE]; others are EOPNOTSUPP. 2 round trips, one more to instantiate.
     pub async fn fallocate(
         self: Arc<Self>,
         caller: Caller,
@@ -90,7 +90,7 @@ impl Client {
         let _alone = file.gate.write().await;
         self.flush_locked(file).await?;
         self.repair_tail(credentials, file, epoch).await?;
-        // What has no object needs none to become a hole.
+        // A range without an object needs none to become a hole.
         let instantiate = change.kind != PunchKind::Hole;
         let layout = self.layout_for(credentials, file, instantiate, start, end).await?;
         if instantiate && end > layout.size_max() {
@@ -105,7 +105,8 @@ impl Client {
         let (mut blocks_delta, mut failed) = (0, None);
         let on_mdt = end.min(layout.mdt_bytes());
         if start < on_mdt {
-            // It counts its own blocks; it comes first in the file, and the size follows below.
+            // The MDT counts its own blocks; its part comes first in the file, and the size follows
+            // below.
             self.session.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
         }
         let connections = self.session.ost_connections();
@@ -120,7 +121,7 @@ impl Client {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        // What was done counts, even if another object failed (ENOSPC).
+        // Finished parts count, even if another object failed (ENOSPC).
         let grown_to = if change.grows && failed.is_none() { end } else { 0 };
         let entry =
             self.session.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, credentials.uid != 0).await?;
@@ -128,8 +129,8 @@ impl Client {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Next data (or with `hole` next hole) at or after `offset`; ENXIO at or beyond the end of the file, or if no
-    /// data follows. 2 round trips.
+    /// Next data (or with `hole` next hole) at or after `offset`; ENXIO at or beyond the end of the
+    /// file, or if no data follows. 2 round trips.
     pub async fn seek(
         self: Arc<Self>,
         caller: Caller,

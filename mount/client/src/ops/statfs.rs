@@ -18,11 +18,11 @@ use types::errno::Errno;
 use types::target::{TargetIndex, TargetKind};
 
 impl Client {
-    /// Bytes of all OSTs, inodes of all MDTs. All targets at once, 1 round trip. A target that is away counts with what it
-    /// told last ([`crate::space`]), or not at all if it never told anything.
+    /// Bytes of all OSTs, inodes of all MDTs. All targets at once, 1 round trip. A target that is
+    /// away counts with its last report ([`crate::space`]), or not at all if it never made one.
     ///
     /// # Errors
-    /// No target of a kind ever told its space.
+    /// No target of a kind ever reported its space.
     pub async fn statfs(self: Arc<Self>, caller: Caller) -> Result<Statfs, ClientError> {
         let _timed = self.timed(Operation::Statfs);
         let index = |index: TargetIndex, kind| self.ask_space(&caller.credentials, kind, index);
@@ -65,7 +65,8 @@ impl Client {
                 Err(error) => return Box::pin(std::future::ready(unanswered(error.errno()))),
             },
         };
-        // Programs wait as long as it takes, but here none waits for the answer: it ends with the request time-out.
+        // Programs wait as long as it takes, but here none waits for the answer: it ends with the
+        // request time-out.
         let question = Box::pin(patience::bounded(question));
         Box::pin(in_time(self.session.env.clone(), self.session.spaces.clone(), import, question))
     }

@@ -15,8 +15,10 @@ use types::target::TargetIndex;
 type Sync = BoxFuture<'static, Result<(), ClientError>>;
 
 impl Client {
-    /// Data and attributes of a file are durable when this returns. 1 round trip, 2 more if something was dirty, 1 more if the layout
-    /// is not known. Everything of a file that is needed to read its data back is in the MDT's records (size, layout), so `datasync` makes no difference.
+    /// Data and attributes of a file are durable when this returns. 1 round trip, 2 more if
+    /// something was dirty, 1 more if the layout is not known. Everything of a file that is needed
+    /// to read its data back is in the MDT's records (size, layout), so `datasync` makes no
+    /// difference.
     pub async fn fsync(
         self: Arc<Self>,
         caller: Caller,
@@ -28,10 +30,10 @@ impl Client {
         open.check()?;
         let fid = open.file.fid;
         let stored = self.flush_file(&open.file).await;
-        // What is lost is told first: an error that comes along with it is told by it.
+        // A loss is reported first: an error that comes along with it is covered by that report.
         open.failed_at_sync(caller.pid)?;
         stored?;
-        // It may have been called back since something was written.
+        // It may have been called back since the last write.
         let layout = self.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
         let mut work: Vec<Sync> = Vec::new();
         let (mdc, thread) = (self.session.mdc(fid)?, caller.pid);

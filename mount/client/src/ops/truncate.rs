@@ -1,7 +1,8 @@
 //! New sizes: the MDT first, which checks and decides, then the objects.
 //!
-//! Between the two the objects may hold bytes beyond the end. So the file's tail counts as suspect until the last
-//! object is cut; if this operation ends in between, the next change of the file cuts them (`repair_tail`).
+//! Between the two the objects may hold bytes beyond the end. So the file's tail counts as suspect
+//! until the last object is cut; if this operation ends in between, the next change of the file
+//! cuts them (`repair_tail`).
 
 use crate::caller::Stat;
 use crate::client::Client;
@@ -28,7 +29,8 @@ use wire::mds::{MdsOp, MdsReply};
 use wire::ost::PunchKind;
 
 impl Client {
-    /// Changes attributes of which the size is one. 2 round trips, 3 if space was freed, one more if WRITE is not held.
+    /// Changes attributes of which the size is one. 2 round trips, 3 if space was freed, one more
+    /// if WRITE is not held.
     pub(crate) async fn truncate(
         self: Arc<Self>,
         credentials: Credentials,
@@ -63,11 +65,12 @@ impl Client {
             if self.writeback.kernel_eof.is_quiet(file.fid) {
                 break (guard, alone);
             }
-            // An end that is on its way to the kernel would come after this one; and what it waits for may wait for the gate.
+            // An end that is on its way to the kernel would come after this one; and what it waits
+            // for may wait for the gate.
             drop((alone, guard));
             self.writeback.kernel_eof.quiesce(file.fid).await;
         };
-        // Also what will be cut: so nothing that was dirty before has to be thought of any more.
+        // Also bytes that will be cut: afterwards no earlier dirty data has to be considered.
         self.flush_locked(file).await?;
         self.truncate_alone(credentials, file, epoch, set, size).await
     }
@@ -84,7 +87,8 @@ impl Client {
         // Growing must not show what lies beyond the old end, so that is cut first.
         self.repair_tail(credentials, file, epoch).await?;
         let mdc = self.session.mdc(fid)?;
-        // Until the kernel has the answer it believes nobody else about the size; what it knows others may see changed by then.
+        // Until the kernel has the answer it accepts no other size; other clients may see its
+        // attributes changed by then.
         self.locks.hide_attr(fid).await;
         file.mark_tail(true);
         let setattr = MdsOp::Setattr { fid, set };
@@ -110,8 +114,8 @@ impl Client {
         Ok(self.changed_stat(&entry.attr))
     }
 
-    /// Cuts what objects may hold beyond the end of the file, if this client has reason to doubt it. The caller
-    /// has the gate to itself.
+    /// Cuts what objects may hold beyond the end of the file, if this client has reason to doubt
+    /// it. The caller has the gate to itself.
     pub(crate) async fn repair_tail(
         &self,
         credentials: &Credentials,
@@ -138,8 +142,8 @@ impl Client {
     /// Cuts all objects to a file size; by how many 512-byte blocks they grew (so at most 0).
     async fn cut(&self, layout: &Layout, file: &File, epoch: SessionEpoch, size: u64) -> Result<i64, ClientError> {
         let fid = file.fid;
-        // Not after a commit of the MDT: if it restarted in that time, it would ask the objects, which still reach to the
-        // old end, and the old size would be back.
+        // Not after a commit of the MDT: if it restarted in that time, it would ask the objects,
+        // which still reach to the old end, and the old size would be back.
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for cut in cuts(layout, fid, FileOffset(size)) {
             let osc = self.session.targets.osc(cut.ost)?;

@@ -1,7 +1,8 @@
 //! Writing: under WRITE into the cache (`writeback`), else through to the servers.
 //!
-//! A write that goes through is answered when objects and MDT have it, the objects first: a reader in between must not find the
-//! new time with the old bytes, which its kernel would keep under it for ever.
+//! A write that goes through is answered when objects and MDT have it, the objects first: a reader
+//! in between must not find the new time with the old bytes, which its kernel would keep under it
+//! for ever.
 
 use crate::caller::Caller;
 use crate::client::Client;
@@ -30,24 +31,26 @@ pub struct WriteFlags {
     pub kill_suidgid: bool,
     /// O_SYNC, O_DSYNC: durable before the answer.
     pub sync: bool,
-    /// Pages of the kernel that a mapping made dirty: nothing may be waited for but targets, for a callback may wait for this.
+    /// Pages of the kernel that a mapping made dirty: nothing may be waited for but targets, for a
+    /// callback may wait for this.
     pub from_page_cache: bool,
 }
 
-/// What was written.
+/// Result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
-    /// Where it went: the given offset, or for `append` the end of the file. If that differs from what the kernel
-    /// thought, its cached pages and size of this inode must be dropped.
+    /// Where it went: the given offset, or for `append` the end of the file. If that differs from
+    /// the kernel's offset, its cached pages and size of this inode must be dropped.
     pub offset: u64,
     /// Bytes from there on; fewer than given only if a target failed after some were stored.
     pub bytes: u32,
 }
 
 impl Client {
-    /// Writes `data` (at most BULK_BYTES_MAX) at `offset`: under WRITE into the cache, without a round trip; one more to get
-    /// WRITE, one more if a component of the layout is written for the first time. What does not fit the cache goes
-    /// through: 2 round trips, 1 where it all lives on the MDT. Tells also what was lost of earlier writes, once.
+    /// Writes `data` (at most BULK_BYTES_MAX) at `offset`: under WRITE into the cache, without a
+    /// round trip; one more to get WRITE, one more if a component of the layout is written for the
+    /// first time. A write that does not fit the cache goes through: 2 round trips, 1 where it all
+    /// lives on the MDT. Also reports a loss of earlier writes, once.
     pub async fn write(
         self: Arc<Self>,
         caller: Caller,
@@ -63,7 +66,8 @@ impl Client {
             return Err(Errno::EBADF.into());
         }
         if !flags.from_page_cache {
-            // Else it is the kernel's own write, on behalf of a mapping: it is stored, and its fsync tells.
+            // Else it is the kernel's own write, on behalf of a mapping: it is stored, and its
+            // fsync tells.
             open.failed_at_write(caller.pid)?;
         }
         let counters = self.counters.clone();
@@ -110,7 +114,7 @@ impl Client {
         Finish::new("write", &tasks, work).await
     }
 
-    /// The fast path: the lock is held, there is room, and nobody is in the way.
+    /// The fast path: the lock is held, there is room, and nothing is in the way.
     fn absorb_at_once(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
         if write.flags.from_page_cache || write.file.tail_is_suspect() {
             return Ok(None);
@@ -129,11 +133,13 @@ impl Client {
             let access = write.access();
             let turn = match flags.from_page_cache {
                 true => self.try_data_guard(file.fid, access).map_or(Admitted::Bypass(None), Admitted::Locked),
-                // The kernel holds pages of it, for it was not told that files that are open to write bypass them.
+                // The kernel holds pages of it: it was not told that files open for writing bypass
+                // them.
                 false if self.locks.no_open() => self.admit_data(file, access).await?,
                 false => Admitted::Locked(self.data_guard(file, access).await?),
             };
-            // Objects are cut only under the whole lock: others may be writing beyond the end that is known.
+            // Objects are cut only under the whole lock: others may be writing beyond the end that
+            // is known.
             if access == write.access() {
                 break turn;
             }
@@ -161,8 +167,8 @@ impl Client {
         written
     }
 
-    /// Pages of a mapping were stored without a lock on them, in a file that is shared by extents: the MDT cannot know whose
-    /// extents that concerns. So all of them are called back.
+    /// Pages of a mapping were stored without a lock on them, in a file that is shared by extents:
+    /// the MDT cannot know which extents that touches. So all of them are called back.
     fn let_others_read_anew(&self, file: &Arc<File>) {
         let Some(me) = self.strong() else { return };
         let file = file.clone();
@@ -174,8 +180,8 @@ impl Client {
         self.session.env.tasks.spawn("let others read mapped pages", Box::pin(call_back));
     }
 
-    /// `locked`: nobody else can move the end of the file meanwhile, so it need not be moved before the bytes are stored. Should
-    /// storing fail, the size is as before.
+    /// `locked`: no other client can move the end of the file meanwhile, so it need not be moved
+    /// before the bytes are stored. Should storing fail, the size is as before.
     async fn write_through(&self, write: Write<'_>, locked: bool) -> Result<Written, ClientError> {
         let Write { credentials, file, offset, data, mut flags, epoch } = write;
         let fid = file.fid;

@@ -16,7 +16,8 @@ use types::limits::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 use wire::mds::SetxattrFlags;
 
 impl Client {
-    /// One value; ENODATA if absent. What the client knows itself (`About`) costs no round trip.
+    /// One value; ENODATA if absent. Facts that the client knows itself (`About`) cost no round
+    /// trip.
     pub async fn getxattr(self: Arc<Self>, caller: Caller, node: NodeId, name: Bytes) -> Result<Bytes, ClientError> {
         let _timed = self.timed(Operation::Getxattr);
         check_name(&name)?;
@@ -66,7 +67,7 @@ impl Client {
         flags.ok_or_else(|| Errno::EPROTO.into())
     }
 
-    /// Sets them all anew. 1 round trip.
+    /// Replaces all flags. 1 round trip.
     ///
     /// # Errors
     /// EOPNOTSUPP: a flag that does not exist here; EPERM.
@@ -75,14 +76,14 @@ impl Client {
         self.setxattr(caller, node, name, value, SetxattrFlags::default()).await
     }
 
-    /// All names that the caller may see, each with a NUL behind it.
+    /// All names that the caller may see, each with a NUL after it.
     pub async fn listxattr(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<Bytes, ClientError> {
         let _timed = self.timed(Operation::Listxattr);
         let fid = self.fid(node)?;
         if fid.is_shown_only() {
             return Ok(Bytes::new());
         }
-        // What is kept serves everybody, so all names are asked for.
+        // The cached list serves all users, so all names are asked for.
         let list = match (self.removed_xattrs(fid), self.locks.xattr_list(fid).filter(|_| self.session.has_lease(fid)))
         {
             (Some(left), _) => left?,

@@ -1,4 +1,5 @@
-//! Absorbing a write: it goes into the cache if there is room for it, on this mount and on its OSTs.
+//! Absorbing a write: it goes into the cache if there is room for it, on this mount and on its
+//! OSTs.
 
 use super::Writeback;
 use crate::cache::batch::BATCH_BYTES;
@@ -25,29 +26,32 @@ use types::target::TargetIndex;
 
 /// How often something that is missing is fetched before a write goes through.
 const TRIES: usize = 8;
-/// Grain of the time of a write where the kernel keeps pages of what it writes (`localflock`, `noflock`): it drops all pages of a file when it sees
-/// another time than before. So a linker, which writes and reads by turns, reads its own pages. As coarse as the times of a local file system: a tick of 250 Hz.
+/// Grain of the time of a write where the kernel keeps pages of its writes (`localflock`,
+/// `noflock`): it drops all pages of a file when it sees another time than before. So a linker,
+/// which writes and reads by turns, reads its own pages. As coarse as the times of a local file
+/// system: a tick of 250 Hz.
 const MTIME_GRAIN: Duration = Duration::from_millis(4);
 
 /// One write that may be absorbed. The caller has a guard of WRITE and shares the gate.
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'a> {
-    /// By whom.
+    /// Caller of the write.
     pub credentials: &'a Credentials,
-    /// Where.
+    /// The file.
     pub file: &'a Arc<File>,
     /// First byte; ignored to append.
     pub offset: u64,
-    /// What.
+    /// The bytes.
     pub data: &'a Bytes,
-    /// How.
+    /// Flags of the write.
     pub flags: WriteFlags,
     /// Of which locks.
     pub epoch: SessionEpoch,
 }
 
 impl Write<'_> {
-    /// What it asks for: its bytes; all of the file, if it goes where the file ends, or its objects are to be cut before.
+    /// The access it asks for: its bytes; or all of the file, if it goes to the end of the file, or
+    /// if its objects must be cut before.
     pub fn access(&self) -> DataAccess {
         match self.flags.append || self.file.tail_is_suspect() {
             true => DataAccess::WRITE_ALL,
@@ -56,7 +60,7 @@ impl Write<'_> {
     }
 }
 
-/// What became of one attempt.
+/// Result of one attempt.
 pub(crate) enum Absorbed {
     /// It is in the cache, and dirty.
     Done(Written),
@@ -75,7 +79,8 @@ pub(crate) enum Absorbed {
 }
 
 impl Client {
-    /// Takes a write into the cache, and fetches what is missing for that. `None`: it must go through.
+    /// Takes a write into the cache, and fetches what is missing for that. `None`: it must go
+    /// through.
     ///
     /// # Errors
     /// The layout cannot be had; the file is gone; TooFar.
@@ -124,12 +129,13 @@ impl Client {
         }
         let clock = &self.session.env.clock;
         let Writeback { grants, blocks: all_blocks, .. } = &self.writeback;
-        // It is noted first: an eviction that is not seen here finds it, and what is dirty with it.
+        // It is noted first: an eviction that is not seen here finds it, and its dirty data.
         let mut dirty = self.writeback.begin(file);
         if self.session.epoch(file.fid) != epoch {
             return Ok(Absorbed::Lost);
         }
-        // Under the lock of the dirty file: what is told meanwhile is known to the table before it is forgotten here.
+        // Under the lock of the dirty file: a report that comes meanwhile is in the table before it
+        // is forgotten here.
         let base = {
             let mut table = self.locks.table.lock();
             let alone = Some(table.shared_so_far()).filter(|_| !table.is_shared(file.fid));
@@ -170,8 +176,8 @@ impl Client {
         Ok(Absorbed::Done(Written { offset: start, bytes: data.len() as u32 }))
     }
 
-    /// An OST granted too little: it is asked for more; if that was done already, something is stored, for that brings new
-    /// grants. `false`: there is nothing to be had.
+    /// An OST granted too little: it is asked for more; if that was done already, something is
+    /// stored, for that brings new grants. `false`: there is nothing to be had.
     async fn make_room(&self, ost: TargetIndex, file: &Arc<File>) -> Result<bool, ClientError> {
         let grants = &self.writeback.grants;
         let asked = grants.ask(ost);
@@ -183,7 +189,7 @@ impl Client {
                     return Err(error);
                 }
             };
-            // It does not answer: then the write goes through, and tells.
+            // The OST does not answer: then the write goes through, and reports it.
             grants.answered(ost, asked, *more.as_ref().unwrap_or(&0));
             if more.is_ok_and(|more| more > 0) {
                 return Ok(true);
@@ -259,7 +265,7 @@ pub(crate) fn merge_dirty(read: Vec<Bytes>, start: u64, dirty: Vec<(u64, Bytes)>
     out
 }
 
-/// Is all of `[start, end)` dirty?
+/// True if all of `[start, end)` is dirty.
 pub(crate) fn covers(dirty: &[(u64, Bytes)], start: u64, end: u64) -> bool {
     let reached = dirty.iter().try_fold(start, |at, (over, bytes)| (*over <= at).then_some(over + bytes.len() as u64));
     reached.is_some_and(|at| at >= end)

@@ -1,5 +1,5 @@
-//! Flushing while no program waits: what is old, what is enough for a request, what is closed. And giving back grants that lie
-//! idle.
+//! Flushing while no program waits: what is old, what is enough for a request, what is closed. And
+//! giving back grants that lie idle.
 
 use super::DIRTY_AGE;
 use crate::client::Client;
@@ -10,11 +10,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// How often the task looks.
+/// Interval at which the task looks.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 impl Client {
-    /// Begins to flush a file, unless a task does so already; beyond a number of files it is left to the next look.
+    /// Begins to flush a file, unless a task does so already; beyond a number of files it is left
+    /// to the next look.
     pub(crate) fn flush_later(&self, file: &Arc<File>) {
         if let Ok(permit) = self.writeback.flushes.clone().try_acquire_owned() {
             self.begin_flush(file, permit);
@@ -44,9 +45,9 @@ impl Client {
         let now = self.session.env.clock.now();
         for file in self.writeback.dirty_files() {
             let since = file.dirty.lock().since;
-            // What is stored and not reported has no age: it is reported now.
+            // Stored and unreported data has no age: it is reported now.
             if since.is_none_or(|since| since + DIRTY_AGE <= now) {
-                // Nobody closes the semaphore.
+                // The semaphore is never closed.
                 let Ok(permit) = self.writeback.flushes.clone().acquire_owned().await else { return };
                 self.begin_flush(&file, permit);
             }

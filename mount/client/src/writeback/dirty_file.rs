@@ -1,8 +1,10 @@
-//! What one file's writes left here: bytes that no object has, size and times that the MDT does not know. Pure.
+//! Traces of one file's writes: bytes that no object has, size and times that the MDT does not
+//! know. Pure.
 //!
-//! **Invariants:** every block with fresh bytes was reserved of a grant once. What the MDT was told is forgotten here only
-//! after it has answered, so at every moment either the table of locks (which reads answers first) or this has the newest
-//! size and times. The MDT is told of no byte that is not stored: who dies leaves a prefix of what it wrote one after the other.
+//! **Invariants:** every block with fresh bytes was reserved of a grant once. A report to the MDT
+//! is forgotten here only after the MDT has answered, so at every moment either the table of locks
+//! (which reads answers first) or this has the newest size and times. The MDT is told of no byte
+//! that is not stored: a client that dies leaves a prefix of its sequential writes.
 
 use crate::cache::batch::Batch;
 use crate::cache::dirty::DirtyBytes;
@@ -24,9 +26,9 @@ pub(crate) struct DirtyFile {
     pub blocks: u64,
     /// Since when something waits.
     pub since: Option<Monotonic>,
-    /// Who wrote last, and for which job.
+    /// Last writer, and its job.
     pub writer: (Credentials, JobId),
-    /// How often all of it was discarded: what was begun before means nothing then.
+    /// How often all of it was discarded: work begun before is then void.
     pub discards: u64,
     /// While anything below is unreported: size of the file with what was written, bytes.
     size: u64,
@@ -40,8 +42,9 @@ pub(crate) struct DirtyFile {
     written_end: u64,
     /// While anything is unreported: size that the MDT showed, bytes.
     known: u64,
-    /// As `known`: that of its record for certain. Of a file that several clients write it may have shown what another one has not stored, and
-    /// may lose.
+    /// As `known`, but the size that is certainly in the MDT's record. For a file that several
+    /// clients write, the MDT may have shown bytes that another client has not stored, and may
+    /// lose.
     recorded: u64,
     /// While anything is unreported: see [`Base::alone`].
     alone: Option<u64>,
@@ -51,20 +54,21 @@ pub(crate) struct DirtyFile {
     sent_end: u64,
     /// Growth of objects, 512-byte blocks.
     grown: i64,
-    /// What was lost.
+    /// Losses.
     pub failures: Failures,
 }
 
-/// What is known of a file when it is written.
+/// State of a file when it is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base {
-    /// As the MDT showed it.
+    /// Attributes from the MDT.
     pub attr: Attr,
-    /// If only this mount writes the file: how often any file came to be shared by extents here so far. As long as nothing does, that stays so.
+    /// If only this mount writes the file: how often any file came to be shared by extents here so
+    /// far. While that count stays, this mount is still the only one.
     pub alone: Option<u64>,
 }
 
-/// What is being reported to the MDT.
+/// A report to the MDT that is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WroteReport {
     /// Of `MdsOp::Wrote`.
@@ -79,7 +83,7 @@ pub(crate) struct WroteReport {
 }
 
 impl DirtyFile {
-    /// Nothing, of a file of which this was lost.
+    /// Nothing dirty, for a file with these losses.
     pub fn with(failures: Failures) -> DirtyFile {
         DirtyFile { failures, ..DirtyFile::default() }
     }
@@ -100,24 +104,24 @@ impl DirtyFile {
         self.mtime()
     }
 
-    /// Nothing to store and nothing to report?
+    /// True if there is nothing to store and nothing to report.
     pub fn is_clean(&self) -> bool {
         self.bytes.is_clean() && !self.has_unreported()
     }
 
-    /// Is there anything to report?
+    /// True if there is anything to report.
     pub fn has_unreported(&self) -> bool {
         self.size_unreported || self.time_unreported || self.grown != 0
     }
 
-    /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes by the MDT; what
-    /// is unreported counts more.
+    /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes by the MDT;
+    /// what is unreported counts more.
     pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Base, now: (Monotonic, Timestamp)) {
         let Base { attr: base, alone } = base;
         let (size, mtime) = match self.size() {
             Some(size) => (size, if self.time_unreported { self.mtime } else { base.mtime }),
             None => {
-                // What was stored before lies within that, and others may have cut the file since.
+                // Data stored earlier lies within that, and others may have cut the file since.
                 (self.known, self.stored_end, self.written_end) = (base.size, 0, 0);
                 self.alone = *alone;
                 self.recorded = if alone.is_some() { base.size } else { 0 };
@@ -141,8 +145,10 @@ impl DirtyFile {
         self.time_unreported = true;
     }
 
-    /// From here on objects hold nothing: what was written there is all here. `None`: not known. For who holds the whole file to write, and did when it
-    /// wrote what is here (`alone`: as [`Base::alone`], now): objects hold nothing beyond the size that the MDT knows, but for what was sent since.
+    /// The offset from which on objects hold nothing: all bytes written there are here. `None`:
+    /// unknown. Only for a mount that holds the whole file for writing, and did so when it wrote
+    /// these bytes (`alone`: as [`Base::alone`], now). Then objects hold nothing beyond the size
+    /// that the MDT knows, except bytes that were sent since.
     pub fn objects_end(&self, alone: u64) -> Option<u64> {
         let known = self.size().is_some() && self.failures.count() == 0 && self.alone == Some(alone);
         known.then(|| self.recorded.max(self.sent_end))
@@ -162,7 +168,7 @@ impl DirtyFile {
         self.blocks.saturating_sub(before)
     }
 
-    /// All that was on its way is stored, up to `end`, and objects grew.
+    /// Everything that was on its way is stored, up to `end`, and objects grew.
     pub fn stored(&mut self, end: u64, grown: i64) {
         self.stored_end = self.stored_end.max(end);
         self.grown += grown;
@@ -171,7 +177,7 @@ impl DirtyFile {
         }
     }
 
-    /// What to report to the MDT now; `None`: nothing.
+    /// The report to make to the MDT now; `None`: none.
     pub fn report(&mut self) -> Option<WroteReport> {
         self.shown = self.mtime;
         let all_stored = self.bytes.is_clean();
@@ -186,7 +192,8 @@ impl DirtyFile {
         worth.then_some(WroteReport { end, grown: self.grown, at, stored_end, discards: self.discards })
     }
 
-    /// What to report before a change of attributes, so that it comes behind the time of the newest write.
+    /// The report to make before a change of attributes, so that it comes after the time of the
+    /// newest write.
     pub fn report_time(&mut self) -> Option<WroteReport> {
         self.shown = self.mtime;
         let at = WrittenAt::At(self.mtime);
@@ -204,7 +211,7 @@ impl DirtyFile {
         if what.end >= self.written_end {
             self.size_unreported = false;
         }
-        // What was not reported in so many words lies within the size that it knows.
+        // A stored part without an explicit report lies within the size that the MDT knows.
         if what.stored_end == Some(self.stored_end) {
             self.stored_end = 0;
         }
@@ -225,7 +232,7 @@ impl DirtyFile {
     /// Something that was answered is lost: see [`super::failures`].
     pub fn fail(&mut self, errno: Errno) {
         self.failures.fail(errno);
-        // The file ends where it is known to end, or what is left of it.
+        // The file ends at its known end, or at that of the remaining data.
         let end = self.known.max(self.stored_end).max(self.bytes.end());
         self.size = self.size.min(end);
         self.written_end = self.written_end.min(self.recorded.max(self.stored_end).max(self.bytes.end()));

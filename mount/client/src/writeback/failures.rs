@@ -1,9 +1,10 @@
 //! Losses of what was answered before, and to which open files they were reported. Pure.
 //!
-//! As Linux has it (`errseq_t`): each open file that was there is told once, by its next fsync or write, whatever other
-//! open files, processes or mappings were told. A close tells, too, but does not count as told: of one open file there
-//! may be several descriptors, and a program rarely looks at what close says. A loss that no fsync or write was told
-//! of, because its file was closed, is told by the first fsync of whoever opens the file next.
+//! As in Linux (`errseq_t`): each open file that existed gets the error once, from its next fsync
+//! or write, whatever other open files, processes or mappings got. A close reports it, too, but
+//! that does not count: one open file may have several descriptors, and a program rarely looks at
+//! the result of close. If the file was closed before an fsync or write reported a loss, the first
+//! fsync of the next open file reports it.
 
 use crate::file::File;
 use crate::open::OpenFile;
@@ -12,7 +13,8 @@ use session::error::ClientError;
 use std::collections::BTreeMap;
 use types::errno::Errno;
 
-/// Threads of which it is known what was reported to them of one file. Beyond it they are forgotten, and the loss is reported again.
+/// Threads of which it is known what was reported to them of one file. Beyond it they are
+/// forgotten, and the loss is reported again.
 const THREADS_MAX: usize = 1024;
 
 /// Losses of one file.
@@ -24,7 +26,7 @@ pub(crate) struct Failures {
     newest: Option<Errno>,
 }
 
-/// What was reported to one open file.
+/// The losses that one open file has reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor {
     /// Losses that its fsync does not report any more.
@@ -34,7 +36,7 @@ pub(crate) struct Cursor {
 }
 
 impl Failures {
-    /// One that was reported to no program while its file was in use.
+    /// A loss that no program was told of while its file was in use.
     pub fn remembered(unreported: Errno) -> Failures {
         Failures { count: 1, reported: 0, newest: Some(unreported) }
     }
@@ -45,7 +47,7 @@ impl Failures {
         self.newest = Some(errno);
     }
 
-    /// How often something was lost.
+    /// Number of losses.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -60,19 +62,20 @@ impl Failures {
         Cursor { reported: self.reported, past: self.count }
     }
 
-    /// What a close says: something was lost since the file was opened, and it was not told of that.
+    /// The error of a close: there was a loss since the file was opened that was not reported to
+    /// it.
     pub fn at_close(&self, cursor: &Cursor) -> Option<Errno> {
         self.newest.filter(|_| cursor.past < self.count)
     }
 
-    /// What a write says, once.
+    /// The error of a write, once.
     pub fn at_write(&mut self, cursor: &mut Cursor) -> Option<Errno> {
         let failed = self.at_close(cursor)?;
         self.note(cursor);
         Some(failed)
     }
 
-    /// What an fsync says, once.
+    /// The error of an fsync, once.
     pub fn at_sync(&mut self, cursor: &mut Cursor) -> Option<Errno> {
         let failed = self.newest.filter(|_| cursor.reported < self.count)?;
         self.note(cursor);
@@ -85,12 +88,13 @@ impl Failures {
     }
 }
 
-/// Cursors behind one handle. Small lock, taken within that of what is dirty.
+/// Cursors behind one handle. Small lock, taken within that of the dirty file.
 pub(crate) struct LossCursors(Mutex<Cursors>);
 
 struct Cursors {
     first: Cursor,
-    /// Where the kernel does not say which open file asks (`localflock`, `noflock`) each thread counts as one.
+    /// Where the kernel does not say which open file asks (`localflock`, `noflock`), each thread
+    /// counts as one.
     threads: Option<BTreeMap<u32, Cursor>>,
 }
 
@@ -120,7 +124,7 @@ impl OpenFile {
     /// A close reports a loss.
     ///
     /// # Errors
-    /// What the OST or MDT said; EIO after an eviction.
+    /// The error of the OST or MDT; EIO after an eviction.
     pub(crate) fn failed_at_close(&self) -> Result<(), ClientError> {
         let dirty = self.file.dirty.lock();
         let failed = dirty.failures.at_close(&self.loss_cursors.0.lock().first);

@@ -1,11 +1,12 @@
 //! Bringing what is kept to the objects, and report the MDT.
 //!
-//! One after the other per file, each round with all that waits: so no two requests for the same bytes are under way. What is
-//! stored is reported in one `Wrote`. An error of an OST or MDT means that the bytes are lost, and is told to programs
-//! ([`super::failures`]); no answer means that they wait for the next attempt.
+//! One flush after the other per file, each with everything that waits, so no two requests for the
+//! same bytes are under way. Stored data is reported in one `Wrote`. An error of an OST or MDT
+//! means that the bytes are lost, and is reported to programs ([`super::failures`]); without an
+//! answer they wait for the next attempt.
 //!
-//! Nothing is sent unless the MDT surely keeps WRITE for us until it has arrived: a request that could come later than
-//! that is given up, for the bytes may be somebody else's then.
+//! Nothing is sent unless the MDT surely keeps WRITE for this mount until it has arrived. A request
+//! that could come later is given up, because the bytes may belong to another client then.
 
 use super::dirty_file::{DirtyFile, WroteReport};
 use crate::cache::batch::{Batch, plan};
@@ -40,7 +41,7 @@ use types::ranges::{ByteRange, Extent};
 use types::target::TargetIndex;
 use wire::mds::{MdsOp, MdsReply};
 
-/// Pause before what got no answer is tried again, while somebody waits.
+/// Pause before a request without an answer is repeated, while a caller waits.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// One request.
@@ -59,7 +60,7 @@ struct Sent {
     answer: Result<osc::Batch, RpcError>,
 }
 
-/// What one round did.
+/// Result of one round.
 #[derive(PartialEq, Eq)]
 enum Round {
     /// There was nothing.
@@ -69,8 +70,8 @@ enum Round {
 }
 
 impl Client {
-    /// Everything of this file that was dirty before this call is stored and reported when it returns, or lost, which
-    /// [`super::failures`] tells.
+    /// Everything of this file that was dirty before this call is stored and reported when it
+    /// returns, or lost, which [`super::failures`] tells.
     ///
     /// # Errors
     /// A target does not answer: everything stays dirty for the next time.
@@ -79,7 +80,8 @@ impl Client {
             self.writeback.forget_if_clean(file);
             return Ok(());
         }
-        // The MDT was silent, or restarted: then the lock is asked for first, for others may have had it meanwhile.
+        // The MDT was silent, or restarted: then the lock is asked for first, for others may have
+        // had it meanwhile.
         let _guard = match self.holds_write(file) {
             true => None,
             false => Some(self.data_guard(file, DataAccess::WRITE_ALL).await?),
@@ -91,7 +93,7 @@ impl Client {
         self.locks.bits(fid).contains(TO_WRITE)
     }
 
-    /// Is what is dirty of a file covered by a lock?
+    /// True if a lock covers the dirty data of a file.
     fn holds_write(&self, file: &File) -> bool {
         let fid = file.fid;
         if !self.session.has_lease(fid) {
@@ -100,7 +102,8 @@ impl Client {
         if self.holds_whole(fid) {
             return true;
         }
-        // Of a shared file some of it may have been written under extents that were lost with a session.
+        // Of a shared file some of it may have been written under extents that were lost with a
+        // session.
         let fresh = file.dirty.lock().bytes.fresh();
         let table = self.locks.table.lock();
         let held = |range| table.shares(fid, Extent { range, write: true }).is_some();
@@ -117,11 +120,12 @@ impl Client {
         Ok(())
     }
 
-    /// As [`Client::flush_file`], again and again until nothing is left, whatever a target does: for callbacks, when no new
-    /// write can come. Ends at the latest when this client is evicted.
+    /// As [`Client::flush_file`], again and again until nothing is left, whatever a target does:
+    /// for callbacks, when no new write can come. Ends at the latest when this client is evicted.
     pub(crate) async fn flush_until_clean(&self, file: &Arc<File>) {
         while !file.dirty.lock().is_clean() {
-            // The lock is held, for the MDT waits for this: until it has waited for a lease. Its answers say how long it has.
+            // The lock is held, for the MDT waits for this: until it has waited for a lease. Its
+            // answers say how long it has.
             let proved = match self.session.has_lease(file.fid) {
                 true => Ok(()),
                 false => self.prove(file.fid).await,
@@ -143,9 +147,10 @@ impl Client {
         Ok(())
     }
 
-    /// The file whose bytes wait longest is stored, if there is one whose lock need not be asked for: the caller may have
-    /// what others wait for. `on`: only files with objects on this OST. One whose OSTs are away is taken last, for the
-    /// caller may not need these. `false`: there is none.
+    /// Stores the file whose bytes wait longest, if there is one whose lock need not be asked for:
+    /// the caller may have what others wait for. `on`: only files with objects on this OST. A file
+    /// whose OSTs are away is taken last, because the caller may not need these. `false`: there is
+    /// none.
     pub(crate) async fn flush_oldest(&self, on: Option<TargetIndex>) -> Result<bool, ClientError> {
         let since = |file: &Arc<File>| {
             let since = file.dirty.lock().since;
@@ -184,8 +189,9 @@ impl Client {
         fan_out(self.writeback.dirty_files().into_iter().map(store).collect()).await.into_iter().collect()
     }
 
-    /// This mount is about to remove a name. If it is a file's last one, whoever has the file open elsewhere will ask its
-    /// objects; and once they are destroyed, nothing may be stored in them any more.
+    /// This mount is about to remove a name. If it is a file's last one, a client that has the file
+    /// open elsewhere will ask its objects; and once they are destroyed, nothing may be stored in
+    /// them any more.
     pub(crate) async fn flush_before_removal(&self, dir: Fid, name: &Name) {
         let Known::To(fid) = self.locks.name(dir, name) else { return };
         let Some(file) = self.writeback.dirty_file(fid) else { return };
@@ -200,7 +206,8 @@ impl Client {
             (dirty.bytes.span(), dirty.writer.clone())
         };
         let Some((start, end)) = span else { return Ok(Round::Nothing) };
-        // Writes were absorbed only where it has objects; another one is known only since this mount gave WRITE back.
+        // Writes were absorbed only where it has objects; another one is known only since this
+        // mount gave WRITE back.
         let layout = self.layout_for(&credentials, file, true, start, end).await;
         if layout.is_ok() {
             self.until_recorded(file).await?;
@@ -223,7 +230,7 @@ impl Client {
     /// Takes out what waits, and how often all was discarded before.
     fn take_out(&self, layout: Arc<Layout>, file: &File) -> Result<(Vec<Sending>, u64), ClientError> {
         let mut dirty = file.dirty.lock();
-        // What was written since it was asked for may stand in components that only a newer one has.
+        // Data written since it was asked for may stand in components that only a newer one has.
         let layout = file.layout().unwrap_or(layout);
         let batches = plan(&layout, file.fid, &dirty.bytes.ready())?;
         let discards = dirty.discards;
@@ -289,7 +296,8 @@ impl Client {
             }
         }
         if dirty.discards == discards {
-            // If something waits again, the end of what is stored is not known: then it is told later.
+            // If something waits again, the end of the stored data is unknown: then it is reported
+            // later.
             dirty.stored(if unanswered.is_some() { 0 } else { end }, grown);
         }
         if let Some(errno) = failed {
@@ -311,7 +319,7 @@ impl Client {
 
     /// The MDT has decided that what is dirty of a file cannot be stored.
     fn give_up(&self, file: &File, errno: Errno) {
-        // Gone with its last name: nobody can miss anything.
+        // Gone with its last name: no reader can miss it.
         if !matches!(errno, Errno::ENOENT | Errno::ESTALE) {
             lost(file, &mut file.dirty.lock(), errno);
         }
@@ -343,7 +351,8 @@ impl Client {
         }
     }
 
-    /// A change of attributes: it goes behind what the MDT does not know of the time of the newest write, in one request.
+    /// A change of attributes: it goes behind what the MDT does not know of the time of the newest
+    /// write, in one request.
     pub(crate) async fn ask_behind_time(
         &self,
         credentials: &Credentials,
@@ -353,7 +362,8 @@ impl Client {
         let mdc = self.session.mdc(fid)?;
         let mut dirty = self.writeback.dirty_file(fid);
         if let Some(file) = dirty.take_if(|file| !self.holds_whole(file.fid)) {
-            // The change calls back what others hold of the file, and this mount's extents with it: that must not wait for this.
+            // The change calls back what others hold of the file, and this mount's extents with it:
+            // that must not wait for this.
             self.flush_file(&file).await?;
         }
         let _turn = match &dirty {
@@ -380,12 +390,14 @@ impl Client {
         (!self.files_open.any(|open| open.file.fid == fid)).then_some(file)
     }
 
-    /// This mount removed the last name of a file. If nobody has it open, nobody will read what is not stored. Mostly it was
-    /// stored before ([`Client::flush_before_removal`]); but the name may have been unknown by then, or the file was
-    /// written since. One round trip: another mount may have it open, and only the MDT knows that.
+    /// This mount removed the last name of a file. If the file is not open anywhere, its unstored
+    /// data will never be read. Usually it was stored before ([`Client::flush_before_removal`]);
+    /// but the name may have been unknown by then, or the file was written since. One round trip:
+    /// another mount may have it open, and only the MDT knows that.
     pub(crate) async fn discard_removed(&self, file: &File) {
         let Ok(mdc) = self.session.mdc(file.fid) else { return };
-        // Without an answer it stays dirty: storing what was destroyed is refused, and does no harm.
+        // Without an answer it stays dirty: storing to destroyed objects is refused, and does no
+        // harm.
         if let Err(error) = mdc.getattr(&Credentials::root(), file.fid).await
             && matches!(error.errno(), Errno::ENOENT | Errno::ESTALE)
         {
@@ -393,7 +405,7 @@ impl Client {
         }
     }
 
-    /// What is dirty of a file is of no use any more, or lost.
+    /// Dirty data of a file is of no use any more, or lost.
     pub(crate) fn discard(&self, file: &File) {
         {
             let mut dirty = file.dirty.lock();
@@ -423,7 +435,7 @@ fn lost(file: &File, dirty: &mut DirtyFile, errno: Errno) {
     dirty.fail(errno);
 }
 
-/// Has the MDT refused it? Anything else may be otherwise the next time.
+/// True if the MDT has refused it. Any other error may pass the next time.
 fn is_decided(error: &ClientError) -> bool {
     matches!(error, ClientError::Rpc(RpcError::Errno(_)))
 }

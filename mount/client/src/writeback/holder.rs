@@ -1,4 +1,4 @@
-//! What callbacks ask of data: flush, report, let the kernel drop its pages.
+//! The data path's part in callbacks: flush, report, let the kernel drop its pages.
 
 use crate::client::Client;
 use crate::file::File;
@@ -15,8 +15,8 @@ use wire::client::Glimpse;
 
 /// How often the kernel is told to drop its pages, because it read some meanwhile.
 const ROUNDS_MAX: usize = 32;
-/// Pause before the second time; twice as long before each further one, up to `PAUSE_MAX`: readers who come to the end of the file wait
-/// ([`Client::may_show`]), the others get there meanwhile.
+/// Pause before the second time; twice as long before each further one, up to `PAUSE_MAX`. Readers
+/// that come to the end of the file wait ([`Client::may_show`]); the others get there meanwhile.
 const PAUSE_MIN: Duration = Duration::from_micros(100);
 const PAUSE_MAX: Duration = Duration::from_millis(4);
 
@@ -59,7 +59,7 @@ impl DataHolder for ClientData {
         });
         if let Some((mut reported, shared)) = client.writeback.reported_since(&attr) {
             if shared {
-                // What others wrote is in what was shown, not in what this mount was answered.
+                // Other clients' writes are in the shown attributes, not in this mount's answers.
                 (reported.size, reported.mtime) = (reported.size.max(attr.size), reported.mtime.max(attr.mtime));
             }
             (attr.size, attr.blocks, attr.mtime) = (reported.size, reported.blocks, reported.mtime);
@@ -107,7 +107,8 @@ impl Client {
             return;
         }
         if let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) {
-            // It waits for pages that are being read: so these reads are answered, under the lock that is still held.
+            // It waits for pages that are being read: so these reads are answered, under the lock
+            // that is still held.
             self.locks.data_admit(fid);
             let mut pause = PAUSE_MIN;
             for round in 1..=ROUNDS_MAX {

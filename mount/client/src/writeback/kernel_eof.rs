@@ -1,10 +1,12 @@
-//! Where the kernel believes files to end of which programs read its pages.
+//! The ends of files, as the kernel believes them, whose pages programs read.
 //!
-//! A file of which others make more grows in the kernel when it is told new attributes. Then it cuts its pages where the file ended in these,
-//! which may be older than what another thread was told, and read, a moment ago; and it ignores them altogether if a callback
-//! overtakes them, and reads on up to the older end. So before attributes with a new end are shown, the last byte is put among the kernel's pages: that
-//! moves the end, leaves the pages alone, and comes in the order of callbacks ([`KernelCache::store`](crate::locks::kernel::KernelCache::store)).
-//! The attributes then tell nothing new about the end.
+//! A file that other clients extend grows in the kernel when it is told new attributes. The kernel
+//! then cuts its pages at the end in these attributes, which may be older than what another thread
+//! was told, and read, a moment ago. If a callback overtakes them, it ignores them altogether, and
+//! reads on up to the older end. So before attributes with a new end are shown, the last byte is
+//! put among the kernel's pages. That moves the end, leaves the pages alone, and comes in the order
+//! of callbacks ([`KernelCache::store`](crate::locks::kernel::KernelCache::store)). The attributes
+//! then say nothing new about the end.
 
 use crate::client::Client;
 use crate::locks::data_guards::DataAccess;
@@ -19,8 +21,9 @@ use tokio::sync::Notify;
 use types::credentials::Credentials;
 use types::fid::Fid;
 
-/// So long attributes wait at most for a callback that drops pages of their file: a reader who comes to its end meanwhile would be asked to read again, and
-/// the callback wait for that.
+/// How long attributes wait at most for a callback that drops pages of their file. A reader that
+/// comes to the file's end meanwhile would be asked to read again, and the callback would wait for
+/// that.
 const PAGES_GO: Duration = Duration::from_secs(1);
 
 /// Files of which the kernel has pages for open files.
@@ -31,26 +34,28 @@ pub(crate) struct KernelEof {
 }
 
 struct Eof {
-    /// The kernel was told so much, or more.
+    /// The kernel was told of this end, or a later one.
     known: u64,
-    /// Somebody is telling it more.
+    /// A task is telling it of a later one.
     growing: bool,
     watchers: usize,
 }
 
 impl KernelEof {
-    /// The kernel has pages of this file from now on, for one open file more. It was told this size.
+    /// The kernel has pages of this file from now on, for one open file more. It was told this
+    /// size.
     pub fn watch(self: &Arc<Self>, fid: Fid, size: u64) -> Watched {
         self.files.lock().entry(fid).or_insert(Eof { known: size, growing: false, watchers: 0 }).watchers += 1;
         Watched { eof: self.clone(), fid }
     }
 
-    /// Does anybody read pages of it?
+    /// True if any program reads pages of it.
     pub fn is_watched(&self, fid: Fid) -> bool {
         self.files.lock().contains_key(&fid)
     }
 
-    /// Would attributes with this size move the end? A lower one is noted: they do so.
+    /// True if attributes with this size would move the end. A lower size is noted: such attributes
+    /// move the end down.
     pub fn is_behind(&self, fid: Fid, size: u64) -> bool {
         let mut files = self.files.lock();
         let Some(end) = files.get_mut(&fid) else { return false };
@@ -66,7 +71,7 @@ impl KernelEof {
         }
     }
 
-    /// Its turn to tell the kernel of more. `None`: nobody reads pages of it.
+    /// Waits for its turn to tell the kernel of a later end. `None`: no program reads pages of it.
     async fn turn(&self, fid: Fid) -> Option<Growing<'_>> {
         loop {
             let mut grown = pin!(self.grown.notified());
@@ -83,7 +88,7 @@ impl KernelEof {
         }
     }
 
-    /// Is the kernel told of no end of this file just now?
+    /// True if the kernel is not being told of an end of this file just now.
     pub fn is_quiet(&self, fid: Fid) -> bool {
         self.files.lock().get(&fid).is_none_or(|end| !end.growing)
     }
@@ -121,7 +126,7 @@ impl Drop for Watched {
     }
 }
 
-/// Somebody tells the kernel where a file eof.
+/// The turn to tell the kernel of a file's end.
 struct Growing<'a> {
     eof: &'a KernelEof,
     fid: Fid,
@@ -137,7 +142,8 @@ impl Drop for Growing<'_> {
 }
 
 impl Client {
-    /// May attributes with this size go to the kernel at once? Else [`Client::pages_gone`] and [`Client::show_eof`] come before.
+    /// True if attributes with this size may go to the kernel at once. Otherwise
+    /// [`Client::pages_gone`] and [`Client::show_eof`] come before.
     pub(crate) fn may_show(&self, fid: Fid, size: u64) -> bool {
         let eof = &self.writeback.kernel_eof;
         let pages_go = self.locks.is_stopped(fid) && eof.is_watched(fid);
@@ -173,7 +179,8 @@ impl Client {
         }
     }
 
-    /// Puts the last byte of a file of at least this size among the kernel's pages. Where the file ends; `None`: it did not come to that.
+    /// Puts the last byte of a file of at least this size among the kernel's pages. Returns the end
+    /// of the file; `None`: the kernel was not told.
     async fn give_eof(&self, fid: Fid, size: u64) -> Result<Option<u64>, ClientError> {
         let me = Credentials::root();
         let file = self.files.get(fid);
@@ -183,7 +190,8 @@ impl Client {
         if end < size {
             return Ok(None);
         }
-        // Of a page that begins with this byte, the kernel takes the rest for zeros: under the lock of the whole file it is so.
+        // Of a page that begins with this byte, the kernel takes the rest for zeros: under the lock
+        // of the whole file it is so.
         let last = self.read_held(&me, &file, (end - 1, end), true).await?.concat();
         let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) else { return Ok(None) };
         self.writeback.note_pages(fid);

@@ -1,9 +1,12 @@
-//! Write-back: under WRITE a write is answered when it is in this cache (docs/locks/protocol.md, "Data").
+//! Write-back: under WRITE a write is answered when it is in this cache (docs/locks/protocol.md,
+//! "Data").
 //!
-//! [`dirty_file`] is what is dirty of one file. [`absorb`] takes a write in, [`flush`] brings it to the objects and reports it to
-//! the MDT, [`holder`] does so when the lock is called back, [`background`] when nobody waits, [`failures`] tells programs what
-//! was lost, [`pages`] what the kernel may keep, [`kernel_eof`] where it believes files to end. Locks are taken in this order: a use of the lock (`locks::data_guards`), the file's
-//! gate, its turn to flush, its turn to report; the small locks inside are never held across a wait.
+//! [`dirty_file`] is the dirty data of one file. [`absorb`] takes a write in. [`flush`] brings it
+//! to the objects and reports it to the MDT; [`holder`] does so when the lock is called back,
+//! [`background`] without a caller. [`failures`] reports losses to programs, [`pages`] decides what
+//! the kernel may keep, and [`kernel_eof`] tracks where it believes files to end. Locks are taken
+//! in this order: a use of the lock (`locks::data_guards`), the file's gate, its turn to flush, its
+//! turn to report; the small locks inside are never held across a wait.
 
 pub(crate) mod absorb;
 pub(crate) mod background;
@@ -30,29 +33,32 @@ use types::attr::Attr;
 use types::fid::Fid;
 use types::limits::GRANT_UNIT;
 
-/// A write waits at most about so long before it is sent by itself.
+/// A write waits at most about this long before it is sent by itself.
 pub const DIRTY_AGE: Duration = Duration::from_secs(1);
-/// Bytes of one mount that are not stored yet, if no administrator says otherwise; beyond it writers store first.
+/// Bytes of one mount that are not stored yet, if no administrator says otherwise; beyond it
+/// writers store first.
 pub const DIRTY_BYTES_MAX: u64 = 256 << 20;
 /// Files that are stored at the same time in the background.
 const FLUSHES_MAX: usize = 64;
-/// For so long after its data was called back a file is opened without the kernel's page cache.
+/// For this long after its data was called back, a file is opened without the kernel's page cache.
 const CONTENDED: Duration = Duration::from_secs(2);
-/// Files of which that is remembered. Beyond it all is forgotten: that costs callbacks, nothing else.
+/// Files of which that is remembered. Beyond it all is forgotten: that costs callbacks, nothing
+/// else.
 const CONTENDED_MAX: usize = 4096;
-/// Answers of MDTs to reports that are remembered: a question that was on its way at that time shows the state before.
+/// Answers of MDTs to reports that are remembered: a question that was on its way at that time
+/// shows the state before.
 const REPORTED_MAX: usize = 16_384;
 
-/// What MDTs answered to reports; of each inode the newest answer.
+/// Answers of MDTs to reports; of each inode the newest one.
 #[derive(Default)]
 struct Reported {
-    /// With whether others write the file, too, and the answer does not have what they wrote.
+    /// With whether others write the file, too, and the answer lacks their writes.
     attrs: HashMap<Fid, (Attr, bool)>,
     /// All answers that may be remembered, with their versions, oldest first.
     order: VecDeque<(Fid, u64)>,
 }
 
-/// What a mount keeps of writes.
+/// State that a mount keeps of writes.
 pub(crate) struct Writeback {
     /// Space that OSTs granted.
     pub grants: Arc<Grants>,
@@ -110,7 +116,8 @@ impl Writeback {
         self.given_back.load(Ordering::Relaxed)
     }
 
-    /// Something of this file may be dirty from now on: it is found until [`Writeback::forget_if_clean`] sees that nothing is.
+    /// Something of this file may be dirty from now on: it is found until
+    /// [`Writeback::forget_if_clean`] sees that nothing is.
     fn begin<'a>(&self, file: &'a Arc<File>) -> MutexGuard<'a, DirtyFile> {
         let mut files = self.files.lock();
         files.entry(file.fid).or_insert_with(|| file.clone());
@@ -118,7 +125,7 @@ impl Writeback {
         file.dirty.lock()
     }
 
-    /// Forgets the file if there is nothing of it any more.
+    /// Forgets the file if nothing of it is left.
     fn forget_if_clean(&self, file: &File) {
         let mut files = self.files.lock();
         if file.dirty.lock().is_clean() {
@@ -131,7 +138,7 @@ impl Writeback {
         self.files.lock().get(&fid).cloned()
     }
 
-    /// Is it dirty?
+    /// True if it is dirty.
     pub fn is_dirty(&self, fid: Fid) -> bool {
         self.files.lock().contains_key(&fid)
     }
@@ -154,7 +161,7 @@ impl Writeback {
         }
     }
 
-    /// What was reported to the MDT since it showed this; and is that all there is?
+    /// The MDT's answer to reports since it showed these attributes, and whether that is complete.
     fn reported_since(&self, attr: &Attr) -> Option<(Attr, bool)> {
         self.reported.lock().attrs.get(&attr.fid).filter(|(reported, _)| reported.version > attr.version).copied()
     }
@@ -173,7 +180,7 @@ impl Writeback {
         self.pages.lock().contains(&fid)
     }
 
-    /// Those of one MDT.
+    /// Takes those of one MDT.
     fn take_pages(&self, mdt: u16) -> Vec<Fid> {
         let mut pages = self.pages.lock();
         let (gone, kept) = std::mem::take(&mut *pages).into_iter().partition(|fid: &Fid| fid.mdt() == mdt);

@@ -1,8 +1,10 @@
-//! Which open files the kernel may keep pages of.
+//! The open files whose pages the kernel may keep.
 //!
-//! Who writes does so without the page cache: the kernel holds no page that a callback would wait for while the write waits for
-//! its lock. Who only reads has it, unless another client has the file open to write (then the MDT does not grant OPEN), or it changed a moment
-//! ago or was called back: pages that go again and again are of no use (docs/locks/kernel.md, R16).
+//! A file that is open for writing bypasses the page cache: then the kernel holds no page that a
+//! callback would wait for while the write waits for its lock. A file that is open only for reading
+//! has it, unless another client has the file open for writing (then the MDT does not grant OPEN),
+//! or the file changed or was called back a moment ago: pages that go again and again are of no use
+//! (docs/locks/kernel.md, R16).
 
 use crate::client::Client;
 use crate::node::NodeId;
@@ -11,7 +13,8 @@ use std::time::Duration;
 use types::fid::Fid;
 use types::lock::InodeBits;
 
-/// For so long after it changed, by whomever, a file is opened without the kernel's page cache.
+/// For this long after it changed, by whichever client, a file is opened without the kernel's page
+/// cache.
 const YOUNG: Duration = Duration::from_secs(2);
 
 /// How the kernel is to treat a file that was opened.
@@ -47,7 +50,8 @@ impl Client {
         if self.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
     }
 
-    /// Did it change a moment ago? By the clocks of two hosts: where they differ by more, nothing is young.
+    /// True if it changed a moment ago. By the clocks of two hosts: where they differ by more,
+    /// nothing is young.
     fn is_young(&self, fid: Fid) -> bool {
         let changed = self.locks.attr(fid).map(|entry| entry.attr.ctime.as_nanos());
         changed.is_none_or(|changed| {
@@ -55,7 +59,8 @@ impl Client {
         })
     }
 
-    /// The kernel drops its pages of a file. Waits for those that are being read; never to be called for a request that holds some.
+    /// The kernel drops its pages of a file. Waits for those that are being read; never to be
+    /// called for a request that holds some.
     pub async fn drop_pages(&self, node: NodeId) {
         if let Some(kernel) = self.locks.kernel.get() {
             kernel.inval_data(node, 0, 0).await;

@@ -1,5 +1,6 @@
-//! MGS, MDT and OSTs in memory, behind the real `rpc`: just enough of them to see what the client asks, in what
-//! order, and to let them fail or wait. What the real servers do is tested with the real servers.
+//! MGS, MDT and OSTs in memory, behind the real `rpc`: just enough of them to see the client's
+//! requests and their order, and to let them fail or wait. The behaviour of the real servers is
+//! tested with the real servers.
 
 use bytes::Bytes;
 use client::client::{Client, ClientOptions};
@@ -58,11 +59,11 @@ pub struct State {
     pub objects: BTreeMap<ObjectId, Vec<u8>>,
     pub open: BTreeMap<u64, Fid>,
     next: u32,
-    /// What was asked, in order.
+    /// The requests, in order.
     pub log: Vec<String>,
     /// OST that answers EIO to writes and punches.
     pub broken_ost: Option<u16>,
-    /// The lock that is held, and who waits.
+    /// The lock that is held, and the request that waits.
     pub lock: Option<Flock>,
     waiting: Vec<(Flock, oneshot::Sender<Result<(), Errno>>)>,
     /// Stripes of new files.
@@ -612,7 +613,7 @@ impl Cluster {
         attr.version += 1;
     }
 
-    /// What was asked since the last time.
+    /// The requests since the last call.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.world.state.lock().log)
     }

@@ -1,8 +1,10 @@
-//! Complete directories, of which every name is known: any other name is absent, and they can be listed without a request.
+//! Complete directories, of which every name is known: any other name is absent, and they can be
+//! listed without a request.
 //!
-//! A mount knows all names of a directory that it made itself, for it was empty, and of one that one page of a listing showed
-//! to its end; in both cases under UPDATE. Own changes whose replies show where their names lead leave it so. It ends with
-//! the first name that is dropped, and with UPDATE.
+//! A mount knows all names of a directory that it created itself, because that was empty, and of
+//! one that a single page of a listing showed to its end; in both cases under UPDATE. The directory
+//! stays complete under own changes whose replies show where their names lead. That ends with the
+//! first name that is dropped, and with UPDATE.
 
 use super::{Held, Led, NAME_BYTES, Table, UPDATE, bits_of};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use types::fid::Fid;
 use types::name::Name;
 use wire::mds::DirEntry;
 
-/// One listed entry beside the characters of its name, bytes, about.
+/// Size of one listed entry beside the characters of its name, about, bytes.
 const ENTRY_BYTES: usize = 80;
 
 /// All entries of a directory, without attributes.
@@ -76,8 +78,8 @@ impl Table {
         }
     }
 
-    /// All entries of a directory in name order, without attributes, and its parent. `None`: ask. `with_attr`: it is of use
-    /// only if all attributes are known.
+    /// All entries of a directory in name order, without attributes, and its parent. `None`: ask.
+    /// `with_attr`: the listing is useful only if all attributes are known.
     pub fn listing(&mut self, dir: Fid, with_attr: bool) -> Option<(Arc<[DirEntry]>, Fid)> {
         let slot = self.slots.get_mut(&dir)?;
         let listing = slot.listing.as_ref()?;

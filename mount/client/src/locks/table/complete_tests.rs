@@ -1,4 +1,4 @@
-//! What is known of a directory whose every name is known, and what ends that.
+//! Complete directories, and what ends that state.
 
 use super::*;
 use crate::locks::learn::learn;

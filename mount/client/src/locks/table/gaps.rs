@@ -1,7 +1,9 @@
-//! Gaps of busy directories: ranges of names that are not there (docs/locks/protocol.md, "Busy directories and gap locks").
+//! Gaps of busy directories: ranges of names that are not there (docs/locks/protocol.md, "Busy
+//! directories and gap locks").
 //!
-//! What is here is a part of what the MDT knows: it is cut when a name is sent, there when the name is made.
-//! **Invariant:** no name that this mount may have made since it learnt a gap is in that gap.
+//! The gaps here are a part of those that the MDT knows: a name cuts them here when it is sent, and
+//! there when it is made. **Invariant:** no name that this mount may have made since it learnt a
+//! gap is in that gap.
 
 use super::{GAP, Table};
 use crate::locks::gate::Ticket;
@@ -10,7 +12,7 @@ use types::limits::GAPS_PER_DIRECTORY_MAX;
 use types::name::Name;
 use wire::message::Gap;
 
-/// All gaps of one directory, bytes, about.
+/// Size of all gaps of one directory, about, bytes.
 const GAPS_BYTES: usize = 1024;
 
 impl Table {
@@ -114,7 +116,7 @@ mod tests {
         look_up(&mut table, "b", "", |_| {});
         table.makes(DIR, &name("c"));
         assert_eq!(knows(&mut table, ["b", "c", "ca", "d"]), [false, false, true, true]);
-        // It is under way: a gap from before does not hide it.
+        // It is under way: an earlier gap does not hide it.
         look_up(&mut table, "a", "", |_| {});
         assert_eq!(knows(&mut table, ["a", "c", "ca", "d"]), [false, false, true, true]);
         // Answered while a lookup was under way, that may be older.

@@ -20,12 +20,12 @@ pub struct Invalidations {
 /// A name that the kernel may know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleName {
-    /// Its directory.
+    /// Directory of the name.
     pub dir: Fid,
     /// The name.
     pub name: Name,
-    /// An answer that says that it may be trusted may still be on its way to where the kernel notes that without a lock: the name
-    /// must be dropped.
+    /// An answer that makes it trusted may still be on its way to where the kernel notes it without
+    /// a lock: the name must be dropped.
     pub settling: bool,
 }
 
@@ -44,7 +44,7 @@ impl Invalidations {
         self.all_names = true;
     }
 
-    /// Nothing?
+    /// True if there is nothing to forget.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && !self.all_names && self.attrs.is_empty()
     }

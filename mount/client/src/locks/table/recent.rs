@@ -1,9 +1,10 @@
-//! Names that own changes altered a moment ago, and when the kernel was told of names.
+//! Names that own changes altered a moment ago, and times at which the kernel was told of names.
 //!
-//! The kernel changes its own idea of a name only after it has read the answer, and nobody tells us when that is. Until then its
-//! other threads see the name as it was. Nobody else can have seen it otherwise without the MDT asking for what covers
-//! it here (docs/locks/kernel.md, R6): such a callback takes these names along. So a name that the kernel was told of stays
-//! here for a while after an own change of it.
+//! The kernel changes its own idea of a name only after it has read the answer, and does not report
+//! when that is. Until then its other threads see the name as it was. No other client can have seen
+//! the new state without a callback from the MDT for the bits that cover it here
+//! (docs/locks/kernel.md, R6): such a callback takes these names along. So a name that the kernel
+//! was told of stays here for a while after an own change of it.
 //!
 //! Time is counted in *ticks* of about a second each.
 
@@ -19,7 +20,8 @@ use types::name::Name;
 const RECENT_MAX: usize = 8192;
 /// Ticks after which the kernel has surely read an answer: more than one second.
 const RECENT_TICKS: u32 = 2;
-/// Ticks after a callback for which names of directories that the kernel asks for again are not trusted.
+/// Ticks after a callback for which names of directories that the kernel asks for again are not
+/// trusted.
 const REVOKED_TICKS: u32 = 8;
 /// Inodes remembered for that; if there are more, all count as called back.
 const REVOKED_MAX: usize = 4096;
@@ -27,8 +29,9 @@ const REVOKED_MAX: usize = 4096;
 /// The kernel may trust a name: it was told so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trust {
-    /// The tick in which it was told last while it may have known the name already. It asks for such a name without its
-    /// directory's lock and notes the answer at some later time; any other answer it notes under that lock.
+    /// The last tick in which the kernel was told while it may have known the name already. It asks
+    /// for such a name without its directory's lock and notes the answer at some later time; any
+    /// other answer it notes under that lock.
     again: Option<u32>,
 }
 
@@ -39,8 +42,8 @@ pub enum Asked {
     First,
     /// It may have had the name; of a file.
     Again,
-    /// It may have had the name; of a directory. Such a name must not be dropped without need: mounts on it would go, and a
-    /// program that works there would have no path.
+    /// It may have had the name; of a directory. Such a name must not be dropped without need:
+    /// mounts on it would go, and a program that works there would have no path.
     DirectoryAgain,
 }
 
@@ -62,7 +65,7 @@ struct Changed {
     dir: Fid,
     name: Name,
     trust: Trust,
-    /// Where it led, and leads.
+    /// The inodes that it led to, and leads to.
     inodes: [Fid; 2],
 }
 
@@ -82,12 +85,13 @@ impl Recent {
         self.all_recently_revoked = self.all_recently_revoked.filter(|since| recently_revoked(*since));
     }
 
-    /// Was that a moment ago?
+    /// True if that was a moment ago.
     fn is_recent(&self, tick: u32) -> bool {
         self.tick.wrapping_sub(tick) < RECENT_TICKS
     }
 
-    /// The kernel is told of a name that it may trust, and was told of `before`. `None`: it shall not trust it now.
+    /// The kernel is told of a name that it may trust, and was told of `before`. `None`: it shall
+    /// not trust it now.
     pub(super) fn trust(&self, dir: Fid, to: Option<Fid>, asked: Asked, before: Option<Trust>) -> Option<Trust> {
         let recently_revoked =
             |fid, bit| self.all_recently_revoked.is_some() || self.recently_revoked.contains_key(&(fid, bit));
@@ -107,7 +111,8 @@ impl Recent {
         Trust { again: Some(self.tick) }
     }
 
-    /// May an answer that makes the name valid still be on its way to where the kernel notes it without a lock?
+    /// True if an answer that makes the name valid may still be on its way to where the kernel
+    /// notes it without a lock.
     pub(super) fn is_settling(&self, trust: Trust) -> bool {
         trust.again.is_some_and(|tick| self.is_recent(tick))
     }

@@ -1,7 +1,9 @@
-//! What is held of files that several clients write at once: extents (docs/locks/protocol.md, "Shared-write files").
+//! Extents: what is held of files that several clients write at once (docs/locks/protocol.md,
+//! "Shared-write files").
 //!
-//! A file is here as long as anything of it is held, without a break: so long nobody cuts it, and a size that it had once is one that it
-//! has at least. Extents to write that were lost with a session are remembered: what was written under them may wait to be stored.
+//! A file is here as long as anything of it is held, without a break. During that time it is not
+//! cut, so a size that it once had is a lower bound of its size. Extents for writing that were lost
+//! with a session are remembered: writes under them may wait to be stored.
 
 use super::Table;
 use crate::locks::gate::Ticket;
@@ -16,7 +18,7 @@ use wire::message::Grant;
 struct Held {
     /// Of this time that the file is here.
     number: u64,
-    /// As an MDT showed it: its size is one that the file has at least, its mode is as it was then.
+    /// Attributes from an MDT: the size is a lower bound, the mode is as it was then.
     base: Attr,
     read: Ranges,
     write: Ranges,
@@ -82,7 +84,7 @@ impl Table {
 
     /// If these bytes are held as an extent: the number of this time that the file is shared.
     pub fn shares(&self, fid: Fid, extent: Extent) -> Option<u64> {
-        // Mostly nothing is shared.
+        // Usually no file is shared.
         if self.shared.files.is_empty() {
             return None;
         }
@@ -94,17 +96,17 @@ impl Table {
         self.shared.last
     }
 
-    /// Is anything of the file held as an extent?
+    /// True if anything of the file is held as an extent.
     pub fn is_shared(&self, fid: Fid) -> bool {
         self.shared.files.contains_key(&fid)
     }
 
-    /// Is anything of the file held to write?
+    /// True if anything of the file is held for writing.
     pub fn writes_shared(&self, fid: Fid) -> bool {
         self.shared.files.get(&fid).is_some_and(|held| !held.write.is_empty())
     }
 
-    /// Are extents of this MDT held?
+    /// True if extents of this MDT are held.
     pub(super) fn shares_of(&self, mdt: u16) -> bool {
         self.shared.files.keys().any(|fid| fid.mdt() == mdt)
     }
@@ -119,7 +121,8 @@ impl Table {
         self.shared.files.get(&fid).filter(|held| held.number == number).map(|held| held.base.size)
     }
 
-    /// A shared file was shown in this size, in answer to a question that was asked under an extent of this time.
+    /// A shared file was shown in this size, in answer to a question that was asked under an extent
+    /// of this time.
     pub fn note_shared_size(&mut self, fid: Fid, number: u64, size: u64) {
         if let Some(held) = self.shared.files.get_mut(&fid).filter(|held| held.number == number) {
             held.base.size = held.base.size.max(size);
@@ -149,7 +152,7 @@ impl Table {
         }
     }
 
-    /// All extents of an MDT are lost; `remembers`: what was held to write may be asked for again.
+    /// All extents of an MDT are lost; `remembers`: those for writing may be asked for again.
     pub fn lose_extents(&mut self, mdt: u16, remembers: bool) {
         let Shared { files, lost, .. } = &mut self.shared;
         let of_mdt = |fid: &Fid| fid.mdt() == mdt;
@@ -162,7 +165,8 @@ impl Table {
         lost.retain(|fid, ranges| !of_mdt(fid) || remembers && !ranges.is_empty());
     }
 
-    /// Of an MDT that restarted: what was held to write of these files, and is forgotten of all others.
+    /// Of an MDT that restarted: what was held to write of these files, and is forgotten of all
+    /// others.
     pub fn lost_extents(&mut self, mdt: u16, wanted: impl Fn(Fid) -> bool) -> BTreeMap<Fid, Ranges> {
         let lost = &mut self.shared.lost;
         lost.retain(|fid, _| fid.mdt() != mdt || wanted(*fid));

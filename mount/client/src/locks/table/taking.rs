@@ -1,5 +1,5 @@
-//! Taking away: what is called back, given up, or lost, with all that it covered. Whoever takes gets back what the kernel must
-//! be told to forget.
+//! Taking away: locks that are called back, given up, or lost, with everything that they covered.
+//! The caller gets back what the kernel must be told to forget.
 
 use super::{GAP, IDLE_CHANGES_MAX, Invalidations, LOOKUP, NAME_BYTES, PERM, Slot, Table, UPDATE, WEIGHT_MAX, XATTR};
 use layout::layout::Layout;
@@ -65,8 +65,8 @@ impl Table {
         self.drop_if_empty(fid);
     }
 
-    /// Names that lead here go. UPDATE of their directories would still cover some, but LOOKUP is called back when a name
-    /// goes or the inode dies: they are of no use.
+    /// Names that lead here go. UPDATE of their directories would still cover some, but LOOKUP is
+    /// called back when a name goes or the inode dies: they are of no use.
     fn take_names_here(&mut self, fid: Fid, invalidations: &mut Invalidations) {
         let led_here = self.slots.get_mut(&fid).map(|slot| std::mem::take(&mut slot.led_here)).unwrap_or_default();
         for (dir, name) in led_here {
@@ -97,7 +97,8 @@ impl Table {
         }
     }
 
-    /// Another client changes these names of a directory. `false`: nothing is held of it (any more).
+    /// Another client changes these names of a directory. `false`: nothing is held of it (any
+    /// more).
     pub fn changing(&mut self, dir: Fid, names: &[Name], invalidations: &mut Invalidations) -> bool {
         self.recent.take(dir, invalidations);
         for name in names {
@@ -150,34 +151,35 @@ impl Table {
         invalidations
     }
 
-    /// An own change took the last name of this inode. Its locks end with it: when nothing here uses it any more,
-    /// [`Table::bury`] is due.
+    /// An own change took the last name of this inode. Its locks end with it: when nothing here
+    /// uses it any more, [`Table::bury`] is due.
     pub fn lost_last_name(&mut self, fid: Fid) {
         if self.slots.contains_key(&fid) {
             self.removed.insert(fid);
         }
     }
 
-    /// Did this inode lose its last name by a change of this mount?
+    /// True if this inode lost its last name by a change of this mount.
     pub fn is_removed(&self, fid: Fid) -> bool {
         self.removed.contains(&fid)
     }
 
-    /// All of which that is so and something is held.
+    /// All such inodes of which something is held.
     pub fn removed(&self) -> Vec<Fid> {
         self.removed.iter().copied().collect()
     }
 
-    /// Inodes that lost LOOKUP and did not get it back. If nothing here uses one, no answer will come from its slot: it may
-    /// be gone, and what is left of its locks is to be given back.
+    /// Inodes that lost LOOKUP and did not get it back. If such an inode is not in use here, its
+    /// slot will answer nothing any more: it may be gone, and the rest of its locks must be given
+    /// back.
     pub fn nameless(&mut self) -> Vec<Fid> {
         let slots = &self.slots;
         self.nameless.retain(|fid| slots.get(fid).is_some_and(|slot| !slot.bits.contains(LOOKUP)));
         self.nameless.iter().copied().collect()
     }
 
-    /// Forgets an inode that is gone. Nothing is to be given back, for its MDT has no locks of it any more; replies under
-    /// way have no say.
+    /// Forgets an inode that is gone. Nothing is given back, because its MDT has no locks of it any
+    /// more; replies under way no longer grant any.
     pub fn bury(&mut self, fid: Fid) {
         self.gate(fid.mdt()).note(fid, InodeBits::ALL);
         self.give(fid, &mut Invalidations::default());
@@ -200,7 +202,8 @@ impl Table {
         fids
     }
 
-    /// Inodes whose locks were not used for longer than they may, at most `count`. `pinned` ones stay. In order.
+    /// Inodes whose locks were not used for longer than allowed, at most `count`. `pinned` ones
+    /// stay. In order.
     pub fn aged(&self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
         if self.bounds.age_ms == 0 {
             return Vec::new();
@@ -213,7 +216,8 @@ impl Table {
         fids
     }
 
-    /// Inodes whose locks are to be given up, at most `count`, because there are too many. `pinned` ones stay.
+    /// Inodes whose locks must be given up, at most `count`, because there are too many. `pinned`
+    /// ones stay.
     pub fn victims(&mut self, count: usize, pinned: impl Fn(Fid) -> bool) -> Vec<Fid> {
         let mut victims = Vec::new();
         let (mut slots, mut weight) = (self.slots.len(), self.weight);
@@ -231,7 +235,8 @@ impl Table {
             weight = weight.saturating_sub(slot.weight);
             victims.push(fid);
         }
-        // What the kernel forgot stands in the queue twice, what is gone once: from time to time they are swept.
+        // An inode that the kernel forgot stands in the queue twice, and one that is gone once:
+        // from time to time they are swept.
         if self.ring.len() > 2 * self.slots.len() + 1024 {
             let mut seen = foldhash::HashSet::default();
             let slots = &self.slots;
