@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-/// Columns of a line of prose, at most.
-const COLUMNS_MAX: usize = 100;
+/// Columns of a line of prose, at most; also of comments ([`crate::comments`]).
+pub const COLUMNS_MAX: usize = 100;
 
 /// One sentence in `found` for each line of the page that is too long.
 pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {

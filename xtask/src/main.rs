@@ -4,6 +4,7 @@
 
 mod circles;
 mod columns;
+mod comments;
 mod floors;
 mod links;
 mod names;
@@ -86,6 +87,9 @@ fn tidy() -> Result<Vec<String>, String> {
     for (path, text) in &code {
         tidy::check(path, text, &mut found);
     }
+    let crates = crates()?;
+    let homes: Vec<(&str, &Path)> = crates.iter().map(|c| (c.name.as_str(), c.folder.as_path())).collect();
+    comments::check(code.iter().map(|(path, text)| (path.as_path(), text.as_str())), &homes, &mut found);
     links::check(&root, &pages, &mut found);
     let names = names::words(&code);
     let paths: Vec<&Path> = code.iter().map(|(path, _)| &**path).collect();
@@ -102,7 +106,7 @@ fn tidy() -> Result<Vec<String>, String> {
         words::check_glossary(glossary, &others, &mut found);
     }
     let files = tidy::files(&root, "rs").map_err(|e| format!("list files: {e}"))?;
-    for c in crates()? {
+    for c in &crates {
         let modules = source::modules(&root.join(&c.folder).join("src"), &files)?;
         words::check_types(&c.name, &modules, &mut found);
     }

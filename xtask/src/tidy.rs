@@ -64,7 +64,7 @@ pub fn check(path: &Path, text: &str, found: &mut Vec<String>) {
 }
 
 /// True if the line has `word`, not as a part of a longer word.
-fn has_word(line: &str, word: &str) -> bool {
+pub fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))
 }
