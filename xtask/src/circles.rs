@@ -45,7 +45,7 @@ fn largest(modules: &BTreeMap<Vec<String>, Module>) -> Vec<String> {
     let paths: Vec<&Vec<String>> = modules.keys().collect();
     let mut graph = DiGraphMap::<usize, ()>::new();
     for (from, (own, module)) in modules.iter().enumerate() {
-        // A root names its modules to declare them, and everybody may ask it for a name: no arrow
+        // A root names its modules to declare them, and every file may ask it for a name: no arrow
         // goes there.
         for named in &module.paths {
             let home = (1..=named.len()).rev().find_map(|end| paths.iter().position(|path| path[..] == named[..end]));

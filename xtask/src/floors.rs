@@ -64,7 +64,7 @@ fn read_crate(package: &Value, root: &Path) -> Result<Crate, String> {
         Some(Component::Normal(first)) => first.to_string_lossy().into_owned(),
         _ => return Err(format!("{name} lies outside the workspace: {}", manifest.display())),
     };
-    // Only dependencies by path are ours.
+    // Only dependencies by path are crates of the workspace.
     let ours = package["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string());
     let imports = ours.map(|d| text(&d["name"]).map(str::to_owned)).collect::<Result<_, _>>()?;
     Ok(Crate { name, storey, folder, imports })

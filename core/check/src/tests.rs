@@ -298,7 +298,7 @@ fn objects_named_after_another_file() {
     tail.extend_from_slice(&bytes);
     put_inode(&mut store, FILE, FileType::Regular, 2, Fid::NONE, &tail);
     objects = objects.into_iter().map(|((ost, o), size)| ((ost, ObjectId { fid: named, ..o }), size)).collect();
-    // Looked at before the swap, judged behind it: the files that the names of the objects speak of
+    // Looked at before the swap, judged after it: the files that the names of the objects speak of
     // are gone.
     let early = check(&store, &objects).0;
     assert_eq!(early.iter().map(Finding::kind).collect::<Vec<_>>(), ["orphan-object", "orphan-object", "lost-object"]);

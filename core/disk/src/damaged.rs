@@ -30,7 +30,7 @@ pub enum Damaged {
         record: &'static str,
         /// In the record.
         found: u8,
-        /// Newest we know.
+        /// Newest known version.
         newest: u8,
     },
     /// A field holds what it cannot.
@@ -57,7 +57,7 @@ pub(crate) fn seal(record: &mut [u8]) {
     record[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks the checksum of a record and gives what is behind it.
+/// Checks the checksum of a record and returns the bytes after it.
 pub(crate) fn unseal<'a>(record: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], Damaged> {
     let (crc, rest) = bytes.split_first_chunk::<CRC_BYTES>().ok_or(Damaged::Short { record, found: bytes.len() })?;
     let (found, expected) = (u32::from_le_bytes(*crc), crc32c(rest));

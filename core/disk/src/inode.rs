@@ -1,4 +1,4 @@
-//! Inode record: attributes in a fixed part, what is rarely needed behind it.
+//! Inode record: attributes in a fixed part, rarely needed items after it.
 //!
 //! `stat` decodes the fixed part only, without allocating. The tail is a list of items, each tag
 //! u16, length u32, bytes.

@@ -64,7 +64,8 @@ impl Log {
     /// A record is put, or with `None` deleted.
     ///
     /// # Panics
-    /// A key beyond 64 KiB or a value beyond 4 GiB: our own bug, stores take neither.
+    /// A key beyond 64 KiB or a value beyond 4 GiB, which is a bug of the caller: stores take
+    /// neither.
     pub fn note(&mut self, key: &[u8], value: Option<&[u8]>) {
         let len = value.map_or(DELETED, |value| u32::try_from(value.len()).expect("values are below 4 GiB"));
         let key_len = u16::try_from(key.len()).expect("keys are below 64 KiB");

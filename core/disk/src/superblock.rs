@@ -48,7 +48,7 @@ pub struct Superblock {
     pub index: Option<TargetIndex>,
 }
 
-/// The bytes are no superblock of ours.
+/// The bytes are no superblock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSuperblock {
     /// Shorter or longer than 4 KiB.

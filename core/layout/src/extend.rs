@@ -1,4 +1,4 @@
-//! Layouts that extend themselves: a component grows into the extension behind it, bit by bit, as
+//! Layouts that extend themselves: a component grows into the extension after it, bit by bit, as
 //! long as its OSTs have room.
 //!
 //! A pair of components covers the range: one with OSTs that covers what was written, and an
@@ -6,9 +6,9 @@
 //! whole extension sizes from it. They go to:
 //!
 //! 1. the component before it, if all its OSTs have room for them (*extend*);
-//! 2. else the component behind it, if there is one and it finds room: it begins further in front
-//!    then, and the extension is gone (*spill over*);
-//! 3. else, if nothing is behind it, a new component of the same shape on OSTs that have room
+//! 2. else the component after it, if there is one and it finds room: it then begins earlier, and
+//!    the extension is gone (*spill over*);
+//! 3. else, if nothing is after it, a new component of the same shape on OSTs that have room
 //!    (*repeat*);
 //! 4. else the component before it all the same, for less than a whole extension may still fit
 //!    (*forced*).

@@ -125,7 +125,7 @@ impl LovEa {
     }
 }
 
-/// The bytes are no Lustre layout that we can keep.
+/// The bytes are no Lustre layout that can be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LovEaError {
     /// Ends too early.

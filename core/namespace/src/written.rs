@@ -19,8 +19,8 @@ const WRITTEN: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA);
 /// `blocks_delta` blocks of 512 bytes. `at`: the clock that sets the time. `kill_suidgid`: the
 /// writer may not keep set-id bits.
 ///
-/// Objects that grow just now without a new end were given space, which may lie beyond the end. What is told later of
-/// data that was written before (`at` other than now) is no such space.
+/// Objects that grow just now without a new end were given space, which may lie beyond the end.
+/// What is told later of data that was written before (`at` other than now) is no such space.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file; EFBIG.

@@ -105,7 +105,7 @@ pub fn get(view: &impl View, ctx: &Context<'_>, fid: Fid, name: &[u8]) -> Result
     view.xattr(fid, name)?.ok_or(Errno::ENODATA)
 }
 
-/// Names that the caller may see, each with a NUL behind it.
+/// Names that the caller may see, each with a NUL after it.
 ///
 /// # Errors
 /// ENOENT: no inode.

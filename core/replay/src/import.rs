@@ -274,7 +274,8 @@ impl<T> Import<T> {
             // It may have forgotten a client whose replies hold nothing that must not be lost.
             Standing::Settled if new && boot != self.boot && !self.relies => ImportAction::Renewed,
             Standing::Awaited | Standing::Settled if new => ImportAction::Lost,
-            // Recovery ended between two attempts, and the target had all of ours by then.
+            // Recovery ended between two attempts, and the target had all changes of this client by
+            // then.
             Standing::Awaited | Standing::Settled => ImportAction::Serve,
             Standing::Missed if !self.kept.is_empty() => ImportAction::Lost,
             Standing::Missed => ImportAction::Renewed,

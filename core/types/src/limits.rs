@@ -87,7 +87,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(100);
 pub const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// A client unheard of for this long is evicted.
 pub const LEASE: Duration = Duration::from_secs(30);
-/// Age at which an open group is committed without anyone asking.
+/// Age at which an open group is committed without a request.
 pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes of an open group at which a commit starts without waiting for the interval.
 pub const GROUP_BYTES_SOFT: usize = 8 << 20;
@@ -112,7 +112,7 @@ pub const TARGETS_MAX: usize = 4096;
 pub const OBJECTS_PER_OP_MAX: usize = 65_536;
 /// Inodes in one Revoke callback (20 bytes each).
 pub const REVOKES_PER_CALLBACK_MAX: usize = 4096;
-/// Locks that one reply grants, and inodes beside the results that it tells of.
+/// Locks that one reply grants, and inodes that it describes beside the results.
 pub const GRANTS_PER_REPLY_MAX: usize = 8192;
 /// Space that one OST grants to one client, bytes: four times what a client keeps dirty for one
 /// OST.

@@ -1,6 +1,6 @@
 //! Words about locks that client, wire and servers share. Decisions are in `dlm`.
 
-/// Inode bits: what a metadata lock covers (numbers as in Lustre, `DATA` is ours).
+/// Inode bits: what a metadata lock covers (numbers as in Lustre; `DATA` is SheenFS's own).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct InodeBits(pub u32);
 
@@ -28,7 +28,7 @@ impl InodeBits {
     /// and answers for size and times. It excludes DATA, UPDATE and WRITE of other clients, and is
     /// granted only together with DATA and UPDATE.
     pub const WRITE: InodeBits = InodeBits(0x100);
-    /// Of a directory: some ranges of names that are not there (ours). They come with `Reply::gap`
+    /// Of a directory: some ranges of absent names (SheenFS's own bit). They come with `Reply::gap`
     /// and with nothing else.
     pub const GAP: InodeBits = InodeBits(0x200);
     /// Every bit there is.
@@ -82,7 +82,7 @@ pub enum FlockFlavor {
     /// flock(2): whole file, owned by an open file description.
     Bsd = 1,
     /// Group lock (Lustre): whole file, owned by a group of any number of clients. Its members
-    /// share it; the data of the file waits for them for everybody else.
+    /// share it; other clients wait for the data of the file.
     Group = 2,
 }
 

@@ -69,12 +69,12 @@ impl NameRange {
     }
 }
 
-/// The first byte string behind a name.
+/// The first byte string after a name.
 fn behind(name: &[u8]) -> Box<[u8]> {
     [name, &[0]].concat().into()
 }
 
-/// The first byte string behind all that begin so; empty: there is none.
+/// The first byte string after all names that begin so; empty: there is none.
 fn behind_all(prefix: &[u8]) -> Box<[u8]> {
     let kept = prefix.iter().rposition(|byte| *byte != u8::MAX).map_or(0, |last| last + 1);
     let mut end: Box<[u8]> = prefix[..kept].into();
@@ -107,7 +107,7 @@ impl NameRanges {
         self.0.push(range);
     }
 
-    /// The name comes to be: of each range that has it stays what is behind.
+    /// The name is created: only the part after it stays of each range that contains it.
     pub fn cut(&mut self, name: &[u8]) {
         if self.contains(name) {
             self.0 = std::mem::take(&mut self.0).into_iter().filter_map(|range| range.behind(name)).collect();

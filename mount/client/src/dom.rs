@@ -1,5 +1,5 @@
 //! Bytes of small files that live on their MDT (docs/dom.md): one request reads them with the size,
-//! one stores them and tells what `Wrote` would.
+//! one stores them and reports what `Wrote` would.
 
 use crate::client::Client;
 use crate::file::File;

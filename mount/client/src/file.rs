@@ -6,7 +6,7 @@
 //!
 //! A *suspect tail*: an operation of this client ended between the MDT and the OSTs, so that
 //! objects may hold bytes beyond the end of the file. Growing the file would show them; so they are
-//! cut before the next change. The mark outlives the `File` (in the table), for an inode may be
+//! cut before the next change. The mark outlives the `File` (in the table), because an inode may be
 //! closed and opened again.
 
 use crate::open::FileHandle;

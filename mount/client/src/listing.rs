@@ -109,7 +109,7 @@ impl Stream {
         }
         self.parent = page.parent.or(self.parent);
         match self.starts.get(number + 1) {
-            // Fetched again: what the next page lists already is not ours.
+            // Fetched again: entries that the next page lists are not this page's.
             Some(next) => page.entries.retain(|e| next.after.as_ref().is_none_or(|last| e.name <= *last)),
             None => {
                 let behind = self.starts[number].position + page.entries.len() as u64;
@@ -132,7 +132,7 @@ impl Stream {
 }
 
 impl Listing {
-    /// Of a directory; asks nothing yet. Keeps so many pages.
+    /// Of a directory; sends no request yet. Keeps this many pages.
     pub fn new(fid: Fid, source: Arc<dyn PageSource>, tasks: Arc<dyn Tasks>, pages_max: usize) -> Listing {
         Listing { fid, source, tasks, pages_max, stream: Mutex::new(Stream::restart()) }
     }
@@ -240,7 +240,7 @@ impl Listing {
         stream.take_in(number, page, self.pages_max)
     }
 
-    /// Orders the page behind `number`, if that is the last one known and more follows.
+    /// Orders the page after `number`, if that is the last one known and more follows.
     fn fetch_ahead(&self, stream: &mut Stream, number: usize) {
         let next = number + 1;
         let wanted = next + 1 == stream.starts.len() && stream.end.is_none();

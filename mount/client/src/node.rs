@@ -1,6 +1,6 @@
 //! Nodes: the numbers by which the kernel names inodes.
 //!
-//! Every answer that tells the kernel a node counts one lookup; FORGET gives lookups back, and the
+//! Every answer that shows the kernel a node counts one lookup; FORGET gives lookups back, and the
 //! last one frees the number. So the table is exactly as large as what the kernel remembers.
 //! Numbers are never used again.
 //!

@@ -52,7 +52,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Until a signal, or until someone else unmounts.
+/// Until a signal, or until it is unmounted.
 fn wait(session: &Session) -> Result<(), Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -43,7 +43,7 @@ pub struct Request<'a> {
     pub opcode: Opcode,
     /// The operation that is asked for.
     pub operation: Operation<'a>,
-    /// The caller's supplementary group that owns the parent directory, where the kernel tells it
+    /// The caller's supplementary group that owns the parent directory, where the kernel sends it
     /// (creates).
     pub extra_group: Option<u32>,
     /// The whole message, when it may be shared instead of copied.
@@ -265,7 +265,7 @@ pub enum Operation<'a> {
         flags2: u32,
     },
     Destroy,
-    /// Known to us by number only: answered ENOSYS.
+    /// Known by number only: answered ENOSYS.
     Unsupported,
 }
 
@@ -586,7 +586,7 @@ fn flock(opcode: Opcode, asked: &LkIn) -> Result<Flock, BadRequest> {
         _ => return Err(BadRequest::Field { opcode, field: "lock type", value: u64::from(asked.lk.kind) }),
     };
     let flavor = if asked.lk_flags & misc::LK_FLOCK != 0 { FlockFlavor::Bsd } else { FlockFlavor::Posix };
-    // The kernel's "to the end" is OFFSET_MAX; ours is u64::MAX.
+    // The kernel's "to the end" is OFFSET_MAX; the client's is u64::MAX.
     let end = if asked.lk.end >= i64::MAX as u64 { u64::MAX } else { asked.lk.end };
     if asked.lk.start > end {
         return Err(BadRequest::Field { opcode, field: "lock start", value: asked.lk.start });

@@ -21,7 +21,7 @@ pub struct Device {
 /// Result of reading the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// A message of so many bytes.
+    /// A message of this many bytes.
     Message(usize),
     /// Nothing this time.
     Again,

@@ -226,7 +226,7 @@ async fn wait_request(
         Either::Right((Stop::Ended, _)) => return Err(Errno::ENOTCONN),
         Either::Right((Stop::Signal, _)) => {}
     }
-    // The kernel tells of the first signal only; a deadly one may follow a harmless one.
+    // The kernel reports only the first signal; a deadly one may follow a harmless one.
     while !processes.is_being_killed(thread) {
         let ended = pin!(ticket.stopped(Stop::Ended));
         match select(&mut future, select(env.clock.sleep(FATAL_SIGNAL_INTERVAL), ended)).await {

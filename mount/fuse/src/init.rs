@@ -74,9 +74,9 @@ impl Agreed {
 pub enum Negotiation {
     /// Send this and go on.
     Agreed(InitOut, Agreed),
-    /// The kernel is newer by a major version: send this, it will say INIT again in our words.
+    /// The kernel is newer by a major version: send this, it will send INIT again in this version.
     Again(InitOut),
-    /// Too old for us.
+    /// Too old.
     TooOld {
         /// The kernel's major version.
         major: u32,

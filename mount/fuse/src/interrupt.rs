@@ -179,7 +179,7 @@ impl Ticket {
     pub fn stopped(&self, than: Stop) -> impl Future<Output = Stop> + '_ {
         let least = if than == Stop::Signal { SIGNAL } else { ENDED };
         std::future::poll_fn(move |cx| {
-            // Register first: a flag raised in between wakes us.
+            // Register first: a flag raised in between wakes this task.
             self.flag.waker.register(cx.waker());
             match self.flag.state.load(Ordering::Acquire) {
                 state if state < least || state == RUNNING => Poll::Pending,

@@ -290,7 +290,7 @@ mod tests {
         names.set_var("JOB_ID").unwrap();
         let (mut child, mut bare) = (with(Some("4711 [a]")), with(None));
         let asker = |child: &std::process::Child| Asker { thread: child.id(), uid: 7, gid: 8 };
-        // Between fork and exec it still has our environment.
+        // Between fork and exec it still has this process' environment.
         let until = std::time::Instant::now() + Duration::from_secs(10);
         while variable(bare.id(), "OTHER_JOB_ID").is_none() || variable(child.id(), "JOB_ID").is_none() {
             assert!(std::time::Instant::now() < until);

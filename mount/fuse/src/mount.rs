@@ -61,7 +61,7 @@ pub enum MountError {
     /// mount(2) refused.
     #[error("mount {path}: {errno}")]
     Mount { path: PathBuf, errno: Errno },
-    /// The kernel's protocol is older than ours.
+    /// The kernel's protocol is too old.
     #[error("the kernel speaks FUSE {major}.{minor}; 7.31 (Linux 5.4) is the oldest that will do")]
     KernelTooOld { major: u32, minor: u32 },
     /// The first conversation failed.
@@ -129,7 +129,7 @@ pub fn is_mounted(path: &Path) -> std::io::Result<bool> {
     Ok(!mountinfo::ours_at(path)?.is_empty())
 }
 
-/// Device number of our newest mount at `path`.
+/// Device number of the newest SheenFS mount at `path`.
 pub(crate) fn device_number(path: &Path) -> Result<(u32, u32), MountError> {
     let mounts = mountinfo::ours_at(path).map_err(MountError::MountInfo)?;
     let top = mounts.last().ok_or_else(|| MountError::Mount { path: path.to_owned(), errno: Errno::NOENT })?;

@@ -95,7 +95,7 @@ impl ClientFs {
         Answer::Pending(Box::pin(Telling { client: self.client(), call }))
     }
 
-    /// An answer that is known without asking anybody, if it is.
+    /// The answer, if it is known without a request.
     fn known<T>(&self, ask: impl FnOnce(&Arc<Client>) -> Option<T>, reply: impl FnOnce(T) -> Reply) -> Option<Answer> {
         let token = self.client.token();
         let reply = reply(ask(&self.client)?);

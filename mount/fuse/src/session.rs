@@ -181,7 +181,7 @@ impl Drop for Session {
     }
 }
 
-/// The last time that we may look at it.
+/// The last moment at which it may be looked at.
 fn check_mount_point(path: &Path) -> Result<(), MountError> {
     let reason = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => return Ok(()),

@@ -8,7 +8,7 @@ use rustix::mount::UnmountFlags;
 use std::path::Path;
 use std::sync::mpsc;
 
-/// Removes dead mounts of ours at `path`; how many there were. Mounts of others are not looked at.
+/// Removes dead SheenFS mounts at `path`; returns their number. Other mounts are not looked at.
 ///
 /// Dead and alive mounts look the same in mountinfo. So the mount is asked for its totals, from a
 /// thread of its own, because a hanging daemon would hang the caller. Never call it for a mount of

@@ -76,7 +76,7 @@ impl Many {
         Some(many)
     }
 
-    /// Beside our folder, as [`crate::cluster::Cluster::run_dir`] says.
+    /// Beside the cluster's folder, as [`crate::cluster::Cluster::run_dir`] says.
     fn run_dir(&self) -> PathBuf {
         self.dir.with_file_name("run")
     }

@@ -39,7 +39,7 @@ fn pjdfstest(program: &Path, config: &Path, dir: &Path) -> (BTreeMap<String, Str
     (cases, text)
 }
 
-/// Cases that pass on the local file system and cannot run on ours, and why.
+/// Cases that pass on the local file system and cannot run on SheenFS, and why.
 const EXCEPTIONS: [(&str, &str); 1] = [(
     "link::link_count_max",
     "skipped by the suite: the C library knows LINK_MAX by the kind of file system, and FUSE is not in its list",

@@ -16,7 +16,7 @@ pub enum LengthOp {
         begin: u64,
         end: u64,
     },
-    /// An append of `bytes`; `at`: where its bytes were seen, if anybody saw them.
+    /// An append of `bytes`; `at`: where its bytes were seen, if they were.
     Append {
         bytes: u64,
         at: Option<u64>,

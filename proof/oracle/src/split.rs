@@ -335,7 +335,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// A truncate clears every slot beyond the new end that anyone wrote or read.
+    /// A truncate clears every slot beyond the new end that was written or read.
     fn cut(&mut self) {
         let (Action::Truncate { ino, slots }, Answer::Done) = (&self.record.action, &self.record.answer) else {
             return;

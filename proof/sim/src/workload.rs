@@ -101,7 +101,7 @@ pub const REMOVERS: Workload = Workload {
     ..USUAL
 };
 
-/// Names come and go, and everybody looks.
+/// Names come and go, and all programs look.
 pub const NAMERS: Workload = Workload {
     files: 2,
     directory: 0,

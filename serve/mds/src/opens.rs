@@ -1,8 +1,8 @@
 //! Open handles: the clients that hold an inode open, and those that may write it.
 //!
 //! A file that is executed is not written, and the other way round. Between the programs of one
-//! client its kernel sees to that, which also knows of a close before we do; between clients it is
-//! decided here.
+//! client its kernel sees to that, which also knows of a close before the MDT does; between clients
+//! it is decided here.
 //!
 //! Owner: the MDT's state. Bound: OPENS_PER_CLIENT_MAX per client. Invariant: an inode is in
 //! `inodes` exactly while a handle names it.

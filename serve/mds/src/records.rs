@@ -447,7 +447,7 @@ impl View for Records<'_> {
         self.look(dir, Look::Names);
         let mut start = key::dirent(dir, after.unwrap_or_default()).to_vec();
         if after.is_some() {
-            // The smallest key behind it.
+            // The smallest key after it.
             start.push(0);
         }
         let mut damage = None;

@@ -126,8 +126,8 @@ impl Mds {
                     {
                         return Reply { last_committed: self.last_committed(), ..reply };
                     }
-                    // The first one was dropped before its end, and takes its slot with it: now it
-                    // is our turn.
+                    // The first one was dropped before its end, and its slot with it: now it is
+                    // this one's turn.
                 }
                 Begin::Full => return self.refuse(&request, Errno::EBUSY),
             }

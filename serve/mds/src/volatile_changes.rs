@@ -17,7 +17,7 @@
 //! counts until it is durable or known.
 //!
 //! Owner: the MDT's state. Bound: the changes that are not committed. Empty as long as all clients
-//! are in this process, for they end with the MDT.
+//! are in this process, because they end with the MDT.
 
 use bytes::Bytes;
 use foldhash::HashMap;

@@ -165,7 +165,7 @@ mod tests {
     enum Step {
         Ask(u8, u64),
         Back(u8, u64),
-        /// A paid request: spend, then writes of so many bytes each, of which a part was there
+        /// A paid request: spend, then writes of this many bytes each, a part of which existed
         /// already.
         Paid(u8, u64, Vec<(u64, u64)>),
         Unpaid(u64),

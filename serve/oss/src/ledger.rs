@@ -92,7 +92,7 @@ impl Ledger {
         Ledger { state: Mutex::new(state), begin: last_assigned }
     }
 
-    /// `object` was changed, with so many bytes of data: the change's number.
+    /// `object` was changed, with this many bytes of data; returns the change's number.
     pub(crate) fn changed(&self, object: ObjectId, author: Author, bytes: u64) -> Transno {
         let Author { client, keeps } = author;
         let state = &mut *self.state.lock();

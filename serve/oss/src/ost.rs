@@ -40,7 +40,7 @@ use types::target::{TargetKind, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 use wire::ost::{OstOp, OstReply};
 
-/// Data up to so many bytes is copied on a reactor if the object is warm: less than a hand-off to
+/// Data up to this many bytes is copied on a reactor if the object is warm: less than a hand-off to
 /// another thread costs.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 

@@ -34,8 +34,8 @@ impl Default for Used {
 }
 
 impl Used {
-    /// An object, of this upper folder, grew by so many blocks; so many objects appeared. Under its
-    /// gate.
+    /// An object, of this upper folder, grew by this many blocks; this many objects appeared. Under
+    /// its gate.
     pub(crate) fn changed(&self, object: ObjectId, folder: u8, blocks: i64, objects: i64) {
         let mut state = self.0.lock();
         let counts = match i16::from(folder).cmp(&state.folder) {

@@ -116,7 +116,7 @@ impl Target {
         self.superblock.lock().cluster
     }
 
-    /// Identity of its store: tells a target from another one formatted with the same name.
+    /// Identity of its store: distinguishes a target from another one formatted with the same name.
     pub fn store_uuid(&self) -> u128 {
         self.superblock.lock().store
     }

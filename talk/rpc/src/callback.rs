@@ -59,7 +59,8 @@ pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, Rp
                     tracing::debug!(client = %export.client().brief(), %why, "callback will be sent again");
                 }
             }
-            // The link may have been replaced while we asked: only if it is still the same, wait.
+            // The link may have been replaced during the request: wait only if it is still the
+            // same.
             if matches!(export.route(), CallbackRoute::Link(now) if !std::ptr::eq(now.as_ptr(), Arc::as_ptr(&link))) {
                 continue;
             }

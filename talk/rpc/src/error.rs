@@ -30,7 +30,7 @@ pub enum RpcError {
     /// The target refused the session.
     #[error("{target} refuses the connection: {errno}")]
     Refused { target: TargetName, errno: Errno },
-    /// The target forgot us (it restarted without our state, or evicted us).
+    /// The target forgot this client (it restarted without the session, or evicted it).
     #[error("{target} evicted this client")]
     Evicted { target: TargetName },
     /// No answer came in time.

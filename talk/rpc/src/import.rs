@@ -178,7 +178,7 @@ pub(crate) enum Session {
     Remote(Arc<RemoteSession>),
 }
 
-/// The target and its record of us.
+/// The target and its record of this client.
 pub(crate) struct LocalSession {
     pub(crate) served: Arc<Served>,
     pub(crate) export: Arc<Export>,
@@ -323,9 +323,9 @@ impl Import {
         matches!(self.link.lock().session, Some(Session::Local(_)))
     }
 
-    /// Since when at the earliest the target can have missed us: the time at which the newest
-    /// request was sent that it answered. `None`: it lives in this process (such a client has no
-    /// lease), or was never reached.
+    /// The earliest time from which the target can have missed this client: the time at which the
+    /// newest request was sent that it answered. `None`: it lives in this process (such a client
+    /// has no lease), or was never reached.
     pub fn proved_at(&self) -> Option<Monotonic> {
         if self.is_local() {
             return None;
@@ -735,7 +735,7 @@ impl Import {
         }
     }
 
-    /// Tells the owner that the target lost our session.
+    /// Tells the owner that the target lost this client's session.
     pub(crate) fn tell_restart(&self, boot: u64) {
         let hooks = self.hooks.lock().clone();
         hooks.iter().for_each(|hook| hook(boot));

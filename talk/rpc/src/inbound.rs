@@ -57,14 +57,14 @@ fn reply_in(rpc: &Rpc, export: &Export, reply: &Reply) -> Payload {
     seal(Envelope { client: export.client(), open_ms, clock, ..Envelope::default() }, encode_reply(reply))
 }
 
-/// A reply that was made before goes out once more: its envelope tells of now.
+/// A reply that was made before goes out once more: its envelope shows the present state.
 fn reply_again(rpc: &Rpc, export: &Export, mut payload: Payload) -> Payload {
     let (clock, open_ms) = moment(rpc, export);
     match Envelope::decode(&payload.head) {
         Ok(envelope) if envelope.refusal.is_none() => {
             payload.head = Envelope { open_ms, clock, ..envelope }.encode();
         }
-        // A refusal tells no time.
+        // A refusal shows no time.
         _ => {}
     }
     payload
@@ -129,7 +129,7 @@ impl Inbound {
     }
 }
 
-/// A callback, or a request for one of our targets.
+/// A callback, or a request for a target of this process.
 pub(crate) fn ordinary(rpc: &Arc<Rpc>, envelope: Envelope, mut request: Request) -> Work {
     let client = envelope.client;
     match request.ops.first() {
@@ -181,7 +181,7 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
     }
 }
 
-/// A server asks one of our clients.
+/// A server calls back a client of this process.
 fn callback(rpc: &Arc<Rpc>, client: ClientUuid, request: &Request, op: wire::client::ClientOp) -> Work {
     let Some(import) = rpc.find_import(request.target, client) else { return refuse(client, Refusal::NoSession) };
     let Some(callbacks) = import.callbacks.clone() else {

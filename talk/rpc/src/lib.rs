@@ -94,7 +94,7 @@ pub struct Rpc {
     callers: awaited::Callers,
     imports: Mutex<BTreeMap<ImportKey, Weak<Import>>>,
     stopping: watch::Sender<bool>,
-    /// For log lines about requests that anybody can cause.
+    /// For log lines about requests that any peer can cause.
     complaints: Ration,
     /// True if the tasks run that ping and that watch leases.
     pings: AtomicBool,

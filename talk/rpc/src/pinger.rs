@@ -1,5 +1,5 @@
 //! Pings: an idle session is kept alive, a dead peer is noticed, a restarted target is found before
-//! anyone needs it.
+//! a caller needs it.
 //!
 //! One task per process, started with the first session over the network; each ping is a task of
 //! its own, at most one per import.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::message::Op;
 
-/// Missing for so many intervals, an answer to a ping means that the peer is dead.
+/// Missing for this many intervals, an answer to a ping means that the peer is dead.
 const PATIENCE: u32 = 3;
 
 /// True while a ping of this import is on its way.

@@ -43,7 +43,7 @@ impl Import {
     /// Brings everything back; ready when the target is in service.
     ///
     /// # Errors
-    /// The connection is lost, or the target gave up on us.
+    /// The connection is lost, or the target gave this client up.
     pub(crate) async fn recover(&self, remote: &RemoteSession) -> Result<ImportAction, RpcError> {
         let (mut after, mut count) = (Transno(0), 0);
         loop {

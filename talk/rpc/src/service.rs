@@ -175,8 +175,8 @@ impl Export {
         self.questions.ask(now)
     }
 
-    /// For how long the client has left a question open, milliseconds; 0: none is open. Once its
-    /// session has ended: for ever, for no reply proves anything then.
+    /// How long the client has left a callback open, milliseconds; 0: none is open. Once its
+    /// session has ended: for ever, because no reply proves anything then.
     pub(crate) fn open_ms(&self, now: Monotonic) -> u32 {
         let open = self.questions.open_ms(now);
         if self.is_gone() { u32::MAX } else { open }

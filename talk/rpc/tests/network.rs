@@ -104,7 +104,7 @@ fn what_comes_after_its_limit_is_not_begun() {
     run(&p.env, {
         let (import, in_time) = (import.clone(), bounded(now + Duration::from_secs(60)));
         async move {
-            // The first reply tells the server's clock.
+            // The first reply shows the server's clock.
             write(&import, 1, 0, pattern(1, 100)).await.unwrap();
             in_time.await.unwrap();
         }
@@ -586,7 +586,7 @@ fn greeted(addr: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The server hangs up on us.
+/// The server hangs up.
 fn hung_up(mut stream: TcpStream) {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {

@@ -292,7 +292,7 @@ impl Mdc {
         }
     }
 
-    /// Names of all extended attributes, each with a NUL behind it.
+    /// Names of all extended attributes, each with a NUL after it.
     pub async fn listxattr(&self, credentials: &Credentials, fid: Fid) -> Result<Bytes, RpcError> {
         match self.call(credentials, MdsOp::Listxattr { fid }).await? {
             MdsReply::Bytes(b) => Ok(b),

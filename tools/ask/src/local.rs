@@ -36,7 +36,7 @@ fn registries() -> Vec<PathBuf> {
 #[derive(Debug)]
 pub struct Enrolled {
     entry: PathBuf,
-    /// The entry is a folder of ours, not a link to a home.
+    /// The entry is the daemon's own folder, not a link to a home.
     own: bool,
 }
 

@@ -9,7 +9,7 @@ use types::about::{self, MountLine, SpaceLine};
 use types::errno::Errno;
 use types::target::{TargetIndex, TargetKind};
 
-/// A path is on no mount of ours only if so many readings of the table of mounts say so.
+/// A path is on no SheenFS mount only if this many readings of the table of mounts say so.
 const READS: usize = 3;
 
 /// One mount of SheenFS.
@@ -44,7 +44,7 @@ pub fn mount_of(path: &Path) -> io::Result<Mount> {
 /// The mount that an open file is on.
 ///
 /// # Errors
-/// EOPNOTSUPP: on no mount of ours; EBADF.
+/// EOPNOTSUPP: on no SheenFS mount; EBADF.
 pub fn mount_of_open(file: impl AsFd) -> io::Result<Mount> {
     let device = rustix::fs::fstat(file)?.st_dev;
     let device = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -82,7 +82,7 @@ pub fn listed() -> io::Result<Vec<(PathBuf, String)>> {
     Ok(all.map(|(fsname, dir)| (dir, fsname)).collect())
 }
 
-/// The file system of a mount of ours: what stands behind `:/` in its source.
+/// The file system of a SheenFS mount: the name after `:/` in its source.
 fn fsname(mount: &mountinfo::MountInfo) -> Option<&str> {
     let source = mount.source.to_str().filter(|_| mount.fs_type == mountinfo::TYPE)?;
     source.rsplit(":/").next()

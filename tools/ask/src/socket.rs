@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Longest answer, bytes.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Ending of the name of a daemon's socket for everybody, behind its process id.
+/// Ending of the name of a daemon's public socket, after its process id.
 pub const PUBLIC: &str = "public";
 /// Time for one request and its answer.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,8 +46,8 @@ pub fn open_run_dir(home: &Home) -> io::Result<rustix::fd::OwnedFd> {
     Ok(rustix::fs::open(home.run_dir(), flags, Mode::empty())?)
 }
 
-/// The socket for everybody of a daemon with this entry in the registry, as a short path that holds
-/// as long as the descriptor.
+/// The public socket of a daemon with this entry in the registry, as a short path that holds as
+/// long as the descriptor.
 ///
 /// # Errors
 /// There is no registry.
@@ -59,7 +59,7 @@ pub fn public_path(entry: &Home) -> io::Result<(rustix::fd::OwnedFd, PathBuf)> {
     Ok((dir, path.into()))
 }
 
-/// Asks a daemon at its socket for everybody.
+/// Asks a daemon at its public socket.
 ///
 /// # Errors
 /// As [`ask`].

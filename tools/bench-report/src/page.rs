@@ -1,5 +1,5 @@
-//! The report as one page of HTML that needs nothing from outside: plots (SVG), tables, and the
-//! published figures beside ours.
+//! The report as one page of HTML that needs nothing from outside: plots (SVG), tables, and
+//! published figures beside the measured ones.
 //!
 //! Every plot is there twice, drawn for a wide and for a narrow window; the style sheet shows the
 //! one that fits. Plots have two colours of their own and take all others from the style sheet, so

@@ -14,7 +14,7 @@ pub struct Spent {
     pub wall: f64,
     /// CPU seconds of the program and its daemons.
     pub cpu: f64,
-    /// CPU seconds of everybody.
+    /// CPU seconds of all processes.
     pub machine_cpu: f64,
     /// Seconds that the busiest disk was at work.
     pub disk: f64,

@@ -9,7 +9,7 @@ use std::net::ToSocketAddrs;
 use types::errno::Errno;
 use types::nid::{Nid, PORT_DEFAULT};
 
-/// Process that Lustre's ping names; ours have none.
+/// Process that Lustre's ping names; SheenFS has no such number.
 const PID: u32 = 12345;
 
 fn nids(daemons: &Daemons, request: &Request, report: &mut Report<'_>) -> Vec<String> {
@@ -60,7 +60,7 @@ pub fn ping(args: &PingArgs, daemons: &Daemons, out: &mut dyn Write, report: &mu
     Ok(())
 }
 
-/// The NID by which a node is best reached: our own, else the first.
+/// The NID by which a node is best reached: one of this host, else the first.
 ///
 /// # Errors
 /// `out` cannot be written.

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 use types::errno::Errno;
 
-/// Versions move under a swap when what was written is stored for it: then it is tried again, so
-/// often.
+/// Versions move under a swap when dirty data is stored for it: then it is tried again, this many
+/// times.
 const ATTEMPTS: u32 = 5;
 /// A file that was just closed counts as open for writing until its MDT has the close.
 const CLOSING: Duration = Duration::from_millis(20);

@@ -118,7 +118,7 @@ impl Text {
     }
 }
 
-/// Values that C lets us read and write: one, or as many as another argument says.
+/// Values that C passes for reading and writing: one, or as many as another argument says.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Place<T>(*mut T);

@@ -29,7 +29,7 @@ pub fn of_open(file: impl AsFd) -> Answer<Fid> {
 fn parsed(told: Answer<String>) -> Answer<Fid> {
     match told {
         Ok(text) => text.trim_end().parse().map_err(|_| Failure(Errno::EIO)),
-        // Every file of ours has one.
+        // Every file of SheenFS has one.
         Err(Failure(Errno::EOPNOTSUPP | Errno::ENODATA | Errno::EPERM)) => Err(ENOTTY),
         Err(failure) => Err(failure),
     }

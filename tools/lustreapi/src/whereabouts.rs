@@ -153,7 +153,7 @@ pub extern "C" fn llapi_get_fsname_instance(
     }
 }
 
-/// 1: mounts of this type are ours.
+/// 1: mounts of this type are SheenFS's.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_is_lustre_mnttype(mount_type: Text) -> c_int {
     plain(0, || c_int::from(mount_type.bytes() == Some(mountinfo::TYPE.as_bytes())))
@@ -168,7 +168,7 @@ pub struct MountEntry {
     mount_type: Text,
 }
 
-/// 1: this mount is ours.
+/// 1: this mount is a SheenFS.
 #[unsafe(no_mangle)]
 pub extern "C" fn llapi_is_lustre_mnt(mnt: Place<MountEntry>) -> c_int {
     plain(0, || mnt.get().map_or(0, |entry| llapi_is_lustre_mnttype(entry.mount_type)))

@@ -9,7 +9,7 @@ pub mod absent;
 use std::io::{self, Write};
 use types::errno::Errno;
 
-/// Exit status if the reader of our output went away.
+/// Exit status if the reader of the output went away.
 pub const EPIPE: u8 = 32;
 
 /// The program whose form is used.

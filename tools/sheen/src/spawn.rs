@@ -1,4 +1,4 @@
-//! Starts a process of our own in the background and follows its start.
+//! Starts a `sheen` process in the background and follows its start.
 //!
 //! The child gets a session of its own (it calls setsid itself), writes to a log file, and reports
 //! its start on its standard output. That pipe also shows at once that a child died.

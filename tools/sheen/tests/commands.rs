@@ -334,7 +334,8 @@ fn a_closed_pipe_is_no_error() {
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
 }
 
-/// Lustre's spellings make what ours make; what means nothing here is refused with the reason.
+/// Lustre's spellings make the same as SheenFS's own; options without a meaning here are refused
+/// with the reason.
 #[test]
 fn lustre_s_names_of_mkfs_and_mount() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -120,7 +120,7 @@ impl<T> Sender<T> {
         Receiver { shared: self.0.clone(), seen: self.0.version.load(Ordering::Acquire) }
     }
 
-    /// Changes the value in place and wakes everybody.
+    /// Changes the value in place and wakes all waiters.
     pub fn send_modify(&self, change: impl FnOnce(&mut T)) {
         {
             let mut value = self.0.value.write();

@@ -61,7 +61,7 @@ pub(crate) struct Ends {
     pub(crate) process: ClientUuid,
     pub(crate) version: u16,
     pub(crate) purpose: Purpose,
-    /// The other connections of the process that made this one; `None`: we made it.
+    /// The other connections of the process that made this one; `None`: this process made it.
     pub(crate) group: Option<Arc<Group>>,
 }
 

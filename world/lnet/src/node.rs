@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     /// Shown to the servers that this process connects to.
     pub(crate) pairing: Pairing,
     pub(crate) faults: Faults,
-    /// For log lines about connections that anybody can cause.
+    /// For log lines about connections that any peer can cause.
     pub(crate) refusals: Ration,
     pub(crate) accepted: Arc<Accepted>,
     pub(crate) budget: Arc<Budget>,

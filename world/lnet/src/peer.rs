@@ -34,7 +34,7 @@ pub struct Ask {
     pub outside_window: bool,
 }
 
-/// A node that we connected to.
+/// A node that this process connected to.
 pub struct Peer {
     shared: Arc<Shared>,
     handler: Arc<dyn Handler>,

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// File system type of our mounts.
+/// File system type of SheenFS mounts.
 pub const TYPE: &str = "fuse.sheen";
 
 /// One mount.

@@ -93,7 +93,7 @@ fn level_of_word(word: &str) -> LevelFilter {
     }
 }
 
-/// The level that tells all that the mask wants.
+/// The level that logs everything in the mask.
 fn level_of(mask: u32) -> LevelFilter {
     let wanted = WORDS.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
     wanted.map(|(_, word)| level_of_word(word)).max().unwrap_or(LevelFilter::WARN)

@@ -108,11 +108,11 @@ pub struct Rule {
     pub what: Usual,
     /// Of a delay.
     pub delay: Duration,
-    /// Passes over so many first.
+    /// Passes over this many first.
     pub skip: u64,
-    /// Goes wrong so often; `u64::MAX`: always.
+    /// Makes the fault this many times; `u64::MAX`: always.
     pub times: u64,
-    /// Goes wrong one time in so many, evenly; at least 1.
+    /// Makes the fault one time in this many, evenly; at least 1.
     pub one_in: u64,
     by_number: bool,
     seen: u64,
@@ -261,7 +261,7 @@ pub enum BadRule {
     TooMany,
 }
 
-/// `fail_loc` and `fail_val` as they are set; FAILED tells that it went wrong.
+/// `fail_loc` and `fail_val` as they are set; FAILED says that a fault happened.
 pub fn numbers() -> (u32, u32) {
     let rules = RULES.lock();
     (rules.fail_loc, rules.fail_val)

@@ -42,7 +42,7 @@ pub struct Delays {
     pub min_us: u64,
     /// At most, usually.
     pub max_us: u64,
-    /// In so many of 1000 cases up to `late_us`.
+    /// In this many of 1000 cases up to `late_us`.
     pub late: u64,
     /// See above, microseconds.
     pub late_us: u64,

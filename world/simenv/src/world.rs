@@ -48,7 +48,7 @@ pub struct DiskSpeed {
     pub min_us: u64,
     /// Most, usually.
     pub max_us: u64,
-    /// In so many of 1000 cases it takes up to `stall_us`.
+    /// In this many of 1000 cases it takes up to `stall_us`.
     pub stalls: u64,
     /// See above, microseconds.
     pub stall_us: u64,
@@ -213,7 +213,7 @@ impl World {
     }
 
     /// Ends a process at this instant. Its tasks are dropped; nothing that they do while being
-    /// dropped reaches anybody. A power cut ends every process of the machine.
+    /// dropped reaches another process. A power cut ends every process of the machine.
     pub fn kill(&self, process: &Arc<Process>, how: Kill) {
         let victims: Vec<Arc<Process>> = match how {
             Kill::Process => vec![process.clone()],

@@ -39,7 +39,7 @@ pub enum StoreError {
         file: PathBuf,
         /// Byte position in it.
         offset: u64,
-        /// What was found there.
+        /// Description of the damage.
         reason: String,
     },
     /// The operating system refused.

@@ -80,7 +80,7 @@ struct Layer {
 struct View {
     /// Oldest first.
     layers: Arc<Vec<Layer>>,
-    /// The first so many are being applied.
+    /// Number of layers, from the first, that are being applied.
     applying: usize,
     /// Unused snapshots, all good for `layers`.
     readers: Vec<Reader>,

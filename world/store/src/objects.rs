@@ -83,8 +83,8 @@ impl Objects {
         env.disk.sync_dir(dir).map_err(StoreError::io("sync", dir))
     }
 
-    /// Opens the objects under `dir/objects`. Under `bytes_max` this counts what is there, object
-    /// by object.
+    /// Opens the objects under `dir/objects`. Under `bytes_max` this counts the existing objects
+    /// one by one.
     ///
     /// # Errors
     /// The folder is missing, or the disk refuses.

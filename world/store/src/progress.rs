@@ -55,7 +55,7 @@ impl Progress {
         woken.into_values().for_each(Waker::wake);
     }
 
-    /// The store is poisoned or closed: everyone must look.
+    /// The store is poisoned or closed: all waiters must look.
     pub fn wake_all(&self) {
         let woken = std::mem::take(&mut self.waiters.lock().wakers);
         woken.into_values().for_each(Waker::wake);

@@ -111,8 +111,8 @@ impl<'a> Tx<'a> {
         Transno(self.state.last_assigned.0 + 1)
     }
 
-    /// Ends it; the changes are visible to everyone and will be durable with their group. 0 if
-    /// nothing was changed.
+    /// Ends it; the changes are visible to all and will be durable with their group. 0 if nothing
+    /// was changed.
     pub fn finish(mut self) -> Transno {
         self.end()
     }

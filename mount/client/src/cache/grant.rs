@@ -108,7 +108,7 @@ impl Grants {
         }
     }
 
-    /// The OST lost our session.
+    /// The OST lost this mount's session.
     pub fn lost(&self, ost: TargetIndex) {
         let mut osts = self.osts.lock();
         let grant = osts.entry(ost).or_default();

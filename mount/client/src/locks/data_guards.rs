@@ -100,7 +100,7 @@ pub trait DataHolder: Send + Sync + 'static {
         attr
     }
     /// Files of an MDT with data that is not stored: the MDT restarted, and WRITE of these is asked
-    /// for again before anybody else may have it.
+    /// for again before another client may have it.
     fn dirty_files(&self, mdt: u16) -> Vec<Fid> {
         let _ = mdt;
         Vec::new()
@@ -140,7 +140,7 @@ struct Guards {
     admissions: u64,
     /// Callbacks under way.
     stops: usize,
-    /// Admitted although stopped, for the kernel waits for them.
+    /// Admitted although stopped, because the kernel waits for them.
     admitted: usize,
 }
 
@@ -218,7 +218,7 @@ enum Admission {
 pub enum Admitted {
     /// Under its lock.
     Locked(DataGuard),
-    /// At once, under whatever lock there is, for a callback waits for it: nothing may be kept,
+    /// At once, under whatever lock there is, because a callback waits for it: nothing may be kept,
     /// everything goes through. `None`: a write of pages.
     Bypass(Option<BypassGuard>),
 }
@@ -316,8 +316,8 @@ impl Locks {
         Admission::Begun(DataGuard { locks: self.clone(), fid, writes, shared })
     }
 
-    /// Files of an MDT that are being changed under WRITE: no other client was granted it, for the
-    /// use was not waited for.
+    /// Files of an MDT that are being changed under WRITE: no other client was granted it, because
+    /// the use was not waited for.
     pub(crate) fn writing(&self, mdt: u16) -> Vec<Fid> {
         let files = self.data_guards.files.lock();
         files.iter().filter(|(fid, guards)| fid.mdt() == mdt && guards.writing > 0).map(|(fid, _)| *fid).collect()

@@ -118,7 +118,8 @@ impl Locks {
         dirs.iter().any(|dir| self.is_busy(*dir))
     }
 
-    /// Ready when dropping names in these directories may wait for what waits for us.
+    /// Ready when dropping names in these directories may wait for a request that waits for this
+    /// mount.
     async fn names_are_stuck(&self, dirs: &[Fid]) {
         let since = self.env.clock.now();
         while self.env.clock.now().saturating_sub(since) < NAMES_WAIT && !self.is_busy_in(dirs) {

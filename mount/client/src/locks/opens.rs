@@ -21,7 +21,7 @@ pub struct Opens {
 #[derive(Default)]
 struct Count {
     open: u32,
-    /// The MDT keeps it for us.
+    /// The MDT keeps it for this mount.
     kept: bool,
 }
 

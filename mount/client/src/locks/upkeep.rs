@@ -234,7 +234,7 @@ impl Client {
         }
         let dirty = self.dirty_and_closed(fid);
         match held {
-            // The MDT is asked next whether the inode lives: not because of us.
+            // The MDT is asked next whether the inode lives: not because of this mount.
             true if dirty.is_some() => self.give_open(fid).await,
             true => self.unlock_open(fid),
             false => {}

@@ -27,7 +27,8 @@ abi_struct!(
         uid: u32,
         /// File system group id of the caller.
         gid: u32,
-        /// Thread id of the caller in our pid namespace; 0 if it has none there, or for write-back.
+        /// Thread id of the caller in the daemon's pid namespace; 0 if it has none there, or for
+        /// write-back.
         pid: u32,
         /// Extensions at the end, in units of 8 bytes.
         total_extlen: u16,

@@ -1,6 +1,6 @@
 //! The kernel's FUSE ABI, protocol 7.31 to 7.45, as plain Rust structs.
 //!
-//! Facts come from the kernel's published header (`linux/fuse.h`); the structs are our own.
+//! Facts come from the kernel's published header (`linux/fuse.h`); the structs are SheenFS's own.
 //! Everything is in the machine's byte order, as the kernel writes it. Sizes are checked when
 //! compiling, bytes are pinned by tests. Only this module and `decode`/`reply`/`notify` know an
 //! offset.
@@ -12,10 +12,9 @@ pub mod outbound;
 
 /// Major version of the protocol.
 pub const MAJOR: u32 = 7;
-/// Newest minor version we speak.
+/// Newest supported minor version.
 pub const MINOR: u32 = 45;
-/// Oldest minor version we accept: all structs that vary among later ones vary by a negotiated
-/// flag.
+/// Oldest accepted minor version: all structs that vary among later ones vary by a negotiated flag.
 pub const MINOR_OLDEST: u32 = 31;
 /// Node id of the root directory.
 pub const ROOT_ID: u64 = 1;

@@ -13,7 +13,7 @@ macro_rules! opcodes {
             /// Every one, ascending.
             pub const ALL: &'static [Opcode] = &[$(Opcode::$name,)*];
 
-            /// From the header's number; `None` for what no kernel we know sends.
+            /// From the header's number; `None` for a number that no known kernel sends.
             pub const fn from_number(number: u32) -> Option<Opcode> {
                 match number {
                     $($number => Some(Opcode::$name),)*

@@ -93,7 +93,7 @@ pub(super) fn answer(tree: &mut Tree, config: &NullConfig, now: Timestamp, reque
         Operation::Removexattr { name } => {
             answers.tree.get_mut(node)?.xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
         }
-        // Locks between processes of one machine would be the kernel's own; here everyone gets
+        // Locks between processes of one machine would be the kernel's own; here every caller gets
         // them.
         Operation::Getlk { .. } => Ok(Reply::Lock(None)),
         Operation::Setlk { .. }

@@ -47,8 +47,8 @@ impl ClientFs {
         })
     }
 
-    /// CREATE: the kernel gets a handle that it will never release; ours stays until it forgets the
-    /// node.
+    /// CREATE: the kernel gets a handle that it will never release; the client's stays until the
+    /// kernel forgets the node.
     fn create_no_open(&self, request: &Request<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Answer {
         let caller = self.caller(request, umask);
         let open = lasting(flags);

@@ -22,8 +22,8 @@ use types::session::ClientUuid;
 use wire::client::{ClientOp, ClientReply, Glimpse};
 use wire::mds::{Entry, MdsReply};
 
-/// A writer that tells something between every question and the look at the records is believed at
-/// last: what it said is not older than the request.
+/// A writer that reports something between every callback and the look at the records is believed
+/// at last: its report is not older than the request.
 const ROUNDS: usize = 4;
 
 /// Of each file, what its writers say.

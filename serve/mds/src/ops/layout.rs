@@ -43,7 +43,7 @@ impl Mds {
         if let Ok(reply) = self.in_turn(request, |request| self.layout_to_write(request, fid, start, end)).await? {
             return Ok(reply);
         }
-        // Perhaps OSTs came, or got room, since we last looked.
+        // OSTs may have come, or got room, since the last look.
         self.refresh_spaces().await;
         let clock = &self.env.clock;
         let until = clock.now() + self.settings.osts_return;

@@ -1,7 +1,7 @@
 //! `lustre.links`: the names that lead to an inode, for root. They turn a FID into a path.
 //!
-//! The value is text, each name as `[FID of its directory]/NAME` with a NUL behind it. At most
-//! about 100 names of an inode are remembered (`disk::links`).
+//! The value is text, each name as `[FID of its directory]/NAME` with a NUL after it. At most about
+//! 100 names of an inode are remembered (`disk::links`).
 
 use crate::mds::{Mds, RequestContext};
 use crate::tail::{self, damaged};

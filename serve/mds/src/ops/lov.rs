@@ -33,7 +33,7 @@ use wire::mds::MdsReply;
 /// The name by which a layout attribute was called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LovName {
-    /// `lustre.lov`: for everybody.
+    /// `lustre.lov`: for all users.
     Lustre,
     /// `trusted.lov`: for root.
     Trusted,

@@ -1,4 +1,4 @@
-//! `lustre.lov.add`: components behind those that a file has. `lfs setstripe --component-add`.
+//! `lustre.lov.add`: components after those of a file. `lfs setstripe --component-add`.
 //!
 //! Only what no component covered is covered now, so that bytes stay where they are and old layouts
 //! are not wrong.

@@ -115,7 +115,7 @@ impl Mds {
     }
 }
 
-/// The layout without component `id` and those behind it; 0: without those at its end that have no
+/// The layout without component `id` and those after it; 0: without those at its end that have no
 /// objects.
 fn part(old: &Layout, id: u32) -> Result<Parted, Errno> {
     let components = &old.components;

@@ -2,7 +2,8 @@
 
 use crate::failure::BenchError;
 
-/// A way to a file system. A path is relative to our folder there; `bytes` is the size a file has.
+/// A way to a file system. A path is relative to the benchmark's folder there; `bytes` is the size
+/// a file has.
 pub trait Door {
     /// Makes a folder.
     ///

@@ -23,10 +23,10 @@ use types::session::ClusterId;
 
 /// Buffer of one listing, bytes, and the fixed cost of an entry in it.
 const LISTING: Budget = Budget { bytes: 64 << 10, per_entry: 24 };
-/// Folders in folders that are removed; ours are not deeper.
+/// Folders in folders that are removed; the benchmark's are not deeper.
 const DEPTH_MAX: usize = 16;
 
-/// A client of this process, and our folder in its file system; both end when dropped.
+/// A client of this process, and the benchmark's folder in its file system; both end when dropped.
 pub struct Native {
     client: Arc<Client>,
     rpc: Arc<Rpc>,
@@ -51,7 +51,7 @@ fn natively<'a>(what: &'a str, name: &'a str) -> impl FnOnce(ClientError) -> Ben
 }
 
 impl Native {
-    /// Reaches the file system and makes our folder.
+    /// Reaches the file system and makes the benchmark's folder.
     ///
     /// # Errors
     /// The servers do not answer.

@@ -34,7 +34,7 @@ pub enum Op {
 pub struct Order {
     /// The operation.
     pub op: Op,
-    /// Folder, relative to ours.
+    /// Folder, relative to the benchmark's.
     pub dir: String,
     /// Names are this and a number.
     pub prefix: String,
@@ -74,7 +74,7 @@ impl Order {
 /// The way by which a rank reaches the file system.
 #[derive(Clone)]
 pub enum Post {
-    /// At our folder of a mount.
+    /// At the benchmark's folder of a mount.
     Mount(PathBuf),
     /// At the native client.
     Native(Arc<Native>),

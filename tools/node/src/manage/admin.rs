@@ -93,7 +93,7 @@ fn failed(errno: Errno, reason: &dyn std::fmt::Display) -> Answer {
     Answer::Failed { errno: errno.0, reason: reason.to_string() }
 }
 
-/// A connection proves that a node of ours is there.
+/// A connection proves that a SheenFS node is there.
 async fn ping(view: &Arc<View>, nid: &str) -> Answer {
     let nid: Nid = match nid.parse() {
         Ok(nid) => nid,

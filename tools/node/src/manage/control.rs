@@ -143,7 +143,7 @@ pub fn ask_public(entry: &Home, request: &Request) -> Result<(Answer, i32), Cont
     ::ask::socket::ask_public(entry, request)
 }
 
-/// Listens on the socket for everybody, beside the entry in the registry.
+/// Listens on the public socket, beside the entry in the registry.
 ///
 /// # Errors
 /// The socket cannot be made.

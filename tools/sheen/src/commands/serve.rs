@@ -18,7 +18,7 @@ pub fn run(args: &ServeArgs) -> Outcome {
         serve(args, Box::new(Silent))?;
         return Ok(Exit::Done);
     }
-    // A terminal's Ctrl-C or hang-up is for the starter, not for us.
+    // A terminal's Ctrl-C or hang-up is for the starter, not for this process.
     rustix::process::setsid().map_err(|e| Failure::Failed(format!("cannot start a session: {e}")))?;
     match serve(args, Box::new(Starter)) {
         Ok(()) => Ok(Exit::Done),
@@ -98,7 +98,7 @@ fn keep_ost_size(home: &Home, settings: &Settings, bytes: u64) -> Result<(), Fai
     Ok(())
 }
 
-/// The process that started us and reads our standard output.
+/// The process that started this one and reads its standard output.
 pub struct Starter;
 
 impl Announce for Starter {

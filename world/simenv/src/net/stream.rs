@@ -41,7 +41,7 @@ impl Net for SimNet {
                     continue;
                 }
                 let opened = core.network.open(&core, &process, addr);
-                // Held already: dropped in the midst, it closes.
+                // Held already: dropped in the middle, it closes.
                 let half = opened.map(|(id, _)| Half::new(&core, id, 0, addr, opened));
                 let (delay, passes) = core.network.travel(to, from);
                 pause(&core, delay).await;

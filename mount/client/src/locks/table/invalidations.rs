@@ -3,7 +3,7 @@
 use types::fid::Fid;
 use types::name::Name;
 
-/// Beyond so many names one `inc_epoch` costs the kernel less than one message for each.
+/// Beyond this many names one `inc_epoch` costs the kernel less than one message for each.
 pub(super) const NAMES_SENT_ONE_BY_ONE: usize = 1024;
 
 /// See the module.
