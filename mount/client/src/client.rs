@@ -70,7 +70,7 @@ pub struct Client {
     pub(crate) locks: Arc<Locks>,
     pub(crate) files: Arc<FileTable>,
     pub(crate) files_open: Arc<OpenFiles>,
-    /// Leases of open files, as far as other open files of this mount are concerned.
+    /// Leases of open files, as far as this mount's other open files matter.
     pub(crate) leases: Mutex<LeaseTable<FileHandle>>,
     pub(crate) dirs_open: Handles<DirHandle, OpenDir>,
     pub(crate) no_open: NoOpenHandles,
@@ -149,8 +149,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Ends all sessions in order: what was written is stored, open files are closed, locks
-    /// dropped. The client is not to be used any more.
+    /// Ends all sessions in order: dirty data is stored, open files are closed, locks dropped. The
+    /// client must not be used any more.
     pub fn unmount(self: &Arc<Self>) -> BoxFuture<'_, ()> {
         Box::pin(self.end())
     }
@@ -211,7 +211,7 @@ impl Client {
         self.nodes.fid(node).ok_or(ClientError::UnknownNode(node.0))
     }
 
-    /// An inode for the kernel, counting one lookup. The last thing that an operation does: its
+    /// An inode for the kernel, counting one lookup. It is the last step of an operation: its
     /// answer may be trusted only if the kernel gets it before a callback can forget it.
     pub(crate) fn found(&self, parent: Fid, name: Option<&Name>, attr: &Attr) -> Found {
         let asked = match self.nodes.node(attr.fid) {

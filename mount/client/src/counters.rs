@@ -94,7 +94,7 @@ impl Counters {
         self.series.times[operation as usize].record(micros(took));
     }
 
-    /// So many bytes were read or written in one piece.
+    /// This many bytes were read or written in one piece.
     pub fn moved(&self, way: Way, bytes: usize) {
         self.series.bytes[way as usize].record(bytes as u64);
     }

@@ -72,7 +72,7 @@ pub(crate) struct Stored {
     pub bytes: u64,
     /// Growth of all objects, 512-byte blocks.
     pub blocks_delta: i64,
-    /// Why not all: the error of the first part that failed.
+    /// The error of the first part that failed, if not all is stored.
     pub error: Option<ClientError>,
     /// All of it lives on the MDT, which answered with these attributes and needs no `Wrote` any
     /// more.
@@ -80,7 +80,7 @@ pub(crate) struct Stored {
 }
 
 impl Client {
-    /// Reads `[start, end)`; what no object has is zeros.
+    /// Reads `[start, end)`; bytes that no object has are zeros.
     pub(crate) async fn fetch(
         &self,
         layout: &Layout,

@@ -15,7 +15,8 @@ use types::errno::Errno;
 use types::fid::Fid;
 use wire::mds::{MdsOp, MdsReply};
 
-/// By the layout of now some of these bytes live elsewhere: an exchange of layouts came in between.
+/// By the present layout some of these bytes live elsewhere: an exchange of layouts came in
+/// between.
 const ELSEWHERE: Errno = Errno(libc::EREMCHG);
 
 /// True if the layout must be asked for again.

@@ -35,7 +35,7 @@ const SUSPECTS_MAX: usize = 65_536;
 pub struct File {
     /// FID of the inode.
     pub fid: Fid,
-    /// See the module's story.
+    /// See the module.
     pub gate: RwLock<()>,
     /// Written data that is not stored, or not reported to the MDT.
     pub(crate) dirty: Mutex<DirtyFile>,
@@ -50,7 +50,7 @@ pub struct File {
     /// Held exclusively while the locks of a closed file are dropped, shared by operations that are
     /// about to take some.
     pub(crate) dropping: RwLock<()>,
-    /// Open files of this mount that may write it, and so map it to be written.
+    /// Open files of this mount that may write it, and so map it for writing.
     open_to_write: AtomicUsize,
     /// Groups that have, or want, its data.
     groups: Mutex<BTreeMap<u64, Arc<GroupTurn>>>,
@@ -134,8 +134,8 @@ impl File {
         self.known.lock().prefetched = Some(prefetched);
     }
 
-    /// `[offset, end)` of what came with an open, if the file has still this version; else it is of
-    /// no use any more.
+    /// `[offset, end)` of the bytes that came with an open, if the file still has this version;
+    /// otherwise they are dropped.
     pub(crate) fn prefetched(&self, version: u64, offset: u64, end: u64) -> Option<Bytes> {
         let known = &mut self.known.lock().prefetched;
         let found = known.as_ref()?.read(version, offset, end);
@@ -155,7 +155,7 @@ impl File {
         self.suspect.load(Ordering::Acquire)
     }
 
-    /// Sets or clears the mark; returns what it was.
+    /// Sets or clears the mark; returns its previous value.
     pub fn mark_tail(&self, suspect: bool) -> bool {
         self.suspect.swap(suspect, Ordering::AcqRel)
     }
@@ -184,7 +184,7 @@ impl File {
 
     /// It is durable, unless the file rests on a newer change by now.
     pub(crate) fn is_recorded_up_to(&self, newest: Transno) {
-        // An error: it rests on something newer, which is waited for in its turn.
+        // The error means that the file rests on a newer change, which is waited for in its turn.
         let _newer = self.rests_on.compare_exchange(newest.0, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 

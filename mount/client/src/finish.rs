@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// See the module's story. Not started before it is first polled.
+/// See the module. Not started before it is first polled.
 pub struct Finish<T: Send + 'static> {
     name: &'static str,
     tasks: Arc<dyn Tasks>,

@@ -15,7 +15,7 @@ use stubs::mdc::{Mdc, Watch};
 use types::target::TargetIndex;
 use wire::message::Op;
 
-/// The tables of one mount that hold what its targets granted.
+/// The tables of one mount that hold the grants of its targets.
 pub(crate) struct Tables {
     pub(crate) locks: Arc<Locks>,
     pub(crate) files: Arc<FileTable>,

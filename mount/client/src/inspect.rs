@@ -39,7 +39,7 @@ pub struct DefaultLayout {
     pub stripe_count: Option<u16>,
     /// Bytes of one.
     pub stripe_size: u32,
-    /// OST of the first; `None`: where there is room.
+    /// OST of the first stripe; `None`: any with room.
     pub first: Option<TargetIndex>,
 }
 
@@ -78,8 +78,7 @@ impl Client {
     }
 
     /// Gives these locks back, and drops what they cover from the caches here and in the kernel;
-    /// what is written is stored first. Of an OST: the locks on data. Locks that keep open files
-    /// stay.
+    /// dirty data is stored first. For an OST: the locks on data. Locks that keep open files stay.
     pub async fn clear_locks(&self, whose: Whose) {
         let bits = match whose {
             // Every file that the kernel knows may be open, and only this lock keeps it.
@@ -130,7 +129,7 @@ impl Client {
     /// As [`Client::keeps_opens`]. Open files stay open.
     ///
     /// # Errors
-    /// EOPNOTSUPP: the kernel opens files without telling, so it must be so.
+    /// EOPNOTSUPP: the kernel opens files without requests, so they must stay so.
     pub async fn keep_opens(&self, on: bool) -> Result<(), Errno> {
         if !on && self.locks.no_open() {
             return Err(Errno::EOPNOTSUPP);
@@ -147,7 +146,7 @@ impl Client {
         !self.locks.no_open()
     }
 
-    /// Bytes that may be written and not stored; beyond it a write waits.
+    /// Bytes that may be dirty; beyond it a write waits.
     pub fn dirty_bytes_max(&self) -> u64 {
         self.writeback.dirty_max()
     }
@@ -214,7 +213,7 @@ impl Client {
         self.counters.clear(now);
     }
 
-    /// Since when that is counted; `None`: since the mount.
+    /// Time since which that is counted; `None`: since the mount.
     pub fn counted_since(&self) -> Option<Timestamp> {
         self.counters.cleared()
     }

@@ -27,7 +27,7 @@ use wire::mds::DirEntry;
 pub const PAGE_ENTRIES: u32 = 1024;
 /// Pages kept per open directory, of names.
 pub const PAGES_MAX: usize = 64;
-/// Position of the first name, behind `.` and `..`.
+/// Position of the first name, after `.` and `..`.
 const FIRST_NAME: u64 = 2;
 
 /// Entries as the MDT answers them.
@@ -37,7 +37,7 @@ pub struct Page {
     pub entries: Vec<DirEntry>,
     /// The directory goes on.
     pub more: bool,
-    /// The directory's parent, if the question was for the first page.
+    /// The directory's parent, if the request was for the first page.
     pub parent: Option<Fid>,
 }
 
@@ -58,7 +58,7 @@ pub enum Item<'a> {
     Name { entry: &'a DirEntry, fresh: bool },
 }
 
-/// See the module's story.
+/// See the module.
 pub struct Listing {
     fid: Fid,
     source: Arc<dyn PageSource>,
@@ -88,7 +88,7 @@ impl Stream {
         Stream { starts: vec![Start { position: FIRST_NAME, after: None }], ..Stream::default() }
     }
 
-    /// The page of a position among those that are known.
+    /// The page of a position among the known ones.
     fn page_of(&self, position: u64) -> usize {
         self.starts.partition_point(|start| start.position <= position).saturating_sub(1)
     }

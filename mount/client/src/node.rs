@@ -99,7 +99,7 @@ impl NodeTable {
         inner.by_id.get(&id).is_some_and(|slot| inner.mirrors.get(&slot.fid) == Some(&id))
     }
 
-    /// The kernel is about to be shown this, and knows the inode.
+    /// The kernel is about to be shown this inode, and knows it.
     pub fn show(&self, shown: Shown) {
         let inner = &mut *self.inner.lock();
         let slot = inner.by_fid.get(&shown.attr.fid).and_then(|id| inner.by_id.get_mut(id));

@@ -84,8 +84,7 @@ pub struct OpenFile {
     /// True if the MDT may know of a lease of it. Held by a task that asks for one, asks about it,
     /// or ends it.
     pub(crate) leased: tokio::sync::Mutex<bool>,
-    /// The kernel has pages for it: since then it is known where the kernel believes the file to
-    /// end.
+    /// The kernel has pages for it: since then the end that the kernel believes in is known.
     pub(crate) eof: OnceLock<Watched>,
     stale: AtomicBool,
     closed: AtomicBool,
@@ -141,7 +140,7 @@ impl OpenFile {
     }
 
     /// The MDT restarted and gave a new handle. `false` if the file was closed meanwhile: the
-    /// handle is to be closed.
+    /// handle must be closed.
     #[must_use]
     pub fn reopened(&self, handle: OpenHandle) -> bool {
         self.handle.store(handle.0, Ordering::SeqCst);
@@ -168,7 +167,7 @@ pub struct OpenDir {
     pub fid: Fid,
     /// Its entries, as far as read.
     pub listing: Arc<Listing>,
-    /// The same with all that is known of them, for
+    /// The same with everything that is known of the entries, for
     /// [`Client::dir_scan`](crate::client::Client::dir_scan): without layouts and with them.
     pub dir_scan: [OnceLock<Listing>; 2],
 }

@@ -29,7 +29,7 @@ pub const PREFETCHED_BYTES_MAX: u64 = 32 << 20;
 /// What a mount knows of it.
 #[derive(Default)]
 pub(crate) struct OpenPrefetch {
-    /// The file that was opened last had bytes on its MDT.
+    /// The last opened file had bytes on its MDT.
     likely: AtomicBool,
     kept: Arc<AtomicU64>,
 }
@@ -61,7 +61,7 @@ impl Drop for Prefetched {
 }
 
 impl OpenPrefetch {
-    /// A file was opened of which so many bytes may be on its MDT.
+    /// A file was opened that may have this many bytes on its MDT.
     pub(crate) fn note(&self, mdt_bytes: u64) {
         self.likely.store(mdt_bytes > 0, Ordering::Relaxed);
     }

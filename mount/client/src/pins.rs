@@ -1,4 +1,4 @@
-//! Files that are held between the kernel's LOOKUP of a name and what it asks next.
+//! Files that are held between the kernel's LOOKUP of a name and its next request for the inode.
 //!
 //! The kernel works on a path in two steps: LOOKUP of the name, then OPEN, GETATTR or SETATTR of
 //! the inode. If another client removes or replaces the file in between, the second step meets
@@ -22,10 +22,10 @@ use wire::mds::OpenFlags;
 const CAREFUL: Duration = Duration::from_secs(1);
 /// How long a file is held: until the kernel has surely come to its second step.
 const HELD: Duration = Duration::from_secs(2);
-/// Files held at a time. Beyond it they are not: a program may see ESTALE.
+/// Files held at a time. Beyond it files are not held, and a program may see ESTALE.
 const PINS_MAX: usize = 256;
 
-/// See the module's story.
+/// See the module.
 pub(crate) struct Pins {
     /// Nanoseconds of the monotonic clock; 0: never.
     careful_until: AtomicU64,
@@ -39,7 +39,7 @@ impl Default for Pins {
 }
 
 impl Client {
-    /// The result of something that was asked of an inode, on its way to the kernel.
+    /// The result of a request for an inode, on its way to the kernel.
     pub(crate) fn note_stale<T>(&self, result: Result<T, ClientError>) -> Result<T, ClientError> {
         if let Err(error) = &result
             && error.errno() == Errno::ESTALE

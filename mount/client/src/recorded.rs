@@ -7,9 +7,9 @@
 //! makes the change known: the file, its layout, its writer mark. A cut does not wait: see
 //! `ops/truncate.rs`.
 //!
-//! Each answer of an MDT names the newest change that it can show. A file remembers the newest that
-//! was named when it was opened, cut or given a layout ([`File::rest_on`]); once that is durable,
-//! the file is free. That is once per open: later writes wait for nothing.
+//! Each answer of an MDT names the newest change that it can show. A file remembers the newest one
+//! named when it was opened, cut or given a layout ([`File::rest_on`]). Once that is durable, the
+//! file is free. That is once per open: later writes wait for nothing.
 
 use crate::client::Client;
 use crate::file::File;
@@ -19,7 +19,7 @@ use types::credentials::Credentials;
 use types::limits::COMMIT_INTERVAL;
 use wire::message::Op;
 
-/// An MDT commits so often by itself; with room for the answer.
+/// Interval at which an MDT commits by itself, with time for the answer.
 const COMMITTED_BY_ITSELF: Duration = COMMIT_INTERVAL.saturating_add(Duration::from_millis(10));
 
 impl Client {

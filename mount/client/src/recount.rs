@@ -7,8 +7,8 @@
 //! MDT the difference. A client that dies before leaves a writer mark, and the MDT counts.
 //!
 //! The client counts under WRITE of the whole file and alone at the file's gate, when everything is
-//! stored and told: so nothing changes the file between the count and its telling. It tells no
-//! size, for it changed none.
+//! stored and reported. So nothing changes the file between the count and its report. It reports no
+//! size, because it changed none.
 
 use crate::client::Client;
 use crate::file::File;
@@ -24,16 +24,16 @@ use types::credentials::Credentials;
 use wire::mds::{MdsOp, MdsReply};
 
 impl Client {
-    /// Objects of the file were changed since there were so many connections.
+    /// Objects of the file were changed since this number of connections.
     pub(crate) fn note_reconnected(&self, file: &File, before: u64) {
         if self.session.ost_connections() != before {
             file.mark_miscounted(true);
         }
     }
 
-    /// Tells the MDT how many blocks the objects of a file have, if that may not be what it was
-    /// told. Returns early, with the mark left, when another client has waited for the file too
-    /// long; and takes 1 round trip and a question to each object.
+    /// Reports the number of blocks of a file's objects to the MDT, if its count may be wrong.
+    /// Returns early, with the mark left, when another client has waited for the file too long.
+    /// Costs 1 round trip and a request to each object.
     ///
     /// # Errors
     /// A target does not answer: the mark stays.
@@ -68,7 +68,7 @@ impl Client {
         Ok(())
     }
 
-    /// By how many blocks the objects have more than the MDT knows of.
+    /// Number of blocks that the objects have beyond those the MDT knows of.
     async fn count_blocks(&self, file: &File) -> Result<i64, ClientError> {
         let (fid, mdc) = (file.fid, self.session.mdc(file.fid)?);
         let (attr, layout) = getattr_and_layout(&mdc, &Credentials::root(), fid).await?;

@@ -45,7 +45,7 @@ pub(crate) struct Removed {
 }
 
 impl Removed {
-    /// Works on what is left of an inode, if it is known to be removed.
+    /// Works on the remains of an inode, if it is known to be removed.
     fn with<R>(&self, fid: Fid, work: impl FnOnce(&mut Left) -> R) -> Option<R> {
         // Usually there is none.
         if self.count.load(Ordering::Acquire) == 0 {

@@ -1,4 +1,4 @@
-//! After an MDT restarted: what this mount has open and locked there is brought back.
+//! After an MDT restarted: this mount's open files and locks there are brought back.
 //!
 //! A target that recovers asks for it before it is in service ([`Restorer`]): then files whose last
 //! name is gone are there, too. If it does not (it gave this client up, or lives in this process),

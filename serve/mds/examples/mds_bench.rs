@@ -27,7 +27,7 @@ use types::target::{TargetIndex, TargetKind};
 use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags};
 use wire::message::{Op, OpReply, Request};
 
-/// Four OSTs that have all the space of the world.
+/// Four OSTs with unlimited space.
 struct NoOsts;
 
 impl ObjectTargets for NoOsts {

@@ -1,9 +1,9 @@
 //! Removes the objects of removed files.
 //!
-//! Reads the destroy log, but only what is durable: an object must not go before the removal of its
-//! file is certain. Each OST gets batches; a log record goes when all its OSTs have answered.
-//! Restart-safe: removing an object again is no error. An OST that is away is asked again with
-//! growing pauses; the others are not held up.
+//! Reads the destroy log, but only its durable records: an object must not go before the removal of
+//! its file is certain. Each OST gets batches; a log record goes when all its OSTs have answered.
+//! It is safe across restarts, because removing an object again is no error. An OST that is away is
+//! asked again with growing pauses; the others are not held up.
 
 use crate::lock_context::LockContext;
 use crate::mds::Mds;
@@ -51,8 +51,7 @@ impl Mds {
                 Some(backoff.failed())
             };
             if !done {
-                // News of removals must not make passes over what waits for an OST into a busy
-                // loop.
+                // New removals must not turn the pauses for an absent OST into a busy loop.
                 tokio::select! {
                     biased;
                     () = stop.stopped() => return,
@@ -65,7 +64,7 @@ impl Mds {
         }
     }
 
-    /// Once through the log; `false` if something is left to be tried again.
+    /// One pass over the log; `false` if something is left to be tried again.
     async fn destroy_pass(&self, stop: &mut Stop) -> bool {
         let mut away = BTreeSet::new();
         let mut from = all(Tag::Destroy).0.to_vec();
@@ -74,7 +73,7 @@ impl Mds {
             let Some(look) = self.look_at_log(&from) else { return false };
             if let (true, Some(transno)) = (look.batch.is_empty(), look.uncommitted) {
                 if !clean {
-                    // An OST is to be asked again, however long removals go on.
+                    // The time at which an OST is asked again, however long removals go on.
                     return false;
                 }
                 // Commits come by themselves; an error means that the store is poisoned, and

@@ -14,7 +14,7 @@ use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 
-/// Some of the bytes are not on the MDT, by the layout of now.
+/// By the present layout, some of the bytes are not on the MDT.
 pub(crate) const ELSEWHERE: Errno = Errno(libc::EREMCHG);
 
 /// The part of a file that lives here.
@@ -38,7 +38,7 @@ impl Part {
         Part { named: layout.names(fid), end: layout.mdt_bytes() }
     }
 
-    /// Of an inode; what is no file has no part here.
+    /// For an inode; one that is no file has no part here.
     ///
     /// # Errors
     /// EIO: the record is damaged.
@@ -82,7 +82,7 @@ impl Chunks for Here<'_, '_> {
 }
 
 impl Records<'_> {
-    /// Carries out what was planned for the bytes of a file.
+    /// Carries out a planned change of a file's bytes.
     pub(crate) fn put_chunks(&mut self, part: Part, plan: &Plan) {
         for (n, bytes) in &plan.chunks {
             let key = key::chunk(part.named, *n);

@@ -1,7 +1,7 @@
 //! Bytes of a new file that may live on the MDT: the administrator's limit, and none while the MDT
 //! is short of space.
 //!
-//! Files that are there keep their layouts; only what is made from now on is bounded.
+//! Existing files keep their layouts; only new files are bounded.
 
 use crate::mds::Mds;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -42,13 +42,13 @@ impl DomLimits {
 }
 
 impl Mds {
-    /// Bytes of a file that may live on this MDT, at most: what a layout may ask for, and what new
-    /// files get now.
+    /// Bytes of a file that may live on this MDT, at most: the limit for a requested layout, and
+    /// that for new files now.
     pub fn dom_bytes(&self) -> (u64, u64) {
         (self.tunables.dom.most(), self.tunables.dom.now())
     }
 
-    /// Sets what a layout may ask for; 0: nothing.
+    /// Sets the limit for a requested layout; 0: nothing.
     ///
     /// # Errors
     /// ERANGE: no multiple of 64 KiB, or more than DOM_BYTES_MAX.

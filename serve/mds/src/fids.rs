@@ -13,7 +13,7 @@ use types::session::Transno;
 
 /// Sequences in a range.
 pub const RANGE: u64 = 1024;
-/// Objects of one sequence: `Fid::ino` is unique below that.
+/// Objects of one sequence: `Fid::ino` is unique below this.
 pub const OIDS_PER_SEQ: u32 = (1 << 24) - 1;
 
 /// The allocator of one MDT.
@@ -23,7 +23,7 @@ pub struct Fids {
     oid: u32,
     /// Durable end, exclusive.
     end: u64,
-    /// A longer end, and the transaction that recorded it.
+    /// A new end of the range, and the transaction that recorded it.
     extension: Option<(u64, Transno)>,
 }
 

@@ -121,7 +121,7 @@ impl Flocks {
         self.groups.look_again();
     }
 
-    /// Hands out answers; the one to `mine` is returned.
+    /// Hands out answers; returns the one to `mine`.
     fn deliver(&mut self, mine: Option<FlockTicket>) -> Option<Answer> {
         let mut answer_to_mine = None;
         for action in self.actions.drain(..) {

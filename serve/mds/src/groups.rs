@@ -47,7 +47,7 @@ impl Groups {
         self.files.read().keys().copied().collect()
     }
 
-    /// These clients are of the group of this file now; none: it has no group.
+    /// These clients have members of this file's group now; none: it has no group.
     pub(crate) fn set(&self, fid: Fid, members: Vec<ClientUuid>) {
         let mut files = self.files.write();
         match members.is_empty() {
@@ -59,7 +59,7 @@ impl Groups {
         self.changed.notify_waiters();
     }
 
-    /// A session ended: what it waits for is given up.
+    /// A session ended: its waits are given up.
     pub(crate) fn look_again(&self) {
         self.changed.notify_waiters();
     }

@@ -1,5 +1,5 @@
 //! The locks' side of one operation: what its client may be granted, what was granted, what it
-//! changed, and what stood in its way.
+//! changed, and what was in its way.
 
 use crate::slots::Origin;
 use crate::unacked_changes::Changed;
@@ -40,10 +40,9 @@ pub(crate) struct LockContext {
     pub(crate) grants: Vec<Grant>,
     pub(crate) gap: Option<Gap>,
     pub(crate) touched: Vec<Entry>,
-    /// The operation changed nothing: it must be run again when this is over.
+    /// The operation changed nothing: it must be run again when the obstacle is gone.
     pub(crate) obstacle: Option<Obstacle>,
-    /// The client is one of the shared writers of this file, and changes what it shares with the
-    /// others.
+    /// The client is one of the shared writers of this file, and changes what the writers share.
     pub(crate) shared_file: Option<Fid>,
     /// The operation must not wait for other clients.
     pub(crate) urgent: bool,
@@ -51,7 +50,7 @@ pub(crate) struct LockContext {
     pub(crate) written_elsewhere: bool,
     /// Changes that the operation looked at and that their authors may not know yet.
     pub(crate) seen: Vec<(ClientUuid, Changed)>,
-    /// Number of the request, and below which its client has all answers.
+    /// Number of the request, and the number below which its client has all answers.
     pub(crate) xids: (Xid, Xid),
     pub(crate) now: Duration,
     /// The request, if it comes over the network: its changes are recovered after a crash.
@@ -59,7 +58,7 @@ pub(crate) struct LockContext {
     /// Inodes that the running transaction changed, and the versions that they had; 0 = there was
     /// none.
     pub(crate) found: Vec<(Fid, u64)>,
-    /// Versions that were shown and that others may not have seen.
+    /// Shown versions that others may not have seen.
     pub(crate) depends: RefCell<SmallVec<[Transno; 4]>>,
     /// Redo that the client must keep.
     pub(crate) redo: Vec<Redo>,
@@ -89,7 +88,7 @@ impl LockContext {
         }
     }
 
-    /// The client, and which of its requests this is.
+    /// The client, and the number of its request.
     pub(crate) fn asks(&self) -> (ClientUuid, Xid) {
         (self.client, self.xids.0)
     }

@@ -96,8 +96,8 @@ impl Locks {
         ready
     }
 
-    /// Something changes that others hold, by a client that must not wait for them: it is itself
-    /// being asked. They are asked nevertheless, and will know a moment later.
+    /// A client that is itself being called back, and so must not wait for others, changes bits
+    /// that others hold. They are called back nevertheless, and will know a moment later.
     pub(crate) fn enter_and_leave(&mut self, client: ClientUuid, changes: Vec<Change>, now: Monotonic) {
         self.last += 1;
         self.table.enter(Modifier(self.last), client, changes, now, &mut self.actions);
@@ -107,7 +107,8 @@ impl Locks {
     /// `client` is about to change this, and its own mount may show the state before until it has
     /// the answer.
     pub(crate) fn note_author(&mut self, client: ClientUuid, xid: Xid, changes: &[view::Change<'_>]) {
-        // Also what is being called back from it: until it has answered, it shows that.
+        // Also bits that are being called back from it: until it has answered, it shows what they
+        // cover.
         let covers =
             |change: &view::Change<'_>| !self.table.shown(change.fid, client).intersection(change.bits).is_empty();
         // A client that is alone can surprise no other; and without a lock its mount shows nothing
@@ -271,7 +272,7 @@ impl Drop for Entered<'_> {
 /// The moment at which holders are asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// In this very poll, as far as it goes.
+    /// In this very poll, as far as possible.
     Now,
     /// From a task.
     Later,
@@ -385,7 +386,7 @@ impl Mds {
     /// A client dropped these bits, except OPEN where `keeps` says so.
     pub(crate) fn released(&self, export: &Export, bits: &[(Fid, InodeBits)], keeps: impl Fn(Fid) -> bool) {
         let mut state = self.state.lock();
-        // The end of the session releases everything; what comes after it belongs to the next one.
+        // The end of the session releases everything; later grants belong to the next one.
         if export.is_gone() {
             return;
         }
@@ -422,8 +423,8 @@ impl Mds {
     /// Sends one callback to a client. `None`: there is no answer, and its session is over (now).
     pub(crate) async fn answer(&self, export: &Arc<Export>, op: ClientOp) -> Option<ClientReply> {
         let begun = self.env.clock.now();
-        // Until it is answered, or the session has ended: in between no reply may look as if
-        // nothing were owed.
+        // Until it is answered, or the session has ended: in between every reply must say that an
+        // answer is owed.
         let _open = export.question(begun);
         let silence = self.env.clock.sleep(self.settings.callback_max);
         let answer = tokio::select! {
@@ -444,7 +445,7 @@ impl Mds {
         None
     }
 
-    /// Ends the session of a client that does not do as it must; what it held is free.
+    /// Ends the session of a client that does not comply; its locks are then free.
     pub(crate) fn evict(&self, export: &Arc<Export>, reason: &str) {
         tracing::warn!(
             target = %self.name,
@@ -548,7 +549,7 @@ impl Mds {
     }
 
     /// An operation looked at what others changed a moment ago: before it is answered, their mounts
-    /// forget what they showed before.
+    /// forget the state before.
     pub(crate) async fn call_authors_back(&self, seen: Vec<(ClientUuid, Changed)>, urgent: bool) {
         let mut by_author: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
         for (client, changed) in seen {

@@ -142,7 +142,7 @@ pub struct Mds {
 pub(crate) struct RequestContext<'a> {
     pub(crate) export: &'a Arc<Export>,
     pub(crate) credentials: &'a Credentials,
-    /// Of the newest change of this request; 0 = none yet.
+    /// The newest change of this request; 0 = none yet.
     pub(crate) transno: Transno,
     /// Of its operations so far.
     pub(crate) results: Vec<Result<OpReply, Errno>>,
@@ -167,7 +167,7 @@ pub(crate) fn alive(export: &Export) -> Result<(), Errno> {
 }
 
 impl Mds {
-    /// Starts the MDT of an open target, which must stay open as long.
+    /// Starts the MDT of an open target, which must stay open while the MDT runs.
     ///
     /// # Errors
     /// As [`Mds::start_with`]; [`StartError::Unnamed`] if the MGS has not named the target yet.
@@ -262,7 +262,7 @@ impl Mds {
         self.name
     }
 
-    /// Counts in this registry from now on; the first one counts.
+    /// Counts in this registry from now on; the first registry counts.
     pub fn count_in(&self, registry: &Registry) {
         // An error: it counts somewhere already.
         let _ = self.lock_stats.set(LockStats::of(registry, self.name));
@@ -333,8 +333,8 @@ impl Mds {
         result
     }
 
-    /// Changes within one transaction. `f` must check before it changes: what it changed stays,
-    /// also after an `Err`. The answer is written in the same transaction if its client is on the
+    /// Changes within one transaction. `f` must check before it changes: its changes stay, also
+    /// after an `Err`. The answer is written in the same transaction if its client is on the
     /// network.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use wire::ost::PunchKind;
 /// Pools of OSTs by name, bounded by the MGS.
 pub type Pools = BTreeMap<String, Arc<[TargetIndex]>>;
 
-/// The OSTs of the file system. They come and go; an index that is not known answers [`RpcError`].
+/// The OSTs of the file system. They come and go; for an unknown index the answer is [`RpcError`].
 pub trait ObjectTargets: Send + Sync + 'static {
     /// All OSTs that are known now, ascending.
     fn list(&self) -> Vec<TargetIndex>;
@@ -34,9 +34,9 @@ pub trait ObjectTargets: Send + Sync + 'static {
     fn statfs(&self, ost: TargetIndex) -> BoxFuture<'static, Result<Statfs, RpcError>>;
     /// Size in bytes and 512-byte blocks; zeros for an object that was never written.
     fn getattr(&self, ost: TargetIndex, object: ObjectId) -> BoxFuture<'static, Result<(u64, u64), RpcError>>;
-    /// Cuts an object to `at` bytes at most, durably; answers its 512-byte blocks.
+    /// Cuts an object to at most `at` bytes, durably; returns its 512-byte blocks.
     fn cut(&self, ost: TargetIndex, object: ObjectId, at: ObjectOffset) -> BoxFuture<'static, Result<u64, RpcError>>;
-    /// Removes objects; absent ones are no error. Durable when it answers.
+    /// Removes objects; absent ones are no error. Durable when it returns.
     fn destroy(&self, ost: TargetIndex, objects: Vec<ObjectId>) -> BoxFuture<'static, Result<(), RpcError>>;
 }
 

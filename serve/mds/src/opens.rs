@@ -16,7 +16,7 @@ use types::limits::OPENS_PER_CLIENT_MAX;
 use types::session::{ClientUuid, OpenHandle};
 use wire::mds::OpenFlags;
 
-/// Handles of one life: more than it can give.
+/// Handles of one life: more than it can give out.
 const HANDLES_PER_BOOT_BITS: u32 = 40;
 
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub struct Opens {
 }
 
 impl Opens {
-    /// Of one life of the MDT: a handle of another life is never taken for one of this.
+    /// The life of the MDT: a handle of another life is never taken for one of this.
     pub fn for_boot(boot: u64) -> Opens {
         Opens { last_handle: boot << HANDLES_PER_BOOT_BITS, ..Opens::default() }
     }
@@ -99,7 +99,7 @@ impl Opens {
         held.fold(0, |count, open| count + u32::from(open.fid == fid && kind(open.flags)))
     }
 
-    /// Opens. Call [`Opens::admit`] first. Also says whether this is the first writer (then it
+    /// Opens. Call [`Opens::admit`] first. Also returns whether this is the first writer (then it
     /// needs a writer mark).
     pub fn open(&mut self, client: ClientUuid, fid: Fid, flags: OpenFlags) -> (OpenHandle, bool) {
         let OpenFlags { write, exec, lasting, .. } = flags;

@@ -108,12 +108,12 @@ impl<'a> Records<'a> {
         entry
     }
 
-    /// The client is going to see this, in one way or another.
+    /// The client is going to see this, directly or indirectly.
     pub(crate) fn look(&self, fid: Fid, look: Look<'_>) {
         self.state.locks.unacked_changes.look(self.lock_context.client, fid, look);
     }
 
-    /// Grants the client what it can keep of these bits, as far as nothing is in the way.
+    /// Grants the client those of these bits that nothing is in the way of.
     pub(crate) fn grant(&mut self, fid: Fid, bits: InodeBits) {
         let mut bits = bits.intersection(self.lock_context.mask);
         if self.state.locks.groups.shut_out(fid, self.lock_context.client) {
@@ -156,7 +156,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Shows the client an inode, with these locks. Size and times may be known better elsewhere:
+    /// Shows the client an inode, with these locks. Another client may know size and times better:
     /// the lock context says so.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Marks the inode as written to, so that its size is settled after a crash; `cut`: its objects
+    /// Marks the inode as written, so that its size is settled after a crash; `cut`: its objects
     /// must be cut first.
     pub fn mark_writer(&mut self, fid: Fid, cut: bool) {
         self.tx.put(&key::writer(fid), &mark::encode(Mark { boot: self.boot, cut }));
@@ -344,8 +344,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Others give these bits back before the operation goes on, which changes nothing; it is run
-    /// again then.
+    /// Other clients give these bits back before the operation goes on. It has changed nothing and
+    /// is run again then.
     pub(crate) fn call_back(&mut self, fid: Fid, bits: InodeBits) -> Result<(), Errno> {
         let LockContext { client, modifier, .. } = *self.lock_context;
         match self.state.locks.table.is_free(client, modifier, [(fid, bits)]) {
@@ -354,7 +354,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// A client uses a file, `writes`: to change it. Leases of others that exclude that are over.
+    /// A client uses a file; `writes`: it changes it. Leases of others that exclude this use are
+    /// over.
     pub(crate) fn used(&mut self, client: ClientUuid, fid: Fid, writes: bool) {
         self.state.locks.leases.used(fid, writes, |(holder, _)| *holder == client);
     }
@@ -387,7 +388,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The objects of this layout of a file go when that is durable.
+    /// The objects of this layout of a file are removed when this is durable.
     pub(crate) fn log_destroyed(&mut self, fid: Fid, layout: &Layout) {
         let mut objects = layout.objects(fid).peekable();
         if objects.peek().is_some() {

@@ -1,10 +1,10 @@
 //! Handles in one transaction what the last life of a starting MDT left behind.
 //!
-//! - Changes that clients brought back are done again, before anything else takes a transno.
+//! - Changes that clients brought back are redone, before anything else takes a transno.
 //! - FIDs: the next range of sequences is recorded; the caller commits before any of them is handed
 //!   out.
 //! - Orphans: those that no client opens again are destroyed when the MDT goes into service.
-//! - Writer marks: those files and their objects may disagree; the settler sees to it.
+//! - Writer marks: those files and their objects may disagree; the settler resolves it.
 //! - The destroy log needs nothing: the destroyer reads it from the start.
 
 use crate::fids::{Fids, RANGE};
@@ -183,8 +183,8 @@ mod tests {
         key::dirent(DIR, format!("{transno}").as_bytes()).to_vec()
     }
 
-    /// A change by `author` that makes a name; `found`: in which version it saw the directory, of
-    /// which there is none here.
+    /// A change by `author` that makes a name; `found`: the version in which it saw the directory,
+    /// which does not exist here.
     fn brought(transno: u64, client: ClientUuid, author: ClientUuid, found: u64) -> Gathered<Bytes> {
         let mut log = Log::default();
         log.note(&name_of(transno), Some(b"made"));

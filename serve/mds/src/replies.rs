@@ -1,4 +1,4 @@
-//! Replies that a client may not have seen: a request that comes again after a lost connection gets
+//! Replies that a client may not have seen: a request that is resent after a lost connection gets
 //! the same answer, and changes nothing twice.
 //!
 //! Kept for changing requests of clients on the network, per client by request number, until the

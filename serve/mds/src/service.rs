@@ -76,10 +76,10 @@ impl Service for Mds {
                 return reply;
             }
             if let [Op::Replay(_) | Op::Replayed | Op::Restored] = &request.ops[..] {
-                // The answer to an attempt before was lost; it is over.
+                // The answer to an earlier attempt was lost; that one is over.
                 return self.done(&request, Ok(()));
             }
-            // In this process nothing is lost on the way, so nothing comes twice.
+            // In this process nothing is lost on the way, so nothing is resent.
             if export.nid() == Nid::Loopback || !changes(&request) {
                 self.serve(&export, request).await
             } else {
@@ -106,7 +106,7 @@ impl Service for Mds {
 }
 
 impl Mds {
-    /// Serves a changing request that may come again over another connection.
+    /// Serves a changing request that may be resent over another connection.
     pub async fn serve_once(&self, export: &Arc<Export>, request: Request) -> Reply {
         let (client, xid) = (export.client(), request.xid);
         loop {
@@ -144,12 +144,10 @@ impl Mds {
         self.serve_rest(export, request, None).await
     }
 
-    /// Serves what is left of a request of which an earlier life did the first operations, perhaps
-    /// all.
+    /// Serves the rest of a request whose first operations, perhaps all, ran in an earlier life.
     async fn serve_rest(&self, export: &Arc<Export>, request: Request, kept: Option<Kept>) -> Reply {
         let over_network = export.nid() != Nid::Loopback;
-        // Before anything is done: what is durable of a client's changes is never without its
-        // record.
+        // Before any change: a durable change never comes without its client's record.
         let recorded = if over_network && leaves_something(&request) { self.record(export) } else { None };
         let Request { xid, xid_known, slot, credentials, ops, locks, .. } = request;
         let client = export.client();
@@ -253,8 +251,7 @@ impl Mds {
         }
     }
 
-    /// A client has seen the answers to all requests below this one. Which connection is its
-    /// newest.
+    /// A client has seen the answers to all requests below this one. Returns its newest connection.
     fn has_seen(&self, client: ClientUuid, known: Xid) -> u64 {
         let mut state = self.state.lock();
         let matters = !state.volatile_changes.is_empty() && state.volatile_changes.known(client, known);
@@ -268,7 +265,7 @@ impl Mds {
         connection
     }
 
-    /// A fault point: a change is there, its author waits for the answer.
+    /// A fault point: a change is made, and its author waits for the answer.
     async fn answer_late(&self) {
         if let Some(Act::Delay(delay)) = fault::hit(&fault::MDS_BEFORE_ANSWER) {
             self.env.clock.sleep(delay).await;
@@ -315,7 +312,7 @@ impl Mds {
         }
     }
 
-    /// A client is gone: what it held is released.
+    /// A client is gone: releases everything that it held.
     pub(crate) fn forget(&self, client: ClientUuid, why: Gone) {
         let left = self.release_all(client);
         self.flocks.lock().release_client(client);
@@ -323,7 +320,7 @@ impl Mds {
         self.state.lock().volatile_changes.gone(client);
         self.window_gone(client, why);
         if why == Gone::Stopped {
-            // The target goes, not the client: marks and orphans stay for the next start to see.
+            // The target goes, not the client: marks and orphans stay for the next start.
             return;
         }
         self.close_all(client);
@@ -375,7 +372,7 @@ fn result_fid(reply: &OpReply) -> Fid {
     }
 }
 
-/// Replaces references to results of earlier operations by what they found.
+/// Replaces references to results of earlier operations by those results.
 ///
 /// # Errors
 /// EINVAL: a reference to an operation that is not before this one, or that found nothing.

@@ -22,15 +22,15 @@ pub struct MdsSettings {
     pub retry_min: Duration,
     /// Longest wait.
     pub retry_max: Duration,
-    /// After a file was cut, the MDT makes sure of its objects so much later: when OSTs have synced
+    /// Time after a cut at which the MDT makes sure of the objects: by then the OSTs have synced
     /// them on their own.
     pub cut_after: Duration,
     /// A client that does not answer a callback for this long is evicted.
     pub callback_max: Duration,
-    /// From the arrival of a reply until the client's kernel has surely read it: a machine may be
-    /// busy.
+    /// Time from the arrival of a reply until the client's kernel has surely read it: a machine may
+    /// be busy.
     pub author_grace: Duration,
-    /// Time in which living clients come back after the MDT started: until then nothing of theirs
+    /// Time in which living clients come back after the MDT started: until then none of their files
     /// is cut.
     pub clients_return: Duration,
     /// How long a started MDT waits for the clients of its previous life, in each of two phases. It

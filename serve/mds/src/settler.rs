@@ -189,7 +189,7 @@ impl Mds {
             // Part of it went with an OST that was removed: only the inode's own record remains.
             (Some((_, layout)), _) if removed(&layout) => None,
             (Some((size, layout)), Some(_)) => {
-                // A size that a crash could still take back must not decide what is cut away.
+                // A size that a crash could still take back must not decide what is cut.
                 self.store.commit().await?;
                 Some(self.cut_objects(fid, &layout, size).await?)
             }
@@ -264,7 +264,7 @@ impl Mds {
         Ok(Settled::Cut { blocks: sum })
     }
 
-    /// Size in bytes and blocks of 512, as the objects have it.
+    /// Size in bytes and blocks of 512, from the objects.
     async fn ask_sizes(&self, fid: Fid, layout: &Layout) -> Result<Settled, Errno> {
         let mut answers = stream::iter(layout.objects(fid))
             .map(|(ost, object)| async move {
@@ -282,7 +282,7 @@ impl Mds {
         Ok(Settled::Grown { size, blocks: sum })
     }
 
-    /// The file was cut: its mark stays until its objects are cut for certain.
+    /// The file was cut: its mark stays until its objects are surely cut.
     pub(crate) fn doubt_tail(&self, records: &mut Records<'_>, fid: Fid) {
         records.mark_writer(fid, true);
         if !records.state.opens.is_written(fid) {

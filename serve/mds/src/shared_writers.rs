@@ -20,13 +20,13 @@ use types::ranges::{ByteRange, Extent, Needs};
 use types::session::ClientUuid;
 use wire::mds::{Entry, MdsReply};
 
-/// The client that holds what the shared writers of a file share. No client draws this number for
+/// The client that holds the shared part of a shared-write file. No client draws this number for
 /// itself.
 pub(crate) const SHARED: ClientUuid = ClientUuid(u128::MAX);
 /// Bits that it holds of a file.
 pub(crate) const SHARED_BITS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
-/// So often a file changes hands, each time within [`dlm::ibits::BUSY`] of the time before, until
-/// it becomes shared.
+/// Number of times that a file changes hands, each within [`dlm::ibits::BUSY`] of the time before,
+/// until it becomes shared.
 const HANDS: u32 = 3;
 
 /// Result of a request for an extent.
@@ -136,8 +136,8 @@ enum Step<'a> {
 }
 
 impl Mds {
-    /// An extent, if the file is shared or is to be shared. The inode is there, and another client
-    /// is in the way of the whole lock.
+    /// An extent, if the file is shared or shall be shared. The inode exists, and another client is
+    /// in the way of the whole lock.
     pub(crate) async fn lock_extent(
         &self,
         request: &mut RequestContext<'_>,
@@ -233,7 +233,7 @@ impl Mds {
         turn
     }
 
-    /// While the MDT recovers: what the client had is its again.
+    /// While the MDT recovers: the client gets back what it had.
     fn restore_extent(&self, request: &mut RequestContext<'_>, fid: Fid, extent: Extent) -> Result<MdsReply, Errno> {
         {
             let now = self.env.clock.now();

@@ -1,5 +1,5 @@
-//! Replies to changes, durable with the change itself: a request that comes again after a restart
-//! is answered again.
+//! Replies to changes, durable with the change itself: a request that is resent after a restart
+//! gets the same answer.
 //!
 //! Record `R` (client, slot) is written in the transaction of each change of a client on the
 //! network; the next request that has this slot replaces it. Read at the start; a reply stays here
@@ -30,7 +30,7 @@ pub(crate) struct Origin {
     pub(crate) slot: u16,
 }
 
-/// A client that has no slot for a request says so by this one.
+/// Number that means "no slot".
 const NO_SLOT: u16 = u16::MAX;
 
 /// The kept part of a request: the results of its first operations.
@@ -109,8 +109,8 @@ impl Slots {
     }
 }
 
-/// Writes the reply of a change in the change's own transaction. `results`: of all operations so
-/// far; given back.
+/// Writes the reply of a change in the change's own transaction. `results`: those of all operations
+/// so far; given back.
 pub(crate) fn write(
     tx: &mut Tx<'_>,
     client: ClientUuid,

@@ -21,7 +21,7 @@ pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub struct Spaces {
     known: RwLock<Arc<Vec<OstSpace>>>,
-    /// Numbers of the questions that were answered last: several may be under way, and an older
+    /// Numbers of the requests that were answered last: several may be under way, and an older
     /// answer may come later.
     heard: Mutex<BTreeMap<TargetIndex, u64>>,
     asked: AtomicU64,
@@ -33,7 +33,7 @@ impl Spaces {
         self.known.read().clone()
     }
 
-    /// The number of a question; the next one has a higher one.
+    /// The number of a request; the next one has a higher number.
     fn ask(&self) -> u64 {
         self.asked.fetch_add(1, Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl Spaces {
         }
     }
 
-    /// Those that were removed from the file system get nothing any more.
+    /// OSTs that were removed from the file system get no objects any more.
     fn retain(&self, osts: &[TargetIndex]) {
         Arc::make_mut(&mut *self.known.write()).retain(|ost| osts.contains(&ost.index));
         self.heard.lock().retain(|ost, _| osts.contains(ost));
@@ -141,8 +141,8 @@ impl Mds {
         loop {
             self.look_at_own_space();
             tokio::select! {
-                // An OST that is away is waited for, a hundred seconds and more: the end must not
-                // wait with it.
+                // A request to an absent OST may wait a hundred seconds and more: the end of the
+                // MDT must not wait with it.
                 biased;
                 () = stop.stopped() => return,
                 () = self.refresh_spaces() => {}
@@ -159,7 +159,7 @@ impl Mds {
         }
     }
 
-    /// The set of OSTs changed: look at it now.
+    /// The set of OSTs changed: wakes the task.
     pub fn osts_changed(&self) {
         self.spaces.retain(&self.targets.list());
         self.look.wake();

@@ -75,7 +75,7 @@ pub fn layout(fid: Fid, tail: &[u8], tag: ItemTag) -> Result<Option<Layout>, Err
     find(fid, tail, tag)?.map(|bytes| layout::codec::decode(bytes).map_err(|e| damaged(fid, &e))).transpose()
 }
 
-/// Tells people about a damaged record; programs see EIO.
+/// Logs a damaged record; programs see EIO.
 pub fn damaged(fid: Fid, error: &(dyn std::error::Error + 'static)) -> Errno {
     tracing::error!(%fid, error, "damaged record");
     Errno::EIO

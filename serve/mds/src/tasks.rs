@@ -5,7 +5,7 @@ use env::watch;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Work is there: wakes one task, remembered if it does not wait yet.
+/// Wakes one task because there is work; remembered if it does not wait yet.
 #[derive(Default)]
 pub struct Wake(Notify);
 
@@ -39,7 +39,7 @@ pub struct Stop(watch::Receiver<bool>);
 impl Stop {
     /// Ready when the task must end.
     pub async fn stopped(&mut self) {
-        // An error means that the MDT itself is gone: that is an end, too.
+        // An error means that the MDT itself is gone, which is an end, too.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 

@@ -27,8 +27,8 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::{ClientUuid, Xid};
 
-/// Changes of one client that are kept. Beyond it the oldest go: a client that has so many
-/// unanswered, or in so short a time, is long past the first of them.
+/// Changes of one client that are kept. Beyond it the oldest go: a client with this many unanswered
+/// changes, or this many in so short a time, is long past the first of them.
 const CHANGES_MAX: usize = 65_536;
 
 /// The inodes and bits that the author may still cover with its locks: all parts of one operation.
@@ -41,7 +41,7 @@ pub(crate) enum Look<'a> {
     Name(&'a [u8]),
     /// The names of a directory.
     Names,
-    /// An inode, but not what changes in a directory with each of its names.
+    /// An inode, without the parts that change in a directory with each of its names.
     Inode,
     /// All attributes.
     Attr,
@@ -105,7 +105,7 @@ struct Author {
     answered: VecDeque<(Duration, u64, Changed)>,
 }
 
-/// See the module's story.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct UnackedChanges {
     last: u64,
@@ -125,7 +125,7 @@ impl UnackedChanges {
     /// A request of `client` changes this.
     pub(crate) fn note(&mut self, client: ClientUuid, xid: Xid, changes: &[Change<'_>]) {
         self.last += 1;
-        // Handles of removed files are another matter, and data has its own ways.
+        // Handles of removed files are handled elsewhere, and so is data.
         let attributes = InodeBits::UPDATE.union(InodeBits::PERM).union(InodeBits::XATTR);
         let mask = attributes.union(InodeBits::LOOKUP).union(InodeBits::LAYOUT);
         // The mount of a writer shows what it wrote; anything else it may hide under WRITE too.

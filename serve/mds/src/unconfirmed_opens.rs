@@ -8,8 +8,8 @@
 //! opened again (`Mds::open_again`), or had been closed long ago. It is also over when the client's
 //! session ends.
 //!
-//! Owner: the MDT's state. Bound: the replies that were kept (`slots`). Empty unless the MDT has
-//! just recovered.
+//! Owner: the MDT's state. Bound: the kept replies (`slots`). Empty unless the MDT has just
+//! recovered.
 
 use foldhash::HashMap;
 use std::collections::BTreeMap;

@@ -35,11 +35,11 @@ pub struct Applied {
     pub transno: Transno,
     /// Its author. The MDT's own changes have no client and are seen when they are durable.
     pub client: ClientUuid,
-    /// The request; `None`: of a client in this process.
+    /// The request; `None`: its client is in this process.
     pub xid: Option<Xid>,
     /// Redo of the change; `None`: no client keeps it.
     pub redo: Option<Bytes>,
-    /// Changes that its operation looked at, those that concern its author.
+    /// Changes that its operation looked at and that concern its author.
     pub rests_on: SmallVec<[Transno; 4]>,
 }
 
@@ -49,7 +49,7 @@ struct Change {
     /// Its answer is not on its way yet.
     held: bool,
     redo: Option<Bytes>,
-    /// Others that must be there before it; among them the one of the same client before it.
+    /// Changes that must come before it, among them the previous one of the same client.
     rests_on: SmallVec<[Transno; 4]>,
 }
 
@@ -88,7 +88,7 @@ impl VolatileChanges {
         }
     }
 
-    /// The change that is being made destroys an inode.
+    /// The present change destroys an inode.
     pub fn destroys(&mut self, transno: Transno, fid: Fid) {
         if self.watched {
             self.destroyed.insert(fid, transno);
@@ -116,7 +116,7 @@ impl VolatileChanges {
         self.connections.remove(&client);
     }
 
-    /// The newest change of a client that is here; 0: none is.
+    /// The newest change of this client in the table; 0: none.
     pub fn newest(&self, client: ClientUuid) -> Transno {
         self.by_client.get(&client).and_then(newest).unwrap_or_default()
     }

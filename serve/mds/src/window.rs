@@ -1,8 +1,8 @@
 //! The recovery window of a started MDT: `replay::recovery` decides, this waits and does.
 //!
-//! Until the window closes, requests of clients wait at its door; only what belongs to recovery
-//! passes. One task, `mdt recovery`, ends with the window or the MDT. Without clients to wait for
-//! there is no window and no task.
+//! Until the window closes, requests of clients wait at its door; only requests of recovery pass.
+//! One task, `mdt recovery`, ends with the window or the MDT. Without clients to wait for there is
+//! no window and no task.
 
 use crate::lock_context::LockContext;
 use crate::locks::Locks;
@@ -140,8 +140,8 @@ impl Mds {
     pub(crate) fn record(&self, export: &Export) -> Option<Transno> {
         let client = export.client();
         let mut sessions = self.window.sessions.lock();
-        // Looked at under the lock: `forget_session`, which comes after the end, removes what is
-        // put before it.
+        // Checked under the lock: `forget_session`, which comes after the end, removes what was put
+        // before it.
         if export.is_gone() {
             return None;
         }
@@ -153,8 +153,8 @@ impl Mds {
         Some(*transno)
     }
 
-    /// Ready when the client's record is durable, and what it changed up to `changed`; `None`: they
-    /// are.
+    /// Ready when the client's record is durable, and its changes up to `changed` are; `None`: they
+    /// are already.
     pub(crate) fn session_known(&self, client: ClientUuid, changed: Transno) -> Option<BoxFuture<'static, ()>> {
         let transno = self.window.sessions.lock().get(&client).copied().unwrap_or_default().max(changed);
         let store = self.store.clone();
@@ -255,7 +255,7 @@ impl Mds {
         self.window.reached(Phase::Open, export).await
     }
 
-    /// Recovers with the clients of the life before, then opens for service.
+    /// Recovers with the clients of the previous life, then opens for service.
     pub(crate) async fn recover_clients(self: Arc<Mds>, mut stop: Stop) {
         let began = self.env.clock.now();
         loop {

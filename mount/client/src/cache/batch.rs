@@ -33,7 +33,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The first `len` bytes, or as many as there are, and what is behind them.
+    /// The first `len` bytes, or as many as there are, and the bytes after them.
     fn split(self, len: u64) -> (Piece, Piece) {
         let len = len.min(self.len);
         let rest =
@@ -185,7 +185,7 @@ mod tests {
             ranges in vec((0u64..200 << 10, 1u64..6 << 20), 1..12),
             dense in 0u64..3000,
         ) {
-            // Gaps and lengths, one behind the other, and then many small ones.
+            // Gaps and lengths, one after the other, and then many small ones.
             let mut end = 0;
             let mut all: Vec<(u64, u64)> = Vec::new();
             for (gap, len) in ranges.into_iter().chain((0..dense).map(|n| (n % 3, 1 + n % 2))) {

@@ -1,8 +1,8 @@
 //! Bytes of one file that were written and are not stored yet. Pure.
 //!
 //! *Fresh* bytes wait, *sending* ones are on their way; where both have a byte, the fresh one is
-//! newer. Small writes are copied into growing buffers, so that neighbours become one extent; large
-//! ones are kept as they came.
+//! newer. Small writes are copied into growing buffers, so that adjacent ones become one extent;
+//! large ones are kept as they came.
 //!
 //! **Invariant:** extents of a kind do not overlap. No block ([`GRANT_UNIT`]) is on its way twice
 //! at once, so two requests never write the same bytes in an arbitrary order. Space is counted in
@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 use types::limits::GRANT_UNIT;
 
-/// Writes below this are copied, so that they can become one with their neighbours.
+/// Writes below this are copied, so that they can be merged with adjacent ones.
 const COPY_BYTES_MAX: usize = 128 << 10;
 /// A buffer of copied writes grows to this.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
@@ -78,7 +78,7 @@ impl DirtyBytes {
         self.fresh.is_empty() && self.sending.is_empty()
     }
 
-    /// Behind the last dirty byte; 0 if none is.
+    /// End of the last dirty byte; 0 if there is none.
     pub fn end(&self) -> u64 {
         let fresh = self.span().map_or(0, |(_, end)| end);
         let sending = self.sending.last_key_value().map_or(0, |(at, bytes)| at + bytes.len() as u64);
@@ -134,7 +134,7 @@ impl DirtyBytes {
             Some((at, Body::Own(bytes)))
                 if at + bytes.len() as u64 == start && bytes.len() + data.len() <= BUFFER_BYTES_MAX =>
             {
-                // A run of neighbours: more of them will come.
+                // A run of adjacent writes: more of them will come.
                 if bytes.capacity() < bytes.len() + data.len() {
                     let grown = (4 * bytes.len()).max(data.len()).min(BUFFER_BYTES_MAX - bytes.len());
                     bytes.reserve(grown);
@@ -191,7 +191,7 @@ impl DirtyBytes {
         }
     }
 
-    /// Fresh ranges that may be sent now, in order: blocks that are on their way wait for those.
+    /// Fresh ranges that may be sent now, in order: a block that is on its way must arrive first.
     pub fn ready(&self) -> Vec<(u64, u64)> {
         let mut ready = Vec::new();
         for (mut from, to) in self.ranges(0, u64::MAX) {
@@ -217,7 +217,7 @@ impl DirtyBytes {
         Some((block_start(*at), block_end(at + bytes.len() as u64)))
     }
 
-    /// These fresh bytes (all of them are) go on their way.
+    /// These fresh bytes go on their way; all of them are fresh.
     pub fn send(&mut self, start: u64, end: u64) -> Bytes {
         for at in [start, end] {
             if let Some((from, body)) = self.fresh.range_mut(..at).next_back()
@@ -262,13 +262,13 @@ impl DirtyBytes {
         }
     }
 
-    /// The first byte that waits, and behind the last one.
+    /// The first waiting byte, and the end of the last one.
     pub fn span(&self) -> Option<(u64, u64)> {
         let (last, body) = self.fresh.last_key_value()?;
         Some((*self.fresh.first_key_value()?.0, last + body.len()))
     }
 
-    /// Ranges that wait, in order; neighbours are not joined.
+    /// Waiting ranges, in order; adjacent ones are not joined.
     pub fn fresh(&self) -> Vec<(u64, u64)> {
         self.ranges(0, u64::MAX).collect()
     }
@@ -333,8 +333,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain array: whatever was written is shown, whatever arrives in whatever
-        /// order.
+        /// Compared with a plain array: every write is shown, whatever arrives in whatever order.
         #[test]
         fn it_is_a_byte_array(steps in prop::collection::vec(step(), 1..80), look in (0..LEN, 0..LEN)) {
             let (mut model, mut stored) = (vec![0u8; LEN as usize], vec![0u8; LEN as usize]);
@@ -353,8 +352,8 @@ mod tests {
                         model[from..to].fill(n);
                     }
                     Step::Clear(at, len) => {
-                        // Bytes that were overwritten in another way, once nothing of them is on
-                        // its way.
+                        // Bytes that were overwritten in another way, once none of them is on its
+                        // way.
                         if !dirty.is_sending(at, at + len) {
                             let range = at as usize..(at + len) as usize;
                             dirty.clear(at, at + len);

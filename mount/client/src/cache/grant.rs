@@ -59,7 +59,7 @@ pub struct GrantRequest {
 /// See the module.
 #[derive(Default)]
 pub struct Grants {
-    /// In order, so that what is given back goes out in one.
+    /// In order, so that grants that are given back go out in one request.
     osts: Mutex<BTreeMap<TargetIndex, Grant>>,
 }
 

@@ -135,7 +135,7 @@ impl CallbackHandler {
         if kept { ClientReply::Done } else { ClientReply::Dropped }
     }
 
-    /// Wrong on purpose: a checker must notice that the promise comes before the deed.
+    /// Deliberately wrong: a checker must notice that the answer comes before the deed.
     #[cfg(feature = "mutant-ack-early")]
     fn too_early(self: Arc<Self>, op: &ClientOp) -> Option<BoxFuture<'static, Result<ClientReply, Errno>>> {
         let (reply, op) = match op {

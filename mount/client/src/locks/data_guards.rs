@@ -30,11 +30,11 @@ use wire::client::Glimpse;
 
 /// How often a lock is asked for that each time is gone again before it can be used.
 const ASKS_MAX: u32 = 100;
-/// Pause before the second time, and so much more before each further one.
+/// Pause before the second time; each further one is longer by this.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A read or count that waits for its OST lets go of its lock when a callback has waited for the
-/// file for so long, and begins anew: well within a lease, and longer than an OST that answers
+/// file for this long, and begins again: well within a lease, and longer than an OST that answers
 /// takes.
 pub(crate) const GIVES_WAY: Duration = Duration::from_secs(5);
 
@@ -93,14 +93,14 @@ pub trait DataHolder: Send + Sync + 'static {
     fn given_back(&self, fid: Fid) {
         let _ = fid;
     }
-    /// Size and times, if something was written that the MDT does not know.
+    /// Size and times, if this mount wrote something that the MDT does not know.
     fn glimpse(&self, fid: Fid) -> Option<Glimpse>;
-    /// Attributes that an MDT showed, with what this mount wrote and it did not know at that time.
+    /// Attributes that an MDT showed, with this mount's writes that it did not know at that time.
     fn newest(&self, attr: Attr) -> Attr {
         attr
     }
-    /// Files of an MDT with data that is not stored: the MDT restarted, and WRITE of these is asked
-    /// for again before another client may have it.
+    /// Files of an MDT with dirty data: the MDT restarted, and WRITE of these is asked for again
+    /// before another client may have it.
     fn dirty_files(&self, mdt: u16) -> Vec<Fid> {
         let _ = mdt;
         Vec::new()
@@ -259,12 +259,12 @@ impl Client {
                 Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
                 Admission::Ask => {
                     // Called back at the moment it came, or lost with a session: rare, and rarer
-                    // still in a row.
+                    // still twice in a row.
                     self.session.env.clock.sleep(PAUSE * asked).await;
                     asked += 1;
                     if asked > 1 && !self.session.has_lease(fid) {
-                        // A callback has been waiting for something for long: until it is answered,
-                        // or this client is evicted, nothing is trusted that the MDT grants.
+                        // A callback has been waiting for long: until it is answered, or this
+                        // client is evicted, no grant of the MDT is trusted.
                         self.session.env.clock.sleep(UNANSWERED_PAUSE).await;
                         asked = 1;
                     }
@@ -274,7 +274,8 @@ impl Client {
                         locked = mdc.lock(&me, fid, access.bits, access.range) => if let Some(entry) = locked? {
                             file.learn(&entry.attr);
                         },
-                        // Others asked before, and wait for the kernel, which may wait for this.
+                        // Other requests came before, and wait for the kernel, which may wait for
+                        // this one.
                         () = self.locks.data_admitted(fid) => {}
                     }
                 }
@@ -355,9 +356,9 @@ impl Locks {
         self.give_up(fid, bits, |table| table.take(fid, bits, &mut Default::default())).await;
     }
 
-    /// Extents go, as DATA and WRITE would; what else is held of the file stays.
+    /// Extents go, as DATA and WRITE would; other bits of the file stay.
     pub(crate) async fn revoke_extents(&self, fid: Fid, ranges: &[ByteRange]) {
-        // Under extents there are pages only of what a kernel that opens without telling has
+        // Under extents there are pages only of what a kernel that opens without requests has
         // written or read.
         let pages = if self.no_open() { InodeBits::DATA } else { InodeBits::NONE };
         let bits = InodeBits::WRITE.union(pages);
@@ -396,8 +397,8 @@ impl Locks {
         self.data_guards.files.lock().get(&fid).map_or(0, |guards| guards.admissions)
     }
 
-    /// The kernel has dropped its pages: no use is admitted any more, if none was since `before`
-    /// and none is under way, or `anyway`. Whether so.
+    /// The kernel has dropped its pages. No use is admitted any more if none was since `before` and
+    /// none is under way, or if `anyway`. Returns whether that is so.
     pub fn data_shut(&self, fid: Fid, before: u64, anyway: bool) -> bool {
         {
             let mut files = self.data_guards.files.lock();

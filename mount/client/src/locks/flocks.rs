@@ -1,8 +1,8 @@
 //! flock and fcntl locks that this mount holds, as its MDTs granted them: a restarted MDT is told
 //! of them again.
 //!
-//! A mirror, by the same rules (`dlm::flock`) as at the MDT. Locks that are waited for are not
-//! here: their requests are sent again by themselves. Bound: what MDTs grant.
+//! A mirror, by the same rules (`dlm::flock`) as at the MDT. Requests that wait are not here: they
+//! are resent by themselves. Bound: the grants of the MDTs.
 //!
 //! **A lock shrinks when the request is sent, and grows when it is granted.** An owner that gives
 //! up a lock, or weakens it, relies on it no longer. Another client may have been granted it, even
@@ -79,8 +79,8 @@ impl HeldFlocks {
         self.table.held().filter(|(fid, _)| fid.mdt() == mdt).collect()
     }
 
-    /// Leaves of an owner's locks what it has both before and after this request; answers what it
-    /// had.
+    /// Leaves only the part of an owner's locks that it has both before and after this request;
+    /// returns the locks it had.
     fn weaken(&mut self, fid: Fid, asked: &Flock) -> Vec<Flock> {
         let owner = LockOwner { client: ClientUuid::default(), flavor: asked.flavor, owner: asked.owner };
         let is_less = |held: &Flock| match (asked.flavor, held.kind, asked.kind) {

@@ -21,19 +21,19 @@ use types::name::Name;
 use types::names::NameRange;
 use types::ranges::ByteRange;
 
-/// Notes of one MDT. Beyond it (one request waits very long) all that is under way loses all
+/// Notes of one MDT. Beyond it (one request waits very long) all requests under way lose all
 /// grants: that costs round trips, never correctness.
 const NOTES_MAX: usize = 16_384;
 
-/// Names of requests that ended without an answer. Each may come to be at any time. Beyond it no
-/// gap is taken any more.
+/// Names of requests that ended without an answer. Each may still be created at any time. Beyond
+/// this number no gap is taken any more.
 const UNANSWERED_MAX: usize = 1024;
 
 /// Number of a request, in the order of sending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticket(u64);
 
-/// See the module's story.
+/// See the module.
 #[derive(Default)]
 pub struct Gate {
     next: u64,
@@ -44,9 +44,9 @@ pub struct Gate {
     ranges: HashMap<Fid, SmallVec<[(Ticket, ByteRange); 2]>>,
     /// As `notes`, for names that own requests made.
     names: HashMap<Fid, SmallVec<[(Ticket, Name); 2]>>,
-    /// Names that own requests may be making now, each as often as there are requests.
+    /// Names that own requests may be making now, each with the number of those requests.
     making: HashMap<Fid, Vec<Name>>,
-    /// So many of these are of requests that ended without an answer.
+    /// How many of these belong to requests that ended without an answer.
     unanswered: usize,
     order: VecDeque<(Ticket, Fid)>,
     /// Tickets below this one lose everything.

@@ -60,12 +60,12 @@ pub trait KernelCache: Send + Sync + 'static {
     /// Attributes are to be asked for again. `listing`: of a directory, its cached listing goes
     /// too. Never waits for requests. `false`: the kernel has no such inode (yet, or any more).
     fn inval_attr(&self, node: NodeId, listing: bool) -> BoxFuture<'static, bool>;
-    /// Cached data of `[offset, offset + len)` go (`len` 0: all behind), and attributes. Waits for
-    /// pages that are being read and for dirty mapped pages that must be written.
+    /// Cached data of `[offset, offset + len)` (`len` 0: to the end) goes, and attributes. Waits
+    /// for pages that are being read and for dirty mapped pages that must be written.
     fn inval_data(&self, node: NodeId, offset: u64, len: u64) -> BoxFuture<'static, ()>;
-    /// Bytes of a file for the page cache, behind which the file ends or goes on. It is on its way
-    /// when this returns, ahead of every [`KernelCache::inval_data`] that follows. Waits for pages
-    /// that are being read. `None`: too much is on its way already.
+    /// Bytes of a file for the page cache; the file ends after them or goes on. The notification is
+    /// on its way when this returns, ahead of every [`KernelCache::inval_data`] that follows. Waits
+    /// for pages that are being read. `None`: too much is on its way already.
     fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>>;
     /// All names are to be asked for again at their next use. Never waits.
     fn inc_epoch(&self) -> BoxFuture<'static, ()>;

@@ -96,8 +96,8 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
             table.renamed_inode(removed.fid);
             let (moved, replaced) = (known(table, *parent, name), known(table, *new_parent, new_name));
-            // Two names of one inode: then nothing happens, and a reply that removed nothing cannot
-            // say so. But it shows what moved.
+            // Two names of one inode: then nothing happens, which a reply that removed nothing
+            // cannot say. But it shows the moved inode.
             let moves = moved.and_then(|fid| of(touched, fid)).is_some_and(has_one_name);
             let certain = removed.fid != Fid::NONE || moves || table.name(*new_parent, new_name) == Known::Absent;
             let mut leads = |dir: Fid, name: &Name, to: Option<Fid>, sure: bool| match sure {
@@ -139,7 +139,7 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
         (MdsOp::Setxattr { fid, name, value, flags }, Ok(_)) => {
             table.changed_xattrs(*fid);
             table.changed_inode(*fid, of(touched, *fid), held);
-            // An ACL may be stored in another form than it was given in.
+            // The MDT may store an ACL in another form than it was given.
             if !flags.kill_sgid && !name.starts_with(b"system.") {
                 table.learn_xattr(*fid, name, Some(value), bits(*fid));
             }
@@ -167,8 +167,8 @@ fn learn_listed(table: &mut Table, dir: Fid, listed: &DirEntry, held: &Held) {
     }
 }
 
-/// A request that changes something got no answer: whether it was done is not known, so what it may
-/// have changed is forgotten, also by the kernel.
+/// A request that changes something got no answer: whether it was done is unknown. So everything
+/// that it may have changed is forgotten, also by the kernel.
 pub fn unsure(table: &mut Table, op: &MdsOp) {
     let mut name_and_all = |dir: Fid, name: &Name| {
         if let Some(fid) = known(table, dir, name) {

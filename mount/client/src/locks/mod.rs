@@ -170,7 +170,7 @@ impl Locks {
         Some(Entry { attr: self.with_dirty(entry.attr), ..entry })
     }
 
-    /// Attributes with what this mount wrote and the MDT did not know when it showed them.
+    /// Attributes with this mount's writes that the MDT did not know when it showed them.
     pub(crate) fn with_dirty(&self, attr: Attr) -> Attr {
         self.data.get().map_or(attr, |data| data.newest(attr))
     }

@@ -12,7 +12,7 @@ use types::fid::Fid;
 #[derive(Default)]
 pub struct Opens {
     files: HashMap<Fid, Count>,
-    /// By MDT: grows when its session is lost; opens of an older one do not count any more.
+    /// By MDT: grows when its session is lost; opens of an older session do not count any more.
     generations: HashMap<u16, u64>,
     /// The MDT keeps these because the kernel knows them.
     kept_nodes: HashSet<Fid>,
@@ -64,7 +64,7 @@ impl Opens {
         self.files.contains_key(&fid)
     }
 
-    /// OPEN is called back, and the kernel knows the inode but does not tell whether it is open.
+    /// OPEN is called back, and the kernel knows the inode but does not report whether it is open.
     pub fn keep_node(&mut self, fid: Fid) {
         self.kept_nodes.insert(fid);
     }

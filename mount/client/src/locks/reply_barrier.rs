@@ -59,7 +59,7 @@ impl std::fmt::Debug for Token {
 }
 
 impl ReplyBarrier {
-    /// Before it is decided whether an answer may be trusted.
+    /// Taken before it is decided whether an answer may be trusted.
     pub fn begin(self: &Arc<Self>) -> Token {
         let mut state = self.state.lock();
         if state.counts.is_empty() {
@@ -71,8 +71,7 @@ impl ReplyBarrier {
         Token { reply_barrier: self.clone(), number: state.newest() }
     }
 
-    /// Ready when the tokens from before are gone: the kernel has all answers that were decided
-    /// before.
+    /// Ready when the earlier tokens are gone: the kernel has all answers that were decided before.
     pub async fn quiesce(&self) {
         let upto = {
             let mut state = self.state.lock();

@@ -99,11 +99,11 @@ struct Slot {
     permissions: Option<Box<Entry>>,
     /// The kernel may trust `attr` (or an older state, which it knows to be old by itself).
     attr_trusted: bool,
-    /// An own change took a name from it: the kernel counts its links down some time after the
-    /// answer, in whatever it knows by then.
+    /// An own change removed a name from it. Some time after the answer, the kernel counts links
+    /// down in whatever attributes it has by then.
     miscounted: Option<Trust>,
     names: HashMap<Name, Led>,
-    /// Of a directory, under UPDATE: it has no other names than these.
+    /// Of a directory, under UPDATE: it has only these names.
     complete: bool,
     /// Its listing, if it was asked for and nothing changed since.
     listing: Option<CompleteListing>,
@@ -153,7 +153,7 @@ struct Xattrs {
     list: Option<Bytes>,
 }
 
-/// See the module's story.
+/// See the module.
 #[derive(Default)]
 pub struct Table {
     slots: HashMap<Fid, Slot>,
@@ -189,7 +189,7 @@ impl Table {
         self.gates.entry(mdt).or_default()
     }
 
-    /// Takes the grants of a reply in; which of them still hold.
+    /// Takes the grants of a reply in; returns those that still hold.
     pub fn arrived(&mut self, mdt: u16, ticket: Ticket, grants: &[Grant]) -> Held {
         let mut held = Held::default();
         self.whole_again(grants);
@@ -232,7 +232,7 @@ impl Table {
         self.slots.keys().any(|fid| fid.mdt() == mdt) || self.shares_of(mdt)
     }
 
-    /// Inodes with something, and their memory in bytes, about.
+    /// Inodes with something, and their memory, about, in bytes.
     pub fn size(&self) -> (usize, usize) {
         (self.slots.len(), self.weight)
     }
@@ -285,7 +285,7 @@ impl Table {
         self.still_complete(dir, complete);
     }
 
-    /// Removes a name: whatever it leads to from now on, it is not known.
+    /// Removes a name: the inode it leads to from now on is unknown.
     fn drop_name(&mut self, dir: Fid, name: &Name) -> Dropped {
         self.no_longer_complete(dir);
         let Some(slot) = self.slots.get_mut(&dir) else { return Dropped::default() };
@@ -379,7 +379,7 @@ impl Table {
         dropped.trust
     }
 
-    /// An own change took a name from this inode or gave it another one: replies that were under
+    /// An own change removed a name of this inode or gave it another one: replies that were under
     /// way may show the names before.
     pub fn renamed_inode(&mut self, fid: Fid) {
         self.forget_listing(fid);
@@ -499,7 +499,7 @@ impl Table {
                 self.learn_absent(dir, name);
                 Known::Absent
             }
-            // The kernel is given no trust in it: so it is noted nowhere else.
+            // The kernel is given no trust in it, so it is noted nowhere else.
             None if slot.gaps.as_ref().is_some_and(|gaps| gaps.contains(name)) => Known::Absent,
             None => Known::Nothing,
         }
@@ -548,7 +548,7 @@ impl Table {
         slot.permissions.as_ref().map(|entry| entry.attr)
     }
 
-    /// An extended attribute, if it is known; `Some(None)`: known not to be there.
+    /// An extended attribute, if it is known; `Some(None)`: known to be absent.
     pub fn xattr(&mut self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
         let slot = self.slots.get_mut(&fid)?;
         slot.use_at(self.now);

@@ -238,7 +238,7 @@ fn older_attributes_never_replace_newer_ones() {
     rig.lookup("a", Some(entry(FILE, 4)), &[(FILE, BOTH)]);
     assert_eq!(rig.0.attr(FILE), Some(entry(FILE, 5)));
     assert_eq!(rig.0.attr_for_kernel(&entry(FILE, 4).attr), (entry(FILE, 5).attr, true));
-    // Newer ones without a grant: what was known is old, what is new may not be kept.
+    // Newer ones without a grant: the known ones are old, and the new ones may not be kept.
     rig.lookup("a", Some(entry(FILE, 6)), &[]);
     assert_eq!(rig.0.attr(FILE), None);
 }

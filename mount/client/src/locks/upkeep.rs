@@ -90,7 +90,7 @@ impl Locks {
             }
             given.push((fid, data));
         }
-        // Callbacks wait for what is pending: so nothing is waited for in between.
+        // Callbacks wait for pending invalidations, so nothing is waited for in between.
         let ((), pending) = self.take(|table, invalidations| {
             let opens = self.opens.lock();
             for (fid, held) in &mut given {
@@ -185,7 +185,7 @@ impl Client {
         self.nodes.node(fid).is_some() || self.locks.opens.lock().is_open(fid) || self.writeback.is_dirty(fid)
     }
 
-    /// Another client took the name of inodes that nothing here needs any more: what is left of
+    /// Another client removed the name of inodes that nothing here needs any more: the rest of
     /// their locks goes.
     async fn give_nameless(&self) {
         let mut fids = self.locks.table.lock().nameless();
@@ -198,8 +198,8 @@ impl Client {
         removed.into_iter().for_each(|fid| self.bury(fid));
     }
 
-    /// Tells an MDT what is given up; `giving` was said at its gate before. An error: the session
-    /// is lost, or its locks are called back one day and found gone.
+    /// Tells an MDT what is given up; `giving` was called at its gate before. An error: the session
+    /// is lost, or its locks will be called back one day and found gone.
     async fn unlock(&self, locks: Vec<(Fid, InodeBits)>) {
         let Some((first, _)) = locks.first().copied() else { return };
         let fids: Vec<Fid> = locks.iter().map(|(fid, _)| *fid).collect();
@@ -247,7 +247,7 @@ impl Client {
         }
     }
 
-    /// The last local user of a kept inode is gone: tells its MDT in the background.
+    /// The last local user of a kept inode is gone: reports it to its MDT in the background.
     pub(crate) fn unlock_open(&self, fid: Fid) {
         let Some(me) = self.strong() else { return };
         {

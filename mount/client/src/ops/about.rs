@@ -14,7 +14,7 @@ use types::fid::Fid;
 use types::target::{TargetIndex, TargetKind};
 
 impl Client {
-    /// Value of one of these attributes on the file `fid`. Space: all targets asked for at once, 1
+    /// Value of one of these attributes on the file `fid`. Space: all targets are asked at once, 1
     /// round trip.
     ///
     /// # Errors

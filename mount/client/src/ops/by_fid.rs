@@ -61,8 +61,8 @@ fn untrusted(node: NodeId, Stat { attr, ino, .. }: Stat) -> Found {
 }
 
 impl Client {
-    /// An answer about a node: the kernel must trust nothing that it knows of a mirror, or of names
-    /// in one.
+    /// An answer about a node. The kernel must not trust what it knows of a mirror, or of names in
+    /// one.
     pub(crate) fn unless_mirror(&self, node: NodeId, valid: Duration) -> Duration {
         if self.nodes.is_mirror(node) { Duration::ZERO } else { valid }
     }
@@ -119,7 +119,7 @@ impl Client {
         Ok(Looked::Found(self.found(fid, None, &entry.attr)))
     }
 
-    /// Names of an inode, as its MDT tells them. 1 round trip.
+    /// Names of an inode, from its MDT. 1 round trip.
     ///
     /// # Errors
     /// ENOENT: no such inode; EPERM: only root may ask.
@@ -147,7 +147,7 @@ impl Client {
         self.data_version(&caller.credentials, self.fid(node)?).await
     }
 
-    /// Version of a file. Other clients store what they have written first. 1 round trip.
+    /// Version of a file. Other clients store their dirty data first. 1 round trip.
     ///
     /// # Errors
     /// EINVAL: no regular file.
@@ -168,10 +168,11 @@ impl Client {
         }
     }
 
-    /// Two files exchange their data. The MDT calls back all that this mount keeps of them, too.
+    /// Two files exchange their data. The MDT calls back all locks that this mount has on them,
+    /// too.
     ///
     /// # Errors
-    /// EINVAL: no such line, or no regular files; EXDEV: of two MDTs; EBUSY: open to be written;
+    /// EINVAL: no such line, or no regular files; EXDEV: of two MDTs; EBUSY: open for writing;
     /// ECANCELED: not as the line says.
     pub(crate) async fn swap_layouts(
         self: Arc<Self>,

@@ -1,5 +1,5 @@
-//! Directories with all that MDTs know of what is in them: for programs that look through whole
-//! trees (`lfs find`).
+//! Directories with everything that MDTs know of their entries: for programs that walk through
+//! whole trees (`lfs find`).
 //!
 //! The scan comes in pages of up to 1,024 entries; while one is consumed, the next is on its way.
 //! Nothing of it is kept under locks, because entries that are looked at once would drive out

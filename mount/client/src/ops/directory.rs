@@ -33,7 +33,7 @@ pub struct DirItem {
     pub ino: u64,
     /// Type of the inode.
     pub file_type: FileType,
-    /// Position behind this entry: the `cookie` that continues after it.
+    /// Position after this entry: the `cookie` that continues there.
     pub next: u64,
     /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes
     /// of other MDTs, where the attributes at hand are older than the request, and where the kernel
@@ -138,7 +138,7 @@ impl Client {
     }
 }
 
-/// Pages from the MDT, or what is known of a whole directory.
+/// Pages from the MDT, or the known entries of a complete directory.
 struct Source {
     client: Weak<Client>,
     mdc: Mdc,

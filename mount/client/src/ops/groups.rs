@@ -76,7 +76,7 @@ impl Client {
         Ok(())
     }
 
-    /// The opposite. 1 round trip for the last of this mount.
+    /// Leaves the group. 1 round trip for the last member of this mount.
     ///
     /// # Errors
     /// EINVAL: it is not of this group.
@@ -99,7 +99,7 @@ impl Client {
         Finish::new("group unlock", &tasks, async move { self.leave(&caller, &open, group).await }).await
     }
 
-    /// An open file ends: it is of no group any more.
+    /// An open file ends: it is in no group any more.
     pub(crate) async fn leave_at_close(&self, open: &OpenFile) -> Result<(), ClientError> {
         let mut membership = std::mem::replace(&mut *open.group.lock(), Membership::Closed);
         give_up(&mut membership);
@@ -135,8 +135,8 @@ impl Client {
                 biased;
                 answer = &mut ask => answer?,
                 _ = &mut given_up => {
-                    // The answer must be awaited together with the cancellation, for it may be a
-                    // grant.
+                    // The answer must be awaited together with the cancellation, because it may be
+                    // a grant.
                     let cancel = mdc.flock_cancel(&caller.credentials, file.fid, lock);
                     let (answer, cancelled) = futures_util::join!(&mut ask, cancel);
                     if let Err(error) = cancelled {

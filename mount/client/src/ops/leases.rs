@@ -70,7 +70,8 @@ impl Client {
         Ok(leases.held(fid, handle))
     }
 
-    /// Gives the lease of an open file back: which stood until now, if any. 1 round trip.
+    /// Gives the lease of an open file back; returns the lease that stood until now, if any. 1
+    /// round trip.
     ///
     /// # Errors
     /// Those of the MDT: then the previous state is unknown; it has none any more.
@@ -118,7 +119,7 @@ impl Client {
         leases.held(fid, handle).map(drop).ok_or_else(|| Errno::EBUSY.into())
     }
 
-    /// The lease of an open file is over; which stood until now, if any.
+    /// The lease of an open file is over; returns the lease that stood until now, if any.
     pub(crate) async fn end_lease(
         &self,
         handle: FileHandle,

@@ -17,7 +17,7 @@ use types::fid::Fid;
 use types::lock::{Flock, FlockKind};
 
 impl Client {
-    /// The lock that stands in the way; `None` = free.
+    /// The lock that is in the way; `None` = free.
     pub async fn getlk(
         self: Arc<Self>,
         caller: Caller,
@@ -54,7 +54,8 @@ impl Client {
         let tasks = self.session.env.tasks.clone();
         let request = LockRequest { ask: Some(ask), mdc, credentials: caller.credentials, fid, lock, tasks };
         request.await?;
-        // Noted again: a process that closed another descriptor meanwhile dropped what it had then.
+        // Noted again: a process that closed another descriptor meanwhile dropped its locks of that
+        // time.
         open.file.note_locker(handle, &lock);
         Ok(())
     }
@@ -107,7 +108,7 @@ impl Drop for LockRequest {
         let Some(ask) = self.ask.take() else { return };
         let (mdc, who, fid, lock) = (self.mdc.clone(), std::mem::take(&mut self.credentials), self.fid, self.lock);
         let clean_up = async move {
-            // The answer must be awaited together with the cancellation, for it may be a grant.
+            // The answer must be awaited together with the cancellation, because it may be a grant.
             let cancel = mdc.flock_cancel(&who, fid, lock);
             let (answer, cancelled) = futures_util::join!(ask, cancel);
             if let Err(error) = cancelled {

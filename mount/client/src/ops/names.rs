@@ -1,5 +1,5 @@
-//! Names of inodes that exist: unlink, rmdir, rename, link, readlink. The objects of a removed file
-//! are the MDT's business: its log destroys them.
+//! Names of existing inodes: unlink, rmdir, rename, link, readlink. The MDT takes care of the
+//! objects of a removed file: its log destroys them.
 
 use crate::caller::{Caller, Found};
 use crate::client::Client;

@@ -1,5 +1,5 @@
-//! Files and directories that the kernel opens without telling (`localflock`, `noflock`): requests
-//! name a node only.
+//! Files and directories that the kernel opens without requests (`localflock`, `noflock`): requests
+//! name only a node.
 //!
 //! To this mount, an inode is then open while the kernel knows it. At its first use it gets a
 //! handle of its own, shared by all its users; FORGET is the close. While OPEN is held the MDT need
@@ -19,7 +19,7 @@ use types::lock::InodeBits;
 use types::session::OpenHandle;
 use wire::mds::OpenFlags;
 
-/// Handles by inode. As many as the kernel knows inodes, at most.
+/// Handles by inode. At most as many as the kernel knows inodes.
 #[derive(Default)]
 pub struct NoOpenHandles {
     files: Mutex<HashMap<Fid, FileHandle>>,

@@ -23,7 +23,7 @@ use types::fid::Fid;
 use types::limits::REQUEST_TIMEOUT;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 
-/// Pause before what was written to a closed file is stored again.
+/// Pause before dirty data of a closed file is stored again.
 const FLUSH_AGAIN: Duration = Duration::from_millis(200);
 /// Pauses before an open is repeated that met ETXTBSY: half a second in all.
 const BUSY_PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -104,7 +104,7 @@ impl Client {
     }
 
     async fn open_fid(self: Arc<Self>, caller: Caller, fid: Fid, open: OpenMode) -> Result<FileHandle, ClientError> {
-        // In use from here on: with it is kept what comes along.
+        // In use from here on: it keeps the bytes that come along.
         let _file = self.files.get(fid);
         let to_execute = open.flags.exec.then_some(fid);
         let attempt = || self.open_at_mdt(&caller.credentials, fid, open);
@@ -162,8 +162,8 @@ impl Client {
         tokio::select! {
             biased;
             unlocked = unlock => unlocked.and(lost),
-            // Also a program that was killed closes, and cannot be killed again: the rest is done
-            // without it.
+            // A killed program closes, too, and cannot be killed again: the rest is done without
+            // it.
             () = self.session.env.clock.sleep(REQUEST_TIMEOUT) => lost,
         }
     }

@@ -1,5 +1,5 @@
-//! Reading: under DATA size and layout are known, so only the objects are asked, and what is dirty
-//! here lies over it.
+//! Reading: under DATA, size and layout are known, so only the objects are asked, and dirty data
+//! lies over their bytes.
 //!
 //! Without the lock (a callback is under way, and the kernel waits for this read before it drops
 //! its pages) the MDT is asked for the size. A reader must not take bytes beyond the size that it
@@ -109,8 +109,8 @@ impl Client {
                         () = self.locks.data_wanted(file.fid, GIVES_WAY) => {}
                     }
                     drop((gate, guard));
-                    // Else it would begin again under the old lock, whenever the kernel is let to
-                    // read there.
+                    // Otherwise it would begin again under the old lock, whenever the kernel is
+                    // admitted to read there.
                     self.locks.data_unstopped(file.fid).await;
                 }
                 Ready::Bypass { _guard, _gate } => return self.read_bypassing(credentials, file, offset, end).await,
@@ -118,8 +118,8 @@ impl Client {
         }
     }
 
-    /// Gets the lock, shares the gate, and asks for the size as far as that is not known to be
-    /// `wanted` at least.
+    /// Gets the lock, shares the gate, and asks for the size unless it is known to be at least
+    /// `wanted`.
     pub(crate) async fn ready_to_read<'f>(
         &self,
         credentials: &Credentials,
@@ -152,8 +152,8 @@ impl Client {
                 return Ok(Ready::Locked { guard, gate, size });
             }
             let number = guard.shared();
-            // Callbacks wait for what is under way under an extent, and this question may wait for
-            // callbacks of others.
+            // Callbacks wait for uses under an extent, and this request may wait for callbacks of
+            // others.
             drop((gate, guard));
             let entry = self.session.mdc(file.fid)?.getattr(credentials, file.fid).await?;
             let size = self.locks.with_dirty(entry.attr).size;
@@ -176,7 +176,7 @@ impl Client {
         if offset >= end {
             return Ok(Vec::new());
         }
-        // First what is dirty, then the objects: what is stored in between is seen there.
+        // Dirty data first, then the objects: data that is stored in between is seen there.
         let shared_so_far = self.locks.table.lock().shared_so_far();
         let (dirty, objects_end) = {
             let dirty = file.dirty.lock();
@@ -211,9 +211,9 @@ impl Client {
         }
     }
 
-    /// A size that is right for reading up to `end` under an extent: what is known to be there
-    /// needs no question. `answered`: what the MDT said, and in which time that the file is shared.
-    /// `None`: it must be asked.
+    /// A size that is right for reading up to `end` under an extent: bytes that are known to exist
+    /// need no request. `answered`: the MDT's answer, and the time that the file is shared in which
+    /// it came. `None`: the MDT must be asked.
     fn size_shared(&self, file: &Arc<File>, number: u64, answered: Option<(u64, u64)>, end: u64) -> Option<u64> {
         // One after the other: a write that is absorbed takes the table under the lock of the dirty
         // file.

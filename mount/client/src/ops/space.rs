@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// The nearest data or hole in `[start, end)`: the smallest of what the objects answer.
+    /// The nearest data or hole in `[start, end)`: the smallest answer of the objects.
     async fn nearest(
         &self,
         layout: &Layout,
@@ -189,7 +189,7 @@ impl Client {
         for (range, answer) in ranges.iter().zip(fan_out(work).await) {
             let at = match answer? {
                 Some(at) => at,
-                // Beyond its end an object is all hole and no data.
+                // An object is all hole and no data beyond its end.
                 None if hole => range.start,
                 None => continue,
             };

@@ -47,7 +47,7 @@ impl Client {
             work.push(Box::pin(async move { Ok(osc.sync(objects).await?) }));
         }
         let synced = fan_out(work).await.into_iter().collect::<Result<(), ClientError>>();
-        // An OST may have come back meanwhile without what it had answered.
+        // An OST may have come back meanwhile without changes that it had answered.
         open.failed_at_sync(thread)?;
         synced
     }

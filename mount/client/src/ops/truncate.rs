@@ -29,8 +29,8 @@ use wire::mds::{MdsOp, MdsReply};
 use wire::ost::PunchKind;
 
 impl Client {
-    /// Changes attributes of which the size is one. 2 round trips, 3 if space was freed, one more
-    /// if WRITE is not held.
+    /// Changes attributes that include the size. 2 round trips, 3 if space was freed, one more if
+    /// WRITE is not held.
     pub(crate) async fn truncate(
         self: Arc<Self>,
         credentials: Credentials,
@@ -65,8 +65,8 @@ impl Client {
             if self.writeback.kernel_eof.is_quiet(file.fid) {
                 break (guard, alone);
             }
-            // An end that is on its way to the kernel would come after this one; and what it waits
-            // for may wait for the gate.
+            // An end that is on its way to the kernel would arrive after this one; and what it
+            // waits for may wait for the gate.
             drop((alone, guard));
             self.writeback.kernel_eof.quiesce(file.fid).await;
         };
@@ -139,7 +139,7 @@ impl Client {
         Ok(())
     }
 
-    /// Cuts all objects to a file size; by how many 512-byte blocks they grew (so at most 0).
+    /// Cuts all objects to a file size; returns the 512-byte blocks they grew by (so at most 0).
     async fn cut(&self, layout: &Layout, file: &File, epoch: SessionEpoch, size: u64) -> Result<i64, ClientError> {
         let fid = file.fid;
         // Not after a commit of the MDT: if it restarted in that time, it would ask the objects,

@@ -25,13 +25,13 @@ use wire::mds::{MdsOp, MdsReply};
 /// How to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteFlags {
-    /// O_APPEND: at the end of the file, wherever that is now; the given offset is ignored.
+    /// O_APPEND: at the present end of the file; the given offset is ignored.
     pub append: bool,
     /// Clear set-id bits (FUSE_WRITE_KILL_SUIDGID).
     pub kill_suidgid: bool,
     /// O_SYNC, O_DSYNC: durable before the answer.
     pub sync: bool,
-    /// Pages of the kernel that a mapping made dirty: nothing may be waited for but targets, for a
+    /// Pages of the kernel that a mapping made dirty: only targets may be waited for, because a
     /// callback may wait for this.
     pub from_page_cache: bool,
 }
@@ -66,8 +66,8 @@ impl Client {
             return Err(Errno::EBADF.into());
         }
         if !flags.from_page_cache {
-            // Else it is the kernel's own write, on behalf of a mapping: it is stored, and its
-            // fsync tells.
+            // Otherwise it is the kernel's own write, on behalf of a mapping: it is stored, and its
+            // fsync reports the loss.
             open.failed_at_write(caller.pid)?;
         }
         let counters = self.counters.clone();
@@ -138,8 +138,8 @@ impl Client {
                 false if self.locks.no_open() => self.admit_data(file, access).await?,
                 false => Admitted::Locked(self.data_guard(file, access).await?),
             };
-            // Objects are cut only under the whole lock: others may be writing beyond the end that
-            // is known.
+            // Objects are cut only under the whole lock: others may be writing beyond the known
+            // end.
             if access == write.access() {
                 break turn;
             }
@@ -155,7 +155,7 @@ impl Client {
                 return Ok(written);
             }
         }
-        // Behind what is dirty, and without anything new beside it.
+        // After the dirty data, and without anything new beside it.
         let _alone = file.gate.write().await;
         if !file.dirty.lock().is_clean() {
             self.flush_locked(file).await?;
@@ -211,7 +211,7 @@ impl Client {
         let stored = stored?;
         if let Some(error) = &stored.error {
             tracing::warn!(%fid, offset, len, stored = stored.bytes, %error, "write");
-            // Parts behind the failed one may be stored, beyond what will be the end of the file.
+            // Parts after the failed one may be stored, beyond the end that the file will have.
             file.mark_tail(true);
             if stored.bytes == 0 && stored.blocks_delta == 0 {
                 return Err(error.clone());

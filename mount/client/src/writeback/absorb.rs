@@ -79,11 +79,11 @@ pub(crate) enum Absorbed {
 }
 
 impl Client {
-    /// Takes a write into the cache, and fetches what is missing for that. `None`: it must go
+    /// Takes a write into the cache, and fetches what is missing for it. `None`: it must go
     /// through.
     ///
     /// # Errors
-    /// The layout cannot be had; the file is gone; TooFar.
+    /// The layout cannot be fetched; the file is gone; TooFar.
     pub(crate) async fn absorb(&self, write: Write<'_>) -> Result<Option<Written>, ClientError> {
         let Write { credentials, file, .. } = write;
         for _ in 0..TRIES {
@@ -176,8 +176,8 @@ impl Client {
         Ok(Absorbed::Done(Written { offset: start, bytes: data.len() as u32 }))
     }
 
-    /// An OST granted too little: it is asked for more; if that was done already, something is
-    /// stored, for that brings new grants. `false`: there is nothing to be had.
+    /// An OST granted too little. It is asked for more; if that was done already, something is
+    /// stored, because that brings new grants. `false`: no grant can be had.
     async fn make_room(&self, ost: TargetIndex, file: &Arc<File>) -> Result<bool, ClientError> {
         let grants = &self.writeback.grants;
         let asked = grants.ask(ost);
@@ -230,7 +230,7 @@ fn needs(
     if at < end { Err(Absorbed::NoLayout(start, end)) } else { Ok(needs) }
 }
 
-/// Lays dirty bytes over what was read: `[start, end)` of the file, `dirty` in order.
+/// Lays dirty bytes over the bytes that were read: `[start, end)` of the file, `dirty` in order.
 pub(crate) fn merge_dirty(read: Vec<Bytes>, start: u64, dirty: Vec<(u64, Bytes)>) -> Vec<Bytes> {
     if dirty.is_empty() {
         return read;

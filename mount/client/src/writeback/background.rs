@@ -1,5 +1,5 @@
-//! Flushing while no program waits: what is old, what is enough for a request, what is closed. And
-//! giving back grants that lie idle.
+//! Flushing without a waiting program: data that is old, that is enough for a request, or whose
+//! file is closed. And giving idle grants back.
 
 use super::DIRTY_AGE;
 use crate::client::Client;
@@ -40,7 +40,7 @@ impl Client {
         self.session.env.tasks.spawn("flush a file", Box::pin(flush));
     }
 
-    /// Begins to flush all that waits for long, so many files at once as may be.
+    /// Begins to flush all data that waits for long, as many files at once as allowed.
     async fn flush_old(&self) {
         let now = self.session.env.clock.now();
         for file in self.writeback.dirty_files() {
@@ -66,7 +66,7 @@ impl Client {
     }
 }
 
-/// Flushes what waits for long, until `stop` changes or the client is gone.
+/// Flushes data that waits for long, until `stop` changes or the client is gone.
 pub(crate) async fn flush_in_background(client: Weak<Client>, mut stop: watch::Receiver<bool>) {
     loop {
         let Some(strong) = client.upgrade() else { return };

@@ -30,15 +30,15 @@ pub(crate) struct DirtyFile {
     pub writer: (Credentials, JobId),
     /// How often all of it was discarded: work begun before is then void.
     pub discards: u64,
-    /// While anything below is unreported: size of the file with what was written, bytes.
+    /// While anything below is unreported: size of the file with these writes, bytes.
     size: u64,
     /// As `size`: of the newest write.
     mtime: Timestamp,
-    /// The newest of these that another client may have seen.
+    /// The newest of these times that another client may have seen.
     shown: Timestamp,
     size_unreported: bool,
     time_unreported: bool,
-    /// Up to here the file was written here, of what is unreported.
+    /// End of the unreported writes.
     written_end: u64,
     /// While anything is unreported: size that the MDT showed, bytes.
     known: u64,
@@ -48,9 +48,9 @@ pub(crate) struct DirtyFile {
     recorded: u64,
     /// While anything is unreported: see [`Base::alone`].
     alone: Option<u64>,
-    /// The end of what is stored and not reported.
+    /// End of the data that is stored and not reported.
     stored_end: u64,
-    /// While anything is unreported: the end of what was ever sent to objects beyond `known`.
+    /// While anything is unreported: the largest end ever sent to objects beyond `known`.
     sent_end: u64,
     /// Growth of objects, 512-byte blocks.
     grown: i64,
@@ -77,7 +77,7 @@ pub(crate) struct WroteReport {
     pub grown: i64,
     /// Of `MdsOp::Wrote`.
     pub at: WrittenAt,
-    /// Up to where it is stored, if this is about what is stored.
+    /// End of the stored data, if this report covers it.
     stored_end: Option<u64>,
     discards: u64,
 }
@@ -88,7 +88,7 @@ impl DirtyFile {
         DirtyFile { failures, ..DirtyFile::default() }
     }
 
-    /// Size with what was written, if the MDT does not know all; else `None`.
+    /// Size with these writes, if the MDT does not know all; else `None`.
     pub fn size(&self) -> Option<u64> {
         (self.size_unreported || self.time_unreported).then_some(self.size)
     }
@@ -114,8 +114,8 @@ impl DirtyFile {
         self.size_unreported || self.time_unreported || self.grown != 0
     }
 
-    /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes by the MDT;
-    /// what is unreported counts more.
+    /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes from the MDT;
+    /// unreported ones take precedence.
     pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Base, now: (Monotonic, Timestamp)) {
         let Base { attr: base, alone } = base;
         let (size, mtime) = match self.size() {
@@ -161,7 +161,8 @@ impl DirtyFile {
         batch.pieces.iter().map(|piece| self.bytes.send(piece.file, piece.file + piece.len)).collect()
     }
 
-    /// A request's bytes are not stored and wait again; how many blocks more wait now.
+    /// A request's bytes are not stored and wait again; returns by how many blocks the waiting ones
+    /// grew.
     pub fn unsend(&mut self, batch: &Batch) -> u64 {
         batch.pieces.iter().for_each(|piece| self.bytes.unsend(piece.file));
         let before = std::mem::replace(&mut self.blocks, self.bytes.fresh_blocks());

@@ -1,4 +1,4 @@
-//! Losses of what was answered before, and to which open files they were reported. Pure.
+//! Losses of answered writes, and the open files they were reported to. Pure.
 //!
 //! As in Linux (`errseq_t`): each open file that existed gets the error once, from its next fsync
 //! or write, whatever other open files, processes or mappings got. A close reports it, too, but
@@ -13,15 +13,15 @@ use session::error::ClientError;
 use std::collections::BTreeMap;
 use types::errno::Errno;
 
-/// Threads of which it is known what was reported to them of one file. Beyond it they are
-/// forgotten, and the loss is reported again.
+/// Threads for which the reported losses of one file are known. Beyond it they are forgotten, and
+/// the loss is reported again.
 const THREADS_MAX: usize = 1024;
 
 /// Losses of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     count: u64,
-    /// So many were reported to at least one open file.
+    /// Number of losses that were reported to at least one open file.
     reported: u64,
     newest: Option<Errno>,
 }
@@ -113,7 +113,7 @@ impl Cursors {
 }
 
 impl LossCursors {
-    /// Of a file that is being opened. `by_open_file`: the kernel says which open file asks.
+    /// For a file that is being opened. `by_open_file`: the kernel says which open file asks.
     pub fn new(file: &File, by_open_file: bool) -> LossCursors {
         let first = file.dirty.lock().failures.cursor();
         LossCursors(Mutex::new(Cursors { first, threads: (!by_open_file).then(BTreeMap::new) }))

@@ -1,4 +1,4 @@
-//! Bringing what is kept to the objects, and report the MDT.
+//! Bringing dirty data to the objects, and reporting it to the MDT.
 //!
 //! One flush after the other per file, each with everything that waits, so no two requests for the
 //! same bytes are under way. Stored data is reported in one `Wrote`. An error of an OST or MDT
@@ -71,7 +71,7 @@ enum Round {
 
 impl Client {
     /// Everything of this file that was dirty before this call is stored and reported when it
-    /// returns, or lost, which [`super::failures`] tells.
+    /// returns, or lost, which [`super::failures`] reports.
     ///
     /// # Errors
     /// A target does not answer: everything stays dirty for the next time.
@@ -80,8 +80,8 @@ impl Client {
             self.writeback.forget_if_clean(file);
             return Ok(());
         }
-        // The MDT was silent, or restarted: then the lock is asked for first, for others may have
-        // had it meanwhile.
+        // The MDT was silent, or restarted: then the lock is asked for first, because others may
+        // have had it meanwhile.
         let _guard = match self.holds_write(file) {
             true => None,
             false => Some(self.data_guard(file, DataAccess::WRITE_ALL).await?),
@@ -124,8 +124,8 @@ impl Client {
     /// for callbacks, when no new write can come. Ends at the latest when this client is evicted.
     pub(crate) async fn flush_until_clean(&self, file: &Arc<File>) {
         while !file.dirty.lock().is_clean() {
-            // The lock is held, for the MDT waits for this: until it has waited for a lease. Its
-            // answers say how long it has.
+            // The lock is held, because the MDT waits for this: until it has waited for a lease.
+            // Its answers say how long it has.
             let proved = match self.session.has_lease(file.fid) {
                 true => Ok(()),
                 false => self.prove(file.fid).await,
@@ -227,7 +227,7 @@ impl Client {
         self.end_round(file, discards, sent)
     }
 
-    /// Takes out what waits, and how often all was discarded before.
+    /// Takes out the waiting bytes, and the number of discards before.
     fn take_out(&self, layout: Arc<Layout>, file: &File) -> Result<(Vec<Sending>, u64), ClientError> {
         let mut dirty = file.dirty.lock();
         // Data written since it was asked for may stand in components that only a newer one has.
@@ -317,7 +317,7 @@ impl Client {
         }
     }
 
-    /// The MDT has decided that what is dirty of a file cannot be stored.
+    /// The MDT has decided that the dirty data of a file cannot be stored.
     fn give_up(&self, file: &File, errno: Errno) {
         // Gone with its last name: no reader can miss it.
         if !matches!(errno, Errno::ENOENT | Errno::ESTALE) {
@@ -351,8 +351,8 @@ impl Client {
         }
     }
 
-    /// A change of attributes: it goes behind what the MDT does not know of the time of the newest
-    /// write, in one request.
+    /// A change of attributes: it comes after the unreported time of the newest write, in one
+    /// request.
     pub(crate) async fn ask_behind_time(
         &self,
         credentials: &Credentials,
@@ -362,8 +362,8 @@ impl Client {
         let mdc = self.session.mdc(fid)?;
         let mut dirty = self.writeback.dirty_file(fid);
         if let Some(file) = dirty.take_if(|file| !self.holds_whole(file.fid)) {
-            // The change calls back what others hold of the file, and this mount's extents with it:
-            // that must not wait for this.
+            // The change calls back other clients' locks on the file, and this mount's extents with
+            // them: those callbacks must not wait for this.
             self.flush_file(&file).await?;
         }
         let _turn = match &dirty {
@@ -416,7 +416,7 @@ impl Client {
                     Ok(batches) => {
                         batches.iter().for_each(|batch| self.writeback.grants.unreserve(batch.ost, batch.blocks));
                     }
-                    // Only what is lost with its session: then grants are, too.
+                    // Only data that is lost with its session: then the grants are lost, too.
                     Err(error) => tracing::warn!(fid = %file.fid, %error, "give back grants of space"),
                 }
             }

@@ -51,7 +51,7 @@ impl DataHolder for ClientData {
 
     fn newest(&self, mut attr: Attr) -> Attr {
         let Some(client) = self.0.upgrade() else { return attr };
-        // First what is unreported: what is reported in between is noted as reported before.
+        // The unreported state is read first: a report in between is then noted as an earlier one.
         let dirty = client.writeback.dirty_file(attr.fid);
         let (size, mtime) = dirty.map_or((None, None), |file| {
             let dirty = file.dirty.lock();
@@ -120,7 +120,7 @@ impl Client {
                 self.session.env.clock.sleep(pause).await;
                 pause = (2 * pause).min(PAUSE_MAX);
             }
-            // Another callback may let the kernel read yet; its last round finds these pages.
+            // Another callback may still let the kernel read; its last round finds these pages.
             self.locks.data_unadmitted(fid).await;
             self.locks.data_quiet(fid).await;
         }

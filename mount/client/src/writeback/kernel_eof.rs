@@ -190,13 +190,13 @@ impl Client {
         if end < size {
             return Ok(None);
         }
-        // Of a page that begins with this byte, the kernel takes the rest for zeros: under the lock
-        // of the whole file it is so.
+        // The kernel takes the rest of a page that begins with this byte for zeros: under the lock
+        // of the whole file that is right.
         let last = self.read_held(&me, &file, (end - 1, end), true).await?.concat();
         let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.nodes.node(fid)) else { return Ok(None) };
         self.writeback.note_pages(fid);
         let Some(stored) = kernel.store(node, end - 1, last.into()) else { return Ok(None) };
-        // From here on a callback may come: it follows to the kernel.
+        // From here on a callback may come: its invalidation reaches the kernel afterwards.
         drop((gate, guard));
         if self.session.epoch(fid) != epoch || !self.session.has_lease(fid) {
             kernel.inval_data(node, 0, 0).await;

@@ -35,18 +35,17 @@ use types::limits::GRANT_UNIT;
 
 /// A write waits at most about this long before it is sent by itself.
 pub const DIRTY_AGE: Duration = Duration::from_secs(1);
-/// Bytes of one mount that are not stored yet, if no administrator says otherwise; beyond it
-/// writers store first.
+/// Dirty bytes of one mount, unless an administrator sets another bound; beyond it writers store
+/// first.
 pub const DIRTY_BYTES_MAX: u64 = 256 << 20;
 /// Files that are stored at the same time in the background.
 const FLUSHES_MAX: usize = 64;
 /// For this long after its data was called back, a file is opened without the kernel's page cache.
 const CONTENDED: Duration = Duration::from_secs(2);
-/// Files of which that is remembered. Beyond it all is forgotten: that costs callbacks, nothing
-/// else.
+/// Files for which that is remembered. Beyond it all are forgotten: that costs only callbacks.
 const CONTENDED_MAX: usize = 4096;
-/// Answers of MDTs to reports that are remembered: a question that was on its way at that time
-/// shows the state before.
+/// Remembered answers of MDTs to reports: a request that was on its way at that time shows the
+/// state before.
 const REPORTED_MAX: usize = 16_384;
 
 /// Answers of MDTs to reports; of each inode the newest one.
@@ -66,7 +65,7 @@ pub(crate) struct Writeback {
     files: Mutex<BTreeMap<Fid, Arc<File>>>,
     /// Blocks in all of them.
     blocks: AtomicU64,
-    /// Inodes of which the kernel may have pages, read under DATA that is held since.
+    /// Inodes of which the kernel may have pages, read under a DATA that is still held.
     pages: Mutex<BTreeSet<Fid>>,
     pub(crate) kernel_eof: Arc<KernelEof>,
     reported: Mutex<Reported>,
@@ -111,17 +110,17 @@ impl Writeback {
         self.dirty_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Requests that gave grants back: when, no program decides.
+    /// Requests that gave grants back: their time is not decided by programs.
     pub fn given_back(&self) -> u64 {
         self.given_back.load(Ordering::Relaxed)
     }
 
-    /// Something of this file may be dirty from now on: it is found until
+    /// Something of this file may be dirty from now on: the file is found until
     /// [`Writeback::forget_if_clean`] sees that nothing is.
     fn begin<'a>(&self, file: &'a Arc<File>) -> MutexGuard<'a, DirtyFile> {
         let mut files = self.files.lock();
         files.entry(file.fid).or_insert_with(|| file.clone());
-        // Before the table is free again: else the file could be forgotten in between.
+        // Before the table is free again: otherwise the file could be forgotten in between.
         file.dirty.lock()
     }
 

@@ -22,9 +22,9 @@ const YOUNG: Duration = Duration::from_secs(2);
 pub enum PageCache {
     /// Each read and write comes here.
     Bypassed,
-    /// Pages are kept from now on; those from before go.
+    /// Pages are kept from now on; earlier ones go.
     Fresh,
-    /// Pages from before are good: the lock on the data was held all the time.
+    /// Earlier pages are good: the lock on the data was held all the time.
     Kept,
 }
 
@@ -59,8 +59,8 @@ impl Client {
         })
     }
 
-    /// The kernel drops its pages of a file. Waits for those that are being read; never to be
-    /// called for a request that holds some.
+    /// The kernel drops its pages of a file. Waits for pages that are being read; never call it for
+    /// a request that holds some.
     pub async fn drop_pages(&self, node: NodeId) {
         if let Some(kernel) = self.locks.kernel.get() {
             kernel.inval_data(node, 0, 0).await;

@@ -1,4 +1,4 @@
-//! Scan and Mend: a checker reads all records, and puts right what does not fit.
+//! Scan and Mend: a checker reads all records, and repairs those that do not fit.
 //!
 //! A scan is no snapshot: each answer is one look, and work goes on between two. A repair says what
 //! it saw. It is done only if that is still so, in one change, after all holders of locks on the

@@ -123,7 +123,7 @@ impl Mds {
         })
     }
 
-    /// Opens what was made or found, if opening was asked.
+    /// Opens the created or found file, if opening was asked for.
     pub(super) fn opened(
         &self,
         records: &mut Records<'_>,
@@ -152,7 +152,7 @@ impl Mds {
         records.used(client, fid, write);
         let (handle, first_writer) = records.state.opens.open(client, fid, OpenFlags { write, ..flags });
         if first_writer {
-            // A mark that is there already may say more.
+            // An existing mark may say more.
             if !self.unsettled.lock().has(fid) {
                 records.mark_writer(fid, false);
             }

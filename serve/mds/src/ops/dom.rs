@@ -1,5 +1,5 @@
-//! Read, Write, Punch, Seek: bytes of files that live on the MDT, together with what the inode says
-//! of them.
+//! Read, Write, Punch, Seek: bytes of files that live on the MDT, together with the inode's
+//! attributes.
 
 use super::lookup::{SHOWN, entry};
 use crate::dom::{ELSEWHERE, Part};
@@ -15,7 +15,7 @@ use types::limits::DOM_BYTES_MAX;
 use wire::mds::MdsReply;
 use wire::ost::PunchKind;
 
-/// The end of a range that one operation can mean.
+/// End of a range, if the MDT can have bytes that far.
 ///
 /// # Errors
 /// [`ELSEWHERE`]: it reaches further than any file has bytes here.

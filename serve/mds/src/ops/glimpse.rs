@@ -1,5 +1,5 @@
-//! Size and times of files that other clients are writing: they are asked, and the answer shows
-//! what they say.
+//! Size and times of files that other clients are writing: the writers are asked, and the reply
+//! shows their answers.
 //!
 //! One callback per writer for all inodes of a reply. Afterwards the records are read again. An
 //! answer counts only if its writer has held WRITE all the time and reported nothing to the MDT
@@ -30,7 +30,7 @@ const ROUNDS: usize = 4;
 type Answers = BTreeMap<Fid, BTreeMap<ClientUuid, Option<Glimpse>>>;
 
 impl Mds {
-    /// Completes what a reply shows of files that others write.
+    /// Completes the attributes that a reply shows of files with other writers.
     pub(crate) async fn ask_writers(&self, request: &mut RequestContext<'_>, reply: &mut MdsReply) {
         request.lock_context.written_elsewhere = false;
         let mut entries: BTreeMap<Fid, Vec<&mut Entry>> = BTreeMap::new();
@@ -46,8 +46,8 @@ impl Mds {
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids).await;
-            // For this client, as the first look was: what was changed in between may be hidden by
-            // its author, too.
+            // For this client, as the first look was: the author of a change in between may hide
+            // it, too.
             let looked = self.show(request, |records| {
                 open.retain(|fid, version| {
                     let Ok(Some(mut fresh)) = records.entry(*fid) else { return false };

@@ -1,4 +1,4 @@
-//! GetLayout: where the bytes are, and for writers where they shall go.
+//! GetLayout: where the bytes are, and for writers where they will go.
 
 use crate::mds::{Mds, RequestContext};
 use crate::spaces::ASK_AGAIN;

@@ -1,4 +1,4 @@
-//! Lock and Unlock: what a client asks for and gives back by itself.
+//! Lock and Unlock: locks that a client asks for, and locks that it gives back by itself.
 
 use crate::locks::{Entered, Locks, When};
 use crate::mds::{Mds, RequestContext, alive};

@@ -9,8 +9,8 @@
 //! a difference for ever). Only the shape in a value counts (the OSTs were those of another file),
 //! and a file that has data already keeps its layout without an error.
 //!
-//! `lustre.lov.default`, on anything, only to be read: what a new file gets where its directory
-//! says nothing.
+//! `lustre.lov.default`, on anything, read only: the layout of a new file whose directory has no
+//! default layout.
 
 use crate::mds::{Mds, RequestContext};
 use crate::tail;
@@ -140,7 +140,7 @@ impl Mds {
         let mut layout = self.with_dom_of_now(wanted.clone());
         (layout.generation, layout.owner, layout.spent) = (old.generation + 1, old.owner, old.spent);
         self.inherit_pool(&old, &mut layout);
-        // Instance numbers are never used twice, even where nothing was written.
+        // Instance numbers are never used twice, even if nothing was written.
         for (id, c) in (old.next_instance()..).zip(&mut layout.components) {
             c.id = id;
         }
@@ -163,7 +163,7 @@ impl Mds {
         let names_none = layout.components.iter().all(|c| c.pool.is_none());
         if names_none && let Some(pool) = inherited {
             for c in layout.components.iter_mut().filter(|c| c.pattern == Pattern::Raid0) {
-                // OSTs that were named one by one stand above a pool that was not.
+                // OSTs that are named one by one take precedence over a pool that is not named.
                 let inside = |osts: Arc<[TargetIndex]>| c.wanted.iter().all(|ost| osts.contains(ost));
                 if self.targets.pool(&pool.0).is_none_or(inside) {
                     c.pool = Some(pool.clone());

@@ -1,7 +1,7 @@
 //! `lustre.lov.add`: components after those of a file. `lfs setstripe --component-add`.
 //!
-//! Only what no component covered is covered now, so that bytes stay where they are and old layouts
-//! are not wrong.
+//! Only ranges without a component are covered now, so bytes stay where they are and old layouts
+//! stay right.
 
 use super::lov::without_ignored;
 use crate::mds::{Mds, RequestContext};

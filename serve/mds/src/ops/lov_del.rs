@@ -1,4 +1,4 @@
-//! `lustre.lov.del`: the last components of a file go. `lfs setstripe --component-del`.
+//! `lustre.lov.del`: removes the last components of a file. `lfs setstripe --component-del`.
 //!
 //! If the components have objects, these are destroyed as those of a removed file are, together
 //! with their bytes. So no client may have the file open for writing, and what mounts cache of it
@@ -22,7 +22,7 @@ use types::lock::InodeBits;
 use types::session::{ClientUuid, Transno};
 use wire::mds::MdsReply;
 
-/// Attribute that is only written: the number of the first component that goes, little-endian, 4
+/// Attribute that is only written: the number of the first component to remove, little-endian, 4
 /// bytes; 0: all at the end that have no objects.
 pub(super) const LOV_DEL: &[u8] = b"lustre.lov.del";
 
@@ -30,7 +30,7 @@ pub(super) const LOV_DEL: &[u8] = b"lustre.lov.del";
 const CUT: InodeBits =
     InodeBits::LAYOUT.union(InodeBits::XATTR).union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
 
-/// A layout in two: what stays, as a layout, and what goes.
+/// A layout in two: the part that stays, as a layout, and the components that go.
 #[derive(Debug, PartialEq, Eq)]
 struct Parted {
     stays: Layout,
@@ -103,7 +103,7 @@ impl Mds {
                 (inode.attr.mtime, inode.attr.ctime) = (ctx.now, ctx.now);
                 inode.attr.version = ctx.version;
                 records.put_inode(&inode);
-                // The objects that stay are looked at for the space that they take.
+                // The space of the remaining objects is asked for.
                 records.mark_writer(fid, true);
                 Ok(ctx.version)
             })

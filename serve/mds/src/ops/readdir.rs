@@ -19,7 +19,7 @@ use wire::mds::{DirEntry, MdsReply};
 const ENTRY_BYTES: usize = 24;
 /// Bytes that attributes add.
 const ATTR_BYTES: usize = 128;
-/// Inodes read in one transaction: others get a turn between.
+/// Inodes read in one transaction: other operations get a turn in between.
 pub(super) const INODES_PER_TURN: usize = 256;
 
 /// What is returned of each entry, besides where its name leads.
@@ -73,7 +73,8 @@ impl Mds {
                 records.grant(fid, InodeBits::UPDATE);
                 if with_attr {
                     for entry in &mut entries[first..] {
-                        // Damaged, or of another MDT: the name stands, a lookup will tell.
+                        // Damaged, or of another MDT: the name stands, and a lookup reports the
+                        // error.
                         entry.entry = records.show(entry.fid, SHOWN).ok().flatten();
                     }
                 }

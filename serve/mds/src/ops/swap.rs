@@ -74,7 +74,8 @@ impl Mds {
         if uid != 0 && uid != inode.attr.uid {
             return Err(Errno::EPERM);
         }
-        // The copy is stale already, whatever its writers do: waiting for them would not help.
+        // The copy is out of date already, whatever its writers do: waiting for them would not
+        // help.
         if version != 0 && version != inode.attr.version {
             return Err(Errno::EAGAIN);
         }

@@ -1,5 +1,5 @@
-//! Gaps of busy directories: ranges of names that are not there (docs/locks/protocol.md, "Busy
-//! directories and gap locks").
+//! Gaps of busy directories: ranges of absent names (docs/locks/protocol.md, "Busy directories and
+//! gap locks").
 //!
 //! The gaps here are a part of those that the MDT knows: a name cuts them here when it is sent, and
 //! there when it is made. **Invariant:** no name that this mount may have made since it learnt a
@@ -37,7 +37,7 @@ impl Table {
         }
     }
 
-    /// A request of this mount is sent that may make this name: from now on it is asked for.
+    /// This mount sends a request that may make this name: from now on the MDT is asked for it.
     pub fn makes(&mut self, dir: Fid, name: &Name) {
         self.gate(dir.mdt()).makes(dir, name.clone());
         if let Some(gaps) = self.slots.get_mut(&dir).and_then(|slot| slot.gaps.as_mut()) {
@@ -119,7 +119,7 @@ mod tests {
         // It is under way: an earlier gap does not hide it.
         look_up(&mut table, "a", "", |_| {});
         assert_eq!(knows(&mut table, ["a", "c", "ca", "d"]), [false, false, true, true]);
-        // Answered while a lookup was under way, that may be older.
+        // The answer came while a lookup was under way, so it may be older.
         look_up(&mut table, "a", "", |table| table.gate(MDT).made(DIR, name("c"), true));
         assert_eq!(knows(&mut table, ["a", "c", "ca", "d"]), [false, false, true, true]);
         look_up(&mut table, "a", "c", |_| {});

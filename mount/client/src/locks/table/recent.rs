@@ -47,7 +47,7 @@ pub enum Asked {
     DirectoryAgain,
 }
 
-/// See the module's story.
+/// See the module.
 #[derive(Default)]
 pub(super) struct Recent {
     tick: u32,

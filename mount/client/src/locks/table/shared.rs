@@ -111,18 +111,19 @@ impl Table {
         self.shared.files.keys().any(|fid| fid.mdt() == mdt)
     }
 
-    /// Attributes of a shared file, as far as they can be known: at least so large, of this mode.
+    /// Attributes of a shared file, as far as they can be known: a lower bound of the size, and the
+    /// mode.
     pub fn shared_base(&self, fid: Fid) -> Option<Attr> {
         self.shared.files.get(&fid).map(|held| held.base)
     }
 
-    /// The size that a shared file has at least, if it is shared since then.
+    /// Lower bound of the size of a shared file, if it is shared since then.
     pub fn shared_size(&self, fid: Fid, number: u64) -> Option<u64> {
         self.shared.files.get(&fid).filter(|held| held.number == number).map(|held| held.base.size)
     }
 
-    /// A shared file was shown in this size, in answer to a question that was asked under an extent
-    /// of this time.
+    /// A shared file was shown with this size, in answer to a request made under an extent of this
+    /// time.
     pub fn note_shared_size(&mut self, fid: Fid, number: u64, size: u64) {
         if let Some(held) = self.shared.files.get_mut(&fid).filter(|held| held.number == number) {
             held.base.size = held.base.size.max(size);
@@ -165,7 +166,7 @@ impl Table {
         lost.retain(|fid, ranges| !of_mdt(fid) || remembers && !ranges.is_empty());
     }
 
-    /// Of an MDT that restarted: what was held to write of these files, and is forgotten of all
+    /// For an MDT that restarted: the lost extents for writing of these files; forgets those of all
     /// others.
     pub fn lost_extents(&mut self, mdt: u16, wanted: impl Fn(Fid) -> bool) -> BTreeMap<Fid, Ranges> {
         let lost = &mut self.shared.lost;
