@@ -84,7 +84,7 @@ pub struct Check {
     objects_at: BTreeMap<Fid, Fid>,
     /// Files whose objects are being removed.
     destroying: BTreeSet<Fid>,
-    /// Names of directories beside the one where their parent is: child, directory, name.
+    /// Names of directories outside of their recorded parent: child, directory, name.
     extra: Vec<(Fid, Fid, Vec<u8>)>,
     /// Per MDT: highest sequence seen, counter.
     counters: BTreeMap<u16, (u64, Option<u64>)>,

@@ -22,14 +22,14 @@ pub(crate) fn has_chunk(layout: &Layout, own: Fid, named: Fid, n: u32) -> bool {
     named == own && u64::from(n) * (DOM_CHUNK_BYTES as u64) < layout.mdt_bytes()
 }
 
-/// A regular file and what was found of its objects.
+/// A regular file and the objects that were found of it.
 pub(crate) struct FileSeen {
     layout: Layout,
     /// The file after which its objects are named.
     named: Fid,
     size: u64,
     blocks: u64,
-    /// Size and blocks of each object that is there, in the order of `Layout::objects`.
+    /// Size and blocks of each object that exists, in the order of `Layout::objects`.
     found: Vec<Option<(u64, u64)>>,
     /// Blocks of its bytes on the MDT.
     here: u64,
@@ -62,7 +62,7 @@ impl FileSeen {
         self.place(ost, object).is_some()
     }
 
-    /// Notes an object that is there; `false`: it does not belong to the file.
+    /// Notes an object that exists; `false`: it does not belong to the file.
     pub(crate) fn found(&mut self, ost: TargetIndex, object: ObjectId, size: u64, blocks: u64) -> bool {
         let Some(place) = self.place(ost, object) else { return false };
         self.found[place] = Some((size, blocks));

@@ -11,7 +11,7 @@ use types::target::TargetIndex;
 pub enum Stray {
     /// There is no such inode, and no log record that removes the object.
     NoFile,
-    /// The layout of the file does not have it, or has it on another OST.
+    /// The layout of the file does not have the object, or has it on another OST.
     NotInLayout,
 }
 
@@ -20,17 +20,17 @@ pub enum Stray {
 pub enum Finding {
     /// A record cannot be read.
     Damaged { key: Vec<u8>, reason: String },
-    /// A name leads to an inode that is not there.
+    /// A name leads to an inode that does not exist.
     Dangling { dir: Fid, name: Vec<u8>, fid: Fid },
-    /// A name in a directory that is not there, or is none.
+    /// A name in a directory that does not exist, or is none.
     StrayName { dir: Fid, name: Vec<u8>, fid: Fid },
-    /// A name says that its inode is of another type than it is.
+    /// A name records another type than its inode has.
     WrongType { dir: Fid, name: Vec<u8>, fid: Fid },
     /// A directory has a name too many.
     SecondName { fid: Fid, dir: Fid, name: Vec<u8>, version: u64 },
     /// The link count is not the number of names (directories: 2 + sub-directories).
     WrongNlink { fid: Fid, recorded: u32, counted: u32, version: u64 },
-    /// A directory's parent is not where its name is.
+    /// A directory's recorded parent is not the directory that has its name.
     WrongParent { fid: Fid, recorded: Fid, found: Fid, version: u64 },
     /// An inode without a name.
     Nameless { fid: Fid, version: u64 },
@@ -38,13 +38,13 @@ pub enum Finding {
     Forgotten { fid: Fid, version: u64 },
     /// A directory whose parents do not lead to the root.
     Detached { fid: Fid, dir: Fid, name: Vec<u8>, version: u64 },
-    /// A mark of an inode that is not there, or an orphan's mark at a file that has names.
+    /// A mark of an inode that does not exist, or an orphan's mark at a file that has names.
     StrayMark { key: Vec<u8> },
-    /// An extended attribute of an inode that is not there.
+    /// An extended attribute of an inode that does not exist.
     StrayXattr { fid: Fid, name: Vec<u8> },
     /// Bytes on the MDT that belong to no file; `file` would have them.
     StrayChunk { named: Fid, n: u32, file: Fid },
-    /// An inode has extended attributes and does not say so.
+    /// An inode has extended attributes, but its flag is not set.
     HiddenXattrs { fid: Fid, version: u64 },
     /// The destroy log names objects of a living file.
     DestroysLiving { key: Vec<u8>, fid: Fid },
@@ -52,7 +52,7 @@ pub enum Finding {
     Counter { mdt: u16, recorded: u64, needed: u64 },
     /// An object that belongs to no file; `file` would have it.
     OrphanObject { ost: TargetIndex, object: ObjectId, file: Fid, why: Stray, bytes: u64 },
-    /// A file had data in an object that is not there.
+    /// A file had data in an object that does not exist.
     LostObject { fid: Fid, ost: TargetIndex, object: ObjectId, counted: u64, version: u64 },
     /// Objects reach beyond the recorded size of a file that no client writes.
     ShortSize { fid: Fid, recorded: u64, objects: u64, version: u64 },

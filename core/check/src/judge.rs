@@ -27,7 +27,7 @@ pub struct Change {
     pub value: Option<Vec<u8>>,
 }
 
-/// A repair: if all of `expect` is still so, all of `put` in one transaction.
+/// A repair: if all of `expect` still holds, all of `put` in one transaction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mend {
     /// Records as they were seen; the repair is made only if they still are.
@@ -46,7 +46,7 @@ impl Mend {
     }
 }
 
-/// Records as they are now: those that are there, of the keys that were asked for.
+/// Records as they are now: the existing ones among the requested keys.
 #[derive(Clone, Default, Debug)]
 pub struct Records(BTreeMap<Vec<u8>, Vec<u8>>);
 
@@ -125,7 +125,7 @@ pub(crate) fn inode_change(fid: Fid, bytes: &[u8], change: impl FnOnce(&mut Inod
     Some(Change { key: key::inode(fid).to_vec(), value: Some(out) })
 }
 
-/// Judges a finding by the records of [`Finding::keys`]. Of an object the caller still has to ask
+/// Judges a finding by the records of [`Finding::keys`]. For an object the caller still has to ask
 /// its OST.
 pub fn judge(finding: &Finding, records: &Records) -> Verdict {
     match finding {

@@ -28,8 +28,8 @@ pub(crate) fn keys(fid: Fid) -> Vec<Vec<u8>> {
     ]
 }
 
-/// Adds to a mend what names `fid` there; `None`: it cannot be, the name is taken by something
-/// else, or a record that is needed is damaged.
+/// Adds to a mend the records that name `fid` there. `None` if it is not possible: something else
+/// has the name, or a needed record is damaged.
 pub(crate) fn name_there(records: &Records, fid: Fid, mend: &mut Mend) -> Option<()> {
     let record = records.get(&key::inode(fid))?;
     let found = inode::decode(fid, record).ok()?;
@@ -54,7 +54,7 @@ pub(crate) fn name_there(records: &Records, fid: Fid, mend: &mut Mend) -> Option
             mend.put.push(inode_change(Fid::ROOT, root_record, |record| record.attr.nlink += 1)?);
             mend.put(&root_entry, Some(&dirent::encode(LOST_FOUND, FileType::Directory)));
             let mode = FileType::Directory.mode_bits() | 0o700;
-            // Times and size as the root has them: here is no clock.
+            // Times and size of the root: there is no clock here.
             let attr = Attr { fid: LOST_FOUND, mode, uid: 0, gid: 0, nlink: 2 + u32::from(is_dir), rdev: 0, ..root };
             let mut bytes = Vec::new();
             inode::encode(&InodeRecord { attr, parent: Fid::ROOT, flags: 0, tail: &[] }, &mut bytes);

@@ -1,4 +1,4 @@
-//! Names, link counts, parents: what each inode says against what was counted.
+//! Names, link counts, parents: the record of each inode against what was counted.
 
 use crate::check::Seen;
 use crate::finding::Finding;

@@ -7,7 +7,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// crc32c of several pieces as if they stood one behind the other.
+/// crc32c of several pieces as if they stood one after the other.
 pub fn crc32c_parts(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));

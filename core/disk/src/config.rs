@@ -21,7 +21,7 @@ pub const VERSION: u8 = 1;
 pub const KEYS_START: &[u8] = b"config/";
 /// Larger than every key of a configuration record.
 pub const KEYS_END: &[u8] = b"config0";
-/// A persistent parameter's name has at most so many bytes (a key has 511).
+/// Longest name of a persistent parameter, bytes (a key has 511).
 pub const PARAM_NAME_BYTES_MAX: usize = 255;
 const HEADER_BYTES: usize = 4 + 1;
 

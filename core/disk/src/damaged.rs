@@ -48,7 +48,7 @@ pub enum Damaged {
 /// Bytes of the checksum in front of every record.
 pub const CRC_BYTES: usize = 4;
 
-/// Writes the checksum of everything behind it into the first four bytes of a record.
+/// Writes the checksum of everything after it into the first four bytes of a record.
 ///
 /// # Panics
 /// If the record is shorter than that, which is a bug of the caller.

@@ -1,4 +1,4 @@
-//! Destroy log: the objects of a file that is gone, until their OSTs have said that they are gone
+//! Destroy log: the objects of a removed file, until their OSTs have reported that they are gone,
 //! too.
 //!
 //! Written in the same transaction that removes the inode; removed when all OSTs have answered. A

@@ -1,5 +1,5 @@
-//! A change of an MDT as bytes that make it again: what a reply carries, its client keeps, and a
-//! replay brings back.
+//! Redo: a change of an MDT as bytes that make it again. A reply carries it, its client keeps it,
+//! and a replay brings it back.
 //!
 //! Redo is physical: it holds the records as the change left them, whatever the operation was. So
 //! redoing it needs neither clock nor randomness, and gives the same FIDs, times, layouts and
@@ -118,7 +118,7 @@ pub fn decode(bytes: &[u8]) -> Result<Redo<'_>, Damaged> {
         <[RawFound]>::ref_from_prefix_with_elems(rest, head.found.get() as usize).map_err(|_| short())?;
     let found = inodes.iter().map(|raw| (Fid::from_be_bytes(raw.fid), raw.version.get())).collect();
     let count = head.changes.get() as usize;
-    // Each takes its head at least: what is said is not believed before memory is taken for it.
+    // Each takes its head at least: the promised count is not trusted when memory is taken.
     if count > rest.len() / size_of::<RawChange>() {
         return Err(short());
     }

@@ -1,4 +1,4 @@
-//! Checksums of data at rest: what an OST knows of the bytes in its object files (`docs/scrub.md`).
+//! Checksums of data at rest: the OST's record of the bytes in its object files (`docs/scrub.md`).
 //!
 //! An object is divided into regions of 1 MiB, a region into blocks of 4 KiB. Key `ost/sums/`, then
 //! the object (FID 16, instance 4, stripe 4) and the number of the region (8), big-endian:

@@ -1,5 +1,4 @@
-//! The superblock: what a folder that holds a target says about itself. One 4 KiB file,
-//! `superblock`.
+//! The superblock: identity of a target, in its folder. One 4 KiB file, `superblock`.
 //!
 //! It is replaced as a whole (new file written, synced, renamed, folder synced), so there is always
 //! one good copy. All future versions keep size, checksum, version and magic where they are, so an

@@ -32,7 +32,7 @@ use types::session::ClientUuid;
 
 /// Members meet in a file if an extent was called back for another member within this time.
 pub const MEETS: Duration = Duration::from_secs(1);
-/// So far extents grow to each side in a file in which members met once, bytes.
+/// How far extents grow to each side in a file in which members met once, bytes.
 pub const REACH: u64 = 4 << 20;
 /// A member that was alone for this long may have the whole file.
 pub const ALONE: Duration = Duration::from_secs(3);
@@ -50,7 +50,8 @@ pub struct ExtentTicket(pub u64);
 pub enum ExtentAction {
     /// Ask the member to give these bytes back; report its answer with [`ExtentTable::released`].
     Revoke(ClientUuid, Fid, ByteRange),
-    /// The request has come to its turn: these are granted, what it needs with the first of them.
+    /// The request has come to its turn: these extents are granted; the first one has the needed
+    /// bytes.
     Granted(ExtentTicket, SmallVec<[ByteRange; 1]>),
     /// The shared owner gives the file up, or the member is gone: the request ends, and its caller
     /// asks again.
@@ -81,7 +82,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// A piece is asked for; how many more are likely to be.
+    /// A piece is asked for. Returns how many more are likely to be.
     fn note(&mut self, needs: ByteRange, write: bool) -> u64 {
         let len = |range: ByteRange| range.end - range.start;
         let goes_on =
@@ -179,7 +180,7 @@ impl File {
             || holder.is_some_and(|held| held.asked.overlaps(own.needs) || held.len() >= EXTENTS_PER_HOLDER_MAX)
     }
 
-    /// Asks others for what is in the way of a request; `false`: nothing is.
+    /// Asks other members for what is in the way of a request; `false`: nothing is.
     fn ask_others(&mut self, fid: Fid, at: usize, now: Duration, out: &mut Vec<ExtentAction>) -> bool {
         let Waiting { client, needs, write, .. } = self.waiting[at];
         let (mut any, mut met) = (false, false);
@@ -343,7 +344,7 @@ impl ExtentTable {
         self.holder(fid, client).is_some_and(|held| !held.is_empty())
     }
 
-    /// Members that hold bytes to write, in order: they know size and times.
+    /// Members that hold bytes for writing, in order: they know size and times.
     pub fn writers(&self, fid: Fid) -> impl Iterator<Item = ClientUuid> + '_ {
         let holders = self.files.get(&fid).into_iter().flat_map(|file| &file.holders);
         holders.filter(|(_, held)| !held.write.is_empty()).map(|(client, _)| *client)
@@ -428,7 +429,7 @@ impl ExtentTable {
         rest.iter().for_each(|range| self.released(fid, client, range, now, out));
     }
 
-    /// A member holds these bytes no longer, as it was asked.
+    /// A member no longer holds these bytes, as it was asked.
     pub fn released(
         &mut self,
         fid: Fid,
@@ -473,7 +474,8 @@ impl ExtentTable {
         }
     }
 
-    /// The client's session ended: what it held is free. Files that it had something of to write.
+    /// The client's session ended: its extents are free. Returns the files in which it held
+    /// something for writing.
     pub fn gone(&mut self, client: ClientUuid, now: Duration, out: &mut Vec<ExtentAction>) -> Vec<Fid> {
         let mut written = Vec::new();
         for fid in self.members.remove(&client).unwrap_or_default() {

@@ -1,9 +1,9 @@
 //! fcntl(2), flock(2) and group locks at a metadata target.
 //!
-//! A [`FlockTable`] knows, per inode, the granted ranges of each owner and the requests that wait,
+//! A [`FlockTable`] knows, per inode, the granted ranges of each owner and the waiting requests,
 //! oldest first. Each request carries a [`FlockTicket`]; the table answers it with one
-//! [`FlockAction`], at once or after a later event. A request waits for granted locks only, never
-//! for other waiters, as in Linux; when something is freed, waiters are tried from the oldest on.
+//! [`FlockAction`], at once or after a later event. A request waits only for granted locks, never
+//! for other waiters, as in Linux. When a range is freed, waiters are tried from the oldest on.
 //! POSIX, BSD and group locks never see each other.
 //!
 //! **Invariant:** no two owners hold overlapping ranges of one flavour unless both are shared, or
@@ -56,7 +56,7 @@ pub enum FlockAction {
     /// - EDEADLK: waiting would never end;
     /// - ENOLCK: the inode has too many locks;
     /// - EINVAL: the range is empty;
-    /// - EINTR: given up while waiting, or its owner went.
+    /// - EINTR: given up while waiting, or its owner is gone.
     Refused(FlockTicket, Errno),
 }
 
@@ -104,7 +104,7 @@ impl FlockTable {
         self.resources.is_empty()
     }
 
-    /// Every lock that is held: of which inode, and as it would be asked for.
+    /// Every held lock: its inode, and the lock as it would be asked for.
     pub fn held(&self) -> impl Iterator<Item = (Fid, Flock)> {
         self.resources.iter().flat_map(|(fid, resource)| {
             resource.granted.iter().flat_map(|(owner, ranges)| {
@@ -132,8 +132,8 @@ impl FlockTable {
         owners.filter(|owner| owner.flavor == FlockFlavor::Group).map(|owner| owner.client).collect()
     }
 
-    /// F_GETLK: a lock that stands in the way of `lock`, the one with the lowest first byte; `None`
-    /// = free.
+    /// F_GETLK: a lock that is in the way of `lock`, the one with the lowest first byte; `None` =
+    /// free.
     pub fn test(&self, fid: Fid, client: ClientUuid, lock: &Flock) -> Option<Flock> {
         let (owner, wanted) = normal(client, lock);
         let resource = self.resources.get(&fid)?;
@@ -195,7 +195,7 @@ impl FlockTable {
         self.settle(fid, freed, out);
     }
 
-    /// The owner gives up a request that waits for exactly this lock (a signal came): it answers
+    /// The owner gives up a request that waits for exactly this lock (a signal came): its answer is
     /// EINTR. A request that does not wait (any longer) is left alone: its answer is already on its
     /// way.
     pub fn cancel(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, out: &mut Vec<FlockAction>) {
@@ -207,12 +207,14 @@ impl FlockTable {
         self.give_up(fid, at, out);
     }
 
-    /// The owner let go of the inode: its locks there go, its waiting requests answer EINTR.
+    /// The owner let go of the inode: its locks there go, and its waiting requests are answered
+    /// EINTR.
     pub fn release_owner(&mut self, fid: Fid, owner: LockOwner, out: &mut Vec<FlockAction>) {
         self.release_where(fid, |o| *o == owner, out);
     }
 
-    /// The client is gone: so is all it held and waited for. Its waiting requests answer EINTR.
+    /// The client is gone: so is everything it held and waited for. Its waiting requests are
+    /// answered EINTR.
     pub fn release_client(&mut self, client: ClientUuid, out: &mut Vec<FlockAction>) {
         let theirs = |o: &LockOwner| o.client == client;
         let touched = |r: &Resource| r.granted.keys().any(theirs) || r.waiting.iter().any(|w| theirs(&w.owner));
@@ -316,7 +318,7 @@ impl Resource {
         })
     }
 
-    /// Applies a request that nothing forbids. Answers whether waiters may have become possible.
+    /// Applies a request that nothing forbids. Returns whether waiters may succeed now.
     fn grant(&mut self, owner: LockOwner, wanted: Held, ticket: FlockTicket, out: &mut Vec<FlockAction>) -> bool {
         let own = self.granted.entry(owner).or_default();
         let change = ranges::replace(own.touching(wanted.start, wanted.end).copied(), wanted);
@@ -336,7 +338,7 @@ impl Resource {
         change.freed
     }
 
-    /// Drops all granted locks of some owners. Answers whether there were any.
+    /// Drops all granted locks of some owners. Returns whether there were any.
     fn forget(&mut self, whose: impl Fn(&LockOwner) -> bool) -> bool {
         let before = self.granted_count;
         self.granted.retain(|owner, _| !whose(owner));

@@ -250,8 +250,9 @@ impl IbitsTable {
         self.lend(fid, number, if busy { bits.without(EXCLUSIVE) } else { bits }, room, false)
     }
 
-    /// A reply shows `client` that a directory has no such name. How far a gap could reach that
-    /// begins there, by what is remembered of others. `now` as in [`IbitsTable::names_change`].
+    /// A reply shows `client` that a directory has no such name. Returns how far a gap that begins
+    /// there could reach, by what is remembered of others. `now` as in
+    /// [`IbitsTable::names_change`].
     pub fn gap_at(&self, dir: Fid, client: ClientUuid, name: &[u8], now: Duration) -> NameRange {
         self.gaps.reach(dir, self.locks.number(client).unwrap_or(NONE), name, now)
     }
@@ -286,7 +287,7 @@ impl IbitsTable {
         Some(names)
     }
 
-    /// The part of a range below what others are about to change.
+    /// The part of a range before the names that others are about to change.
     fn not_entered(&self, dir: Fid, number: u32, mut names: NameRange) -> Option<NameRange> {
         let entered = self.resources.get(&dir).into_iter().flat_map(|resource| &resource.entered);
         for entered in entered.map(|modifier| &self.modifiers[modifier]) {

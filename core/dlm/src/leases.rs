@@ -43,7 +43,7 @@ impl<H: Copy + Eq> LeaseTable<H> {
         LeaseTable { inodes: HashMap::default(), count: 0, max }
     }
 
-    /// Takes a lease. A holder that has one has this one instead.
+    /// Takes a lease, which replaces the holder's earlier one.
     ///
     /// # Errors
     /// EBUSY: the file is open elsewhere in a way that the mode excludes; ENOLCK: there are too
@@ -69,7 +69,7 @@ impl<H: Copy + Eq> LeaseTable<H> {
         self.inodes.get(&fid)?.iter().find(|(h, _)| *h == holder).map(|(_, mode)| *mode)
     }
 
-    /// Gives a lease back; which it was, if it stood.
+    /// Gives a lease back; returns its mode, if it stood.
     pub fn release(&mut self, fid: Fid, holder: H) -> Option<LeaseMode> {
         let mode = self.held(fid, holder)?;
         self.keep(fid, |h, _| *h != holder);

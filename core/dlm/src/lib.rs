@@ -1,8 +1,8 @@
 //! Lock manager decisions: event in, actions out.
 //!
-//! A server feeds what happened (a request, a cancel, a client that went) into a table here and
-//! does what the table answers. Nothing in this crate waits, sends or asks the time, and every map
-//! is ordered: the same events always give the same actions.
+//! A server feeds events (a request, a cancel, the end of a client) into a table here and carries
+//! out the table's answers. Nothing in this crate waits, sends or asks the time, and every map is
+//! ordered: the same events always give the same actions.
 //!
 //! - [`flock`]: fcntl(2) and flock(2) locks, which programs ask for and wait for;
 //! - [`ibits`]: inode-bit locks, which let clients keep what they were shown;

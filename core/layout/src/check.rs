@@ -49,7 +49,7 @@ pub enum BadLayout {
     Pool(String),
 }
 
-/// Checks everything that [`BadLayout`] names. A layout without components is good: it says
+/// Checks everything that [`BadLayout`] names. A layout without components is valid: it says
 /// nothing.
 pub fn verify(layout: &Layout) -> Result<(), BadLayout> {
     if layout.components.len() > limits::COMPONENTS_MAX {

@@ -1,4 +1,4 @@
-//! Our own compact form of a layout: on the wire and in inode records. Little endian.
+//! SheenFS's own compact form of a layout: on the wire and in inode records. Little endian.
 //!
 //! | size | field        | meaning                                                          |
 //! |------|--------------|------------------------------------------------------------------|

@@ -10,14 +10,14 @@
 //!    the extension is gone (*spill over*);
 //! 3. else, if nothing is after it, a new component of the same shape on OSTs that have room
 //!    (*repeat*);
-//! 4. else the component before it all the same, for less than a whole extension may still fit
+//! 4. else the component before it all the same, because less than a whole extension may still fit
 //!    (*forced*).
 //!
 //! No byte ever moves. An object keeps its bytes, because offsets count from byte 0 of the file
 //! whatever a component covers, and only ranges that no object had are given out. So an old layout
 //! is never wrong about a place; it only knows fewer of them.
 //!
-//! Pure: all that is known of OSTs comes in.
+//! Pure: everything that is known of OSTs comes in.
 
 use crate::check::verify;
 use crate::layout::{ALL_OSTS, Component, Layout, Pattern, PoolName};
@@ -44,8 +44,8 @@ fn extension_at(layout: &Layout, start: u64, end: u64) -> Option<usize> {
     layout.components.iter().position(|c| c.pattern == Pattern::Extension && c.start < end && start < c.end)
 }
 
-/// Takes `[start, end)` out of all extensions; whether there was anything to take. Components that
-/// have no OSTs after it are to be instantiated as any others. The generation is the caller's.
+/// Takes `[start, end)` out of all extensions; returns whether there was anything to take.
+/// Components without OSTs must then be instantiated as any others. The caller sets the generation.
 pub fn extend(layout: &mut Layout, start: u64, end: u64, osts: &Osts<'_>, rotor: &mut Rotor) -> bool {
     let mut changed = false;
     // Each turn takes an extension away or clears it of the range: it ends.
@@ -68,7 +68,7 @@ pub fn extend(layout: &mut Layout, start: u64, end: u64, osts: &Osts<'_>, rotor:
 struct Reach {
     /// New start of the extension.
     to: u64,
-    /// Bytes that must find room: what is written, in whole extension sizes. Less than it grows by
+    /// Bytes that must find room: the written ones, in whole extension sizes. Less than the growth
     /// where a file has a hole.
     bytes: u64,
 }
@@ -103,7 +103,7 @@ impl Osts<'_> {
         let each = bytes.div_ceil(wide.max(1) as u64);
         let roomy: Vec<OstSpace> = self.spaces.iter().copied().filter(|ost| has_room(ost, each)).collect();
         let want = Want { count: c.stripe_count, overstriped: c.overstriped, pool, wanted: &c.wanted };
-        // Fewer than were hoped for must take more each.
+        // With fewer OSTs than wanted, each must take more.
         choose(&roomy, &want, rotor).ok().filter(|chosen| self.have_room(chosen, bytes))
     }
 }

@@ -9,7 +9,7 @@ use types::target::TargetIndex;
 pub const EOF: u64 = u64::MAX;
 /// `stripe_count` that means "over all OSTs" (-1 of `lfs setstripe -c`).
 pub const ALL_OSTS: u16 = u16::MAX;
-/// Extension sizes are kept in so many bytes (SEL_UNIT_SIZE).
+/// Extension sizes are kept in units of this many bytes (SEL_UNIT_SIZE).
 pub const EXTENSION_UNIT: u64 = 1024;
 /// Longest pool name, bytes (LOV_MAXPOOLNAME).
 pub const POOL_NAME_BYTES_MAX: usize = 15;
@@ -95,7 +95,7 @@ impl Component {
         Some(Component { id, start, end, pattern, stripe_size, stripe_count, overstriped, pool, stripes, wanted })
     }
 
-    /// Bytes that are taken from an extension at a time; `None`: it is none.
+    /// Bytes that are taken from an extension at a time; `None` for other components.
     pub fn extension_size(&self) -> Option<u64> {
         (self.pattern == Pattern::Extension).then_some(u64::from(self.stripe_size) * EXTENSION_UNIT)
     }
@@ -112,7 +112,7 @@ impl Component {
         self.wanted.clear();
     }
 
-    /// Makes of OSTs that it has got OSTs that it shall get.
+    /// Turns the OSTs that it has into OSTs that it shall get.
     pub fn want_stripes(&mut self) {
         if !self.stripes.is_empty() {
             self.wanted = std::mem::take(&mut self.stripes);
@@ -151,8 +151,7 @@ impl Layout {
             .flat_map(move |c| (0u32..).zip(&c.stripes).map(move |(stripe, ost)| (*ost, c.object(fid, stripe))))
     }
 
-    /// Largest size that a file of this layout can have, bytes: no component covers what lies
-    /// beyond.
+    /// Largest size of a file with this layout, bytes: no component covers bytes beyond it.
     pub fn size_max(&self) -> u64 {
         self.components.last().map_or(EOF, |c| c.end).min(FILE_BYTES_MAX)
     }

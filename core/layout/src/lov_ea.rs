@@ -31,7 +31,7 @@
 //! SEL has the magic 0x0BD80BD0. The blob of an extension is RAID0 without stripes; its stripe size
 //! is the extension size in KiB.
 //!
-//! Our objects have no FID of their own. Readers are shown one made of the file's FID, with
+//! SheenFS objects have no FID of their own. Readers are shown one made of the file's FID, with
 //! component and stripe in the version field: stable, and different for every object. When a value
 //! is read, object FIDs are ignored.
 

@@ -39,7 +39,7 @@ pub enum Place {
     },
 }
 
-/// A run of bytes that are neighbours in the file and in their place.
+/// A run of bytes that are adjacent in the file and in their place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// First byte in the file.
@@ -120,8 +120,8 @@ pub struct ObjectRange {
     pub end: ObjectOffset,
 }
 
-/// For every object that has bytes of `[start, end)`: which. One item per object, however long the
-/// range is.
+/// For every object that has bytes of `[start, end)`: those bytes. One item per object, however
+/// long the range is.
 pub fn object_ranges(
     layout: &Layout,
     fid: Fid,

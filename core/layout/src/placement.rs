@@ -7,9 +7,9 @@
 
 use types::target::TargetIndex;
 
-/// Free space of OSTs may differ by so much of the largest, in percent, before it decides.
+/// Difference in free space, percent of the largest, above which free space decides.
 pub const THRESHOLD_RR_PERCENT: u64 = 17;
-/// An OST with less than one such part of its space free is full.
+/// An OST is full with less than one part in this many of its space free.
 pub const FULL_PART: u64 = 1000;
 
 /// What the caller knows of one OST.

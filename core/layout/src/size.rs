@@ -1,4 +1,4 @@
-//! Sizes: what a file's size means for its objects, and what its objects say about its size.
+//! Sizes: the meaning of a file's size for its objects, and of its objects for its size.
 //!
 //! The MDT keeps the size. Objects matter only in two cases: when a file is cut, each must lose its
 //! bytes beyond the cut; and when a writer died, only the OSTs know how far it came. Growing a file
@@ -40,8 +40,8 @@ pub fn cuts(layout: &Layout, fid: Fid, size: FileOffset) -> impl Iterator<Item =
 /// Size of the file by its objects: one more than the last byte that any of them has; 0 if none has
 /// any.
 ///
-/// `size_of` tells an object's size in bytes (0 if it was never written). Bytes on the MDT are the
-/// caller's to add (maximum of both).
+/// `size_of` returns an object's size in bytes (0 if it was never written). The caller adds bytes
+/// on the MDT (maximum of both).
 pub fn file_size(layout: &Layout, fid: Fid, mut size_of: impl FnMut(TargetIndex, ObjectId) -> u64) -> u64 {
     let (mut end, fid) = (0, layout.names(fid));
     for c in &layout.components {

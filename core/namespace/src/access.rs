@@ -22,7 +22,7 @@ pub const EXECUTE: u32 = 1;
 /// Succeeds if the caller may do all of `want`.
 ///
 /// # Errors
-/// EACCES if not; EPERM: to write what is immutable.
+/// EACCES if not; EPERM: to write an immutable inode.
 pub fn permission(view: &impl View, ctx: &Context<'_>, inode: &Inode, want: u32) -> Result<(), Errno> {
     let attr = &inode.attr;
     if want & WRITE != 0 {

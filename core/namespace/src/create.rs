@@ -1,4 +1,4 @@
-//! Making an inode and its first name: creat, mkdir, symlink, mknod.
+//! Creating an inode and its first name: creat, mkdir, symlink, mknod.
 
 use crate::access::may_create;
 use crate::acl::{ACL_ACCESS, ACL_DEFAULT, Acl};
@@ -43,12 +43,12 @@ pub enum Made {
     Found(Inode),
 }
 
-/// Makes `new` under `name`, or finds what is there. `tail` gives the rest of the record and its
-/// flags, from the directory's inode; it is asked after all checks, and may still refuse.
+/// Creates `new` under `name`, or finds the existing inode. `tail` gives the rest of the record and
+/// its flags, from the directory's inode; it is asked after all checks, and may still refuse.
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no live directory; EACCES; EMLINK: too many sub-directories; ENAMETOOLONG,
-/// ENOENT: a bad link target; whatever `tail` answers.
+/// ENOENT: a bad link target; errors of `tail`.
 pub fn create(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -86,12 +86,12 @@ pub fn create(
     Ok(Made::Created(inode))
 }
 
-/// Makes a regular file without a name in `parent`, from which it takes what a named one would
+/// Creates a regular file without a name in `parent`, from which it inherits what a named one would
 /// (O_TMPFILE). It has no link, so the view must keep it while it is open. `linkable`:
 /// [`crate::link::link`] may name it. `tail` as [`create`].
 ///
 /// # Errors
-/// ENOENT, ENOTDIR: no live directory; EACCES; whatever `tail` answers.
+/// ENOENT, ENOTDIR: no live directory; EACCES; errors of `tail`.
 pub fn create_unnamed(
     view: &mut impl View,
     ctx: &Context<'_>,
@@ -157,7 +157,7 @@ fn inherit(view: &impl View, ctx: &Context<'_>, dir: &Inode, new: &New) -> Resul
     })
 }
 
-/// A stranger to the group must not plant a set-group-id program in a set-group-id directory.
+/// A caller outside the group must not plant a set-group-id program in a set-group-id directory.
 fn strip_setgid(ctx: &Context<'_>, dir: &Inode, mode: u32) -> u32 {
     let program = mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
     let inherits = dir.attr.mode & S_ISGID != 0;

@@ -36,7 +36,7 @@ pub enum Punch {
 /// A change of chunks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// Chunks and their new bytes; without any the chunk goes.
+    /// Chunks and their new bytes; a chunk without bytes is removed.
     pub chunks: Vec<(u32, Vec<u8>)>,
     /// Growth of the space that they take, blocks of 512 bytes.
     pub blocks_delta: i64,
@@ -49,7 +49,7 @@ impl Plan {
     }
 }
 
-/// Space of a chunk with so many bytes, blocks of 512.
+/// Space of a chunk with this many bytes, blocks of 512.
 const fn blocks_of(bytes: usize) -> u64 {
     bytes.div_ceil(512) as u64
 }
@@ -130,7 +130,8 @@ pub fn cut(chunks: &impl Chunks, size: u64) -> Result<Plan, Errno> {
     Ok(plan)
 }
 
-/// Next data, or with `hole` next hole, at or behind `offset`. Behind the last chunk all is hole.
+/// Next data, or with `hole` next hole, at or after `offset`. After the last chunk everything is a
+/// hole.
 ///
 /// # Errors
 /// EIO.

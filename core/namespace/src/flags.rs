@@ -18,7 +18,7 @@ pub const IMMUTABLE: u32 = 0x10;
 pub const APPEND: u32 = 0x20;
 /// `FS_NODUMP_FL`: backup programs pass over it.
 pub const NODUMP: u32 = 0x40;
-/// `FS_NOATIME_FL`: reading leaves no trace in its access time.
+/// `FS_NOATIME_FL`: reading does not change its access time.
 pub const NOATIME: u32 = 0x80;
 
 const ALL: [(u32, InodeFlags); 4] = [
@@ -37,7 +37,7 @@ pub fn flags(inode: &Inode) -> u32 {
 ///
 /// # Errors
 /// ENOENT; EOPNOTSUPP: a flag that is not one of these; EPERM: the caller is not the owner, or
-/// changes immutable or append-only and is not root.
+/// changes the immutable or append-only flag and is not root.
 pub fn set_flags(view: &mut impl View, ctx: &Context<'_>, fid: Fid, wanted: u32) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     if ALL.iter().fold(wanted, |rest, (flag, _)| rest & !flag) != 0 {

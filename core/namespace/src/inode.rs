@@ -35,7 +35,7 @@ impl InodeFlags {
     pub const LINKABLE: InodeFlags = InodeFlags(128);
     /// Nothing of the inode may change ([`crate::flags`]).
     pub const IMMUTABLE: InodeFlags = InodeFlags(256);
-    /// A file takes bytes at its end only, a directory new names only.
+    /// A file takes bytes only at its end, a directory only new names.
     pub const APPEND_ONLY: InodeFlags = InodeFlags(512);
     /// Backup programs pass over it.
     pub const NODUMP: InodeFlags = InodeFlags(1024);

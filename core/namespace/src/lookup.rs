@@ -10,7 +10,7 @@ use types::fid::Fid;
 /// # Errors
 /// ENOENT if there is no such name or directory, ENOTDIR if `parent` is no directory.
 pub fn lookup(view: &impl View, parent: Fid, name: &[u8]) -> Result<Inode, Errno> {
-    // The entry first: if it is there, its directory need not be read.
+    // The entry first: if it exists, its directory need not be read.
     match view.dirent(parent, name)? {
         Some(dirent) => target(view, dirent),
         None => directory(view, parent).and(Err(Errno::ENOENT)),

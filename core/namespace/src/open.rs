@@ -1,5 +1,5 @@
-//! Opening: only what an inode is decides here; permission was the caller's kernel's affair, and
-//! stays with the open file whatever happens to the mode afterwards.
+//! Opening: only the inode's type and flags decide here. The caller's kernel has checked
+//! permission, which stays with the open file whatever happens to the mode afterwards.
 
 use crate::inode::{Inode, InodeFlags};
 use types::attr::FileType;

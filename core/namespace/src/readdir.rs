@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use types::errno::Errno;
 use types::fid::Fid;
 
-/// Gives the entries behind `after`; `each` answers `Break` at the first entry that it does not
+/// Gives the entries after `after`; `each` returns `Break` at the first entry that it does not
 /// take. Returns whether the directory goes on.
 ///
 /// # Errors

@@ -125,8 +125,7 @@ impl Directories {
     }
 }
 
-/// A directory must not come to lie below itself, and what is replaced must not be above the
-/// source.
+/// A directory must not move below itself, and a replaced inode must not be above the source.
 fn check_ancestry(
     view: &impl View,
     from: &Place<'_>,
@@ -276,7 +275,7 @@ fn exchange(
     Renamed { moved: source, replaced: Some(other) }
 }
 
-/// Puts an inode where a name is; its change time is touched, as in ext4.
+/// Puts an inode under a name; its change time is touched, as in ext4.
 fn place(view: &mut impl View, ctx: &Context<'_>, at: &Place<'_>, inode: &mut Inode) {
     view.put_dirent(at.parent, at.name, Dirent { fid: inode.fid(), file_type: inode.file_type() });
     if inode.is_dir() {

@@ -17,12 +17,12 @@ use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
 use types::lock::InodeBits;
 
-/// Changes attributes; returns the inode as it is now. A request to change nothing is
-/// `chown(-1, -1)`: it touches the change time and takes the set-id bits.
+/// Changes attributes; returns the changed inode. A request without changes is `chown(-1, -1)`: it
+/// touches the change time and takes the set-id bits.
 ///
 /// # Errors
 /// ENOENT; EPERM: not the owner, or a flag forbids it; EACCES: times to now without write
-/// permission; EISDIR, EINVAL: a size for what has none; EFBIG.
+/// permission; EISDIR, EINVAL: a size for an inode without one; EFBIG.
 pub fn setattr(view: &mut impl View, ctx: &Context<'_>, fid: Fid, set: &SetAttr) -> Result<Inode, Errno> {
     let mut inode = view.inode(fid)?.ok_or(Errno::ENOENT)?;
     check_size(&inode, set)?;

@@ -8,7 +8,7 @@ use crate::view::{Change, View, directory, target};
 use types::errno::Errno;
 use types::fid::Fid;
 
-/// Removes a name; returns the inode as it is now (`nlink` 0: gone, or kept while open).
+/// Removes a name; returns the changed inode (`nlink` 0: gone, or kept while open).
 ///
 /// # Errors
 /// ENOENT, ENOTDIR: no such name or directory; EISDIR: it is a directory; EACCES, EPERM (sticky

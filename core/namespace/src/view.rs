@@ -1,7 +1,8 @@
 //! The door to the records that operations read and change.
 //!
-//! Reading may fail (a damaged record is EIO), changing never: operations read all they need before
-//! the first change, and so are atomic without a way back. A view sees its own changes at once.
+//! Reading may fail (a damaged record is EIO), changing never. So operations read everything they
+//! need before the first change, and are atomic without a way back. A view sees its own changes at
+//! once.
 
 use crate::inode::{Dirent, Inode};
 use std::ops::ControlFlow;
@@ -59,15 +60,15 @@ pub trait View {
     /// Names of all extended attributes.
     fn xattr_names(&self, fid: Fid, each: &mut EachName<'_>) -> Result<(), Errno>;
 
-    /// Everything is checked, and this is going to change, nothing else. The view may refuse for
-    /// now: then nothing is changed, and the operation is to be run again.
+    /// Everything is checked, and exactly this is going to change. The view may refuse for now:
+    /// then nothing is changed, and the operation must be run again.
     fn before(&mut self, changes: &[Change<'_>]) -> Result<(), Errno> {
         let _ = changes;
         Ok(())
     }
 
-    /// The inode, which is put next, gets a name. A view that can tell where an inode is notes it
-    /// in the inode's tail.
+    /// The inode, which is put next, gets a name. A view that remembers names of inodes notes it in
+    /// the inode's tail.
     fn named(&self, inode: &mut Inode, parent: Fid, name: &[u8]) {
         let _ = (inode, parent, name);
     }
@@ -82,8 +83,8 @@ pub trait View {
     /// An inode lost its last name (`nlink` is 0). The view keeps it while a client has it open.
     /// After that it destroys it, with its extended attributes and data.
     fn last_name_gone(&mut self, inode: &Inode);
-    /// An inode that was made without a name, and is kept because it is open, is about to get one:
-    /// it is kept for that.
+    /// An inode that was created without a name, and is kept because it is open, is about to get
+    /// one: it is kept for that.
     fn first_name(&mut self, fid: Fid) {
         let _ = fid;
     }
@@ -112,7 +113,7 @@ pub fn directory(view: &impl View, fid: Fid) -> Result<Inode, Errno> {
     Ok(inode)
 }
 
-/// The inode behind a name that was found: a name without an inode is damage.
+/// The inode of a name that was found: a name without an inode is damage.
 pub(crate) fn target(view: &impl View, dirent: Dirent) -> Result<Inode, Errno> {
     view.inode(dirent.fid)?.ok_or(Errno::EIO)
 }

@@ -1,4 +1,4 @@
-//! Data came or went in objects: size, blocks and times follow.
+//! Data in objects came or went: size, blocks and times follow.
 //!
 //! No permission is checked: the holder of a file that was opened for writing may write.
 
@@ -12,15 +12,15 @@ use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
 use types::lock::InodeBits;
 
-/// Attributes follow; what others read of the data before is old.
+/// Attributes follow; data that other clients read before is old.
 const WRITTEN: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA);
 
 /// Data was written up to `end` (exclusive; 0: the size stays), and the objects grew by
 /// `blocks_delta` blocks of 512 bytes. `at`: the clock that sets the time. `kill_suidgid`: the
 /// writer may not keep set-id bits.
 ///
-/// Objects that grow just now without a new end were given space, which may lie beyond the end.
-/// What is told later of data that was written before (`at` other than now) is no such space.
+/// Objects that grow just now without a new end were given space, which may lie beyond the end. A
+/// later report of data that was written before (`at` other than now) is no such space.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file; EFBIG.
@@ -121,7 +121,7 @@ impl Settled {
 }
 
 /// Brings size and blocks in line with the objects. A size only grows, and only where the length of
-/// objects speaks of written data.
+/// the objects shows written data.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file.

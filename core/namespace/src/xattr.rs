@@ -124,7 +124,7 @@ pub fn list(view: &impl View, ctx: &Context<'_>, fid: Fid) -> Result<Vec<u8>, Er
     Ok(names)
 }
 
-/// Sets an extended attribute; returns the inode as it is now.
+/// Sets an extended attribute; returns the changed inode.
 ///
 /// # Errors
 /// ENOENT; EEXIST, ENODATA as the flags say; E2BIG: value too large; ENOSPC: names too many; EPERM,
@@ -234,7 +234,7 @@ fn parse_or_none(value: &[u8]) -> Result<Option<Acl>, Errno> {
     if value.is_empty() || value == 2u32.to_le_bytes() { Ok(None) } else { Acl::parse(value).map(Some) }
 }
 
-/// Removes an extended attribute; returns the inode as it is now.
+/// Removes an extended attribute; returns the changed inode.
 ///
 /// # Errors
 /// ENOENT; ENODATA: it has no such attribute (ACLs: no error, as in ext4); EPERM, EACCES,

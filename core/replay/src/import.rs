@@ -80,7 +80,7 @@ pub enum Event {
 pub enum ImportAction {
     /// Nothing, or go on as before.
     None,
-    /// Requests may be sent; what belonged to the session is as it was.
+    /// Requests may be sent; the session's locks and opens are as they were.
     Serve,
     /// As `Serve`, but the session is a new one: the target restarted and forgot (or never keeps)
     /// what belonged to it.
@@ -99,7 +99,7 @@ pub enum ImportAction {
 #[derive(Debug)]
 pub struct Import<T> {
     state: State,
-    /// Of the newest session that came into service; 0 = none did.
+    /// Boot of the newest session that came into service; 0 = none did.
     boot: u64,
     /// Of the target that is being recovered with.
     recovering: u64,
@@ -150,13 +150,13 @@ impl<T> Import<T> {
         self.last_committed
     }
 
-    /// A request was answered that may have changed, opened or locked something. A target that
-    /// restarts knows its client from there on.
+    /// A request was answered that may have changed, opened or locked something. From there on, a
+    /// restarted target knows its client.
     pub fn rely(&mut self) {
         self.relies = true;
     }
 
-    /// A reply carried a change. `bytes`: what it costs to keep.
+    /// A reply carried a change. `bytes`: cost of keeping it.
     pub fn keep(&mut self, transno: Transno, change: T, bytes: usize) {
         self.rely();
         if transno <= self.last_committed || self.state == State::Evicted {
@@ -177,8 +177,8 @@ impl<T> Import<T> {
         }
     }
 
-    /// Of everything up to `transno` what `is_durable` finds is durable before its turn: it need
-    /// not be brought back.
+    /// Of everything up to `transno`, changes that `is_durable` selects are durable before their
+    /// turn: they need not be brought back.
     pub fn durable(&mut self, transno: Transno, is_durable: impl Fn(&T) -> bool) {
         let old = self.kept.range(..=transno).filter(|(_, (change, _))| is_durable(change));
         for transno in old.map(|(transno, _)| *transno).collect::<Vec<_>>() {
@@ -186,7 +186,7 @@ impl<T> Import<T> {
         }
     }
 
-    /// Newest transno of what is kept; 0 = nothing is.
+    /// Newest transno of the kept changes; 0 = none.
     pub fn newest(&self) -> Transno {
         self.kept.last_key_value().map_or(Transno(0), |(transno, _)| *transno)
     }

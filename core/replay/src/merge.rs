@@ -38,7 +38,7 @@ pub enum Step<T> {
     },
 }
 
-/// The sender is not waited for, or brings what it must not.
+/// The sender is not waited for, or brings something that it must not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfOrder;
 
@@ -62,7 +62,7 @@ pub struct Merge<T> {
 }
 
 impl<T> Merge<T> {
-    /// An OST that starts at `now` with all changes up to `durable`, and waits for these.
+    /// An OST that starts at `now` with all changes up to `durable`, and waits for these clients.
     pub fn new(
         expected: impl IntoIterator<Item = ClientUuid>,
         durable: Transno,
@@ -106,7 +106,7 @@ impl<T> Merge<T> {
         Ok(())
     }
 
-    /// A client has brought all. `false`: it is not waited for.
+    /// A client has brought everything. `false`: it is not waited for.
     pub fn done(&mut self, client: ClientUuid) -> bool {
         let stream = self.clients.get_mut(&client).filter(|stream| stream.came);
         stream.map(|stream| stream.done = true).is_some()
@@ -244,7 +244,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the changes are dealt out and cut into batches: all of them, in order.
+        /// However the changes are dealt out and cut into batches, all of them are done, in order.
         #[test]
         fn all_in_order(owners in prop::collection::vec(0..3u128, 0..60), size in 1..9usize) {
             let clients = [ClientUuid(0), ClientUuid(1), ClientUuid(2)];

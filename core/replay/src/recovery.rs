@@ -9,7 +9,7 @@
 //! No other client's request runs before that, and a client that did not come is evicted. With no
 //! client to wait for, the target is open at once.
 //!
-//! **Invariant:** a change is done again only if its sender is waited for. Bound:
+//! **Invariant:** a change is redone only if its sender is waited for. Bound:
 //! [`GATHERED_BYTES_MAX`].
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use types::limits::GROUP_BYTES_HARD;
 use types::session::{ClientUuid, Transno};
 
-/// Bytes of changes that all clients together may bring: more than a target lets be uncommitted.
+/// Bytes of changes that all clients together may bring: more than a target leaves uncommitted.
 pub const GATHERED_BYTES_MAX: usize = 4 * GROUP_BYTES_HARD;
 
 /// Phases of recovery.
@@ -56,7 +56,7 @@ pub struct Gathered<T> {
 /// What the caller must do next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecoveryAction<T> {
-    /// Do these again, in this order; then [`Recovery::applied`]. The clients did not come and are
+    /// Redo these, in this order; then [`Recovery::applied`]. The clients did not come and are
     /// evicted.
     Apply {
         /// The changes that were brought.
@@ -93,8 +93,8 @@ pub struct Recovery<T> {
 }
 
 impl<T: Clone> Recovery<T> {
-    /// A target that starts at `now` and waits for these, each of two phases no longer than
-    /// `window`.
+    /// A target that starts at `now` and waits for these clients, for at most `window` in each of
+    /// two phases.
     pub fn new(expected: impl IntoIterator<Item = ClientUuid>, now: Duration, window: Duration) -> Recovery<T> {
         let clients: BTreeMap<_, _> = expected.into_iter().map(|client| (client, Progress::Absent)).collect();
         let phase = if clients.is_empty() { Phase::Open } else { Phase::Gathering };

@@ -14,7 +14,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The superuser: what the file system itself acts as.
+    /// The superuser: the identity under which the file system itself acts.
     pub fn root() -> Credentials {
         Credentials::default()
     }

@@ -21,7 +21,8 @@ impl JobId {
     /// No job.
     pub const NONE: JobId = JobId([0; JOB_ID_BYTES_MAX + 1]);
 
-    /// From any text: what may not stand becomes `_`, what is too long is cut off.
+    /// From any text: characters that are not allowed become `_`, and the rest is cut off at the
+    /// maximum.
     pub fn new(text: &[u8]) -> JobId {
         let mut job = JobId::NONE;
         for (place, byte) in job.0[..JOB_ID_BYTES_MAX].iter_mut().zip(text) {

@@ -131,7 +131,7 @@ pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
 pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 17;
 /// Inode-bit locks at one MDT in all.
 pub const IBITS_LOCKS_MAX: usize = 1 << 19;
-/// Ranges of names that are not there, of one client in one directory, about 100 bytes each.
+/// Ranges of absent names, of one client in one directory, about 100 bytes each.
 pub const GAPS_PER_DIRECTORY_MAX: usize = 16;
 /// Clients and directories at one MDT with such ranges.
 pub const GAPS_MAX: usize = 1 << 16;

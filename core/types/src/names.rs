@@ -2,7 +2,7 @@
 
 use crate::name::NAME_BYTES_MAX;
 
-/// Longest end of a range, bytes: what comes right behind the longest name.
+/// Longest end of a range, bytes: the position right after the longest name.
 pub const BOUND_BYTES_MAX: usize = NAME_BYTES_MAX + 1;
 
 /// Names from `start` on and below `end`; an empty `end`: to the last one. Both are bytes, not
@@ -51,7 +51,7 @@ impl NameRange {
         self.start <= other.start && ends
     }
 
-    /// The part below a name. `None`: there is none.
+    /// The part before a name. `None`: there is none.
     pub fn below(self, name: &[u8]) -> Option<NameRange> {
         match self.contains(name) {
             true => NameRange::new(&self.start, name),

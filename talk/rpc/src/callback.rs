@@ -1,4 +1,4 @@
-//! The way back: a target asks a client something, over the connection that the client made.
+//! The way back: a target sends a client a callback, over the connection that the client made.
 
 use crate::error::RpcError;
 use crate::import::Callbacks;

@@ -166,7 +166,7 @@ impl Import {
         action
     }
 
-    /// The session is in service. Tells the owner if it is not what it was.
+    /// The session is in service. Tells the owner if it is another one, or lost something.
     pub(crate) fn enter_session(&self, session: Session, action: ImportAction, boot: u64) {
         let lost = {
             let mut link = self.link.lock();
@@ -189,7 +189,7 @@ impl Import {
     }
 }
 
-/// The target is there and waits for its clients of before; it takes new ones after that.
+/// The target is there and waits for its earlier clients; it takes new ones after that.
 fn is_recovering(error: &RpcError) -> bool {
     matches!(error, RpcError::Refused { errno: Errno::EAGAIN, .. })
 }

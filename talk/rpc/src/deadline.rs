@@ -1,4 +1,4 @@
-//! Until when what is asked may be begun: the fence for clients that lost their locks.
+//! The time until which a request may be begun: the fence for clients that lost their locks.
 //!
 //! A client may work on objects under a lock of an MDT as long as that MDT surely keeps the lock
 //! for it. The time of a request on its way has no bound: it may lie in a broken connection and
@@ -53,7 +53,7 @@ pub(crate) struct PeerClock {
 }
 
 impl PeerClock {
-    /// A reply that came now showed it. It was made before: so the clock is further now.
+    /// A reply that came now showed it. It was made before, so the clock is further on by now.
     pub(crate) fn learn(&self, clock: u64, now: Monotonic) {
         if clock != 0 {
             let ahead = i64::try_from(clock).unwrap_or(i64::MAX).saturating_sub_unsigned(shown(now));

@@ -398,7 +398,7 @@ impl Import {
         self.link.lock().machine.bytes()
     }
 
-    /// Registers what is brought back to a restarted target; the first one counts.
+    /// Registers what is brought back to a restarted target; the first registration counts.
     pub fn on_recovery(&self, restore: Arc<dyn Restore>) {
         if self.restore.set(restore).is_err() {
             tracing::error!(target = %self.target, "somebody restores this session already");
@@ -441,7 +441,7 @@ impl Import {
     }
 
     /// The slow path: over the network, or to a session that must be made first. Goes on until the
-    /// request is answered, the time is up, or it makes no sense any more.
+    /// request is answered, the time is up, or it is pointless.
     ///
     /// Boxed here: the future of the fast path stays small, and the machine code of this one is
     /// made once, in this crate, and not again in each crate that sends a request.
@@ -646,9 +646,9 @@ impl Import {
         }
     }
 
-    /// An OST sends no redo: the changes are what it was sent, one transno for each operation.
-    /// `false`: the connection was lost since the reply came, so what is kept may have been brought
-    /// back without these: they are to be asked again.
+    /// An OST sends no redo: the changes are the operations that it was sent, one transno for each.
+    /// `false`: the connection was lost since the reply came, so kept changes may have been brought
+    /// back without these, and they must be sent again.
     fn keep_sent(&self, remote: &Arc<RemoteSession>, reply: &Reply, ops: &mut Vec<Op>) -> bool {
         let misses = reply.redo.len() != ops.len() || is_mutant(Mutant::KeptDroppedEarly);
         if self.target.kind != TargetKind::Ost || misses {
@@ -672,14 +672,14 @@ impl Import {
         true
     }
 
-    /// Newest change that is kept before a sync of single objects is asked for; 0 = nothing is
-    /// kept, or it is something else.
+    /// Newest kept change before a sync of single objects is sent; 0 = nothing is kept, or the
+    /// request is something else.
     fn newest_kept(&self, ops: &[Op]) -> Transno {
         if synced_by(ops).is_empty() { Transno(0) } else { self.link.lock().machine.newest() }
     }
 
-    /// Of synced objects nothing up to `newest` is brought back: it is on the disk, and if its
-    /// client died half-way, it would leave something older there.
+    /// Changes of synced objects up to `newest` are not brought back: they are on the disk, and if
+    /// the client died half-way through, an older state would remain there.
     fn drop_synced(&self, ops: &[Op], reply: &Reply, newest: Transno) {
         if reply.results.iter().all(Result::is_ok) {
             let objects = synced_by(ops);

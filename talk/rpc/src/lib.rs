@@ -223,9 +223,9 @@ impl Rpc {
         self.served.remove(target);
     }
 
-    /// Lets all services go without a word: what a kill does. A service may hold sessions of this
-    /// very process, so that neither would ever be freed; a real process needs no such care, a
-    /// simulated one does.
+    /// Drops all services without a word, as a kill does. A service may hold sessions of this very
+    /// process, so that neither would ever be freed; a real process needs no such care, a simulated
+    /// one does.
     pub fn abandon(&self) {
         self.served.abandon();
     }

@@ -1,4 +1,4 @@
-//! Questions to one client that it has not answered yet.
+//! Callbacks to one client that it has not answered yet.
 //!
 //! A target evicts a client that leaves a callback open for [`LEASE`], even if it hears of the
 //! client all the time. Such a client cannot always know: the callback may still be on its way to

@@ -50,7 +50,7 @@ impl Import {
             let Batch { changes, ops } = self.batch_after(after);
             let Some(last) = changes.last() else { break };
             (after, count) = (last.transno, count + changes.len());
-            // An OST does what it was brought, in its place among what others bring, before it
+            // An OST redoes what it is brought, in its place among what others bring, before it
             // answers.
             let limit = ops.is_empty().then_some(PING_INTERVAL * 3);
             let ops = [Op::Replay(changes)].into_iter().chain(ops).collect();

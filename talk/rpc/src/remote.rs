@@ -99,8 +99,8 @@ impl Import {
         let mut sent = self.rpc.env().clock.now();
         let mut answer = peer.request(payload_of(self, &request, false, 0), ask).await;
         if let Err(LinkError::Lost { .. }) = answer {
-            // A connection that stood without a session may have been closed for that as the
-            // request went out.
+            // A connection without a session may have been closed for that while the request went
+            // out.
             peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
             sent = self.rpc.env().clock.now();
             answer = peer.request(payload_of(self, &request, false, 0), ask).await;
@@ -130,8 +130,8 @@ impl Import {
             action = self.recover(&remote).await?;
         }
         self.enter_session(Session::Remote(remote.clone()), action, connected.boot);
-        // Only now: if the session is a new one, what was granted in the one before is not to be
-        // trusted again.
+        // Only now: if the session is a new one, grants of the previous one must not be trusted
+        // again.
         self.prove(sent, envelope.open_ms);
         self.watch_session(&remote);
         self.rpc.start_pings();

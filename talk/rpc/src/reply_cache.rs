@@ -1,5 +1,5 @@
-//! Replies to one client's changes, kept so that a request that comes again over a new connection
-//! is answered again and not done again.
+//! Replies to one client's changes, kept so that a request that is resent over a new connection is
+//! answered again and not done again.
 //!
 //! In memory, for the life of a session. A reply is dropped once the client says (`xid_known`) that
 //! it has seen it. Bound: [`KEPT_MAX`]; beyond it the oldest go first. A client has at most

@@ -33,7 +33,7 @@ pub(crate) struct Served {
     sessions: AtomicU32,
 }
 
-/// The sessions of one target, and how many there are of each address.
+/// The sessions of one target, and their number per address.
 #[derive(Default)]
 struct Sessions {
     all: HashMap<ClientUuid, Listed, foldhash::fast::RandomState>,

@@ -159,8 +159,8 @@ impl Export {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Asks the client something and waits for the answer. After a lost connection it is asked
-    /// again over the next one, so the client must take a repetition.
+    /// Sends the client a callback and waits for the answer. After a lost connection it is sent
+    /// again over the next one, so the client must accept a repetition.
     ///
     /// # Errors
     /// No answer: the session ended, or the client did not come back within its lease.

@@ -24,7 +24,7 @@ use wire::message::{Op, OpReply, Reply};
 use wire::opcode::ROWS;
 use wire::ost::{OstOp, OstReply};
 
-/// Behind a source's name: the series of its `rpc_stats`.
+/// After a source's name: the series of its `rpc_stats`.
 pub const RPC_STATS: &str = "/rpc";
 
 const fn time(name: &'static str, help: &'static str) -> Metric {

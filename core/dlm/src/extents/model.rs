@@ -8,7 +8,7 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Event {
     Request(u32, u128, u64, u64, bool),
-    /// Answers the n-th question that is open, if there is one.
+    /// Answers the n-th open callback, if there is one.
     Answer(usize),
     /// Gives some bytes back without being asked.
     Release(u32, u128, u64, u64),
@@ -89,7 +89,7 @@ impl World {
 }
 
 impl World {
-    /// A member has answered, or gave something back: it does not work with it any more.
+    /// A member has answered, or gave something back: it no longer works with it.
     fn drops(&mut self, fid: Fid, client: ClientUuid, range: ByteRange) {
         let (read, write) = self.held.entry((fid, client)).or_default();
         read.remove(range);
@@ -175,7 +175,7 @@ proptest! {
             world.hear(&t, out);
             t.check(&world);
         }
-        // From now on nothing new comes: all that is under way ends.
+        // From now on nothing new comes: everything under way ends.
         while let Some((client, fid, range)) = world.questions.pop() {
             let mut out = Vec::new();
             world.drops(fid, client, range);

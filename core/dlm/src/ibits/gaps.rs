@@ -1,5 +1,4 @@
-//! Ranges of names that are not there, beside the bit GAP of the locks that say so, and how far a
-//! new one may reach.
+//! Ranges of absent names, beside the bit GAP of their locks, and how far a new one may reach.
 //!
 //! The table holds at least what the client may use: the client cuts its ranges when it sends a
 //! name, the target when it makes the name.
@@ -103,7 +102,8 @@ impl Gaps {
         NameRange::at(name, place.map_or(0, |place| place.depth.into()))
     }
 
-    /// Another client is about to change this name: if it is in a range, both shall part.
+    /// Another client is about to change this name: if it is in a range, the two clients shall
+    /// part.
     pub(super) fn meets(&mut self, dir: Fid, client: u32, name: &[u8], now: Duration) {
         let Some(range) = self.of(dir, client).and_then(|ranges| ranges.around(name)) else { return };
         let common = range.start().iter().zip(name).take_while(|(own, foreign)| own == foreign).count();

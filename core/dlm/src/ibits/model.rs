@@ -11,16 +11,17 @@ use types::names::NameRanges;
 #[derive(Clone, Debug)]
 enum Event {
     Grant(u32, u128, u32),
-    /// A lookup that finds nothing: inode, client, name, where the gap ends at most.
+    /// A lookup that finds nothing: inode, client, name, the largest end of the gap.
     Gap(u32, u128, usize, usize),
     /// Inode, bits; bits below [`NAMES`] stand for that name of it.
     Change(u128, Vec<(u32, u32)>),
     /// A name of an inode is made if no client is in the way, else nothing happens.
     Make(u128, u32, usize),
     Lock(u32, u128, bool),
-    /// A client is asked for what it changed itself.
+    /// A client is called back for what it changed itself.
     AskBack(u128, Vec<(u32, u32)>),
-    /// Answers the n-th question that is open, if there is one; whether it keeps what may be kept.
+    /// Answers the n-th open callback, if there is one; and whether the client keeps what may be
+    /// kept.
     Answer(usize, bool),
     /// The n-th operation that is ready goes on, and leaves.
     Go(usize),
@@ -247,7 +248,7 @@ proptest! {
             world.hear(out);
             t.check();
         }
-        // From now on nothing new comes: all that is under way ends.
+        // From now on nothing new comes: everything under way ends.
         for _ in 0..10_000 {
             if world.asked.is_empty() && world.ready.is_empty() {
                 break;

@@ -28,11 +28,11 @@ pub(super) struct Entered {
 pub struct WaitOf {
     /// The client of the operation; `None` for the target itself.
     pub client: Option<ClientUuid>,
-    /// Inodes, and what it changes of them or wants to lock.
+    /// Inodes, with the bits that it changes or wants to lock.
     pub changes: Vec<(Fid, InodeBits)>,
     /// Holders that have not answered yet, with the bits.
     pub holders: Vec<(Fid, ClientUuid, InodeBits)>,
-    /// Clients of operations that entered earlier for the same inodes: their turn may be first.
+    /// Clients of operations that entered earlier for the same inodes: their turn may come first.
     pub ahead: Vec<ClientUuid>,
 }
 
@@ -297,8 +297,8 @@ impl IbitsTable {
         next.into_iter().for_each(|other| self.advance(other, out));
     }
 
-    /// The client holds these bits no longer: it answered a revoke, or dropped them by itself.
-    /// WRITE goes with DATA or UPDATE. Answers what it held of them.
+    /// The client no longer holds these bits: it answered a revoke, or dropped them by itself.
+    /// WRITE goes with DATA or UPDATE. Returns the bits that it held.
     pub fn released(&mut self, fid: Fid, client: ClientUuid, bits: InodeBits, out: &mut Vec<Action>) -> InodeBits {
         let Some(number) = self.locks.number(client) else { return InodeBits::NONE };
         let bits = match bits.intersection(UNDER_WRITE).is_empty() {
@@ -343,8 +343,8 @@ impl IbitsTable {
         self.tell_if_ready(modifier, out);
     }
 
-    /// The client is gone, and all its locks with it: those are answered. Its operations that
-    /// entered must still leave.
+    /// The client is gone, and with it all its locks: callbacks for them count as answered. Its
+    /// operations that entered must still leave.
     pub fn gone(&mut self, client: ClientUuid, out: &mut Vec<Action>) -> Vec<(Fid, InodeBits)> {
         let Some(number) = self.locks.number(client) else { return Vec::new() };
         let slots: Vec<u32> = self.locks.of(number).collect();
@@ -378,7 +378,7 @@ impl IbitsTable {
         }
     }
 
-    /// A holder dropped bits, or keeps them and said so: fewer are waited for.
+    /// A holder dropped bits, or answered that it keeps them: fewer answers are waited for.
     fn answered(&mut self, fid: Fid, number: u32, bits: InodeBits, out: &mut Vec<Action>) {
         let Some(resource) = self.resources.get(&fid) else { return };
         let waiting: SmallVec<[Modifier; 8]> = resource.entered.iter().copied().collect();
@@ -401,7 +401,7 @@ impl IbitsTable {
         }
     }
 
-    /// Asks holders, unless it must wait for its turn first, and says so if it is ready.
+    /// Asks holders, unless it must wait for its turn first, and reports if it is ready.
     fn advance(&mut self, modifier: Modifier, out: &mut Vec<Action>) {
         let entered = &self.modifiers[&modifier];
         let waits = entered.is_lock() && (entered.author == NONE || !self.is_first(modifier));
@@ -503,7 +503,7 @@ impl Entered {
             let pending = self.pending.get(&(fid, *holder)).copied().unwrap_or_default();
             let keepers = InodeBits::UPDATE.union(InodeBits::OPEN);
             let asks_back = self.changed(fid).is_empty();
-            // The holder may have cut the gap meanwhile that it was asked for.
+            // The holder may meanwhile have cut the gap that it was asked for.
             assert!(asks_back || clash.union(held.intersection(InodeBits::GAP)).contains(pending));
             let asks = !self.is_lock() || table.is_first(modifier);
             if asks && self.author != NONE {
