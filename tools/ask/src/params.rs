@@ -1,7 +1,7 @@
 //! Parameters, as all daemons of the host tell them: one tree.
 //!
-//! Requests and answers are those of `node::manage::control` that are about parameters. That module has all
-//! of them, and a test that compares the two.
+//! Requests and answers are those of `node::manage::control` that are about parameters. That module
+//! has all of them, and a test that compares the two.
 
 use crate::home::Home;
 use crate::local;

@@ -81,7 +81,8 @@ impl Daemons {
         }
     }
 
-    /// Their homes by cluster, each cluster with its name. Daemons that do not tell theirs come last, together.
+    /// Their homes by cluster, each cluster with its name. Daemons that do not tell theirs come
+    /// last, together.
     pub fn by_cluster(self) -> Vec<(String, Vec<Home>)> {
         let (groups, of) = self.groups();
         let named = groups.iter().map(|group| (group.to_string(), Vec::new()));

@@ -2,9 +2,9 @@
 //!
 //! A node is one process with any set of roles: MGS, MDTs, OSTs, mounts. [`config`] names the
 //! roles, [`home`] the places of its files. [`node`] starts and stops the roles in order,
-//! [`lifecycle`] is the process around it. Commands ask it over [`manage`], and [`watch`] is what it
-//! shows of itself. [`config::plan`] and [`config::format`] are the work of `up` before there is a
-//! process; [`host`] is what its host has and limits.
+//! [`lifecycle`] is the process around it. Commands ask it over [`manage`], and [`watch`] is what
+//! it shows of itself. [`config::plan`] and [`config::format`] are the work of `up` before there is
+//! a process; [`host`] is what its host has and limits.
 
 pub mod config;
 pub mod error;

@@ -144,7 +144,8 @@ pub struct TopArgs {
     /// Homes to ask [default: all daemons of this host]
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Only daemons of this cluster: name of a file system, or NID of its MGS. Needed if this host has several clusters
+    /// Only daemons of this cluster: name of a file system, or NID of its MGS. Needed if this host
+    /// has several clusters
     #[arg(long, value_name = "FSNAME|NID", conflicts_with = "dirs")]
     pub cluster: Option<String>,
     /// Pause between two looks
@@ -167,7 +168,8 @@ pub struct WhyArgs {
     /// Process id, or path within a mount [default: everything that waits]
     #[arg(value_name = "PID|PATH")]
     pub what: Option<PathBuf>,
-    /// Only daemons of this cluster: name of a file system, or NID of its MGS [default: all of this host]
+    /// Only daemons of this cluster: name of a file system, or NID of its MGS [default: all of this
+    /// host]
     #[arg(long, value_name = "FSNAME|NID")]
     pub cluster: Option<String>,
     /// Print JSON

@@ -1,7 +1,9 @@
-//! Reads OpenMetrics text back, strictly: what Prometheus would refuse, or take for something else, is an error here.
+//! Reads OpenMetrics text back, strictly: what Prometheus would refuse, or take for something else,
+//! is an error here.
 //!
-//! It is for tests of what this program serves, so it knows what that has (counters, gauges, histograms) and refuses the
-//! rest of the format (timestamps, exemplars, other types). Source of the rules: OpenMetrics 1.0.0, "Text Format".
+//! It is for tests of what this program serves, so it knows what that has (counters, gauges,
+//! histograms) and refuses the rest of the format (timestamps, exemplars, other types). Source of
+//! the rules: OpenMetrics 1.0.0, "Text Format".
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +24,8 @@ pub enum Kind {
 /// One line with a value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SampleLine {
-    /// What stands behind the name of the family: `_total`, `_bucket`, `_count`, `_sum`, or nothing.
+    /// What stands behind the name of the family: `_total`, `_bucket`, `_count`, `_sum`, or
+    /// nothing.
     pub suffix: &'static str,
     /// Its labels.
     pub labels: Labels,
