@@ -46,7 +46,7 @@ pub struct Request<'a> {
     /// The caller's supplementary group that owns the parent directory, where the kernel sends it
     /// (creates).
     pub extra_group: Option<u32>,
-    /// The whole message, when it may be shared instead of copied.
+    /// The whole message, if it may be shared instead of copied.
     whole: Option<&'a Bytes>,
 }
 
@@ -311,7 +311,7 @@ pub fn header(message: &[u8]) -> Result<InHeader, BadRequest> {
 /// Decodes one message.
 ///
 /// # Errors
-/// [`BadRequest`] says what is wrong; [`BadRequest::Opcode`] wants the answer ENOSYS, the others
+/// [`BadRequest`] describes the error; [`BadRequest::Opcode`] must be answered ENOSYS, the others
 /// EIO.
 pub fn request(message: &[u8], dialect: Dialect) -> Result<Request<'_>, BadRequest> {
     let header = header(message)?;
@@ -594,7 +594,7 @@ fn flock(opcode: Opcode, asked: &LkIn) -> Result<Flock, BadRequest> {
     Ok(Flock { flavor, kind, owner: asked.owner, pid: asked.lk.pid, start: asked.lk.start, end })
 }
 
-/// The first group of a groups extension. Extensions that are damaged or unknown are passed over.
+/// The first group of a groups extension. Extensions that are damaged or unknown are skipped.
 fn extra_group(mut extensions: &[u8]) -> Option<u32> {
     while let Ok((ext, rest)) = ExtHeader::read_from_prefix(extensions) {
         let body_len = (ext.size as usize).checked_sub(size_of::<ExtHeader>()).filter(|len| *len <= rest.len())?;

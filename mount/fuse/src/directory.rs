@@ -15,8 +15,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// For a reply of at most `size` bytes; more than `max_write` is never asked for, so this
-    /// bounds memory too.
+    /// For a reply of at most `size` bytes; the kernel never asks for more than `max_write`, so
+    /// this bounds memory too.
     pub fn new(size: u32) -> Listing {
         let bytes_max = (size as usize).min(crate::init::MAX_WRITE as usize);
         Listing { bytes: Vec::with_capacity(bytes_max.min(32 << 10)), bytes_max }
@@ -30,8 +30,8 @@ impl Listing {
         self.push_record(dirent.as_bytes(), name)
     }
 
-    /// Adds an entry with attributes; `entry.node` 0 tells the kernel nothing but the name (".",
-    /// ".."), any other counts one reference.
+    /// Adds an entry with attributes; `entry.node` 0 gives the kernel only the name (".", ".."),
+    /// any other counts one reference.
     #[must_use]
     pub fn push_plus(&mut self, entry: &Entry, ino: u64, next: u64, kind: FileType, name: &[u8]) -> bool {
         let dirent = Dirent { ino, off: next, namelen: name.len() as u32, kind: kind as u32 };

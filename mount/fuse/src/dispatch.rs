@@ -283,7 +283,7 @@ fn refuse(device: &Arc<Device>, message: &[u8], bad: BadRequest) {
 /// panic, a reactor that ends) it answers EIO: a caller must not hang for ever.
 struct Responder {
     device: Arc<Device>,
-    /// `None`: nothing is to be answered, or was already.
+    /// `None`: there is nothing to answer, or it was answered already.
     unique: Option<u64>,
 }
 

@@ -7,9 +7,9 @@ use types::errno::Errno;
 
 /// A file system: answers requests, many at once, from any thread.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Answers one request. Must not block: what has to wait is returned as a future, which is
-    /// polled once right here and then, if need be, on a reactor. INIT, INTERRUPT and DESTROY never
-    /// come here.
+    /// Answers one request. Must not block: a call that has to wait is returned as a future, which
+    /// is polled once right here and then, if need be, on a reactor. INIT, INTERRUPT and DESTROY
+    /// never come here.
     fn call(&self, request: &Request<'_>) -> Answer;
 }
 

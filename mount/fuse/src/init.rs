@@ -21,7 +21,7 @@ pub const MAX_BACKGROUND: u16 = 64;
 /// Background requests at which the kernel calls the mount congested.
 pub const CONGESTION_THRESHOLD: u16 = 48;
 
-/// Wanted of every kernel; what it does not offer is left out.
+/// Wanted of every kernel; features that it does not offer are left out.
 const WANTED: u64 = init::ASYNC_READ
     | init::BIG_WRITES
     | init::HAS_IOCTL_DIR

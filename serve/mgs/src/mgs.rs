@@ -1,8 +1,8 @@
 //! The MGS as a service.
 //!
 //! A change is decided under the lock together with its transaction, so records are written in the
-//! order of versions. It is published, and answered, only when it is durable: what a client has
-//! heard of survives a crash, and a version number never means two things.
+//! order of versions. It is published, and answered, only when it is durable. So everything a
+//! client has heard of survives a crash, and a version number never means two things.
 //!
 //! `Config` requests wait here until their file system has a newer version, `wait_ms` have passed
 //! or their session ended. Bound: the requests that sessions may have in flight.

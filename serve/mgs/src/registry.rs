@@ -1,6 +1,6 @@
 //! The registry: file systems, their targets and parameters. Decides; performs nothing.
 //!
-//! Every change gives the file system a new version and says which records must be written for it.
+//! Every change gives the file system a new version and returns the records to write for it.
 //! Invariants: a target's name belongs to one store for ever, and a store has one name; versions
 //! grow by one with each change. Bounds: [`FILE_SYSTEMS_MAX`], `TARGETS_MAX` of each kind,
 //! [`PARAMS_MAX`], [`POOLS_MAX`], [`NIDS_MAX`].
@@ -183,7 +183,7 @@ impl Registry {
         self.systems.iter().map(|(name, fs)| (*name, Arc::new(fs.config(self.cluster)))).collect()
     }
 
-    /// A target starts serving. Answers its full name and boot number.
+    /// A target starts serving. Returns its full name and boot number.
     ///
     /// # Errors
     /// [`Refused`]; nothing changed then.

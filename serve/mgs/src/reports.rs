@@ -1,8 +1,8 @@
 //! State of the processes of the cluster, as each reported last (docs/dash.md).
 //!
 //! Kept in memory, one report for each session, at most [`CLIENTS_MAX`]; it goes with the session.
-//! The MGS says when it wants to hear again, so that all together stay below some hundred reports a
-//! second however many there are.
+//! The MGS sets the time of the next report, so that all together stay below some hundred reports a
+//! second however many processes there are.
 
 use env::clock::Monotonic;
 use parking_lot::Mutex;
@@ -37,7 +37,7 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Keeps a report; when the next one is wanted.
+    /// Keeps a report; returns when the next one is wanted.
     pub(crate) fn keep(&self, export: &Arc<Export>, mut report: NodeReport, now: Monotonic) -> Duration {
         report.clip();
         let pause = if report.targets.is_empty() { MOUNT_PAUSE } else { SERVER_PAUSE };

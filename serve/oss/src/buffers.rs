@@ -2,7 +2,7 @@
 //!
 //! A fresh megabyte costs as much as copying it: the kernel clears its pages when they are first
 //! touched. So the buffers of answers come back when the last `Bytes` of them is dropped. Bound:
-//! [`IDLE_MAX`] lie idle; how many are out is bounded by the requests under way.
+//! [`IDLE_MAX`] lie idle; the number in use is bounded by the requests under way.
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -43,7 +43,7 @@ impl Drop for Buffer {
 }
 
 impl Buffers {
-    /// Lets `fill` put up to `len` bytes into a buffer; it says how many there are.
+    /// Lets `fill` put up to `len` bytes into a buffer; it returns their number.
     pub(crate) fn fill<E>(
         self: &Arc<Self>,
         len: usize,

@@ -29,8 +29,8 @@ impl Ost {
         self.buffers.fill(len as usize, read)
     }
 
-    /// Stores `data`; by how many blocks the object grew. The data is in the page cache then.
-    /// `sync`: a sync comes next.
+    /// Stores `data`; returns the blocks that the object grew by. The data is in the page cache
+    /// then. `sync`: a sync comes next.
     pub(crate) fn write(
         &self,
         (author, payment): (Author, &mut Payment),

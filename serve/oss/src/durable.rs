@@ -1,4 +1,4 @@
-//! Making changes durable, and writing down how far that came.
+//! Making changes durable, and recording how far they are.
 //!
 //! A sync brings changes to the disk. [`Ost::record`] then notes that in the target's own record,
 //! and clients are told only what that record durably says (`ledger`).
@@ -87,8 +87,8 @@ impl Ost {
         Ok(())
     }
 
-    /// Everything changed before the call is durable and recorded when this returns. Returns up to
-    /// which change checksums may be recorded then.
+    /// Everything changed before the call is durable and recorded when this returns. Returns the
+    /// change up to which checksums may be recorded then.
     async fn flush(self: &Arc<Self>) -> Result<Option<u64>, Errno> {
         let (theirs, changes) = (self.clone(), self.sums.number());
         self.blocking("ost flush", move || theirs.sync_all()).await.ok_or(Errno::ESHUTDOWN)??;

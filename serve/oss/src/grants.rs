@@ -1,4 +1,4 @@
-//! Granted space: a client that was granted bytes may answer a write before it is sent.
+//! Granted space: a client may answer a write before it sends it, if the bytes are granted.
 //!
 //! One table for everything that takes from one volume. A request *pays* for its writes from its
 //! client's grant; other writes take space that no client was granted. Nothing is stored: grants
@@ -62,8 +62,8 @@ impl Grants {
         self.free.saturating_sub(self.granted + self.paid)
     }
 
-    /// A request pays with up to `bytes` of its client's grant; how many there were. They end with
-    /// [`Grants::take`] or [`Grants::refund`].
+    /// A request pays with up to `bytes` of its client's grant; returns how many there were. They
+    /// end with [`Grants::take`] or [`Grants::refund`].
     pub(crate) fn spend(&mut self, holder: Holder, bytes: u64) -> u64 {
         let paid = self.reduce(holder, bytes);
         self.paid += paid;
@@ -95,7 +95,7 @@ impl Grants {
         self.paid -= payment;
     }
 
-    /// The client asks for `want` more; what it gets, in [`GRANT_UNIT`]s.
+    /// The client asks for `want` more; returns what it gets, in [`GRANT_UNIT`]s.
     pub(crate) fn grant(&mut self, holder: Holder, want: u64) -> u64 {
         let held = self.holders.get(&holder).copied().unwrap_or(0);
         let share = self.ungranted() / SHARE;

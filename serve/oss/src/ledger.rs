@@ -39,7 +39,7 @@ pub(crate) struct Author {
     pub(crate) keeps: bool,
 }
 
-/// An object that was changed behind what is recorded.
+/// An object that was changed after what is recorded.
 struct Touched {
     last: u64,
     client: ClientUuid,
@@ -84,8 +84,8 @@ pub(crate) struct Syncing {
 }
 
 impl Ledger {
-    /// For start number `boot` of the target; `recorded` is what earlier ones left recorded. All
-    /// that they left on the disk is durable.
+    /// For start number `boot` of the target; `recorded`: the recorded transno of earlier starts.
+    /// Everything that they left on the disk is durable.
     pub(crate) fn new(boot: u64, recorded: Transno) -> Ledger {
         let last_assigned = (boot << TRANSNOS_PER_BOOT_BITS).max(recorded.0);
         let state = State { last_assigned, recorded: recorded.0, ..State::default() };
@@ -164,7 +164,7 @@ impl Ledger {
         self.state.lock().firsts.remove(&syncing.first);
     }
 
-    /// Starts a sync of everything: what is dirty now.
+    /// Starts a sync of everything that is dirty now.
     pub(crate) fn begin_sync_all(&self) -> Vec<Syncing> {
         let mut state = self.state.lock();
         state.bytes = 0;

@@ -82,7 +82,7 @@ pub struct Ost {
     pub(crate) kernel_run: u128,
     /// Clients whose changes may not be recorded.
     pub(crate) known: Mutex<BTreeMap<ClientUuid, Known>>,
-    /// Evicted ones, and the newest change that may be theirs.
+    /// Evicted clients, and the newest change that may be theirs.
     pub(crate) leavers: Mutex<Vec<(ClientUuid, Transno)>>,
     /// Held while a state is put together, so that an older one never replaces a newer one.
     pub(crate) recording: Mutex<()>,
@@ -411,7 +411,7 @@ struct Work {
     ops: std::vec::IntoIter<Op>,
     results: Vec<Result<OpReply, Errno>>,
     transno: Transno,
-    /// Of each operation what clients keep; 0 = nothing.
+    /// For each operation, what clients keep of it; 0 = nothing.
     kept: Vec<Transno>,
     failed: bool,
     context: Context,
@@ -430,7 +430,7 @@ impl Work {
 struct Context {
     author: Author,
     payment: Payment,
-    /// Before it is answered, what is durable must be recorded.
+    /// Before the answer, durable changes must be recorded.
     record: bool,
     /// Before it is answered, the store must commit.
     commit: bool,

@@ -37,17 +37,17 @@ use wire::ost::{OstOp, PunchKind};
 /// What the previous life left.
 pub(crate) struct Found {
     pub(crate) state: OstState,
-    /// Clients that may have changed something, and the start of the target at which they last had
-    /// everything here.
+    /// Clients that may have changed something, and the start of the target at which all their
+    /// changes were last here.
     pub(crate) clients: BTreeMap<ClientUuid, u64>,
     pub(crate) settled: HashMap<ObjectId, Transno, foldhash::fast::RandomState>,
     /// True if something may be lost.
     pub(crate) lossy: bool,
 }
 
-/// A client that may keep what is lost by a power cut.
+/// A client that may keep changes that a power cut would lose.
 pub(crate) struct Known {
-    /// The start at which it last had everything here.
+    /// The start at which all its changes were last here.
     boot: u64,
     /// Of the store: when this is committed, so is its record.
     transno: Transno,
@@ -261,7 +261,7 @@ impl Ost {
         taken.map(drop).ok_or(Errno::ENOTCONN)
     }
 
-    /// Recovers with the clients of the life before, then opens for service.
+    /// Recovers with the clients of the previous life, then opens for service.
     pub(crate) async fn recover_clients(self: Arc<Ost>) {
         let (began, mut count) = (self.env().clock.now(), 0);
         while !self.is_stopped() {
@@ -404,7 +404,7 @@ impl Ost {
     }
 }
 
-/// Clients of the life before, as they are known in this one.
+/// Clients of the previous life, as they are known in this one.
 pub(crate) fn known(found: &Found) -> BTreeMap<ClientUuid, Known> {
     found.clients.iter().map(|(client, boot)| (*client, Known { boot: *boot, transno: Transno(0) })).collect()
 }

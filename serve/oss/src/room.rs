@@ -1,4 +1,5 @@
-//! Room on the volume: a part is left for what makes room, another is granted to clients.
+//! Room on the volume: a part is reserved for operations that free space, another is granted to
+//! clients.
 //!
 //! Removing files changes records of the MDT, whose store may live on the same volume and must be
 //! able to grow a little. A volume filled to the last block by data would prevent that. So writes

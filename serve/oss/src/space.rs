@@ -13,7 +13,7 @@ use types::session::Transno;
 use wire::ost::PunchKind;
 
 impl Ost {
-    /// Changes the allocation of `[start, end)`; by how many blocks the object grew.
+    /// Changes the allocation of `[start, end)`; returns the blocks that the object grew by.
     pub(crate) fn punch(
         &self,
         (author, payment): (Author, &mut Payment),
@@ -61,7 +61,8 @@ impl Ost {
         Ok(self.objects().seek(object, offset.0, hole)?.map(ObjectOffset))
     }
 
-    /// Removes objects for good. Durable when this returns; if it says so, once the store commits.
+    /// Removes objects for good. Durable when this returns; if it returns true, once the store
+    /// commits.
     pub(crate) fn destroy(&self, objects: &[ObjectId]) -> Result<(Transno, bool), Errno> {
         // Changes that earlier starts answered are brought back unless the store says that this
         // start found them.

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use types::object::ObjectId;
 
-/// Bytes handed over at once: enough for long transfers, little enough that a sync finds not much
+/// Bytes handed over at once: enough for long transfers, and few enough that a sync finds little
 /// left.
 const STEP_BYTES: u64 = 8 << 20;
-/// Writes of one stream may overtake each other by so much: several requests of one program are
+/// Writes of one stream may overtake each other by this much: several requests of one program are
 /// under way.
 const NEAR_BYTES: u64 = 4 << 20;
 /// Steps under way at once.

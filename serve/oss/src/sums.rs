@@ -1,4 +1,4 @@
-//! Checksums of data at rest (`docs/scrub.md`): recorded once data is synced and did not change
+//! Checksums of data at rest (`docs/scrub.md`): recorded once data is synced and has not changed
 //! since, compared when it is read.
 //!
 //! An object that changes has a durable marker, and its changed regions are noted here. The sums of
@@ -32,8 +32,8 @@ use types::session::Transno;
 use wire::message::Op;
 use wire::ost::{OstOp, PunchKind};
 
-/// Objects that are noted. Beyond it quiet ones are left with their marker: they count as unchecked
-/// until they are changed or scrubbed, or the OST starts again.
+/// Noted objects. Beyond it quiet ones are left with their marker: they count as unchecked until
+/// they are changed or scrubbed, or the OST starts again.
 const OBJECTS_MAX: usize = 1 << 16;
 /// Regions of one object that are noted apart; beyond it the whole object is.
 const REGIONS_MAX: usize = 4096;
@@ -209,7 +209,7 @@ impl Sums {
         (state.used && state.unnoted == 0).then_some(state.number)
     }
 
-    /// A change is about to begin; what the store must have committed before it does, if anything.
+    /// A change is about to begin; returns what the store must have committed before, if anything.
     pub(crate) fn begin(
         self: &Arc<Sums>,
         store: &Store,
@@ -299,9 +299,9 @@ impl Sums {
         recorded(store, object, region)
     }
 
-    /// Records the sums of what did not change since `upto`; everything up to there is synced. An
-    /// object that cannot be read keeps its marker. Blocks. While another call records, this one
-    /// returns at once, unless it `waits`.
+    /// Records the sums of regions that did not change since `upto`; everything up to there is
+    /// synced. An object that cannot be read keeps its marker. Blocks. While another call records,
+    /// this one returns at once, unless it `waits`.
     pub(crate) fn record(&self, store: &Store, objects: &Objects, upto: u64, waits: bool) {
         let Some(_turn) = (if waits { Some(self.turn.lock()) } else { self.turn.try_lock() }) else { return };
         self.record_all(store, objects, upto, false);

@@ -56,7 +56,7 @@ impl Used {
         (natural(state.blocks) * BLOCK_BYTES, natural(state.objects))
     }
 
-    /// The turn of an upper folder: `list` says which of its objects are there.
+    /// The turn of an upper folder: `list` returns its objects.
     pub(crate) fn begin(
         &self,
         folder: u8,

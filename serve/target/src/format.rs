@@ -65,7 +65,7 @@ impl FormatSpec {
 /// Makes `dir` (created if absent) into an empty target. Durable when this returns.
 ///
 /// # Errors
-/// The folder holds something, is in use, or cannot be written.
+/// The folder is not empty, is in use, or cannot be written.
 pub fn format(env: &Env, dir: &Path, spec: &FormatSpec) -> Result<(), TargetError> {
     let usual = if spec.kind == TargetKind::Mgt { JOURNAL_BYTES_MGT } else { limits::JOURNAL_BYTES };
     let journal_bytes = spec.journal_bytes.unwrap_or(usual);
@@ -128,8 +128,8 @@ pub(crate) fn has_objects(kind: TargetKind) -> bool {
     }
 }
 
-/// Removes what an earlier target or a cut format left; the superblock first, so that it is no
-/// target from then on.
+/// Removes what an earlier target or an interrupted format left; the superblock first, so that it
+/// is no target from then on.
 fn clear(env: &Env, dir: &Path) -> Result<(), TargetError> {
     remove(env, &dir.join(superblock::SUPERBLOCK))?;
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))?;

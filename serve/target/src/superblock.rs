@@ -1,7 +1,7 @@
 //! The superblock file and the lock beside it.
 //!
-//! Written whole: `superblock.new`, sync, rename over `superblock`, sync of the folder. At any cut
-//! the old or the new one is there, and both are good.
+//! Written whole: `superblock.new`, sync, rename over `superblock`, sync of the folder. After a
+//! crash at any point the old or the new one is there, and both are good.
 
 use crate::error::TargetError;
 use disk::superblock::{BadSuperblock, Superblock};

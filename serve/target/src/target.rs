@@ -42,7 +42,7 @@ pub struct Target {
     superblock: Mutex<Superblock>,
     store: Arc<Store>,
     objects: Option<Arc<Objects>>,
-    /// The engine has it too: given up when both are done with the folder.
+    /// The engine has it too: given up when both no longer need the folder.
     lock: Mutex<Option<Arc<Lock>>>,
 }
 
@@ -141,13 +141,13 @@ impl Target {
         &self.dir
     }
 
-    /// The doors to the world that it was opened with.
+    /// The environment that it was opened with.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// Gives it the name and cluster that the MGS decided, durably; the same ones again are fine.
-    /// Blocks.
+    /// Gives it the name and cluster that the MGS decided, durably; the same ones again are
+    /// accepted. Blocks.
     ///
     /// # Errors
     /// The target has others already, or the name is of another kind or file system; or the disk

@@ -1,4 +1,4 @@
-//! Files. All calls block; call them from threads that may.
+//! Files. All calls block; call them from threads that may block.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! At most one of many alike in a second: for log lines that any peer can cause.
+//! At most one of many equal events in a second: for log lines that any peer can cause.
 
 use crate::clock::Monotonic;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -44,7 +44,7 @@ impl RealEnv {
     /// Starts the reactors.
     ///
     /// # Errors
-    /// Threads, epoll instances or entropy are not to be had.
+    /// Threads, epoll instances or entropy cannot be had.
     pub fn start(config: RealConfig) -> io::Result<(Env, RealGuard)> {
         let reactors = Reactors::start(config.reactors.max(1), config.blocking_threads.max(1))?;
         let env = Env {

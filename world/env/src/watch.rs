@@ -1,4 +1,4 @@
-//! A value that many can wait on: the newest counts, those before it may be missed.
+//! A value that many tasks can wait on: the newest counts, earlier ones may be missed.
 //!
 //! As `tokio::sync::watch`, but waiters are woken in the order in which they began to wait. tokio
 //! wakes in an order that it draws from a hidden random number, so a simulated run could not be
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 #[error("nobody changes this value any more")]
 pub struct Closed;
 
-/// A look at the value. The sender waits meanwhile: not to be held across an await.
+/// A look at the value. The sender waits meanwhile: do not hold it across an await.
 pub struct Ref<'a, T>(RwLockReadGuard<'a, T>);
 
 impl<T> std::ops::Deref for Ref<'_, T> {
@@ -157,7 +157,7 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The value; it does not count as seen by this.
+    /// The value; it does not count as seen by this receiver.
     pub fn borrow(&self) -> Ref<'_, T> {
         Ref(self.shared.value.read())
     }
@@ -173,7 +173,7 @@ impl<T> Receiver<T> {
         Ok(self.shared.version.load(Ordering::Acquire) != self.seen)
     }
 
-    /// Ready when it was changed since it was last seen; then it counts as seen.
+    /// Ready when the value was changed since it was last seen; then it counts as seen.
     ///
     /// # Errors
     /// [`Closed`], and there was no such change.
@@ -192,7 +192,7 @@ impl<T> Receiver<T> {
             .await
     }
 
-    /// Ready when the value is so; it counts as seen.
+    /// Ready when `is_so` holds for the value; it counts as seen.
     ///
     /// # Errors
     /// [`Closed`], and the last value is not so.

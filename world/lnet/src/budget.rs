@@ -45,7 +45,7 @@ impl std::fmt::Debug for Room {
     }
 }
 
-/// Room that was asked for; dropping it takes the question back.
+/// A request for room; dropping it takes the request back.
 pub(crate) struct Wait {
     budget: Arc<Budget>,
     asked: Arc<Asked>,
@@ -58,7 +58,8 @@ impl Budget {
         Arc::new(Budget { share, state: Mutex::new(state) })
     }
 
-    /// Asks for room. More than the share is asked for as the share, so that it is had some time.
+    /// Asks for room. A request for more than the share is cut to the share, so that it is granted
+    /// some time.
     pub(crate) fn ask(self: &Arc<Self>, owner: IpAddr, bytes: usize) -> Wait {
         let asked = Arc::new(Asked {
             owner,
@@ -107,7 +108,7 @@ impl State {
                 return true;
             }
             if wait.bytes > *free {
-                // Those behind wait too, or large requests would never have their turn.
+                // Later requests wait too, or large ones would never have their turn.
                 blocked = true;
                 return true;
             }
@@ -138,7 +139,7 @@ impl Drop for Wait {
     fn drop(&mut self) {
         self.budget.state.lock().asked.retain(|other| !Arc::ptr_eq(other, &self.asked));
         let granted = self.asked.granted.swap(false, Ordering::AcqRel);
-        // Also if there is nothing to give back: others may have waited behind this question.
+        // Also if there is nothing to give back: others may have waited for this request.
         self.budget.give_back(self.asked.owner, if granted { self.asked.bytes } else { 0 });
     }
 }

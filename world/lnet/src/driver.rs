@@ -38,7 +38,7 @@ pub(crate) struct Driver {
     handler: Arc<dyn Handler>,
     socket: Box<dyn AsyncRead + Send + Unpin>,
     inbox: Inbox,
-    /// Room for the next frame: asked for, or had.
+    /// Room for the next frame: requested, or granted.
     asked: Option<Wait>,
     room: Option<Room>,
     working: FuturesUnordered<Working>,

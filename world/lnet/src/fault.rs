@@ -39,7 +39,7 @@ pub enum Turn {
     Every,
     /// One of this many (at least 1): one at random among the first N, then again among the next N.
     OneOf(u32),
-    /// Each with a chance of one in so many.
+    /// Each with a chance of one in this many.
     Chance(u32),
     /// The first after each such interval.
     Interval(Duration),
@@ -153,7 +153,7 @@ impl Faults {
         self.remove(|_| true);
     }
 
-    /// Counts of the rules that `which` names begin again.
+    /// Resets the counts of the rules that `which` selects.
     pub fn reset(&self, which: impl Fn(&Rule) -> bool) {
         for active in self.rules.lock().iter_mut().filter(|active| which(&active.rule)) {
             *active = Active::new(active.rule);

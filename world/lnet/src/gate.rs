@@ -29,8 +29,8 @@ pub(crate) enum Gate {
 
 /// Judges a header. `may_work`: one more request may be at work.
 ///
-/// Replies are always read: the other side may wait for that before it reads on, and what they cost
-/// is bounded by what was asked for.
+/// Replies are always read: the other side may wait for that before it reads on, and their cost is
+/// bounded by this side's requests.
 pub(crate) fn judge(side: Side, header: &Header, may_work: bool) -> Gate {
     let bytes = header.body_bytes as usize + header.bulk_bytes as usize;
     let reply = header.kind == FrameKind::Reply;

@@ -136,7 +136,7 @@ async fn send(
 async fn receive(kind: FrameKind, nid: Nid, read: &mut Read) -> Result<Vec<u8>, LinkError> {
     let mut bytes = [0; HEADER_BYTES];
     let frame_error = |error| LinkError::Frame { nid, error };
-    // A stranger may send less than a header and wait for an answer: look at the magic first.
+    // A foreign client may send less than a header and wait for an answer: look at the magic first.
     let (start, rest) = bytes.split_at_mut(8);
     read.read_exact(start).await.map_err(|error| lost(nid, &error))?;
     if start[4..] != MAGIC {

@@ -1,7 +1,7 @@
 //! Bytes on their way in, cut into frames.
 //!
-//! The header is verified before its lengths are believed, and the driver judges it before anything
-//! is allocated for what follows.
+//! The header is verified before its lengths are trusted, and the driver judges it before anything
+//! is allocated for the rest.
 
 use crate::payload::Frame;
 use bytes::{Bytes, BytesMut};
@@ -14,7 +14,7 @@ use wire::frame::{FrameError, HEADER_BYTES, Header};
 
 /// Room for one read.
 const READ_BYTES: usize = 64 << 10;
-/// The same on a connection without a session: a frame of theirs.
+/// The same on a connection without a session: one short frame.
 const READ_BYTES_BEFORE_SESSION: usize = HEADER_BYTES + FRAME_BYTES_BEFORE_SESSION_MAX;
 /// Room below which a new buffer is taken.
 const ROOM_MIN: usize = 16 << 10;

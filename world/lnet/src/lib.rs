@@ -1,10 +1,10 @@
 //! Messages between NIDs: TCP links, several per peer, with requests and replies in both
 //! directions.
 //!
-//! A *link* is one connection, driven by one task on one reactor: what one read brings is handled
-//! in place, and the replies leave in one write. A *peer* is the client's side of a node: a control
-//! link, bulk links beside it, and the window of requests in flight. `node::Lnet` owns both,
-//! accepts connections and ends everything.
+//! A *link* is one connection, driven by one task on one reactor: everything that one read brings
+//! is handled in place, and the replies leave in one write. A *peer* is the client's side of a
+//! node: a control link, bulk links beside it, and the window of requests in flight. `node::Lnet`
+//! owns both, accepts connections and ends everything.
 //!
 //! It knows no file system: bodies are bytes, and requests go to the [`link::Handler`] of the layer
 //! above.

@@ -38,7 +38,7 @@ const ARRIVAL_MIN: Duration = Duration::from_secs(10);
 
 /// Answers requests that come over links.
 pub trait Handler: Send + Sync + 'static {
-    /// A request. Must not block; what it cannot do at once goes into the future.
+    /// A request. Must not block; the part that cannot be done at once goes into the future.
     fn request(&self, link: &Arc<Link>, frame: Frame) -> Work;
 }
 
@@ -180,7 +180,7 @@ impl Link {
         self.ends.nid
     }
 
-    /// The process at the other end, as it calls itself: links of one process have the same.
+    /// The process at the other end, by its own name: all links of one process have the same.
     pub fn process(&self) -> ClientUuid {
         self.ends.process
     }
@@ -381,13 +381,13 @@ impl Link {
         self.outbox.lock().push(&header, payload);
     }
 
-    /// Lets go of the socket, although others may hold the link still. Nothing is written after the
+    /// Lets go of the socket, although others may still hold the link. Nothing is written after the
     /// end.
     pub(crate) fn hang_up(&self) {
         self.writer.lock().socket = Box::new(tokio::io::sink());
     }
 
-    /// Writes what is queued. `None`: another thread is at it, and will see what was queued
+    /// Writes the queued frames. `None`: another thread is writing, and will see what was queued
     /// meanwhile, or wake the driver.
     fn try_flush(&self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
         let mut writer = self.writer.try_lock()?;

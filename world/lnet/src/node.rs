@@ -120,8 +120,7 @@ impl Shared {
         }
     }
 
-    /// Tells the log of a connection that was refused, or closed for what the other side did: one
-    /// in a second.
+    /// Logs a connection that was refused, or closed for what the peer did: one in a second.
     pub(crate) fn refused(&self, nid: Nid, error: &LinkError) {
         if let Some(others) = self.refusals.pass(self.env.clock.now()) {
             tracing::info!(%nid, %error, others, "connection refused");

@@ -78,7 +78,7 @@ impl Outbox {
         }
     }
 
-    /// Moves everything of `other` behind what is here, to be written: it waits no longer.
+    /// Appends everything of `other`, to be written: it waits no longer.
     pub(crate) fn append(&mut self, other: &mut Outbox) {
         other.seal();
         self.seal();
@@ -87,7 +87,7 @@ impl Outbox {
         other.replies = 0;
     }
 
-    /// Writes until all is out or the socket is full.
+    /// Writes until everything is out or the socket is full.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,

@@ -17,7 +17,7 @@ pub(crate) const WINDOW_MAX: usize =
 /// Bulk bytes in flight, at most (10 Gbit/s at 200 ms), in units of [`UNIT`].
 const UNITS_MAX: usize = (256 << 20) / UNIT;
 const UNIT: usize = 4096;
-/// Below this the round trip says more about scheduling than about the line.
+/// Below this the round trip shows scheduling rather than the line.
 const NOISE: Duration = Duration::from_micros(100);
 
 /// The window.

@@ -1,4 +1,4 @@
-//! `/proc/self/mountinfo`: what is mounted, read without touching any mount.
+//! `/proc/self/mountinfo`: the mounts, read without touching any of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -32,7 +32,7 @@ pub fn read() -> std::io::Result<Vec<MountInfo>> {
     Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
 }
 
-/// Our mounts at exactly `mount_point`, the one on top last.
+/// SheenFS mounts at exactly `mount_point`, the one on top last.
 ///
 /// # Errors
 /// As [`read`].

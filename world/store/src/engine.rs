@@ -1,6 +1,6 @@
 //! The engine under a store: an ordered map of byte strings that takes atomic, durable batches.
 //!
-//! An engine answers reads of what it has committed; the overlay above it knows what is younger.
+//! An engine answers reads of what it has committed; the overlay above it has the younger changes.
 //! `commit` blocks and is called by one thread at a time. The fence is an epoch: an owner that lost
 //! its target is refused.
 
@@ -42,7 +42,7 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// An ordered map with atomic durable batches.
 pub trait Engine: Send + Sync {
-    /// Calls `f` with the value of `key` if there is one; says whether there was.
+    /// Calls `f` with the value of `key` if there is one; returns whether there was.
     fn get(&self, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError>;
 
     /// Visits the records from `start` (inclusive) to `end` (exclusive) in key order until `f`

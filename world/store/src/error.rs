@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use types::errno::Errno;
 
-/// A store could not do what it was asked.
+/// A store could not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// A write or sync failed earlier: memory and disk may differ. Only closing and opening again
@@ -32,7 +32,7 @@ pub enum StoreError {
         /// Bytes of `capacity` that only releasing operations may use.
         reserved: u64,
     },
-    /// Bytes on the disk are not what was written.
+    /// Bytes on the disk differ from what was written.
     #[error("{} is damaged at byte {offset}: {reason}", file.display())]
     Damaged {
         /// The file.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use types::session::Transno;
 
-/// Buffer kept between appends, bytes; larger ones are given back.
+/// Buffer kept between appends, bytes; a larger one is freed.
 const BUFFER_BYTES_KEPT: usize = 4 << 20;
 /// Piece in which the ring is searched for younger records, bytes.
 const SEARCH_BYTES: usize = 1 << 20;

@@ -14,8 +14,8 @@
 //! that are at least as new; after each tree commit layers and snapshots change together, under one
 //! lock.
 //!
-//! Thread: `store apply`, started by `open`, ended by `close` (or when the engine is dropped, then
-//! without applying: that is what the journal is for).
+//! Thread: `store apply`, started by `open`, ended by `close`. If the engine is dropped, it ends
+//! without applying: the journal keeps the batches.
 
 use crate::batch::{Batch, Found, hash};
 use crate::engine::{Engine, EngineSpace, Fence, Visit};
@@ -34,7 +34,8 @@ use types::errno::Errno;
 use types::limits;
 use types::session::Transno;
 
-/// Layers beyond which small neighbours are merged, so that a read that finds nothing stays cheap.
+/// Layers beyond which small adjacent ones are merged, so that a read that finds nothing stays
+/// cheap.
 const LAYERS_MAX: usize = 8;
 /// Pause before a full disk is tried again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
@@ -51,7 +52,7 @@ pub struct JournalledOptions {
     pub journal_bytes: u64,
     /// Largest size of the tree, bytes; `None`: what the volume has.
     pub bytes_max: Option<u64>,
-    /// Age of a layer at which the applier takes it unasked.
+    /// Age of a layer at which the applier takes it by itself.
     pub apply_interval: Duration,
     /// Bytes of layers at which it starts at once; `None`: a quarter of the journal.
     pub apply_bytes: Option<u64>,
@@ -344,7 +345,8 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-/// Two neighbours worth merging, not among the first `from`: the pair that is smallest together.
+/// Two adjacent layers worth merging, not among the first `from`: the pair that is smallest
+/// together.
 fn smallest_pair(layers: &[Layer], from: usize) -> Option<usize> {
     let free = layers.get(from..)?;
     if free.len() <= LAYERS_MAX {
@@ -371,8 +373,8 @@ impl Shared {
     fn snapshot(&self) -> Result<Snapshot<'_>, StoreError> {
         let mut view = self.view.lock();
         let tree = view.tree.clone().ok_or(StoreError::Closed)?;
-        // A snapshot begun now may be newer than the layers being applied, never older: what both
-        // have is the same.
+        // A snapshot begun now may be newer than the layers being applied, never older: where both
+        // have a record, it is the same.
         let reader = match view.readers.pop() {
             Some(reader) => reader,
             None => tree.reader()?,
@@ -512,7 +514,7 @@ impl Shared {
         self.done.notify_all();
     }
 
-    /// `None`: the applier has something to do now; else how long until then.
+    /// `None`: the applier has something to do now; else the time until then.
     fn due(&self, view: &View) -> Option<Duration> {
         let bytes = self.options.apply_bytes.unwrap_or(view.applied.capacity / 4);
         if view.stop != Stop::No || view.failure.is_none() && (view.urgent || view.bytes >= bytes) {

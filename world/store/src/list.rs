@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 use types::object::ObjectId;
 
 impl Objects {
-    /// Up to `limit` objects behind `after` (`None`: from the first): size in bytes and 512-byte
+    /// Up to `limit` objects after `after` (`None`: from the first): size in bytes and 512-byte
     /// blocks of each.
     ///
     /// # Errors
-    /// The disk refuses. Files with other names, or in folders where they cannot be, are passed
-    /// over.
+    /// The disk refuses. Files with other names, or in folders that are not theirs, are skipped.
     pub fn list(&self, after: Option<ObjectId>, limit: usize) -> Result<Vec<(ObjectId, u64, u64)>, StoreError> {
         let mut listed = Vec::new();
         let from = after.map(|id| self.folder(id));

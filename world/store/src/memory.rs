@@ -37,7 +37,7 @@ impl Memory {
         Arc::new(Memory { state: RwLock::new(state), capacity, fail_after: Mutex::new(None) })
     }
 
-    /// The commit after `successes` more ones fails and changes nothing, and so do all after it;
+    /// The commit after this many more successes fails and changes nothing, and so do all after it;
     /// `None` heals.
     pub fn fail_after(&self, successes: Option<u64>) {
         *self.fail_after.lock() = successes;

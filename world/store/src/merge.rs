@@ -1,5 +1,5 @@
-//! Scans over layers: newer batches hide what older ones, and the tree below them all, say about
-//! the same key.
+//! Scans over layers: newer batches hide the older ones' records of the same key, and those of the
+//! tree below them.
 
 use crate::batch::{Batch, Range};
 use crate::engine::Visit;

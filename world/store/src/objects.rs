@@ -130,7 +130,7 @@ impl Objects {
         Ok(Some(done))
     }
 
-    /// Writes all of `data` at `offset`; makes the object if need be.
+    /// Writes all of `data` at `offset`; creates the object if need be.
     ///
     /// # Errors
     /// [`StoreError::NoSpace`]; else the disk refuses.
@@ -138,7 +138,7 @@ impl Objects {
         self.change("write", id, Some((offset, data.len() as u64)), |file| file.write_all_at(data, offset))
     }
 
-    /// Cuts the object or grows it with a hole; makes it if need be.
+    /// Cuts the object or grows it with a hole; creates it if need be.
     ///
     /// # Errors
     /// The disk refuses.
@@ -157,7 +157,7 @@ impl Objects {
         self.change("punch", id, None, |file| file.punch(start, len))
     }
 
-    /// Allocates a range, with `zero` as zeros; makes and grows the object if need be.
+    /// Allocates a range, with `zero` as zeros; creates and grows the object if need be.
     ///
     /// # Errors
     /// [`StoreError::NoSpace`]; else the disk refuses.
@@ -282,10 +282,10 @@ impl Objects {
         Ok(ObjectsSpace { total, free, files_total: volume.files_total, files_free: volume.files_free })
     }
 
-    /// Calls `f` for every object there is, in no order.
+    /// Calls `f` for every object, in no order.
     ///
     /// # Errors
-    /// The disk refuses, or `f` does. Files with other names are passed over.
+    /// The disk refuses, or `f` does. Files with other names are skipped.
     pub fn for_each(&self, mut f: impl FnMut(ObjectId) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let list = |path: &Path| self.with_room(|| self.env.disk.list(path)).map_err(StoreError::io("list", path));
         for upper in list(&self.root)? {
@@ -323,7 +323,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Changes the object's file, made if need be; `needs`: a range that will take space.
+    /// Changes the object's file, created if need be; `needs`: a range that will take space.
     fn change(
         &self,
         action: &'static str,

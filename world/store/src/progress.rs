@@ -28,7 +28,7 @@ impl Progress {
     pub async fn wait<T>(&self, transno: Transno, ready: impl Fn() -> Option<T>) -> T {
         let mut place = Place { progress: self, key: None };
         poll_fn(|context| {
-            // Asked under the lock: a commit that happens after the question finds the waker.
+            // Asked under the lock: a commit that happens afterwards finds the waker.
             let mut waiters = self.waiters.lock();
             if let Some(answer) = ready() {
                 return Poll::Ready(answer);

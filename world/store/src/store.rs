@@ -7,9 +7,9 @@
 //! Transactions never wait for it. [`Store::admit`], called before a change, waits while open and
 //! frozen bytes exceed `group_bytes_hard`, and refuses when the engine is nearly full.
 //!
-//! Order: `last_committed <= last_assigned`, and a group ends between transactions, so what is
-//! durable is always a prefix of the transno order. A failed commit poisons the store: memory then
-//! holds what the disk may not have.
+//! Order: `last_committed <= last_assigned`, and a group ends between transactions, so durable
+//! changes are always a prefix of the transno order. A failed commit poisons the store: memory may
+//! then have changes that the disk does not.
 //!
 //! Thread: `store commit`, started by `open`, ended by `close` (or when the last `Store` is
 //! dropped).
@@ -33,7 +33,7 @@ use types::session::Transno;
 
 /// Shortest time between two looks at the engine's space by operations that found it full.
 const SPACE_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes of the tree that a byte of records may come to take, in the worst split of pages.
+/// Bytes of the tree that a byte of records may take, in the worst split of pages.
 const TREE_BYTES_PER_BYTE: u64 = 3;
 
 /// The thread that commits.
@@ -51,7 +51,7 @@ pub enum Committer {
 pub struct StoreOptions {
     /// Our epoch of ownership.
     pub fence: Fence,
-    /// Age of a group at which it is committed unasked.
+    /// Age of a group at which it is committed by itself.
     pub commit_interval: Duration,
     /// Bytes of the open group at which it is committed at once.
     pub group_bytes_soft: usize,
@@ -268,7 +268,7 @@ impl Store {
         self.shared.engine.space()
     }
 
-    /// Why it stopped, if a commit failed: memory may hold what the disk does not.
+    /// Why it stopped, if a commit failed: memory may have changes that the disk does not.
     pub fn failure(&self) -> Option<StoreError> {
         self.shared.failure.lock().clone().filter(|error| !matches!(error, StoreError::Closed))
     }
@@ -352,7 +352,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// `None`: the open group must be committed (or the thread must end); else how long until then.
+    /// `None`: the open group must be committed (or the thread must end); else the time until then.
     fn due(&self, state: &State) -> Option<Duration> {
         if state.stop || state.asked {
             return None;

@@ -20,14 +20,14 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use types::errno::Errno;
 
-/// Address space for the map, bytes. Only address space: what may be filled is decided by
-/// `Engine::space`.
+/// Address space for the map, bytes. Only address space: `Engine::space` decides how much may be
+/// filled.
 const MAP_BYTES: usize = 1 << 40;
 /// Readers at once: nested reads and threads.
 const READERS_MAX: u32 = 1024;
 /// Bytes of the checksum behind each value.
 const CRC_BYTES: usize = 4;
-/// A note may make the file grow, which the next one then has right.
+/// A note may make the file grow; the next one then has the right size.
 const REST_ROUNDS_MAX: u32 = 4;
 const APPLIED_KEY: &[u8] = b"applied";
 
@@ -57,7 +57,7 @@ impl Tree {
         env.disk.sync_dir(path).map_err(StoreError::io("sync", path))
     }
 
-    /// Opens the tree in the folder `path` and says how far it is.
+    /// Opens the tree in the folder `path` and returns how far it is.
     ///
     /// # Errors
     /// The tree is missing, cut, damaged, or belongs to another store.

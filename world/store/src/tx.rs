@@ -1,4 +1,4 @@
-//! A transaction: one operation's changes, made in memory, at once visible, durable with its group.
+//! A transaction: one operation's changes, made in memory, visible at once, durable with its group.
 //!
 //! It holds the store's one lock from `begin` to `finish`, so transactions are serial. Callers
 //! check before they change: there is no roll-back, and puts go straight into the open group.

@@ -1,5 +1,5 @@
 //! Pools: named sets of OSTs. A layout names its pool, so a pool may change while files use it;
-//! what they have stays.
+//! their objects stay.
 
 use super::{Change, Fs, POOLS_MAX, Refused, Registry};
 use disk::config::{self, ConfigKey, PoolRecord};

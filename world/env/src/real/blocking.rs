@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 type Work = (&'static str, Box<dyn FnOnce() + Send>);
 
-/// A pool of at most so many threads, started when work queues. The queue is as long as its callers
-/// are many: each of them is bounded (requests per link, frozen groups).
+/// A pool with a bounded number of threads, started when work queues. Each caller that queues work
+/// is bounded itself (requests per link, frozen groups), and so is the queue.
 pub(super) struct BlockingPool {
     shared: Arc<Shared>,
     threads_max: usize,
@@ -40,7 +40,7 @@ impl BlockingPool {
         let index = {
             let mut state = self.shared.state.lock();
             if state.stopping {
-                // Dropping the work drops what its caller waits on: the caller sees the end.
+                // Dropping the work drops the sender of its result: the caller sees the end.
                 tracing::debug!(work = name, "not run: shutting down");
                 return;
             }
@@ -70,7 +70,7 @@ impl BlockingPool {
         }
     }
 
-    /// Runs what is queued, then ends and joins the threads.
+    /// Runs the queued work, then ends and joins the threads.
     pub(super) fn stop(&self) {
         self.shared.state.lock().stopping = true;
         self.shared.work_came.notify_all();

@@ -197,8 +197,8 @@ impl Disk for RealDisk {
         let parsed = std::fs::read_to_string(BOOT_ID).map(|id| u128::from_str_radix(&id.trim().replace('-', ""), 16));
         match parsed {
             Ok(Ok(run)) => run,
-            // Then it counts as another one each time: what may be lost is asked for once too
-            // often.
+            // Then it counts as another boot each time: clients are asked once too often for what
+            // may be lost.
             other => {
                 tracing::warn!(?other, "{BOOT_ID} does not tell which run of the kernel this is");
                 0
