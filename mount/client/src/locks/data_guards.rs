@@ -3,9 +3,9 @@
 //! A callback first *stops* a file: no new guard is given out, and those under way are waited for.
 //! Then the data path stores dirty data and lets the kernel drop its pages. While the kernel does
 //! so, it may wait for reads and writes of this very mount. So these are *admitted* again, under
-//! the old lock, which is still held. That lasts until there was a round in which the kernel
-//! dropped its pages and there were none ([`Locks::data_shut`]). At the end the lock is *gone*, and
-//! waiting operations ask for it again.
+//! the old lock, which is still held. That lasts until the kernel has dropped its pages in a round
+//! without such uses ([`Locks::data_shut`]). At the end the lock is *gone*, and waiting operations
+//! ask for it again.
 
 use crate::client::Client;
 use crate::file::File;

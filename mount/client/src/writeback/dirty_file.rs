@@ -22,7 +22,7 @@ use types::time::Timestamp;
 pub(crate) struct DirtyFile {
     /// The bytes.
     pub bytes: DirtyBytes,
-    /// Blocks with fresh bytes: so many are reserved.
+    /// Blocks with fresh bytes; this many are reserved.
     pub blocks: u64,
     /// Since when something waits.
     pub since: Option<Monotonic>,
