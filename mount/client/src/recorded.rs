@@ -4,8 +4,7 @@
 //! If the client dies in the same instant, they are gone, and nothing leads to the objects that
 //! were written meanwhile: a new file is not there, and an older one has no writer mark that would
 //! let the MDT ask for its size. So nothing is sent to an object before the MDT has recorded what
-//! makes the change known: the file, its layout, its writer mark. A cut does not wait: see
-//! `ops/truncate.rs`.
+//! makes the change known: the file, its layout, its writer mark, its new size if it was cut.
 //!
 //! Each answer of an MDT names the newest change that it can show. A file remembers the newest one
 //! named when it was opened, cut or given a layout ([`File::rest_on`]). Once that is durable, the

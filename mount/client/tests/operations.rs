@@ -233,6 +233,17 @@ async fn a_tail_that_could_not_be_cut_is_cut_before_the_file_grows() {
 }
 
 #[tokio::test]
+async fn objects_are_cut_when_the_new_size_is_durable() {
+    let cluster = Cluster::mounted().await;
+    let (made, _file) = create(&cluster, "f").await;
+    cluster.world.state.lock().commits_late = true;
+    truncate(&cluster, &made, 10).await.unwrap();
+    let asked = cluster.asked();
+    let at = |what: &str| asked.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {asked:?}"));
+    assert!(at("Setattr") < at("Sync") && at("Sync") < at("0 Punch"), "{asked:?}");
+}
+
+#[tokio::test]
 async fn a_refused_truncate_changes_nothing_and_doubts_nothing() {
     let cluster = Cluster::mounted().await;
     let made = cluster.client.clone().mkdir(Caller::root(), NodeId::ROOT, name("d"), 0o755).await.unwrap();

@@ -142,8 +142,9 @@ impl Client {
     /// Cuts all objects to a file size; returns the 512-byte blocks they grew by (so at most 0).
     async fn cut(&self, layout: &Layout, file: &File, epoch: SessionEpoch, size: u64) -> Result<i64, ClientError> {
         let fid = file.fid;
-        // Not after a commit of the MDT: if it restarted in that time, it would ask the objects,
-        // which still reach to the old end, and the old size would be back.
+        // If this client and the MDT died now, the file would keep its old size, and no mark would
+        // lead to what was cut.
+        self.until_recorded(file).await?;
         let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
         for cut in cuts(layout, fid, FileOffset(size)) {
             let osc = self.session.targets.osc(cut.ost)?;

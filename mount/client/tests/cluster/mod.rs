@@ -72,6 +72,11 @@ pub struct State {
     pub lazy_layout: bool,
     /// OSTs grant no space: every write goes through.
     pub stingy: bool,
+    /// The MDT commits only when it is asked to.
+    pub commits_late: bool,
+    /// Newest change of attributes, and up to which one all are durable.
+    changes: Transno,
+    durable: Transno,
     /// OSTs answer a write as if it had come a second time: it grows nothing.
     pub answers_again: bool,
     /// Another client has everything open that is removed.
@@ -155,6 +160,10 @@ impl State {
                 }
                 inode.attr.size = set.size.unwrap_or(inode.attr.size);
                 inode.attr.version += 1;
+                self.changes = Transno(self.changes.0 + 1);
+                if !self.commits_late {
+                    self.durable = self.changes;
+                }
                 MdsReply::Entry(self.entry(fid)?)
             }
             MdsOp::Create { parent, name, kind, mode, exclusive, .. } => {
@@ -230,7 +239,10 @@ impl State {
             MdsOp::Readlink { .. } => MdsReply::Bytes(Bytes::from_static(b"target")),
             MdsOp::Unlock { .. } => MdsReply::Done,
             MdsOp::Statfs => MdsReply::Statfs(Statfs { files_total: 100, files_free: 90, ..Statfs::default() }),
-            MdsOp::Sync => MdsReply::Done,
+            MdsOp::Sync => {
+                self.durable = self.changes;
+                MdsReply::Done
+            }
             MdsOp::FlockTest { .. } => MdsReply::Flock(self.lock),
             MdsOp::FlockCancel { lock, .. } => {
                 let waiting = std::mem::take(&mut self.waiting);
@@ -415,6 +427,10 @@ impl Service for Target {
                     let mut held = self.world.hold_lookups.subscribe();
                     held.wait_for(|held| !held).await.expect("the world stands");
                 }
+            }
+            if self.name.kind == TargetKind::Mdt {
+                let state = self.world.state.lock();
+                (reply.transno, reply.last_committed) = (state.changes, state.durable);
             }
             Reply { results, ..reply }
         })
