@@ -12,6 +12,7 @@ pub mod caches;
 pub mod cluster;
 pub mod hosts;
 pub mod http;
+pub mod kills;
 pub mod lustre;
 pub mod many;
 pub mod process;

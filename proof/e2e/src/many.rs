@@ -3,7 +3,7 @@
 
 use crate::cluster::RUN_DIR;
 use crate::hosts::Hosts;
-use crate::process::{detach, is_gone, is_mounted, kill_and_wait, signal, text};
+use crate::process::{detach, detach_dying, is_gone, is_mounted, kill_and_wait, signal, text};
 use crate::sheen;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -310,8 +310,8 @@ impl Many {
         for child in &mut ended {
             child.wait().expect("wait for a server");
         }
+        clients.iter().for_each(|n| detach_dying(&self.clients[*n].mount));
         pids.into_iter().for_each(kill_and_wait);
-        clients.iter().for_each(|n| detach(&self.clients[*n].mount));
     }
 
     /// The MDT, which has just been started again, waits no longer for clients that have not come.

@@ -42,9 +42,20 @@ pub fn is_mounted(path: &Path) -> bool {
 
 /// Lazy unmount.
 pub fn detach(path: &Path) {
-    let status = Command::new("umount").arg("-l").arg(path).status();
+    unmount(&["-l"], path);
+}
+
+/// Lazy unmount of a client that is being killed. Every request that waits for the client ends: a
+/// thread of the client may be in the kernel, where it waits for a directory that a program holds
+/// while that program waits for the client.
+pub fn detach_dying(path: &Path) {
+    unmount(&["-f", "-l"], path);
+}
+
+fn unmount(options: &[&str], path: &Path) {
+    let status = Command::new("umount").args(options).arg(path).status();
     if !status.is_ok_and(|s| s.success()) {
-        eprintln!("umount -l {} failed", path.display());
+        eprintln!("umount {} {} failed", options.join(" "), path.display());
     }
 }
 

@@ -9,14 +9,13 @@
 mod load;
 mod stalls;
 
-use e2e::can_mount;
-use e2e::many::{Client, Many};
+use e2e::kills::Kills;
 use e2e::process::text;
 use load::{Expected, LOADS, Work};
 use stalls::{Kill, Spans, Stall, histogram, longest_operations, next_answers};
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -59,17 +58,7 @@ fn report(kills: &[Kill], took: Duration, callers: &[Spans]) -> (String, Option<
 
 #[test]
 fn nobody_sees_that_servers_are_killed() {
-    if !can_mount() {
-        return;
-    }
-    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
-    let (kills, seed) = (number("KILLS", 20), number("KILLS_SEED", fastrand::u64(..)));
-    println!("KILLS_SEED={seed}");
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
-    let mounts = [dir.path().join("mnt0"), dir.path().join("mnt1")];
-    let client = |mount: &PathBuf| Client { mount: mount.clone(), options: String::new() };
-    let Some(mut many) = Many::up(&dir.path().join("fs"), mounts.iter().map(client).collect(), "2") else { return };
+    let Some(Kills { count: kills, mut rng, mounts, dir, mut many, .. }) = Kills::up(20) else { return };
 
     let stop = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();
@@ -119,10 +108,7 @@ fn nobody_sees_that_servers_are_killed() {
         callers.push(std::mem::take(&mut *spans.lock().expect("no caller panicked")));
     }
     let (text, worst) = report(&killed, took, &callers);
-    println!("{text}");
-    if let Some(path) = std::env::var_os("KILLS_REPORT") {
-        fs::write(&path, &text).expect("write the figures");
-    }
+    Kills::report(&text);
     let worst = worst.expect("a kill");
     assert!(worst.time < STALL_MAX, "{:?} without an answer after {} was killed", worst.time, worst.server);
     for (mount, expected) in &found {

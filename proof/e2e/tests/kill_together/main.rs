@@ -8,12 +8,11 @@
 
 mod writer;
 
-use e2e::can_mount;
-use e2e::many::{Client, Many};
+use e2e::kills::Kills;
 use e2e::process::text;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -47,17 +46,7 @@ const KINDS: [Victims; 6] = [
 
 #[test]
 fn the_checker_finds_nothing_after_any_kill() {
-    if !can_mount() {
-        return;
-    }
-    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
-    let (rounds, seed) = (number("KILLS", 4), number("KILLS_SEED", fastrand::u64(..)));
-    println!("KILLS_SEED={seed}");
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
-    let mounts = [dir.path().join("mnt0"), dir.path().join("mnt1")];
-    let client = |mount: &PathBuf| Client { mount: mount.clone(), options: String::new() };
-    let Some(mut many) = Many::up(&dir.path().join("fs"), mounts.iter().map(client).collect(), "2") else { return };
+    let Some(Kills { count: rounds, seed, mut rng, mounts, dir: _dir, mut many }) = Kills::up(4) else { return };
 
     let began = Instant::now();
     let (mut killed, mut findings, mut operations) = ([0u64; KINDS.len()], Vec::new(), 0);
@@ -107,10 +96,7 @@ fn the_checker_finds_nothing_after_any_kill() {
         writeln!(report, "  {count:>4} times {} killed", kind.name).expect("a string takes everything");
     }
     writeln!(report, "{} checks were not clean", findings.len()).expect("a string takes everything");
-    println!("{report}");
-    if let Some(path) = std::env::var_os("KILLS_REPORT") {
-        fs::write(&path, &report).expect("write the figures");
-    }
+    Kills::report(&report);
     assert!(findings.is_empty(), "{}\n{report}", findings.join("\n"));
 }
 

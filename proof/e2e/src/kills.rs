@@ -1,0 +1,50 @@
+//! How tests begin and end that kill servers and clients.
+
+use crate::can_mount;
+use crate::many::{Client, Many};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A file system with two clients on hosts of their own, and the choices of one run.
+pub struct Kills {
+    /// How many times something is to be killed.
+    pub count: u64,
+    /// Repeats the choices.
+    pub seed: u64,
+    /// The choices.
+    pub rng: fastrand::Rng,
+    /// Mount points of the two clients.
+    pub mounts: [PathBuf; 2],
+    /// The processes. They end before the folder goes.
+    pub many: Many,
+    /// The run's own folder.
+    pub dir: TempDir,
+}
+
+impl Kills {
+    /// Starts everything. `KILLS` in the environment says how many kills there are (else `usual`),
+    /// `KILLS_SEED` repeats the choices of an earlier run. `None` if this process may not mount, or
+    /// cannot make network namespaces.
+    pub fn up(usual: u64) -> Option<Kills> {
+        if !can_mount() {
+            return None;
+        }
+        let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
+        let (count, seed) = (number("KILLS", usual), number("KILLS_SEED", fastrand::u64(..)));
+        println!("KILLS_SEED={seed}");
+        let dir = tempfile::Builder::new().prefix("sheen-e2e-").tempdir().expect("a folder");
+        let mounts = [dir.path().join("mnt0"), dir.path().join("mnt1")];
+        let clients = mounts.iter().map(|mount| Client { mount: mount.clone(), options: String::new() });
+        let many = Many::up(&dir.path().join("fs"), clients.collect(), "2")?;
+        Some(Kills { count, seed, rng: fastrand::Rng::with_seed(seed), mounts, many, dir })
+    }
+
+    /// Prints the figures of a run, and writes them to the file that `KILLS_REPORT` in the
+    /// environment names.
+    pub fn report(figures: &str) {
+        println!("{figures}");
+        if let Some(path) = std::env::var_os("KILLS_REPORT") {
+            std::fs::write(&path, figures).expect("write the figures");
+        }
+    }
+}
