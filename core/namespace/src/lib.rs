@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod access;
+pub mod accessed;
 pub mod acl;
 pub mod context;
 pub mod create;

@@ -83,7 +83,37 @@ pub struct Attr {
     pub version: u64,
 }
 
+/// Which accesses change the access time of an inode: the mount options `noatime`, `relatime`,
+/// `strictatime`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AccessTimes {
+    /// None.
+    Off,
+    /// The first one after a change of the inode or of its data, and one a day.
+    #[default]
+    Relative,
+    /// Each one.
+    Strict,
+}
+
+/// Age of an access time from which on `relatime` renews it, nanoseconds: a day.
+const ACCESS_TIME_OLD: i128 = 24 * 60 * 60 * 1_000_000_000;
+
 impl Attr {
+    /// Does an access at this time become the access time? One from before the newest change does not
+    /// count.
+    pub fn takes_access(&self, at: Timestamp, times: AccessTimes) -> bool {
+        let due = match times {
+            AccessTimes::Off => false,
+            AccessTimes::Strict => true,
+            AccessTimes::Relative => {
+                let old = at.as_nanos() - self.atime.as_nanos() >= ACCESS_TIME_OLD;
+                self.atime <= self.mtime || self.atime <= self.ctime || old
+            }
+        };
+        due && at > self.atime && at >= self.ctime
+    }
+
     /// Type of the inode.
     pub const fn file_type(&self) -> FileType {
         match FileType::from_mode(self.mode) {
@@ -151,4 +181,42 @@ pub enum WrittenAt {
     Told,
     /// Then, by the writer's clock. Never takes mtime or ctime back.
     At(Timestamp),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attr(atime: i64, mtime: i64, ctime: i64) -> Attr {
+        let at = |sec| Timestamp { sec, nsec: 0 };
+        Attr {
+            fid: Fid::ROOT,
+            mode: libc::S_IFREG,
+            uid: 0,
+            gid: 0,
+            nlink: 1,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: at(atime),
+            mtime: at(mtime),
+            ctime: at(ctime),
+            btime: at(0),
+            version: 1,
+        }
+    }
+
+    #[test]
+    fn an_access_counts_once_after_a_change_and_once_a_day() {
+        let takes = |attr: Attr, at, times| attr.takes_access(Timestamp { sec: at, nsec: 0 }, times);
+        use AccessTimes::{Off, Relative, Strict};
+        assert!(takes(attr(5, 5, 5), 6, Relative), "not read since it was made");
+        assert!(takes(attr(5, 7, 7), 8, Relative) && takes(attr(5, 1, 7), 8, Relative));
+        assert!(!takes(attr(8, 7, 7), 9, Relative), "read since");
+        assert!(takes(attr(8, 7, 7), 9, Strict) && !takes(attr(5, 7, 7), 9, Off));
+        assert!(!takes(attr(8, 7, 7), 86_407, Relative) && takes(attr(8, 7, 7), 86_408, Relative));
+        assert!(!takes(attr(5, 9, 9), 8, Relative), "that was before the change");
+        assert!(!takes(attr(9, 7, 7), 9, Strict), "no later than what is known");
+        assert!(takes(attr(5, 1_000, 7), 8, Relative), "a program set mtime ahead");
+    }
 }

@@ -20,6 +20,11 @@ impl Timestamp {
         self.sec as i128 * 1_000_000_000 + self.nsec as i128
     }
 
+    /// A nanosecond later.
+    pub const fn next(self) -> Timestamp {
+        Timestamp::from_nanos(self.as_nanos() + 1)
+    }
+
     /// The last multiple of `grain` that is not later; this moment itself if `grain` is zero.
     pub const fn floor(self, grain: std::time::Duration) -> Timestamp {
         let (nanos, grain) = (self.as_nanos(), grain.as_nanos() as i128);

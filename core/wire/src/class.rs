@@ -190,6 +190,7 @@ macro_rules! each_fid {
             | MdsOp::Setattr { fid, .. }
             | MdsOp::Open { fid, .. }
             | MdsOp::Close { fid, .. }
+            | MdsOp::Accessed { fid, .. }
             | MdsOp::Readdir { fid, .. }
             | MdsOp::Readlink { fid }
             | MdsOp::Getxattr { fid, .. }

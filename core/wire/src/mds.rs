@@ -10,6 +10,7 @@ use types::lock::{Flock, InodeBits, LeaseMode};
 use types::name::Name;
 use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
+use types::time::Timestamp;
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,6 +95,10 @@ pub enum MdsOp {
     Open { fid: Fid, flags: OpenFlags },
     /// Let it go. The last close of an unlinked inode destroys it.
     Close { fid: Fid, handle: OpenHandle },
+    /// Programs read the inode, the last time at `at`. The MDT decides by the rule of `relatime`
+    /// whether that becomes the access time. `strict`: it does even if relatime would leave the
+    /// access time alone.
+    Accessed { fid: Fid, at: Timestamp, strict: bool },
     /// Remove a name that is no directory; answers `Removed`.
     Unlink { parent: Fid, name: Name },
     /// Remove an empty directory; answers `Removed`.
@@ -166,6 +171,8 @@ pub struct Entry {
     pub attr: Attr,
     /// Has it any extended attribute (ACLs included)? `false` spares the client the question.
     pub has_xattr: bool,
+    /// Is its access time never changed by reading it (`chattr +A`)?
+    pub noatime: bool,
 }
 
 /// One name of a directory.

@@ -148,6 +148,7 @@ operations! {
         0x0221 MDS_SEEK "mds_seek" Client [Seek] MdsOp::Seek { .. },
         0x0222 MDS_LEASE "mds_lease" Client [Other memory] MdsOp::Lease { .. },
         0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] MdsOp::Tmpfile { .. },
+        0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] MdsOp::Accessed { .. },
         0x0280 MDS_SCAN "mds_scan" Client [Other] MdsOp::Scan { .. },
         0x0281 MDS_MEND "mds_mend" Client [Other store release] MdsOp::Mend { .. },
     }

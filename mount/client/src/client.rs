@@ -1,5 +1,6 @@
 //! One mount: its sessions, its tables, its beginning and its end.
 
+use crate::accessed::Accesses;
 use crate::cache::grant::Grants;
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
@@ -33,7 +34,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use types::attr::Attr;
+use types::attr::{AccessTimes, Attr};
 use types::fid::Fid;
 use types::limits::LEASES_MAX;
 use types::name::Name;
@@ -52,6 +53,10 @@ pub struct ClientOptions {
     /// True if the kernel reports opens and closes. Otherwise (`localflock`, `noflock`) every inode
     /// that it knows counts as open.
     pub opens: bool,
+    /// Which accesses change access times.
+    pub access_times: AccessTimes,
+    /// Listing a directory does not change its access time.
+    pub nodiratime: bool,
     /// NIDs of the MGS, best first.
     pub mgs: Vec<Nid>,
     /// File system.
@@ -79,6 +84,7 @@ pub struct Client {
     pub(crate) writeback: Writeback,
     pub(crate) open_prefetch: OpenPrefetch,
     pub(crate) closes: Arc<Semaphore>,
+    pub(crate) accesses: Accesses,
     pub(crate) counters: Counters,
     me: Weak<Client>,
 }
@@ -101,7 +107,7 @@ impl Client {
     }
 
     async fn begin(env: Env, rpc: Arc<Rpc>, options: ClientOptions) -> Result<Arc<Client>, ClientError> {
-        let ClientOptions { opens, mgs, fsname, description, soft } = options;
+        let ClientOptions { opens, access_times, nodiratime, mgs, fsname, description, soft } = options;
         let identity = Identity { fsname, uuid: ClientUuid(env.random.next_u128()), description, soft };
         let (mgc, config) = config::ask(&rpc, &mgs, &identity).await?;
         let (nodes, files, files_open) = (Arc::new(NodeTable::new()), Arc::default(), Arc::default());
@@ -128,6 +134,7 @@ impl Client {
             writeback: Writeback::new(grants),
             open_prefetch: OpenPrefetch::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
+            accesses: Accesses::new(access_times, nodiratime),
             counters: Counters::new(),
             me: me.clone(),
         });
@@ -164,6 +171,11 @@ impl Client {
             () = self.session.env.clock.sleep(UNMOUNT_FLUSH_WAIT) => {
                 tracing::error!(bytes = self.writeback.bytes(), "unmounting: what was written and not stored is lost");
             }
+        }
+        tokio::select! {
+            biased;
+            _ = self.tell_all_accesses() => {}
+            () = self.session.env.clock.sleep(UNMOUNT_WAIT) => tracing::warn!("unmounting: some access times are not recorded"),
         }
         self.session.end();
         let closes = self.closes.acquire_many(CLOSES_MAX as u32);

@@ -10,6 +10,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod accessed;
 pub mod cache;
 pub mod caller;
 pub mod client;

@@ -570,6 +570,8 @@ async fn a_mount_without_its_file_system_says_so() {
     let cluster = Cluster::mounted().await;
     let options = client::client::ClientOptions {
         opens: true,
+        access_times: types::attr::AccessTimes::default(),
+        nodiratime: false,
         mgs: vec![types::nid::Nid::Loopback],
         fsname: "other".parse().unwrap(),
         description: String::new(),

@@ -195,11 +195,13 @@ pub enum Operation<'a> {
         handle: u64,
         offset: u64,
         size: u32,
+        flags: u32,
     },
     Readdirplus {
         handle: u64,
         offset: u64,
         size: u32,
+        flags: u32,
     },
     Releasedir {
         handle: u64,
@@ -437,11 +439,11 @@ fn operation<'a>(
         }
         Opcode::Readdir => {
             let asked = body.take::<ReadIn>()?;
-            Operation::Readdir { handle: asked.fh, offset: asked.offset, size: asked.size }
+            Operation::Readdir { handle: asked.fh, offset: asked.offset, size: asked.size, flags: asked.flags }
         }
         Opcode::Readdirplus => {
             let asked = body.take::<ReadIn>()?;
-            Operation::Readdirplus { handle: asked.fh, offset: asked.offset, size: asked.size }
+            Operation::Readdirplus { handle: asked.fh, offset: asked.offset, size: asked.size, flags: asked.flags }
         }
         Opcode::Write => {
             let asked = body.take::<WriteIn>()?;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use types::attr::AccessTimes;
 
 /// How to mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub struct MountOptions {
     pub nodev: bool,
     /// No program on it can be executed.
     pub noexec: bool,
+    /// What `/proc/mounts` says of access times; the kernel leaves them to the file system.
+    pub access_times: AccessTimes,
+    /// The same, of directories.
+    pub nodiratime: bool,
     /// POSIX ACLs.
     pub posix_acl: bool,
     /// flock and fcntl locks come to the daemon; else the kernel keeps them, for this host only.
@@ -41,6 +46,8 @@ impl Default for MountOptions {
             nosuid: false,
             nodev: false,
             noexec: false,
+            access_times: AccessTimes::default(),
+            nodiratime: false,
             posix_acl: true,
             locks: true,
             read_ahead_kb: 4096,
@@ -108,6 +115,9 @@ pub(crate) fn mount(device: &Device, path: &Path, options: &MountOptions) -> Res
         (options.nosuid, MountFlags::NOSUID),
         (options.nodev, MountFlags::NODEV),
         (options.noexec, MountFlags::NOEXEC),
+        (options.access_times == AccessTimes::Off, MountFlags::NOATIME),
+        (options.access_times == AccessTimes::Strict, MountFlags::STRICTATIME),
+        (options.nodiratime, MountFlags::NODIRATIME),
     ] {
         flags.set(flag, wanted);
     }

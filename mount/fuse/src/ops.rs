@@ -140,8 +140,8 @@ impl FileSystem for ClientFs {
             Operation::Release { handle, .. } => self.release(request, handle),
             Operation::Fsync { handle, data_only } => self.fsync(request, handle, data_only),
 
-            Operation::Read { handle, offset, size, flags: _, from_page_cache } => {
-                self.read(request, handle, offset, size, from_page_cache)
+            Operation::Read { handle, offset, size, flags, from_page_cache } => {
+                self.read(request, handle, (offset, size), flags, from_page_cache)
             }
             Operation::Write { handle, offset, data, flags, from_page_cache, kill_suidgid } => {
                 self.write(request, handle, offset, data, data::How { flags, from_page_cache, kill_suidgid })
@@ -155,8 +155,10 @@ impl FileSystem for ClientFs {
             }
 
             Operation::Opendir { flags: _ } => self.opendir(request),
-            Operation::Readdir { handle, offset, size } => self.readdir(request, handle, offset, size),
-            Operation::Readdirplus { handle, offset, size } => self.readdirplus(request, handle, offset, size),
+            Operation::Readdir { handle, offset, size, flags } => self.readdir(request, handle, offset, size, flags),
+            Operation::Readdirplus { handle, offset, size, flags } => {
+                self.readdirplus(request, handle, offset, size, flags)
+            }
             Operation::Releasedir { handle } => self.releasedir(handle),
             Operation::Fsyncdir { handle, data_only: _ } => self.fsyncdir(request, handle),
 
@@ -207,6 +209,11 @@ fn answer<T: Send + 'static>(
     reply: impl FnOnce(T) -> Reply + Send + 'static,
 ) -> Answer {
     Answer::Pending(Box::pin(async move { call.await.map(reply).map_err(|error| error.errno()) }))
+}
+
+/// Does reading through a descriptor with these flags of open(2) count as an access?
+fn is_access(flags: u32) -> bool {
+    flags & libc::O_NOATIME as u32 == 0
 }
 
 /// A client call that answers nothing but success.

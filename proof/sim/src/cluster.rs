@@ -37,6 +37,7 @@ use store::store::{Committer, StoreOptions};
 use target::format::format_over;
 use target::superblock::Lock;
 use target::{FormatSpec, Target, TargetOptions};
+use types::attr::AccessTimes;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::session::{ClusterId, Transno};
@@ -280,6 +281,8 @@ impl Cluster {
             description: format!("client{}", machine.0),
             opens: true,
             soft: false,
+            access_times: AccessTimes::default(),
+            nodiratime: false,
         };
         let tasks = env.tasks.clone();
         let reach = async move {

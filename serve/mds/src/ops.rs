@@ -1,5 +1,6 @@
 //! Operations: one file per kind, and the one place that sends each to its file.
 
+mod accessed;
 mod attr;
 mod check;
 mod create;
@@ -50,6 +51,9 @@ impl Mds {
                 self.in_turn(request, |request| self.tmpfile(request, parent, (mode, umask), flags, linkable)).await
             }
             MdsOp::Open { fid, flags } => self.in_turn(request, |request| self.open(request, fid, flags)).await,
+            MdsOp::Accessed { fid, at, strict } => {
+                self.in_turn(request, |request| self.accessed(request, fid, at, strict)).await
+            }
             MdsOp::Close { fid, handle } => self.close(request, fid, handle),
             MdsOp::Unlink { parent, name } => {
                 self.in_turn(request, |request| self.unlink(request, parent, &name)).await

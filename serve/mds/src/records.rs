@@ -20,7 +20,7 @@ use namespace::view::{Change, EachEntry, EachName, View};
 use observe::mutant::{Mutant, is_mutant};
 use std::ops::ControlFlow;
 use store::tx::Tx;
-use types::attr::FileType;
+use types::attr::{Attr, FileType};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
@@ -30,7 +30,11 @@ use wire::message::Gap;
 
 /// Attributes of an inode as a client sees them.
 pub(crate) fn entry_of(inode: &Inode) -> Entry {
-    Entry { attr: inode.attr, has_xattr: inode.flags.has(InodeFlags::HAS_XATTR) }
+    entry_with(inode.attr, inode.flags)
+}
+
+fn entry_with(attr: Attr, flags: InodeFlags) -> Entry {
+    Entry { attr, has_xattr: flags.has(InodeFlags::HAS_XATTR), noatime: flags.has(InodeFlags::NOATIME) }
 }
 
 /// Records of one MDT inside one transaction.
@@ -99,7 +103,7 @@ impl<'a> Records<'a> {
         let decode = |bytes: &[u8]| {
             let record = inode::decode(fid, bytes).map_err(|e| damaged(fid, &e))?;
             self.depend(record.attr.version);
-            Ok(Entry { attr: record.attr, has_xattr: InodeFlags(record.flags).has(InodeFlags::HAS_XATTR) })
+            Ok(entry_with(record.attr, InodeFlags(record.flags)))
         };
         let entry = self.tx.get(&key::inode(fid), decode)?.transpose();
         if matches!(entry, Ok(None)) {

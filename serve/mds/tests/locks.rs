@@ -615,3 +615,46 @@ fn what_locks_cost_is_counted() {
     };
     assert_eq!(["callback_time", "revoke_wait", "evictions"].map(count), [1, 1, 0]);
 }
+
+fn accessed(fid: Fid, at: Timestamp, strict: bool) -> MdsOp {
+    MdsOp::Accessed { fid, at, strict }
+}
+
+#[test]
+fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    let made = rig.getattr(file).unwrap();
+    let at = |sec: i64| Timestamp { sec: made.ctime.sec + sec, ..made.ctime };
+    rig.warm(&a, MdsOp::Getattr { fid: file });
+    let reply = rig.reply(&b, vec![accessed(file, at(1), false)]);
+    assert_eq!(a.revoked(), [(file, UPDATE)]);
+    let moved = types::attr::Attr { atime: at(1), ..made };
+    assert_eq!(rig.getattr(file).unwrap(), moved, "nothing else changes");
+    assert_eq!((reply.touched[0].attr, reply.grants[0].bits), (moved, UPDATE));
+    // relatime says no: nothing is changed, and nobody asked.
+    rig.warm(&a, MdsOp::Getattr { fid: file });
+    assert!(rig.reply(&b, vec![accessed(file, at(2), false)]).touched.is_empty());
+    a.at_rest();
+    assert!(rig.by(&a, accessed(file, at(3), true)).0.is_ok());
+    assert_eq!(rig.getattr(file).unwrap().atime, at(3), "strictatime");
+    // From before the newest change, and of what is not there: no error, as others come in the same request.
+    let gone = Fid { oid: 0xdead, ..file };
+    let early = Timestamp { sec: 1, nsec: 0 };
+    let both = vec![accessed(file, early, true), accessed(gone, at(9), true), accessed(file, at(4), true)];
+    assert!(rig.reply(&b, both).results.iter().all(Result::is_ok));
+    assert_eq!(rig.getattr(file).unwrap().atime, at(4));
+    // chattr +A
+    let flags = MdsOp::Setxattr {
+        fid: file,
+        name: bytes::Bytes::from_static(b"lustre.flags"),
+        value: bytes::Bytes::from_static(b"128"),
+        flags: SetxattrFlags::default(),
+    };
+    rig.one(flags).unwrap();
+    assert!(entry(rig.one(MdsOp::Getattr { fid: file }).unwrap()).noatime);
+    let now = rig.getattr(file).unwrap();
+    assert!(rig.by(&b, accessed(file, Timestamp { sec: now.ctime.sec + 9, nsec: 0 }, true)).0.is_ok());
+    assert_eq!(rig.getattr(file).unwrap(), now);
+}

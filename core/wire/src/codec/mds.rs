@@ -72,6 +72,11 @@ pub(super) fn encode(op: &MdsOp, w: &mut Writer) {
             put_fid(*fid, w);
             w.put(&U64::new(handle.0));
         }),
+        MdsOp::Accessed { fid, at, strict } => w.op(opcode::MDS_ACCESSED, bits([*strict]), |w| {
+            put_fid(*fid, w);
+            w.put(&I64::new(at.sec));
+            w.put(&U64::new(at.nsec.into()));
+        }),
         MdsOp::Unlink { parent, name } => w.op(opcode::MDS_UNLINK, 0, |w| put_entry(*parent, name, w)),
         MdsOp::Rmdir { parent, name } => w.op(opcode::MDS_RMDIR, 0, |w| put_entry(*parent, name, w)),
         MdsOp::Rename { parent, name, new_parent, new_name, flags: RenameFlags { no_replace, exchange } } => {
@@ -284,7 +289,8 @@ fn decode_create(flags: u16, r: &mut Reader<'_>) -> Result<MdsOp, DecodeError> {
     Ok(MdsOp::Create { parent: (&raw.parent).into(), name, kind, mode, umask, exclusive })
 }
 
-const HAVE_FLAGS: [u16; 16] = [
+const HAVE_FLAGS: [u16; 17] = [
+    opcode::MDS_ACCESSED,
     opcode::MDS_TMPFILE,
     opcode::MDS_SETATTR,
     opcode::MDS_CREATE,
@@ -396,6 +402,12 @@ pub(super) fn decode(number: u16, flags: u16, r: &mut Reader<'_>, bulk: &mut Bul
         opcode::MDS_SEEK => {
             let [hole] = unpack(FLAGS, flags)?;
             MdsOp::Seek { fid: fid(r)?, offset: number64(r)?, hole }
+        }
+        opcode::MDS_ACCESSED => {
+            let [strict] = unpack(FLAGS, flags)?;
+            let (fid, sec) = (fid(r)?, *r.get::<I64>()?);
+            let nsec = u32::try_from(number64(r)?).unwrap_or(u32::MAX);
+            MdsOp::Accessed { fid, at: raw::time(sec, U32::new(nsec))?, strict }
         }
         opcode::MDS_STATFS => MdsOp::Statfs,
         opcode::MDS_SYNC => MdsOp::Sync,

@@ -226,16 +226,15 @@ impl From<&Entry> for RawEntry {
             gid: a.gid.into(),
             nlink: a.nlink.into(),
             rdev: a.rdev.into(),
-            flags: u32::from(entry.has_xattr).into(),
+            flags: (u32::from(entry.has_xattr) | u32::from(entry.noatime) << 1).into(),
         }
     }
 }
 
 impl RawEntry {
     pub fn decode(&self) -> Result<Entry, DecodeError> {
-        let has_xattr = match self.flags.get() {
-            0 => false,
-            1 => true,
+        let (has_xattr, noatime) = match self.flags.get() {
+            flags @ 0..=3 => (flags & 1 != 0, flags & 2 != 0),
             other => return Err(DecodeError::Field { field: "entry flags", value: other.into() }),
         };
         let attr = Attr {
@@ -253,7 +252,7 @@ impl RawEntry {
             btime: time(self.btime, self.btime_nsec)?,
             version: self.version.get(),
         };
-        Ok(Entry { attr, has_xattr })
+        Ok(Entry { attr, has_xattr, noatime })
     }
 }
 

@@ -59,7 +59,7 @@ fn entry() -> Entry {
         btime: at(1_600_000_000),
         version: 42,
     };
-    Entry { attr, has_xattr: true }
+    Entry { attr, has_xattr: true, noatime: false }
 }
 
 pub fn layout() -> Arc<Layout> {
@@ -213,6 +213,7 @@ pub fn sample_ops() -> Vec<Op> {
         MdsOp::Seek { fid, offset: 4096, hole: true },
         MdsOp::Lease { fid, owner: 0xfeed, act: LeaseAct::Acquire(LeaseMode::Write) },
         MdsOp::Tmpfile { parent, mode: 0o600, umask: 0o022, flags: open, linkable: true },
+        MdsOp::Accessed { fid, at: Timestamp { sec: 1_700_000_000, nsec: 7 }, strict: true },
         MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
         MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
     ];
@@ -265,7 +266,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         MdsReply::Done,
         MdsReply::Entry(Box::new(entry())),
         MdsReply::Opened { entry: Box::new(entry()), created: true, handle: OpenHandle(77), layout: Some(layout()) },
-        MdsReply::Attrs(vec![Some(entry()), None]),
+        MdsReply::Attrs(vec![Some(entry()), None, Some(Entry { noatime: true, ..entry() })]),
         MdsReply::Entries {
             entries: vec![dir_entry("a", Some(entry()), Some(layout())), dir_entry("bc", None, None)],
             more: true,

@@ -102,11 +102,11 @@ fn any_statfs() -> impl Strategy<Value = Statfs> {
 }
 
 fn any_entry() -> impl Strategy<Value = Entry> {
-    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<bool>()).prop_map(
-        |(fid, [mode, uid, gid, nlink, rdev], [size, blocks, version], t, has_xattr)| {
+    (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<[bool; 2]>()).prop_map(
+        |(fid, [mode, uid, gid, nlink, rdev], [size, blocks, version], t, [has_xattr, noatime])| {
             let (atime, mtime, ctime, btime) = (t[0], t[1], t[2], t[3]);
             let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
-            Entry { attr, has_xattr }
+            Entry { attr, has_xattr, noatime }
         },
     )
 }
@@ -209,6 +209,7 @@ fn any_mds_op() -> impl Strategy<Value = MdsOp> {
                 kill_suidgid
             }
         ),
+        (any_fid(), any_time(), any::<bool>()).prop_map(|(fid, at, strict)| MdsOp::Accessed { fid, at, strict }),
         (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (offset, hole))| MdsOp::Seek { fid, offset, hole }),
         (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (len, kill_suidgid))| MdsOp::Append {
             fid,

@@ -135,6 +135,11 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             }
             table.changed_inode(*fid, Some(entry), held);
         }
+        (MdsOp::Accessed { fid, .. }, Ok(_)) => {
+            if let Some(entry) = of(touched, *fid) {
+                table.accessed(entry);
+            }
+        }
         (MdsOp::Append { fid, .. }, Ok(_)) => table.changed_inode(*fid, of(touched, *fid), held),
         (MdsOp::Setxattr { fid, name, value, flags }, Ok(_)) => {
             table.changed_xattrs(*fid);
@@ -194,9 +199,11 @@ pub fn unsure(table: &mut Table, op: &MdsOp) {
             table.changed_permissions(*fid);
             table.unsure_inode(*fid);
         }
-        MdsOp::Wrote { fid, .. } | MdsOp::Append { fid, .. } | MdsOp::Write { fid, .. } | MdsOp::Punch { fid, .. } => {
-            table.unsure_inode(*fid)
-        }
+        MdsOp::Wrote { fid, .. }
+        | MdsOp::Append { fid, .. }
+        | MdsOp::Write { fid, .. }
+        | MdsOp::Punch { fid, .. }
+        | MdsOp::Accessed { fid, .. } => table.unsure_inode(*fid),
         MdsOp::Setxattr { fid, .. } | MdsOp::Removexattr { fid, .. } => {
             table.changed_xattrs(*fid);
             table.unsure_inode(*fid);

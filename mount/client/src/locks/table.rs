@@ -350,6 +350,17 @@ impl Table {
         }
     }
 
+    /// The MDT recorded an access by this mount. The version stays, so it does not show which replies are older: those
+    /// under way lose their say.
+    pub fn accessed(&mut self, entry: &Entry) {
+        let fid = entry.attr.fid;
+        self.gate(fid.mdt()).note(fid, UPDATE);
+        let known = self.slots.get_mut(&fid).and_then(|slot| slot.attr.as_mut());
+        if let Some(known) = known.filter(|known| known.attr.version <= entry.attr.version) {
+            known.attr.atime = entry.attr.atime;
+        }
+    }
+
     /// An own change altered a name of a directory.
     pub fn changed_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, held: &Held) {
         self.gate(dir.mdt()).note(dir, UPDATE);

@@ -32,7 +32,7 @@ fn entry(fid: Fid, version: u64) -> Entry {
         btime: now,
         version,
     };
-    Entry { attr, has_xattr: false }
+    Entry { attr, has_xattr: false, noatime: false }
 }
 
 fn stale(dir: Fid, text: &str) -> StaleName {

@@ -116,6 +116,9 @@ impl Client {
             return self.note_stale(cut);
         }
         let _timed = self.timed(Operation::Setattr);
+        if set.atime.is_some() {
+            self.accesses.forget(fid);
+        }
         if let Some(stat) = self.change_removed(fid, &set) {
             return Ok(stat);
         }
@@ -212,7 +215,7 @@ mod tests {
             btime: now,
             version: 1,
         };
-        Entry { attr, has_xattr: false }
+        Entry { attr, has_xattr: false, noatime: false }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The operations, by what they work on.
 
 mod about;
+mod access;
 pub mod attributes;
 pub(crate) mod by_fid;
 pub mod copy;

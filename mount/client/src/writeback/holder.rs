@@ -73,7 +73,7 @@ impl DataHolder for ClientData {
         if let Some(mtime) = mtime.map(|mtime| mtime.max(oldest)) {
             (attr.mtime, attr.ctime) = (mtime, attr.ctime.max(mtime));
         }
-        attr
+        client.accesses.shown(attr)
     }
 
     fn dirty_files(&self, mdt: u16) -> Vec<Fid> {

@@ -175,7 +175,7 @@ impl Writeback {
         self.pages.lock().remove(&fid);
     }
 
-    fn has_pages(&self, fid: Fid) -> bool {
+    pub(crate) fn has_pages(&self, fid: Fid) -> bool {
         self.pages.lock().contains(&fid)
     }
 

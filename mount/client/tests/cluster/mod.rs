@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{oneshot, watch};
-use types::attr::{Attr, FileType, Statfs};
+use types::attr::{AccessTimes, Attr, FileType, Statfs};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockKind, InodeBits, LeaseMode};
@@ -131,7 +131,7 @@ fn layout(stripes: u16, instantiated: bool) -> Arc<Layout> {
 impl State {
     fn entry(&self, fid: Fid) -> Result<Box<Entry>, Errno> {
         let inode = self.inodes.get(&fid).ok_or(Errno::ESTALE)?;
-        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false }))
+        Ok(Box::new(Entry { attr: inode.attr, has_xattr: false, noatime: false }))
     }
 
     fn inode(&mut self, fid: Fid) -> Result<&mut Inode, Errno> {
@@ -194,6 +194,7 @@ impl State {
                 self.open.remove(&handle.0).ok_or(Errno::EBADF)?;
                 MdsReply::Done
             }
+            MdsOp::Accessed { .. } => MdsReply::Done,
             MdsOp::Unlink { parent, name } => {
                 let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
                 if !self.open_elsewhere {
@@ -587,7 +588,15 @@ impl Cluster {
             rpc.add_service(Arc::new(Target { name, world: world.clone(), boot: 1 }));
         }
         let description = "test".to_owned();
-        let options = ClientOptions { opens: true, mgs: vec![Nid::Loopback], fsname, description, soft: false };
+        let options = ClientOptions {
+            opens: true,
+            access_times: AccessTimes::default(),
+            nodiratime: false,
+            mgs: vec![Nid::Loopback],
+            fsname,
+            description,
+            soft: false,
+        };
         let client = Client::mount(env.clone(), rpc.clone(), options).await.unwrap();
         world.state.lock().log.clear();
         Cluster { world, client, env, rpc, _guard: guard }

@@ -1,10 +1,11 @@
 //! Data of open files.
 
-use super::{ClientFs, answer, done, node};
+use super::{ClientFs, answer, done, is_access, node};
 use crate::decode::{CopyEnd, Request};
 use crate::filesystem::Answer;
 use crate::notify::Notification;
 use crate::reply::Reply;
+use client::node::NodeId;
 use client::ops::write::WriteFlags;
 use types::errno::Errno;
 
@@ -20,12 +21,20 @@ impl ClientFs {
         &self,
         request: &Request<'_>,
         handle: u64,
-        offset: u64,
-        size: u32,
+        (offset, size): (u64, u32),
+        flags: u32,
         from_page_cache: bool,
     ) -> Answer {
         let (client, caller, file) = (self.client(), self.holder(request), self.file(request, handle, false));
-        answer(async move { client.read(caller, file.await?, offset, size, from_page_cache).await }, Reply::Pieces)
+        let node = node(request);
+        let call = async move {
+            let data = client.clone().read(caller, file.await?, offset, size, from_page_cache).await?;
+            if is_access(flags) {
+                client.read_node(node);
+            }
+            Ok(data)
+        };
+        answer(call, Reply::Pieces)
     }
 
     pub(super) fn write(&self, request: &Request<'_>, handle: u64, offset: u64, data: &[u8], how: How) -> Answer {
@@ -96,7 +105,10 @@ impl ClientFs {
         let source = self.file(request, from.handle, false);
         let target = self.file_at(to.node, to.handle, true);
         let call = async move {
-            client.copy_file_range(caller, source.await?, from.offset, target.await?, to.offset, length).await
+            let (source, target) = (source.await?, target.await?);
+            let copied = client.clone().copy_file_range(caller, source, from.offset, target, to.offset, length).await?;
+            client.read_node(NodeId(from.node));
+            Ok(copied)
         };
         answer(call, move |copied| match wide {
             true => Reply::Copied64(copied),

@@ -1,6 +1,6 @@
 //! Listing directories.
 
-use super::{ClientFs, answer, done, entry, node};
+use super::{ClientFs, answer, done, entry, is_access, node};
 use crate::abi::outbound::{Dirent, DirentPlus};
 use crate::decode::Request;
 use crate::directory::{Listing, dot_entry};
@@ -15,10 +15,17 @@ impl ClientFs {
         answer(call, |handle| Reply::Opened(Opened { handle: handle.0, flags: 0 }))
     }
 
-    pub(super) fn readdir(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
+    pub(super) fn readdir(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32, flags: u32) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<Dirent>() };
         let (client, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
-        let call = async move { client.readdir(caller, dir.await?, offset, budget, false).await };
+        let node = node(request);
+        let call = async move {
+            let items = client.clone().readdir(caller, dir.await?, offset, budget, false).await?;
+            if is_access(flags) {
+                client.listed_node(node);
+            }
+            Ok(items)
+        };
         answer(call, move |items: Vec<DirItem>| {
             let mut listing = Listing::new(size);
             // Items without room come again with the next request.
@@ -27,10 +34,17 @@ impl ClientFs {
         })
     }
 
-    pub(super) fn readdirplus(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32) -> Answer {
+    pub(super) fn readdirplus(&self, request: &Request<'_>, handle: u64, offset: u64, size: u32, flags: u32) -> Answer {
         let budget = Budget { bytes: size as usize, per_entry: size_of::<DirentPlus>() };
         let (reader, caller, dir) = (self.client(), self.holder(request), self.dir(request, handle));
-        let call = async move { reader.readdir(caller, dir.await?, offset, budget, true).await };
+        let node = node(request);
+        let call = async move {
+            let items = reader.clone().readdir(caller, dir.await?, offset, budget, true).await?;
+            if is_access(flags) {
+                reader.listed_node(node);
+            }
+            Ok(items)
+        };
         let client = self.client();
         self.told(call, move |items: Vec<DirItem>| {
             let mut listing = Listing::new(size);

@@ -1,7 +1,7 @@
 //! Opening and closing files.
 
 use super::inodes::name;
-use super::{ClientFs, answer, done, entry, node};
+use super::{ClientFs, answer, done, entry, is_access, node};
 use crate::abi::flags::open;
 use crate::decode::Request;
 use crate::filesystem::Answer;
@@ -35,10 +35,28 @@ fn created(client: &Client, (found, handle): (Found, FileHandle)) -> Reply {
 impl ClientFs {
     pub(super) fn open(&self, request: &Request<'_>, flags: u32) -> Answer {
         let (node, mode) = (node(request), mode_of(flags));
+        // Of what is read from pages that the kernel has nothing is heard.
+        let may_read = flags as i32 & libc::O_ACCMODE == libc::O_RDONLY && is_access(flags);
         if let Some(handle) = self.client.open_known(&self.holder(request).credentials, node, mode) {
-            return Ok(Reply::Opened(opened(&self.client, handle))).into();
+            if !may_read || !self.client.opened_to_read(node) {
+                return Ok(Reply::Opened(opened(&self.client, handle))).into();
+            }
+            let (shower, client) = (self.client(), self.client());
+            let call = async move {
+                shower.access_shown(node).await;
+                Ok(handle)
+            };
+            return answer(call, move |handle| Reply::Opened(opened(&client, handle)));
         }
-        let (client, call) = (self.client(), self.client().open(self.caller(request, 0), node, mode));
+        let (opener, client) = (self.client(), self.client());
+        let caller = self.caller(request, 0);
+        let call = async move {
+            let handle = opener.clone().open(caller, node, mode).await?;
+            if may_read && opener.opened_to_read(node) {
+                opener.access_shown(node).await;
+            }
+            Ok(handle)
+        };
         answer(call, move |handle| Reply::Opened(opened(&client, handle)))
     }
 

@@ -88,7 +88,13 @@ impl ClientFs {
     }
 
     pub(super) fn readlink(&self, request: &Request<'_>) -> Answer {
-        answer(self.client().readlink(self.holder(request), node(request)), Reply::Data)
+        let (client, caller, node) = (self.client(), self.holder(request), node(request));
+        let call = async move {
+            let target = client.clone().readlink(caller, node).await?;
+            client.read_node(node);
+            Ok(target)
+        };
+        answer(call, Reply::Data)
     }
 
     pub(super) fn symlink(&self, request: &Request<'_>, name: &[u8], target: &[u8]) -> Answer {

@@ -16,7 +16,7 @@ use rpc::{Rpc, RpcConfig};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
-use types::attr::FileType;
+use types::attr::{AccessTimes, FileType};
 use types::limits::BULK_BYTES_MAX;
 use types::name::Name;
 use types::session::ClusterId;
@@ -61,6 +61,8 @@ impl Native {
         let runtime = runtime()?;
         let options = ClientOptions {
             opens: true,
+            access_times: AccessTimes::default(),
+            nodiratime: false,
             mgs: source.mgs.clone(),
             fsname: source.fsname,
             description: format!("sheen bench, process {}", std::process::id()),

@@ -8,6 +8,7 @@ use crate::config::http_settings::{BadHttpListen, HttpListen};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use types::attr::AccessTimes;
 
 /// Options that change a mount.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -20,6 +21,10 @@ pub struct MountOptions {
     pub no_dev: bool,
     /// No program on it can be executed.
     pub no_exec: bool,
+    /// Which accesses change access times.
+    pub access_times: AccessTimes,
+    /// Listing a directory does not change its access time.
+    pub nodiratime: bool,
     /// How opens and locks of programs reach the servers.
     pub locks: LockStyle,
     /// Programs get ETIMEDOUT from a server that is away for long, instead of waiting for it.
@@ -47,37 +52,17 @@ pub enum LockStyle {
 }
 
 /// Options that others read, or that say what is so anyway.
-///
-/// Access times are kept by the servers when programs set them, not at every read, so all words
-/// about them say what is so.
-const IGNORED: [&str; 18] = [
-    "auto",
-    "noauto",
-    "_netdev",
-    "nofail",
-    "nouser",
-    "defaults",
-    "async",
-    "atime",
-    "noatime",
-    "diratime",
-    "nodiratime",
-    "relatime",
-    "norelatime",
-    "strictatime",
-    "nostrictatime",
-    "lazytime",
-    "nolazytime",
-    "loud",
-];
+const IGNORED: [&str; 10] =
+    ["auto", "noauto", "_netdev", "nofail", "nouser", "defaults", "async", "lazytime", "nolazytime", "loud"];
 
 /// Options that are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMountOption {
     /// There is no such option.
     #[error(
-        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, noatime, flock, localflock, noflock, soft, hard, nochecksum, \
-         log=FILE, config=FILE, http=ADDRESS:PORT, and those that mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
+        "unknown mount option {0:?}; known are ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, \
+         flock, localflock, noflock, soft, hard, nochecksum, log=FILE, config=FILE, http=ADDRESS:PORT, and those that \
+         mount(8) itself reads (noauto, _netdev, nofail, user, x-...)"
     )]
     Unknown(String),
     /// The option needs a value.
@@ -112,6 +97,11 @@ impl FromStr for MountOptions {
                 "noflock" => options.locks = LockStyle::NoFlock,
                 "soft" => options.soft = true,
                 "hard" => options.soft = false,
+                "noatime" => options.access_times = AccessTimes::Off,
+                "atime" | "relatime" | "norelatime" | "nostrictatime" => options.access_times = AccessTimes::Relative,
+                "nodiratime" => options.nodiratime = true,
+                "diratime" => options.nodiratime = false,
+                "strictatime" => options.access_times = AccessTimes::Strict,
                 "nochecksum" => options.no_checksums = true,
                 "checksum" => options.no_checksums = false,
                 "user" | "users" | "owner" | "group" => {
@@ -148,6 +138,9 @@ impl fmt::Display for MountOptions {
             (self.no_suid, "nosuid"),
             (self.no_dev, "nodev"),
             (self.no_exec, "noexec"),
+            (self.access_times == AccessTimes::Off, "noatime"),
+            (self.access_times == AccessTimes::Strict, "strictatime"),
+            (self.nodiratime, "nodiratime"),
             (self.locks == LockStyle::LocalFlock, "localflock"),
             (self.locks == LockStyle::NoFlock, "noflock"),
             (self.soft, "soft"),
@@ -187,7 +180,9 @@ mod tests {
 
     #[test]
     fn options_that_matter_are_kept() {
-        assert_eq!(parsed("noatime,ro,nosuid,log=/x"), "ro,nosuid,log=/x");
+        assert_eq!(parsed("noatime,ro,nosuid,log=/x"), "ro,nosuid,noatime,log=/x");
+        assert_eq!(parsed("noatime,relatime"), "rw", "the later one counts");
+        assert_eq!(parsed("noatime,strictatime"), "rw,strictatime");
         assert_eq!(parsed("http=127.0.0.1:9988"), "rw,http=127.0.0.1:9988");
         assert_eq!(parsed("http=none"), "rw,http=none");
         assert_eq!(parsed("ro,rw"), "rw", "the later one counts");

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stubs::mgc::Mgc;
 use stubs::osc::Osc;
+use types::attr::AccessTimes;
 use types::nid::Nid;
 use types::target::{FsName, TargetKind, TargetName};
 
@@ -49,6 +50,11 @@ impl MountRole {
         let style = style_of(settings.options.locks);
         let options = ClientOptions {
             opens: style.opens(),
+            access_times: match settings.options.read_only {
+                true => AccessTimes::Off,
+                false => settings.options.access_times,
+            },
+            nodiratime: settings.options.nodiratime,
             mgs: parts.mgs.clone(),
             fsname,
             description: format!("{}:{}", parts.host, at.display()),
@@ -223,6 +229,8 @@ fn fuse_options(source: String, options: &MountOptions) -> fuse::mount::MountOpt
         nosuid: options.no_suid,
         nodev: options.no_dev,
         noexec: options.no_exec,
+        access_times: options.access_times,
+        nodiratime: options.nodiratime,
         locks: options.locks != LockStyle::LocalFlock,
         ..fuse::mount::MountOptions::default()
     }

@@ -19,6 +19,7 @@ use node::lifecycle;
 use rustix::mount::MountFlags;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use types::attr::AccessTimes;
 
 /// Logs of mounts that name none.
 const LOG_DIR: &str = "/var/log/sheen";
@@ -72,6 +73,10 @@ fn remount(at: &Path, options: &MountOptions) -> Outcome {
         (options.no_suid, MountFlags::NOSUID),
         (options.no_dev, MountFlags::NODEV),
         (options.no_exec, MountFlags::NOEXEC),
+        // What the mount's process does stays; this is what `/proc/mounts` says of it.
+        (options.access_times == AccessTimes::Off, MountFlags::NOATIME),
+        (options.access_times == AccessTimes::Strict, MountFlags::STRICTATIME),
+        (options.nodiratime, MountFlags::NODIRATIME),
     ] {
         flags.set(flag, wanted);
     }
@@ -147,7 +152,7 @@ mod tests {
     #[test]
     fn sloppy_drops_only_what_is_unknown() {
         let words = ["ro,bogus".to_owned(), "noatime".to_owned()];
-        assert_eq!(options(&words, true).unwrap().to_string(), "ro");
+        assert_eq!(options(&words, true).unwrap().to_string(), "ro,noatime");
         let error = options(&words, false).unwrap_err();
         assert_eq!(error.exit(), Exit::Usage);
         assert!(error.to_string().contains("\"bogus\""));

@@ -25,7 +25,7 @@ fn entry(fid: Fid, mode: u32) -> Entry {
     let (uid, gid, nlink, rdev, size, blocks, version) = (0, 0, 1, 0, 0, 0, 1);
     let (atime, mtime, ctime, btime) = (now, now, now, now);
     let attr = Attr { fid, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
-    Entry { attr, has_xattr: false }
+    Entry { attr, has_xattr: false, noatime: false }
 }
 
 fn reply(table: &mut Table, op: &MdsOp, result: Result<MdsReply, Errno>, grants: &[(Fid, InodeBits)]) {

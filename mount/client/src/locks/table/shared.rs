@@ -187,7 +187,7 @@ mod tests {
         let (atime, mtime, ctime, btime) = (at, at, at, at);
         let (mode, uid, gid, nlink, rdev, blocks) = (0o100_644, 0, 0, 1, 0, 0);
         let attr = Attr { fid: FID, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, btime, version };
-        Entry { attr, has_xattr: false }
+        Entry { attr, has_xattr: false, noatime: false }
     }
 
     fn extent(start: u64, end: u64, write: bool) -> Extent {

@@ -1,0 +1,29 @@
+//! Accessed: programs of a client read an inode.
+
+use crate::mds::{Mds, RequestContext};
+use namespace::accessed::accessed;
+use types::attr::AccessTimes;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::time::Timestamp;
+use wire::mds::MdsReply;
+
+impl Mds {
+    /// Many of these come in one request, and none may keep the others from being done: an inode that is gone is no error.
+    pub(super) fn accessed(
+        &self,
+        request: &mut RequestContext<'_>,
+        fid: Fid,
+        at: Timestamp,
+        strict: bool,
+    ) -> Result<MdsReply, Errno> {
+        self.ours(fid)?;
+        let times = if strict { AccessTimes::Strict } else { AccessTimes::Relative };
+        self.change(request, |records, _| {
+            // Clients that write a file together keep it: they ask for its attributes whenever a program wants them.
+            let shared = records.state.locks.shared_writers.table.writers(fid).next().is_some();
+            accessed(records, fid, at, times, !shared)?;
+            Ok(MdsReply::Done)
+        })
+    }
+}
