@@ -100,8 +100,8 @@ pub enum AccessTimes {
 const ACCESS_TIME_OLD: i128 = 24 * 60 * 60 * 1_000_000_000;
 
 impl Attr {
-    /// Does an access at this time become the access time? One from before the newest change does not
-    /// count.
+    /// True if an access at this time becomes the access time. One from before the newest change
+    /// does not count.
     pub fn takes_access(&self, at: Timestamp, times: AccessTimes) -> bool {
         let due = match times {
             AccessTimes::Off => false,

@@ -1,4 +1,5 @@
-//! Access times follow reads as `relatime` says: on the reader's own mount at once, on others a moment later.
+//! Access times follow reads as `relatime` says: on the reader's own mount at once, on others a
+//! moment later.
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
@@ -33,7 +34,8 @@ fn a_moment() {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-/// Longer than a mount collects accesses before it tells them. What has not changed by then does not change.
+/// Longer than a mount collects accesses before it reports them. What has not changed by then does
+/// not change.
 fn until_told() {
     std::thread::sleep(Duration::from_millis(1500));
 }

@@ -633,13 +633,14 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
     let moved = types::attr::Attr { atime: at(1), ..made };
     assert_eq!(rig.getattr(file).unwrap(), moved, "nothing else changes");
     assert_eq!((reply.touched[0].attr, reply.grants[0].bits), (moved, UPDATE));
-    // relatime says no: nothing is changed, and nobody asked.
+    // relatime says no: nothing changes, and no holder is asked.
     rig.warm(&a, MdsOp::Getattr { fid: file });
     assert!(rig.reply(&b, vec![accessed(file, at(2), false)]).touched.is_empty());
     a.at_rest();
     assert!(rig.by(&a, accessed(file, at(3), true)).0.is_ok());
     assert_eq!(rig.getattr(file).unwrap().atime, at(3), "strictatime");
-    // From before the newest change, and of what is not there: no error, as others come in the same request.
+    // From before the newest change, and of an inode that is gone: no error, as others come in the
+    // same request.
     let gone = Fid { oid: 0xdead, ..file };
     let early = Timestamp { sec: 1, nsec: 0 };
     let both = vec![accessed(file, early, true), accessed(gone, at(9), true), accessed(file, at(4), true)];

@@ -258,8 +258,8 @@ pub struct MountArgs {
     /// Where to mount
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Options: ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, hard, soft, nochecksum, log=FILE,
-    /// http=ADDRESS:PORT
+    /// Options: ro, rw, nosuid, nodev, noexec, relatime, noatime, strictatime, nodiratime, hard,
+    /// soft, nochecksum, log=FILE, http=ADDRESS:PORT
     ///
     /// With hard, the default, programs wait for a server that is away until it is back or a signal
     /// kills them. With soft they get ETIMEDOUT after 100 s.

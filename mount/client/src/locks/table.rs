@@ -350,8 +350,8 @@ impl Table {
         }
     }
 
-    /// The MDT recorded an access by this mount. The version stays, so it does not show which replies are older: those
-    /// under way lose their say.
+    /// The MDT recorded an access by this mount. The version stays, so it does not show which
+    /// replies are older: those under way lose their say.
     pub fn accessed(&mut self, entry: &Entry) {
         let fid = entry.attr.fid;
         self.gate(fid.mdt()).note(fid, UPDATE);

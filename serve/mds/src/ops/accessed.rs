@@ -9,7 +9,8 @@ use types::time::Timestamp;
 use wire::mds::MdsReply;
 
 impl Mds {
-    /// Many of these come in one request, and none may keep the others from being done: an inode that is gone is no error.
+    /// Records an access. Many of these come in one request, and none may stop the others: an inode
+    /// that is gone is no error.
     pub(super) fn accessed(
         &self,
         request: &mut RequestContext<'_>,
@@ -20,7 +21,8 @@ impl Mds {
         self.ours(fid)?;
         let times = if strict { AccessTimes::Strict } else { AccessTimes::Relative };
         self.change(request, |records, _| {
-            // Clients that write a file together keep it: they ask for its attributes whenever a program wants them.
+            // Clients that write a file together keep it: they ask for its attributes whenever a
+            // program wants them.
             let shared = records.state.locks.shared_writers.table.writers(fid).next().is_some();
             accessed(records, fid, at, times, !shared)?;
             Ok(MdsReply::Done)
