@@ -339,7 +339,7 @@ fn with_several_clusters_one_must_be_chosen() {
 
         // One picture is of one cluster.
         let both = rig.run("sheen", &["top", "--once"]);
-        assert_eq!(both.status.code(), Some(2), "{}", text(&both));
+        assert_eq!(both.status.code(), Some(64), "{}", text(&both));
         assert!(text(&both).contains("choose it with --cluster"), "{}", text(&both));
         let top = rig.good("sheen", &["top", "--once", "--cluster", "other"]);
         assert!(top.contains("other-OST0000") && !top.contains("sheen-OST0000"), "{top}");
