@@ -44,7 +44,7 @@ use types::target::FsName;
 
 /// Closes under way in the background; beyond it, release waits.
 const CLOSES_MAX: usize = 1024;
-/// How long unmount waits for closes under way.
+/// How long unmount waits for access times to be recorded, and then for closes under way.
 const UNMOUNT_WAIT: Duration = Duration::from_secs(5);
 
 /// Options of a mount.
