@@ -3,7 +3,7 @@
 
 use e2e::can_mount;
 use e2e::cluster::Cluster;
-use oracle::run::{Plan, run};
+use oracle::run::{Kind, Plan, run};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +16,13 @@ const THREADS: u64 = 8;
 /// Set: the program under test acknowledges callbacks before it forgets, and that must be found
 /// (`./run mutant`).
 const MUTANT: &str = "ORACLE_MUTANT";
+
+/// Mount options of all three clients, for example `localflock`.
+const OPTIONS: &str = "ORACLE_OPTIONS";
+
+/// Kinds of operation that are left out, separated by commas: `lock,load,store,readword` with
+/// `localflock`.
+const WITHOUT: &str = "ORACLE_WITHOUT";
 
 /// File that gets the whole history of a round with a violation.
 const HISTORY: &str = "ORACLE_HISTORY";
@@ -30,7 +37,11 @@ fn plan(mounts: Vec<PathBuf>) -> Plan {
     let time = Duration::from_secs(number(SECONDS).unwrap_or(60));
     let round = Duration::from_secs(10);
     let threads = number("ORACLE_THREADS").unwrap_or(THREADS) as usize;
-    Plan { mounts, folder: format!("oracle-{seed}"), seed, time, round, threads, without: Vec::new() }
+    let without = std::env::var(WITHOUT).unwrap_or_default();
+    let without = without.split(',').filter(|word| !word.is_empty());
+    let without = without.map(|word| Kind::named(word).unwrap_or_else(|| panic!("{WITHOUT}: no kind {word}")));
+    let folder = format!("oracle-{seed}");
+    Plan { mounts, folder, seed, time, round, threads, without: without.collect() }
 }
 
 #[test]
@@ -38,7 +49,8 @@ fn every_answer_fits_one_order() {
     if !can_mount() || std::env::var_os(MUTANT).is_some() {
         return;
     }
-    let Some(cluster) = Cluster::with_clients("1", &["", "", ""]) else { return };
+    let options = std::env::var(OPTIONS).unwrap_or_default();
+    let Some(cluster) = Cluster::with_clients("1", &[options.as_str(); 3]) else { return };
     let plan = plan(cluster.mounts());
     let report = run(&plan, |sentence| eprintln!("{sentence}")).unwrap_or_else(|why| panic!("{why}"));
     if let (Some(path), false) = (std::env::var_os(HISTORY), report.history.is_empty()) {

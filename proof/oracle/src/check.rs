@@ -1,12 +1,13 @@
 //! The verdict on a whole history, object by object.
 
+use crate::accessed;
 use crate::history::Record;
 use crate::length::Length;
 use crate::linear::{Model, Timed, Verdict, check};
 use crate::locks::{Lock, LockOp};
 use crate::names::{NameOp, Names, Tree};
 use crate::register::{ABSENT, Register, RegisterOp};
-use crate::split::{Key, MODES, split};
+use crate::split::{Key, MODES, Wrong, split};
 use crate::window::shrink;
 
 /// Lines of one window, at most: the last ones.
@@ -43,6 +44,9 @@ pub fn check_history(records: &[Record]) -> Findings {
         let (record, why) = (wrong.record, wrong.why);
         findings.violations.push(Violation { object: "one answer".into(), record, why, window: vec![record] });
     }
+    for Wrong { record, why } in accessed::check(records) {
+        findings.violations.push(Violation { object: "access time".into(), record, why, window: vec![record] });
+    }
     findings.one("names", &Names, &Tree::default(), &objects.names, |_, _| false);
     for (ino, ops) in &objects.lengths {
         findings.one(&format!("length of {ino:#x}"), &Length, &0, ops, |_, _| false);
@@ -52,6 +56,7 @@ pub fn check_history(records: &[Record]) -> Findings {
             Key::Slot { ino, slot } => (format!("data of {ino:#x}, slot {slot}"), 0),
             Key::Mode { ino, dir } => (format!("mode of {ino:#x}"), MODES[usize::from(*dir)].into()),
             Key::Xattr { ino, which } => (format!("user.x{which} of {ino:#x}"), ABSENT),
+            Key::Removed { ino, mount } => (format!("mode of the removed directory {ino:#x} on mount {mount}"), 0),
             Key::Word(word) => (format!("mapped word {word}"), 0),
         };
         findings.one(&what, &Register, &initial, ops, unseen);
@@ -125,6 +130,8 @@ impl Relevant for NameOp {
             NameOp::MakeIn { .. }
             | NameOp::UnlinkIn { .. }
             | NameOp::Full { .. }
+            | NameOp::Empty { .. }
+            | NameOp::Alive { .. }
             | NameOp::Gone { .. }
             | NameOp::Links { .. } => Vec::new(),
         };

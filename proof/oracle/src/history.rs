@@ -94,6 +94,15 @@ pub enum Action {
         ino: u64,
         mode: u32,
     },
+    /// `fchmod` of an open directory whose name is gone.
+    ChmodRemoved {
+        ino: u64,
+        mode: u32,
+    },
+    /// All entries of an open directory.
+    ListIn {
+        dir: u64,
+    },
     Setxattr {
         ino: u64,
         which: u8,
@@ -154,6 +163,16 @@ pub struct Attributes {
     /// Bytes.
     pub size: u64,
     pub links: u32,
+    pub times: Times,
+}
+
+/// Nanoseconds of the run's clock, before its beginning if negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// atime
+    pub access: i64,
+    /// ctime
+    pub change: i64,
 }
 
 /// Content of one slot.

@@ -8,9 +8,10 @@
 //! The length, each 512-byte slot, the mode and each extended attribute of a file are objects of
 //! their own. A write need not appear in several slots at once, because Linux does not promise that
 //! of pages either. An append that was not seen before its file was cut or forgotten explains
-//! nothing and is not checked. Times of files are not looked at. Whatever the checker reports is a
-//! violation; it cannot report what it cannot see.
+//! nothing and is not checked. Access times have rules of their own ([`accessed`]); other times are
+//! not looked at. Whatever the checker reports is a violation; it cannot report what it cannot see.
 
+pub mod accessed;
 pub mod check;
 mod descriptors;
 pub mod history;

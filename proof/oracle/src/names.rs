@@ -57,6 +57,14 @@ pub enum NameOp {
     Full {
         dir: u64,
     },
+    /// The directory has no file, whether it has a name or not.
+    Empty {
+        dir: u64,
+    },
+    /// The directory has a name.
+    Alive {
+        dir: u64,
+    },
     Gone {
         dir: u64,
     },
@@ -222,9 +230,13 @@ impl Model for Names {
 
     fn looks(&self, op: &NameOp) -> bool {
         match op {
-            NameOp::Is(..) | NameOp::Full { .. } | NameOp::Gone { .. } | NameOp::AnyDir(..) | NameOp::Links { .. } => {
-                true
-            }
+            NameOp::Is(..)
+            | NameOp::Full { .. }
+            | NameOp::Empty { .. }
+            | NameOp::Alive { .. }
+            | NameOp::Gone { .. }
+            | NameOp::AnyDir(..)
+            | NameOp::Links { .. } => true,
             NameOp::Make(..)
             | NameOp::OpenOrMake(..)
             | NameOp::MakeDir(..)
@@ -247,6 +259,8 @@ impl Model for Names {
         match *op {
             NameOp::Is(at, seen) => tree.sees(at, seen),
             NameOp::Full { dir } => tree.inside.contains_key(&dir),
+            NameOp::Empty { dir } => !tree.inside.contains_key(&dir),
+            NameOp::Alive { dir } => tree.alive(dir),
             NameOp::Gone { dir } => !tree.alive(dir),
             NameOp::AnyDir(one, two) => tree.sees(one, Seen::SomeDir) || tree.sees(two, Seen::SomeDir),
             NameOp::Links { ino, links } => tree.links(ino) == links as usize,

@@ -1,9 +1,9 @@
 //! One system call, its two times, its answer.
 
-use crate::history::{Action, Answer, Attributes, Entry, Place, Record, SLOT};
+use crate::history::{Action, Answer, Attributes, Entry, Place, Record, SLOT, Times};
 use crate::mapped::{self, Words};
 use crate::marks;
-use rustix::fs::{AtFlags, Mode, OFlags, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -24,6 +24,8 @@ pub struct Performer<'a> {
     pub arena: BorrowedFd<'a>,
     /// The one clock of the run.
     pub clock: Instant,
+    /// When that clock began, nanoseconds since 1970.
+    pub began: i128,
     pub doing: &'a Doing,
     pub records: Vec<Record>,
     /// The number of the newest open file of this thread.
@@ -44,6 +46,14 @@ pub struct Open {
     pub number: u64,
     /// It has the OFD lock.
     pub locked: bool,
+    /// A directory whose name is gone.
+    pub removed: bool,
+}
+
+impl Open {
+    fn new(fd: OwnedFd, ino: u64, writable: bool, number: u64) -> Open {
+        Open { file: fd.into(), ino, length: 0, writable, number, locked: false, removed: false }
+    }
 }
 
 /// Time within which a lock that ends with a close is gone.
@@ -100,7 +110,7 @@ impl Performer<'_> {
             }
             Ok(fd) => {
                 let number = self.number();
-                let mut open = Open { file: fd.into(), ino: 0, length: 0, writable: true, number, locked: false };
+                let mut open = Open::new(fd, 0, true, number);
                 let ino = self.fstat(&mut open)?.ino;
                 self.remember(begin, end, action, Answer::Inode(ino));
                 open.ino = ino;
@@ -134,15 +144,11 @@ impl Performer<'_> {
         let number = self.number();
         let (answer, open) = match result {
             Err(errno) => (failed(errno), None),
-            // Another client may remove it at once. That an open directory outlives its name is
-            // promised for files only.
+            // Another client may remove it before anything is known of it.
             Ok(fd) => match rustix::fs::fstat(&fd) {
                 Err(Errno::NOENT | Errno::STALE) => (Answer::Done, None),
                 Err(errno) => (failed(errno), None),
-                Ok(stat) => (
-                    Answer::Inode(stat.st_ino),
-                    Some(Open { file: fd.into(), ino: stat.st_ino, length: 0, writable: false, number, locked: false }),
-                ),
+                Ok(stat) => (Answer::Inode(stat.st_ino), Some(Open::new(fd, stat.st_ino, false, number))),
             },
         };
         self.remember(begin, end, action, answer);
@@ -185,9 +191,10 @@ impl Performer<'_> {
     }
 
     pub fn stat(&mut self, at: Place) {
+        let began = self.began;
         self.simple(Action::Stat { at }, |dir| {
             rustix::fs::statat(dir, path(at), AtFlags::SYMLINK_NOFOLLOW)
-                .map_or_else(failed, |stat| Answer::Attributes(attributes(&stat)))
+                .map_or_else(failed, |stat| Answer::Attributes(attributes(&stat, began)))
         });
     }
 
@@ -200,8 +207,8 @@ impl Performer<'_> {
         let (begin, end, result) = self.timed(&Action::Fstat { ino: open.ino }, || rustix::fs::fstat(&open.file));
         match result {
             Ok(stat) => {
-                let found = attributes(&stat);
-                open.length = found.size;
+                let found = attributes(&stat, self.began);
+                (open.length, open.removed) = (found.size, found.dir && found.links == 0);
                 self.remember(begin, end, Action::Fstat { ino: found.ino }, Answer::Attributes(found));
                 Some(found)
             }
@@ -251,6 +258,39 @@ impl Performer<'_> {
         self.simple(Action::Chmod { ino: open.ino, mode }, |_| {
             done(rustix::fs::fchmod(&open.file, Mode::from_bits_retain(mode)))
         });
+    }
+
+    /// A directory whose name is gone, but which is open.
+    pub fn chmod_removed(&mut self, open: &Open, mode: u32) {
+        self.simple(Action::ChmodRemoved { ino: open.ino, mode }, |_| {
+            done(rustix::fs::fchmod(&open.file, Mode::from_bits_retain(mode)))
+        });
+    }
+
+    /// The one entry that an open directory may have is shown as 0, any other as one that cannot be
+    /// there.
+    pub fn list_in(&mut self, open: &Open) {
+        let call = |_: BorrowedFd<'_>| {
+            let list = || {
+                rustix::fs::seek(&open.file, SeekFrom::Start(0))?;
+                let mut buffer = Vec::with_capacity(4096);
+                // `Dir` takes ENOENT, by which Linux tells of a removed directory, for the end.
+                let mut dir = RawDir::new(&open.file, buffer.spare_capacity_mut());
+                let mut entries = Vec::new();
+                while let Some(entry) = dir.next() {
+                    let entry = entry?;
+                    let name = match entry.file_name().to_bytes() {
+                        b"." | b".." => continue,
+                        name if name == INSIDE.as_bytes() => 0,
+                        _ => u8::MAX,
+                    };
+                    entries.push(Entry { name, ino: entry.ino(), dir: entry.file_type().is_dir() });
+                }
+                Ok(entries)
+            };
+            list().map_or_else(failed, Answer::Entries)
+        };
+        self.simple(Action::ListIn { dir: open.ino }, call);
     }
 
     pub fn setxattr(&mut self, open: &Open, which: u8, value: u64) {
@@ -369,13 +409,15 @@ fn written(result: rustix::io::Result<usize>, all: usize) -> Answer {
     }
 }
 
-fn attributes(stat: &rustix::fs::Stat) -> Attributes {
+fn attributes(stat: &rustix::fs::Stat, began: i128) -> Attributes {
+    let at = |sec: i64, nsec| (i128::from(sec) * 1_000_000_000 + i128::from(nsec) - began) as i64;
     Attributes {
         ino: stat.st_ino,
         dir: stat.st_mode & libc::S_IFMT == libc::S_IFDIR,
         mode: stat.st_mode & 0o7777,
         size: stat.st_size as u64,
         links: stat.st_nlink as u32,
+        times: Times { access: at(stat.st_atime, stat.st_atime_nsec), change: at(stat.st_ctime, stat.st_ctime_nsec) },
     }
 }
 

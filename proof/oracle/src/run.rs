@@ -5,6 +5,7 @@
 //! machine decides what comes first. A round ends with an audit: everything is read once more
 //! through every mount, while nothing changes.
 
+use crate::accessed;
 use crate::check::{Findings, check_history};
 use crate::history::{Answer, Place, Record, SLOT};
 use crate::mapped::{self, Words};
@@ -15,7 +16,7 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Files that one thread keeps open.
 const OPEN_FILES_MAX: usize = 4;
@@ -82,10 +83,20 @@ pub enum Kind {
     Readword,
     Copy,
     Fork,
+    Fstatdir,
+    Listdir,
+    Chmoddir,
+}
+
+impl Kind {
+    /// The kind of this name, as the command line has it.
+    pub fn named(name: &str) -> Option<Kind> {
+        clap::ValueEnum::from_str(name, false).ok()
+    }
 }
 
 /// How often each kind is tried, and whether it needs an open file (else it works on names).
-const WEIGHTS: [(Kind, u32); 28] = [
+const WEIGHTS: [(Kind, u32); 31] = [
     (Kind::Create, 10),
     (Kind::Open, 12),
     (Kind::Opendir, 4),
@@ -114,6 +125,9 @@ const WEIGHTS: [(Kind, u32); 28] = [
     (Kind::Readword, 2),
     (Kind::Copy, 3),
     (Kind::Fork, 1),
+    (Kind::Fstatdir, 5),
+    (Kind::Listdir, 3),
+    (Kind::Chmoddir, 2),
 ];
 
 /// Result of a run.
@@ -217,6 +231,7 @@ fn round(
     };
     let mut mapped = (0..plan.threads).map(map).collect::<Result<Vec<_>, _>>()?.into_iter();
     let clock = Instant::now();
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i128);
     let doing: Vec<Doing> = (0..plan.threads).map(|_| Doing::default()).collect();
     let stop = AtomicBool::new(false);
     let mut records = std::thread::scope(|scope| {
@@ -228,6 +243,7 @@ fn round(
                     mount: mount as u16,
                     arena: roots[mount].as_fd(),
                     clock,
+                    began,
                     doing: &doing[thread],
                     records: Vec::new(),
                     opened: 0,
@@ -248,18 +264,25 @@ fn round(
         }
         workers.into_iter().flat_map(|worker| worker.join().expect("a worker panicked")).collect::<Vec<_>>()
     });
-    for (mount, root) in roots.iter().enumerate() {
-        let performer = Performer {
-            thread: plan.threads as u16,
-            mount: mount as u16,
-            arena: root.as_fd(),
-            clock,
-            doing: &doing[0],
-            records: Vec::new(),
-            opened: 0,
-            words: None,
-        };
+    let auditor = |(mount, root)| Performer {
+        thread: plan.threads as u16,
+        mount: mount as u16,
+        arena: OwnedFd::as_fd(root),
+        clock,
+        began,
+        doing: &doing[0],
+        records: Vec::new(),
+        opened: 0,
+        words: None,
+    };
+    for performer in roots.iter().enumerate().map(auditor) {
         records.extend(audit(performer, arena, !plan.without.contains(&Kind::Read)));
+    }
+    // What the audit read every mount shows by then.
+    std::thread::sleep(accessed::LATE + Duration::from_millis(1));
+    for mut performer in roots.iter().enumerate().map(auditor) {
+        arena.places().for_each(|at| performer.stat(at));
+        records.extend(performer.records);
     }
     drop(roots);
     let path = plan.mounts[0].join(&name);
@@ -365,6 +388,7 @@ impl Worker<'_> {
             Kind::Stat => self.performer.stat(at),
             Kind::List => self.performer.list(at.dir),
             Kind::Inside => self.inside(),
+            Kind::Fstatdir | Kind::Listdir | Kind::Chmoddir => self.on_dir(kind),
             Kind::Load | Kind::Store | Kind::Readword => {
                 let word = self.rng.u8(0..mapped::WORDS);
                 self.ids += 1;
@@ -375,6 +399,18 @@ impl Worker<'_> {
                 }
             }
             _ => self.on_file(kind),
+        }
+    }
+
+    fn on_dir(&mut self, kind: Kind) {
+        let mode = self.rng.u32(0..0o1000);
+        let Some(dir) = self.rng.choice(&mut self.dirs) else { return };
+        match kind {
+            Kind::Listdir => self.performer.list_in(dir),
+            Kind::Chmoddir if dir.removed => self.performer.chmod_removed(dir, mode),
+            _ => {
+                self.performer.fstat(dir);
+            }
         }
     }
 

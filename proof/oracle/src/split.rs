@@ -4,7 +4,7 @@
 //! An operation that touches several objects counts for each of them within its whole time.
 //! Impossible answers (a foreign error, bytes that were never written) are found here.
 
-use crate::history::{Action, Answer, Attributes, Cell, Record, SLOT};
+use crate::history::{Action, Answer, Attributes, Cell, Entry, Record, SLOT};
 use crate::length::LengthOp;
 use crate::linear::Timed;
 use crate::locks::LockOp;
@@ -23,9 +23,23 @@ const LATE: Duration = Duration::from_secs(1);
 /// One object, except names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    Slot { ino: u64, slot: u64 },
-    Mode { ino: u64, dir: bool },
-    Xattr { ino: u64, which: u8 },
+    Slot {
+        ino: u64,
+        slot: u64,
+    },
+    Mode {
+        ino: u64,
+        dir: bool,
+    },
+    Xattr {
+        ino: u64,
+        which: u8,
+    },
+    /// Mode of an open directory without a name. A change of it is seen on its own mount only.
+    Removed {
+        ino: u64,
+        mount: u16,
+    },
     Word(u8),
 }
 
@@ -91,8 +105,11 @@ pub fn split(records: &[Record]) -> Objects {
         if let Action::Append { ino, .. } = record.action {
             splitter.appends.entry((ino, record.mount)).or_default().push((record.begin, record.end));
         }
-        if let Action::Unlink { .. } | Action::UnlinkIn { .. } | Action::Rename { .. } | Action::Link { .. } =
-            record.action
+        if let Action::Unlink { .. }
+        | Action::UnlinkIn { .. }
+        | Action::Rmdir { .. }
+        | Action::Rename { .. }
+        | Action::Link { .. } = record.action
         {
             let naming: &mut Vec<(u64, u64)> = splitter.naming.entry(record.mount).or_default();
             let latest = naming.last().map_or(0, |(_, latest)| *latest);
@@ -209,8 +226,20 @@ impl Splitter<'_> {
                 self.name(NameOp::Is(*at, if attributes.dir { Seen::Dir(ino) } else { Seen::File(ino) }));
                 self.attributes(attributes);
             }
+            (Action::Fstat { .. }, Answer::Attributes(attributes)) if attributes.dir => self.open_dir(attributes),
             (Action::Fstat { .. }, Answer::Attributes(attributes)) => self.attributes(attributes),
             (Action::List { dir }, Answer::Entries(_)) => self.listing(*dir),
+            (Action::ListIn { dir }, Answer::Entries(entries)) => {
+                let dir = self.dense(*dir);
+                match entries.as_slice() {
+                    [] => self.name(NameOp::Empty { dir }),
+                    [Entry { name: 0, dir: false, .. }] => self.name(NameOp::Full { dir }),
+                    _ => self.wrong("a directory with other entries than it can have".to_owned()),
+                }
+            }
+            (Action::ChmodRemoved { ino, mode }, Answer::Done) => {
+                self.register(Key::Removed { ino: *ino, mount: record.mount }, RegisterOp::Set((*mode).into()));
+            }
             (Action::MakeIn { dir }, Answer::Inode(ino)) => {
                 let (dir, ino) = (self.dense(*dir), self.dense(*ino));
                 self.name(NameOp::MakeIn { dir, ino });
@@ -263,7 +292,7 @@ impl Splitter<'_> {
     }
 
     fn attributes(&mut self, attributes: &Attributes) {
-        let Attributes { ino, dir, mode, size, links } = *attributes;
+        let Attributes { ino, dir, mode, size, links, times: _ } = *attributes;
         self.register(Key::Mode { ino, dir }, RegisterOp::Is(mode.into()));
         if !dir {
             self.length(ino, LengthOp::Is(size));
@@ -273,6 +302,24 @@ impl Splitter<'_> {
                 let ino = self.dense(ino);
                 self.name(NameOp::Links { ino, links });
             }
+        }
+    }
+
+    /// An open directory either has a name or shows no link. The mode of one without a name is
+    /// checked once this mount has set it.
+    fn open_dir(&mut self, attributes: &Attributes) {
+        let Attributes { ino, mode, links, .. } = *attributes;
+        let (dir, mount) = (self.dense(ino), self.record.mount);
+        if links > 0 {
+            return self.name(NameOp::Alive { dir });
+        }
+        if !self.beside_naming() {
+            self.name(NameOp::Gone { dir });
+        }
+        let key = Key::Removed { ino, mount };
+        let set = self.objects.registers.get(&key);
+        if set.is_some_and(|ops| ops.iter().any(|op| op.end < self.record.begin)) {
+            self.register(key, RegisterOp::Is(mode.into()));
         }
     }
 
@@ -401,7 +448,7 @@ impl Splitter<'_> {
             // This answer is not checked. When a client removes a name that another one has just
             // given to a different directory, Linux takes the one it knew there for removed, and
             // answers so by itself.
-            (Action::MakeIn { .. } | Action::UnlinkIn { .. }, libc::ENOENT) => {}
+            (Action::MakeIn { .. } | Action::UnlinkIn { .. } | Action::ListIn { .. }, libc::ENOENT) => {}
             (Action::Lock { ino, open }, libc::EAGAIN) => self.lock(*ino, LockOp::Refused(*open)),
             (Action::Removexattr { ino, which }, libc::ENODATA) => {
                 self.register(Key::Xattr { ino: *ino, which: *which }, RegisterOp::Is(ABSENT));

@@ -33,6 +33,10 @@ impl fmt::Display for Action {
             Action::Append { ino, slots, id } => write!(f, "appends {slots} slots to {ino:#x} (write {id})"),
             Action::Truncate { ino, slots } => write!(f, "truncates {ino:#x} to {slots} slots"),
             Action::Chmod { ino, mode } => write!(f, "sets mode {mode:o} of {ino:#x}"),
+            Action::ChmodRemoved { ino, mode } => {
+                write!(f, "sets mode {mode:o} of the removed open directory {ino:#x}")
+            }
+            Action::ListIn { dir } => write!(f, "lists the open directory {dir:#x}"),
             Action::Setxattr { ino, which, value } => write!(f, "sets user.x{which} of {ino:#x} to {value}"),
             Action::Getxattr { ino, which } => write!(f, "gets user.x{which} of {ino:#x}"),
             Action::Removexattr { ino, which } => write!(f, "removes user.x{which} of {ino:#x}"),
@@ -67,9 +71,10 @@ impl fmt::Display for Answer {
         match self {
             Answer::Done => f.write_str("done"),
             Answer::Inode(ino) => write!(f, "inode {ino:#x}"),
-            Answer::Attributes(Attributes { ino, dir, mode, size, links }) => {
+            Answer::Attributes(Attributes { ino, dir, mode, size, links, times }) => {
                 let kind = if *dir { "directory" } else { "file" };
-                write!(f, "{kind} {ino:#x}, mode {mode:o}, {size} bytes, {links} links")
+                write!(f, "{kind} {ino:#x}, mode {mode:o}, {size} bytes, {links} links, ")?;
+                write!(f, "read at {} us, changed at {} us", times.access / 1000, times.change / 1000)
             }
             Answer::Entries(entries) => {
                 let word = |e: &Entry| format!("n{}={}{:#x}", e.name, if e.dir { "dir " } else { "" }, e.ino);

@@ -2,7 +2,7 @@
 //! it.
 
 use oracle::check::{Findings, check_history};
-use oracle::history::{Action, Answer, Attributes, Cell, Entry, Place, Record};
+use oracle::history::{Action, Answer, Attributes, Cell, Entry, Place, Record, Times};
 
 const A: Place = Place { dir: 0, name: 0 };
 const B: Place = Place { dir: 0, name: 1 };
@@ -25,7 +25,7 @@ fn create(at: Place, ino: u64) -> (Action, Answer) {
 }
 
 fn stat(at: Place, ino: u64, size: u64, links: u32) -> (Action, Answer) {
-    let attributes = Attributes { ino, dir: false, mode: 0o644, size, links };
+    let attributes = Attributes { ino, dir: false, mode: 0o644, size, links, times: Times::default() };
     (Action::Stat { at }, Answer::Attributes(attributes))
 }
 
@@ -87,7 +87,7 @@ fn a_life_of_names_passes() {
 #[test]
 fn a_life_of_directories_passes() {
     let dir = |at, ino| {
-        let attributes = Attributes { ino, dir: true, mode: 0o755, size: 0, links: 2 };
+        let attributes = Attributes { ino, dir: true, mode: 0o755, size: 0, links: 2, times: Times::default() };
         (Action::Stat { at }, Answer::Attributes(attributes))
     };
     good(&row(&[
@@ -248,4 +248,95 @@ fn the_window_leaves_out_what_does_not_matter() {
     let findings = check_history(&records);
     assert_eq!(findings.violations.len(), 1);
     assert!(findings.violations[0].window.len() <= 4, "{}", findings.violations[0].text(&records));
+}
+
+/// Nanoseconds of a millisecond.
+const MS: i64 = 1_000_000;
+
+/// Mount 0 makes a file, reads it and changes it. Mount 1 reads it two seconds later, and a mount
+/// looks at it.
+fn accessed(looker: u16, later: i64, access: i64) -> Vec<Record> {
+    let on = |mount, begin: i64, (action, answer)| Record {
+        mount,
+        ..at((begin * MS) as u64, ((begin + 1) * MS) as u64, action, answer)
+    };
+    let times = Times { access: access * MS, change: 2000 * MS };
+    let attributes = Attributes { ino: 1, dir: false, mode: 0o644, size: 512, links: 1, times };
+    vec![
+        on(0, 0, create(A, 1)),
+        on(0, 1000, (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done)),
+        on(0, 1500, read(1, vec![written(5, 0)])),
+        on(0, 2000, (Action::Write { ino: 1, slot: 0, slots: 1, id: 6 }, Answer::Done)),
+        on(1, 4000, read(1, vec![written(6, 0)])),
+        on(looker, 4001 + later, (Action::Stat { at: A }, Answer::Attributes(attributes))),
+    ]
+}
+
+#[test]
+fn access_times_follow_reads() {
+    // The reader's own mount shows it at once, another one a moment later.
+    good(&accessed(1, 1, 4000));
+    good(&accessed(0, 1, 1500));
+    good(&accessed(0, 5000, 4001));
+    for wrong in [accessed(1, 1, 1500), accessed(0, 5000, 1500)] {
+        let (object, text) = bad(&wrong);
+        assert_eq!(object, "access time");
+        assert!(text.contains("older than its last change"), "{text}");
+    }
+    // Moved by something that read nothing: the write, the stat.
+    for wrong in [accessed(0, 1, 2600), accessed(0, 7000, 11_000), accessed(1, 1, 9000)] {
+        let (object, text) = bad(&wrong);
+        assert_eq!(object, "access time");
+        assert!(text.contains("nothing read the file"), "{text}");
+    }
+}
+
+#[test]
+fn an_open_directory_outlives_its_name_and_no_more() {
+    let shows = |links, mode| {
+        let attributes = Attributes { ino: 7, dir: true, mode, size: 0, links, times: Times::default() };
+        (Action::Fstat { ino: 7 }, Answer::Attributes(attributes))
+    };
+    let listing = |entries: &[Entry]| (Action::ListIn { dir: 7 }, Answer::Entries(entries.to_vec()));
+    let inside = Entry { name: 0, ino: 8, dir: false };
+    let mode = |mode| (Action::ChmodRemoved { ino: 7, mode }, Answer::Done);
+    let open = [(Action::Mkdir { at: A }, Answer::Done), (Action::OpenDir { at: A }, Answer::Inode(7))];
+    let removed = [(Action::Rmdir { at: A }, Answer::Done)];
+    let with = |before: &[(Action, Answer)], after: &[(Action, Answer)]| {
+        row(&[&open[..], before, &removed[..], after].concat())
+    };
+    let make = (Action::MakeIn { dir: 7 }, Answer::Inode(8));
+    let unlink = (Action::UnlinkIn { dir: 7 }, Answer::Done);
+    good(&with(
+        &[shows(2, 0o755), listing(&[]), make.clone(), listing(&[inside]), unlink.clone()],
+        &[shows(0, 0o755), listing(&[]), mode(0o700), shows(0, 0o700), mode(0o711), shows(0, 0o711)],
+    ));
+    assert_eq!(bad(&with(&[shows(0, 0o755)], &[])).0, "names", "no link, and it has a name");
+    assert_eq!(bad(&with(&[], &[shows(2, 0o755)])).0, "names", "links, and it has no name");
+    assert_eq!(bad(&with(&[listing(&[inside])], &[])).0, "names", "what is not there is listed");
+    assert_eq!(bad(&with(&[make.clone(), listing(&[]), unlink.clone()], &[])).0, "names", "what is there is not");
+    assert_eq!(bad(&with(&[make, unlink], &[listing(&[inside])])).0, "names", "listed in what is removed");
+    let old_mode = with(&[], &[shows(0, 0o755), mode(0o700), mode(0o711), shows(0, 0o700)]);
+    assert_eq!(bad(&old_mode).0, "mode of the removed directory 0x7 on mount 0");
+    for gone in [Action::Fstat { ino: 7 }, Action::ListIn { dir: 7 }, Action::ChmodRemoved { ino: 7, mode: 0o700 }] {
+        let stale = with(&[], &[(gone, Answer::Failed(libc::ESTALE))]);
+        assert_eq!(bad(&stale).0, "one answer");
+    }
+}
+
+#[test]
+fn a_write_of_a_child_counts_and_its_end_closes_nothing() {
+    // What a process writes through a descriptor that it inherited is a write as any other.
+    let child = (Action::Write { ino: 1, slot: 0, slots: 1, id: 5 }, Answer::Done);
+    let closed = (Action::Close { ino: 1 }, Answer::Done);
+    good(&row(&[create(A, 1), child.clone(), closed.clone(), read(1, vec![written(5, 0)])]));
+    assert_eq!(bad(&row(&[create(A, 1), child, read(1, vec![Cell::Zero])])).0, "data of 0x1, slot 0");
+    // The open file goes on when a copy of it is closed: a lock that another one gets then was
+    // dropped too early.
+    let took = |open| (Action::Lock { ino: 1, open }, Answer::Done);
+    let refused = (Action::Lock { ino: 1, open: 2 }, Answer::Failed(libc::EAGAIN));
+    good(&row(&[create(A, 1), took(1), closed.clone(), refused]));
+    assert_eq!(bad(&row(&[create(A, 1), took(1), closed.clone(), took(2)])).0, "OFD lock of 0x1");
+    let after = row(&[create(A, 1), closed, (Action::Read { ino: 1, slot: 0, slots: 1 }, Answer::Failed(libc::EBADF))]);
+    assert_eq!(bad(&after).0, "one answer");
 }

@@ -1,0 +1,118 @@
+//! Access times of files, by the rule of `relatime`.
+//!
+//! They are no object with an order of its own: mounts tell accesses late, and reads that a kernel
+//! answers from its pages may not be told at all. What holds of every stat nevertheless:
+//!
+//! - The access time is a moment at which a program may have read: while a read or an open was
+//!   under way, or when the file was made. It is not in the future.
+//! - A file that was read since its last change has an access time that is not older than this
+//!   change. The reader's own mount shows that at once, others within [`LATE`]. This is asked where
+//!   a read must have reached the file system: of bytes that another mount has just written.
+
+use crate::history::{Action, Answer, Attributes, Record, SLOT};
+use crate::split::Wrong;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Other mounts show an access after so long at the latest.
+pub const LATE: Duration = Duration::from_secs(4);
+/// The clock of access times, and reading ahead, may differ from when a program read by so much.
+const GRAIN: Duration = Duration::from_millis(500);
+
+fn nanos(time: Duration) -> i64 {
+    time.as_nanos() as i64
+}
+
+/// What was done to one file.
+#[derive(Default)]
+struct File<'a> {
+    /// When a program may have read it.
+    accesses: Vec<(i64, i64)>,
+    /// What changes its ctime, but for what is done to names.
+    changes: Vec<&'a Record>,
+    reads: Vec<&'a Record>,
+    looks: Vec<(usize, &'a Record, Attributes)>,
+}
+
+/// Access times that fit no read.
+pub fn check(records: &[Record]) -> Vec<Wrong> {
+    let mut files = BTreeMap::<u64, File<'_>>::new();
+    let mut naming = Vec::new();
+    for (at, record) in records.iter().enumerate() {
+        let within = (record.begin as i64, record.end as i64);
+        match (&record.action, &record.answer) {
+            (Action::Create { .. } | Action::Open { .. } | Action::MakeIn { .. }, Answer::Inode(ino)) => {
+                files.entry(*ino).or_default().accesses.push(within);
+            }
+            // Also at the end of a file.
+            (Action::Read { ino, .. }, Answer::Cells { .. }) => {
+                let file = files.entry(*ino).or_default();
+                file.accesses.push(within);
+                file.reads.push(record);
+            }
+            (
+                Action::Write { ino, .. }
+                | Action::Append { ino, .. }
+                | Action::Truncate { ino, .. }
+                | Action::Chmod { ino, .. }
+                | Action::Setxattr { ino, .. }
+                | Action::Removexattr { ino, .. },
+                _,
+            ) => files.entry(*ino).or_default().changes.push(record),
+            (
+                Action::Unlink { .. } | Action::UnlinkIn { .. } | Action::Rename { .. } | Action::Link { .. },
+                Answer::Done,
+            ) => naming.push(within),
+            (Action::Stat { .. } | Action::Fstat { .. }, Answer::Attributes(found)) if !found.dir => {
+                files.entry(found.ino).or_default().looks.push((at, record, *found));
+            }
+            _ => {}
+        }
+    }
+    let wrong = files.values().flat_map(|file| file.looks.iter().filter_map(|look| file.judge(look, &naming)));
+    wrong.collect()
+}
+
+impl File<'_> {
+    fn judge(&self, (at, look, found): &(usize, &Record, Attributes), naming: &[(i64, i64)]) -> Option<Wrong> {
+        let wrong = |why: String| Some(Wrong { record: *at, why });
+        let accessed = found.times.access;
+        let explains = |(begin, end): &(i64, i64)| (begin - nanos(GRAIN)..=end + nanos(GRAIN)).contains(&accessed);
+        if accessed > look.end as i64 + nanos(GRAIN) || !self.accesses.iter().any(explains) {
+            return wrong(format!("nothing read the file at its access time, {} us", accessed / 1000));
+        }
+        let read = self.read_before(look, naming)?;
+        if accessed >= found.times.change {
+            return None;
+        }
+        wrong(format!(
+            "mount {} read the file at {} us, and its access time {} us is older than its last change at {} us",
+            read.mount,
+            read.begin / 1000,
+            accessed / 1000,
+            found.times.change / 1000
+        ))
+    }
+
+    /// A read that the look must show: of what the last change wrote, which is of another mount.
+    fn read_before(&self, look: &Record, naming: &[(i64, i64)]) -> Option<&Record> {
+        let last = self.changes.iter().filter(|change| change.begin < look.end).max_by_key(|change| change.begin)?;
+        let Action::Write { slot, slots, .. } = last.action else { return None };
+        let alone = self
+            .changes
+            .iter()
+            .all(|change| std::ptr::eq(*change, *last) || change.end <= last.begin || change.begin >= look.end);
+        let named = naming.iter().any(|(begin, end)| *end > last.begin as i64 && *begin < look.end as i64);
+        if last.answer != Answer::Done || !alone || named {
+            return None;
+        }
+        self.reads.iter().copied().find(|read| {
+            let (Action::Read { slot: from, .. }, Answer::Cells { bytes, .. }) = (&read.action, &read.answer) else {
+                return false;
+            };
+            let of_it = *from < slot + slots && slot < from + bytes.div_ceil(SLOT);
+            let shown = if read.mount == look.mount { read.end } else { read.end + nanos(LATE) as u64 };
+            of_it && read.mount != last.mount && last.end < read.begin && shown < look.begin
+        })
+    }
+}
