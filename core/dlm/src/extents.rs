@@ -98,6 +98,19 @@ impl Steps {
     }
 }
 
+/// Bytes that a member needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtentRequest {
+    /// The file.
+    pub fid: Fid,
+    /// The member.
+    pub client: ClientUuid,
+    /// The bytes.
+    pub needs: ByteRange,
+    /// It writes them.
+    pub write: bool,
+}
+
 struct Waiting {
     ticket: ExtentTicket,
     client: ClientUuid,
@@ -364,15 +377,8 @@ impl ExtentTable {
     ///
     /// # Panics
     /// If a request with this ticket waits already, which is a bug of the caller.
-    pub fn request(
-        &mut self,
-        ticket: ExtentTicket,
-        fid: Fid,
-        client: ClientUuid,
-        (needs, write): (ByteRange, bool),
-        now: Duration,
-        out: &mut Vec<ExtentAction>,
-    ) {
+    pub fn request(&mut self, ticket: ExtentTicket, wanted: ExtentRequest, now: Duration, out: &mut Vec<ExtentAction>) {
+        let ExtentRequest { fid, client, needs, write } = wanted;
         let file = self.files.entry(fid).or_insert_with(|| File { shared: now, ..File::default() });
         if file.closing {
             return out.push(ExtentAction::Again(ticket));

@@ -162,8 +162,7 @@ impl FlockTable {
     pub fn set(
         &mut self,
         fid: Fid,
-        client: ClientUuid,
-        lock: &Flock,
+        (client, lock): (ClientUuid, &Flock),
         wait: bool,
         ticket: FlockTicket,
         out: &mut Vec<FlockAction>,

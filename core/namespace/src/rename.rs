@@ -80,14 +80,14 @@ pub fn rename(
         Some(other) if flags.exchange => {
             check_room(&dirs, other.is_dir(), source.is_dir())?;
             before(view, &from, &to, &source, Some(Change::named(other.fid(), false)))?;
-            Ok(exchange(view, ctx, from, to, dirs, source, other))
+            Ok(exchange(view, ctx, Move { from, to, dirs, source }, other))
         }
         other => {
             check_replaceable(view, &source, other.as_ref())?;
             check_room(&dirs, other.as_ref().is_some_and(Inode::is_dir), source.is_dir())?;
             let lost = other.as_ref().map(|o| Change::named(o.fid(), o.is_dir() || o.attr.nlink <= 1));
             before(view, &from, &to, &source, lost)?;
-            Ok(replace(view, ctx, from, to, dirs, source, other))
+            Ok(replace(view, ctx, Move { from, to, dirs, source }, other))
         }
     }
 }
@@ -123,6 +123,15 @@ impl Directories {
             view.put_inode(&new);
         }
     }
+}
+
+/// A move that is allowed.
+struct Move<'a> {
+    from: Place<'a>,
+    to: Place<'a>,
+    dirs: Directories,
+    /// The inode that has the old name.
+    source: Inode,
 }
 
 /// A directory must not move below itself, and a replaced inode must not be above the source.
@@ -235,15 +244,8 @@ fn before(
     view.before(&changes)
 }
 
-fn replace(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    from: Place<'_>,
-    to: Place<'_>,
-    mut dirs: Directories,
-    mut source: Inode,
-    mut replaced: Option<Inode>,
-) -> Renamed {
+fn replace(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut replaced: Option<Inode>) -> Renamed {
+    let Move { from, to, mut dirs, mut source } = moves;
     let (moved_dir, lost_dir) = (source.is_dir(), replaced.as_ref().is_some_and(Inode::is_dir));
     view.delete_dirent(from.parent, from.name);
     view.unnamed(&mut source, from.parent, from.name);
@@ -256,15 +258,8 @@ fn replace(
     Renamed { moved: source, replaced }
 }
 
-fn exchange(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    from: Place<'_>,
-    to: Place<'_>,
-    mut dirs: Directories,
-    mut source: Inode,
-    mut other: Inode,
-) -> Renamed {
+fn exchange(view: &mut impl View, ctx: &Context<'_>, moves: Move<'_>, mut other: Inode) -> Renamed {
+    let Move { from, to, mut dirs, mut source } = moves;
     view.unnamed(&mut source, from.parent, from.name);
     view.unnamed(&mut other, to.parent, to.name);
     place(view, ctx, &to, &mut source);

@@ -15,26 +15,29 @@ use types::lock::InodeBits;
 /// Attributes follow; data that other clients read before is old.
 const WRITTEN: InodeBits = InodeBits::UPDATE.union(InodeBits::DATA);
 
-/// Data was written up to `end` (exclusive; 0: the size stays), and the objects grew by
-/// `blocks_delta` blocks of 512 bytes. `at`: the clock that sets the time. `kill_suidgid`: the
-/// writer may not keep set-id bits.
+/// What a client wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// Byte behind the last; 0: the size stays.
+    pub end: u64,
+    /// By how many blocks of 512 bytes the objects grew.
+    pub blocks_delta: i64,
+    /// The clock that sets the time.
+    pub at: WrittenAt,
+    /// The writer may not keep set-id bits.
+    pub kill_suidgid: bool,
+}
+
+/// Data was written to the objects of a file.
 ///
 /// Objects that grow just now without a new end were given space, which may lie beyond the end. A
 /// later report of data that was written before (`at` other than now) is no such space.
 ///
 /// # Errors
 /// ENOENT; EINVAL: no regular file; EFBIG.
-pub fn wrote(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    fid: Fid,
-    end: u64,
-    blocks_delta: i64,
-    at: WrittenAt,
-    kill_suidgid: bool,
-) -> Result<Inode, Errno> {
-    let reserve = end == 0 && blocks_delta > 0 && at == WrittenAt::Now;
-    changed(view, ctx, fid, end, blocks_delta, reserve, at, kill_suidgid)
+pub fn wrote(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written) -> Result<Inode, Errno> {
+    let reserve = written.end == 0 && written.blocks_delta > 0 && written.at == WrittenAt::Now;
+    changed(view, ctx, fid, written, reserve)
 }
 
 /// As [`wrote`], for bytes that live on the MDT. They are known at any time, so they never need
@@ -42,29 +45,13 @@ pub fn wrote(
 ///
 /// # Errors
 /// As [`wrote`].
-pub fn stored(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    fid: Fid,
-    end: u64,
-    blocks_delta: i64,
-    at: WrittenAt,
-    kill_suidgid: bool,
-) -> Result<Inode, Errno> {
-    changed(view, ctx, fid, end, blocks_delta, false, at, kill_suidgid)
+pub fn stored(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written) -> Result<Inode, Errno> {
+    changed(view, ctx, fid, written, false)
 }
 
-#[allow(clippy::too_many_arguments, reason = "what both callers are told, and one word more")]
-fn changed(
-    view: &mut impl View,
-    ctx: &Context<'_>,
-    fid: Fid,
-    end: u64,
-    blocks_delta: i64,
-    reserve: bool,
-    at: WrittenAt,
-    kill_suidgid: bool,
-) -> Result<Inode, Errno> {
+/// `reserve`: space was allocated beyond the end.
+fn changed(view: &mut impl View, ctx: &Context<'_>, fid: Fid, written: Written, reserve: bool) -> Result<Inode, Errno> {
+    let Written { end, blocks_delta, at, kill_suidgid } = written;
     let mut inode = regular(view, fid)?;
     if end > FILE_BYTES_MAX {
         return Err(Errno::EFBIG);

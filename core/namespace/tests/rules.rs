@@ -8,7 +8,7 @@ use namespace::create::{Made, New, create, create_unnamed};
 use namespace::inode::{Inode, InodeFlags};
 use namespace::rename::{Flags, Place, Renamed, rename};
 use namespace::view::View;
-use namespace::written::{self, Settled};
+use namespace::written::{self, Settled, Written};
 use namespace::{flags, link, rmdir, setattr, unlink, xattr};
 use types::attr::{Attr, FileType, SetAttr, SetTime, WrittenAt};
 use types::credentials::Credentials;
@@ -150,6 +150,10 @@ fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 fn acl_for(uid: u32, mask: u16) -> Vec<u8> {
     let no = u32::MAX;
     acl(&[(1, 7, no), (2, 7, uid), (4, 5, no), (0x10, mask, no), (0x20, 0, no)])
+}
+
+fn now(end: u64, blocks_delta: i64) -> Written {
+    Written { end, blocks_delta, at: WrittenAt::Now, kill_suidgid: false }
 }
 
 #[test]
@@ -396,7 +400,7 @@ fn sizes_belong_to_regular_files() {
     let (offset, inode) = written::append(&mut w.memory, &ctx, f, 5, true).unwrap();
     assert_eq!((offset, inode.attr.size, inode.attr.mode & 0o7777), (9, 14, 0o777));
     assert_eq!(written::append(&mut w.memory, &ctx, f, FILE_BYTES_MAX, false), Err(Errno::EFBIG));
-    let inode = written::wrote(&mut w.memory, &ctx, f, 10, -100, WrittenAt::Now, false).unwrap();
+    let inode = written::wrote(&mut w.memory, &ctx, f, now(10, -100)).unwrap();
     assert_eq!((inode.attr.size, inode.attr.blocks), (14, 0), "an earlier end shrinks nothing");
     let mut settle = |settled| {
         let inode = written::settle(&mut w.memory, &ctx, f, settled).unwrap();
@@ -412,9 +416,9 @@ fn space_beyond_the_end_of_a_file_is_not_taken_for_data() {
     let mut w = World::new();
     let f = w.file(ROOT, "f", 0o644);
     let ctx = context(&w.who, 99);
-    written::wrote(&mut w.memory, &ctx, f, 10, 8, WrittenAt::Now, false).unwrap();
+    written::wrote(&mut w.memory, &ctx, f, now(10, 8)).unwrap();
     // FALLOC_FL_KEEP_SIZE: blocks came, the end did not move.
-    written::wrote(&mut w.memory, &ctx, f, 0, 2048, WrittenAt::Now, false).unwrap();
+    written::wrote(&mut w.memory, &ctx, f, now(0, 2048)).unwrap();
     let mut settle = |settled| written::settle(&mut w.memory, &ctx, f, settled).unwrap().attr.size;
     assert_eq!(settle(Settled::Grown { size: 1 << 20, blocks: 2056 }), 10);
     // Once cut, the objects speak of data again.
@@ -428,7 +432,7 @@ fn blocks_of_data_that_are_told_of_later_are_no_space_beyond_the_end() {
     let files = [w.file(ROOT, "f", 0o644), w.file(ROOT, "g", 0o644)];
     let ctx = context(&w.who, 99);
     for (f, at) in files.into_iter().zip([WrittenAt::Told, WrittenAt::At(Timestamp::default())]) {
-        written::wrote(&mut w.memory, &ctx, f, 0, 8, at, false).unwrap();
+        written::wrote(&mut w.memory, &ctx, f, Written { at, ..now(0, 8) }).unwrap();
         let settled = written::settle(&mut w.memory, &ctx, f, Settled::Grown { size: 4000, blocks: 8 }).unwrap();
         assert_eq!(settled.attr.size, 4000, "its writer vanished before it told the end");
     }

@@ -3,11 +3,9 @@
 //! The row of an operation ([`crate::opcode`]) states the class of its most demanding form. [`Op::class`] is that of one
 //! operation: some forms ask for less than their row says.
 
-use crate::mds::{CreateKind, LeaseAct, MdsOp};
 use crate::message::Op;
-use crate::ost::{OstOp, PunchKind};
+use crate::ost::OstOp;
 use types::fid::Fid;
-use types::name::Name;
 
 /// What an operation changes at its receiver, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -147,116 +145,11 @@ impl Class {
 
 impl Op {
     /// The class of this operation.
-    pub const fn class(&self) -> Class {
+    pub fn class(&self) -> Class {
         match self {
             Op::Mds(op) => op.class(),
             _ => self.row().class,
         }
-    }
-}
-
-impl MdsOp {
-    /// The class of this operation.
-    pub const fn class(&self) -> Class {
-        of_mds(self, self.row().class)
-    }
-}
-
-/// Forms that ask for less than their row says.
-const fn of_mds(op: &MdsOp, class: Class) -> Class {
-    match op {
-        MdsOp::Create { kind: CreateKind::Regular(Some(_)), .. } => Class { counted: Counted::Open, ..class },
-        MdsOp::Create { kind: CreateKind::Directory, .. } => Class { counted: Counted::Mkdir, ..class },
-        MdsOp::GetLayout { write: false, .. } | MdsOp::Lease { act: LeaseAct::Check, .. } => {
-            Class::reads(class.counted)
-        }
-        MdsOp::Punch { kind: PunchKind::Hole | PunchKind::Truncate, .. } => class.release(),
-        MdsOp::FlockSet { wait: false, .. } => Class { waits: false, ..class },
-        _ => class,
-    }
-}
-
-/// Applies `$each` to every FID of an operation; the inode that the operation is mainly about comes first.
-macro_rules! each_fid {
-    ($op:expr, $each:ident, $iter:ident) => {
-        match $op {
-            MdsOp::Lookup { parent: fid, .. }
-            | MdsOp::Create { parent: fid, .. }
-            | MdsOp::Tmpfile { parent: fid, .. }
-            | MdsOp::Unlink { parent: fid, .. }
-            | MdsOp::Rmdir { parent: fid, .. }
-            | MdsOp::GetParent { fid }
-            | MdsOp::Getattr { fid }
-            | MdsOp::Setattr { fid, .. }
-            | MdsOp::Open { fid, .. }
-            | MdsOp::Close { fid, .. }
-            | MdsOp::Accessed { fid, .. }
-            | MdsOp::Readdir { fid, .. }
-            | MdsOp::Readlink { fid }
-            | MdsOp::Getxattr { fid, .. }
-            | MdsOp::Listxattr { fid }
-            | MdsOp::Setxattr { fid, .. }
-            | MdsOp::Removexattr { fid, .. }
-            | MdsOp::GetLayout { fid, .. }
-            | MdsOp::Wrote { fid, .. }
-            | MdsOp::Append { fid, .. }
-            | MdsOp::Read { fid, .. }
-            | MdsOp::Write { fid, .. }
-            | MdsOp::Punch { fid, .. }
-            | MdsOp::Seek { fid, .. }
-            | MdsOp::FlockTest { fid, .. }
-            | MdsOp::FlockSet { fid, .. }
-            | MdsOp::FlockCancel { fid, .. }
-            | MdsOp::Lease { fid, .. }
-            | MdsOp::Lock { fid, .. } => $each(fid),
-            MdsOp::Rename { parent: a, new_parent: b, .. }
-            | MdsOp::Link { fid: a, new_parent: b, .. }
-            | MdsOp::SwapLayouts { fid: a, other: b, .. } => match $each(a) {
-                Ok(()) => $each(b),
-                error => error,
-            },
-            MdsOp::GetattrMany { fids } => fids.$iter().try_for_each($each),
-            MdsOp::Statfs | MdsOp::Sync | MdsOp::Unlock { .. } | MdsOp::Scan { .. } | MdsOp::Mend { .. } => Ok(()),
-        }
-    };
-}
-
-impl MdsOp {
-    /// The inode that it is mainly about: the directory of a name, else the inode itself; NONE: there is no such.
-    pub fn fid(&self) -> Fid {
-        let first = |fid: &Fid| Err(*fid);
-        each_fid!(self, first, iter).map_or_else(|fid| fid, |()| Fid::NONE)
-    }
-
-    /// Calls `each` with every FID that may be a `Fid::result_of(n)`, until one fails.
-    ///
-    /// # Errors
-    /// The first error of `each`.
-    pub fn try_each_fid<E>(&mut self, mut each: impl FnMut(&mut Fid) -> Result<(), E>) -> Result<(), E> {
-        let mut each = |fid: &mut Fid| each(fid);
-        each_fid!(self, each, iter_mut)
-    }
-
-    /// The name that it makes, or makes lead elsewhere.
-    pub const fn name_made(&self) -> Option<(Fid, &Name)> {
-        match self {
-            MdsOp::Create { parent, name, .. } => Some((*parent, name)),
-            MdsOp::Link { new_parent, new_name, .. } | MdsOp::Rename { new_parent, new_name, .. } => {
-                Some((*new_parent, new_name))
-            }
-            _ => None,
-        }
-    }
-
-    /// The names that it takes, makes, or makes lead elsewhere.
-    pub fn names_changed(&self) -> impl Iterator<Item = (Fid, &Name)> {
-        let taken = match self {
-            MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name } | MdsOp::Rename { parent, name, .. } => {
-                Some((*parent, name))
-            }
-            _ => None,
-        };
-        taken.into_iter().chain(self.name_made())
     }
 }
 
@@ -290,35 +183,38 @@ impl Op {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::samples::{name, sample_ops};
-    use crate::mds::RenameFlags;
+    use crate::codec::samples::{DIR, FID, name, sample_ops};
+    use crate::mds::{
+        Create, CreateKind, FlockSet, GetLayout, GetattrMany, Lease, LeaseAct, Lock, MdsOp, Punch, Rename, RenameFlags,
+    };
+    use crate::ost::PunchKind;
     use types::lock::LeaseMode;
     use types::ranges::ByteRange;
 
-    const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
-    const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
-
     #[test]
     fn forms_that_ask_for_less_than_their_row() {
-        let layout = |write| MdsOp::GetLayout { fid: FID, write, start: 0, end: 1 }.class();
+        let layout = |write| MdsOp::GetLayout(GetLayout { fid: FID, write, start: 0, end: 1 }).class();
         assert_eq!((layout(true).changes, layout(true).room), (Changes::Store, Room::Release));
         assert_eq!(
             (layout(false).changes, layout(false).room, layout(false).replayed),
             (Changes::Nothing, Room::None, false)
         );
 
-        let lease = |act| MdsOp::Lease { fid: FID, owner: 1, act }.class().changes;
+        let lease = |act| MdsOp::Lease(Lease { fid: FID, owner: 1, act }).class().changes;
         assert_eq!(lease(LeaseAct::Acquire(LeaseMode::Read)), Changes::Memory);
         assert_eq!(lease(LeaseAct::Release), Changes::Memory);
         assert_eq!(lease(LeaseAct::Check), Changes::Nothing);
 
-        let punch =
-            |kind| MdsOp::Punch { fid: FID, start: 0, end: 1, kind, grows: false, kill_suidgid: false }.class().room;
+        let punch = |kind| {
+            MdsOp::Punch(Punch { fid: FID, start: 0, end: 1, kind, grows: false, kill_suidgid: false }).class().room
+        };
         assert_eq!([PunchKind::Zero, PunchKind::Allocate].map(punch), [Room::Space; 2]);
         assert_eq!([PunchKind::Hole, PunchKind::Truncate].map(punch), [Room::Release; 2]);
 
         let create = |kind| {
-            MdsOp::Create { parent: DIR, name: name("a"), kind, mode: 0, umask: 0, exclusive: true }.class().counted
+            MdsOp::Create(Create { parent: DIR, name: name("a"), kind, mode: 0, umask: 0, exclusive: true })
+                .class()
+                .counted
         };
         assert_eq!(create(CreateKind::Regular(None)), Counted::Mknod);
         assert_eq!(create(CreateKind::Regular(Some(Default::default()))), Counted::Open);
@@ -332,7 +228,7 @@ mod tests {
         let Some(Op::Mds(mut op)) = sample_ops().into_iter().find(|op| op.row().name == "mds_flock_set") else {
             panic!("a sample of each operation");
         };
-        if let MdsOp::FlockSet { wait, .. } = &mut op {
+        if let MdsOp::FlockSet(FlockSet { wait, .. }) = &mut op {
             *wait = false;
         }
         assert!(!op.class().waits, "a conflict answers EAGAIN");
@@ -340,12 +236,14 @@ mod tests {
 
     #[test]
     fn every_fid_of_an_operation_is_found() {
-        let moved = || MdsOp::Rename {
-            parent: Fid::result_of(0),
-            name: name("a"),
-            new_parent: Fid::result_of(1),
-            new_name: name("b"),
-            flags: RenameFlags::default(),
+        let moved = || {
+            MdsOp::Rename(Rename {
+                parent: Fid::result_of(0),
+                name: name("a"),
+                new_parent: Fid::result_of(1),
+                new_name: name("b"),
+                flags: RenameFlags::default(),
+            })
         };
         let mut op = moved();
         let replace = |fid: &mut Fid| {
@@ -353,19 +251,19 @@ mod tests {
             Ok::<_, ()>(())
         };
         op.try_each_fid(replace).unwrap();
-        assert!(matches!(op, MdsOp::Rename { parent: DIR, new_parent: FID, .. }));
+        assert!(matches!(op, MdsOp::Rename(Rename { parent: DIR, new_parent: FID, .. })));
         assert_eq!(op.fid(), DIR);
         let (a, b) = (name("a"), name("b"));
         assert_eq!(op.names_changed().collect::<Vec<_>>(), [(DIR, &a), (FID, &b)]);
         assert_eq!(op.name_made(), Some((FID, &b)));
         assert_eq!(moved().try_each_fid(|_| Err(())), Err(()), "the first error ends it");
 
-        let mut many = MdsOp::GetattrMany { fids: vec![DIR, FID] };
+        let mut many = MdsOp::GetattrMany(GetattrMany { fids: vec![DIR, FID] });
         assert_eq!(many.fid(), DIR);
         many.try_each_fid(replace).unwrap();
-        assert!(matches!(many, MdsOp::GetattrMany { fids } if fids == [FID, FID]));
+        assert!(matches!(many, MdsOp::GetattrMany(GetattrMany { fids }) if fids == [FID, FID]));
         assert_eq!(MdsOp::Sync.fid(), Fid::NONE);
         let needs = Some(types::ranges::Needs { range: ByteRange::new(0, 1), again: false });
-        assert_eq!(MdsOp::Lock { fid: FID, bits: types::lock::InodeBits::DATA, needs }.fid(), FID);
+        assert_eq!(MdsOp::Lock(Lock { fid: FID, bits: types::lock::InodeBits::DATA, needs }).fid(), FID);
     }
 }

@@ -5,16 +5,16 @@
 //! very `Bytes` it came in. Decoders believe nothing: counts are checked against the bytes that are left before
 //! memory is taken for them, and what is not understood is an error, never skipped.
 
-mod client;
-mod cursor;
+pub(crate) mod client;
+pub(crate) mod cursor;
 pub mod dir_scan;
 mod error;
-mod mds;
 mod mds_reply;
 mod mgs;
-mod ost;
-mod raw;
-mod records;
+pub(crate) mod operation;
+pub(crate) mod ost;
+pub(crate) mod raw;
+pub(crate) mod records;
 #[cfg(test)]
 pub(crate) mod samples;
 mod session;
@@ -25,6 +25,17 @@ mod tests;
 
 pub use error::DecodeError;
 
+/// What samples and strategies of operations are made of.
+#[cfg(test)]
+pub(crate) mod testing {
+    pub(crate) use super::samples::{DIR, FID, flock, name, record, sample_open};
+    pub(crate) use super::strategies::*;
+    pub(crate) use proptest::collection::vec;
+    pub(crate) use proptest::option::of;
+    pub(crate) use proptest::prelude::*;
+}
+
+use crate::mds::MdsOp;
 use crate::message::{Gap, Grant, Op, OpReply, Reply, Request};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
@@ -83,7 +94,7 @@ pub fn encode_request(request: &Request) -> Encoded {
     for op in &request.ops {
         match op {
             Op::Mgs(op) => mgs::encode(op, &mut w),
-            Op::Mds(op) => mds::encode(op, &mut w),
+            Op::Mds(op) => op.encode(&mut w),
             Op::Ost(op) => ost::encode(op, &mut w),
             Op::Client(op) => client::encode(op, &mut w),
             Op::Connect(hello) => session::encode_connect(hello, &mut w),
@@ -153,7 +164,7 @@ fn decode_op(header: OpHeader, r: &mut Reader<'_>, bulk: &mut Bulk) -> Result<Op
             number => return Err(DecodeError::UnknownOp { number }),
         },
         1 => Op::Mgs(mgs::decode(number, flags, r)?),
-        2 => Op::Mds(mds::decode(number, flags, r, bulk)?),
+        2 => Op::Mds(MdsOp::decode(number, flags, r, bulk)?),
         3 => Op::Ost(ost::decode(number, flags, r, bulk)?),
         _ => Op::Client(client::decode(number, flags, r)?),
     })

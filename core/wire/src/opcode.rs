@@ -6,10 +6,15 @@
 
 use crate::class::{Class, Counted};
 use crate::client::{ClientOp, ClientReply};
-use crate::mds::{MdsOp, MdsReply};
+use crate::codec::DecodeError;
+use crate::codec::cursor::{Bulk, Reader, Writer};
+use crate::codec::operation::{Operation, plain};
+use crate::mds::{self, MdsReply};
 use crate::message::{Op, OpReply};
 use crate::mgs::MgsOp;
 use crate::ost::{OstOp, OstReply};
+use types::fid::Fid;
+use types::name::Name;
 
 /// Who sends an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -52,15 +57,24 @@ macro_rules! operations {
         $($target:ident $ops:ident {
             $($n:literal $c:ident $text:literal $from:ident [$($w:ident)*] $pat:pat,)*
         })*
+        @structs Mds MdsOp {
+            $($mn:literal $mc:ident $mtext:literal $mfrom:ident [$($mw:ident)*] $struct:ident,)*
+            @plain
+            $($(#[$doc:meta])* $un:literal $uc:ident $utext:literal $ufrom:ident [$($uw:ident)*] $unit:ident,)*
+        }
     ) => {
         $(#[doc = concat!("Number of `", $name, "`.")] pub const $const: u16 = $number;)*
         $($(#[doc = concat!("Number of `", $text, "`.")] pub const $c: u16 = $n;)*)*
+        $(#[doc = concat!("Number of `", $mtext, "`.")] pub const $mc: u16 = $mn;)*
+        $(#[doc = concat!("Number of `", $utext, "`.")] pub const $uc: u16 = $un;)*
 
         /// All operations, by number.
-        pub const ROWS: &[Row] = &[
+        pub const ROWS: &[Row] = &by_number([
             $(row!($const $name $sender $($words)*),)*
             $($(row!($c $text $from $($w)*),)*)*
-        ];
+            $(row!($mc $mtext $mfrom $($mw)*),)*
+            $(row!($uc $utext $ufrom $($uw)*),)*
+        ]);
 
         impl Op {
             /// Its row.
@@ -69,6 +83,7 @@ macro_rules! operations {
                 match self {
                     $($pattern => const { row_of($const) },)*
                     $(Op::$target(op) => op.row(),)*
+                    Op::Mds(op) => op.row(),
                 }
             }
         }
@@ -80,7 +95,124 @@ macro_rules! operations {
                 match self { $($pat => const { row_of($c) },)* }
             }
         })*
+
+        /// One operation of an MDT. Credentials come with the request. A `Fid` may be a `Fid::result_of(n)`.
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum MdsOp {
+            $(#[doc = concat!("See [`mds::", stringify!($struct), "`].")] $struct(mds::$struct),)*
+            $($(#[$doc])* $unit,)*
+        }
+
+        impl MdsOp {
+            /// Its row.
+            pub const fn row(&self) -> &'static Row {
+                match self {
+                    $(MdsOp::$struct(_) => const { row_of($mc) },)*
+                    $(MdsOp::$unit => const { row_of($uc) },)*
+                }
+            }
+
+            /// Its class.
+            pub fn class(&self) -> Class {
+                match self {
+                    $(MdsOp::$struct(op) => op.class(self.row().class),)*
+                    $(MdsOp::$unit => self.row().class,)*
+                }
+            }
+
+            /// The inode that it is mainly about: the directory of a name, else the inode itself. NONE: there is no
+            /// such.
+            pub fn fid(&self) -> Fid {
+                match self {
+                    $(MdsOp::$struct(op) => op.fid(),)*
+                    $(MdsOp::$unit => Fid::NONE,)*
+                }
+            }
+
+            /// Calls `each` with every FID that may be a `Fid::result_of(n)`, until one fails.
+            ///
+            /// # Errors
+            /// The first error of `each`.
+            pub fn try_each_fid<E>(&mut self, each: impl FnMut(&mut Fid) -> Result<(), E>) -> Result<(), E> {
+                match self {
+                    $(MdsOp::$struct(op) => op.try_each_fid(each),)*
+                    $(MdsOp::$unit => Ok(()),)*
+                }
+            }
+
+            /// The name that it makes, or makes lead elsewhere.
+            pub fn name_made(&self) -> Option<(Fid, &Name)> {
+                match self {
+                    $(MdsOp::$struct(op) => op.name_made(),)*
+                    $(MdsOp::$unit => None,)*
+                }
+            }
+
+            /// The names that it takes, makes, or makes lead elsewhere.
+            pub fn names_changed(&self) -> impl Iterator<Item = (Fid, &Name)> {
+                let taken = match self {
+                    $(MdsOp::$struct(op) => op.name_taken(),)*
+                    $(MdsOp::$unit => None,)*
+                };
+                taken.into_iter().chain(self.name_made())
+            }
+
+            pub(crate) fn encode(&self, w: &mut Writer) {
+                match self {
+                    $(MdsOp::$struct(op) => w.op($mc, op.flags(), |w| op.put(w)),)*
+                    $(MdsOp::$unit => w.op($uc, 0, |_| ()),)*
+                }
+            }
+
+            pub(crate) fn decode(
+                number: u16,
+                flags: u16,
+                r: &mut Reader<'_>,
+                bulk: &mut Bulk,
+            ) -> Result<MdsOp, DecodeError> {
+                match number {
+                    $($mc => mds::$struct::get(flags, r, bulk).map(MdsOp::$struct),)*
+                    $($uc => plain(flags).map(|()| MdsOp::$unit),)*
+                    number => Err(DecodeError::UnknownOp { number }),
+                }
+            }
+
+            /// One of each, in the order of their numbers.
+            #[cfg(test)]
+            pub(crate) fn samples() -> Vec<MdsOp> {
+                let mut all = vec![
+                    $(MdsOp::$struct(mds::$struct::sample()),)*
+                    $(MdsOp::$unit,)*
+                ];
+                all.sort_by_key(|op| op.row().number);
+                all
+            }
+
+            /// Any operation.
+            #[cfg(test)]
+            pub(crate) fn any() -> impl proptest::strategy::Strategy<Value = MdsOp> {
+                use proptest::strategy::{Just, Strategy, Union};
+                Union::new([
+                    $(mds::$struct::any().prop_map(MdsOp::$struct).boxed(),)*
+                    $(Just(MdsOp::$unit).boxed(),)*
+                ])
+            }
+        }
     };
+}
+
+/// Sorted by number.
+const fn by_number<const N: usize>(mut rows: [Row; N]) -> [Row; N] {
+    let mut end = 1;
+    while end < N {
+        let mut at = end;
+        while at > 0 && rows[at - 1].number > rows[at].number {
+            (rows[at - 1], rows[at]) = (rows[at], rows[at - 1]);
+            at -= 1;
+        }
+        end += 1;
+    }
+    rows
 }
 
 /// The row with this number, which is there.
@@ -112,47 +244,6 @@ operations! {
         0x0109 MGS_REMOVE "mgs_remove" Client [Other store] MgsOp::Remove { .. },
     }
 
-    Mds MdsOp {
-        0x0201 MDS_LOOKUP "mds_lookup" Client [Lookup] MdsOp::Lookup { .. },
-        0x0202 MDS_GET_PARENT "mds_get_parent" Client [Lookup] MdsOp::GetParent { .. },
-        0x0203 MDS_GETATTR "mds_getattr" Client [Getattr] MdsOp::Getattr { .. },
-        0x0204 MDS_GETATTR_MANY "mds_getattr_many" Client [Getattr] MdsOp::GetattrMany { .. },
-        0x0205 MDS_SETATTR "mds_setattr" Client [Setattr store replayed release reint] MdsOp::Setattr { .. },
-        0x0206 MDS_CREATE "mds_create" Client [Mknod store replayed space reint] MdsOp::Create { .. },
-        0x0207 MDS_OPEN "mds_open" Client [Open store replayed release survives] MdsOp::Open { .. },
-        0x0208 MDS_CLOSE "mds_close" Client [Close store replayed release] MdsOp::Close { .. },
-        0x0209 MDS_UNLINK "mds_unlink" Client [Unlink store replayed release reint] MdsOp::Unlink { .. },
-        0x020a MDS_RMDIR "mds_rmdir" Client [Rmdir store replayed release reint] MdsOp::Rmdir { .. },
-        0x020b MDS_RENAME "mds_rename" Client [Rename store replayed space reint] MdsOp::Rename { .. },
-        0x020c MDS_LINK "mds_link" Client [Link store replayed space reint] MdsOp::Link { .. },
-        0x020d MDS_READDIR "mds_readdir" Client [Readpage] MdsOp::Readdir { .. },
-        0x020e MDS_READLINK "mds_readlink" Client [Readlink] MdsOp::Readlink { .. },
-        0x020f MDS_GETXATTR "mds_getxattr" Client [Getxattr] MdsOp::Getxattr { .. },
-        0x0210 MDS_LISTXATTR "mds_listxattr" Client [Getxattr] MdsOp::Listxattr { .. },
-        0x0211 MDS_SETXATTR "mds_setxattr" Client [Setxattr store replayed space reint] MdsOp::Setxattr { .. },
-        0x0212 MDS_REMOVEXATTR "mds_removexattr" Client [Setxattr store replayed release reint] MdsOp::Removexattr { .. },
-        0x0213 MDS_GET_LAYOUT "mds_get_layout" Client [GetLayout store replayed release survives] MdsOp::GetLayout { .. },
-        0x0214 MDS_WROTE "mds_wrote" Client [Wrote store replayed release] MdsOp::Wrote { .. },
-        0x0215 MDS_APPEND "mds_append" Client [Wrote store replayed release] MdsOp::Append { .. },
-        0x0216 MDS_STATFS "mds_statfs" Client [Statfs] MdsOp::Statfs,
-        0x0217 MDS_SYNC "mds_sync" Client [Sync of_session] MdsOp::Sync,
-        0x0218 MDS_FLOCK_TEST "mds_flock_test" Client [Flock] MdsOp::FlockTest { .. },
-        0x0219 MDS_FLOCK_SET "mds_flock_set" Client [Flock memory waits] MdsOp::FlockSet { .. },
-        0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client [Flock memory] MdsOp::FlockCancel { .. },
-        0x021b MDS_LOCK "mds_lock" Client [LdlmEnqueue memory waits survives] MdsOp::Lock { .. },
-        0x021c MDS_UNLOCK "mds_unlock" Client [LdlmCancel memory] MdsOp::Unlock { .. },
-        0x021d MDS_READ "mds_read" Client [Read] MdsOp::Read { .. },
-        0x021e MDS_WRITE "mds_write" Client [Write store replayed space] MdsOp::Write { .. },
-        0x021f MDS_PUNCH "mds_punch" Client [Punch store replayed space] MdsOp::Punch { .. },
-        0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client [Other store release] MdsOp::SwapLayouts { .. },
-        0x0221 MDS_SEEK "mds_seek" Client [Seek] MdsOp::Seek { .. },
-        0x0222 MDS_LEASE "mds_lease" Client [Other memory] MdsOp::Lease { .. },
-        0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] MdsOp::Tmpfile { .. },
-        0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] MdsOp::Accessed { .. },
-        0x0280 MDS_SCAN "mds_scan" Client [Other] MdsOp::Scan { .. },
-        0x0281 MDS_MEND "mds_mend" Client [Other store release] MdsOp::Mend { .. },
-    }
-
     Ost OstOp {
         0x0301 OST_READ "ost_read" Client [Read] OstOp::Read { .. },
         0x0302 OST_WRITE "ost_write" Client [Write store replayed space survives] OstOp::Write { .. },
@@ -171,6 +262,51 @@ operations! {
         0x0402 CLIENT_CHANGING "client_changing" Server [Other memory] ClientOp::Changing { .. },
         0x0403 CLIENT_GLIMPSE "client_glimpse" Server [Other] ClientOp::Glimpse { .. },
         0x0404 CLIENT_REVOKE_EXTENTS "client_revoke_extents" Server [Other memory] ClientOp::RevokeExtents { .. },
+    }
+
+    @structs Mds MdsOp {
+        0x0201 MDS_LOOKUP "mds_lookup" Client [Lookup] Lookup,
+        0x0202 MDS_GET_PARENT "mds_get_parent" Client [Lookup] GetParent,
+        0x0203 MDS_GETATTR "mds_getattr" Client [Getattr] Getattr,
+        0x0204 MDS_GETATTR_MANY "mds_getattr_many" Client [Getattr] GetattrMany,
+        0x0205 MDS_SETATTR "mds_setattr" Client [Setattr store replayed release reint] Setattr,
+        0x0206 MDS_CREATE "mds_create" Client [Mknod store replayed space reint] Create,
+        0x0207 MDS_OPEN "mds_open" Client [Open store replayed release survives] Open,
+        0x0208 MDS_CLOSE "mds_close" Client [Close store replayed release] Close,
+        0x0209 MDS_UNLINK "mds_unlink" Client [Unlink store replayed release reint] Unlink,
+        0x020a MDS_RMDIR "mds_rmdir" Client [Rmdir store replayed release reint] Rmdir,
+        0x020b MDS_RENAME "mds_rename" Client [Rename store replayed space reint] Rename,
+        0x020c MDS_LINK "mds_link" Client [Link store replayed space reint] Link,
+        0x020d MDS_READDIR "mds_readdir" Client [Readpage] Readdir,
+        0x020e MDS_READLINK "mds_readlink" Client [Readlink] Readlink,
+        0x020f MDS_GETXATTR "mds_getxattr" Client [Getxattr] Getxattr,
+        0x0210 MDS_LISTXATTR "mds_listxattr" Client [Getxattr] Listxattr,
+        0x0211 MDS_SETXATTR "mds_setxattr" Client [Setxattr store replayed space reint] Setxattr,
+        0x0212 MDS_REMOVEXATTR "mds_removexattr" Client [Setxattr store replayed release reint] Removexattr,
+        0x0213 MDS_GET_LAYOUT "mds_get_layout" Client [GetLayout store replayed release survives] GetLayout,
+        0x0214 MDS_WROTE "mds_wrote" Client [Wrote store replayed release] Wrote,
+        0x0215 MDS_APPEND "mds_append" Client [Wrote store replayed release] Append,
+        0x0218 MDS_FLOCK_TEST "mds_flock_test" Client [Flock] FlockTest,
+        0x0219 MDS_FLOCK_SET "mds_flock_set" Client [Flock memory waits] FlockSet,
+        0x021a MDS_FLOCK_CANCEL "mds_flock_cancel" Client [Flock memory] FlockCancel,
+        0x021b MDS_LOCK "mds_lock" Client [LdlmEnqueue memory waits survives] Lock,
+        0x021c MDS_UNLOCK "mds_unlock" Client [LdlmCancel memory] Unlock,
+        0x021d MDS_READ "mds_read" Client [Read] Read,
+        0x021e MDS_WRITE "mds_write" Client [Write store replayed space] Write,
+        0x021f MDS_PUNCH "mds_punch" Client [Punch store replayed space] Punch,
+        0x0220 MDS_SWAP_LAYOUTS "mds_swap_layouts" Client [Other store release] SwapLayouts,
+        0x0221 MDS_SEEK "mds_seek" Client [Seek] Seek,
+        0x0222 MDS_LEASE "mds_lease" Client [Other memory] Lease,
+        0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] Tmpfile,
+        0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed,
+        0x0280 MDS_SCAN "mds_scan" Client [Other] Scan,
+        0x0281 MDS_MEND "mds_mend" Client [Other store release] Mend,
+
+        @plain
+        /// Totals.
+        0x0216 MDS_STATFS "mds_statfs" Client [Statfs] Statfs,
+        /// All changes so far are durable when this answers (fsync, sync).
+        0x0217 MDS_SYNC "mds_sync" Client [Sync of_session] Sync,
     }
 }
 

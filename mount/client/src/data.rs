@@ -20,6 +20,7 @@ use types::fid::Fid;
 use types::limits::BULK_BYTES_MAX;
 use types::object::{FileOffset, ObjectId, ObjectOffset};
 use types::target::TargetIndex;
+use wire::mds::GetLayout;
 
 /// Zeros to answer holes with, without copying.
 static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
@@ -90,7 +91,11 @@ impl Client {
     ) -> Result<Vec<Bytes>, ClientError> {
         match self.fetch_by(layout, fid, start, end).await {
             Err(error) if is_elsewhere(&error) => {
-                let layout = self.session.mdc(fid)?.get_layout(&Credentials::root(), fid, false, start, end).await?;
+                let layout = self
+                    .session
+                    .mdc(fid)?
+                    .get_layout(&Credentials::root(), GetLayout { fid, write: false, start, end })
+                    .await?;
                 self.fetch_by(&layout, fid, start, end).await
             }
             answer => answer,
@@ -135,8 +140,7 @@ impl Client {
     pub(crate) async fn store(
         &self,
         layout: &Layout,
-        fid: Fid,
-        epoch: SessionEpoch,
+        (fid, epoch): (Fid, SessionEpoch),
         start: u64,
         data: &Bytes,
         flags: WriteFlags,
@@ -199,7 +203,8 @@ impl Client {
         if let Some(layout) = file.layout().filter(|layout| is_instantiated(layout, start, end)) {
             return Ok(layout);
         }
-        let layout = self.session.mdc(file.fid)?.get_layout(credentials, file.fid, write, start, end).await?;
+        let layout =
+            self.session.mdc(file.fid)?.get_layout(credentials, GetLayout { fid: file.fid, write, start, end }).await?;
         self.rest_on_answers(file);
         Ok(file.learn_layout(layout))
     }

@@ -13,7 +13,7 @@ use types::attr::{Attr, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{MdsOp, MdsReply, Write};
 
 /// By the present layout some of these bytes live elsewhere: an exchange of layouts came in
 /// between.
@@ -69,7 +69,7 @@ pub(crate) async fn store_on_mdt(
     let root = Credentials::root();
     // An append has changed the file already.
     let kill_suidgid = flags.kill_suidgid && !flags.append;
-    let write = MdsOp::Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid };
+    let write = MdsOp::Write(Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid });
     if flags.sync {
         return match two(&mdc, &root, write, MdsOp::Sync).await? {
             (MdsReply::Entry(entry), Ok(MdsReply::Done)) => Ok(entry.attr),

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stubs::mdc::Opened;
 use types::credentials::Credentials;
 use types::fid::Fid;
-use wire::mds::{Entry, MdsOp, MdsReply};
+use wire::mds::{Entry, MdsOp, MdsReply, Open, Read};
 
 /// Largest file that is read with its open, bytes.
 pub const PREFETCH_BYTES_MAX: u64 = 64 << 10;
@@ -82,7 +82,7 @@ impl Client {
         let Some(len) = self.prefetch_len(fid, open) else {
             return Ok(mdc.open(credentials, fid, open.flags).await?);
         };
-        let (first, second) = (MdsOp::Open { fid, flags: open.flags }, MdsOp::Read { fid, offset: 0, len });
+        let (first, second) = (MdsOp::Open(Open { fid, flags: open.flags }), MdsOp::Read(Read { fid, offset: 0, len }));
         match two(&mdc, credentials, first, second).await? {
             (MdsReply::Opened { entry, created, handle, layout }, read) => {
                 match read {

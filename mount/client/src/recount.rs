@@ -21,7 +21,7 @@ use session::targets::{getattr_and_layout, misfit};
 use std::sync::Arc;
 use types::attr::WrittenAt;
 use types::credentials::Credentials;
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{MdsOp, MdsReply, Wrote};
 
 impl Client {
     /// Objects of the file were changed since this number of connections.
@@ -94,7 +94,7 @@ impl Client {
             return Ok(());
         }
         let (fid, mdc) = (file.fid, self.session.mdc(file.fid)?);
-        let wrote = MdsOp::Wrote { fid, end: 0, blocks_delta, at: WrittenAt::Told, kill_suidgid: false };
+        let wrote = MdsOp::Wrote(Wrote { fid, end: 0, blocks_delta, at: WrittenAt::Told, kill_suidgid: false });
         match mdc.ask(&Credentials::root(), vec![wrote]).await?.pop() {
             Some(Ok(MdsReply::Entry(entry))) => {
                 file.learn(&entry.attr);

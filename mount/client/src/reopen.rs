@@ -24,7 +24,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{FlockSet, Lock, MdsOp, MdsReply, Open};
 use wire::message::{Op, OpReply, Reply};
 
 /// Brings back opens and locks at one MDT.
@@ -68,7 +68,7 @@ impl Restore for Restorer {
             }
         }
         for (fid, lock) in locks.flocks.lock().restoring(self.mdt) {
-            all.push(restoring(MdsOp::FlockSet { fid, lock, wait: false }, move |reply| {
+            all.push(restoring(MdsOp::FlockSet(FlockSet { fid, lock, wait: false }), move |reply| {
                 if let Some(Err(errno)) = reply.results.first() {
                     tracing::warn!(%fid, %errno, "a file lock did not survive the restart of its server");
                 }
@@ -87,7 +87,7 @@ fn restoring(op: MdsOp, answered: impl FnOnce(Reply) + Send + 'static) -> Restor
 fn open_again(tasks: &Arc<dyn Tasks>, import: &Arc<Import>, open: Arc<OpenFile>) -> Restoring {
     let (tasks, import) = (tasks.clone(), Arc::downgrade(import));
     open.file.distrust();
-    let op = MdsOp::Open { fid: open.file.fid, flags: open.mode.flags };
+    let op = MdsOp::Open(Open { fid: open.file.fid, flags: open.mode.flags });
     let credentials = open.credentials.clone();
     let answered = move |mut reply: Reply| {
         let opened = match reply.results.pop() {
@@ -111,7 +111,7 @@ fn open_again(tasks: &Arc<dyn Tasks>, import: &Arc<Import>, open: Arc<OpenFile>)
 /// whole file, or these bytes of a shared one.
 fn lock_again(locks: &Arc<Locks>, mdt: u16, fid: Fid, range: Option<ByteRange>) -> Restoring {
     let needs = range.map(|range| Needs { range, again: true });
-    let op = MdsOp::Lock { fid, bits: TO_WRITE, needs };
+    let op = MdsOp::Lock(Lock { fid, bits: TO_WRITE, needs });
     let (bits, mut sent) = MdtWatch { locks: locks.clone(), mdt }.sent(std::slice::from_ref(&op));
     let answered = move |reply: Reply| {
         if let Some(Err(errno)) = reply.results.first() {

@@ -355,7 +355,7 @@ async fn calls_move_between_threads_and_may_be_polled_anywhere_first() {
     let budget = Budget { bytes: 4096, per_entry: 24 };
     let items = moves(cluster.client.clone().readdir(Caller::root(), dir, 0, budget, false)).await.unwrap();
     assert_eq!(items.len(), 3);
-    let copied = moves(cluster.client.clone().copy_file_range(Caller::root(), file, 0, file, 10, 3)).await.unwrap();
+    let copied = moves(cluster.client.clone().copy_file_range(Caller::root(), (file, 0), (file, 10), 3)).await.unwrap();
     assert_eq!(copied, 3);
 }
 
@@ -527,7 +527,8 @@ async fn ranges_are_copied_within_the_file_system() {
     let (_, target) = create(&cluster, "target").await;
     let data: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
     write(&cluster.client, source, 0, &data).await.unwrap();
-    let copy = |from, to, len| cluster.client.clone().copy_file_range(Caller::root(), source, from, target, to, len);
+    let copy =
+        |from, to, len| cluster.client.clone().copy_file_range(Caller::root(), (source, from), (target, to), len);
     assert_eq!(copy(10, 5, 1 << 30).await.unwrap(), 199_990, "to the end of the source");
     assert_eq!(copy(200_000, 5, 10).await.unwrap(), 0);
     assert_eq!(read(&cluster.client, target, 5, 1 << 20).await, &data[10..]);
@@ -597,7 +598,7 @@ async fn a_dir_scan_that_begins_anew_sees_what_is_there_now() {
             seen.push((position, entry.name.to_string(), size));
             true
         };
-        client.clone().dir_scan(Caller::root(), NodeId::ROOT, dir, 0, false, take).await.unwrap();
+        client.clone().dir_scan(Caller::root(), NodeId::ROOT, dir, (0, false), take).await.unwrap();
         seen
     };
     assert_eq!(dir_scan().await, [(3, "a".to_owned(), 3)], "what is written and not stored counts");

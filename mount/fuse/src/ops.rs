@@ -151,7 +151,7 @@ impl FileSystem for ClientFs {
             }
             Operation::Lseek { handle, offset, whence } => self.lseek(request, handle, offset, whence),
             Operation::CopyFileRange { from, to, length, flags, wide } => {
-                self.copy_file_range(request, from, to, length, flags, wide)
+                self.copy_file_range(request, (from, to), length, flags, wide)
             }
 
             Operation::Opendir { flags: _ } => self.opendir(request),

@@ -24,7 +24,7 @@ use types::limits::TARGETS_MAX;
 use types::nid::{BadNid, Nid};
 use types::session::ClientUuid;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{GetLayout, Getattr, MdsOp, MdsReply};
 use wire::mgs::{FsConfig, PoolInfo};
 
 /// How this mount introduces itself to targets.
@@ -275,8 +275,8 @@ pub async fn getattr_and_layout(
     credentials: &Credentials,
     fid: Fid,
 ) -> Result<(Attr, Arc<Layout>), ClientError> {
-    let get_layout = MdsOp::GetLayout { fid, write: false, start: 0, end: EOF };
-    match two(mdc, credentials, MdsOp::Getattr { fid }, get_layout).await? {
+    let get_layout = MdsOp::GetLayout(GetLayout { fid, write: false, start: 0, end: EOF });
+    match two(mdc, credentials, MdsOp::Getattr(Getattr { fid }), get_layout).await? {
         (MdsReply::Entry(entry), Ok(MdsReply::Layout(layout))) => Ok((entry.attr, layout)),
         (_, Err(error)) => Err(error),
         other => Err(misfit(mdc.import(), &other)),

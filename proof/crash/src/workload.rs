@@ -33,7 +33,10 @@ use types::name::Name;
 use types::object::{FileOffset, ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{TargetIndex, TargetName};
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, RenameFlags, SetxattrFlags};
+use wire::mds::{
+    Close, CreateKind, GetLayout, MdsOp, MdsReply, Open, OpenFlags, RenameFlags, Setattr, Setxattr, SetxattrFlags,
+    Wrote,
+};
 use wire::message::{Op, OpReply, Request};
 
 /// Identity of the store.
@@ -325,8 +328,14 @@ impl Live {
     }
 
     fn make(&mut self, name: &str, kind: CreateKind) -> Result<(Fid, String), Errno> {
-        let op =
-            MdsOp::Create { parent: Fid::ROOT, name: text(name), kind, mode: 0o755, umask: 0o022, exclusive: true };
+        let op = MdsOp::Create(wire::mds::Create {
+            parent: Fid::ROOT,
+            name: text(name),
+            kind,
+            mode: 0o755,
+            umask: 0o022,
+            exclusive: true,
+        });
         match self.ask(op)? {
             MdsReply::Opened { entry, .. } | MdsReply::Entry(entry) => Ok((entry.attr.fid, name.to_owned())),
             other => panic!("a create answers {other:?}"),
@@ -343,7 +352,7 @@ impl Live {
         let fid = self.file().fid;
         let value = lov_ea::encode(&default_layout(DOM_BYTES_DEFAULT), Fid::NONE).into();
         let name = Bytes::from_static(b"lustre.lov");
-        self.ask(MdsOp::Setxattr { fid, name, value, flags: SetxattrFlags::default() })
+        self.ask(MdsOp::Setxattr(Setxattr { fid, name, value, flags: SetxattrFlags::default() }))
             .expect("a layout for a new file");
     }
 
@@ -372,27 +381,35 @@ impl Live {
         let (parent, name) = self.file().names.pop().expect("a file has names");
         let new_name = format!("r{n}");
         let flags = RenameFlags::default();
-        let op = MdsOp::Rename { parent, name: text(&name), new_parent, new_name: text(&new_name), flags };
+        let op = MdsOp::Rename(wire::mds::Rename {
+            parent,
+            name: text(&name),
+            new_parent,
+            new_name: text(&new_name),
+            flags,
+        });
         self.ask(op).expect("rename of a name that is there");
         self.file().names.push((new_parent, new_name));
     }
 
     fn link(&mut self, n: usize) {
         let (fid, new_name) = (self.file().fid, format!("l{n}"));
-        self.ask(MdsOp::Link { fid, new_parent: Fid::ROOT, new_name: text(&new_name) }).expect("a new name");
+        self.ask(MdsOp::Link(wire::mds::Link { fid, new_parent: Fid::ROOT, new_name: text(&new_name) }))
+            .expect("a new name");
         self.file().names.push((Fid::ROOT, new_name));
     }
 
     fn unlink(&mut self) {
         let (parent, name) = self.file().names.pop().expect("a file has names");
-        self.ask(MdsOp::Unlink { parent, name: text(&name) }).expect("unlink of a name that is there");
+        self.ask(MdsOp::Unlink(wire::mds::Unlink { parent, name: text(&name) }))
+            .expect("unlink of a name that is there");
         if self.file().names.is_empty() {
             self.files.pop();
         }
     }
 
     fn layout(&mut self, fid: Fid) -> Arc<Layout> {
-        match self.ask(MdsOp::GetLayout { fid, write: true, start: 0, end: u64::MAX }) {
+        match self.ask(MdsOp::GetLayout(GetLayout { fid, write: true, start: 0, end: u64::MAX })) {
             Ok(MdsReply::Layout(layout)) => layout,
             other => panic!("the layout of a file: {other:?}"),
         }
@@ -402,7 +419,7 @@ impl Live {
     fn write(&mut self) {
         let (fid, start) = (self.file().fid, self.file().size);
         let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
-        let handle = match self.ask(MdsOp::Open { fid, flags }) {
+        let handle = match self.ask(MdsOp::Open(Open { fid, flags })) {
             Ok(MdsReply::Opened { handle, .. }) => handle,
             other => panic!("open: {other:?}"),
         };
@@ -417,7 +434,8 @@ impl Live {
                 Place::Mdt { .. } => {
                     let data = Bytes::copy_from_slice(&data[from..from + piece.len as usize]);
                     let (offset, at) = (piece.file.0, WrittenAt::Now);
-                    self.ask(MdsOp::Write { fid, offset, data, at, kill_suidgid: false }).expect("write on the MDT");
+                    self.ask(MdsOp::Write(wire::mds::Write { fid, offset, data, at, kill_suidgid: false }))
+                        .expect("write on the MDT");
                     continue;
                 }
                 Place::Absent { .. } => panic!("{:?}", piece.place),
@@ -429,16 +447,16 @@ impl Live {
             written.unwrap_or_else(|error| panic!("write: {error}"));
             blocks_delta += blocks(&self.objects) - before;
         }
-        let wrote = MdsOp::Wrote { fid, end, blocks_delta, at: WrittenAt::Now, kill_suidgid: false };
+        let wrote = MdsOp::Wrote(Wrote { fid, end, blocks_delta, at: WrittenAt::Now, kill_suidgid: false });
         self.ask(wrote).expect("report what was written");
-        self.ask(MdsOp::Close { fid, handle }).expect("close");
+        self.ask(MdsOp::Close(Close { fid, handle })).expect("close");
         self.file().size = end;
     }
 
     fn truncate(&mut self) {
         let fid = self.file().fid;
         let set = SetAttr { size: Some(CUT_BYTES), ..SetAttr::default() };
-        self.ask(MdsOp::Setattr { fid, set }).expect("truncate");
+        self.ask(MdsOp::Setattr(Setattr { fid, set })).expect("truncate");
         let layout = self.layout(fid);
         for cut in cuts(&layout, fid, FileOffset(CUT_BYTES)) {
             if self.objects.size_and_blocks(cut.object).ok().flatten().is_some_and(|(size, _)| size > cut.at.0) {

@@ -16,7 +16,7 @@ use types::name::Name;
 use types::session::ClientUuid;
 use types::target::{FsName, TargetName};
 use wire::envelope::Refusal;
-use wire::mds::{CreateKind, MdsOp};
+use wire::mds::{Create, CreateKind, MdsOp};
 use wire::message::Op;
 
 /// Another address of this host than the one that its own clients call from.
@@ -97,14 +97,14 @@ fn sessions_that_hold_nothing_delay_no_restart() {
     let listen = listen_of(&cluster);
     let mut author = Stranger::greet(ELSEWHERE, &listen, 8);
     assert_eq!(author.session(ClientUuid(0xdef), target).expect("an answer"), None);
-    let mkdir = MdsOp::Create {
+    let mkdir = MdsOp::Create(Create {
         parent: Fid::ROOT,
         name: Name::new(b"made").expect("a name"),
         kind: CreateKind::Directory,
         mode: 0o755,
         umask: 0,
         exclusive: true,
-    };
+    });
     assert_eq!(author.ask(ClientUuid(0xdef), target, Op::Mds(mkdir)).expect("an answer"), None);
     cluster.kill();
     cluster.start();

@@ -18,8 +18,9 @@ use std::sync::Arc;
 /// Bytes of a block.
 pub const BLOCK: u64 = 1024;
 
+/// A change of one block.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+pub struct Change {
     began: Moment,
     /// `u64::MAX`: it was never answered.
     ended: Moment,
@@ -30,13 +31,26 @@ struct Change {
     synced: Moment,
 }
 
+impl Change {
+    /// A write of `value` through `mount`. `ended` is `u64::MAX` if no program was told. `sync`: it was durable then.
+    pub fn new(mount: usize, value: u64, (began, ended): (Moment, Moment), sync: bool) -> Change {
+        Change { began, ended, value, mount, synced: if sync { ended } else { Moment::MAX } }
+    }
+}
+
+/// A read of one block.
 #[derive(Clone, Copy, Debug)]
-struct Read {
-    program: usize,
-    mount: usize,
-    began: Moment,
-    ended: Moment,
-    value: u64,
+pub struct Read {
+    /// Which program.
+    pub program: usize,
+    /// Through which mount.
+    pub mount: usize,
+    /// When it was asked for.
+    pub began: Moment,
+    /// When it was answered.
+    pub ended: Moment,
+    /// What the block held.
+    pub value: u64,
 }
 
 #[derive(Default)]
@@ -99,11 +113,8 @@ pub fn value_of(block: &[u8]) -> Result<u64, String> {
 }
 
 impl BytesSeen {
-    /// Blocks were written through `mount`; `ended` is `u64::MAX` if the write was never answered.
-    /// `sync`: they are durable.
-    #[allow(clippy::too_many_arguments, reason = "each is a fact about one write")]
-    pub fn wrote(&self, mount: usize, ino: Ino, block: u64, value: u64, began: Moment, ended: Moment, sync: bool) {
-        let change = Change { began, ended, value, mount, synced: if sync { ended } else { Moment::MAX } };
+    /// A block was written.
+    pub fn wrote(&self, ino: Ino, block: u64, change: Change) {
         self.0.lock().entry(ino).or_default().changes.entry(block).or_default().push(change);
     }
 
@@ -127,17 +138,7 @@ impl BytesSeen {
     }
 
     /// A block was read.
-    #[allow(clippy::too_many_arguments, reason = "each is a fact about one read")]
-    pub fn read(
-        &self,
-        (program, mount): (usize, usize),
-        ino: Ino,
-        block: u64,
-        value: u64,
-        began: Moment,
-        ended: Moment,
-    ) {
-        let read = Read { program, mount, began, ended, value };
+    pub fn read(&self, ino: Ino, block: u64, read: Read) {
         self.0.lock().entry(ino).or_default().reads.entry(block).or_default().push(read);
     }
 
@@ -182,39 +183,41 @@ mod tests {
     #[test]
     fn a_read_sees_the_last_write_or_one_under_way() {
         let seen = BytesSeen::default();
-        seen.wrote(0, 1, 0, 0xa, 1, 2, false);
-        seen.wrote(0, 1, 0, 0xb, 3, 6, false);
+        seen.wrote(1, 0, Change::new(0, 0xa, (1, 2), false));
+        seen.wrote(1, 0, Change::new(0, 0xb, (3, 6), false));
         for (value, began, ended) in [(0xa, 4, 5), (0xb, 4, 5), (0xb, 7, 8)] {
-            seen.read((0, 0), 1, 0, value, began, ended);
+            seen.read(1, 0, Read { program: 0, mount: 0, value: value, began: began, ended: ended });
         }
         assert_eq!(seen.check(None, &[]), Vec::<String>::new());
-        seen.read((0, 0), 1, 0, 0xa, 7, 8);
-        seen.read((0, 0), 1, 0, 0, 4, 5);
-        seen.read((0, 0), 1, 0, 0xc, 7, 8);
+        seen.read(1, 0, Read { program: 0, mount: 0, value: 0xa, began: 7, ended: 8 });
+        seen.read(1, 0, Read { program: 0, mount: 0, value: 0, began: 4, ended: 5 });
+        seen.read(1, 0, Read { program: 0, mount: 0, value: 0xc, began: 7, ended: 8 });
         assert_eq!(seen.check(None, &[]).len(), 3);
     }
 
     #[test]
     fn cuts_are_zeros_and_untold_writes_may_come_at_any_time() {
         let seen = BytesSeen::default();
-        seen.wrote(0, 1, 5, 0xa, 1, 2, false);
+        seen.wrote(1, 5, Change::new(0, 0xa, (1, 2), false));
         seen.cut(0, 1, 3, 3, 4);
-        seen.read((0, 0), 1, 5, 0, 5, 6);
-        seen.wrote(0, 1, 5, 0xb, 7, u64::MAX, false);
-        seen.read((0, 0), 1, 5, 0, 8, 9);
-        seen.read((0, 0), 1, 5, 0xb, 10, 11);
+        seen.read(1, 5, Read { program: 0, mount: 0, value: 0, began: 5, ended: 6 });
+        seen.wrote(1, 5, Change::new(0, 0xb, (7, u64::MAX), false));
+        seen.read(1, 5, Read { program: 0, mount: 0, value: 0, began: 8, ended: 9 });
+        seen.read(1, 5, Read { program: 0, mount: 0, value: 0xb, began: 10, ended: 11 });
         assert_eq!(seen.check(None, &[]), Vec::<String>::new());
-        seen.read((0, 0), 1, 5, 0xa, 8, 9);
+        seen.read(1, 5, Read { program: 0, mount: 0, value: 0xa, began: 8, ended: 9 });
         assert_eq!(seen.check(None, &[]).len(), 1);
     }
 
     #[test]
     fn a_power_cut_takes_what_nobody_synced_and_nothing_else() {
         let seen = BytesSeen::default();
-        seen.wrote(0, 1, 0, 0xa, 1, 2, false);
-        seen.wrote(7, 1, 0, 0xb, 3, 4, false);
+        seen.wrote(1, 0, Change::new(0, 0xa, (1, 2), false));
+        seen.wrote(1, 0, Change::new(7, 0xb, (3, 4), false));
         seen.synced(0, 1, 5, 6);
-        let read = |seen: &BytesSeen, value| seen.read((0, 0), 1, 0, value, 11, 12);
+        let read = |seen: &BytesSeen, value| {
+            seen.read(1, 0, Read { program: 0, mount: 0, value: value, began: 11, ended: 12 })
+        };
         read(&seen, 0xb);
         read(&seen, 0xa);
         assert_eq!(seen.check(Some(10), &[]), Vec::<String>::new(), "the other mount's write may be lost");
@@ -223,9 +226,9 @@ mod tests {
         assert_eq!(seen.check(Some(10), &[]).len(), 1, "the first one may not");
         for (value, good) in [(0xc, true), (0xd, true), (0, false)] {
             let one = BytesSeen::default();
-            one.wrote(0, 2, 0, 0xc, 6, 7, true);
-            one.wrote(0, 2, 0, 0xd, 8, Moment::MAX, true);
-            one.read((0, 0), 2, 0, value, 11, 12);
+            one.wrote(2, 0, Change::new(0, 0xc, (6, 7), true));
+            one.wrote(2, 0, Change::new(0, 0xd, (8, Moment::MAX), true));
+            one.read(2, 0, Read { program: 0, mount: 0, value: value, began: 11, ended: 12 });
             assert_eq!(one.check(Some(10), &[]).is_empty(), good, "{value:x}");
         }
     }
@@ -233,18 +236,18 @@ mod tests {
     #[test]
     fn a_mount_that_is_lost_takes_what_it_did_not_sync_along_but_not_before_its_own_eyes() {
         let seen = BytesSeen::default();
-        seen.wrote(0, 1, 0, 0xa, 1, 2, false);
-        seen.wrote(3, 1, 0, 0xb, 3, 4, false);
+        seen.wrote(1, 0, Change::new(0, 0xa, (1, 2), false));
+        seen.wrote(1, 0, Change::new(3, 0xb, (3, 4), false));
         let loss = [Loss { mount: 3, from: 10, told: 18, until: 20 }];
-        seen.read((0, 0), 1, 0, 0xa, 11, 12);
-        seen.read((1, 3), 1, 0, 0xb, 13, 14);
-        seen.read((1, 3), 1, 0, 0xa, 17, 19);
-        seen.read((1, 3), 1, 0, 0xa, 21, 22);
+        seen.read(1, 0, Read { program: 0, mount: 0, value: 0xa, began: 11, ended: 12 });
+        seen.read(1, 0, Read { program: 1, mount: 3, value: 0xb, began: 13, ended: 14 });
+        seen.read(1, 0, Read { program: 1, mount: 3, value: 0xa, began: 17, ended: 19 });
+        seen.read(1, 0, Read { program: 1, mount: 3, value: 0xa, began: 21, ended: 22 });
         assert_eq!(seen.check(None, &loss), Vec::<String>::new());
         assert_eq!(seen.check(None, &[]).len(), 3);
-        seen.read((0, 0), 1, 0, 0xa, 8, 9);
-        seen.read((1, 3), 1, 0, 0xa, 15, 16);
-        seen.read((0, 0), 1, 0, 0, 30, 31);
+        seen.read(1, 0, Read { program: 0, mount: 0, value: 0xa, began: 8, ended: 9 });
+        seen.read(1, 0, Read { program: 1, mount: 3, value: 0xa, began: 15, ended: 16 });
+        seen.read(1, 0, Read { program: 0, mount: 0, value: 0, began: 30, ended: 31 });
         assert_eq!(seen.check(None, &loss).len(), 3);
         seen.synced(3, 1, 25, 26);
         assert_eq!(seen.check(None, &loss).len(), 3, "that sync knew of the loss");

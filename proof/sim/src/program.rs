@@ -1,7 +1,7 @@
 //! Programs: each runs on one client, one operation after the other, over a small name space, so
 //! that they meet often. Everything that is asked and answered goes into the histories.
 
-use crate::bytes_seen::{BLOCK, BytesSeen, filled, value_of};
+use crate::bytes_seen::{BLOCK, BytesSeen, Change, Read, filled, value_of};
 use crate::directories::Directories;
 use crate::history::{Answer, Call, History, Ino, Kind, Moment};
 use crate::locks_seen::LocksSeen;
@@ -337,7 +337,8 @@ impl Program {
         let mount = self.mount;
         let note = |ended: Moment| {
             for block in first..first + blocks {
-                self.recorder.bytes.wrote(mount, file.ino, block, value, began, ended, sync);
+                let change = Change::new(mount, value, (began, ended), sync);
+                self.recorder.bytes.wrote(file.ino, block, change);
             }
         };
         let pending = PendingWrite { note: Some(&note) };
@@ -370,7 +371,8 @@ impl Program {
             let to = data.len().min(((block + 1) * BLOCK) as usize);
             match value_of(&data[from..to]) {
                 Ok(value) => {
-                    self.recorder.bytes.read((self.number, self.mount), file.ino, first + block, value, began, ended)
+                    let read = Read { program: self.number, mount: self.mount, value, began, ended };
+                    self.recorder.bytes.read(file.ino, first + block, read)
                 }
                 Err(what) => {
                     let text = format!("block {} of inode {:x}: {what}", first + block, file.ino);
@@ -469,7 +471,7 @@ impl Program {
                 };
                 let (client, flags) = (self.client.clone(), RenameFlags::default());
                 let (from, to) = (name(text), name(new_name));
-                let work = client.rename(Caller::root(), dir.node, from, new_parent.node, to, flags);
+                let work = client.rename(Caller::root(), (dir.node, from), (new_parent.node, to), flags);
                 self.ask(call, work, |()| Answer::Done).await;
             }
             Operation::Link => {
@@ -497,7 +499,7 @@ impl Program {
                     new_name: to.to_owned(),
                 };
                 let (client, flags) = (self.client.clone(), RenameFlags::default());
-                let work = client.rename(Caller::root(), root.node, name(from), root.node, name(to), flags);
+                let work = client.rename(Caller::root(), (root.node, name(from)), (root.node, name(to)), flags);
                 self.ask(call, work, |()| Answer::Done).await;
             }
             Operation::Readdir => {

@@ -24,7 +24,7 @@ use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{TargetIndex, TargetKind};
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags};
+use wire::mds::{Close, Create, CreateKind, Getattr, Lookup, MdsOp, MdsReply, OpenFlags, Readdir, Unlink};
 use wire::message::{Op, OpReply, Request};
 
 /// Four OSTs with unlimited space.
@@ -140,13 +140,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let export = Export::local(mds.name(), ClientUuid(1), "bench".into(), None);
     let mut client = Client { mds: mds.clone(), export, xid: 0 };
     let name = |prefix: &str, i: u64| Name::new(format!("{prefix}{i}").as_bytes()).expect("a good name");
-    let create = |prefix: &str, i, kind| MdsOp::Create {
-        parent: Fid::ROOT,
-        name: name(prefix, i),
-        kind,
-        mode: 0o644,
-        umask: 0o022,
-        exclusive: true,
+    let create = |prefix: &str, i, kind| {
+        MdsOp::Create(Create {
+            parent: Fid::ROOT,
+            name: name(prefix, i),
+            kind,
+            mode: 0o644,
+            umask: 0o022,
+            exclusive: true,
+        })
     };
     let mut fids = Vec::with_capacity(files as usize);
 
@@ -156,38 +158,38 @@ fn main() -> Result<(), Box<dyn Error>> {
         other => panic!("{other:?}"),
     });
     measure("getattr", files, |i| {
-        client.one(MdsOp::Getattr { fid: fids[i as usize] });
+        client.one(MdsOp::Getattr(Getattr { fid: fids[i as usize] }));
     });
     measure("lookup", files, |i| {
-        client.one(MdsOp::Lookup { parent: Fid::ROOT, name: name("f", i) });
+        client.one(MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: name("f", i) }));
     });
     let mut after = None;
     measure("readdir /1024", files / 1024, |_| {
-        let op = MdsOp::Readdir {
+        let op = MdsOp::Readdir(Readdir {
             fid: Fid::ROOT,
             after: after.take(),
             limit: 1024,
             bytes_max: u32::MAX,
             with_attr: true,
             with_layout: false,
-        };
+        });
         match client.one(op) {
             MdsReply::Entries { entries, .. } => after = entries.last().map(|e| e.name.clone()),
             other => panic!("{other:?}"),
         }
     });
     measure("unlink", files, |i| {
-        client.one(MdsOp::Unlink { parent: Fid::ROOT, name: name("f", i) });
+        client.one(MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: name("f", i) }));
     });
     let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
     measure("create+close", files, |i| match client.one(create("g", i, CreateKind::Regular(Some(flags)))) {
         MdsReply::Opened { entry, handle, .. } => {
-            client.one(MdsOp::Close { fid: entry.attr.fid, handle });
+            client.one(MdsOp::Close(Close { fid: entry.attr.fid, handle }));
         }
         other => panic!("{other:?}"),
     });
     measure("unlink data", files, |i| {
-        client.one(MdsOp::Unlink { parent: Fid::ROOT, name: name("g", i) });
+        client.one(MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: name("g", i) }));
     });
 
     runtime.block_on(mds.stop());

@@ -70,7 +70,7 @@ impl Flocks {
     pub fn set(&mut self, fid: Fid, client: ClientUuid, lock: &Flock, wait: bool, now: Monotonic) -> Set {
         self.last_ticket += 1;
         let ticket = FlockTicket(self.last_ticket);
-        self.table.set(fid, client, lock, wait, ticket, &mut self.actions);
+        self.table.set(fid, (client, lock), wait, ticket, &mut self.actions);
         let answer = self.deliver(Some(ticket));
         if lock.flavor == FlockFlavor::Group {
             self.groups.set(fid, self.table.group_members(fid));

@@ -20,7 +20,7 @@ use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
 use wire::class::Changes;
-use wire::mds::{CreateKind, MdsOp, MdsReply};
+use wire::mds::{Create, CreateKind, MdsOp, MdsReply, Open, Tmpfile};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
 
 /// How long an answer waits for the changes it shows to be seen, before it asks for a commit.
@@ -234,9 +234,9 @@ impl Mds {
     ) -> Result<OpReply, Errno> {
         let flags = match op {
             Op::Mds(
-                MdsOp::Create { kind: CreateKind::Regular(Some(flags)), .. }
-                | MdsOp::Tmpfile { flags, .. }
-                | MdsOp::Open { flags, .. },
+                MdsOp::Create(Create { kind: CreateKind::Regular(Some(flags)), .. })
+                | MdsOp::Tmpfile(Tmpfile { flags, .. })
+                | MdsOp::Open(Open { flags, .. }),
             ) => *flags,
             _ => return result,
         };

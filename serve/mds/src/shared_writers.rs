@@ -8,7 +8,7 @@
 
 use crate::locks::{Entered, Locks, When};
 use crate::mds::{Mds, RequestContext, alive};
-use dlm::extents::{ExtentAction, ExtentTable, ExtentTicket};
+use dlm::extents::{ExtentAction, ExtentRequest, ExtentTable, ExtentTicket};
 use dlm::ibits::{Heat, IbitsTable, Modifier};
 use env::clock::Monotonic;
 use foldhash::HashMap;
@@ -207,7 +207,7 @@ impl Mds {
             *last += 1;
             let (ticket, (sender, turn)) = (ExtentTicket(*last), oneshot::channel());
             waiting.insert(ticket, sender);
-            table.request(ticket, fid, client, (range, write), now, actions);
+            table.request(ticket, ExtentRequest { fid, client, needs: range, write }, now, actions);
             Step::Extent(Waiting { mds: self, ticket }, turn)
         } else if let Some(place) = place {
             Step::PlaceAgain(place.modifier, locks.wait_for(place.modifier))

@@ -13,7 +13,9 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::OpenHandle;
-use wire::mds::{MdsOp, MdsReply, OpenFlags, SetxattrFlags};
+use wire::mds::{
+    Append, Close, GetLayout, Getattr, MdsOp, MdsReply, Open, OpenFlags, Setattr, Setxattr, SetxattrFlags, Wrote,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -33,7 +35,7 @@ fn component(id: u32, start: u64, end: u64) -> Component {
 }
 
 fn set(name: &'static [u8], fid: Fid, value: impl Into<Bytes>) -> MdsOp {
-    MdsOp::Setxattr { fid, name: b(name), value: value.into(), flags: SetxattrFlags::default() }
+    MdsOp::Setxattr(Setxattr { fid, name: b(name), value: value.into(), flags: SetxattrFlags::default() })
 }
 
 fn drop_from(fid: Fid, id: u32) -> MdsOp {
@@ -41,7 +43,7 @@ fn drop_from(fid: Fid, id: u32) -> MdsOp {
 }
 
 fn layout(rig: &Rig, fid: Fid, write: bool) -> Arc<Layout> {
-    match rig.one(MdsOp::GetLayout { fid, write, start: 0, end: 5 * MIB }).unwrap() {
+    match rig.one(MdsOp::GetLayout(GetLayout { fid, write, start: 0, end: 5 * MIB })).unwrap() {
         MdsReply::Layout(layout) => layout,
         other => panic!("{other:?}"),
     }
@@ -56,12 +58,13 @@ fn file(rig: &Rig) -> Fid {
     for (ost, object) in layout(rig, fid, true).objects(fid) {
         rig.osts.objects.lock().insert((ost, object), (MIB, 2048));
     }
-    rig.one(MdsOp::Wrote { fid, end: 5 * MIB, blocks_delta: 6144, at: WrittenAt::Now, kill_suidgid: false }).unwrap();
+    rig.one(MdsOp::Wrote(Wrote { fid, end: 5 * MIB, blocks_delta: 6144, at: WrittenAt::Now, kill_suidgid: false }))
+        .unwrap();
     fid
 }
 
 fn close(rig: &Rig, fid: Fid, handle: OpenHandle) {
-    assert_eq!(rig.one(MdsOp::Close { fid, handle }), Ok(MdsReply::Done));
+    assert_eq!(rig.one(MdsOp::Close(Close { fid, handle })), Ok(MdsReply::Done));
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn everybody_forgets_what_goes_also_whoever_asks() {
     let (a, c) = (rig.holder(10), rig.holder(11));
     let flags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
     for holder in [&a, &c] {
-        rig.warm(holder, MdsOp::Open { fid, flags });
+        rig.warm(holder, MdsOp::Open(Open { fid, flags }));
     }
     c.answers(Answer::Later);
     let asks = rig.start(&a, drop_from(fid, last));
@@ -134,7 +137,7 @@ fn everybody_forgets_what_goes_also_whoever_asks() {
         let revoked = holder.revoked();
         assert!(revoked.iter().all(|(of, bits)| *of == fid && bits.contains(data)), "{revoked:?}");
     }
-    let size = |holder| entry(rig.by(holder, MdsOp::Getattr { fid }).0.unwrap()).attr.size;
+    let size = |holder| entry(rig.by(holder, MdsOp::Getattr(Getattr { fid })).0.unwrap()).attr.size;
     assert_eq!(size(&a), 5 * MIB, "not before all have answered");
     c.answers(Answer::Done);
     assert!(asks.join().unwrap().results[0].is_ok());
@@ -149,16 +152,16 @@ fn sizes_end_where_the_layout_ends() {
     let fid = rig.file("f");
     let wish = Layout { components: vec![component(1, 0, MIB)], ..Layout::default() };
     rig.one(set(b"lustre.lov", fid, ::layout::lov_ea::encode(&wish, Fid::NONE))).unwrap();
-    let resize = |size| MdsOp::Setattr { fid, set: SetAttr { size: Some(size), ..SetAttr::default() } };
+    let resize = |size| MdsOp::Setattr(Setattr { fid, set: SetAttr { size: Some(size), ..SetAttr::default() } });
     assert_eq!(rig.one(resize(MIB + 1)), Err(Errno::EFBIG), "no byte was written yet");
-    rig.one(MdsOp::GetLayout { fid, write: true, start: 0, end: 1 }).unwrap();
+    rig.one(MdsOp::GetLayout(GetLayout { fid, write: true, start: 0, end: 1 })).unwrap();
     assert_eq!(rig.one(resize(MIB + 1)), Err(Errno::EFBIG));
     rig.one(resize(MIB - 2)).unwrap();
-    let append = || MdsOp::Append { fid, len: 5, kill_suidgid: false };
+    let append = || MdsOp::Append(Append { fid, len: 5, kill_suidgid: false });
     assert_eq!(rig.one(append()), Ok(MdsReply::Appended { offset: MIB - 2 }));
     assert_eq!(rig.getattr(fid).unwrap().size, MIB, "as much as there is room for");
     assert_eq!(rig.one(append()), Err(Errno::EFBIG));
-    assert_eq!(rig.one(MdsOp::GetLayout { fid, write: true, start: MIB, end: 2 * MIB }), Err(Errno::EFBIG));
+    assert_eq!(rig.one(MdsOp::GetLayout(GetLayout { fid, write: true, start: MIB, end: 2 * MIB })), Err(Errno::EFBIG));
     assert_eq!(rig.getattr(fid).unwrap().size, MIB);
     rig.one(resize(0)).unwrap();
 }

@@ -13,7 +13,10 @@ use types::attr::{SetAttr, WrittenAt};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{DOM_BYTES_MAX, DOM_CHUNK_BYTES};
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, Record, SetxattrFlags};
+use wire::mds::{
+    Close, Create, CreateKind, MdsOp, MdsReply, Mend, Open, OpenFlags, Punch, Read, Record, Scan, Seek, Setxattr,
+    SetxattrFlags, SwapLayouts, Write, Wrote,
+};
 use wire::ost::PunchKind;
 
 const CHUNK: u64 = DOM_CHUNK_BYTES as u64;
@@ -40,7 +43,7 @@ fn layout(end: u64) -> Layout {
 
 fn set_layout(rig: &Rig, fid: Fid, end: u64) -> Result<MdsReply, Errno> {
     let value = lov_ea::encode(&layout(end), Fid::NONE).into();
-    rig.one(MdsOp::Setxattr { fid, name: b(b"lustre.lov"), value, flags: SetxattrFlags::default() })
+    rig.one(MdsOp::Setxattr(Setxattr { fid, name: b(b"lustre.lov"), value, flags: SetxattrFlags::default() }))
 }
 
 /// A file with 64 KiB on the MDT.
@@ -52,12 +55,12 @@ fn file(rig: &Rig, name: &str) -> Fid {
 
 fn write(rig: &Rig, fid: Fid, offset: u64, data: &[u8]) -> Result<MdsReply, Errno> {
     let data = Bytes::copy_from_slice(data);
-    rig.one(MdsOp::Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid: false })
+    rig.one(MdsOp::Write(Write { fid, offset, data, at: WrittenAt::Now, kill_suidgid: false }))
 }
 
 /// Bytes, size, blocks.
 fn read(rig: &Rig, fid: Fid, offset: u64, len: u32) -> (Bytes, u64, u64) {
-    match rig.one(MdsOp::Read { fid, offset, len }).unwrap() {
+    match rig.one(MdsOp::Read(Read { fid, offset, len })).unwrap() {
         MdsReply::Data { entry, data } => (data, entry.attr.size, entry.attr.blocks),
         other => panic!("{other:?}"),
     }
@@ -100,9 +103,9 @@ fn what_lives_elsewhere_is_refused() {
     assert_eq!(write(&rig, fid, 65535, b"ab"), Err(ELSEWHERE));
     assert_eq!(write(&rig, fid, u64::MAX, b"ab"), Err(ELSEWHERE));
     assert_eq!(write(&rig, plain, 0, b"a"), Err(ELSEWHERE));
-    assert_eq!(rig.one(MdsOp::Read { fid: plain, offset: 0, len: 1 }), Err(ELSEWHERE));
-    assert_eq!(rig.one(MdsOp::Read { fid, offset: 65536, len: 1 }), Err(ELSEWHERE));
-    assert_eq!(rig.one(MdsOp::Read { fid: Fid::ROOT, offset: 0, len: 1 }), Err(Errno::EINVAL));
+    assert_eq!(rig.one(MdsOp::Read(Read { fid: plain, offset: 0, len: 1 })), Err(ELSEWHERE));
+    assert_eq!(rig.one(MdsOp::Read(Read { fid, offset: 65536, len: 1 })), Err(ELSEWHERE));
+    assert_eq!(rig.one(MdsOp::Read(Read { fid: Fid::ROOT, offset: 0, len: 1 })), Err(Errno::EINVAL));
     assert_eq!(write(&rig, Fid::ROOT, 0, b"a"), Err(Errno::EINVAL));
     let gone = Fid { oid: 99, ..fid };
     assert_eq!(write(&rig, gone, 0, b"a"), Err(Errno::ESTALE));
@@ -120,11 +123,11 @@ fn cuts_holes_and_space() {
     let (data, ..) = read(&rig, fid, 19_990, 20);
     assert_eq!(data[..], [[7; 10], [0; 10]].concat(), "what was cut away does not come back");
     let punch = |start, end, kind, grows| {
-        let op = MdsOp::Punch { fid, start, end, kind, grows, kill_suidgid: false };
+        let op = MdsOp::Punch(Punch { fid, start, end, kind, grows, kill_suidgid: false });
         rig.one(op).map(|reply| (entry(reply.clone()).attr.size, entry(reply).attr.blocks))
     };
     assert_eq!(punch(0, CHUNK, PunchKind::Hole, false), Ok((30_000, 8)));
-    let seek = |offset, hole| rig.one(MdsOp::Seek { fid, offset, hole });
+    let seek = |offset, hole| rig.one(MdsOp::Seek(Seek { fid, offset, hole }));
     assert_eq!(seek(0, false), Ok(MdsReply::Offset(Some(CHUNK))));
     assert_eq!(seek(CHUNK, true), Ok(MdsReply::Offset(Some(20_000))));
     assert_eq!(seek(20_000, false), Ok(MdsReply::Offset(None)));
@@ -145,7 +148,7 @@ fn a_removed_file_keeps_its_bytes_while_it_is_open() {
     write(&rig, fid, 0, b"bytes").unwrap();
     rig.unlink("f").unwrap();
     assert_eq!(read(&rig, fid, 0, 5).0, b(b"bytes"));
-    rig.one(MdsOp::Close { fid, handle }).unwrap();
+    rig.one(MdsOp::Close(Close { fid, handle })).unwrap();
     rig.assert_empty();
 }
 
@@ -154,11 +157,11 @@ fn exchanged_layouts_take_their_bytes_along() {
     let rig = Rig::new();
     let (a, c) = (file(&rig, "a"), rig.file("c"));
     write(&rig, a, 0, b"bytes").unwrap();
-    rig.one(MdsOp::Wrote { fid: c, end: 9, blocks_delta: 8, at: WrittenAt::Now, kill_suidgid: false }).unwrap();
-    let swap = || rig.one(MdsOp::SwapLayouts { fid: a, other: c, versions: (0, 0), same: false }).unwrap();
+    rig.one(MdsOp::Wrote(Wrote { fid: c, end: 9, blocks_delta: 8, at: WrittenAt::Now, kill_suidgid: false })).unwrap();
+    let swap = || rig.one(MdsOp::SwapLayouts(SwapLayouts { fid: a, other: c, versions: (0, 0), same: false })).unwrap();
     swap();
     assert_eq!(read(&rig, c, 0, 100), (b(b"bytes"), 5, 1));
-    assert_eq!(rig.one(MdsOp::Read { fid: a, offset: 0, len: 5 }), Err(ELSEWHERE));
+    assert_eq!(rig.one(MdsOp::Read(Read { fid: a, offset: 0, len: 5 })), Err(ELSEWHERE));
     write(&rig, c, 5, b" more").unwrap();
     // The clients that made them may go.
     rig.unlink("a").unwrap();
@@ -201,7 +204,7 @@ fn damaged_bytes_are_told() {
     let mut tx = rig.store.begin();
     tx.put(&disk::key::chunk(fid, 1), b"no record");
     tx.finish();
-    assert_eq!(rig.one(MdsOp::Read { fid, offset: 0, len: 40_000 }), Err(Errno::EIO));
+    assert_eq!(rig.one(MdsOp::Read(Read { fid, offset: 0, len: 40_000 })), Err(Errno::EIO));
     assert_eq!(read(&rig, fid, 0, 16_384).0.len(), 16_384, "what is whole can be read");
     rig.unlink("f").unwrap();
     rig.assert_empty();
@@ -214,7 +217,7 @@ fn checked(rig: &Rig) -> Vec<Finding> {
     for tag in FIRST.into_iter().chain(THEN) {
         let (start, end) = disk::key::all(tag);
         let [start, end] = [start, end].map(|key| Bytes::copy_from_slice(&key));
-        match rig.one(MdsOp::Scan { start, end, bytes_max: u32::MAX }).unwrap() {
+        match rig.one(MdsOp::Scan(Scan { start, end, bytes_max: u32::MAX })).unwrap() {
             MdsReply::Records { records, more: false } => {
                 records.iter().for_each(|r| check.record(0, &r.key, r.value.as_ref().unwrap()).unwrap());
             }
@@ -254,7 +257,7 @@ fn a_checker_finds_damaged_bytes_and_bytes_of_nobody() {
         let Verdict::Confirmed(mend) = judge(&finding, &seen) else { panic!("{finding} is not confirmed") };
         // Damaged data is removed only on request.
         let mend = mend.or_else(|| clear(&disk::key::chunk(fid, 1), &seen)).unwrap();
-        rig.one(MdsOp::Mend { expect: records(mend.expect), put: records(mend.put) }).unwrap();
+        rig.one(MdsOp::Mend(Mend { expect: records(mend.expect), put: records(mend.put) })).unwrap();
     }
     assert_eq!(checked(&rig), []);
     let (data, ..) = read(&rig, fid, 0, 40_000);
@@ -272,7 +275,7 @@ fn limits_say_what_new_files_get() {
         let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
         let kind = CreateKind::Regular(Some(flags));
         let name = rig::n(name);
-        let made = MdsOp::Create { parent: dir, name, kind, mode: 0o644, umask: 0, exclusive: true };
+        let made = MdsOp::Create(Create { parent: dir, name, kind, mode: 0o644, umask: 0, exclusive: true });
         match rig.one(made).unwrap() {
             MdsReply::Opened { layout: Some(layout), .. } => {
                 let starts: Vec<u64> = layout.components.iter().map(|c| c.start).collect();
@@ -300,5 +303,5 @@ fn limits_say_what_new_files_get() {
     assert_eq!(on_mdt("none"), 0);
     let made = rig.create(Fid::ROOT, "f", CreateKind::Regular(None)).unwrap();
     assert_eq!(set_layout(&rig, made, 65536), Err(Errno::EINVAL));
-    let _ = opened(rig.one(MdsOp::Open { fid: made, flags: OpenFlags::default() }).unwrap());
+    let _ = opened(rig.one(MdsOp::Open(Open { fid: made, flags: OpenFlags::default() })).unwrap());
 }

@@ -8,18 +8,18 @@ use std::sync::atomic::Ordering;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use wire::mds::{CreateKind, MdsOp, RenameFlags};
+use wire::mds::{Create, CreateKind, Lookup, MdsOp, Rename, RenameFlags, Unlink};
 
 const UPDATE: InodeBits = InodeBits::UPDATE;
 const GAP: InodeBits = InodeBits::GAP;
 
 fn lookup(name: &str) -> MdsOp {
-    MdsOp::Lookup { parent: Fid::ROOT, name: n(name) }
+    MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: n(name) })
 }
 
 fn create(name: &str) -> MdsOp {
     let kind = CreateKind::Regular(None);
-    MdsOp::Create { parent: Fid::ROOT, name: n(name), kind, mode: 0o644, umask: 0, exclusive: true }
+    MdsOp::Create(Create { parent: Fid::ROOT, name: n(name), kind, mode: 0o644, umask: 0, exclusive: true })
 }
 
 /// Two clients, in a directory that both changed just now. It has the names `m1` and `m2`.
@@ -90,7 +90,9 @@ fn a_gap_is_called_back_for_foreign_names_in_it_only() {
     rig.warm(&b, create("o4"));
     a.at_rest();
     let flags = RenameFlags::default();
-    let to = |name| MdsOp::Rename { parent: Fid::ROOT, name: n("o4"), new_parent: Fid::ROOT, new_name: n(name), flags };
+    let to = |name| {
+        MdsOp::Rename(Rename { parent: Fid::ROOT, name: n("o4"), new_parent: Fid::ROOT, new_name: n(name), flags })
+    };
     rig.warm(&b, to("o6"));
     assert_eq!(a.revoked(), [(Fid::ROOT, GAP)]);
     // A client that is gone is in no other's way.
@@ -125,7 +127,7 @@ fn a_gap_does_not_tell_of_a_removal_that_its_author_may_not_know() {
     let (a, b) = busy(&rig);
     rig.warm(&a, create("f"));
     rig.unheard.store(true, Ordering::Relaxed);
-    rig.warm(&a, MdsOp::Unlink { parent: Fid::ROOT, name: n("f") });
+    rig.warm(&a, MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n("f") }));
     assert_eq!(gap(&rig, &b, "e"), between("e", "f"));
     a.at_rest();
     assert_eq!(gap(&rig, &b, "f"), None);

@@ -8,18 +8,18 @@ use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
-use wire::mds::{MdsOp, MdsReply, OpenFlags};
+use wire::mds::{FlockSet, Lock, MdsOp, MdsReply, Open, OpenFlags};
 
 const DATA: InodeBits = InodeBits::DATA;
 const WRITE: InodeBits = InodeBits::WRITE;
 
 fn group(fid: Fid, owner: u64, kind: FlockKind) -> MdsOp {
     let lock = Flock { flavor: FlockFlavor::Group, kind, owner, pid: 1, start: 0, end: u64::MAX };
-    MdsOp::FlockSet { fid, lock, wait: false }
+    MdsOp::FlockSet(FlockSet { fid, lock, wait: false })
 }
 
 fn open(fid: Fid) -> MdsOp {
-    MdsOp::Open { fid, flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false } }
+    MdsOp::Open(Open { fid, flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false } })
 }
 
 fn bits_of(granted: &[(Fid, InodeBits)], fid: Fid) -> InodeBits {
@@ -37,13 +37,13 @@ fn who_is_not_of_the_group_gets_no_data_and_waits_for_it() {
     assert_eq!(rig.by(&b, group(file, 7, FlockKind::Write)).0, Ok(MdsReply::Done));
 
     // The first of the group calls earlier grants back, and they do not come again.
-    assert!(rig.by(&a, MdsOp::Lock { fid: file, bits: WRITE, needs: None }).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Lock(Lock { fid: file, bits: WRITE, needs: None })).0.is_ok());
     assert!(bits_of(&c.revoked(), file).contains(DATA));
     assert!(!bits_of(&rig.warm(&c, open(file)), file).contains(DATA));
-    let waits = rig.start(&c, MdsOp::Lock { fid: file, bits: DATA, needs: None });
+    let waits = rig.start(&c, MdsOp::Lock(Lock { fid: file, bits: DATA, needs: None }));
     // Members go on, taking turns.
-    assert!(rig.by(&b, MdsOp::Lock { fid: file, bits: WRITE, needs: None }).0.is_ok());
-    assert!(rig.by(&a, MdsOp::Lock { fid: file, bits: WRITE, needs: None }).0.is_ok());
+    assert!(rig.by(&b, MdsOp::Lock(Lock { fid: file, bits: WRITE, needs: None })).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Lock(Lock { fid: file, bits: WRITE, needs: None })).0.is_ok());
     sleep(Duration::from_millis(20));
     assert!(!waits.is_finished());
 
@@ -61,8 +61,8 @@ fn who_waits_may_join_and_who_goes_waits_no_more() {
     let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
     let file = rig.file("f");
     assert!(rig.by(&a, group(file, 7, FlockKind::Write)).0.is_ok());
-    let of_b = rig.start(&b, MdsOp::Lock { fid: file, bits: DATA, needs: None });
-    let of_c = rig.start(&c, MdsOp::Lock { fid: file, bits: DATA, needs: None });
+    let of_b = rig.start(&b, MdsOp::Lock(Lock { fid: file, bits: DATA, needs: None }));
+    let of_c = rig.start(&c, MdsOp::Lock(Lock { fid: file, bits: DATA, needs: None }));
     assert!(rig.by(&b, group(file, 7, FlockKind::Write)).0.is_ok());
     assert!(of_b.join().unwrap().results[0].is_ok());
     c.export.evict();

@@ -11,7 +11,10 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{InodeBits, LeaseMode};
 use types::session::OpenHandle;
-use wire::mds::{CreateKind, LeaseAct, MdsOp, MdsReply, OpenFlags};
+use wire::mds::{
+    Append, Close, Create, CreateKind, Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Open, OpenFlags, Setattr,
+    SwapLayouts,
+};
 
 const READ: LeaseMode = LeaseMode::Read;
 const WRITE: LeaseMode = LeaseMode::Write;
@@ -19,7 +22,7 @@ const WRITE: LeaseMode = LeaseMode::Write;
 const OWNER: u64 = 5;
 
 fn ask(rig: &Rig, holder: &Holder, fid: Fid, act: LeaseAct) -> Result<Option<LeaseMode>, Errno> {
-    match rig.by(holder, MdsOp::Lease { fid, owner: OWNER, act }).0? {
+    match rig.by(holder, MdsOp::Lease(Lease { fid, owner: OWNER, act })).0? {
         MdsReply::Lease(mode) => Ok(mode),
         other => panic!("{other:?}"),
     }
@@ -35,11 +38,11 @@ fn check(rig: &Rig, holder: &Holder, fid: Fid) -> Option<LeaseMode> {
 
 fn open(rig: &Rig, holder: &Holder, fid: Fid, write: bool) -> OpenHandle {
     let flags = OpenFlags { read: true, write, exec: false, append: false, lasting: false };
-    opened(rig.by(holder, MdsOp::Open { fid, flags }).0.unwrap()).1
+    opened(rig.by(holder, MdsOp::Open(Open { fid, flags })).0.unwrap()).1
 }
 
 fn close(rig: &Rig, holder: &Holder, fid: Fid, handle: OpenHandle) {
-    assert_eq!(rig.by(holder, MdsOp::Close { fid, handle }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.by(holder, MdsOp::Close(Close { fid, handle })).0, Ok(MdsReply::Done));
 }
 
 fn bits_of(granted: &[(Fid, InodeBits)], fid: Fid) -> InodeBits {
@@ -79,10 +82,10 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
     let file = rig.file("f");
     let granted = rig.warm(
         &b,
-        MdsOp::Open {
+        MdsOp::Open(Open {
             fid: file,
             flags: OpenFlags { read: true, write: false, exec: false, append: false, lasting: false },
-        },
+        }),
     );
     assert!(bits_of(&granted, file).contains(InodeBits::OPEN.union(InodeBits::DATA)));
     rig.gone(b.client);
@@ -103,7 +106,7 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
     assert_eq!(bits_of(&b.revoked(), file), InodeBits::OPEN);
     // From now on its mount must ask, and that breaks it.
     assert_eq!(check(&rig, &a, file), Some(WRITE));
-    assert!(rig.by(&b, MdsOp::Getattr { fid: file }).0.is_ok());
+    assert!(rig.by(&b, MdsOp::Getattr(Getattr { fid: file })).0.is_ok());
     assert_eq!(check(&rig, &a, file), Some(WRITE), "looking is no use");
     open(&rig, &b, file, false);
     assert_eq!(check(&rig, &a, file), None);
@@ -111,7 +114,7 @@ fn what_lets_others_go_on_without_telling_is_called_back() {
     // A writer that has closed: what it wrote is stored first.
     let c = rig.holder(13);
     let writes = open(&rig, &c, file, true);
-    assert!(rig.by(&c, MdsOp::Lock { fid: file, bits: InodeBits::WRITE, needs: None }).0.is_ok());
+    assert!(rig.by(&c, MdsOp::Lock(Lock { fid: file, bits: InodeBits::WRITE, needs: None })).0.is_ok());
     close(&rig, &c, file, writes);
     assert_eq!(acquire(&rig, &a, file, READ), Ok(()));
     assert!(bits_of(&c.revoked(), file).contains(InodeBits::WRITE));
@@ -126,10 +129,10 @@ fn whoever_comes_while_others_are_asked_is_in_the_way() {
     close(&rig, &b, file, reads);
     open(&rig, &a, file, false);
     b.answers(Answer::Later);
-    let asks = rig.start(&a, MdsOp::Lease { fid: file, owner: OWNER, act: LeaseAct::Acquire(WRITE) });
+    let asks = rig.start(&a, MdsOp::Lease(Lease { fid: file, owner: OWNER, act: LeaseAct::Acquire(WRITE) }));
     b.revoked();
     let flags = OpenFlags { read: true, write: false, exec: false, append: false, lasting: false };
-    let (opened, granted) = rig.by(&c, MdsOp::Open { fid: file, flags });
+    let (opened, granted) = rig.by(&c, MdsOp::Open(Open { fid: file, flags }));
     assert!(opened.is_ok() && !bits_of(&granted, file).contains(InodeBits::OPEN));
     sleep(Duration::from_millis(20));
     assert!(!asks.is_finished());
@@ -155,21 +158,21 @@ fn what_breaks_a_lease() {
     let flags = |write| OpenFlags { read: true, write, exec: false, append: false, lasting: false };
     let create = |write| {
         let kind = CreateKind::Regular(Some(flags(write)));
-        MdsOp::Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o644, umask: 0, exclusive: false }
+        MdsOp::Create(Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o644, umask: 0, exclusive: false })
     };
     let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
     let both = |op: &dyn Fn(Fid) -> MdsOp| (broken_by(READ, op), broken_by(WRITE, op));
-    assert_eq!(both(&|fid| MdsOp::Open { fid, flags: flags(true) }), (true, true));
-    assert_eq!(both(&|fid| MdsOp::Open { fid, flags: flags(false) }), (false, true));
+    assert_eq!(both(&|fid| MdsOp::Open(Open { fid, flags: flags(true) })), (true, true));
+    assert_eq!(both(&|fid| MdsOp::Open(Open { fid, flags: flags(false) })), (false, true));
     assert_eq!(both(&|_| create(true)), (true, true));
     assert_eq!(both(&|_| create(false)), (false, true));
-    assert_eq!(both(&|fid| MdsOp::Lock { fid, bits: InodeBits::WRITE, needs: None }), (true, true));
-    assert_eq!(both(&|fid| MdsOp::Lock { fid, bits: InodeBits::DATA, needs: None }), (false, true));
-    assert_eq!(both(&|fid| MdsOp::Setattr { fid, set: size(7) }), (true, true));
-    assert_eq!(both(&|fid| MdsOp::Append { fid, len: 1, kill_suidgid: false }), (true, true));
+    assert_eq!(both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::WRITE, needs: None })), (true, true));
+    assert_eq!(both(&|fid| MdsOp::Lock(Lock { fid, bits: InodeBits::DATA, needs: None })), (false, true));
+    assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: size(7) })), (true, true));
+    assert_eq!(both(&|fid| MdsOp::Append(Append { fid, len: 1, kill_suidgid: false })), (true, true));
     let chmod = SetAttr { mode: Some(0o600), ..SetAttr::default() };
-    assert_eq!(both(&|fid| MdsOp::Setattr { fid, set: chmod }), (false, false));
-    assert_eq!(both(&|fid| MdsOp::Getattr { fid }), (false, false));
+    assert_eq!(both(&|fid| MdsOp::Setattr(Setattr { fid, set: chmod })), (false, false));
+    assert_eq!(both(&|fid| MdsOp::Getattr(Getattr { fid })), (false, false));
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn an_exchange_of_layouts_leaves_the_lease_of_whoever_asks_for_it() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let (file, other) = (rig.file("f"), rig.file("g"));
-    let swap = || MdsOp::SwapLayouts { fid: file, other, versions: (0, 0), same: false };
+    let swap = || MdsOp::SwapLayouts(SwapLayouts { fid: file, other, versions: (0, 0), same: false });
     for fid in [file, other] {
         open(&rig, &a, fid, false);
         acquire(&rig, &a, fid, WRITE).unwrap();

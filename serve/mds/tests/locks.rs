@@ -11,7 +11,11 @@ use types::lock::InodeBits;
 use types::name::Name;
 use types::time::Timestamp;
 use wire::client::{ClientOp, Glimpse};
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, RenameFlags, SetxattrFlags};
+use wire::mds::{
+    Accessed, Close, Create, CreateKind, GetLayout, GetParent, Getattr, GetattrMany, Getxattr, Link, Listxattr, Lock,
+    Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags,
+    Unlink, Unlock, Wrote,
+};
 
 const LOOKUP: InodeBits = InodeBits::LOOKUP;
 const UPDATE: InodeBits = InodeBits::UPDATE;
@@ -23,29 +27,29 @@ const SHOWN: InodeBits = LOOKUP.union(UPDATE);
 const MADE: InodeBits = SHOWN.union(LAYOUT);
 
 fn lookup(parent: Fid, name: &str) -> MdsOp {
-    MdsOp::Lookup { parent, name: n(name) }
+    MdsOp::Lookup(Lookup { parent, name: n(name) })
 }
 
 fn create(parent: Fid, name: &str) -> MdsOp {
     let kind = CreateKind::Regular(None);
-    MdsOp::Create { parent, name: n(name), kind, mode: 0o644, umask: 0, exclusive: true }
+    MdsOp::Create(Create { parent, name: n(name), kind, mode: 0o644, umask: 0, exclusive: true })
 }
 
 fn chmod(fid: Fid, mode: u32) -> MdsOp {
-    MdsOp::Setattr { fid, set: SetAttr { mode: Some(mode), ..SetAttr::default() } }
+    MdsOp::Setattr(Setattr { fid, set: SetAttr { mode: Some(mode), ..SetAttr::default() } })
 }
 
 fn rename(a: &str, b: &str) -> MdsOp {
     let flags = RenameFlags::default();
-    MdsOp::Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags }
+    MdsOp::Rename(Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags })
 }
 
 fn unlink(name: &str) -> MdsOp {
-    MdsOp::Unlink { parent: Fid::ROOT, name: n(name) }
+    MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n(name) })
 }
 
 fn open(fid: Fid, write: bool) -> MdsOp {
-    MdsOp::Open { fid, flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false } }
+    MdsOp::Open(Open { fid, flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false } })
 }
 
 #[test]
@@ -56,22 +60,20 @@ fn what_is_shown_is_granted() {
     let file = rig.create(dir, "f", CreateKind::Regular(None)).unwrap();
     assert_eq!(rig.by(&a, lookup(dir, "f")).1, [(file, SHOWN), (dir, UPDATE)]);
     assert_eq!(rig.by(&a, lookup(dir, "none")), (Err(Errno::ENOENT), vec![(dir, UPDATE)]));
-    assert_eq!(rig.by(&a, MdsOp::Getattr { fid: file }).1, [(file, SHOWN)]);
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, [(file, SHOWN)]);
     let of_directory = SHOWN.union(InodeBits::PERM);
-    assert_eq!(rig.by(&a, MdsOp::GetattrMany { fids: vec![file, dir] }).1, [(file, SHOWN), (dir, of_directory)]);
-    assert_eq!(rig.by(&a, MdsOp::GetParent { fid: dir }).1, [(dir, LOOKUP), (Fid::ROOT, SHOWN)]);
-    let getxattr = MdsOp::Getxattr { fid: file, name: b(b"user.none") };
+    assert_eq!(
+        rig.by(&a, MdsOp::GetattrMany(GetattrMany { fids: vec![file, dir] })).1,
+        [(file, SHOWN), (dir, of_directory)]
+    );
+    assert_eq!(rig.by(&a, MdsOp::GetParent(GetParent { fid: dir })).1, [(dir, LOOKUP), (Fid::ROOT, SHOWN)]);
+    let getxattr = MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.none") });
     assert_eq!(rig.by(&a, getxattr), (Err(Errno::ENODATA), vec![(file, XATTR)]));
-    assert_eq!(rig.by(&a, MdsOp::Listxattr { fid: file }).1, [(file, XATTR)]);
-    let layout = MdsOp::GetLayout { fid: file, write: false, start: 0, end: 1 };
+    assert_eq!(rig.by(&a, MdsOp::Listxattr(Listxattr { fid: file })).1, [(file, XATTR)]);
+    let layout = MdsOp::GetLayout(GetLayout { fid: file, write: false, start: 0, end: 1 });
     assert_eq!(rig.by(&a, layout).1, [(file, LAYOUT)]);
-    let readdir = |with_attr| MdsOp::Readdir {
-        fid: dir,
-        after: None,
-        limit: 9,
-        bytes_max: 1 << 20,
-        with_attr,
-        with_layout: false,
+    let readdir = |with_attr| {
+        MdsOp::Readdir(Readdir { fid: dir, after: None, limit: 9, bytes_max: 1 << 20, with_attr, with_layout: false })
     };
     assert_eq!(rig.by(&a, readdir(false)).1, [(dir, UPDATE)]);
     assert_eq!(rig.by(&a, readdir(true)).1, [(dir, UPDATE), (file, SHOWN)]);
@@ -99,12 +101,12 @@ fn an_author_learns_what_it_changed() {
     assert_eq!(grants, [(fid, MADE), (Fid::ROOT, UPDATE)]);
     let root = rig.getattr(Fid::ROOT).unwrap();
     assert_eq!(reply.touched.iter().map(|t| t.attr).collect::<Vec<_>>(), [root]);
-    let link = MdsOp::Link { fid, new_parent: Fid::ROOT, new_name: n("g") };
+    let link = MdsOp::Link(Link { fid, new_parent: Fid::ROOT, new_name: n("g") });
     assert_eq!(rig.reply(&a, vec![link]).touched.iter().map(|t| t.attr.fid).collect::<Vec<_>>(), [Fid::ROOT]);
     let touched = rig.reply(&a, vec![unlink("g")]).touched;
     let after = |fid| rig.getattr(fid).unwrap();
     assert_eq!(touched.iter().map(|t| t.attr).collect::<Vec<_>>(), [after(Fid::ROOT), after(fid)]);
-    let set = MdsOp::Setxattr { fid, name: b(b"user.a"), value: b(b"1"), flags: SetxattrFlags::default() };
+    let set = MdsOp::Setxattr(Setxattr { fid, name: b(b"user.a"), value: b(b"1"), flags: SetxattrFlags::default() });
     let reply = rig.reply(&a, vec![set]);
     assert!(reply.touched[0].has_xattr && reply.touched[0].attr == after(fid));
     assert_eq!(reply.grants[0].bits, UPDATE.union(XATTR));
@@ -119,18 +121,18 @@ fn holders_are_asked_before_something_changes() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr { fid: file });
+    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
     a.answers(Answer::Later);
     let waiting = rig.start(&b, chmod(file, 0o600));
     assert_eq!(a.revoked(), [(file, UPDATE)]);
-    let (shown, grants) = rig.by(&a, MdsOp::Getattr { fid: file });
+    let (shown, grants) = rig.by(&a, MdsOp::Getattr(Getattr { fid: file }));
     assert_eq!((entry(shown.unwrap()).attr.mode, grants), (0o100755, vec![(file, LOOKUP)]), "not yet, and no lock");
     assert!(!waiting.is_finished());
     a.answers(Answer::Done);
     let reply = waiting.join().unwrap();
     assert_eq!(entry(mds_reply(reply.results[0].clone().unwrap())).attr.mode, 0o100600);
     assert_eq!(reply.grants[0].bits, UPDATE);
-    assert_eq!(rig.by(&a, MdsOp::Getattr { fid: file }).1, [(file, SHOWN)]);
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, [(file, SHOWN)]);
     a.at_rest();
     b.at_rest();
 }
@@ -145,13 +147,13 @@ fn who_looks_at_a_change_that_its_author_may_not_know_waits_for_the_author() {
     rig.unheard.store(true, std::sync::atomic::Ordering::Relaxed);
     rig.warm(&a, chmod(file, 0o600));
     a.answers(Answer::Later);
-    let waiting = rig.start(&b, MdsOp::Getattr { fid: file });
+    let waiting = rig.start(&b, MdsOp::Getattr(Getattr { fid: file }));
     assert_eq!(a.revoked(), [(file, UPDATE)]);
     assert!(!waiting.is_finished(), "the author's kernel shows the old mode yet");
     a.answers(Answer::Done);
     let reply = waiting.join().unwrap();
     assert_eq!(entry(mds_reply(reply.results[0].clone().unwrap())).attr.mode, 0o100600);
-    rig.warm(&b, MdsOp::Getattr { fid: file });
+    rig.warm(&b, MdsOp::Getattr(Getattr { fid: file }));
     a.at_rest();
     // A name that comes: a client that is refused because of it has seen it, too. Another name of
     // the directory has not changed.
@@ -184,7 +186,7 @@ fn a_refused_change_asks_nobody() {
     let file = rig.file("f");
     rig.warm(&a, lookup(Fid::ROOT, "f"));
     assert_eq!(rig.by(&b, create(Fid::ROOT, "f")).0, Err(Errno::EEXIST));
-    assert_eq!(rig.by(&b, MdsOp::Rmdir { parent: Fid::ROOT, name: n("f") }).0, Err(Errno::ENOTDIR));
+    assert_eq!(rig.by(&b, MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("f") })).0, Err(Errno::ENOTDIR));
     let stranger = rig.one_as(b.client, &user(9), chmod(file, 0));
     assert_eq!(stranger, Err(Errno::EPERM));
     a.at_rest();
@@ -196,7 +198,7 @@ fn many_holders_are_asked_at_once_and_each_once() {
     let holders: Vec<_> = (10..20).map(|n| rig.holder(n)).collect();
     let (f, g) = (rig.file("f"), rig.file("g"));
     for holder in &holders {
-        rig.warm(holder, MdsOp::GetattrMany { fids: vec![f, g] });
+        rig.warm(holder, MdsOp::GetattrMany(GetattrMany { fids: vec![f, g] }));
         holder.answers(Answer::Later);
     }
     let author = rig.holder(20);
@@ -212,7 +214,7 @@ fn an_operation_finds_what_its_name_leads_to_when_it_is_applied() {
     let rig = Rig::new();
     let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
     let (old, new) = (rig.file("f"), rig.file("g"));
-    rig.warm(&a, MdsOp::GetattrMany { fids: vec![old, new] });
+    rig.warm(&a, MdsOp::GetattrMany(GetattrMany { fids: vec![old, new] }));
     a.answers(Answer::Later);
     let removal = rig.start(&b, unlink("f"));
     assert_eq!(a.revoked(), [(old, SHOWN)]);
@@ -236,7 +238,7 @@ fn a_client_that_goes_is_in_nobodys_way() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr { fid: file });
+    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
     a.answers(Answer::Later);
     let waiting = rig.start(&b, chmod(file, 0o600));
     a.revoked();
@@ -259,7 +261,7 @@ fn a_client_that_never_answers_is_evicted() {
     assert!(a.export.is_gone());
     until("what it had open is closed", || rig.mds.open_count() == 0);
     assert_eq!(rig.by(&a, chmod(file, 0o644)).0, Err(Errno::ENOTCONN), "its session is over");
-    assert_eq!(rig.by(&a, MdsOp::Getattr { fid: file }).1, []);
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, []);
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn an_author_that_goes_changes_nothing_any_more() {
     let rig = Rig::new();
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr { fid: file });
+    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
     a.answers(Answer::Later);
     let waiting = rig.start(&b, chmod(file, 0o600));
     a.revoked();
@@ -276,7 +278,7 @@ fn an_author_that_goes_changes_nothing_any_more() {
     a.answers(Answer::Done);
     assert_eq!(waiting.join().unwrap().results[0], Err(Errno::ENOTCONN));
     assert_eq!(rig.getattr(file).unwrap().mode, 0o100755);
-    assert_eq!(rig.by(&a, MdsOp::Getattr { fid: file }).1, [(file, SHOWN)], "it has left");
+    assert_eq!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).1, [(file, SHOWN)], "it has left");
 }
 
 fn told(dir: Fid, name: &str) -> ClientOp {
@@ -326,7 +328,7 @@ const TO_READ: InodeBits = DATA.union(UPDATE);
 const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 fn lock(fid: Fid, bits: InodeBits) -> MdsOp {
-    MdsOp::Lock { fid, bits, needs: None }
+    MdsOp::Lock(Lock { fid, bits, needs: None })
 }
 
 fn size(size: u64, sec: i64) -> Answer {
@@ -334,7 +336,7 @@ fn size(size: u64, sec: i64) -> Answer {
 }
 
 fn wrote(fid: Fid, end: u64) -> MdsOp {
-    MdsOp::Wrote { fid, end, blocks_delta: 1, at: WrittenAt::Now, kill_suidgid: false }
+    MdsOp::Wrote(Wrote { fid, end, blocks_delta: 1, at: WrittenAt::Now, kill_suidgid: false })
 }
 
 #[test]
@@ -375,7 +377,7 @@ fn readers_and_writers_take_turns() {
     b.answers(Answer::Done);
     assert_eq!(by_c.join().unwrap().grants[0].bits, TO_READ);
     assert_eq!(rig.by(&b, lock(file, DATA)).1, [(file, TO_READ)]);
-    assert_eq!(rig.by(&c, MdsOp::Unlock { locks: vec![(file, TO_READ)] }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.by(&c, MdsOp::Unlock(Unlock { locks: vec![(file, TO_READ)] })).0, Ok(MdsReply::Done));
     assert_eq!(rig.by(&b, lock(file, InodeBits::WRITE)).1, [(file, TO_WRITE)]);
     c.at_rest();
 }
@@ -407,7 +409,7 @@ fn locks_are_asked_for_what_has_data() {
     assert_eq!(rig.by(&a, lock(gone, DATA)).0, Err(Errno::ESTALE));
     assert_eq!(rig.by(&a, lock(file, UPDATE)).0, Err(Errno::EINVAL));
     assert_eq!(rig.by(&a, lock(file, LOOKUP.union(DATA))).0, Err(Errno::EINVAL));
-    let too_many = MdsOp::Unlock { locks: vec![(file, DATA); 4097] };
+    let too_many = MdsOp::Unlock(Unlock { locks: vec![(file, DATA); 4097] });
     assert_eq!(rig.by(&a, too_many).0, Err(Errno::E2BIG));
 }
 
@@ -419,18 +421,18 @@ fn the_writer_is_asked_for_size_and_times() {
     [f, g].into_iter().for_each(|fid| _ = rig.warm(&a, lock(fid, InodeBits::WRITE)));
     let later = 1 << 40;
     a.answers(size(1000, later));
-    let (shown, grants) = rig.by(&b, MdsOp::Getattr { fid: f });
+    let (shown, grants) = rig.by(&b, MdsOp::Getattr(Getattr { fid: f }));
     let attr = entry(shown.unwrap()).attr;
     assert_eq!((attr.size, attr.mtime.sec, attr.ctime.sec, grants), (1000, later, later, vec![(f, LOOKUP)]));
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f] });
-    let readdir = MdsOp::Readdir {
+    let readdir = MdsOp::Readdir(Readdir {
         fid: Fid::ROOT,
         after: None,
         limit: 9,
         bytes_max: 1 << 20,
         with_attr: true,
         with_layout: false,
-    };
+    });
     let MdsReply::Entries { entries, .. } = rig.by(&b, readdir).0.unwrap() else { panic!("entries") };
     assert!(entries.iter().all(|entry| entry.entry.as_ref().unwrap().attr.size == 1000));
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] }, "once for all");
@@ -444,7 +446,7 @@ fn the_writer_is_asked_for_size_and_times() {
 fn shown_while_asked(rig: &Rig, a: &Holder, file: Fid, does: impl FnOnce()) -> u64 {
     rig.warm(a, lock(file, InodeBits::WRITE));
     a.answers(Answer::Later);
-    let shown = rig.start(&rig.holder(11), MdsOp::Getattr { fid: file });
+    let shown = rig.start(&rig.holder(11), MdsOp::Getattr(Getattr { fid: file }));
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] });
     does();
     a.answers(Answer::Done);
@@ -457,7 +459,7 @@ fn what_a_writer_tells_while_it_is_asked_is_seen() {
     let (a, file) = (rig.holder(10), rig.file("f"));
     let shown = shown_while_asked(&rig, &a, file, || {
         assert!(rig.by(&a, wrote(file, 4096)).0.is_ok());
-        assert!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
+        assert!(rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, TO_WRITE)] })).0.is_ok());
     });
     assert_eq!(shown, 4096);
 }
@@ -468,7 +470,7 @@ fn what_a_writer_changes_while_it_is_asked_is_shown_when_its_own_mount_cannot_hi
     let (a, file) = (rig.holder(10), rig.file("f"));
     let shown = shown_while_asked(&rig, &a, file, || {
         let set = SetAttr { size: Some(4096), ..SetAttr::default() };
-        assert!(rig.by(&a, MdsOp::Setattr { fid: file, set }).0.is_ok());
+        assert!(rig.by(&a, MdsOp::Setattr(Setattr { fid: file, set })).0.is_ok());
     });
     assert_eq!(shown, 4096);
     assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![file] }, "what it said belongs to the state before");
@@ -484,7 +486,7 @@ fn a_writer_that_is_silent_is_evicted_and_its_size_asked_of_the_objects() {
     let (ost, object) = rig.objects(file)[0];
     rig.osts.objects.lock().insert((ost, object), (123, 1));
     a.answers(Answer::Later);
-    assert!(rig.by(&b, MdsOp::Getattr { fid: file }).0.is_ok());
+    assert!(rig.by(&b, MdsOp::Getattr(Getattr { fid: file })).0.is_ok());
     assert!(a.export.is_gone());
     until("the size is settled", || rig.getattr(file).unwrap().size == 123);
 }
@@ -510,7 +512,7 @@ fn who_is_asked_tells_what_it_stores_without_waiting_for_others() {
 /// Its programs open the file without a request from now on.
 fn open_under_lock(rig: &Rig, holder: &Holder, fid: Fid) {
     let handle = opened(rig.by(holder, open(fid, false)).0.unwrap()).1;
-    assert_eq!(rig.by(holder, MdsOp::Close { fid, handle }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.by(holder, MdsOp::Close(Close { fid, handle })).0, Ok(MdsReply::Done));
 }
 
 #[test]
@@ -523,7 +525,7 @@ fn a_removed_file_lives_while_somebody_has_it_open_under_a_lock() {
     assert!(rig.by(&b, unlink("f")).0.is_ok());
     assert_eq!(a.revoked(), [(file, SHOWN.union(OPEN))]);
     assert_eq!(rig.getattr(file).map(|attr| attr.nlink), Ok(0));
-    assert_eq!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, OPEN)] }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, OPEN)] })).0, Ok(MdsReply::Done));
     assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     rig.assert_empty();
 }
@@ -550,10 +552,10 @@ fn a_file_without_a_name_is_opened_by_a_handle_only() {
     // It found the name before that was removed. Nothing would ever call OPEN back from it.
     let (reply, grants) = rig.by(&b, open(file, false));
     assert!(grants.iter().all(|(_, bits)| !bits.contains(OPEN)), "{grants:?}");
-    assert_eq!(rig.by(&a, MdsOp::Close { fid: file, handle }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.by(&a, MdsOp::Close(Close { fid: file, handle })).0, Ok(MdsReply::Done));
     assert_eq!(rig.getattr(file).map(|attr| attr.nlink), Ok(0));
     let handle = opened(reply.unwrap()).1;
-    assert_eq!(rig.by(&b, MdsOp::Close { fid: file, handle }).0, Ok(MdsReply::Done));
+    assert_eq!(rig.by(&b, MdsOp::Close(Close { fid: file, handle })).0, Ok(MdsReply::Done));
     assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
 }
 
@@ -566,7 +568,7 @@ fn the_author_of_a_removal_is_told_that_it_holds_open_of_what_it_removed() {
         open_under_lock(&rig, &a, file);
         let grants = rig.by(&a, remove).1;
         assert!(grants.iter().any(|(fid, bits)| *fid == file && bits.contains(OPEN)), "{grants:?}");
-        assert_eq!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, OPEN)] }).0, Ok(MdsReply::Done));
+        assert_eq!(rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, OPEN)] })).0, Ok(MdsReply::Done));
         assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
         // A client without OPEN of it is told nothing.
         let file = rig.file("g");
@@ -602,7 +604,7 @@ fn what_locks_cost_is_counted() {
     rig.mds.count_in(&registry);
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
-    rig.warm(&a, MdsOp::Getattr { fid: file });
+    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
     assert_eq!(rig.mds.lock_count(), 1);
     assert!(rig.by(&b, chmod(file, 0o600)).0.is_ok());
     let samples = registry.snapshot(|source| source.starts_with("ldlm.namespaces.mdt-"));
@@ -617,7 +619,7 @@ fn what_locks_cost_is_counted() {
 }
 
 fn accessed(fid: Fid, at: Timestamp, strict: bool) -> MdsOp {
-    MdsOp::Accessed { fid, at, strict }
+    MdsOp::Accessed(Accessed { fid, at, strict })
 }
 
 #[test]
@@ -627,14 +629,14 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
     let file = rig.file("f");
     let made = rig.getattr(file).unwrap();
     let at = |sec: i64| Timestamp { sec: made.ctime.sec + sec, ..made.ctime };
-    rig.warm(&a, MdsOp::Getattr { fid: file });
+    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
     let reply = rig.reply(&b, vec![accessed(file, at(1), false)]);
     assert_eq!(a.revoked(), [(file, UPDATE)]);
     let moved = types::attr::Attr { atime: at(1), ..made };
     assert_eq!(rig.getattr(file).unwrap(), moved, "nothing else changes");
     assert_eq!((reply.touched[0].attr, reply.grants[0].bits), (moved, UPDATE));
     // relatime says no: nothing changes, and no holder is asked.
-    rig.warm(&a, MdsOp::Getattr { fid: file });
+    rig.warm(&a, MdsOp::Getattr(Getattr { fid: file }));
     assert!(rig.reply(&b, vec![accessed(file, at(2), false)]).touched.is_empty());
     a.at_rest();
     assert!(rig.by(&a, accessed(file, at(3), true)).0.is_ok());
@@ -647,14 +649,14 @@ fn an_access_moves_the_access_time_once_and_holders_are_asked_first() {
     assert!(rig.reply(&b, both).results.iter().all(Result::is_ok));
     assert_eq!(rig.getattr(file).unwrap().atime, at(4));
     // chattr +A
-    let flags = MdsOp::Setxattr {
+    let flags = MdsOp::Setxattr(Setxattr {
         fid: file,
         name: bytes::Bytes::from_static(b"lustre.flags"),
         value: bytes::Bytes::from_static(b"128"),
         flags: SetxattrFlags::default(),
-    };
+    });
     rig.one(flags).unwrap();
-    assert!(entry(rig.one(MdsOp::Getattr { fid: file }).unwrap()).noatime);
+    assert!(entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).noatime);
     let now = rig.getattr(file).unwrap();
     assert!(rig.by(&b, accessed(file, Timestamp { sec: now.ctime.sec + 9, nsec: 0 }, true)).0.is_ok());
     assert_eq!(rig.getattr(file).unwrap(), now);

@@ -14,14 +14,18 @@ use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::{ClientUuid, OpenHandle};
 use types::target::TargetIndex;
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags, Removed, RenameFlags, SetxattrFlags};
+use wire::mds::{
+    Append, Close, Create, CreateKind, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, GetattrMany,
+    Getxattr, Link, Listxattr, Lookup, MdsOp, MdsReply, Open, OpenFlags, Readdir, Readlink, Removed, Removexattr,
+    Rename, RenameFlags, Rmdir, Setattr, Setxattr, SetxattrFlags, Unlink, Wrote,
+};
 
 #[test]
 fn a_new_mdt_has_a_root() {
     let rig = Rig::new();
     let root = rig.getattr(Fid::ROOT).unwrap();
     assert_eq!((root.mode, root.uid, root.gid, root.nlink), (0o40755, 0, 0, 2));
-    assert_eq!(entry(rig.one(MdsOp::GetParent { fid: Fid::ROOT }).unwrap()).attr.fid, Fid::ROOT);
+    assert_eq!(entry(rig.one(MdsOp::GetParent(GetParent { fid: Fid::ROOT })).unwrap()).attr.fid, Fid::ROOT);
 }
 
 #[test]
@@ -33,17 +37,17 @@ fn what_is_created_is_found() {
     let fifo = rig.create(dir, "p", CreateKind::Special(FileType::Fifo, 0)).unwrap();
     let device = rig.create(dir, "c", CreateKind::Special(FileType::CharDevice, 0x103)).unwrap();
     assert_eq!(rig.names(dir), ["c", "f", "l", "p"]);
-    let found = entry(rig.one(MdsOp::Lookup { parent: dir, name: n("f") }).unwrap());
+    let found = entry(rig.one(MdsOp::Lookup(Lookup { parent: dir, name: n("f") })).unwrap());
     assert_eq!((found.attr.fid, found.attr.mode, found.has_xattr), (file, 0o100755, false));
-    assert_eq!(rig.one(MdsOp::Readlink { fid: link }), Ok(MdsReply::Bytes(b(b"to/there"))));
-    assert_eq!(rig.one(MdsOp::Readlink { fid: file }), Err(Errno::EINVAL));
+    assert_eq!(rig.one(MdsOp::Readlink(Readlink { fid: link })), Ok(MdsReply::Bytes(b(b"to/there"))));
+    assert_eq!(rig.one(MdsOp::Readlink(Readlink { fid: file })), Err(Errno::EINVAL));
     assert_eq!(rig.getattr(fifo).unwrap().file_type(), FileType::Fifo);
     assert_eq!(rig.getattr(device).unwrap().rdev, 0x103);
     assert_eq!(rig.getattr(link).unwrap().size, 8);
     assert_eq!(rig.getattr(Fid::ROOT).unwrap().nlink, 3);
-    assert_eq!(entry(rig.one(MdsOp::GetParent { fid: dir }).unwrap()).attr.fid, Fid::ROOT);
-    assert_eq!(rig.one(MdsOp::Lookup { parent: dir, name: n("no") }), Err(Errno::ENOENT));
-    assert_eq!(rig.one(MdsOp::Lookup { parent: file, name: n("no") }), Err(Errno::ENOTDIR));
+    assert_eq!(entry(rig.one(MdsOp::GetParent(GetParent { fid: dir })).unwrap()).attr.fid, Fid::ROOT);
+    assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: dir, name: n("no") })), Err(Errno::ENOENT));
+    assert_eq!(rig.one(MdsOp::Lookup(Lookup { parent: file, name: n("no") })), Err(Errno::ENOTDIR));
     assert_eq!(rig.create(dir, "f", CreateKind::Directory), Err(Errno::EEXIST));
 }
 
@@ -52,15 +56,16 @@ fn a_found_file_is_opened_unless_creation_is_exclusive() {
     let rig = Rig::new();
     let file = rig.file("f");
     let flags = Some(OpenFlags { read: true, write: true, exec: false, append: false, lasting: false });
-    let op =
-        |exclusive, kind| MdsOp::Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o600, umask: 0, exclusive };
+    let op = |exclusive, kind| {
+        MdsOp::Create(Create { parent: Fid::ROOT, name: n("f"), kind, mode: 0o600, umask: 0, exclusive })
+    };
     let (found, handle, created) = opened(rig.one(op(false, CreateKind::Regular(flags))).unwrap());
     assert_eq!((found.attr.fid, created), (file, false));
     assert_ne!(handle, OpenHandle(0));
     assert_eq!(rig.one(op(true, CreateKind::Regular(flags))), Err(Errno::EEXIST));
     assert_eq!(rig.one(op(false, CreateKind::Directory)), Err(Errno::EEXIST));
-    assert_eq!(rig.one(MdsOp::Close { fid: file, handle }), Ok(MdsReply::Done));
-    assert_eq!(rig.one(MdsOp::Close { fid: file, handle }), Err(Errno::EBADF));
+    assert_eq!(rig.one(MdsOp::Close(Close { fid: file, handle })), Ok(MdsReply::Done));
+    assert_eq!(rig.one(MdsOp::Close(Close { fid: file, handle })), Err(Errno::EBADF));
     assert_eq!(rig.mds.open_count(), 0);
 }
 
@@ -75,18 +80,18 @@ fn creation_opens_nothing_that_is_no_file() {
         (special(FileType::Fifo), Errno::ESTALE),
     ] {
         rig.create(Fid::ROOT, "other", kind.clone()).unwrap();
-        let op = MdsOp::Create {
+        let op = MdsOp::Create(Create {
             parent: Fid::ROOT,
             name: n("other"),
             kind: CreateKind::Regular(flags),
             mode: 0o600,
             umask: 0,
             exclusive: false,
-        };
+        });
         assert_eq!(rig.one(op), Err(expected));
         let remove = match kind {
-            CreateKind::Directory => MdsOp::Rmdir { parent: Fid::ROOT, name: n("other") },
-            _ => MdsOp::Unlink { parent: Fid::ROOT, name: n("other") },
+            CreateKind::Directory => MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("other") }),
+            _ => MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n("other") }),
         };
         rig.one(remove).unwrap();
     }
@@ -99,7 +104,10 @@ fn directories_and_links_are_opened_as_what_they_are() {
     let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
     let link = rig.create(Fid::ROOT, "l", CreateKind::Symlink(b(b"x"))).unwrap();
     let open = |fid, write| {
-        rig.one(MdsOp::Open { fid, flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false } })
+        rig.one(MdsOp::Open(Open {
+            fid,
+            flags: OpenFlags { read: true, write, exec: false, append: false, lasting: false },
+        }))
     };
     assert!(open(dir, false).is_ok());
     assert_eq!(open(dir, true), Err(Errno::EISDIR));
@@ -114,7 +122,7 @@ fn attributes_are_changed_and_many_are_read_at_once() {
     let changed = rig.setattr(file, SetAttr { mode: Some(0o640), uid: Some(5), ..SetAttr::default() }).unwrap();
     assert_eq!((changed.mode, changed.uid), (0o100640, 5));
     let gone = Fid { oid: 99, ..file };
-    match rig.one(MdsOp::GetattrMany { fids: vec![file, gone, Fid::ROOT] }).unwrap() {
+    match rig.one(MdsOp::GetattrMany(GetattrMany { fids: vec![file, gone, Fid::ROOT] })).unwrap() {
         MdsReply::Attrs(attrs) => {
             assert_eq!(attrs[0].as_ref().unwrap().attr, changed);
             assert_eq!(attrs[1], None);
@@ -126,22 +134,22 @@ fn attributes_are_changed_and_many_are_read_at_once() {
         rig.one_as(
             CLIENT,
             &user(6),
-            MdsOp::Setattr { fid: file, set: SetAttr { mode: Some(0), ..SetAttr::default() } }
+            MdsOp::Setattr(Setattr { fid: file, set: SetAttr { mode: Some(0), ..SetAttr::default() } })
         ),
         Err(Errno::EPERM)
     );
-    assert_eq!(rig.one(MdsOp::GetattrMany { fids: vec![file; 4097] }), Err(Errno::E2BIG));
+    assert_eq!(rig.one(MdsOp::GetattrMany(GetattrMany { fids: vec![file; 4097] })), Err(Errno::E2BIG));
 }
 
 #[test]
 fn names_are_linked_moved_and_removed() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let linked = rig.one(MdsOp::Link { fid: file, new_parent: Fid::ROOT, new_name: n("g") }).unwrap();
+    let linked = rig.one(MdsOp::Link(Link { fid: file, new_parent: Fid::ROOT, new_name: n("g") })).unwrap();
     assert_eq!(entry(linked).attr.nlink, 2);
     let other = rig.file("other");
     let rename = |a: &str, b: &str, flags| {
-        rig.one(MdsOp::Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags })
+        rig.one(MdsOp::Rename(Rename { parent: Fid::ROOT, name: n(a), new_parent: Fid::ROOT, new_name: n(b), flags }))
     };
     let exchange = RenameFlags { exchange: true, no_replace: false };
     let no_replace = RenameFlags { exchange: false, no_replace: true };
@@ -155,10 +163,10 @@ fn names_are_linked_moved_and_removed() {
     assert_eq!(rig.unlink("g"), Ok(MdsReply::Removed(Removed { fid: file, nlink: 0 })));
     assert_eq!(rig.unlink("g"), Err(Errno::ENOENT));
     let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
-    let rmdir = || rig.one(MdsOp::Rmdir { parent: Fid::ROOT, name: n("d") });
+    let rmdir = || rig.one(MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("d") }));
     rig.create(dir, "x", CreateKind::Directory).unwrap();
     assert_eq!(rmdir(), Err(Errno::ENOTEMPTY));
-    rig.one(MdsOp::Rmdir { parent: dir, name: n("x") }).unwrap();
+    rig.one(MdsOp::Rmdir(Rmdir { parent: dir, name: n("x") })).unwrap();
     assert_eq!(rmdir(), Ok(MdsReply::Removed(Removed { fid: dir, nlink: 0 })));
     rig.assert_empty();
 }
@@ -170,14 +178,14 @@ fn a_directory_is_read_in_pieces_by_name() {
     let fids: Vec<Fid> = names.iter().map(|name| rig.file(name)).collect();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let op = MdsOp::Readdir {
+        let op = MdsOp::Readdir(Readdir {
             fid: Fid::ROOT,
             after,
             limit: 7,
             bytes_max: u32::MAX,
             with_attr: true,
             with_layout: false,
-        };
+        });
         let MdsReply::Entries { entries, more } = rig.one(op).unwrap() else { panic!() };
         assert!(entries.len() <= 7);
         after = entries.last().map(|e| e.name.clone());
@@ -189,11 +197,23 @@ fn a_directory_is_read_in_pieces_by_name() {
     assert_eq!(seen.iter().map(|e| e.name.to_string()).collect::<Vec<_>>(), names);
     assert_eq!(seen.iter().map(|e| e.fid).collect::<Vec<_>>(), fids);
     assert!(seen.iter().all(|e| e.entry.as_ref().unwrap().attr.fid == e.fid && e.file_type == FileType::Regular));
-    let op =
-        MdsOp::Readdir { fid: Fid::ROOT, after: None, limit: 100, bytes_max: 1, with_attr: false, with_layout: false };
+    let op = MdsOp::Readdir(Readdir {
+        fid: Fid::ROOT,
+        after: None,
+        limit: 100,
+        bytes_max: 1,
+        with_attr: false,
+        with_layout: false,
+    });
     assert!(matches!(rig.one(op).unwrap(), MdsReply::Entries { entries, more: true } if entries.len() == 1));
-    let op =
-        MdsOp::Readdir { fid: fids[0], after: None, limit: 100, bytes_max: 1, with_attr: false, with_layout: false };
+    let op = MdsOp::Readdir(Readdir {
+        fid: fids[0],
+        after: None,
+        limit: 100,
+        bytes_max: 1,
+        with_attr: false,
+        with_layout: false,
+    });
     assert_eq!(rig.one(op), Err(Errno::ENOTDIR));
 }
 
@@ -201,7 +221,8 @@ fn a_directory_is_read_in_pieces_by_name() {
 fn extended_attributes_are_kept_listed_and_removed() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let set = |name, value, flags| rig.one(MdsOp::Setxattr { fid: file, name: b(name), value: b(value), flags });
+    let set =
+        |name, value, flags| rig.one(MdsOp::Setxattr(Setxattr { fid: file, name: b(name), value: b(value), flags }));
     let create = SetxattrFlags { create: true, ..SetxattrFlags::default() };
     let replace = SetxattrFlags { replace: true, ..SetxattrFlags::default() };
     assert_eq!(set(b"user.a", b"1", replace), Err(Errno::ENODATA));
@@ -209,16 +230,16 @@ fn extended_attributes_are_kept_listed_and_removed() {
     assert_eq!(set(b"user.a", b"1", create), Err(Errno::EEXIST));
     assert_eq!(set(b"trusted.b", b"2", create), Ok(MdsReply::Done));
     assert_eq!(set(b"other.b", b"2", create), Err(Errno::EOPNOTSUPP));
-    assert_eq!(rig.one(MdsOp::Getxattr { fid: file, name: b(b"user.a") }), Ok(MdsReply::Bytes(b(b"1"))));
-    assert_eq!(rig.one(MdsOp::Listxattr { fid: file }), Ok(MdsReply::Bytes(b(b"trusted.b\0user.a\0"))));
-    let theirs = rig.one_as(CLIENT, &user(9), MdsOp::Listxattr { fid: file });
+    assert_eq!(rig.one(MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.a") })), Ok(MdsReply::Bytes(b(b"1"))));
+    assert_eq!(rig.one(MdsOp::Listxattr(Listxattr { fid: file })), Ok(MdsReply::Bytes(b(b"trusted.b\0user.a\0"))));
+    let theirs = rig.one_as(CLIENT, &user(9), MdsOp::Listxattr(Listxattr { fid: file }));
     assert_eq!(theirs, Ok(MdsReply::Bytes(b(b"user.a\0"))));
-    assert!(entry(rig.one(MdsOp::Getattr { fid: file }).unwrap()).has_xattr);
+    assert!(entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).has_xattr);
     for name in [&b"user.a"[..], b"trusted.b"] {
-        assert_eq!(rig.one(MdsOp::Removexattr { fid: file, name: b(name) }), Ok(MdsReply::Done));
+        assert_eq!(rig.one(MdsOp::Removexattr(Removexattr { fid: file, name: b(name) })), Ok(MdsReply::Done));
     }
-    assert!(!entry(rig.one(MdsOp::Getattr { fid: file }).unwrap()).has_xattr);
-    assert_eq!(rig.one(MdsOp::Getxattr { fid: file, name: b(b"user.a") }), Err(Errno::ENODATA));
+    assert!(!entry(rig.one(MdsOp::Getattr(Getattr { fid: file })).unwrap()).has_xattr);
+    assert_eq!(rig.one(MdsOp::Getxattr(Getxattr { fid: file, name: b(b"user.a") })), Err(Errno::ENODATA));
     set(b"user.last", b"x", create).unwrap();
     rig.unlink("f").unwrap();
     rig.assert_empty();
@@ -228,23 +249,28 @@ fn extended_attributes_are_kept_listed_and_removed() {
 fn the_size_follows_what_was_written_and_appended() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let wrote =
-        MdsOp::Wrote { fid: file, end: 100, blocks_delta: 8, at: types::attr::WrittenAt::Now, kill_suidgid: false };
+    let wrote = MdsOp::Wrote(Wrote {
+        fid: file,
+        end: 100,
+        blocks_delta: 8,
+        at: types::attr::WrittenAt::Now,
+        kill_suidgid: false,
+    });
     let attr = entry(rig.one(wrote).unwrap()).attr;
     assert_eq!((attr.size, attr.blocks), (100, 8));
-    let append = || rig.one(MdsOp::Append { fid: file, len: 10, kill_suidgid: false });
+    let append = || rig.one(MdsOp::Append(Append { fid: file, len: 10, kill_suidgid: false }));
     assert_eq!(append(), Ok(MdsReply::Appended { offset: 100 }));
     assert_eq!(append(), Ok(MdsReply::Appended { offset: 110 }));
     assert_eq!(rig.getattr(file).unwrap().size, 120);
     assert_eq!(rig.setattr(file, SetAttr { size: Some(5), ..SetAttr::default() }).unwrap().size, 5);
     assert_eq!(
-        rig.one(MdsOp::Wrote {
+        rig.one(MdsOp::Wrote(Wrote {
             fid: Fid::ROOT,
             end: 1,
             blocks_delta: 0,
             at: types::attr::WrittenAt::Now,
             kill_suidgid: false
-        }),
+        })),
         Err(Errno::EINVAL)
     );
 }
@@ -252,21 +278,16 @@ fn the_size_follows_what_was_written_and_appended() {
 #[test]
 fn a_vector_uses_results_and_stops_at_the_first_failure() {
     let rig = Rig::new();
-    let create = |parent, name: &str, kind| MdsOp::Create {
-        parent,
-        name: n(name),
-        kind,
-        mode: 0o755,
-        umask: 0,
-        exclusive: true,
+    let create = |parent, name: &str, kind| {
+        MdsOp::Create(Create { parent, name: n(name), kind, mode: 0o755, umask: 0, exclusive: true })
     };
     let results = rig.ops(vec![
         create(Fid::ROOT, "a", CreateKind::Directory),
         create(Fid::result_of(0), "b", CreateKind::Directory),
-        MdsOp::Lookup { parent: Fid::ROOT, name: n("a") },
-        MdsOp::Lookup { parent: Fid::result_of(2), name: n("b") },
-        MdsOp::Getattr { fid: Fid::result_of(3) },
-        MdsOp::Lookup { parent: Fid::result_of(2), name: n("missing") },
+        MdsOp::Lookup(Lookup { parent: Fid::ROOT, name: n("a") }),
+        MdsOp::Lookup(Lookup { parent: Fid::result_of(2), name: n("b") }),
+        MdsOp::Getattr(Getattr { fid: Fid::result_of(3) }),
+        MdsOp::Lookup(Lookup { parent: Fid::result_of(2), name: n("missing") }),
         create(Fid::ROOT, "never", CreateKind::Directory),
     ]);
     let b = opened(results[1].clone().unwrap()).0.attr.fid;
@@ -274,9 +295,9 @@ fn a_vector_uses_results_and_stops_at_the_first_failure() {
     assert_eq!(results[5], Err(Errno::ENOENT));
     assert_eq!(results[6], Err(Errno::ECANCELED));
     assert_eq!(rig.names(Fid::ROOT), ["a"]);
-    let results = rig.ops(vec![MdsOp::Getattr { fid: Fid::result_of(0) }, MdsOp::Statfs]);
+    let results = rig.ops(vec![MdsOp::Getattr(Getattr { fid: Fid::result_of(0) }), MdsOp::Statfs]);
     assert_eq!(results, [Err(Errno::EINVAL), Err(Errno::ECANCELED)]);
-    let results = rig.ops(vec![MdsOp::Statfs, MdsOp::Getattr { fid: Fid::result_of(0) }]);
+    let results = rig.ops(vec![MdsOp::Statfs, MdsOp::Getattr(Getattr { fid: Fid::result_of(0) })]);
     assert_eq!(results[1], Err(Errno::EINVAL), "an operation without an inode as its result");
 }
 
@@ -288,11 +309,11 @@ fn replies_carry_the_transno_of_the_newest_change() {
     let changed = wait(rig.send(
         CLIENT,
         &root,
-        vec![MdsOp::Setattr { fid: file, set: SetAttr { mode: Some(0o600), ..SetAttr::default() } }],
+        vec![MdsOp::Setattr(Setattr { fid: file, set: SetAttr { mode: Some(0o600), ..SetAttr::default() } })],
     ));
     assert_ne!(changed.transno.0, 0);
     assert_eq!(rig.getattr(file).unwrap().version, changed.transno.0);
-    let read = wait(rig.send(CLIENT, &root, vec![MdsOp::Getattr { fid: file }]));
+    let read = wait(rig.send(CLIENT, &root, vec![MdsOp::Getattr(Getattr { fid: file })]));
     assert_eq!(read.transno, changed.transno, "what the answer shows is durable with it");
     assert_eq!(rig.one(MdsOp::Sync), Ok(MdsReply::Done));
     let read = wait(rig.send(CLIENT, &root, vec![MdsOp::Statfs]));
@@ -305,16 +326,17 @@ fn inodes_of_other_mdts_are_refused_in_so_many_words() {
     let file = rig.file("f");
     let foreign = Fid { seq: Fid::SEQ_NORMAL + Fid::SEQ_WIDTH, oid: 1, ver: 0 };
     assert_eq!(rig.getattr(foreign), Err(Errno(libc::EREMOTE)));
-    let link = MdsOp::Link { fid: file, new_parent: foreign, new_name: n("g") };
+    let link = MdsOp::Link(Link { fid: file, new_parent: foreign, new_name: n("g") });
     assert_eq!(rig.one(link), Err(Errno::EXDEV));
     let flags = RenameFlags::default();
-    let rename = MdsOp::Rename { parent: Fid::ROOT, name: n("f"), new_parent: foreign, new_name: n("g"), flags };
+    let rename =
+        MdsOp::Rename(Rename { parent: Fid::ROOT, name: n("f"), new_parent: foreign, new_name: n("g"), flags });
     assert_eq!(rig.one(rename), Err(Errno::EXDEV));
     assert_eq!(rig.getattr(Fid::NONE), Err(Errno::EINVAL));
 }
 
 fn layout(rig: &Rig, fid: Fid, write: bool) -> Result<Arc<Layout>, Errno> {
-    match rig.one(MdsOp::GetLayout { fid, write, start: 0, end: 1 })? {
+    match rig.one(MdsOp::GetLayout(GetLayout { fid, write, start: 0, end: 1 }))? {
         MdsReply::Layout(layout) => Ok(layout),
         other => panic!("{other:?}"),
     }
@@ -365,12 +387,12 @@ fn a_write_waits_for_osts_that_may_come_back_and_not_for_others() {
 fn default_layouts_are_set_inherited_and_removed() {
     let rig = Rig::new();
     let dir = rig.create(Fid::ROOT, "d", CreateKind::Directory).unwrap();
-    let lov = |fid| rig.one(MdsOp::Getxattr { fid, name: b(b"lustre.lov") });
+    let lov = |fid| rig.one(MdsOp::Getxattr(Getxattr { fid, name: b(b"lustre.lov") }));
     assert_eq!(lov(dir), Err(Errno::ENODATA));
     let wide = layout::lov_ea::encode(&plain(2, 1 << 20, None), Fid::NONE);
     let set = |fid, value: Vec<u8>| {
         let flags = SetxattrFlags::default();
-        rig.one(MdsOp::Setxattr { fid, name: b(b"lustre.lov"), value: value.into(), flags })
+        rig.one(MdsOp::Setxattr(Setxattr { fid, name: b(b"lustre.lov"), value: value.into(), flags }))
     };
     assert_eq!(set(dir, wide.clone()), Ok(MdsReply::Done));
     assert!(lov(dir).is_ok());
@@ -378,7 +400,7 @@ fn default_layouts_are_set_inherited_and_removed() {
     let file = rig.create(sub, "f", CreateKind::Regular(None)).unwrap();
     let inherited = layout(&rig, file, false).unwrap();
     assert_eq!((inherited.components[0].stripes.len(), inherited.components[0].stripe_size), (2, 1 << 20));
-    assert_eq!(rig.one(MdsOp::Removexattr { fid: dir, name: b(b"lustre.lov") }), Ok(MdsReply::Done));
+    assert_eq!(rig.one(MdsOp::Removexattr(Removexattr { fid: dir, name: b(b"lustre.lov") })), Ok(MdsReply::Done));
     assert_eq!(lov(dir), Err(Errno::ENODATA));
     assert_eq!(set(dir, b"nonsense".to_vec()), Err(Errno::EINVAL));
 
@@ -388,11 +410,15 @@ fn default_layouts_are_set_inherited_and_removed() {
     assert_eq!((now.components[0].stripes.len(), now.components[0].id), (2, 2), "instances are never used twice");
     layout(&rig, plain_file, true).unwrap();
     assert_eq!(set(plain_file, wide), Err(Errno::EEXIST));
-    assert_eq!(rig.one(MdsOp::Listxattr { fid: plain_file }), Ok(MdsReply::Bytes(b(b"trusted.lov\0"))));
+    assert_eq!(rig.one(MdsOp::Listxattr(Listxattr { fid: plain_file })), Ok(MdsReply::Bytes(b(b"trusted.lov\0"))));
     let bare = rig.file("bare");
-    assert_eq!(rig.one(MdsOp::Listxattr { fid: bare }), Ok(MdsReply::Bytes(b(b""))), "the default is nobody's own");
     assert_eq!(
-        rig.one_as(CLIENT, &user(3), MdsOp::Getxattr { fid: plain_file, name: b(b"trusted.lov") }),
+        rig.one(MdsOp::Listxattr(Listxattr { fid: bare })),
+        Ok(MdsReply::Bytes(b(b""))),
+        "the default is nobody's own"
+    );
+    assert_eq!(
+        rig.one_as(CLIENT, &user(3), MdsOp::Getxattr(Getxattr { fid: plain_file, name: b(b"trusted.lov") })),
         Err(Errno::ENODATA)
     );
 }
@@ -404,10 +430,10 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
     let root = Credentials::root();
     let other = ClientUuid(2);
     let lock = |kind| Flock { flavor: FlockFlavor::Posix, kind, owner: 1, pid: 10, start: 0, end: u64::MAX };
-    let set = |kind, wait| MdsOp::FlockSet { fid: file, lock: lock(kind), wait };
+    let set = |kind, wait| MdsOp::FlockSet(FlockSet { fid: file, lock: lock(kind), wait });
     assert_eq!(rig.one(set(FlockKind::Write, false)), Ok(MdsReply::Done));
     assert_eq!(rig.one_as(other, &root, set(FlockKind::Write, false)), Err(Errno::EAGAIN));
-    let test = rig.one_as(other, &root, MdsOp::FlockTest { fid: file, lock: lock(FlockKind::Read) });
+    let test = rig.one_as(other, &root, MdsOp::FlockTest(FlockTest { fid: file, lock: lock(FlockKind::Read) }));
     assert!(matches!(test, Ok(MdsReply::Flock(Some(held))) if held.pid == 10));
 
     let waiting = rig.send(other, &root, vec![set(FlockKind::Write, true)]);
@@ -420,7 +446,7 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
     let waiting = rig.send(CLIENT, &root, vec![set(FlockKind::Write, true)]);
     let thread = std::thread::spawn(move || wait(waiting).results.remove(0));
     until("cancelled", || {
-        rig.one(MdsOp::FlockCancel { fid: file, lock: lock(FlockKind::Write) }).unwrap();
+        rig.one(MdsOp::FlockCancel(FlockCancel { fid: file, lock: lock(FlockKind::Write) })).unwrap();
         thread.is_finished()
     });
     assert_eq!(thread.join().unwrap().map(mds_reply), Err(Errno::EINTR));
@@ -430,7 +456,7 @@ fn a_waiting_lock_is_granted_cancelled_or_freed_with_its_client() {
 
     // An absent inode cannot be locked: it would cost memory without a bound.
     let nothing = Fid { oid: file.oid + 1000, ..file };
-    let absent = |kind| MdsOp::FlockSet { fid: nothing, lock: lock(kind), wait: false };
+    let absent = |kind| MdsOp::FlockSet(FlockSet { fid: nothing, lock: lock(kind), wait: false });
     assert_eq!(rig.one(absent(FlockKind::Write)), Err(Errno::ENOENT));
     assert_eq!(rig.one(absent(FlockKind::Unlock)), Ok(MdsReply::Done));
 }

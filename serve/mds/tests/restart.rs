@@ -10,7 +10,7 @@ use types::fid::Fid;
 use types::object::ObjectId;
 use types::session::ClientUuid;
 use types::target::TargetIndex;
-use wire::mds::{CreateKind, MdsOp, MdsReply, OpenFlags};
+use wire::mds::{Append, Close, CreateKind, Link, MdsOp, MdsReply, Open, OpenFlags, Rmdir, Wrote};
 
 const OTHER: ClientUuid = ClientUuid(2);
 
@@ -105,11 +105,11 @@ fn an_unlinked_open_file_lives_until_its_last_close() {
     let theirs = rig.open(OTHER, file, true);
     rig.unlink("f").unwrap();
     assert_eq!(rig.getattr(file).unwrap().nlink, 0);
-    let link = MdsOp::Link { fid: file, new_parent: Fid::ROOT, new_name: n("again") };
+    let link = MdsOp::Link(Link { fid: file, new_parent: Fid::ROOT, new_name: n("again") });
     assert_eq!(rig.one(link), Err(Errno::ENOENT));
-    rig.one(MdsOp::Close { fid: file, handle: mine }).unwrap();
+    rig.one(MdsOp::Close(Close { fid: file, handle: mine })).unwrap();
     assert!(rig.getattr(file).is_ok());
-    assert_eq!(rig.one(MdsOp::Close { fid: file, handle: theirs }), Err(Errno::EBADF), "not our handle");
+    assert_eq!(rig.one(MdsOp::Close(Close { fid: file, handle: theirs })), Err(Errno::EBADF), "not our handle");
     rig.gone(OTHER);
     assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
     until("objects destroyed", || rig.mds.destroy_backlog() == 0);
@@ -125,7 +125,7 @@ fn orphans_are_destroyed_at_the_next_start() {
     rig.open(CLIENT, file, true);
     rig.open(CLIENT, dir, false);
     rig.unlink("f").unwrap();
-    rig.one(MdsOp::Rmdir { parent: Fid::ROOT, name: n("d") }).unwrap();
+    rig.one(MdsOp::Rmdir(Rmdir { parent: Fid::ROOT, name: n("d") })).unwrap();
     rig.one(MdsOp::Sync).unwrap();
     let rig = rig.crash();
     assert_eq!(rig.getattr(file), Err(Errno::ESTALE));
@@ -161,7 +161,7 @@ fn a_new_writer_does_not_make_the_dead_one_forgotten() {
     let handle = rig.open(CLIENT, file, true);
     rig.osts.away.lock().clear();
     std::thread::sleep(std::time::Duration::from_millis(60));
-    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    rig.one(MdsOp::Close(Close { fid: file, handle })).unwrap();
     until("settled", || rig.getattr(file).unwrap().size == 777);
 }
 
@@ -174,13 +174,13 @@ fn sizes_are_settled_after_a_crash_and_never_shrink() {
         rig.osts.objects.lock().insert((ost, object), (size, 16));
         rig.open(CLIENT, file, true);
     }
-    rig.one(MdsOp::Wrote {
+    rig.one(MdsOp::Wrote(Wrote {
         fid: same,
         end: 100,
         blocks_delta: 8,
         at: types::attr::WrittenAt::Now,
         kill_suidgid: false,
-    })
+    }))
     .unwrap();
     rig.one(MdsOp::Sync).unwrap();
     let rig = rig.crash();
@@ -203,15 +203,15 @@ fn written(rig: &Rig) -> (Fid, (TargetIndex, ObjectId)) {
     let object = rig.objects(file)[0];
     let handle = rig.open(CLIENT, file, true);
     rig.osts.objects.lock().insert(object, (5000, 16));
-    rig.one(MdsOp::Wrote {
+    rig.one(MdsOp::Wrote(Wrote {
         fid: file,
         end: 5000,
         blocks_delta: 16,
         at: types::attr::WrittenAt::Now,
         kill_suidgid: false,
-    })
+    }))
     .unwrap();
-    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    rig.one(MdsOp::Close(Close { fid: file, handle })).unwrap();
     (file, object)
 }
 
@@ -258,7 +258,7 @@ fn a_cut_file_keeps_its_mark_at_the_close_until_its_objects_are_cut() {
     let handle = rig.open(CLIENT, file, true);
     cut(&rig, file, 0);
     rig.osts.away.lock().insert(object.0);
-    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    rig.one(MdsOp::Close(Close { fid: file, handle })).unwrap();
     assert_eq!(marks(&rig), 1);
     // A client writes it meanwhile: nothing is cut while it has a writer.
     let handle = rig.open(OTHER, file, true);
@@ -266,10 +266,15 @@ fn a_cut_file_keeps_its_mark_at_the_close_until_its_objects_are_cut() {
     rig.osts.objects.lock().insert(object, (7000, 16));
     std::thread::sleep(std::time::Duration::from_millis(60));
     assert_eq!(object_size(&rig, object), 7000);
-    let wrote =
-        MdsOp::Wrote { fid: file, end: 6000, blocks_delta: 0, at: types::attr::WrittenAt::Now, kill_suidgid: false };
+    let wrote = MdsOp::Wrote(Wrote {
+        fid: file,
+        end: 6000,
+        blocks_delta: 0,
+        at: types::attr::WrittenAt::Now,
+        kill_suidgid: false,
+    });
     rig.one(wrote).unwrap();
-    rig.one_as(OTHER, &Credentials::root(), MdsOp::Close { fid: file, handle }).unwrap();
+    rig.one_as(OTHER, &Credentials::root(), MdsOp::Close(Close { fid: file, handle })).unwrap();
     until("object cut", || object_size(&rig, object) == 6000);
     until("settled", || marks(&rig) == 0);
     assert_eq!(rig.getattr(file).unwrap().size, 6000);
@@ -285,9 +290,9 @@ fn nobody_begins_to_write_while_a_file_is_cut() {
     // between attempts.
     std::thread::sleep(std::time::Duration::from_millis(40));
     let flags = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
-    let opening = rig.send(OTHER, &Credentials::root(), vec![MdsOp::Open { fid: file, flags }]);
+    let opening = rig.send(OTHER, &Credentials::root(), vec![MdsOp::Open(Open { fid: file, flags })]);
     let reader = rig.open(CLIENT, file, false);
-    rig.one(MdsOp::Close { fid: file, handle: reader }).unwrap();
+    rig.one(MdsOp::Close(Close { fid: file, handle: reader })).unwrap();
     let start = std::time::Instant::now();
     assert!(wait(opening).results[0].is_ok());
     assert!(start.elapsed() >= std::time::Duration::from_millis(20), "it had to wait: {:?}", start.elapsed());
@@ -307,15 +312,15 @@ fn after_a_start_cuts_wait_for_clients_that_come_back() {
     rig.osts.objects.lock().insert(object, (9000, 24));
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!(object_size(&rig, object), 9000);
-    rig.one(MdsOp::Wrote {
+    rig.one(MdsOp::Wrote(Wrote {
         fid: file,
         end: 9000,
         blocks_delta: 24,
         at: types::attr::WrittenAt::Now,
         kill_suidgid: false,
-    })
+    }))
     .unwrap();
-    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    rig.one(MdsOp::Close(Close { fid: file, handle })).unwrap();
     until("settled", || marks(&rig) == 0);
     assert_eq!((rig.getattr(file).unwrap().size, object_size(&rig, object)), (9000, 9000));
 }
@@ -326,7 +331,7 @@ fn an_orderly_close_leaves_no_mark() {
     let file = rig.file("f");
     let handle = rig.open(CLIENT, file, true);
     assert_eq!(marks(&rig), 1);
-    rig.one(MdsOp::Close { fid: file, handle }).unwrap();
+    rig.one(MdsOp::Close(Close { fid: file, handle })).unwrap();
     assert_eq!(marks(&rig), 0);
 }
 
@@ -334,8 +339,9 @@ fn an_orderly_close_leaves_no_mark() {
 fn a_request_that_comes_twice_changes_nothing_twice() {
     let rig = Rig::new();
     let file = rig.file("f");
-    let request =
-        |xid| rig.request(xid, &Credentials::root(), vec![MdsOp::Append { fid: file, len: 10, kill_suidgid: false }]);
+    let request = |xid| {
+        rig.request(xid, &Credentials::root(), vec![MdsOp::Append(Append { fid: file, len: 10, kill_suidgid: false })])
+    };
     let export = rig.export(OTHER);
     let appended = |request| {
         let reply = wait(rig.mds.serve_once(&export, request));

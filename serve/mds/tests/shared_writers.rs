@@ -12,7 +12,7 @@ use types::lock::{InodeBits, LeaseMode};
 use types::ranges::{ByteRange, Extent, Needs};
 use types::time::Timestamp;
 use wire::client::{ClientOp, Glimpse};
-use wire::mds::{LeaseAct, MdsOp, MdsReply};
+use wire::mds::{Getattr, Lease, LeaseAct, Lock, MdsOp, MdsReply, Setattr, Unlink, Unlock, Wrote};
 
 const TO_WRITE: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
 const ALL: ByteRange = ByteRange::ALL;
@@ -22,15 +22,15 @@ fn range(start: u64, end: u64) -> ByteRange {
 }
 
 fn lock(fid: Fid, start: u64, end: u64) -> MdsOp {
-    MdsOp::Lock { fid, bits: TO_WRITE, needs: Some(Needs { range: range(start, end), again: false }) }
+    MdsOp::Lock(Lock { fid, bits: TO_WRITE, needs: Some(Needs { range: range(start, end), again: false }) })
 }
 
 fn whole(fid: Fid) -> MdsOp {
-    MdsOp::Lock { fid, bits: TO_WRITE, needs: None }
+    MdsOp::Lock(Lock { fid, bits: TO_WRITE, needs: None })
 }
 
 fn wrote(fid: Fid, end: u64) -> MdsOp {
-    MdsOp::Wrote { fid, end, blocks_delta: 1, at: WrittenAt::Now, kill_suidgid: false }
+    MdsOp::Wrote(Wrote { fid, end, blocks_delta: 1, at: WrittenAt::Now, kill_suidgid: false })
 }
 
 /// The grant of a request: an extent, or the whole.
@@ -98,7 +98,9 @@ fn size_and_times_are_the_largest_that_members_know() {
     let size = |size, sec| Answer::Size(Some(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } }));
     a.answers(size(10, 1 << 40));
     b.answers(size(20, 1 << 39));
-    let (Ok(MdsReply::Entry(entry)), grants) = rig.by(&c, MdsOp::Getattr { fid: file }) else { panic!("an entry") };
+    let (Ok(MdsReply::Entry(entry)), grants) = rig.by(&c, MdsOp::Getattr(Getattr { fid: file })) else {
+        panic!("an entry")
+    };
     assert_eq!((entry.attr.size, entry.attr.mtime.sec), (20, 1 << 40));
     assert_eq!(grants, [(file, InodeBits::LOOKUP)], "attributes are not covered");
     let glimpse = ClientOp::Glimpse { fids: vec![file] };
@@ -107,7 +109,7 @@ fn size_and_times_are_the_largest_that_members_know() {
         member.at_rest();
     }
     // A member asks for what the others know.
-    assert!(rig.by(&a, MdsOp::Getattr { fid: file }).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).0.is_ok());
     assert_eq!(b.asked(), glimpse);
     a.at_rest();
 }
@@ -139,7 +141,7 @@ fn a_change_of_attributes_calls_all_back_and_the_members_own_wrote_does_not() {
     a.at_rest();
     b.at_rest();
     let set = SetAttr { mode: Some(0o600), ..SetAttr::default() };
-    assert!(rig.by(&a, MdsOp::Setattr { fid: file, set }).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Setattr(Setattr { fid: file, set })).0.is_ok());
     assert_eq!((a.asked(), b.asked()), (revokes(file, range(0, 10)), revokes(file, range(10, 20))));
     assert_eq!(granted(rig.by(&a, lock(file, 0, 10))), None, "nobody is there any more");
 }
@@ -150,12 +152,12 @@ fn what_a_client_had_is_free_when_it_is_gone_or_gives_it_up() {
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
     share(&rig, &a, &b, file);
-    assert!(rig.by(&b, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
+    assert!(rig.by(&b, MdsOp::Unlock(Unlock { locks: vec![(file, TO_WRITE)] })).0.is_ok());
     assert!(granted(rig.by(&a, lock(file, 10, 20))).is_some());
     b.at_rest();
-    assert!(rig.by(&a, MdsOp::Unlock { locks: vec![(file, TO_WRITE)] }).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Unlock(Unlock { locks: vec![(file, TO_WRITE)] })).0.is_ok());
     assert_eq!(rig.mds.lock_count(), 0, "the file is no longer shared");
-    assert_eq!(rig.by(&a, lock(file, 5, 5)).0, Ok(rig.by(&a, MdsOp::Getattr { fid: file }).0.unwrap()));
+    assert_eq!(rig.by(&a, lock(file, 5, 5)).0, Ok(rig.by(&a, MdsOp::Getattr(Getattr { fid: file })).0.unwrap()));
 }
 
 #[test]
@@ -164,14 +166,14 @@ fn a_removed_file_is_not_shared() {
     let (a, b) = (rig.holder(10), rig.holder(11));
     let file = rig.file("f");
     share(&rig, &a, &b, file);
-    assert!(rig.by(&a, MdsOp::Unlink { parent: Fid::ROOT, name: n("f") }).0.is_ok());
+    assert!(rig.by(&a, MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n("f") })).0.is_ok());
     assert_eq!((a.asked(), b.asked()), (revokes(file, range(0, 10)), revokes(file, range(10, 20))));
     assert_eq!(rig.by(&a, lock(file, 0, 10)).0, Err(Errno::ESTALE));
 }
 
 /// Answer to a holder about the lease of its only open file.
 fn lease(rig: &Rig, holder: &Holder, fid: Fid, act: LeaseAct) -> Option<LeaseMode> {
-    match rig.by(holder, MdsOp::Lease { fid, owner: 5, act }).0 {
+    match rig.by(holder, MdsOp::Lease(Lease { fid, owner: 5, act })).0 {
         Ok(MdsReply::Lease(mode)) => mode,
         other => panic!("{other:?}"),
     }
@@ -192,7 +194,7 @@ fn an_extent_breaks_the_leases_that_a_lock_would() {
         assert_eq!(lease(&rig, &a, file, LeaseAct::Check), Some(mode));
         let bits = if write { TO_WRITE } else { InodeBits::DATA };
         let needs = Some(Needs { range: range(10, 20), again: false });
-        let got = granted(rig.by(&b, MdsOp::Lock { fid: file, bits, needs })).expect("an extent");
+        let got = granted(rig.by(&b, MdsOp::Lock(Lock { fid: file, bits, needs }))).expect("an extent");
         assert_eq!(got.write, write);
         let stands = !mode.is_broken(write);
         assert_eq!(lease(&rig, &a, file, LeaseAct::Check), stands.then_some(mode), "{mode:?} {write}");

@@ -24,10 +24,10 @@ fn points(op: &Op) -> (Vec<&'static Point>, Vec<&'static Point>) {
         op if op.class().reint => {
             (vec![&fault::MDS_REINT_NET], vec![&fault::MDS_REINT_NET_REP, &fault::MDS_ALL_REPLY_NET])
         }
-        Op::Mds(MdsOp::Close { .. }) => {
+        Op::Mds(MdsOp::Close(_)) => {
             (vec![&fault::MDS_CLOSE_NET], vec![&fault::MDS_CLOSE_NET_REP, &fault::MDS_ALL_REPLY_NET])
         }
-        Op::Mds(MdsOp::Lock { .. }) => {
+        Op::Mds(MdsOp::Lock(_)) => {
             (vec![&fault::LDLM_ENQUEUE_NET], vec![&fault::MDS_LDLM_REPLY_NET, &fault::MDS_ALL_REPLY_NET])
         }
         Op::Mds(_) => (vec![], vec![&fault::MDS_ALL_REPLY_NET]),

@@ -5,7 +5,7 @@
 
 use crate::admission::{Refusal, admit};
 use crate::callback::CallbackRoute;
-use crate::service::{Export, Gone, Service};
+use crate::service::{Export, Gone, Origin, Service};
 use crate::stats::CallStats;
 use crate::under_way::{self, Side};
 use env::clock::Clock;
@@ -138,10 +138,10 @@ impl Served {
                 None if !exports.has_place(address_of(nid)) => return Err(ConnectError::Errno(Errno::EBUSY)),
                 None => {
                     let target = self.service.target();
-                    let description = hello.description.clone();
+                    let origin = Origin { nid, description: hello.description.clone(), route: route.clone() };
                     let number = self.sessions.fetch_add(1, Ordering::Relaxed);
                     let me = self.me.clone();
-                    let export = Export::new(me, target, hello.client, number, nid, description, route.clone());
+                    let export = Export::new(me, target, hello.client, number, origin);
                     exports.insert(export.clone(), address_of(nid));
                     (export, true)
                 }

@@ -87,10 +87,11 @@ pub struct Export {
     questions: Questions,
 }
 
-struct Origin {
-    nid: Nid,
-    description: String,
-    route: CallbackRoute,
+/// Where the client of a session is.
+pub(crate) struct Origin {
+    pub(crate) nid: Nid,
+    pub(crate) description: String,
+    pub(crate) route: CallbackRoute,
 }
 
 impl Export {
@@ -102,7 +103,8 @@ impl Export {
         description: String,
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Export> {
-        Export::new(Weak::new(), target, client, 1, Nid::Loopback, description, CallbackRoute::Local(callbacks))
+        let origin = Origin { nid: Nid::Loopback, description, route: CallbackRoute::Local(callbacks) };
+        Export::new(Weak::new(), target, client, 1, origin)
     }
 
     pub(crate) fn new(
@@ -110,16 +112,14 @@ impl Export {
         target: TargetName,
         client: ClientUuid,
         number: u32,
-        nid: Nid,
-        description: String,
-        route: CallbackRoute,
+        origin: Origin,
     ) -> Arc<Export> {
         Arc::new(Export {
             served,
             target,
             client,
             number,
-            origin: Mutex::new(Origin { nid, description, route }),
+            origin: Mutex::new(origin),
             gone: AtomicBool::new(false),
             renewed: watch::Sender::new(0),
             heard: AtomicU64::new(0),

@@ -19,7 +19,7 @@ use types::job::JobId;
 use types::session::ClientUuid;
 use types::target::{TargetKind, TargetName};
 use wire::class::{Changes, Counted};
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{MdsOp, MdsReply, Write};
 use wire::message::{Op, OpReply, Reply};
 use wire::opcode::ROWS;
 use wire::ost::{OstOp, OstReply};
@@ -225,8 +225,8 @@ impl CallStats {
         for op in ops {
             started.places.push(if self.served { served_place(op) } else { called_place(op) } as u8);
             match op {
-                Op::Ost(OstOp::Read { .. }) | Op::Mds(MdsOp::Read { .. }) => started.reads = true,
-                Op::Ost(OstOp::Write { data, .. }) | Op::Mds(MdsOp::Write { data, .. }) => {
+                Op::Ost(OstOp::Read { .. }) | Op::Mds(MdsOp::Read(_)) => started.reads = true,
+                Op::Ost(OstOp::Write { data, .. }) | Op::Mds(MdsOp::Write(Write { data, .. })) => {
                     started.writes = true;
                     started.written += data.len() as u64;
                 }
@@ -323,6 +323,7 @@ mod tests {
     use types::fid::Fid;
     use types::object::{ObjectId, ObjectOffset};
     use types::session::{Transno, Xid};
+    use wire::mds::Getattr;
 
     #[test]
     fn places_fit_and_names_are_there() {
@@ -346,7 +347,7 @@ mod tests {
         let registry = Arc::new(Registry::default());
         let target = TargetName::mdt(Default::default(), 0);
         let stats = CallStats::of_target(registry.clone(), target);
-        let ops = [Op::Mds(MdsOp::Getattr { fid: Fid::ROOT }), Op::Mds(MdsOp::Sync)];
+        let ops = [Op::Mds(MdsOp::Getattr(Getattr { fid: Fid::ROOT })), Op::Mds(MdsOp::Sync)];
         let dropped = stats.begin(&ops, JobId::NONE, Duration::ZERO);
         let answered = stats.begin(&ops, JobId::NONE, Duration::from_secs(1));
         assert_eq!(stats.in_flight(), [2, 0, 0, 0]);

@@ -25,7 +25,7 @@ use types::session::{ClientUuid, ClusterId, Pairing};
 use wire::checksum::crc32c;
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{HelloReply, Welcome};
-use wire::mds::MdsOp;
+use wire::mds::{FlockSet, MdsOp};
 use wire::message::{Op, VERSION_MAX};
 use wire::ost::OstOp;
 
@@ -209,7 +209,7 @@ fn waiting_requests_hold_nobody_up_and_the_window_is_kept() {
         let (import, send) = (import.clone(), send.clone());
         let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
         let lock = Flock { flavor, kind, owner: 1, pid: 1, start: 0, end: u64::MAX };
-        let op = Op::Mds(MdsOp::FlockSet { fid: Fid::ROOT, lock, wait: true });
+        let op = Op::Mds(MdsOp::FlockSet(FlockSet { fid: Fid::ROOT, lock, wait: true }));
         let call = async move { send.send(import.one(&Credentials::root(), op).await).unwrap() };
         p.env.tasks.spawn("flock", Box::pin(call));
     }
@@ -386,7 +386,7 @@ fn a_silent_client_is_evicted_and_told_so() {
     let late = b.clone();
     let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
     let lock = Flock { flavor, kind, owner: 1, pid: 1, start: 0, end: u64::MAX };
-    let wait = Op::Mds(MdsOp::FlockSet { fid: Fid::ROOT, lock, wait: true });
+    let wait = Op::Mds(MdsOp::FlockSet(FlockSet { fid: Fid::ROOT, lock, wait: true }));
     let error = run(&env, async move { late.one(&Credentials::root(), wait).await.unwrap_err() });
     assert_eq!(error, RpcError::Evicted { target: ost(0) }, "nobody knows what became of it");
     assert_eq!(*boots.lock(), [1], "the same boot, but a new session");

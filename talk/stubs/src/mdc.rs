@@ -6,7 +6,7 @@ use layout::layout::Layout;
 use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
-use types::attr::{SetAttr, Statfs, WrittenAt};
+use types::attr::{SetAttr, Statfs};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -15,10 +15,12 @@ use types::name::Name;
 use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 use wire::mds::{
-    CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
+    Append, Close, Create, DirEntry, Entry, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, Getxattr,
+    Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags, Punch, Read, Readdir,
+    Readlink, Record, Removed, Removexattr, Rename, Rmdir, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink,
+    Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
-use wire::ost::PunchKind;
 
 /// An inode that was opened or made.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +110,7 @@ impl Mdc {
 
     /// Finds a name.
     pub async fn lookup(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Lookup { parent, name }).await? {
+        match self.call(credentials, MdsOp::Lookup(Lookup { parent, name })).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -116,7 +118,7 @@ impl Mdc {
 
     /// Parent of a directory.
     pub async fn get_parent(&self, credentials: &Credentials, fid: Fid) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::GetParent { fid }).await? {
+        match self.call(credentials, MdsOp::GetParent(GetParent { fid })).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -124,7 +126,7 @@ impl Mdc {
 
     /// Attributes.
     pub async fn getattr(&self, credentials: &Credentials, fid: Fid) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Getattr { fid }).await? {
+        match self.call(credentials, MdsOp::Getattr(Getattr { fid })).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -132,25 +134,15 @@ impl Mdc {
 
     /// Changes attributes.
     pub async fn setattr(&self, credentials: &Credentials, fid: Fid, set: SetAttr) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Setattr { fid, set }).await? {
+        match self.call(credentials, MdsOp::Setattr(Setattr { fid, set })).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Makes an inode and its name; regular files may be opened at once.
-    #[allow(clippy::too_many_arguments, reason = "one argument per field of the operation")]
-    pub async fn create(
-        &self,
-        credentials: &Credentials,
-        parent: Fid,
-        name: Name,
-        kind: CreateKind,
-        mode: u32,
-        umask: u32,
-        exclusive: bool,
-    ) -> Result<Opened, RpcError> {
-        match self.call(credentials, MdsOp::Create { parent, name, kind, mode, umask, exclusive }).await? {
+    pub async fn create(&self, credentials: &Credentials, op: Create) -> Result<Opened, RpcError> {
+        match self.call(credentials, MdsOp::Create(op)).await? {
             MdsReply::Opened { entry, created, handle, layout } => {
                 Ok(Opened { entry: *entry, created, handle, layout })
             }
@@ -159,15 +151,8 @@ impl Mdc {
     }
 
     /// Makes an open regular file without a name; with `linkable` it may get one.
-    pub async fn tmpfile(
-        &self,
-        credentials: &Credentials,
-        parent: Fid,
-        (mode, umask): (u32, u32),
-        flags: OpenFlags,
-        linkable: bool,
-    ) -> Result<Opened, RpcError> {
-        match self.call(credentials, MdsOp::Tmpfile { parent, mode, umask, flags, linkable }).await? {
+    pub async fn tmpfile(&self, credentials: &Credentials, op: Tmpfile) -> Result<Opened, RpcError> {
+        match self.call(credentials, MdsOp::Tmpfile(op)).await? {
             MdsReply::Opened { entry, created, handle, layout } => {
                 Ok(Opened { entry: *entry, created, handle, layout })
             }
@@ -177,7 +162,7 @@ impl Mdc {
 
     /// Holds an inode open.
     pub async fn open(&self, credentials: &Credentials, fid: Fid, flags: OpenFlags) -> Result<Opened, RpcError> {
-        match self.call(credentials, MdsOp::Open { fid, flags }).await? {
+        match self.call(credentials, MdsOp::Open(Open { fid, flags })).await? {
             MdsReply::Opened { entry, created, handle, layout } => {
                 Ok(Opened { entry: *entry, created, handle, layout })
             }
@@ -187,7 +172,7 @@ impl Mdc {
 
     /// Lets an open inode go.
     pub async fn close(&self, credentials: &Credentials, fid: Fid, handle: OpenHandle) -> Result<(), RpcError> {
-        match self.call(credentials, MdsOp::Close { fid, handle }).await? {
+        match self.call(credentials, MdsOp::Close(Close { fid, handle })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -195,7 +180,7 @@ impl Mdc {
 
     /// Removes a name that is no directory.
     pub async fn unlink(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Removed, RpcError> {
-        match self.call(credentials, MdsOp::Unlink { parent, name }).await? {
+        match self.call(credentials, MdsOp::Unlink(Unlink { parent, name })).await? {
             MdsReply::Removed(r) => Ok(r),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -203,74 +188,41 @@ impl Mdc {
 
     /// Removes an empty directory.
     pub async fn rmdir(&self, credentials: &Credentials, parent: Fid, name: Name) -> Result<Removed, RpcError> {
-        match self.call(credentials, MdsOp::Rmdir { parent, name }).await? {
+        match self.call(credentials, MdsOp::Rmdir(Rmdir { parent, name })).await? {
             MdsReply::Removed(r) => Ok(r),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Moves a name.
-    pub async fn rename(
-        &self,
-        credentials: &Credentials,
-        parent: Fid,
-        name: Name,
-        new_parent: Fid,
-        new_name: Name,
-        flags: RenameFlags,
-    ) -> Result<Removed, RpcError> {
-        match self.call(credentials, MdsOp::Rename { parent, name, new_parent, new_name, flags }).await? {
+    pub async fn rename(&self, credentials: &Credentials, op: Rename) -> Result<Removed, RpcError> {
+        match self.call(credentials, MdsOp::Rename(op)).await? {
             MdsReply::Removed(r) => Ok(r),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Gives an inode a second name.
-    pub async fn link(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        new_parent: Fid,
-        new_name: Name,
-    ) -> Result<Entry, RpcError> {
-        match self.call(credentials, MdsOp::Link { fid, new_parent, new_name }).await? {
+    pub async fn link(&self, credentials: &Credentials, op: Link) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Link(op)).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Entries after a name; whether there are more.
-    pub async fn readdir(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        after: Option<Name>,
-        limit: u32,
-        bytes_max: u32,
-        with_attr: bool,
-    ) -> Result<(Vec<DirEntry>, bool), RpcError> {
-        let with_layout = false;
-        let readdir = MdsOp::Readdir { fid, after, limit, bytes_max, with_attr, with_layout };
-        self.entries(credentials, readdir).await
+    pub async fn readdir(&self, credentials: &Credentials, op: Readdir) -> Result<(Vec<DirEntry>, bool), RpcError> {
+        self.entries(credentials, op).await
     }
 
-    /// Entries after a name with all attributes, and layouts if wanted; whether there are more. No
-    /// lock comes with them, so nothing of it may be kept. So a program that walks through
-    /// everything drives no useful lock out.
-    pub async fn dir_scan(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        after: Option<Name>,
-        (limit, bytes_max): (u32, u32),
-        with_layout: bool,
-    ) -> Result<(Vec<DirEntry>, bool), RpcError> {
-        let readdir = MdsOp::Readdir { fid, after, limit, bytes_max, with_attr: true, with_layout };
-        Mdc::new(self.import.clone()).entries(credentials, readdir).await
+    /// As [`Mdc::readdir`], of which nothing may be kept: no lock comes with the entries. So a
+    /// program that walks through everything drives no useful lock out.
+    pub async fn dir_scan(&self, credentials: &Credentials, op: Readdir) -> Result<(Vec<DirEntry>, bool), RpcError> {
+        Mdc::new(self.import.clone()).entries(credentials, op).await
     }
 
-    async fn entries(&self, credentials: &Credentials, readdir: MdsOp) -> Result<(Vec<DirEntry>, bool), RpcError> {
-        match self.call(credentials, readdir).await? {
+    async fn entries(&self, credentials: &Credentials, op: Readdir) -> Result<(Vec<DirEntry>, bool), RpcError> {
+        match self.call(credentials, MdsOp::Readdir(op)).await? {
             MdsReply::Entries { entries, more } => Ok((entries, more)),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -278,7 +230,7 @@ impl Mdc {
 
     /// Target of a symbolic link.
     pub async fn readlink(&self, credentials: &Credentials, fid: Fid) -> Result<Bytes, RpcError> {
-        match self.call(credentials, MdsOp::Readlink { fid }).await? {
+        match self.call(credentials, MdsOp::Readlink(Readlink { fid })).await? {
             MdsReply::Bytes(b) => Ok(b),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -286,7 +238,7 @@ impl Mdc {
 
     /// Reads one extended attribute.
     pub async fn getxattr(&self, credentials: &Credentials, fid: Fid, name: Bytes) -> Result<Bytes, RpcError> {
-        match self.call(credentials, MdsOp::Getxattr { fid, name }).await? {
+        match self.call(credentials, MdsOp::Getxattr(Getxattr { fid, name })).await? {
             MdsReply::Bytes(b) => Ok(b),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -294,22 +246,15 @@ impl Mdc {
 
     /// Names of all extended attributes, each with a NUL after it.
     pub async fn listxattr(&self, credentials: &Credentials, fid: Fid) -> Result<Bytes, RpcError> {
-        match self.call(credentials, MdsOp::Listxattr { fid }).await? {
+        match self.call(credentials, MdsOp::Listxattr(Listxattr { fid })).await? {
             MdsReply::Bytes(b) => Ok(b),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Sets an extended attribute.
-    pub async fn setxattr(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        name: Bytes,
-        value: Bytes,
-        flags: SetxattrFlags,
-    ) -> Result<(), RpcError> {
-        match self.call(credentials, MdsOp::Setxattr { fid, name, value, flags }).await? {
+    pub async fn setxattr(&self, credentials: &Credentials, op: Setxattr) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::Setxattr(op)).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -317,22 +262,15 @@ impl Mdc {
 
     /// Removes an extended attribute.
     pub async fn removexattr(&self, credentials: &Credentials, fid: Fid, name: Bytes) -> Result<(), RpcError> {
-        match self.call(credentials, MdsOp::Removexattr { fid, name }).await? {
+        match self.call(credentials, MdsOp::Removexattr(Removexattr { fid, name })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Layout, instantiated for a range if it is to be written.
-    pub async fn get_layout(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        write: bool,
-        start: u64,
-        end: u64,
-    ) -> Result<Arc<Layout>, RpcError> {
-        match self.call(credentials, MdsOp::GetLayout { fid, write, start, end }).await? {
+    pub async fn get_layout(&self, credentials: &Credentials, op: GetLayout) -> Result<Arc<Layout>, RpcError> {
+        match self.call(credentials, MdsOp::GetLayout(op)).await? {
             MdsReply::Layout(l) => Ok(l),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -340,45 +278,24 @@ impl Mdc {
 
     /// Two files exchange their data; `same`: their contents are the same. Versions of 0 are not
     /// compared.
-    pub async fn swap_layouts(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        other: Fid,
-        versions: (u64, u64),
-        same: bool,
-    ) -> Result<(), RpcError> {
-        match self.call(credentials, MdsOp::SwapLayouts { fid, other, versions, same }).await? {
+    pub async fn swap_layouts(&self, credentials: &Credentials, op: SwapLayouts) -> Result<(), RpcError> {
+        match self.call(credentials, MdsOp::SwapLayouts(op)).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Tells that data was written up to `end`.
-    pub async fn wrote(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        end: u64,
-        blocks_delta: i64,
-        kill_suidgid: bool,
-    ) -> Result<Entry, RpcError> {
-        let at = WrittenAt::Now;
-        match self.call(credentials, MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid }).await? {
+    pub async fn wrote(&self, credentials: &Credentials, op: Wrote) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Wrote(op)).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Reserves bytes at the end of the file; where they go.
-    pub async fn append(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        len: u64,
-        kill_suidgid: bool,
-    ) -> Result<u64, RpcError> {
-        match self.call(credentials, MdsOp::Append { fid, len, kill_suidgid }).await? {
+    pub async fn append(&self, credentials: &Credentials, op: Append) -> Result<u64, RpcError> {
+        match self.call(credentials, MdsOp::Append(op)).await? {
             MdsReply::Appended { offset } => Ok(offset),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -392,22 +309,15 @@ impl Mdc {
         offset: u64,
         len: u32,
     ) -> Result<(Entry, Bytes), RpcError> {
-        match self.call(credentials, MdsOp::Read { fid, offset, len }).await? {
+        match self.call(credentials, MdsOp::Read(Read { fid, offset, len })).await? {
             MdsReply::Data { entry, data } => Ok((*entry, data)),
             other => Err(unexpected(&self.import, &other)),
         }
     }
 
     /// Changes the allocation of bytes that live on the MDT.
-    pub async fn punch(
-        &self,
-        credentials: &Credentials,
-        fid: Fid,
-        (start, end): (u64, u64),
-        kind: PunchKind,
-    ) -> Result<Entry, RpcError> {
-        let op = MdsOp::Punch { fid, start, end, kind, grows: false, kill_suidgid: false };
-        match self.call(credentials, op).await? {
+    pub async fn punch(&self, credentials: &Credentials, op: Punch) -> Result<Entry, RpcError> {
+        match self.call(credentials, MdsOp::Punch(op)).await? {
             MdsReply::Entry(e) => Ok(*e),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -421,7 +331,7 @@ impl Mdc {
         offset: u64,
         hole: bool,
     ) -> Result<Option<u64>, RpcError> {
-        match self.call(credentials, MdsOp::Seek { fid, offset, hole }).await? {
+        match self.call(credentials, MdsOp::Seek(Seek { fid, offset, hole })).await? {
             MdsReply::Offset(found) => Ok(found),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -437,7 +347,7 @@ impl Mdc {
         needs: Option<ByteRange>,
     ) -> Result<Option<Entry>, RpcError> {
         let needs = needs.map(|range| Needs { range, again: false });
-        match self.call(credentials, MdsOp::Lock { fid, bits, needs }).await? {
+        match self.call(credentials, MdsOp::Lock(Lock { fid, bits, needs })).await? {
             MdsReply::Entry(e) => Ok(Some(*e)),
             MdsReply::Extents { .. } => Ok(None),
             other => Err(unexpected(&self.import, &other)),
@@ -467,7 +377,7 @@ impl Mdc {
         fid: Fid,
         lock: Flock,
     ) -> Result<Option<Flock>, RpcError> {
-        match self.call(credentials, MdsOp::FlockTest { fid, lock }).await? {
+        match self.call(credentials, MdsOp::FlockTest(FlockTest { fid, lock })).await? {
             MdsReply::Flock(l) => Ok(l),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -481,7 +391,7 @@ impl Mdc {
         lock: Flock,
         wait: bool,
     ) -> Result<(), RpcError> {
-        match self.call(credentials, MdsOp::FlockSet { fid, lock, wait }).await? {
+        match self.call(credentials, MdsOp::FlockSet(FlockSet { fid, lock, wait })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -489,7 +399,7 @@ impl Mdc {
 
     /// Gives up a waiting lock.
     pub async fn flock_cancel(&self, credentials: &Credentials, fid: Fid, lock: Flock) -> Result<(), RpcError> {
-        match self.call(credentials, MdsOp::FlockCancel { fid, lock }).await? {
+        match self.call(credentials, MdsOp::FlockCancel(FlockCancel { fid, lock })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -504,7 +414,7 @@ impl Mdc {
         owner: u64,
         act: LeaseAct,
     ) -> Result<Option<LeaseMode>, RpcError> {
-        match self.call(credentials, MdsOp::Lease { fid, owner, act }).await? {
+        match self.call(credentials, MdsOp::Lease(Lease { fid, owner, act })).await? {
             MdsReply::Lease(mode) => Ok(mode),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -513,7 +423,7 @@ impl Mdc {
     /// Records of its store with keys in `[start, end)`, about `bytes_max` bytes, and whether there
     /// are more.
     pub async fn scan(&self, start: Bytes, end: Bytes, bytes_max: u32) -> Result<(Vec<Record>, bool), RpcError> {
-        match self.call(&Credentials::root(), MdsOp::Scan { start, end, bytes_max }).await? {
+        match self.call(&Credentials::root(), MdsOp::Scan(Scan { start, end, bytes_max })).await? {
             MdsReply::Records { records, more } => Ok((records, more)),
             other => Err(unexpected(&self.import, &other)),
         }
@@ -521,7 +431,7 @@ impl Mdc {
 
     /// Writes the records of `put` if those of `expect` are as given. ESTALE: they are not.
     pub async fn mend(&self, expect: Vec<Record>, put: Vec<Record>) -> Result<(), RpcError> {
-        match self.call(&Credentials::root(), MdsOp::Mend { expect, put }).await? {
+        match self.call(&Credentials::root(), MdsOp::Mend(Mend { expect, put })).await? {
             MdsReply::Done => Ok(()),
             other => Err(unexpected(&self.import, &other)),
         }

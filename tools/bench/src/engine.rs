@@ -39,7 +39,7 @@ use types::name::Name;
 use types::nid::Nid;
 use types::session::{ClientUuid, ClusterId};
 use types::target::{FsName, TargetKind, TargetName};
-use wire::mds::CreateKind;
+use wire::mds::{Create, CreateKind};
 
 /// Requests in flight over TCP.
 const IN_FLIGHT: usize = 64;
@@ -136,7 +136,7 @@ impl Engine<'_> {
             let create = timed(|| {
                 for n in 0..operations {
                     self.stop.check()?;
-                    let made = wait(mdc.create(&root, dir, name(n), CreateKind::Regular(None), 0o644, 0, true));
+                    let made = wait(mdc.create(&root, new(dir, name(n), CreateKind::Regular(None), 0o644)));
                     fids.push(made.map_err(BenchError::of("create"))?.entry.attr.fid);
                 }
                 // The CPU of making it durable belongs to it.
@@ -187,8 +187,8 @@ impl Engine<'_> {
                 let (made, mdc) = (made.clone(), theirs.clone());
                 async move {
                     let root = Credentials::root();
-                    let new = mdc.create(&root, dir, name(n), CreateKind::Regular(None), 0o644, 0, true).await;
-                    *made[n].lock() = new.map_err(BenchError::of("create"))?.entry.attr.fid;
+                    let made_one = mdc.create(&root, new(dir, name(n), CreateKind::Regular(None), 0o644)).await;
+                    *made[n].lock() = made_one.map_err(BenchError::of("create"))?.entry.attr.fid;
                     Ok(())
                 }
             })?;
@@ -254,9 +254,13 @@ fn runtime() -> Result<Runtime, BenchError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(BenchError::of("start a runtime"))
 }
 
+const fn new(parent: Fid, name: Name, kind: CreateKind, mode: u32) -> Create {
+    Create { parent, name, kind, mode, umask: 0, exclusive: true }
+}
+
 async fn make_dir(mdc: &Mdc, round: usize) -> Result<Fid, BenchError> {
     let name = Name::new(format!("engine{round}").as_bytes()).expect("letters and digits are a name");
-    let made = mdc.create(&Credentials::root(), Fid::ROOT, name, CreateKind::Directory, 0o755, 0, true).await;
+    let made = mdc.create(&Credentials::root(), new(Fid::ROOT, name, CreateKind::Directory, 0o755)).await;
     Ok(made.map_err(BenchError::of("make a folder"))?.entry.attr.fid)
 }
 

@@ -134,7 +134,7 @@ proptest! {
                     world.last += 1;
                     let (ticket, needs) = (ExtentTicket(world.last), range(start, start + len));
                     world.waiting.insert(ticket, Asked { fid: fid(n), client: ClientUuid(c), needs, write });
-                    t.request(ticket, fid(n), ClientUuid(c), (needs, write), now, &mut out);
+                    t.request(ticket, ExtentRequest { fid: fid(n), client: ClientUuid(c), needs, write }, now, &mut out);
                 }
                 Event::Answer(n) if !world.questions.is_empty() => {
                     let (client, fid, range) = world.questions.remove(n % world.questions.len());

@@ -27,7 +27,8 @@ impl Rig {
     fn asks(&mut self, client: ClientUuid, start: u64, end: u64, write: bool) -> Vec<ExtentAction> {
         self.last += 1;
         let mut out = Vec::new();
-        self.table.request(ExtentTicket(self.last), FID, client, (range(start, end), write), self.now, &mut out);
+        let wanted = ExtentRequest { fid: FID, client, needs: range(start, end), write };
+        self.table.request(ExtentTicket(self.last), wanted, self.now, &mut out);
         out
     }
 

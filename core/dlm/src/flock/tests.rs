@@ -36,7 +36,7 @@ impl Desk {
     fn ask(&mut self, fid: Fid, client: ClientUuid, lock: Flock, wait: bool) -> Vec<FlockAction> {
         let mut out = Vec::new();
         self.ticket += 1;
-        self.table.set(fid, client, &lock, wait, FlockTicket(self.ticket), &mut out);
+        self.table.set(fid, (client, &lock), wait, FlockTicket(self.ticket), &mut out);
         self.table.check();
         out
     }
@@ -135,7 +135,7 @@ fn getlk_names_the_process_in_the_way() {
 fn what_an_owner_holds_is_clipped_to_what_is_asked() {
     let mut table = FlockTable::new();
     let held = posix(Write, 10, 19);
-    table.set(FID, A, &held, false, FlockTicket(1), &mut Vec::new());
+    table.set(FID, (A, &held), false, FlockTicket(1), &mut Vec::new());
     let owner = |client| LockOwner { client, flavor: Posix, owner: held.owner };
     let owned = |client, start, end| table.owned(FID, owner(client), &posix(Unlock, start, end)).collect::<Vec<_>>();
     assert_eq!(owned(A, 0, 14), [Flock { end: 14, ..held }]);
@@ -266,15 +266,15 @@ fn a_resource_has_a_bound_and_release_always_works() {
     let mut d = FlockTable::new();
     let mut out = Vec::new();
     for n in 0..FLOCKS_PER_RESOURCE_MAX as u64 {
-        d.set(FID, A, &posix(Read, n * 2, n * 2), false, FlockTicket(n), &mut out);
+        d.set(FID, (A, &posix(Read, n * 2, n * 2)), false, FlockTicket(n), &mut out);
     }
     assert!(out.iter().all(|a| matches!(a, Granted(_))));
     out.clear();
     let beyond = FLOCKS_PER_RESOURCE_MAX as u64 * 2;
-    d.set(FID, A, &posix(Read, beyond, beyond), false, FlockTicket(0), &mut out);
-    d.set(FID, B, &posix(Write, 0, 0), true, FlockTicket(1), &mut out);
-    d.set(FID, A, &posix(Read, 0, 2), false, FlockTicket(2), &mut out);
-    d.set(FID, A, &posix(Unlock, 0, u64::MAX), false, FlockTicket(3), &mut out);
+    d.set(FID, (A, &posix(Read, beyond, beyond)), false, FlockTicket(0), &mut out);
+    d.set(FID, (B, &posix(Write, 0, 0)), true, FlockTicket(1), &mut out);
+    d.set(FID, (A, &posix(Read, 0, 2)), false, FlockTicket(2), &mut out);
+    d.set(FID, (A, &posix(Unlock, 0, u64::MAX)), false, FlockTicket(3), &mut out);
     let no_locks = |t| Refused(FlockTicket(t), Errno::ENOLCK);
     assert_eq!(out, [no_locks(0), no_locks(1), Granted(FlockTicket(2)), Granted(FlockTicket(3))]);
     assert!(d.is_empty());
@@ -341,7 +341,7 @@ proptest! {
                     let free = map.free(owner, &lock);
                     asked.insert(ticket, (owner, lock));
                     prop_assert_eq!(table.test(FID, ClientUuid(c), &lock).is_none(), free);
-                    table.set(FID, ClientUuid(c), &lock, wait, ticket, &mut out);
+                    table.set(FID, (ClientUuid(c), &lock), wait, ticket, &mut out);
                     prop_assert_eq!(out.first() == Some(&Granted(ticket)), free);
                     if !free && owner.flavor == Bsd {
                         map.held.remove(&owner);

@@ -23,6 +23,13 @@ pub(super) struct Entered {
     ready: bool,
 }
 
+impl Entered {
+    /// It asks no holder yet.
+    fn new(author: u32, changes: SmallVec<[Change; 4]>, busy: SmallVec<[Fid; 2]>, wants: InodeBits) -> Entered {
+        Entered { author, changes, busy, wants, pending: BTreeMap::new(), ready: false }
+    }
+}
+
 /// What an operation waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitOf {
@@ -138,7 +145,8 @@ impl IbitsTable {
             }
             self.meet(client, change, now);
         }
-        self.begin(modifier, client, changes, busy, InodeBits::NONE, out);
+        let entered = Entered::new(self.author(client), changes, busy, InodeBits::NONE);
+        self.begin(modifier, entered, out);
     }
 
     /// These names are foreign to all other holders of gaps.
@@ -165,26 +173,22 @@ impl IbitsTable {
     ) {
         let excludes = if wants.contains(InodeBits::WRITE) { EXCLUSIVE } else { InodeBits::WRITE };
         let change = Change { fid, bits: excludes, names: SmallVec::new() };
-        self.begin(modifier, client, SmallVec::from_iter([change]), SmallVec::new(), wants, out);
+        let entered = Entered::new(self.author(client), SmallVec::from_iter([change]), SmallVec::new(), wants);
+        self.begin(modifier, entered, out);
     }
 
-    fn begin(
-        &mut self,
-        modifier: Modifier,
-        client: ClientUuid,
-        changes: SmallVec<[Change; 4]>,
-        busy: SmallVec<[Fid; 2]>,
-        wants: InodeBits,
-        out: &mut Vec<Action>,
-    ) {
-        let author = self.locks.number(client).unwrap_or(NONE);
-        for change in &changes {
+    /// Number of a client; [`NONE`] if it is not connected.
+    fn author(&self, client: ClientUuid) -> u32 {
+        self.locks.number(client).unwrap_or(NONE)
+    }
+
+    fn begin(&mut self, modifier: Modifier, entered: Entered, out: &mut Vec<Action>) {
+        for change in &entered.changes {
             let resource = self.resources.entry(change.fid).or_default();
             if !resource.entered.contains(&modifier) {
                 resource.entered.push(modifier);
             }
         }
-        let entered = Entered { author, changes, busy, wants, pending: BTreeMap::new(), ready: false };
         let before = self.modifiers.insert(modifier, entered);
         assert!(before.is_none(), "{modifier:?} enters twice");
         self.advance(modifier, out);

@@ -13,12 +13,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 ///
 /// # Panics
 /// Beyond 4 GiB: our own bug, every limit is far below.
-pub(super) fn len32(len: usize) -> U32 {
+pub(crate) fn len32(len: usize) -> U32 {
     U32::new(u32::try_from(len).expect("limits keep lengths far below 4 GiB"))
 }
 
 /// A count from the wire, checked.
-pub(super) fn count(n: U32, what: &'static str, max: usize) -> Result<usize, DecodeError> {
+pub(crate) fn count(n: U32, what: &'static str, max: usize) -> Result<usize, DecodeError> {
     match usize::try_from(n.get()) {
         Ok(n) if n <= max => Ok(n),
         _ => Err(DecodeError::TooMany { what, found: n.get().into(), max }),
@@ -26,13 +26,13 @@ pub(super) fn count(n: U32, what: &'static str, max: usize) -> Result<usize, Dec
 }
 
 /// Flags to a number, the first one lowest.
-pub(super) fn bits<const N: usize>(flags: [bool; N]) -> u16 {
+pub(crate) fn bits<const N: usize>(flags: [bool; N]) -> u16 {
     const { assert!(N <= 16) };
     flags.iter().enumerate().fold(0, |all, (n, flag)| all | (u16::from(*flag) << n))
 }
 
 /// Reverse of [`bits`]; refuses flags it does not know.
-pub(super) fn unpack<const N: usize>(field: &'static str, flags: u16) -> Result<[bool; N], DecodeError> {
+pub(crate) fn unpack<const N: usize>(field: &'static str, flags: u16) -> Result<[bool; N], DecodeError> {
     const { assert!(N <= 15) };
     if flags >> N != 0 {
         return Err(DecodeError::Field { field, value: flags.into() });
@@ -41,7 +41,7 @@ pub(super) fn unpack<const N: usize>(field: &'static str, flags: u16) -> Result<
 }
 
 /// Collects a message.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     body: Vec<u8>,
     bulk: Vec<Bytes>,
 }
@@ -111,7 +111,7 @@ impl Writer {
 }
 
 /// Reads a body from front to back.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     len: usize,
 }
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The data behind a body, handed out in order without copying.
-pub(super) struct Bulk(Bytes);
+pub(crate) struct Bulk(Bytes);
 
 impl Bulk {
     pub fn new(bulk: Bytes) -> Bulk {

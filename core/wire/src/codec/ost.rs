@@ -20,7 +20,7 @@ fn objects(r: &mut Reader<'_>) -> Result<Vec<ObjectId>, DecodeError> {
 }
 
 /// What to do to a range.
-pub(super) fn punch_kind(kind: u8) -> Result<PunchKind, DecodeError> {
+pub(crate) fn punch_kind(kind: u8) -> Result<PunchKind, DecodeError> {
     Ok(match kind {
         0 => PunchKind::Truncate,
         1 => PunchKind::Hole,

@@ -17,7 +17,7 @@ macro_rules! raw {
         $(#[$doc])*
         #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
         #[repr(C)]
-        pub(super) struct $name { $(pub $field: $type),* }
+        pub(crate) struct $name { $(pub $field: $type),* }
 
         const _: () = assert!(size_of::<$name>() == $size);
     )*};
@@ -198,7 +198,7 @@ impl RawTarget {
     }
 }
 
-pub(super) fn time(sec: I64, nsec: U32) -> Result<Timestamp, DecodeError> {
+pub(crate) fn time(sec: I64, nsec: U32) -> Result<Timestamp, DecodeError> {
     match nsec.get() {
         nsec @ 0..1_000_000_000 => Ok(Timestamp { sec: sec.get(), nsec }),
         nsec => Err(DecodeError::Field { field: "nanoseconds", value: nsec.into() }),
@@ -257,7 +257,7 @@ impl RawEntry {
 }
 
 /// Which attributes a [`SetAttr`] changes, as flags of its operation.
-pub(super) fn set_attr_flags(set: &SetAttr) -> [bool; 9] {
+pub(crate) fn set_attr_flags(set: &SetAttr) -> [bool; 9] {
     let now = |t: Option<SetTime>| t == Some(SetTime::Now);
     [
         set.mode.is_some(),
@@ -315,7 +315,7 @@ impl RawSetAttr {
 }
 
 /// The mode of a lease.
-pub fn lease_mode(number: u32) -> Result<LeaseMode, DecodeError> {
+pub(crate) fn lease_mode(number: u32) -> Result<LeaseMode, DecodeError> {
     let mode = u8::try_from(number).ok().and_then(LeaseMode::from_number);
     mode.ok_or(DecodeError::Field { field: "lease", value: number.into() })
 }

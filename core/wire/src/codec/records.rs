@@ -6,12 +6,12 @@ use crate::mds::Record;
 use types::limits::{RECORD_KEY_BYTES_MAX, RECORD_VALUE_BYTES_MAX};
 use zerocopy::little_endian::U32;
 
-pub(super) const KEY_BYTES: &str = "bytes of key";
+pub(crate) const KEY_BYTES: &str = "bytes of key";
 /// Fewest bytes of a record: length of the key, presence of a value.
 const RECORD_BYTES_MIN: usize = 8;
 
 /// Count, then each: key, 0 or 1 in 4 bytes, value.
-pub(super) fn put_records(records: &[Record], w: &mut Writer) {
+pub(crate) fn put_records(records: &[Record], w: &mut Writer) {
     w.put(&len32(records.len()));
     for Record { key, value } in records {
         w.bytes(key);
@@ -20,7 +20,7 @@ pub(super) fn put_records(records: &[Record], w: &mut Writer) {
     }
 }
 
-pub(super) fn records(r: &mut Reader<'_>, max: usize) -> Result<Vec<Record>, DecodeError> {
+pub(crate) fn records(r: &mut Reader<'_>, max: usize) -> Result<Vec<Record>, DecodeError> {
     let n = count(*r.get()?, "records", max)?;
     r.expect(n, RECORD_BYTES_MIN)?;
     let mut records = Vec::with_capacity(n);

@@ -1,9 +1,7 @@
 //! One fixed sample of each operation and answer, for the golden bytes and as material of the strategies.
 
 use crate::client::{ClientOp, ClientReply, Glimpse};
-use crate::mds::{
-    CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
-};
+use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
@@ -11,7 +9,7 @@ use crate::report::{Counts, Holder, NodeReport, TargetReport, Wait, Waiting};
 use bytes::Bytes;
 use layout::layout::{Component, EOF, Layout, Pattern, PoolName};
 use std::sync::Arc;
-use types::attr::{Attr, FileType, SetAttr, SetTime, Statfs, WrittenAt};
+use types::attr::{Attr, FileType, Statfs};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
@@ -20,22 +18,26 @@ use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::names::NameRange;
 use types::object::{ObjectId, ObjectOffset};
-use types::ranges::{ByteRange, Needs};
+use types::ranges::ByteRange;
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::TargetIndex;
 use types::time::Timestamp;
 
-const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
-const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
+pub const FID: Fid = Fid { seq: 0x2_0000_0400, oid: 7, ver: 0 };
+pub const DIR: Fid = Fid { seq: 0x2_0000_0400, oid: 1, ver: 0 };
 const OBJECT: ObjectId = ObjectId { fid: FID, instance: 3, stripe: 2 };
 
 pub fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-fn flock() -> Flock {
+pub fn flock() -> Flock {
     let (flavor, kind) = (FlockFlavor::Bsd, FlockKind::Write);
     Flock { flavor, kind, owner: 0xdead_beef, pid: 4711, start: 10, end: u64::MAX }
+}
+
+pub fn sample_open() -> OpenFlags {
+    OpenFlags { read: true, write: true, exec: false, append: false, lasting: false }
 }
 
 fn statfs() -> Statfs {
@@ -97,8 +99,6 @@ fn config() -> FsConfig {
 
 /// One of each operation, in the order of the table.
 pub fn sample_ops() -> Vec<Op> {
-    let (fid, parent) = (FID, DIR);
-    let xattr = Bytes::from_static(b"user.colour");
     let ops = [
         Op::Connect(ConnectRequest {
             version_min: 1,
@@ -125,98 +125,6 @@ pub fn sample_ops() -> Vec<Op> {
         MgsOp::Reports,
         MgsOp::Remove { name: "sheen-OST0001".into(), force: true, dry_run: false },
     ];
-    let set = SetAttr {
-        mode: Some(0o640),
-        uid: Some(1),
-        gid: None,
-        size: Some(4096),
-        atime: Some(SetTime::Now),
-        mtime: Some(SetTime::At(Timestamp { sec: -5, nsec: 6 })),
-        kill_suidgid: true,
-    };
-    let open = OpenFlags { read: true, write: true, exec: false, append: false, lasting: false };
-    let lock = flock();
-    let mds = [
-        MdsOp::Lookup { parent, name: name("caf\u{e9}") },
-        MdsOp::GetParent { fid },
-        MdsOp::Getattr { fid },
-        MdsOp::GetattrMany { fids: vec![fid, parent, Fid::result_of(0)] },
-        MdsOp::Setattr { fid, set },
-        MdsOp::Create {
-            parent,
-            name: name("link"),
-            kind: CreateKind::Symlink(Bytes::from_static(b"../there")),
-            mode: 0o777,
-            umask: 0o022,
-            exclusive: true,
-        },
-        MdsOp::Open { fid, flags: open },
-        MdsOp::Close { fid, handle: OpenHandle(77) },
-        MdsOp::Unlink { parent, name: name("a") },
-        MdsOp::Rmdir { parent, name: name("d") },
-        MdsOp::Rename {
-            parent,
-            name: name("from"),
-            new_parent: Fid::ROOT,
-            new_name: name("to"),
-            flags: RenameFlags { no_replace: false, exchange: true },
-        },
-        MdsOp::Link { fid, new_parent: parent, new_name: name("other") },
-        MdsOp::Readdir {
-            fid: parent,
-            after: Some(name("m")),
-            limit: 100,
-            bytes_max: 65536,
-            with_attr: true,
-            with_layout: false,
-        },
-        MdsOp::Readlink { fid },
-        MdsOp::Getxattr { fid, name: xattr.clone() },
-        MdsOp::Listxattr { fid },
-        MdsOp::Setxattr {
-            fid,
-            name: xattr.clone(),
-            value: Bytes::from_static(b"blue"),
-            flags: SetxattrFlags { create: false, replace: true, kill_sgid: true },
-        },
-        MdsOp::Removexattr { fid, name: xattr },
-        MdsOp::GetLayout { fid, write: true, start: 1 << 20, end: 2 << 20 },
-        MdsOp::Wrote {
-            fid,
-            end: 8192,
-            blocks_delta: -8,
-            at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
-            kill_suidgid: true,
-        },
-        MdsOp::Append { fid, len: 512, kill_suidgid: false },
-        MdsOp::Statfs,
-        MdsOp::Sync,
-        MdsOp::FlockTest { fid, lock },
-        MdsOp::FlockSet { fid, lock, wait: true },
-        MdsOp::FlockCancel { fid, lock },
-        MdsOp::Lock {
-            fid,
-            bits: InodeBits::WRITE,
-            needs: Some(Needs { range: ByteRange::new(4096, 51_104), again: true }),
-        },
-        MdsOp::Unlock { locks: vec![(fid, InodeBits::ALL), (parent, InodeBits::UPDATE)] },
-        MdsOp::Read { fid, offset: 4096, len: 65536 },
-        MdsOp::Write {
-            fid,
-            offset: 4096,
-            data: Bytes::from_static(b"the data itself"),
-            at: WrittenAt::At(Timestamp { sec: 1_700_000_000, nsec: 5 }),
-            kill_suidgid: true,
-        },
-        MdsOp::Punch { fid, start: 4096, end: 8192, kind: PunchKind::Hole, grows: false, kill_suidgid: true },
-        MdsOp::SwapLayouts { fid, other: Fid::ROOT, versions: (7, 0), same: true },
-        MdsOp::Seek { fid, offset: 4096, hole: true },
-        MdsOp::Lease { fid, owner: 0xfeed, act: LeaseAct::Acquire(LeaseMode::Write) },
-        MdsOp::Tmpfile { parent, mode: 0o600, umask: 0o022, flags: open, linkable: true },
-        MdsOp::Accessed { fid, at: Timestamp { sec: 1_700_000_000, nsec: 7 }, strict: true },
-        MdsOp::Scan { start: Bytes::from_static(b"I"), end: Bytes::from_static(b"J"), bytes_max: 1 << 20 },
-        MdsOp::Mend { expect: vec![record(b"Ia", Some(b"old"))], put: vec![record(b"Ia", None)] },
-    ];
     let (object, offset) = (OBJECT, ObjectOffset(65536));
     let ost = [
         OstOp::Read { object, offset, len: 1 << 20 },
@@ -236,11 +144,11 @@ pub fn sample_ops() -> Vec<Op> {
         ClientOp::Glimpse { fids: vec![FID] },
         ClientOp::RevokeExtents { extents: vec![(FID, ByteRange::new(4096, u64::MAX))] },
     ];
-    let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(mds.into_iter().map(Op::Mds));
+    let ops = ops.into_iter().chain(mgs.into_iter().map(Op::Mgs)).chain(MdsOp::samples().into_iter().map(Op::Mds));
     ops.chain(ost.into_iter().map(Op::Ost)).chain(client.into_iter().map(Op::Client)).collect()
 }
 
-fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {
+pub fn record(key: &'static [u8], value: Option<&'static [u8]>) -> Record {
     Record { key: Bytes::from_static(key), value: value.map(Bytes::from_static) }
 }
 

@@ -2,9 +2,7 @@
 
 use super::samples::{layout, name, report};
 use crate::client::{ClientOp, ClientReply, Glimpse};
-use crate::mds::{
-    CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, OpenFlags, Record, Removed, RenameFlags, SetxattrFlags,
-};
+use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
 use crate::ost::{OstOp, OstReply, PunchKind};
@@ -30,51 +28,55 @@ use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::{TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 
-fn any_redo() -> impl Strategy<Value = Vec<Redo>> {
+pub fn any_redo() -> impl Strategy<Value = Vec<Redo>> {
     let one = (any::<u64>(), vec(any::<u8>(), 0..40));
     vec(one.prop_map(|(transno, bytes)| Redo { transno: Transno(transno), bytes: bytes.into() }), 0..4)
 }
 
-fn any_fid() -> impl Strategy<Value = Fid> {
+pub fn any_fid() -> impl Strategy<Value = Fid> {
     any::<(u64, u32, u32)>().prop_map(|(seq, oid, ver)| Fid { seq, oid, ver })
 }
 
-fn any_written_at() -> impl Strategy<Value = WrittenAt> {
+pub fn any_written_at() -> impl Strategy<Value = WrittenAt> {
     prop_oneof![Just(WrittenAt::Now), Just(WrittenAt::Told), any_time().prop_map(WrittenAt::At)]
 }
 
-fn any_locks() -> impl Strategy<Value = Vec<(Fid, InodeBits)>> {
+pub fn any_locks() -> impl Strategy<Value = Vec<(Fid, InodeBits)>> {
     vec((any_fid(), any::<u32>().prop_map(InodeBits)), 0..20)
 }
 
-fn any_range() -> impl Strategy<Value = ByteRange> {
+pub fn any_range() -> impl Strategy<Value = ByteRange> {
     any::<(u64, u64)>().prop_map(|(start, end)| ByteRange::new(start, end))
 }
 
-fn any_needs() -> impl Strategy<Value = Needs> {
+pub fn any_needs() -> impl Strategy<Value = Needs> {
     (any_range(), any::<bool>()).prop_map(|(range, again)| Needs { range, again })
 }
 
-fn any_name() -> impl Strategy<Value = Name> {
+pub fn any_name() -> impl Strategy<Value = Name> {
     vec(any::<u8>(), 1..=255).prop_map(|mut bytes| {
         bytes.iter_mut().filter(|b| matches!(**b, 0 | b'/')).for_each(|b| *b = b'_');
         Name::new(&bytes).unwrap_or_else(|_| name("dots"))
     })
 }
 
-fn any_bytes(max: usize) -> impl Strategy<Value = Bytes> {
+pub fn any_place() -> impl Strategy<Value = (Fid, Name)> {
+    (any_fid(), any_name())
+}
+
+pub fn any_bytes(max: usize) -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..=max).prop_map(Bytes::from)
 }
 
-fn any_time() -> impl Strategy<Value = Timestamp> {
+pub fn any_time() -> impl Strategy<Value = Timestamp> {
     (any::<i64>(), 0..1_000_000_000u32).prop_map(|(sec, nsec)| Timestamp { sec, nsec })
 }
 
-fn any_file_type() -> impl Strategy<Value = FileType> {
+pub fn any_file_type() -> impl Strategy<Value = FileType> {
     (1..=12u8).prop_filter_map("some numbers name no type", FileType::from_dtype)
 }
 
-fn any_flock() -> impl Strategy<Value = Flock> {
+pub fn any_flock() -> impl Strategy<Value = Flock> {
     let flavor = prop_oneof![Just(FlockFlavor::Posix), Just(FlockFlavor::Bsd), Just(FlockFlavor::Group)];
     let kind = prop_oneof![Just(FlockKind::Read), Just(FlockKind::Write), Just(FlockKind::Unlock)];
     (flavor, kind, any::<(u64, u32, u64, u64)>()).prop_map(|(flavor, kind, (owner, pid, start, end))| Flock {
@@ -87,11 +89,11 @@ fn any_flock() -> impl Strategy<Value = Flock> {
     })
 }
 
-fn any_lease() -> impl Strategy<Value = LeaseMode> {
+pub fn any_lease() -> impl Strategy<Value = LeaseMode> {
     prop_oneof![Just(LeaseMode::Read), Just(LeaseMode::Write)]
 }
 
-fn any_statfs() -> impl Strategy<Value = Statfs> {
+pub fn any_statfs() -> impl Strategy<Value = Statfs> {
     any::<[u64; 5]>().prop_map(|[bytes_total, bytes_free, bytes_available, files_total, files_free]| Statfs {
         bytes_total,
         bytes_free,
@@ -101,7 +103,7 @@ fn any_statfs() -> impl Strategy<Value = Statfs> {
     })
 }
 
-fn any_entry() -> impl Strategy<Value = Entry> {
+pub fn any_entry() -> impl Strategy<Value = Entry> {
     (any_fid(), any::<[u32; 5]>(), any::<[u64; 3]>(), vec(any_time(), 4), any::<[bool; 2]>()).prop_map(
         |(fid, [mode, uid, gid, nlink, rdev], [size, blocks, version], t, [has_xattr, noatime])| {
             let (atime, mtime, ctime, btime) = (t[0], t[1], t[2], t[3]);
@@ -111,7 +113,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
     )
 }
 
-fn any_set_attr() -> impl Strategy<Value = SetAttr> {
+pub fn any_set_attr() -> impl Strategy<Value = SetAttr> {
     let time = || of(prop_oneof![Just(SetTime::Now), any_time().prop_map(SetTime::At)]);
     (any::<(Option<u32>, Option<u32>, Option<u32>, Option<u64>, bool)>(), time(), time()).prop_map(
         |((mode, uid, gid, size, kill_suidgid), atime, mtime)| SetAttr {
@@ -126,140 +128,28 @@ fn any_set_attr() -> impl Strategy<Value = SetAttr> {
     )
 }
 
-fn any_object() -> impl Strategy<Value = ObjectId> {
+pub fn any_object() -> impl Strategy<Value = ObjectId> {
     (any_fid(), any::<(u32, u32)>()).prop_map(|(fid, (instance, stripe))| ObjectId { fid, instance, stripe })
 }
 
-fn any_offset() -> impl Strategy<Value = ObjectOffset> {
+pub fn any_offset() -> impl Strategy<Value = ObjectOffset> {
     any::<u64>().prop_map(ObjectOffset)
 }
 
-fn any_open() -> impl Strategy<Value = OpenFlags> {
+pub fn any_open() -> impl Strategy<Value = OpenFlags> {
     let flags = any::<(bool, bool, bool, bool, bool)>();
     flags.prop_map(|(read, write, exec, append, lasting)| OpenFlags { read, write, exec, append, lasting })
 }
 
-fn any_create() -> impl Strategy<Value = MdsOp> {
-    let special = any_file_type()
-        .prop_filter("not special", |t| !matches!(t, FileType::Regular | FileType::Directory | FileType::Symlink));
-    let kind = prop_oneof![
-        of(any_open()).prop_map(CreateKind::Regular),
-        Just(CreateKind::Directory),
-        any_bytes(4095).prop_map(CreateKind::Symlink),
-        (special, any::<u32>()).prop_map(|(t, rdev)| CreateKind::Special(t, rdev)),
-    ];
-    (any_fid(), any_name(), kind, any::<(u32, u32, bool)>()).prop_map(
-        |(parent, name, kind, (mode, umask, exclusive))| MdsOp::Create { parent, name, kind, mode, umask, exclusive },
-    )
-}
-
-fn any_mds_op() -> impl Strategy<Value = MdsOp> {
-    let entry = || (any_fid(), any_name());
-    let xattr = || (any_fid(), any_bytes(255));
-    let lock = || (any_fid(), any_flock());
-    let names = prop_oneof![
-        entry().prop_map(|(parent, name)| MdsOp::Lookup { parent, name }),
-        any_create(),
-        entry().prop_map(|(parent, name)| MdsOp::Unlink { parent, name }),
-        entry().prop_map(|(parent, name)| MdsOp::Rmdir { parent, name }),
-        (entry(), entry(), any::<(bool, bool)>()).prop_map(
-            |((parent, name), (new_parent, new_name), (no_replace, exchange))| {
-                MdsOp::Rename { parent, name, new_parent, new_name, flags: RenameFlags { no_replace, exchange } }
-            }
-        ),
-        (any_fid(), entry()).prop_map(|(fid, (new_parent, new_name))| MdsOp::Link { fid, new_parent, new_name }),
-        (any_fid(), of(any_name()), any::<(u32, u32, bool, bool)>()).prop_map(
-            |(fid, after, (limit, bytes_max, with_attr, with_layout))| {
-                MdsOp::Readdir { fid, after, limit, bytes_max, with_attr, with_layout }
-            }
-        ),
-    ];
-    let inodes = prop_oneof![
-        any_fid().prop_map(|fid| MdsOp::GetParent { fid }),
-        any_fid().prop_map(|fid| MdsOp::Getattr { fid }),
-        vec(any_fid(), 0..50).prop_map(|fids| MdsOp::GetattrMany { fids }),
-        (any_fid(), any_set_attr()).prop_map(|(fid, set)| MdsOp::Setattr { fid, set }),
-        (any_fid(), any::<(u32, u32, bool)>(), any_open()).prop_map(|(parent, (mode, umask, linkable), flags)| {
-            MdsOp::Tmpfile { parent, mode, umask, flags, linkable }
-        }),
-        (any_fid(), any_open()).prop_map(|(fid, flags)| MdsOp::Open { fid, flags }),
-        (any_fid(), any::<u64>()).prop_map(|(fid, n)| MdsOp::Close { fid, handle: OpenHandle(n) }),
-        any_fid().prop_map(|fid| MdsOp::Readlink { fid }),
-        (any_fid(), any::<(bool, u64, u64)>()).prop_map(|(fid, (write, start, end))| MdsOp::GetLayout {
-            fid,
-            write,
-            start,
-            end
-        }),
-        (any_fid(), any_fid(), any::<((u64, u64), bool)>())
-            .prop_map(|(fid, other, (versions, same))| { MdsOp::SwapLayouts { fid, other, versions, same } }),
-        (any_fid(), any::<(u64, i64, bool)>(), any_written_at()).prop_map(
-            |(fid, (end, blocks_delta, kill_suidgid), at)| MdsOp::Wrote { fid, end, blocks_delta, at, kill_suidgid }
-        ),
-        (any_fid(), any::<(u64, u32)>()).prop_map(|(fid, (offset, len))| MdsOp::Read { fid, offset, len }),
-        (any_fid(), any::<(u64, bool)>(), any_bytes(300), any_written_at())
-            .prop_map(|(fid, (offset, kill_suidgid), data, at)| MdsOp::Write { fid, offset, data, at, kill_suidgid }),
-        (any_fid(), any::<((u64, u64), (bool, bool))>(), any_punch_kind()).prop_map(
-            |(fid, ((start, end), (grows, kill_suidgid)), kind)| MdsOp::Punch {
-                fid,
-                start,
-                end,
-                kind,
-                grows,
-                kill_suidgid
-            }
-        ),
-        (any_fid(), any_time(), any::<bool>()).prop_map(|(fid, at, strict)| MdsOp::Accessed { fid, at, strict }),
-        (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (offset, hole))| MdsOp::Seek { fid, offset, hole }),
-        (any_fid(), any::<(u64, bool)>()).prop_map(|(fid, (len, kill_suidgid))| MdsOp::Append {
-            fid,
-            len,
-            kill_suidgid
-        }),
-        Just(MdsOp::Statfs),
-        Just(MdsOp::Sync),
-    ];
-    let others = prop_oneof![
-        xattr().prop_map(|(fid, name)| MdsOp::Getxattr { fid, name }),
-        any_fid().prop_map(|fid| MdsOp::Listxattr { fid }),
-        (xattr(), any_bytes(2000), any::<(bool, bool, bool)>()).prop_map(
-            |((fid, name), value, (create, replace, kill_sgid))| {
-                MdsOp::Setxattr { fid, name, value, flags: SetxattrFlags { create, replace, kill_sgid } }
-            }
-        ),
-        xattr().prop_map(|(fid, name)| MdsOp::Removexattr { fid, name }),
-        lock().prop_map(|(fid, lock)| MdsOp::FlockTest { fid, lock }),
-        (lock(), any::<bool>()).prop_map(|((fid, lock), wait)| MdsOp::FlockSet { fid, lock, wait }),
-        lock().prop_map(|(fid, lock)| MdsOp::FlockCancel { fid, lock }),
-        (any_fid(), any::<u64>(), of(any_lease()), any::<bool>()).prop_map(|(fid, owner, mode, release)| {
-            let otherwise = if release { LeaseAct::Release } else { LeaseAct::Check };
-            MdsOp::Lease { fid, owner, act: mode.map_or(otherwise, LeaseAct::Acquire) }
-        }),
-        (any_fid(), any::<u32>().prop_map(InodeBits), of(any_needs())).prop_map(|(fid, bits, needs)| MdsOp::Lock {
-            fid,
-            bits,
-            needs
-        }),
-        any_locks().prop_map(|locks| MdsOp::Unlock { locks }),
-        (any_bytes(20), any_bytes(20), any::<u32>()).prop_map(|(start, end, bytes_max)| MdsOp::Scan {
-            start,
-            end,
-            bytes_max
-        }),
-        (any_records(), any_records()).prop_map(|(expect, put)| MdsOp::Mend { expect, put }),
-    ];
-    prop_oneof![names, inodes, others]
-}
-
-fn any_records() -> impl Strategy<Value = Vec<Record>> {
+pub fn any_records() -> impl Strategy<Value = Vec<Record>> {
     vec((any_bytes(30), of(any_bytes(200))).prop_map(|(key, value)| Record { key, value }), 0..5)
 }
 
-fn any_punch_kind() -> impl Strategy<Value = PunchKind> {
+pub fn any_punch_kind() -> impl Strategy<Value = PunchKind> {
     prop::sample::select(vec![PunchKind::Truncate, PunchKind::Hole, PunchKind::Zero, PunchKind::Allocate])
 }
 
-fn any_ost_op() -> impl Strategy<Value = OstOp> {
+pub fn any_ost_op() -> impl Strategy<Value = OstOp> {
     let at = || (any_object(), any_offset());
     let kind = any_punch_kind();
     prop_oneof![
@@ -281,7 +171,7 @@ fn any_ost_op() -> impl Strategy<Value = OstOp> {
     ]
 }
 
-fn any_pool_change() -> impl Strategy<Value = PoolChange> {
+pub fn any_pool_change() -> impl Strategy<Value = PoolChange> {
     prop_oneof![
         Just(PoolChange::New),
         vec(any::<u16>(), 0..5).prop_map(PoolChange::Add),
@@ -290,7 +180,7 @@ fn any_pool_change() -> impl Strategy<Value = PoolChange> {
     ]
 }
 
-fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
+pub fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
     prop_oneof![
         (".{0,20}", any::<u128>(), vec(".{0,20}", 0..4)).prop_map(|(name, store, nids)| MgsOp::Register {
             name,
@@ -331,7 +221,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
         vec((any_fid(), any_range()), 0..20).prop_map(|extents| ClientOp::RevokeExtents { extents }),
     ];
     prop_oneof![
-        8 => any_mds_op().prop_map(Op::Mds),
+        8 => MdsOp::any().prop_map(Op::Mds),
         4 => any_ost_op().prop_map(Op::Ost),
         2 => any_mgs_op().prop_map(Op::Mgs),
         1 => client.prop_map(Op::Client),
@@ -373,7 +263,7 @@ pub fn any_request() -> impl Strategy<Value = Request> {
     )
 }
 
-fn any_layout() -> impl Strategy<Value = Arc<Layout>> {
+pub fn any_layout() -> impl Strategy<Value = Arc<Layout>> {
     let plain = |(generation, osts): (u32, Vec<u16>)| {
         let mut layout = (*layout()).clone();
         layout.generation = generation;
@@ -389,7 +279,7 @@ pub fn any_dir_entry() -> impl Strategy<Value = DirEntry> {
         .prop_map(|(name, fid, file_type, entry, layout)| DirEntry { name, fid, file_type, layout, entry })
 }
 
-fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
+pub fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
     let pair = || (".{0,20}", ".{0,20}");
     let target = (".{0,20}", vec(".{0,20}", 0..4), any::<(u128, u64, bool)>())
         .prop_map(|(name, nids, (store, boot, up))| TargetInfo { name, nids, store, boot, up });

@@ -14,7 +14,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind};
 use types::session::ClientUuid;
-use wire::mds::MdsOp;
+use wire::mds::{FlockSet, MdsOp};
 use wire::message::OpReply;
 
 /// See the module.
@@ -36,7 +36,7 @@ impl HeldFlocks {
     pub(crate) fn sent(&mut self, ops: &[MdsOp]) -> Taken {
         let mut pieces = Vec::new();
         for (place, op) in ops.iter().enumerate() {
-            if let MdsOp::FlockSet { fid, lock, .. } = op {
+            if let MdsOp::FlockSet(FlockSet { fid, lock, .. }) = op {
                 pieces.extend(self.weaken(*fid, lock).into_iter().map(|piece| (place, piece)));
             }
         }
@@ -46,7 +46,7 @@ impl HeldFlocks {
     /// The request was answered.
     pub(crate) fn learn(&mut self, ops: &[MdsOp], results: &[Result<OpReply, Errno>], taken: &Taken) {
         for (place, (op, result)) in ops.iter().zip(results).enumerate() {
-            let MdsOp::FlockSet { fid, lock, .. } = op else { continue };
+            let MdsOp::FlockSet(FlockSet { fid, lock, .. }) = op else { continue };
             match result {
                 Ok(_) => self.granted(*fid, lock),
                 // flock(2) gives up the old lock even if it does not get the new one.
@@ -111,7 +111,7 @@ impl HeldFlocks {
     }
 
     fn set(&mut self, fid: Fid, lock: &Flock) {
-        self.table.set(fid, ClientUuid::default(), lock, false, FlockTicket(0), &mut Vec::new());
+        self.table.set(fid, (ClientUuid::default(), lock), false, FlockTicket(0), &mut Vec::new());
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     fn asked(flavor: FlockFlavor, owner: u64, kind: FlockKind, start: u64, end: u64) -> MdsOp {
         let lock = Flock { flavor, kind, owner, pid: 7, start, end };
-        MdsOp::FlockSet { fid: A, lock, wait: true }
+        MdsOp::FlockSet(FlockSet { fid: A, lock, wait: true })
     }
 
     fn lock(owner: u64, kind: FlockKind, start: u64, end: u64) -> MdsOp {

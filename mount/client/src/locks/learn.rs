@@ -9,7 +9,10 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
-use wire::mds::{DirEntry, Entry, MdsOp, MdsReply};
+use wire::mds::{
+    Accessed, Append, Create, DirEntry, Entry, GetLayout, GetParent, Getxattr, Link, Listxattr, Lookup, MdsOp,
+    MdsReply, Punch, Readdir, Readlink, Removexattr, Rename, Rmdir, Setattr, Setxattr, Unlink, Write, Wrote,
+};
 
 /// The entry of an inode among those a reply shows.
 fn of(entries: &[Entry], fid: Fid) -> Option<&Entry> {
@@ -24,48 +27,52 @@ fn has_one_name(entry: &Entry) -> bool {
 pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, touched: &[Entry], held: &Held) {
     let bits = |fid: Fid| bits_of(held, fid);
     match (op, result) {
-        (MdsOp::Lookup { parent, name }, Ok(MdsReply::Entry(entry))) => {
+        (MdsOp::Lookup(Lookup { parent, name }), Ok(MdsReply::Entry(entry))) => {
             table.learn_name(*parent, name, Some(entry.attr.fid), held);
             table.learn_entry(entry, bits(entry.attr.fid));
         }
-        (MdsOp::Lookup { parent, name }, Err(Errno::ENOENT)) => table.learn_name(*parent, name, None, held),
-        (MdsOp::GetParent { fid }, Ok(MdsReply::Entry(entry))) => {
+        (MdsOp::Lookup(Lookup { parent, name }), Err(Errno::ENOENT)) => table.learn_name(*parent, name, None, held),
+        (MdsOp::GetParent(GetParent { fid }), Ok(MdsReply::Entry(entry))) => {
             table.learn_parent(*fid, entry.attr.fid, held);
             table.learn_entry(entry, bits(entry.attr.fid));
         }
-        (MdsOp::Getattr { .. } | MdsOp::Lock { .. }, Ok(MdsReply::Entry(entry))) => {
+        (MdsOp::Getattr(_) | MdsOp::Lock(_), Ok(MdsReply::Entry(entry))) => {
             table.learn_entry(entry, bits(entry.attr.fid));
         }
-        (MdsOp::Read { .. }, Ok(MdsReply::Data { entry, .. })) => table.learn_entry(entry, bits(entry.attr.fid)),
-        (MdsOp::GetattrMany { .. }, Ok(MdsReply::Attrs(entries))) => {
+        (MdsOp::Read(_), Ok(MdsReply::Data { entry, .. })) => table.learn_entry(entry, bits(entry.attr.fid)),
+        (MdsOp::GetattrMany(_), Ok(MdsReply::Attrs(entries))) => {
             entries.iter().flatten().for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
         }
-        (MdsOp::Readdir { fid, after, .. }, Ok(MdsReply::Entries { entries, more })) => {
+        (MdsOp::Readdir(Readdir { fid, after, .. }), Ok(MdsReply::Entries { entries, more })) => {
             entries.iter().for_each(|entry| learn_listed(table, *fid, entry, held));
             if after.is_none() && !more {
                 table.listed(*fid, entries, held);
             }
         }
-        (MdsOp::Readlink { fid }, Ok(MdsReply::Bytes(target))) => table.learn_target(*fid, target),
-        (MdsOp::Getxattr { fid, name }, Ok(MdsReply::Bytes(value))) => {
+        (MdsOp::Readlink(Readlink { fid }), Ok(MdsReply::Bytes(target))) => table.learn_target(*fid, target),
+        (MdsOp::Getxattr(Getxattr { fid, name }), Ok(MdsReply::Bytes(value))) => {
             table.learn_xattr(*fid, name, Some(value), bits(*fid));
         }
-        (MdsOp::Getxattr { fid, name }, Err(Errno::ENODATA)) => table.learn_xattr(*fid, name, None, bits(*fid)),
-        (MdsOp::Listxattr { fid }, Ok(MdsReply::Bytes(list))) => table.learn_xattr_list(*fid, list, bits(*fid)),
-        (MdsOp::GetLayout { fid, write, .. }, Ok(MdsReply::Layout(layout))) => {
+        (MdsOp::Getxattr(Getxattr { fid, name }), Err(Errno::ENODATA)) => {
+            table.learn_xattr(*fid, name, None, bits(*fid))
+        }
+        (MdsOp::Listxattr(Listxattr { fid }), Ok(MdsReply::Bytes(list))) => {
+            table.learn_xattr_list(*fid, list, bits(*fid))
+        }
+        (MdsOp::GetLayout(GetLayout { fid, write, .. }), Ok(MdsReply::Layout(layout))) => {
             if *write {
                 // It may have been made by this request.
                 table.gate(fid.mdt()).note(*fid, InodeBits::LAYOUT);
             }
             table.learn_layout(*fid, layout, bits(*fid));
         }
-        (MdsOp::Open { .. } | MdsOp::Tmpfile { .. }, Ok(MdsReply::Opened { entry, layout, .. })) => {
+        (MdsOp::Open(_) | MdsOp::Tmpfile(_), Ok(MdsReply::Opened { entry, layout, .. })) => {
             table.learn_entry(entry, bits(entry.attr.fid));
             if let Some(layout) = layout {
                 table.learn_layout(entry.attr.fid, layout, bits(entry.attr.fid));
             }
         }
-        (MdsOp::Create { parent, name, .. }, Ok(MdsReply::Opened { entry, created, layout, .. })) => {
+        (MdsOp::Create(Create { parent, name, .. }), Ok(MdsReply::Opened { entry, created, layout, .. })) => {
             let fid = entry.attr.fid;
             match created {
                 true => {
@@ -82,7 +89,10 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.learn_layout(fid, layout, bits(fid));
             }
         }
-        (MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name }, Ok(MdsReply::Removed(removed))) => {
+        (
+            MdsOp::Unlink(Unlink { parent, name }) | MdsOp::Rmdir(Rmdir { parent, name }),
+            Ok(MdsReply::Removed(removed)),
+        ) => {
             table.changed_name(*parent, name, None, held);
             table.changed_inode(*parent, of(touched, *parent), held);
             table.changed_inode(removed.fid, of(touched, removed.fid), held);
@@ -91,7 +101,7 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.lost_last_name(removed.fid);
             }
         }
-        (MdsOp::Rename { parent, name, new_parent, new_name, flags }, Ok(MdsReply::Removed(removed))) => {
+        (MdsOp::Rename(Rename { parent, name, new_parent, new_name, flags }), Ok(MdsReply::Removed(removed))) => {
             // Also of the inode that moved, if nothing is known of its name.
             touched.iter().for_each(|entry| table.renamed_inode(entry.attr.fid));
             table.renamed_inode(removed.fid);
@@ -121,27 +131,30 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.lost_last_name(removed.fid);
             }
         }
-        (MdsOp::Link { fid, new_parent, new_name }, Ok(MdsReply::Entry(entry))) => {
+        (MdsOp::Link(Link { fid, new_parent, new_name }), Ok(MdsReply::Entry(entry))) => {
             table.changed_name(*new_parent, new_name, Some(*fid), held);
             table.changed_inode(*new_parent, of(touched, *new_parent), held);
             table.changed_inode(*fid, Some(entry), held);
         }
         (
-            MdsOp::Setattr { fid, .. } | MdsOp::Wrote { fid, .. } | MdsOp::Write { fid, .. } | MdsOp::Punch { fid, .. },
+            MdsOp::Setattr(Setattr { fid, .. })
+            | MdsOp::Wrote(Wrote { fid, .. })
+            | MdsOp::Write(Write { fid, .. })
+            | MdsOp::Punch(Punch { fid, .. }),
             Ok(MdsReply::Entry(entry)),
         ) => {
-            if matches!(op, MdsOp::Setattr { .. }) {
+            if matches!(op, MdsOp::Setattr(_)) {
                 table.changed_permissions(*fid);
             }
             table.changed_inode(*fid, Some(entry), held);
         }
-        (MdsOp::Accessed { fid, .. }, Ok(_)) => {
+        (MdsOp::Accessed(Accessed { fid, .. }), Ok(_)) => {
             if let Some(entry) = of(touched, *fid) {
                 table.accessed(entry);
             }
         }
-        (MdsOp::Append { fid, .. }, Ok(_)) => table.changed_inode(*fid, of(touched, *fid), held),
-        (MdsOp::Setxattr { fid, name, value, flags }, Ok(_)) => {
+        (MdsOp::Append(Append { fid, .. }), Ok(_)) => table.changed_inode(*fid, of(touched, *fid), held),
+        (MdsOp::Setxattr(Setxattr { fid, name, value, flags }), Ok(_)) => {
             table.changed_xattrs(*fid);
             table.changed_inode(*fid, of(touched, *fid), held);
             // The MDT may store an ACL in another form than it was given.
@@ -149,7 +162,7 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
                 table.learn_xattr(*fid, name, Some(value), bits(*fid));
             }
         }
-        (MdsOp::Removexattr { fid, name }, Ok(_)) => {
+        (MdsOp::Removexattr(Removexattr { fid, name }), Ok(_)) => {
             table.changed_xattrs(*fid);
             table.changed_inode(*fid, of(touched, *fid), held);
             table.learn_xattr(*fid, name, None, bits(*fid));
@@ -184,27 +197,29 @@ pub fn unsure(table: &mut Table, op: &MdsOp) {
         table.unsure_inode(dir);
     };
     match op {
-        MdsOp::Create { parent, name, .. } | MdsOp::Unlink { parent, name } | MdsOp::Rmdir { parent, name } => {
+        MdsOp::Create(Create { parent, name, .. })
+        | MdsOp::Unlink(Unlink { parent, name })
+        | MdsOp::Rmdir(Rmdir { parent, name }) => {
             name_and_all(*parent, name);
         }
-        MdsOp::Rename { parent, name, new_parent, new_name, .. } => {
+        MdsOp::Rename(Rename { parent, name, new_parent, new_name, .. }) => {
             name_and_all(*parent, name);
             name_and_all(*new_parent, new_name);
         }
-        MdsOp::Link { fid, new_parent, new_name } => {
+        MdsOp::Link(Link { fid, new_parent, new_name }) => {
             name_and_all(*new_parent, new_name);
             table.unsure_inode(*fid);
         }
-        MdsOp::Setattr { fid, .. } => {
+        MdsOp::Setattr(Setattr { fid, .. }) => {
             table.changed_permissions(*fid);
             table.unsure_inode(*fid);
         }
-        MdsOp::Wrote { fid, .. }
-        | MdsOp::Append { fid, .. }
-        | MdsOp::Write { fid, .. }
-        | MdsOp::Punch { fid, .. }
-        | MdsOp::Accessed { fid, .. } => table.unsure_inode(*fid),
-        MdsOp::Setxattr { fid, .. } | MdsOp::Removexattr { fid, .. } => {
+        MdsOp::Wrote(Wrote { fid, .. })
+        | MdsOp::Append(Append { fid, .. })
+        | MdsOp::Write(Write { fid, .. })
+        | MdsOp::Punch(Punch { fid, .. })
+        | MdsOp::Accessed(Accessed { fid, .. }) => table.unsure_inode(*fid),
+        MdsOp::Setxattr(Setxattr { fid, .. }) | MdsOp::Removexattr(Removexattr { fid, .. }) => {
             table.changed_xattrs(*fid);
             table.unsure_inode(*fid);
         }

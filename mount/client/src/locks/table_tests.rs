@@ -4,7 +4,7 @@ use super::invalidations::NAMES_SENT_ONE_BY_ONE;
 use super::*;
 use crate::locks::learn::learn;
 use types::time::Timestamp;
-use wire::mds::{CreateKind, MdsOp, MdsReply, Removed, RenameFlags};
+use wire::mds::{Create, CreateKind, Getxattr, Lookup, MdsOp, MdsReply, Removed, Rename, RenameFlags, Setattr, Unlink};
 
 const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
 const OTHER: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 2, ver: 0 };
@@ -66,7 +66,7 @@ impl Rig {
     fn lookup(&mut self, text: &str, to: Option<Entry>, grants: &[(Fid, InodeBits)]) {
         let ticket = self.send();
         let result = to.map(|e| MdsReply::Entry(Box::new(e))).ok_or(types::errno::Errno::ENOENT);
-        self.reply(ticket, &MdsOp::Lookup { parent: DIR, name: name(text) }, result, grants, &[]);
+        self.reply(ticket, &MdsOp::Lookup(Lookup { parent: DIR, name: name(text) }), result, grants, &[]);
     }
 
     fn knows(&mut self, text: &str) -> Known {
@@ -152,7 +152,7 @@ fn a_callback_that_overtakes_a_reply_keeps_it_out() {
     let mut rig = Rig::default();
     let ticket = rig.send();
     rig.revoke(FILE, UPDATE);
-    let op = MdsOp::Lookup { parent: DIR, name: name("a") };
+    let op = MdsOp::Lookup(Lookup { parent: DIR, name: name("a") });
     let result = Ok(MdsReply::Entry(Box::new(entry(FILE, 1))));
     rig.reply(ticket, &op, result, &[(DIR, UPDATE), (FILE, BOTH)], &[]);
     assert_eq!(rig.knows("a"), Known::To(FILE));
@@ -189,7 +189,7 @@ fn an_own_create_is_known_at_once_with_its_directory() {
     rig.lookup("a", None, &[(DIR, UPDATE)]);
     let ticket = rig.send();
     let kind = CreateKind::Directory;
-    let op = MdsOp::Create { parent: DIR, name: name("a"), kind, mode: 0o755, umask: 0, exclusive: true };
+    let op = MdsOp::Create(Create { parent: DIR, name: name("a"), kind, mode: 0o755, umask: 0, exclusive: true });
     let opened = MdsReply::Opened {
         entry: Box::new(entry(FILE, 7)),
         created: true,
@@ -207,12 +207,12 @@ fn what_was_under_way_when_an_own_change_was_answered_is_old() {
     let mut rig = Rig::default();
     let listing = rig.send();
     let unlink = rig.send();
-    let op = MdsOp::Unlink { parent: DIR, name: name("a") };
+    let op = MdsOp::Unlink(Unlink { parent: DIR, name: name("a") });
     let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 }));
     rig.reply(unlink, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
     assert_eq!(rig.knows("a"), Known::Absent);
     // The page was made before the unlink, and comes after it.
-    let op = MdsOp::Lookup { parent: DIR, name: name("a") };
+    let op = MdsOp::Lookup(Lookup { parent: DIR, name: name("a") });
     let old = Ok(MdsReply::Entry(Box::new(entry(FILE, 1))));
     rig.reply(listing, &op, old, &[(DIR, UPDATE), (FILE, UPDATE)], &[]);
     assert_ne!(rig.knows("a"), Known::To(FILE));
@@ -225,7 +225,7 @@ fn an_own_change_without_a_grant_leaves_nothing_old() {
     let mut rig = Rig::default();
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
     let ticket = rig.send();
-    let op = MdsOp::Unlink { parent: DIR, name: name("a") };
+    let op = MdsOp::Unlink(Unlink { parent: DIR, name: name("a") });
     rig.reply(ticket, &op, Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 })), &[], &[entry(DIR, 9)]);
     assert_eq!(rig.knows("a"), Known::Nothing);
     assert_eq!((rig.0.attr(DIR), rig.0.attr(FILE)), (None, None));
@@ -251,7 +251,7 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
         let ticket = rig.send();
         rig.reply(
             ticket,
-            &MdsOp::Lookup { parent: OTHER, name: name("b") },
+            &MdsOp::Lookup(Lookup { parent: OTHER, name: name("b") }),
             Err(types::errno::Errno::ENOENT),
             &[(OTHER, UPDATE)],
             &[],
@@ -259,7 +259,7 @@ fn a_rename_takes_the_trust_of_the_kernel_along() {
         assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First));
         let ticket = rig.send();
         let flags = RenameFlags::default();
-        let op = MdsOp::Rename { parent: DIR, name: name("a"), new_parent: OTHER, new_name: name("b"), flags };
+        let op = MdsOp::Rename(Rename { parent: DIR, name: name("a"), new_parent: OTHER, new_name: name("b"), flags });
         let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
         rig.reply(ticket, &op, Ok(removed), &grants, &[]);
         assert_eq!(rig.0.take_pending().all_names, epoch);
@@ -278,13 +278,13 @@ fn a_rename_whose_outcome_its_reply_does_not_show_teaches_nothing() {
     rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
     let ticket = rig.send();
     // `b` is not known: it may be another name of the same inode, and then `a` stays.
-    let op = MdsOp::Rename {
+    let op = MdsOp::Rename(Rename {
         parent: DIR,
         name: name("a"),
         new_parent: DIR,
         new_name: name("b"),
         flags: RenameFlags::default(),
-    };
+    });
     let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
     rig.reply(ticket, &op, Ok(removed), &[(DIR, UPDATE), (FILE, BOTH)], &[]);
     assert_eq!((rig.knows("a"), rig.knows("b")), (Known::Nothing, Known::Nothing));
@@ -297,7 +297,7 @@ fn a_rename_in_a_busy_directory_teaches_the_new_name() {
         rig.lookup("a", Some(entry(FILE, 1)), &[(FILE, BOTH)]);
         let ticket = rig.send();
         let flags = RenameFlags::default();
-        let op = MdsOp::Rename { parent: DIR, name: name("a"), new_parent: DIR, new_name: name("b"), flags };
+        let op = MdsOp::Rename(Rename { parent: DIR, name: name("a"), new_parent: DIR, new_name: name("b"), flags });
         let removed = MdsReply::Removed(Removed { fid: Fid::NONE, nlink: 0 });
         let mut moved = entry(FILE, 2);
         moved.attr.nlink = nlink;
@@ -312,7 +312,7 @@ fn xattrs_are_kept_with_their_absence_until_one_changes() {
     let mut rig = Rig::default();
     let ask = |rig: &mut Rig, name: &'static str, result| {
         let ticket = rig.send();
-        let op = MdsOp::Getxattr { fid: FILE, name: Bytes::from_static(name.as_bytes()) };
+        let op = MdsOp::Getxattr(Getxattr { fid: FILE, name: Bytes::from_static(name.as_bytes()) });
         rig.reply(ticket, &op, result, &[(FILE, XATTR)], &[]);
     };
     ask(&mut rig, "user.a", Ok(MdsReply::Bytes(Bytes::from_static(b"1"))));
@@ -348,7 +348,7 @@ fn a_lost_mdt_takes_everything_of_it() {
     let invalidations = rig.0.lose(DIR.mdt());
     assert!(invalidations.all_names);
     assert_eq!((invalidations.attrs, rig.0.size()), (vec![FILE], (0, 0)));
-    let op = MdsOp::Getattr { fid: FILE };
+    let op = MdsOp::Getattr(wire::mds::Getattr { fid: FILE });
     rig.reply(under_way, &op, Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))), &[(FILE, UPDATE)], &[]);
     assert_eq!(rig.0.attr(FILE), None, "granted by the session that is gone");
 }
@@ -360,7 +360,7 @@ fn the_oldest_unused_go_first_and_the_kernels_forgotten_before_them() {
     let count = LOCKS_MAX as u32 + 3;
     for oid in 0..count {
         let ticket = rig.send();
-        let op = MdsOp::Getattr { fid: fid(oid + 10) };
+        let op = MdsOp::Getattr(wire::mds::Getattr { fid: fid(oid + 10) });
         let result = Ok(MdsReply::Entry(Box::new(entry(fid(oid + 10), 1))));
         rig.reply(ticket, &op, result, &[(fid(oid + 10), UPDATE)], &[]);
     }
@@ -381,11 +381,11 @@ fn the_oldest_unused_go_first_and_the_kernels_forgotten_before_them() {
 fn a_late_answer_of_a_create_does_not_bring_back_what_was_unlinked() {
     let mut rig = Rig::default();
     let (create, unlink) = (rig.send(), rig.send());
-    let op = MdsOp::Unlink { parent: DIR, name: name("b") };
+    let op = MdsOp::Unlink(Unlink { parent: DIR, name: name("b") });
     let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 }));
     rig.reply(unlink, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
     let kind = CreateKind::Directory;
-    let op = MdsOp::Create { parent: DIR, name: name("b"), kind, mode: 0o755, umask: 0, exclusive: true };
+    let op = MdsOp::Create(Create { parent: DIR, name: name("b"), kind, mode: 0o755, umask: 0, exclusive: true });
     let handle = types::session::OpenHandle(0);
     let made = MdsReply::Opened { entry: Box::new(entry(FILE, 8)), created: true, handle, layout: None };
     rig.reply(create, &op, Ok(made), &[(DIR, UPDATE), (FILE, BOTH)], &[entry(DIR, 8)]);
@@ -400,7 +400,7 @@ fn a_callback_right_after_an_own_change_takes_the_old_name_from_the_kernel() {
         rig.lookup("a", Some(entry(FILE, 1)), &[(DIR, UPDATE), (FILE, BOTH)]);
         assert!(rig.0.trust_name(DIR, &name("a"), Some(FILE), Asked::First));
         let ticket = rig.send();
-        let op = MdsOp::Unlink { parent: DIR, name: name("a") };
+        let op = MdsOp::Unlink(Unlink { parent: DIR, name: name("a") });
         let removed = Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 1 }));
         rig.reply(ticket, &op, removed, &[(DIR, UPDATE)], &[entry(DIR, 9)]);
         assert_eq!(rig.revoke(asked, BOTH).names, [stale(DIR, "a")]);
@@ -461,7 +461,7 @@ fn permissions_are_known_while_names_change() {
     let getattr = |rig: &mut Rig, version: u64, bits: InodeBits| {
         let ticket = rig.send();
         let shown = MdsReply::Entry(Box::new(entry(DIR, version)));
-        rig.reply(ticket, &MdsOp::Getattr { fid: DIR }, Ok(shown), &[(DIR, bits)], &[]);
+        rig.reply(ticket, &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }), Ok(shown), &[(DIR, bits)], &[]);
     };
     let known = |rig: &mut Rig| rig.0.permissions(DIR).map(|attr| attr.version);
     getattr(&mut rig, 1, BOTH);
@@ -483,12 +483,12 @@ fn an_own_chmod_ends_what_was_known_of_permissions_and_what_is_under_way() {
     let mut rig = Rig::default();
     let shown = |version| Ok(MdsReply::Entry(Box::new(entry(DIR, version))));
     let (first, late) = (rig.send(), rig.send());
-    rig.reply(first, &MdsOp::Getattr { fid: DIR }, shown(1), &[(DIR, PERM)], &[]);
+    rig.reply(first, &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }), shown(1), &[(DIR, PERM)], &[]);
     let chmod = rig.send();
-    let op = MdsOp::Setattr { fid: DIR, set: types::attr::SetAttr::default() };
+    let op = MdsOp::Setattr(Setattr { fid: DIR, set: types::attr::SetAttr::default() });
     rig.reply(chmod, &op, shown(2), &[(DIR, UPDATE)], &[]);
     assert_eq!(rig.0.permissions(DIR), None);
-    rig.reply(late, &MdsOp::Getattr { fid: DIR }, shown(1), &[(DIR, PERM)], &[]);
+    rig.reply(late, &MdsOp::Getattr(wire::mds::Getattr { fid: DIR }), shown(1), &[(DIR, PERM)], &[]);
     assert_eq!(rig.0.permissions(DIR), None, "it may show the mode before");
 }
 
@@ -510,7 +510,7 @@ fn locks_of_a_removed_inode_end_with_it() {
     let mut rig = Rig::default();
     rig.lookup("f", Some(entry(FILE, 1)), &[(DIR, BOTH), (FILE, BOTH)]);
     let late = rig.send();
-    let unlink = MdsOp::Unlink { parent: DIR, name: name("f") };
+    let unlink = MdsOp::Unlink(Unlink { parent: DIR, name: name("f") });
     let removed = |nlink| Ok(MdsReply::Removed(Removed { fid: FILE, nlink }));
     let ticket = rig.send();
     rig.reply(ticket, &unlink, removed(1), &[], &[]);
@@ -521,7 +521,7 @@ fn locks_of_a_removed_inode_end_with_it() {
     rig.0.bury(FILE);
     assert_eq!((rig.0.removed(), rig.0.count()), (vec![], 1));
     // An answer of the time before does not bring it back.
-    let getattr = MdsOp::Getattr { fid: FILE };
+    let getattr = MdsOp::Getattr(wire::mds::Getattr { fid: FILE });
     rig.reply(late, &getattr, Ok(MdsReply::Entry(Box::new(entry(FILE, 1)))), &[(FILE, BOTH)], &[]);
     assert_eq!(rig.0.count(), 1);
     rig.0.lost_last_name(FILE);

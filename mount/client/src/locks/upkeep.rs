@@ -23,7 +23,7 @@ use std::time::Duration;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use wire::mds::{MdsOp, Removed};
+use wire::mds::{MdsOp, Removed, Unlock};
 
 /// Interval at which the task looks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -206,7 +206,7 @@ impl Client {
         let locks: Vec<_> = locks.into_iter().filter(|(_, bits)| !bits.is_empty()).collect();
         if !locks.is_empty()
             && let Ok(mdc) = self.session.mdc(first)
-            && let Err(error) = mdc.ask(&Credentials::root(), vec![MdsOp::Unlock { locks }]).await
+            && let Err(error) = mdc.ask(&Credentials::root(), vec![MdsOp::Unlock(Unlock { locks })]).await
         {
             tracing::debug!(target = %mdc.import().target(), %error, "give locks back");
         }

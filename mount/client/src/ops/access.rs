@@ -8,7 +8,7 @@ use types::attr::AccessTimes;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::time::Timestamp;
-use wire::mds::MdsOp;
+use wire::mds::{Accessed, MdsOp};
 
 /// How long accesses are collected before the MDTs are told.
 const DELAY: Duration = Duration::from_millis(500);
@@ -88,7 +88,7 @@ impl Client {
         let ops = some.iter().map(|(fid, at)| {
             // The MDT does not know yet when this mount wrote what it has not stored.
             let strict = self.accesses.times == AccessTimes::Strict || self.writeback.is_dirty(*fid);
-            MdsOp::Accessed { fid: *fid, at: *at, strict }
+            MdsOp::Accessed(Accessed { fid: *fid, at: *at, strict })
         });
         let told = match self.session.mdc(*first) {
             Ok(mdc) => mdc.ask(&Credentials::root(), ops.collect()).await.map_err(|error| error.errno()),

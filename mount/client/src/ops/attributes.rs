@@ -17,7 +17,7 @@ use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
-use wire::mds::{Entry, MdsOp, MdsReply};
+use wire::mds::{Entry, MdsOp, MdsReply, Setattr};
 
 /// What access(2) asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,7 +123,8 @@ impl Client {
             return Ok(stat);
         }
         let me = self.clone();
-        let work = async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr { fid, set }).await };
+        let work =
+            async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr(Setattr { fid, set })).await };
         let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
                 self.note_stale(self.lives_on(fid, error))?;

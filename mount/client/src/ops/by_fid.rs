@@ -27,6 +27,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 use types::time::Timestamp;
+use wire::mds::SwapLayouts;
 
 /// Only root may search: a FID leads past the permissions of directories.
 const MODE: u32 = 0o100;
@@ -186,7 +187,7 @@ impl Client {
             return Err(Errno::EXDEV.into());
         }
         let mdc = self.session.mdc(fid)?;
-        let work = async move { mdc.swap_layouts(&credentials, fid, other, versions, same).await };
+        let work = async move { mdc.swap_layouts(&credentials, SwapLayouts { fid, other, versions, same }).await };
         let done: Result<(), ClientError> =
             Finish::new("swap layouts", &self.session.env.tasks, work).await.map_err(Into::into);
         done.map_err(|error| match error.errno() {

@@ -21,10 +21,8 @@ impl Client {
     pub async fn copy_file_range(
         self: Arc<Self>,
         caller: Caller,
-        source: FileHandle,
-        source_offset: u64,
-        target: FileHandle,
-        target_offset: u64,
+        (source, source_offset): (FileHandle, u64),
+        (target, target_offset): (FileHandle, u64),
         len: u64,
     ) -> Result<u64, ClientError> {
         let _timed = self.timed(Operation::CopyFileRange);

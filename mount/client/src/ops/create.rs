@@ -14,7 +14,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::SYMLINK_BYTES_MAX;
 use types::name::Name;
-use wire::mds::CreateKind;
+use wire::mds::{Create, CreateKind, Tmpfile};
 
 impl Client {
     /// Creates and opens a regular file (or opens the existing one, unless `open.exclusive`). 1
@@ -55,19 +55,17 @@ impl Client {
     ) -> Result<(Found, FileHandle), ClientError> {
         let kind = CreateKind::Regular(Some(open.flags));
         let (who, umask) = (caller.credentials.clone(), caller.umask);
+        let create = Create { parent, name, kind, mode, umask, exclusive: open.exclusive };
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.session.mdc(parent)?;
-        let attempt = || async {
-            let made = mdc.create(&who, parent, name.clone(), kind.clone(), mode, umask, open.exclusive);
-            Ok(made.await?)
-        };
+        let attempt = || async { Ok(mdc.create(&who, create.clone()).await?) };
         let opened = self.if_not_executed(None, attempt).await?;
         let (attr, created) = (opened.entry.attr, opened.created);
         let handle = self.opened(&caller, opened, open);
         if open.truncate && !created {
             let set = SetAttr { size: Some(0), ..SetAttr::default() };
             match self.clone().truncate(who, attr.fid, set).await {
-                Ok(stat) => return Ok((self.changed_found(parent, &name, &stat.attr), handle)),
+                Ok(stat) => return Ok((self.changed_found(parent, &create.name, &stat.attr), handle)),
                 Err(error) => {
                     self.close(handle).await;
                     return Err(error);
@@ -75,8 +73,8 @@ impl Client {
             }
         }
         let found = match created {
-            true => self.found(parent, Some(&name), &attr),
-            false => self.changed_found(parent, &name, &attr),
+            true => self.found(parent, Some(&create.name), &attr),
+            false => self.changed_found(parent, &create.name, &attr),
         };
         Ok((found, handle))
     }
@@ -151,8 +149,9 @@ impl Client {
         let tasks = self.session.env.tasks.clone();
         let (opener, closer) = (self.clone(), self.clone());
         let work = async move {
-            let (who, modes) = (&caller.credentials, (mode & !libc::S_IFMT, caller.umask));
-            let opened = opener.session.mdc(parent)?.tmpfile(who, parent, modes, open.flags, !open.exclusive).await?;
+            let (mode, umask, linkable) = (mode & !libc::S_IFMT, caller.umask, !open.exclusive);
+            let tmpfile = Tmpfile { parent, mode, umask, flags: open.flags, linkable };
+            let opened = opener.session.mdc(parent)?.tmpfile(&caller.credentials, tmpfile).await?;
             let attr = opened.entry.attr;
             let handle = opener.opened(&caller, opened, open);
             Ok((opener.found(parent, None, &attr), handle))
@@ -176,10 +175,11 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let (dir, parent) = (parent, self.fid(parent)?);
         let in_dir = self.locks.enter_dir(parent);
-        let (mdc, made) = (self.session.mdc(parent)?, name.clone());
+        let mdc = self.session.mdc(parent)?;
+        let create = Create { parent, name: name.clone(), kind, mode, umask: caller.umask, exclusive: true };
         let work = async move {
             let _in_dir = in_dir;
-            mdc.create(&caller.credentials, parent, made, kind, mode, caller.umask, true).await
+            mdc.create(&caller.credentials, create).await
         };
         let made = Finish::new("make", &self.session.env.tasks, work).or_else(self.if_abandoned(parent, &name)).await?;
         self.changed_in(dir, Some(&name)).await;

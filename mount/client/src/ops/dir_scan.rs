@@ -20,7 +20,7 @@ use stubs::mdc::Mdc;
 use types::credentials::Credentials;
 use types::fid::Fid;
 use types::name::Name;
-use wire::mds::{DirEntry, Entry};
+use wire::mds::{DirEntry, Entry, Readdir};
 
 /// Bytes of one page, about: room for layouts of 16 stripes.
 const PAGE_BYTES: u32 = 1 << 20;
@@ -41,8 +41,7 @@ impl Client {
         caller: Caller,
         node: NodeId,
         handle: DirHandle,
-        position: u64,
-        with_layout: bool,
+        (position, with_layout): (u64, bool),
         mut take: impl FnMut(u64, &DirEntry) -> bool + Send,
     ) -> Result<(), ClientError> {
         // A listing shows names; attributes need search permission.
@@ -81,7 +80,8 @@ impl PageSource for Source {
         Box::pin(async move {
             // `..` is not needed here.
             let parent = after.is_none().then_some(fid);
-            let (entries, more) = mdc.dir_scan(&who, fid, after, (limit, PAGE_BYTES), with_layout).await?;
+            let scan = Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr: true, with_layout };
+            let (entries, more) = mdc.dir_scan(&who, scan).await?;
             Ok(Page { entries, more, parent })
         })
     }

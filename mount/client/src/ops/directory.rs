@@ -17,7 +17,7 @@ use types::credentials::Credentials;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
 use types::name::Name;
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{GetParent, MdsOp, MdsReply, Readdir};
 
 /// Bytes of one page, about.
 const PAGE_BYTES: u32 = 1 << 20;
@@ -162,13 +162,13 @@ impl PageSource for Source {
         }
         let (mdc, who, fid) = (self.mdc.clone(), self.credentials.clone(), self.fid);
         Box::pin(async move {
-            if after.is_some() {
-                let (entries, more) = mdc.readdir(&who, fid, after, limit, PAGE_BYTES, with_attr).await?;
+            let goes_on = after.is_some();
+            let readdir = Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout: false };
+            if goes_on {
+                let (entries, more) = mdc.readdir(&who, readdir).await?;
                 return Ok(Page { entries, more, parent: None });
             }
-            let with_layout = false;
-            let readdir = MdsOp::Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout };
-            match two(&mdc, &who, readdir, MdsOp::GetParent { fid }).await? {
+            match two(&mdc, &who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid })).await? {
                 (MdsReply::Entries { entries, more }, Ok(MdsReply::Entry(parent))) => {
                     Ok(Page { entries, more, parent: Some(parent.attr.fid) })
                 }

@@ -12,7 +12,7 @@ use session::error::ClientError;
 use std::sync::Arc;
 use types::fid::Fid;
 use types::name::Name;
-use wire::mds::RenameFlags;
+use wire::mds::{Link, Rename, RenameFlags};
 
 impl Client {
     /// Removes a name that is no directory.
@@ -53,10 +53,8 @@ impl Client {
     pub async fn rename(
         self: Arc<Self>,
         caller: Caller,
-        parent: NodeId,
-        name: Name,
-        new_parent: NodeId,
-        new_name: Name,
+        (parent, name): (NodeId, Name),
+        (new_parent, new_name): (NodeId, Name),
         flags: RenameFlags,
     ) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Rename);
@@ -69,7 +67,8 @@ impl Client {
         let work = async move {
             let _in_dirs = in_dirs;
             me.flush_before_removal(new_parent, &new_name).await;
-            let renamed = mdc.rename(&caller.credentials, parent, name, new_parent, new_name, flags).await;
+            let rename = Rename { parent, name, new_parent, new_name, flags };
+            let renamed = mdc.rename(&caller.credentials, rename).await;
             if let Ok(removed) = renamed {
                 locks.table.lock().counted_down(before, removed);
             }
@@ -95,10 +94,11 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let _timed = self.timed(Operation::Link);
         let (fid, dir, new_parent) = (self.fid(node)?, new_parent, self.fid(new_parent)?);
-        let (mdc, in_dir, linked) = (self.session.mdc(new_parent)?, self.locks.enter_dir(new_parent), new_name.clone());
+        let (mdc, in_dir) = (self.session.mdc(new_parent)?, self.locks.enter_dir(new_parent));
+        let link = Link { fid, new_parent, new_name: new_name.clone() };
         let work = async move {
             let _in_dir = in_dir;
-            mdc.link(&caller.credentials, fid, new_parent, linked).await
+            mdc.link(&caller.credentials, link).await
         };
         let entry = Finish::new("link", &self.session.env.tasks, work)
             .or_else(self.if_abandoned(new_parent, &new_name))

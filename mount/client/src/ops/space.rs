@@ -17,11 +17,13 @@ use session::fan_out::fan_out;
 use session::targets::getattr_and_layout;
 use std::ops::Range;
 use std::sync::Arc;
+use types::attr::WrittenAt;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
 use types::object::FileOffset;
+use wire::mds::{Punch, Wrote};
 use wire::ost::PunchKind;
 
 /// What a mode of fallocate(2) asks for.
@@ -107,7 +109,8 @@ impl Client {
         if start < on_mdt {
             // The MDT counts its own blocks; its part comes first in the file, and the size follows
             // below.
-            self.session.mdc(fid)?.punch(credentials, fid, (start, on_mdt), change.kind).await?;
+            let punch = Punch { fid, start, end: on_mdt, kind: change.kind, grows: false, kill_suidgid: false };
+            self.session.mdc(fid)?.punch(credentials, punch).await?;
         }
         let connections = self.session.ost_connections();
         if !work.is_empty() {
@@ -123,8 +126,9 @@ impl Client {
         }
         // Finished parts count, even if another object failed (ENOSPC).
         let grown_to = if change.grows && failed.is_none() { end } else { 0 };
-        let entry =
-            self.session.mdc(fid)?.wrote(credentials, fid, grown_to, blocks_delta, credentials.uid != 0).await?;
+        let (at, kill_suidgid) = (WrittenAt::Now, credentials.uid != 0);
+        let wrote = Wrote { fid, end: grown_to, blocks_delta, at, kill_suidgid };
+        let entry = self.session.mdc(fid)?.wrote(credentials, wrote).await?;
         file.learn(&entry.attr);
         failed.map_or(Ok(()), Err)
     }

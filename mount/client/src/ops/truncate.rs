@@ -19,14 +19,19 @@ use session::error::ClientError;
 use session::fan_out::fan_out;
 use session::targets::{getattr_and_layout, misfit, two};
 use std::sync::Arc;
-use types::attr::SetAttr;
+use types::attr::{SetAttr, WrittenAt};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
 use types::object::FileOffset;
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{GetLayout, MdsOp, MdsReply, Setattr, Wrote};
 use wire::ost::PunchKind;
+
+/// The report that objects were cut: blocks go, the size stays.
+const fn cut_by(fid: Fid, blocks_delta: i64) -> Wrote {
+    Wrote { fid, end: 0, blocks_delta, at: WrittenAt::Now, kill_suidgid: false }
+}
 
 impl Client {
     /// Changes attributes that include the size. 2 round trips, 3 if space was freed, one more if
@@ -91,8 +96,8 @@ impl Client {
         // attributes changed by then.
         self.locks.hide_attr(fid).await;
         file.mark_tail(true);
-        let setattr = MdsOp::Setattr { fid, set };
-        let get_layout = MdsOp::GetLayout { fid, write: false, start: 0, end: EOF };
+        let setattr = MdsOp::Setattr(Setattr { fid, set });
+        let get_layout = MdsOp::GetLayout(GetLayout { fid, write: false, start: 0, end: EOF });
         let (entry, layout) = match two(&mdc, credentials, setattr, get_layout).await {
             Ok((MdsReply::Entry(entry), Ok(MdsReply::Layout(layout)))) => (entry, file.learn_layout(layout)),
             Ok((_, Err(error))) => return Err(error),
@@ -110,7 +115,7 @@ impl Client {
         if freed == 0 {
             return Ok(self.changed_stat(&entry.attr));
         }
-        let entry = mdc.wrote(credentials, fid, 0, freed, false).await?;
+        let entry = mdc.wrote(credentials, cut_by(fid, freed)).await?;
         Ok(self.changed_stat(&entry.attr))
     }
 
@@ -134,7 +139,7 @@ impl Client {
         let freed = self.cut(&layout, file, epoch, attr.size).await?;
         file.mark_tail(false);
         if freed != 0 {
-            mdc.wrote(credentials, fid, 0, freed, false).await?;
+            mdc.wrote(credentials, cut_by(fid, freed)).await?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use types::attr::WrittenAt;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::limits::{BULK_BYTES_MAX, FILE_BYTES_MAX};
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{Append, MdsOp, MdsReply, Wrote};
 
 /// How to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -192,7 +192,10 @@ impl Client {
                 flags.append = false;
                 mdc.getattr(credentials, fid).await?.attr.size
             }
-            true => mdc.append(credentials, fid, data.len() as u64, flags.kill_suidgid).await?,
+            true => {
+                let (len, kill_suidgid) = (data.len() as u64, flags.kill_suidgid);
+                mdc.append(credentials, Append { fid, len, kill_suidgid }).await?
+            }
         };
         let end = offset.checked_add(data.len() as u64).ok_or(ClientError::TooFar(offset))?;
         let layout = self.layout_for(credentials, file, true, offset, end).await?;
@@ -206,7 +209,7 @@ impl Client {
             self.until_recorded(file).await?;
         }
         let connections = self.session.ost_connections();
-        let stored = self.store(&layout, fid, epoch, offset, &data, flags).await;
+        let stored = self.store(&layout, (fid, epoch), offset, &data, flags).await;
         self.note_reconnected(file, connections);
         let stored = stored?;
         if let Some(error) = &stored.error {
@@ -223,11 +226,11 @@ impl Client {
         }
         let stored_end = if stored.bytes == 0 { 0 } else { offset + stored.bytes };
         let kill_suidgid = flags.kill_suidgid && !flags.append;
-        let wrote =
-            MdsOp::Wrote { fid, end: stored_end, blocks_delta: stored.blocks_delta, at: WrittenAt::Now, kill_suidgid };
+        let (blocks_delta, at) = (stored.blocks_delta, WrittenAt::Now);
+        let wrote = Wrote { fid, end: stored_end, blocks_delta, at, kill_suidgid };
         let attr = match flags.sync {
-            false => mdc.wrote(credentials, fid, stored_end, stored.blocks_delta, kill_suidgid).await.map(|e| e.attr),
-            true => match two(&mdc, credentials, wrote, MdsOp::Sync).await {
+            false => mdc.wrote(credentials, wrote).await.map(|e| e.attr),
+            true => match two(&mdc, credentials, MdsOp::Wrote(wrote), MdsOp::Sync).await {
                 Ok((MdsReply::Entry(entry), Ok(_))) => Ok(entry.attr),
                 Ok((_, Err(error))) => return Err(error),
                 Ok(other) => return Err(misfit(mdc.import(), &other)),

@@ -13,7 +13,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
-use wire::mds::SetxattrFlags;
+use wire::mds::{Setxattr, SetxattrFlags};
 
 impl Client {
     /// One value; ENODATA if absent. Facts that the client knows itself (`About`) cost no round
@@ -120,8 +120,9 @@ impl Client {
         if let Some(set) = self.set_removed_xattr(fid, name.clone(), Some(value.clone()), flags) {
             return Ok(set?);
         }
-        let (mdc, key, content) = (self.session.mdc(fid)?, name.clone(), value.clone());
-        let work = async move { mdc.setxattr(&caller.credentials, fid, key, content, flags).await };
+        let mdc = self.session.mdc(fid)?;
+        let set = Setxattr { fid, name: name.clone(), value: value.clone(), flags };
+        let work = async move { mdc.setxattr(&caller.credentials, set).await };
         match Finish::new("setxattr", &self.session.env.tasks, work).await {
             Ok(()) => Ok(()),
             Err(error) => {

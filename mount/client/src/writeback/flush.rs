@@ -39,7 +39,7 @@ use types::limits::GRANT_UNIT;
 use types::name::Name;
 use types::ranges::{ByteRange, Extent};
 use types::target::TargetIndex;
-use wire::mds::{MdsOp, MdsReply};
+use wire::mds::{MdsOp, MdsReply, Wrote};
 
 /// Pause before a request without an answer is repeated, while a caller waits.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -427,7 +427,7 @@ impl Client {
 }
 
 fn wrote(fid: Fid, report: &WroteReport) -> MdsOp {
-    MdsOp::Wrote { fid, end: report.end, blocks_delta: report.grown, at: report.at, kill_suidgid: false }
+    MdsOp::Wrote(Wrote { fid, end: report.end, blocks_delta: report.grown, at: report.at, kill_suidgid: false })
 }
 
 fn lost(file: &File, dirty: &mut DirtyFile, errno: Errno) {

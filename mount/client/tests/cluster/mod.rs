@@ -25,7 +25,10 @@ use types::session::{ClusterId, OpenHandle, Transno};
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
-use wire::mds::{CreateKind, DirEntry, Entry, LeaseAct, MdsOp, MdsReply, Removed};
+use wire::mds::{
+    Append, Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, Getxattr, Lease, LeaseAct,
+    Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Setattr, Unlink, Wrote,
+};
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
 use wire::ost::{OstOp, OstReply, PunchKind};
@@ -147,13 +150,13 @@ impl State {
 
     fn mds(&mut self, op: MdsOp) -> Result<MdsReply, Errno> {
         Ok(match op {
-            MdsOp::Lookup { parent, name } => {
+            MdsOp::Lookup(Lookup { parent, name }) => {
                 let fid = *self.inode(parent)?.names.get(&name).ok_or(Errno::ENOENT)?;
                 MdsReply::Entry(self.entry(fid)?)
             }
-            MdsOp::GetParent { .. } => MdsReply::Entry(self.entry(Fid::ROOT)?),
-            MdsOp::Getattr { fid } | MdsOp::Lock { fid, .. } => MdsReply::Entry(self.entry(fid)?),
-            MdsOp::Setattr { fid, set } => {
+            MdsOp::GetParent(_) => MdsReply::Entry(self.entry(Fid::ROOT)?),
+            MdsOp::Getattr(Getattr { fid }) | MdsOp::Lock(Lock { fid, .. }) => MdsReply::Entry(self.entry(fid)?),
+            MdsOp::Setattr(Setattr { fid, set }) => {
                 let inode = self.inode(fid)?;
                 if inode.attr.is_dir() && set.size.is_some() {
                     return Err(Errno::EISDIR);
@@ -166,7 +169,7 @@ impl State {
                 }
                 MdsReply::Entry(self.entry(fid)?)
             }
-            MdsOp::Create { parent, name, kind, mode, exclusive, .. } => {
+            MdsOp::Create(Create { parent, name, kind, mode, exclusive, .. }) => {
                 if let Some(fid) = self.inode(parent)?.names.get(&name).copied() {
                     return if exclusive { Err(Errno::EEXIST) } else { self.open(fid, false) };
                 }
@@ -189,20 +192,20 @@ impl State {
                     }
                 }
             }
-            MdsOp::Open { fid, .. } => self.open(fid, false)?,
-            MdsOp::Close { handle, .. } => {
+            MdsOp::Open(Open { fid, .. }) => self.open(fid, false)?,
+            MdsOp::Close(Close { handle, .. }) => {
                 self.open.remove(&handle.0).ok_or(Errno::EBADF)?;
                 MdsReply::Done
             }
-            MdsOp::Accessed { .. } => MdsReply::Done,
-            MdsOp::Unlink { parent, name } => {
+            MdsOp::Accessed(_) => MdsReply::Done,
+            MdsOp::Unlink(Unlink { parent, name }) => {
                 let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
                 if !self.open_elsewhere {
                     self.inodes.remove(&fid);
                 }
                 MdsReply::Removed(Removed { fid, nlink: 0 })
             }
-            MdsOp::Readdir { fid, after, limit, with_attr, .. } => {
+            MdsOp::Readdir(Readdir { fid, after, limit, with_attr, .. }) => {
                 let names = self.inode(fid)?.names.clone();
                 let mut rest = names.into_iter().filter(|(name, _)| after.as_ref().is_none_or(|a| name > a));
                 let mut entries = Vec::new();
@@ -213,7 +216,7 @@ impl State {
                 }
                 MdsReply::Entries { entries, more: rest.next().is_some() }
             }
-            MdsOp::GetLayout { fid, write, .. } => {
+            MdsOp::GetLayout(GetLayout { fid, write, .. }) => {
                 let stripes = self.stripes;
                 let inode = self.inode(fid)?;
                 if write {
@@ -221,31 +224,31 @@ impl State {
                 }
                 MdsReply::Layout(inode.layout.clone())
             }
-            MdsOp::Wrote { fid, end, blocks_delta, .. } => {
+            MdsOp::Wrote(Wrote { fid, end, blocks_delta, .. }) => {
                 let attr = &mut self.inode(fid)?.attr;
                 attr.size = attr.size.max(end);
                 attr.version += 1;
                 attr.blocks = attr.blocks.saturating_add_signed(blocks_delta);
                 MdsReply::Entry(self.entry(fid)?)
             }
-            MdsOp::Append { fid, len, .. } => {
+            MdsOp::Append(Append { fid, len, .. }) => {
                 let attr = &mut self.inode(fid)?.attr;
                 let offset = attr.size;
                 attr.size += len;
                 attr.version += 1;
                 MdsReply::Appended { offset }
             }
-            MdsOp::Getxattr { .. } => return Err(Errno::ENODATA),
-            MdsOp::Listxattr { .. } => MdsReply::Bytes(Bytes::new()),
-            MdsOp::Readlink { .. } => MdsReply::Bytes(Bytes::from_static(b"target")),
-            MdsOp::Unlock { .. } => MdsReply::Done,
+            MdsOp::Getxattr(_) => return Err(Errno::ENODATA),
+            MdsOp::Listxattr(_) => MdsReply::Bytes(Bytes::new()),
+            MdsOp::Readlink(_) => MdsReply::Bytes(Bytes::from_static(b"target")),
+            MdsOp::Unlock(_) => MdsReply::Done,
             MdsOp::Statfs => MdsReply::Statfs(Statfs { files_total: 100, files_free: 90, ..Statfs::default() }),
             MdsOp::Sync => {
                 self.durable = self.changes;
                 MdsReply::Done
             }
-            MdsOp::FlockTest { .. } => MdsReply::Flock(self.lock),
-            MdsOp::FlockCancel { lock, .. } => {
+            MdsOp::FlockTest(_) => MdsReply::Flock(self.lock),
+            MdsOp::FlockCancel(FlockCancel { lock, .. }) => {
                 let waiting = std::mem::take(&mut self.waiting);
                 for (wanted, sender) in waiting {
                     if wanted.owner == lock.owner {
@@ -256,7 +259,7 @@ impl State {
                 }
                 MdsReply::Done
             }
-            MdsOp::Lease { fid, owner, act } => MdsReply::Lease(match act {
+            MdsOp::Lease(Lease { fid, owner, act }) => MdsReply::Lease(match act {
                 LeaseAct::Acquire(mode) => {
                     self.leases.insert((fid, owner), mode);
                     Some(mode)
@@ -418,11 +421,11 @@ impl Service for Target {
                 let asked = op.clone();
                 let result = if failed { Err(Errno::ECANCELED) } else { self.one(op).await };
                 // A lock that is asked for is always granted.
-                let asks = matches!(asked, Op::Mds(MdsOp::Lock { .. }));
+                let asks = matches!(asked, Op::Mds(MdsOp::Lock(_)));
                 if asks || self.world.grants.load(Ordering::Relaxed) {
                     self.grant(&asked, &result, request.locks, &mut reply);
                 }
-                let held = matches!(asked, Op::Mds(MdsOp::Lookup { .. }));
+                let held = matches!(asked, Op::Mds(MdsOp::Lookup(_)));
                 results.push(result);
                 if held {
                     let mut held = self.world.hold_lookups.subscribe();
@@ -453,20 +456,23 @@ impl Target {
         };
         let state = self.world.state.lock();
         match (op, result) {
-            (MdsOp::Lock { fid, bits, .. }, Ok(_)) => {
+            (MdsOp::Lock(Lock { fid, bits, .. }), Ok(_)) => {
                 return give(*fid, bits.union(InodeBits::DATA).union(InodeBits::UPDATE));
             }
-            (MdsOp::Getxattr { fid, .. } | MdsOp::Listxattr { fid }, Ok(_) | Err(Errno::ENODATA)) => {
+            (
+                MdsOp::Getxattr(Getxattr { fid, .. }) | MdsOp::Listxattr(Listxattr { fid }),
+                Ok(_) | Err(Errno::ENODATA),
+            ) => {
                 return give(*fid, InodeBits::XATTR);
             }
-            (MdsOp::GetLayout { fid, .. }, Ok(_)) => return give(*fid, InodeBits::LAYOUT),
-            (MdsOp::Readlink { fid }, Ok(_)) => return give(*fid, shown),
-            (MdsOp::Lookup { parent, .. }, Ok(_) | Err(Errno::ENOENT)) => give(*parent, InodeBits::UPDATE),
-            (MdsOp::Create { parent, .. } | MdsOp::Unlink { parent, .. }, Ok(_)) => {
+            (MdsOp::GetLayout(GetLayout { fid, .. }), Ok(_)) => return give(*fid, InodeBits::LAYOUT),
+            (MdsOp::Readlink(Readlink { fid }), Ok(_)) => return give(*fid, shown),
+            (MdsOp::Lookup(Lookup { parent, .. }), Ok(_) | Err(Errno::ENOENT)) => give(*parent, InodeBits::UPDATE),
+            (MdsOp::Create(Create { parent, .. }) | MdsOp::Unlink(Unlink { parent, .. }), Ok(_)) => {
                 give(*parent, InodeBits::UPDATE);
                 reply.touched.extend(state.entry(*parent).map(|entry| *entry));
             }
-            (MdsOp::Readdir { fid, .. }, Ok(OpReply::Mds(MdsReply::Entries { entries, .. }))) => {
+            (MdsOp::Readdir(Readdir { fid, .. }), Ok(OpReply::Mds(MdsReply::Entries { entries, .. }))) => {
                 give(*fid, InodeBits::UPDATE);
                 entries.iter().for_each(|listed| give(listed.fid, shown));
             }
@@ -503,7 +509,7 @@ impl Target {
                 let config = FsConfig { version: 1, cluster: CLUSTER.0, targets, ..FsConfig::default() };
                 Ok(OpReply::Mgs(MgsReply::Config(config)))
             }
-            Op::Mds(MdsOp::FlockSet { lock, wait, .. }) => {
+            Op::Mds(MdsOp::FlockSet(wire::mds::FlockSet { lock, wait, .. })) => {
                 self.log(format!("FlockSet {:?}", lock.kind));
                 let answer = self.world.state.lock().flock(lock, wait);
                 let answer = match answer {
@@ -514,8 +520,8 @@ impl Target {
             }
             Op::Mds(op) => {
                 self.log(word(&op));
-                let opens = matches!(op, MdsOp::Open { .. } | MdsOp::Create { .. });
-                let leases = matches!(op, MdsOp::Lease { .. });
+                let opens = matches!(op, MdsOp::Open(_) | MdsOp::Create(_));
+                let leases = matches!(op, MdsOp::Lease(_));
                 let answer = self.world.state.lock().mds(op);
                 if leases {
                     let mut held = self.world.hold_leases.subscribe();

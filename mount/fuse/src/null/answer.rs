@@ -162,7 +162,7 @@ impl Answers<'_> {
             return Err(Errno::EEXIST);
         }
         let header = &self.request.header;
-        let node = self.tree.add(mode, header.uid, header.gid, rdev, body, self.now);
+        let node = self.tree.add(mode, (header.uid, header.gid), rdev, body, self.now);
         self.tree.enter(parent, name, node, self.now)?;
         self.found(node)
     }

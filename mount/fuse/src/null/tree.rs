@@ -79,7 +79,7 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new(now: Timestamp, kept_bytes_max: usize) -> Tree {
         let mut tree = Tree { nodes: HashMap::new(), next: ROOT, kept_bytes_max };
-        let root = tree.add(libc::S_IFDIR | 0o755, 0, 0, 0, Body::Directory(Directory::new(ROOT)), now);
+        let root = tree.add(libc::S_IFDIR | 0o755, (0, 0), 0, Body::Directory(Directory::new(ROOT)), now);
         debug_assert_eq!(root, ROOT);
         tree
     }
@@ -114,7 +114,7 @@ impl Tree {
         Body::Directory(Directory::new(parent))
     }
 
-    pub(super) fn add(&mut self, mode: u32, uid: u32, gid: u32, rdev: u32, body: Body, now: Timestamp) -> u64 {
+    pub(super) fn add(&mut self, mode: u32, (uid, gid): (u32, u32), rdev: u32, body: Body, now: Timestamp) -> u64 {
         let node = self.next;
         self.next += 1;
         let size = match &body {

@@ -90,8 +90,7 @@ impl ClientFs {
     pub(super) fn copy_file_range(
         &self,
         request: &Request<'_>,
-        from: CopyEnd,
-        to: CopyEnd,
+        (from, to): (CopyEnd, CopyEnd),
         length: u64,
         flags: u64,
         wide: bool,
@@ -105,8 +104,8 @@ impl ClientFs {
         let source = self.file(request, from.handle, false);
         let target = self.file_at(to.node, to.handle, true);
         let call = async move {
-            let (source, target) = (source.await?, target.await?);
-            let copied = client.clone().copy_file_range(caller, source, from.offset, target, to.offset, length).await?;
+            let (source, target) = ((source.await?, from.offset), (target.await?, to.offset));
+            let copied = client.clone().copy_file_range(caller, source, target, length).await?;
             client.read_node(NodeId(from.node));
             Ok(copied)
         };

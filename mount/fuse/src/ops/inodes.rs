@@ -136,7 +136,7 @@ impl ClientFs {
             exchange: flags & libc::RENAME_EXCHANGE != 0,
         };
         let (caller, new_parent) = (self.caller(request, 0), NodeId(new_parent));
-        done(self.client().rename(caller, node(request), name!(name), new_parent, name!(new_name), flags))
+        done(self.client().rename(caller, (node(request), name!(name)), (new_parent, name!(new_name)), flags))
     }
 
     pub(super) fn link(&self, request: &Request<'_>, linked: u64, new_name: &[u8]) -> Answer {

@@ -131,7 +131,7 @@ impl ClientFs {
         let call = async move {
             let mut piece = Piece::new(question);
             let take = |next, entry: &DirEntry| piece.push(next, entry);
-            client.dir_scan(caller, node, dir.await?, position, with_layout, take).await?;
+            client.dir_scan(caller, node, dir.await?, (position, with_layout), take).await?;
             Ok(piece.finish())
         };
         answer(call, |bytes| told(bytes.into()))

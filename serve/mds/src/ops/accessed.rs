@@ -4,20 +4,13 @@ use crate::mds::{Mds, RequestContext};
 use namespace::accessed::accessed;
 use types::attr::AccessTimes;
 use types::errno::Errno;
-use types::fid::Fid;
-use types::time::Timestamp;
-use wire::mds::MdsReply;
+use wire::mds::{Accessed, MdsReply};
 
 impl Mds {
     /// Records an access. Many of these come in one request, and none may stop the others: an inode
     /// that is gone is no error.
-    pub(super) fn accessed(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        at: Timestamp,
-        strict: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn accessed(&self, request: &mut RequestContext<'_>, op: &Accessed) -> Result<MdsReply, Errno> {
+        let &Accessed { fid, at, strict } = op;
         self.ours(fid)?;
         let times = if strict { AccessTimes::Strict } else { AccessTimes::Relative };
         self.change(request, |records, _| {

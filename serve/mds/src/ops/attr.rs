@@ -11,21 +11,23 @@ use namespace::dom;
 use namespace::inode::InodeFlags;
 use namespace::setattr;
 use namespace::view::View;
-use types::attr::{FileType, SetAttr};
+use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
 use types::lock::InodeBits;
-use wire::mds::MdsReply;
+use wire::mds::{Getattr, GetattrMany, MdsReply, Readlink, Setattr};
 
 impl Mds {
-    pub(super) fn getattr(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr(&self, request: &mut RequestContext<'_>, op: &Getattr) -> Result<MdsReply, Errno> {
+        let &Getattr { fid } = op;
         self.ours(fid)?;
         // As `Records::there`.
         self.show(request, |records| Ok(MdsReply::Entry(Box::new(records.show(fid, SHOWN)?.ok_or(Errno::ESTALE)?))))
     }
 
-    pub(super) fn getattr_many(&self, request: &mut RequestContext<'_>, fids: &[Fid]) -> Result<MdsReply, Errno> {
+    pub(super) fn getattr_many(&self, request: &mut RequestContext<'_>, op: &GetattrMany) -> Result<MdsReply, Errno> {
+        let GetattrMany { fids } = op;
         if fids.len() > READDIR_ENTRIES_MAX {
             return Err(Errno::E2BIG);
         }
@@ -41,7 +43,8 @@ impl Mds {
         Ok(MdsReply::Attrs(attrs))
     }
 
-    pub(super) fn setattr(&self, request: &mut RequestContext<'_>, fid: Fid, set: &SetAttr) -> Result<MdsReply, Errno> {
+    pub(super) fn setattr(&self, request: &mut RequestContext<'_>, op: &Setattr) -> Result<MdsReply, Errno> {
+        let &Setattr { fid, ref set } = op;
         self.ours(fid)?;
         let client = request.client();
         self.change(request, |records, ctx| {
@@ -84,7 +87,8 @@ impl Mds {
         })
     }
 
-    pub(super) fn readlink(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn readlink(&self, request: &mut RequestContext<'_>, op: &Readlink) -> Result<MdsReply, Errno> {
+        let &Readlink { fid } = op;
         self.ours(fid)?;
         self.show(request, |records| {
             let inode = records.there(fid)?;

@@ -13,7 +13,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::{RECORD_VALUE_BYTES_MAX, RECORDS_PER_MEND_MAX, RECORDS_PER_SCAN_MAX};
 use types::lock::InodeBits;
-use wire::mds::{MdsReply, Record};
+use wire::mds::{MdsReply, Mend, Record, Scan};
 
 /// Bytes of one answer, at most.
 const BYTES_MAX: usize = 4 << 20;
@@ -24,13 +24,8 @@ fn only_root(request: &RequestContext<'_>) -> Result<(), Errno> {
 }
 
 impl Mds {
-    pub(super) fn scan(
-        &self,
-        request: &RequestContext<'_>,
-        start: &[u8],
-        end: &[u8],
-        bytes_max: u32,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn scan(&self, request: &RequestContext<'_>, op: &Scan) -> Result<MdsReply, Errno> {
+        let &Scan { ref start, ref end, bytes_max } = op;
         only_root(request)?;
         let (mut records, mut bytes, mut more, mut long) = (Vec::new(), 0, false, false);
         let bytes_max = (bytes_max as usize).min(BYTES_MAX);
@@ -51,12 +46,8 @@ impl Mds {
         if long { Err(Errno::E2BIG) } else { Ok(MdsReply::Records { records, more }) }
     }
 
-    pub(super) fn mend(
-        &self,
-        request: &mut RequestContext<'_>,
-        expect: &[Record],
-        put: &[Record],
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn mend(&self, request: &mut RequestContext<'_>, op: &Mend) -> Result<MdsReply, Errno> {
+        let Mend { expect, put } = op;
         only_root(request)?;
         if expect.len() > RECORDS_PER_MEND_MAX || put.len() > RECORDS_PER_MEND_MAX {
             return Err(Errno::E2BIG);

@@ -13,11 +13,9 @@ use observe::mutant::{Mutant, is_mutant};
 use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::lock::InodeBits;
-use types::name::Name;
 use types::session::{ClientUuid, OpenHandle};
-use wire::mds::{CreateKind, MdsReply, OpenFlags};
+use wire::mds::{Create, CreateKind, MdsReply, OpenFlags, Tmpfile};
 
 /// Bits that a client may be granted for a file that it created.
 const MADE: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE).union(InodeBits::LAYOUT);
@@ -28,17 +26,8 @@ const WRITTEN: InodeBits = MADE.union(InodeBits::DATA).union(InodeBits::WRITE);
 const READ: InodeBits = MADE.union(InodeBits::OPEN).union(InodeBits::DATA);
 
 impl Mds {
-    #[allow(clippy::too_many_arguments, reason = "the fields of one operation")]
-    pub(super) fn create(
-        &self,
-        request: &mut RequestContext<'_>,
-        parent: Fid,
-        name: &Name,
-        kind: &CreateKind,
-        mode: u32,
-        umask: u32,
-        exclusive: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn create(&self, request: &mut RequestContext<'_>, op: &Create) -> Result<MdsReply, Errno> {
+        let &Create { parent, ref name, ref kind, mode, umask, exclusive } = op;
         self.ours(parent)?;
         let (file_type, rdev, size, flags) = match kind {
             CreateKind::Regular(flags) => (FileType::Regular, 0, 0, *flags),
@@ -75,14 +64,8 @@ impl Mds {
     }
 
     /// O_TMPFILE: a file that lives as long as it is open, or gets a name.
-    pub(super) fn tmpfile(
-        &self,
-        request: &mut RequestContext<'_>,
-        parent: Fid,
-        (mode, umask): (u32, u32),
-        flags: OpenFlags,
-        linkable: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn tmpfile(&self, request: &mut RequestContext<'_>, op: &Tmpfile) -> Result<MdsReply, Errno> {
+        let &Tmpfile { parent, mode, umask, flags, linkable } = op;
         self.ours(parent)?;
         let last_committed = self.store.last_committed();
         let export = request.export;

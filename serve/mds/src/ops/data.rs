@@ -3,39 +3,26 @@
 use super::layout::layout_of;
 use super::lookup::entry;
 use crate::mds::{Mds, RequestContext};
-use namespace::written;
-use types::attr::WrittenAt;
+use namespace::written::{self, Written};
 use types::errno::Errno;
-use types::fid::Fid;
-use wire::mds::MdsReply;
+use wire::mds::{Append, MdsReply, Wrote};
 
 impl Mds {
-    pub(super) fn wrote(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        end: u64,
-        blocks_delta: i64,
-        at: WrittenAt,
-        kill_suidgid: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn wrote(&self, request: &mut RequestContext<'_>, op: &Wrote) -> Result<MdsReply, Errno> {
+        let &Wrote { fid, end, blocks_delta, at, kill_suidgid } = op;
+        let written = Written { end, blocks_delta, at, kill_suidgid };
         self.ours(fid)?;
         self.change(request, |records, ctx| {
             records.stores(fid);
-            let mut inode = written::wrote(records, ctx, fid, end, blocks_delta, at, kill_suidgid)?;
+            let mut inode = written::wrote(records, ctx, fid, written)?;
             records.note_data(&mut inode);
             records.stored();
             Ok(MdsReply::Entry(entry(&inode)))
         })
     }
 
-    pub(super) fn append(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        len: u64,
-        kill_suidgid: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn append(&self, request: &mut RequestContext<'_>, op: &Append) -> Result<MdsReply, Errno> {
+        let &Append { fid, len, kill_suidgid } = op;
         self.ours(fid)?;
         self.change(request, |records, ctx| {
             let inode = records.existing(fid)?;

@@ -7,12 +7,11 @@ use crate::mds::{Mds, RequestContext};
 use crate::records::entry_of;
 use namespace::dom;
 use namespace::inode::Inode;
-use namespace::written;
+use namespace::written::{self, Written};
 use types::attr::{FileType, WrittenAt};
 use types::errno::Errno;
-use types::fid::Fid;
 use types::limits::DOM_BYTES_MAX;
-use wire::mds::MdsReply;
+use wire::mds::{MdsReply, Punch, Read, Seek, Write};
 use wire::ost::PunchKind;
 
 /// End of a range, if the MDT can have bytes that far.
@@ -28,13 +27,8 @@ fn file(inode: &Inode) -> Result<Part, Errno> {
 }
 
 impl Mds {
-    pub(super) fn read_data(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        offset: u64,
-        len: u32,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn read_data(&self, request: &mut RequestContext<'_>, op: &Read) -> Result<MdsReply, Errno> {
+        let &Read { fid, offset, len } = op;
         self.ours(fid)?;
         let end = end_of(offset, len.into())?;
         self.show(request, |records| {
@@ -47,15 +41,8 @@ impl Mds {
         })
     }
 
-    pub(super) fn write_data(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        offset: u64,
-        data: &[u8],
-        at: WrittenAt,
-        kill_suidgid: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn write_data(&self, request: &mut RequestContext<'_>, op: &Write) -> Result<MdsReply, Errno> {
+        let &Write { fid, offset, ref data, at, kill_suidgid } = op;
         self.ours(fid)?;
         let end = end_of(offset, data.len() as u64)?;
         self.change(request, |records, ctx| {
@@ -64,7 +51,8 @@ impl Mds {
             let plan = dom::write(&part.chunks(&records.tx), offset, data)?;
             records.stores(fid);
             let end = if data.is_empty() { 0 } else { end };
-            let mut inode = written::stored(records, ctx, fid, end, plan.blocks_delta, at, kill_suidgid)?;
+            let written = Written { end, blocks_delta: plan.blocks_delta, at, kill_suidgid };
+            let mut inode = written::stored(records, ctx, fid, written)?;
             records.put_chunks(part, &plan);
             records.note_data(&mut inode);
             records.stored();
@@ -72,17 +60,8 @@ impl Mds {
         })
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one argument per field of the operation")]
-    pub(super) fn punch_data(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        start: u64,
-        end: u64,
-        kind: PunchKind,
-        grows: bool,
-        kill_suidgid: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn punch_data(&self, request: &mut RequestContext<'_>, op: &Punch) -> Result<MdsReply, Errno> {
+        let &Punch { fid, start, end, kind, grows, kill_suidgid } = op;
         self.ours(fid)?;
         let kind = match kind {
             PunchKind::Truncate => return Err(Errno::EINVAL),
@@ -98,21 +77,17 @@ impl Mds {
             let part = file(&records.there(fid)?)?;
             part.has(end)?;
             let plan = dom::punch(&part.chunks(&records.tx), start, end, kind)?;
-            let (size, at) = (if grows { end } else { 0 }, WrittenAt::Now);
-            let mut inode = written::stored(records, ctx, fid, size, plan.blocks_delta, at, kill_suidgid)?;
+            let (end, at) = (if grows { end } else { 0 }, WrittenAt::Now);
+            let written = Written { end, blocks_delta: plan.blocks_delta, at, kill_suidgid };
+            let mut inode = written::stored(records, ctx, fid, written)?;
             records.put_chunks(part, &plan);
             records.note_data(&mut inode);
             Ok(MdsReply::Entry(entry(&inode)))
         })
     }
 
-    pub(super) fn seek_data(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        offset: u64,
-        hole: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn seek_data(&self, request: &mut RequestContext<'_>, op: &Seek) -> Result<MdsReply, Errno> {
+        let &Seek { fid, offset, hole } = op;
         self.ours(fid)?;
         self.show(request, |records| {
             let part = file(&records.there(fid)?)?;

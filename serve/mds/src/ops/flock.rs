@@ -7,7 +7,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{Flock, FlockKind};
 use types::session::ClientUuid;
-use wire::mds::MdsReply;
+use wire::mds::{FlockSet, MdsReply};
 
 impl Mds {
     pub(super) fn flock_test(&self, client: ClientUuid, fid: Fid, lock: &Flock) -> Result<MdsReply, Errno> {
@@ -15,13 +15,8 @@ impl Mds {
         Ok(MdsReply::Flock(self.flocks.lock().test(fid, client, lock)))
     }
 
-    pub(super) async fn flock_set(
-        &self,
-        export: &Export,
-        fid: Fid,
-        lock: Flock,
-        wait: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) async fn flock_set(&self, export: &Export, op: &FlockSet) -> Result<MdsReply, Errno> {
+        let &FlockSet { fid, lock, wait } = op;
         self.ours(fid)?;
         if lock.kind != FlockKind::Unlock {
             // Locks are bounded by inode, so there must be one.

@@ -14,17 +14,11 @@ use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use wire::mds::MdsReply;
+use wire::mds::{GetLayout, MdsReply};
 
 impl Mds {
-    pub(super) async fn get_layout(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        write: bool,
-        start: u64,
-        end: u64,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) async fn get_layout(&self, request: &mut RequestContext<'_>, op: &GetLayout) -> Result<MdsReply, Errno> {
+        let &GetLayout { fid, write, start, end } = op;
         self.ours(fid)?;
         if !write {
             let layout = self.show(request, |records| {

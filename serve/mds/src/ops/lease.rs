@@ -12,7 +12,7 @@ use types::attr::FileType;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::{InodeBits, LeaseMode};
-use wire::mds::{LeaseAct, MdsReply};
+use wire::mds::{Lease, LeaseAct, MdsReply};
 
 /// Bits that no other client may hold while a lease of this mode is held.
 const fn excluded(mode: LeaseMode) -> InodeBits {
@@ -23,13 +23,8 @@ const fn excluded(mode: LeaseMode) -> InodeBits {
 }
 
 impl Mds {
-    pub(super) async fn lease(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        owner: u64,
-        act: LeaseAct,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) async fn lease(&self, request: &mut RequestContext<'_>, op: &Lease) -> Result<MdsReply, Errno> {
+        let &Lease { fid, owner, act } = op;
         self.ours(fid)?;
         let holder = (request.client(), owner);
         let held = match act {

@@ -4,19 +4,12 @@ use super::lookup::entry;
 use crate::mds::{Mds, RequestContext};
 use namespace::link::link;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::lock::InodeBits;
-use types::name::Name;
-use wire::mds::MdsReply;
+use wire::mds::{Link, MdsReply};
 
 impl Mds {
-    pub(super) fn link(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        new_parent: Fid,
-        new_name: &Name,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn link(&self, request: &mut RequestContext<'_>, op: &Link) -> Result<MdsReply, Errno> {
+        let &Link { fid, new_parent, ref new_name } = op;
         if fid.mdt() != new_parent.mdt() {
             // Across MDTs: not yet. Programs know what to do with EXDEV.
             return Err(Errno::EXDEV);

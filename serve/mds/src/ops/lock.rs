@@ -8,8 +8,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
 use types::lock::InodeBits;
-use types::ranges::Needs;
-use wire::mds::{Entry, MdsReply};
+use wire::mds::{Entry, Lock, MdsReply, Unlock};
 
 /// For reading.
 const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
@@ -17,13 +16,8 @@ const TO_READ: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
 const TO_WRITE: InodeBits = TO_READ.union(InodeBits::WRITE);
 
 impl Mds {
-    pub(super) async fn lock(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        bits: InodeBits,
-        needs: Option<Needs>,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) async fn lock(&self, request: &mut RequestContext<'_>, op: &Lock) -> Result<MdsReply, Errno> {
+        let &Lock { fid, bits, needs } = op;
         self.ours(fid)?;
         let wants = if bits.contains(InodeBits::WRITE) { TO_WRITE } else { TO_READ };
         let asks = !bits.intersection(InodeBits::DATA.union(InodeBits::WRITE)).is_empty();
@@ -119,7 +113,8 @@ impl Mds {
         }
     }
 
-    pub(super) fn unlock(&self, request: &RequestContext<'_>, locks: &[(Fid, InodeBits)]) -> Result<MdsReply, Errno> {
+    pub(super) fn unlock(&self, request: &RequestContext<'_>, op: &Unlock) -> Result<MdsReply, Errno> {
+        let Unlock { locks } = op;
         if locks.len() > REVOKES_PER_CALLBACK_MAX {
             return Err(Errno::E2BIG);
         }

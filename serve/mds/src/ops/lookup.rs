@@ -6,10 +6,8 @@ use namespace::inode::Inode;
 use namespace::lookup;
 use namespace::view::{View, directory};
 use types::errno::Errno;
-use types::fid::Fid;
 use types::lock::InodeBits;
-use types::name::Name;
-use wire::mds::{Entry, MdsReply};
+use wire::mds::{Entry, GetParent, Lookup, MdsReply};
 
 /// Bits that a client may be granted for an inode whose attributes it is shown.
 pub(super) const SHOWN: InodeBits = InodeBits::LOOKUP.union(InodeBits::UPDATE);
@@ -20,7 +18,8 @@ pub(crate) fn entry(inode: &Inode) -> Box<Entry> {
 }
 
 impl Mds {
-    pub(super) fn lookup(&self, request: &mut RequestContext<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
+    pub(super) fn lookup(&self, request: &mut RequestContext<'_>, op: &Lookup) -> Result<MdsReply, Errno> {
+        let &Lookup { parent, ref name } = op;
         self.ours(parent)?;
         self.show(request, |records| match records.dirent(parent, name)? {
             // The common case needs only the attributes.
@@ -39,7 +38,8 @@ impl Mds {
         })
     }
 
-    pub(super) fn get_parent(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn get_parent(&self, request: &mut RequestContext<'_>, op: &GetParent) -> Result<MdsReply, Errno> {
+        let &GetParent { fid } = op;
         self.ours(fid)?;
         self.show(request, |records| {
             let inode = lookup::parent(records, fid)?;

@@ -7,8 +7,8 @@ use crate::records::Records;
 use std::time::Duration;
 use types::errno::Errno;
 use types::fid::Fid;
-use types::session::{ClientUuid, OpenHandle};
-use wire::mds::{MdsReply, OpenFlags};
+use types::session::ClientUuid;
+use wire::mds::{Close, MdsReply, OpenFlags};
 
 impl Mds {
     pub(crate) fn open(&self, request: &mut RequestContext<'_>, fid: Fid, flags: OpenFlags) -> Result<MdsReply, Errno> {
@@ -22,12 +22,8 @@ impl Mds {
         })
     }
 
-    pub(super) fn close(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        handle: OpenHandle,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn close(&self, request: &mut RequestContext<'_>, op: &Close) -> Result<MdsReply, Errno> {
+        let &Close { fid, handle } = op;
         let client = request.client();
         self.change(request, |records, _| {
             let closed = records.state.opens.close(client, fid, handle)?;

@@ -9,11 +9,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use types::attr::FileType;
 use types::errno::Errno;
-use types::fid::Fid;
 use types::limits::READDIR_ENTRIES_MAX;
 use types::lock::InodeBits;
 use types::name::Name;
-use wire::mds::{DirEntry, MdsReply};
+use wire::mds::{DirEntry, MdsReply, Readdir};
 
 /// Bytes of an entry in a reply, apart from its name.
 const ENTRY_BYTES: usize = 24;
@@ -22,21 +21,9 @@ const ATTR_BYTES: usize = 128;
 /// Inodes read in one transaction: other operations get a turn in between.
 pub(super) const INODES_PER_TURN: usize = 256;
 
-/// What is returned of each entry, besides where its name leads.
-pub(super) struct Details {
-    pub(super) with_attr: bool,
-    pub(super) with_layout: bool,
-}
-
 impl Mds {
-    pub(super) fn readdir(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        after: Option<&Name>,
-        (limit, bytes_max): (u32, u32),
-        Details { with_attr, with_layout }: Details,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn readdir(&self, request: &mut RequestContext<'_>, op: &Readdir) -> Result<MdsReply, Errno> {
+        let &Readdir { fid, ref after, limit, bytes_max, with_attr, with_layout } = op;
         self.ours(fid)?;
         let limit = (limit as usize).clamp(1, READDIR_ENTRIES_MAX);
         let per_entry = ENTRY_BYTES + if with_attr { ATTR_BYTES } else { 0 };
@@ -50,7 +37,7 @@ impl Mds {
             // an inode covers the name that led to it.
             let end = if with_attr || with_layout { limit.min(first + INODES_PER_TURN) } else { limit };
             let behind = entries.last().map(|entry| entry.name.clone());
-            let behind = behind.as_ref().or(after).map(Name::as_bytes);
+            let behind = behind.as_ref().or(after.as_ref()).map(Name::as_bytes);
             let mut full = false;
             more = self.show(request, |records| {
                 let more = readdir(records, fid, behind, |name, dirent| {

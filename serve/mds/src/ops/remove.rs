@@ -3,12 +3,11 @@
 use crate::mds::{Mds, RequestContext};
 use namespace::{rmdir, unlink};
 use types::errno::Errno;
-use types::fid::Fid;
-use types::name::Name;
-use wire::mds::{MdsReply, Removed};
+use wire::mds::{MdsReply, Removed, Rmdir, Unlink};
 
 impl Mds {
-    pub(super) fn unlink(&self, request: &mut RequestContext<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
+    pub(super) fn unlink(&self, request: &mut RequestContext<'_>, op: &Unlink) -> Result<MdsReply, Errno> {
+        let &Unlink { parent, ref name } = op;
         self.ours(parent)?;
         self.change(request, |records, ctx| {
             let inode = unlink::unlink(records, ctx, parent, name)?;
@@ -16,7 +15,8 @@ impl Mds {
         })
     }
 
-    pub(super) fn rmdir(&self, request: &mut RequestContext<'_>, parent: Fid, name: &Name) -> Result<MdsReply, Errno> {
+    pub(super) fn rmdir(&self, request: &mut RequestContext<'_>, op: &Rmdir) -> Result<MdsReply, Errno> {
+        let &Rmdir { parent, ref name } = op;
         self.ours(parent)?;
         self.change(request, |records, ctx| {
             let inode = rmdir::rmdir(records, ctx, parent, name)?;

@@ -5,19 +5,11 @@ use namespace::rename::{Flags, Place, rename};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
-use types::name::Name;
-use wire::mds::{MdsReply, Removed, RenameFlags};
+use wire::mds::{MdsReply, Removed, Rename};
 
 impl Mds {
-    pub(super) fn rename(
-        &self,
-        request: &mut RequestContext<'_>,
-        parent: Fid,
-        name: &Name,
-        new_parent: Fid,
-        new_name: &Name,
-        flags: RenameFlags,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) fn rename(&self, request: &mut RequestContext<'_>, op: &Rename) -> Result<MdsReply, Errno> {
+        let &Rename { parent, ref name, new_parent, ref new_name, flags } = op;
         if parent.mdt() != new_parent.mdt() {
             // Across MDTs: not yet. Programs know what to do with EXDEV.
             return Err(Errno::EXDEV);

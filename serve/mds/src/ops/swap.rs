@@ -25,21 +25,14 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::{ClientUuid, Transno};
-use wire::mds::MdsReply;
+use wire::mds::{MdsReply, SwapLayouts};
 
 /// Bits that other clients may not keep of a file whose data is exchanged.
 const SWAPPED: InodeBits = InodeBits::LAYOUT.union(InodeBits::UPDATE).union(InodeBits::DATA).union(InodeBits::WRITE);
 
 impl Mds {
-    pub(super) async fn swap_layouts(
-        &self,
-        client: ClientUuid,
-        uid: u32,
-        fid: Fid,
-        other: Fid,
-        versions: (u64, u64),
-        same: bool,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) async fn swap_layouts(&self, client: ClientUuid, uid: u32, op: &SwapLayouts) -> Result<MdsReply, Errno> {
+        let &SwapLayouts { fid, other, versions, same } = op;
         self.ours(fid)?;
         self.ours(other)?;
         if fid == other {

@@ -9,12 +9,12 @@ use namespace::flags;
 use namespace::xattr::{self, SetFlags};
 use types::about::{FLAGS, LINKS};
 use types::errno::Errno;
-use types::fid::Fid;
 use types::lock::InodeBits;
-use wire::mds::{MdsReply, SetxattrFlags};
+use wire::mds::{Getxattr, Listxattr, MdsReply, Removexattr, Setxattr};
 
 impl Mds {
-    pub(super) fn getxattr(&self, request: &mut RequestContext<'_>, fid: Fid, name: &[u8]) -> Result<MdsReply, Errno> {
+    pub(super) fn getxattr(&self, request: &mut RequestContext<'_>, op: &Getxattr) -> Result<MdsReply, Errno> {
+        let &Getxattr { fid, ref name } = op;
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
             return self.get_lov(request.credentials, fid, lov);
@@ -53,7 +53,8 @@ impl Mds {
         })
     }
 
-    pub(super) fn listxattr(&self, request: &mut RequestContext<'_>, fid: Fid) -> Result<MdsReply, Errno> {
+    pub(super) fn listxattr(&self, request: &mut RequestContext<'_>, op: &Listxattr) -> Result<MdsReply, Errno> {
+        let &Listxattr { fid } = op;
         self.ours(fid)?;
         let ctx = reading(request);
         self.show(request, |records| {
@@ -67,14 +68,8 @@ impl Mds {
         })
     }
 
-    pub(super) async fn setxattr(
-        &self,
-        request: &mut RequestContext<'_>,
-        fid: Fid,
-        name: &[u8],
-        value: &[u8],
-        flags: SetxattrFlags,
-    ) -> Result<MdsReply, Errno> {
+    pub(super) async fn setxattr(&self, request: &mut RequestContext<'_>, op: &Setxattr) -> Result<MdsReply, Errno> {
+        let &Setxattr { fid, ref name, ref value, flags } = op;
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
             return match self.in_turn(request, |request| self.set_lov(request, fid, lov, value)).await {
@@ -121,9 +116,9 @@ impl Mds {
     pub(super) async fn removexattr(
         &self,
         request: &mut RequestContext<'_>,
-        fid: Fid,
-        name: &[u8],
+        op: &Removexattr,
     ) -> Result<MdsReply, Errno> {
+        let &Removexattr { fid, ref name } = op;
         self.ours(fid)?;
         if let Some(lov) = LovName::of(name) {
             return self.in_turn(request, |request| self.set_lov(request, fid, lov, &[])).await;

@@ -28,7 +28,9 @@ use types::name::Name;
 use types::object::{ObjectId, ObjectOffset};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Transno, Xid};
 use types::target::{TargetIndex, TargetName};
-use wire::mds::{CreateKind, Entry, MdsOp, MdsReply, OpenFlags};
+use wire::mds::{
+    Create, CreateKind, Entry, GetLayout, Getattr, MdsOp, MdsReply, Open, OpenFlags, Readdir, Setattr, Unlink,
+};
 use wire::message::{Op, OpReply, Reply, Request};
 
 /// OSTs as maps of object sizes.
@@ -245,7 +247,7 @@ impl Rig {
     }
 
     pub fn create(&self, parent: Fid, name: &str, kind: CreateKind) -> Result<Fid, Errno> {
-        let op = MdsOp::Create { parent, name: n(name), kind, mode: 0o755, umask: 0o022, exclusive: true };
+        let op = MdsOp::Create(Create { parent, name: n(name), kind, mode: 0o755, umask: 0o022, exclusive: true });
         self.one(op).map(|r| opened(r).0.attr.fid)
     }
 
@@ -255,24 +257,30 @@ impl Rig {
 
     pub fn open(&self, client: ClientUuid, fid: Fid, write: bool) -> OpenHandle {
         let flags = OpenFlags { read: true, write, exec: false, append: false, lasting: false };
-        opened(self.one_as(client, &Credentials::root(), MdsOp::Open { fid, flags }).unwrap()).1
+        opened(self.one_as(client, &Credentials::root(), MdsOp::Open(Open { fid, flags })).unwrap()).1
     }
 
     pub fn getattr(&self, fid: Fid) -> Result<Attr, Errno> {
-        self.one(MdsOp::Getattr { fid }).map(|r| entry(r).attr)
+        self.one(MdsOp::Getattr(Getattr { fid })).map(|r| entry(r).attr)
     }
 
     pub fn setattr(&self, fid: Fid, set: SetAttr) -> Result<Attr, Errno> {
-        self.one(MdsOp::Setattr { fid, set }).map(|r| entry(r).attr)
+        self.one(MdsOp::Setattr(Setattr { fid, set })).map(|r| entry(r).attr)
     }
 
     pub fn unlink(&self, name: &str) -> Result<MdsReply, Errno> {
-        self.one(MdsOp::Unlink { parent: Fid::ROOT, name: n(name) })
+        self.one(MdsOp::Unlink(Unlink { parent: Fid::ROOT, name: n(name) }))
     }
 
     pub fn names(&self, fid: Fid) -> Vec<String> {
-        let op =
-            MdsOp::Readdir { fid, after: None, limit: 1000, bytes_max: u32::MAX, with_attr: false, with_layout: false };
+        let op = MdsOp::Readdir(Readdir {
+            fid,
+            after: None,
+            limit: 1000,
+            bytes_max: u32::MAX,
+            with_attr: false,
+            with_layout: false,
+        });
         match self.one(op).unwrap() {
             MdsReply::Entries { entries, more: false } => entries.iter().map(|e| e.name.to_string()).collect(),
             other => panic!("{other:?}"),
@@ -280,7 +288,7 @@ impl Rig {
     }
 
     pub fn objects(&self, fid: Fid) -> Vec<(TargetIndex, ObjectId)> {
-        match self.one(MdsOp::GetLayout { fid, write: true, start: 0, end: u64::MAX }).unwrap() {
+        match self.one(MdsOp::GetLayout(GetLayout { fid, write: true, start: 0, end: u64::MAX })).unwrap() {
             MdsReply::Layout(layout) => layout.objects(fid).collect(),
             other => panic!("{other:?}"),
         }

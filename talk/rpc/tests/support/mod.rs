@@ -137,7 +137,7 @@ impl Ost {
     /// A lock wait stands for all that may wait for others.
     async fn other(&self, op: &Op) -> Result<OpReply, Errno> {
         match op {
-            Op::Mds(wire::mds::MdsOp::FlockSet { wait: true, .. }) => {
+            Op::Mds(wire::mds::MdsOp::FlockSet(wire::mds::FlockSet { wait: true, .. })) => {
                 self.wait().await;
                 Ok(OpReply::Mds(wire::mds::MdsReply::Done))
             }

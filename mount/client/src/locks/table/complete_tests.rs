@@ -8,7 +8,7 @@ use types::errno::Errno;
 use types::lock::InodeBits;
 use types::session::OpenHandle;
 use types::time::Timestamp;
-use wire::mds::{CreateKind, Entry, MdsOp, MdsReply, Removed};
+use wire::mds::{Create, CreateKind, Entry, GetParent, Lookup, MdsOp, MdsReply, Readdir, Removed, Unlink};
 use wire::message::Grant;
 
 const PARENT: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
@@ -38,7 +38,7 @@ fn reply(table: &mut Table, op: &MdsOp, result: Result<MdsReply, Errno>, grants:
 
 fn create(table: &mut Table, parent: Fid, text: &str, made: Entry, grants: &[(Fid, InodeBits)]) {
     let kind = if made.attr.is_dir() { CreateKind::Directory } else { CreateKind::Regular(None) };
-    let op = MdsOp::Create { parent, name: name(text), kind, mode: 0o755, umask: 0, exclusive: true };
+    let op = MdsOp::Create(Create { parent, name: name(text), kind, mode: 0o755, umask: 0, exclusive: true });
     let opened = MdsReply::Opened { entry: Box::new(made), handle: OpenHandle(0), created: true, layout: None };
     reply(table, &op, Ok(opened), grants);
 }
@@ -58,14 +58,20 @@ fn list(table: &mut Table, more: bool, bits: InodeBits) {
         layout: None,
         entry: Some(entry(FILE, 0o100644)),
     };
-    let readdir =
-        MdsOp::Readdir { fid: DIR, after: None, limit: 10, bytes_max: 1000, with_attr: true, with_layout: false };
+    let readdir = MdsOp::Readdir(Readdir {
+        fid: DIR,
+        after: None,
+        limit: 10,
+        bytes_max: 1000,
+        with_attr: true,
+        with_layout: false,
+    });
     let grants = [(DIR, bits), (FILE, BOTH)];
     let ticket = table.gate(DIR.mdt()).send();
     let held = table.arrived(DIR.mdt(), ticket, &grants.map(|(fid, bits)| Grant { fid, bits }));
     learn(table, &readdir, Ok(&MdsReply::Entries { entries: vec![listed], more }), &[], &held);
     let parent = MdsReply::Entry(Box::new(entry(PARENT, 0o040755)));
-    learn(table, &MdsOp::GetParent { fid: DIR }, Ok(&parent), &[], &held);
+    learn(table, &MdsOp::GetParent(GetParent { fid: DIR }), Ok(&parent), &[], &held);
     table.gate(DIR.mdt()).came_back(ticket);
 }
 
@@ -76,7 +82,7 @@ fn a_directory_made_here_has_no_names_that_this_mount_did_not_give() {
     create(&mut table, DIR, "f", entry(FILE, 0o100644), &[(DIR, UPDATE), (FILE, BOTH)]);
     assert_eq!(table.name(DIR, &name("f")), Known::To(FILE));
     assert_eq!(table.name(DIR, &name("g")), Known::Absent);
-    let unlink = MdsOp::Unlink { parent: DIR, name: name("f") };
+    let unlink = MdsOp::Unlink(Unlink { parent: DIR, name: name("f") });
     reply(&mut table, &unlink, Ok(MdsReply::Removed(Removed { fid: FILE, nlink: 0 })), &[(DIR, UPDATE)]);
     assert_eq!(table.name(DIR, &name("f")), Known::Absent);
     assert_eq!(table.name(DIR, &name("h")), Known::Absent);
@@ -93,13 +99,13 @@ fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
     let changing = |table: &mut Table| assert!(table.changing(DIR, &[name("new")], &mut Invalidations::default()));
     let revoked = |table: &mut Table| {
         table.take(DIR, UPDATE, &mut Invalidations::default());
-        let again = MdsOp::Lookup { parent: DIR, name: name("x") };
+        let again = MdsOp::Lookup(Lookup { parent: DIR, name: name("x") });
         reply(table, &again, Err(Errno::ENOENT), &[(DIR, UPDATE)]);
     };
     let uncovered = |table: &mut Table| create(table, DIR, "new", entry(FILE, 0o100644), &[(DIR, InodeBits::NONE)]);
     let seen = |table: &mut Table| {
         let found = MdsReply::Entry(Box::new(entry(FILE, 0o100644)));
-        reply(table, &MdsOp::Lookup { parent: DIR, name: name("new") }, Ok(found), &[]);
+        reply(table, &MdsOp::Lookup(Lookup { parent: DIR, name: name("new") }), Ok(found), &[]);
     };
     let ends: [fn(&mut Table); 4] = [changing, revoked, uncovered, seen];
     for (n, end) in ends.into_iter().enumerate() {

@@ -65,7 +65,7 @@ mod tests {
     use types::lock::InodeBits;
     use types::name::Name;
     use types::names::NameRange;
-    use wire::mds::MdsOp;
+    use wire::mds::{Lookup, MdsOp};
     use wire::message::{Gap, Grant};
 
     const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
@@ -80,7 +80,7 @@ mod tests {
         let ticket = table.gate(MDT).send();
         sent_before(table);
         let held = table.arrived(MDT, ticket, &[]);
-        learn(table, &MdsOp::Lookup { parent: DIR, name: name(text) }, Err(Errno::ENOENT), &[], &held);
+        learn(table, &MdsOp::Lookup(Lookup { parent: DIR, name: name(text) }), Err(Errno::ENOENT), &[], &held);
         let names = NameRange::new(text.as_bytes(), end.as_bytes()).unwrap();
         table.arrived_gap(MDT, ticket, &Gap { dir: DIR, names });
         table.gate(MDT).came_back(ticket);

@@ -11,8 +11,7 @@ use types::time::Timestamp;
 
 /// `stats` of a source.
 pub(super) fn stats(tree: &mut Tree, view: &Arc<View>, param: &'static Param, devices: &[&str], source: &str) {
-    let write = |_: &[Sample]| String::new();
-    body(tree, view, param, devices, source, write, false);
+    body(tree, view, param, devices, source, None::<fn(&[Sample]) -> String>);
 }
 
 /// Times, and what `write` makes of all series of the source and of its `rpc_stats`.
@@ -24,7 +23,7 @@ pub(super) fn tables(
     source: &str,
     write: impl Fn(&[Sample]) -> String + Send + Sync + 'static,
 ) {
-    body(tree, view, param, devices, source, write, true);
+    body(tree, view, param, devices, source, Some(write));
 }
 
 fn body(
@@ -33,18 +32,17 @@ fn body(
     param: &'static Param,
     devices: &[&str],
     source: &str,
-    write: impl Fn(&[Sample]) -> String + Send + Sync + 'static,
-    tables: bool,
+    tables: Option<impl Fn(&[Sample]) -> String + Send + Sync + 'static>,
 ) {
     let (registry, clock) = (view.parts().rpc.metrics().clone(), view.parts().env.clock.clone());
     let (name, beside) = (source.to_owned(), format!("{source}{RPC_STATS}"));
     let (cleared, cleared_beside) = (name.clone(), beside.clone());
     let (clearing, clearing_clock) = (registry.clone(), clock.clone());
     tree.shows(param, devices, move || {
-        let (now, since) = (clock.wall(), registry.since(if tables { &beside } else { &name }));
-        if !tables {
+        let (now, since) = (clock.wall(), registry.since(if tables.is_some() { &beside } else { &name }));
+        let Some(write) = &tables else {
             return Ok(text::stats(now, since, &registry.snapshot(|s| s == name)));
-        }
+        };
         let samples = registry.snapshot(|s| s == name || s == beside);
         Ok(text::times(now, since) + &write(&samples))
     });
