@@ -1,7 +1,8 @@
-//! What kind of operation an operation is: what clients, the network and servers decide by, stated once.
+//! The class of an operation: the properties by which clients, the network and servers decide,
+//! stated once.
 //!
-//! The row of an operation ([`crate::opcode`]) states the class of its most demanding form. [`Op::class`] is that of one
-//! operation: some forms ask for less than their row says.
+//! The row of an operation ([`crate::opcode`]) states the class of its most demanding form.
+//! [`Op::class`] is that of one operation: some forms ask for less than their row says.
 
 use crate::message::Op;
 use crate::ost::OstOp;
@@ -12,10 +13,12 @@ use types::fid::Fid;
 pub enum Changes {
     /// Nothing: it may run any number of times.
     Nothing,
-    /// What the receiver keeps in memory: sessions, locks, leases, granted space, reports. The receiver keeps the reply
-    /// while the session lives, so that a request that comes again does not run again.
+    /// What the receiver keeps in memory: sessions, locks, leases, granted space, reports. The
+    /// receiver keeps the reply while the session lives, so that a request that comes again does
+    /// not run again.
     Memory,
-    /// The store of the receiver. The request has a slot, and an MDT keeps the reply in its store with the change.
+    /// The store of the receiver. The request has a slot, and an MDT keeps the reply in its store
+    /// with the change.
     Store,
 }
 
@@ -30,8 +33,8 @@ pub enum Room {
     Space,
 }
 
-/// The statistic that counts an operation at its target, with Lustre's name in `md_stats` and `stats` of an OST where
-/// Lustre has one.
+/// The statistic that counts an operation at its target, with Lustre's name in `md_stats` and
+/// `stats` of an OST where Lustre has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[allow(missing_docs, reason = "the series that rpc makes of them have the descriptions")]
 pub enum Counted {
@@ -73,18 +76,21 @@ pub enum Counted {
 pub struct Class {
     /// What it changes.
     pub changes: Changes,
-    /// The sender keeps the change until it is durable, and sends it again to a restarted server. Not so where the
-    /// answer itself means durable, or where the state is rebuilt in another way (sessions, locks).
+    /// The sender keeps the change until it is durable, and sends it again to a restarted server.
+    /// Not so where the answer itself means durable, or where the state is rebuilt in another way
+    /// (sessions, locks).
     pub replayed: bool,
     /// What it needs of the store.
     pub room: Room,
-    /// It is answered when another client lets go, or after a time that the sender chose. It is harmless to repeat, and
-    /// counts in no window.
+    /// The answer comes when another client lets go, or after a time that the sender chose. It is
+    /// harmless to repeat, and counts in no window.
     pub waits: bool,
-    /// The sender may ask again in a new session after it was evicted. An OST keeps nothing of a session that a request
-    /// relies on. At an MDT only what the session held is gone; of a change it is not known whether it was done.
+    /// The sender may ask again in a new session after it was evicted. An OST keeps nothing of a
+    /// session that a request relies on. At an MDT only what the session held is gone; whether a
+    /// change was done is unknown.
     pub survives_eviction: bool,
-    /// A change of names or attributes, which Lustre sends as `MDS_REINT`: the fault points of that name count it.
+    /// A change of names or attributes, which Lustre sends as `MDS_REINT`: the fault points of that
+    /// name count it.
     pub reint: bool,
     /// Its statistic at the target.
     pub counted: Counted,

@@ -12,12 +12,15 @@ pub enum ClientOp {
     /// Drop these bits of these inodes: invalidate what they covered, then answer.
     /// Data that was written (WRITE) is stored and told first. Answers `Done`, or `Kept`.
     Revoke { locks: Vec<(Fid, InodeBits)> },
-    /// Another client is about to change these names of a directory, and so its attributes: forget those, keep the
-    /// lock. Answers `Done`, or `Dropped`: UPDATE of the directory is given up as a whole.
+    /// Another client is about to change these names of a directory, and so its attributes: forget
+    /// those, keep the lock. Answers `Done`, or `Dropped`: UPDATE of the directory is given up as a
+    /// whole.
     Changing { dir: Fid, names: Vec<Name> },
-    /// What are size and times of these? Asked of the holder of WRITE, or of an extent to write. Answers `Glimpses`, in order.
+    /// Asks the holder of WRITE, or of an extent to write, for size and times of these files.
+    /// Answers `Glimpses`, in order.
     Glimpse { fids: Vec<Fid> },
-    /// Give up these bytes of these files: what was written of the files is stored and told first. Answers `Done`.
+    /// Give up these bytes of these files. The client first stores what was written of the files
+    /// and tells the MDT. Answers `Done`.
     RevokeExtents { extents: Vec<(Fid, ByteRange)> },
 }
 
@@ -35,7 +38,8 @@ pub struct Glimpse {
 pub enum ClientReply {
     /// Done.
     Done,
-    /// Revoked, but for these: OPEN of inodes that programs of this client still use. Given back with `Unlock`.
+    /// Revoked, except these: OPEN of inodes that programs of this client still use. The client
+    /// gives them back with `Unlock`.
     Kept(Vec<(Fid, InodeBits)>),
     /// The whole lock is given up.
     Dropped,

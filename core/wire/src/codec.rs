@@ -1,9 +1,10 @@
 //! Requests and replies to bytes and back.
 //!
-//! A body is a fixed head and then the operations (or results), each an 8-byte header and its own bytes, padded to
-//! 8. Data of reads and writes is not in the body: it goes behind it as bulk, in the order of the operations, as the
-//! very `Bytes` it came in. Decoders believe nothing: counts are checked against the bytes that are left before
-//! memory is taken for them, and what is not understood is an error, never skipped.
+//! A body is a fixed head and then the operations (or results), each an 8-byte header and its own
+//! bytes, padded to 8. Data of reads and writes is not in the body: it goes behind it as bulk, in
+//! the order of the operations, as the very `Bytes` it came in. Decoders trust nothing: counts are
+//! checked against the bytes that are left before memory is taken for them, and what is not
+//! understood is an error, never skipped.
 
 pub(crate) mod client;
 pub(crate) mod cursor;
@@ -186,7 +187,8 @@ pub fn encode_reply(reply: &Reply) -> Encoded {
     });
     for result in &reply.results {
         match result {
-            // A failed operation: number 0, errno in the place of the flags. What is no errno becomes EIO.
+            // A failed operation: number 0, errno in the place of the flags. An unknown errno
+            // becomes EIO.
             Err(errno) => w.op(0, errno16(*errno), |_| ()),
             Ok(OpReply::Mgs(reply)) => mgs::encode_reply(reply, &mut w),
             Ok(OpReply::Mds(reply)) => mds_reply::encode(reply, &mut w),

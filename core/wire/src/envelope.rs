@@ -1,7 +1,8 @@
 //! The envelope: the first bytes of every request and reply body, before the message itself.
 //!
-//! It says whose session the message belongs to, so that all connections of a process carry the messages of all its
-//! sessions, and what a receiver must know before it decodes (or instead of it: a refusal has no message behind it).
+//! It says to which client's session the message belongs, so that all connections of a process
+//! carry the messages of all its sessions, and what a receiver must know before it decodes (or
+//! instead of it: a refusal has no message behind it).
 //!
 //! | at | size | field  | meaning                                                                                      |
 //! |----|------|--------|----------------------------------------------------------------------------------------------|
@@ -47,12 +48,13 @@ pub struct Envelope {
     pub client: ClientUuid,
     /// Request: may wait for other clients without limit.
     pub waits: bool,
-    /// Reply: for how many milliseconds the client has left a question of the target unanswered; 0 none. Not with a refusal.
+    /// Reply: for how many milliseconds the client has left a question of the target unanswered; 0
+    /// none. Not with a refusal.
     pub open_ms: u32,
     /// Reply: no message follows, this is why.
     pub refusal: Option<Refusal>,
-    /// Milliseconds of the target's own clock. Request: after it nothing may be begun any more (0: there is no limit). Reply: when
-    /// it was made (0: not told).
+    /// Milliseconds of the target's own clock. Request: the target begins nothing after it (0: no
+    /// limit). Reply: when it was made (0: not told).
     pub clock: u64,
 }
 

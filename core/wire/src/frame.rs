@@ -1,10 +1,11 @@
 //! The frame header: what stands before every message on a connection.
 //!
-//! A frame is header, body, bulk. The header's own checksum is its first field and covers all the rest, so the
-//! lengths are trusted only after it was verified. A stranger on the port is told apart by the magic before that.
+//! A frame is header, body, bulk. The header's own checksum is its first field and covers all the
+//! rest, so the lengths are trusted only after it was verified. A stranger on the port is told
+//! apart by the magic before that.
 //!
-//! **Invariant:** the header of `Hello` and `HelloReply` keeps this form in every version to come, so that two builds
-//! without a common version can still tell each other so.
+//! **Invariant:** the header of `Hello` and `HelloReply` keeps this form in every version to come,
+//! so that two builds without a common version can still tell each other so.
 //!
 //! | at  | size | field      | meaning                                                        |
 //! |-----|------|------------|----------------------------------------------------------------|
@@ -23,7 +24,8 @@
 //! |  56 |   24 | source     | NID of the sender                                              |
 //! |  80 |   24 | target     | NID it is for                                                  |
 //!
-//! A NID is kind u8 (0 `lo`, 1 TCP over IPv4, 2 over IPv6), zero u8, port u16, IPv6 scope u32, address 16 bytes.
+//! A NID is kind u8 (0 `lo`, 1 TCP over IPv4, 2 over IPv6), zero u8, port u16, IPv6 scope u32,
+//! address 16 bytes.
 
 use crate::checksum::crc32c;
 use crate::message::{VERSION_MAX, VERSION_MIN};
@@ -98,16 +100,16 @@ pub struct Header {
     pub bulk_crc: Option<u32>,
     /// Cluster of the sender; 0 = not known yet.
     pub cluster: ClusterId,
-    /// Who sends.
+    /// NID of the sender.
     pub source: Nid,
-    /// Whom it is for.
+    /// NID that it is for.
     pub target: Nid,
 }
 
 /// The bytes are no good frame. Nothing behind them on this connection can be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Somebody who does not speak this protocol at all.
+    /// The peer does not speak this protocol at all.
     #[error("the peer does not speak the SheenFS protocol (its first bytes are {found:02x?})")]
     Magic { found: [u8; 4] },
     /// Damaged on its way.
@@ -226,7 +228,7 @@ impl Header {
     /// Checks and decodes. A greeting of another version is accepted: its body says more.
     ///
     /// # Errors
-    /// Whatever is wrong first, in the order magic, header checksum, kind, version, flags, lengths, NIDs.
+    /// The first error, in the order magic, header checksum, kind, version, flags, lengths, NIDs.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, FrameError> {
         let raw: &Raw = zerocopy::transmute_ref!(bytes);
         if raw.magic != MAGIC {

@@ -1,6 +1,7 @@
 //! Bytes that must not change without a new version: one hex file per sample under `golden/`.
 //!
-//! `BLESS=1 cargo test -p wire` writes them anew; do that only together with a new protocol version.
+//! `BLESS=1 cargo test -p wire` writes them anew. Do that only together with a new protocol
+//! version.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! The greeting: the first frame each way on a connection.
 //!
-//! The side that connects says who it is and which versions it speaks; the other chooses one or says why not.
-//! Later versions may add fields behind these, never change them: a longer body than known is accepted.
+//! The side that connects names itself and the versions that it speaks. The other side chooses one
+//! or says why not. Later versions may add fields behind these, never change them: a longer body
+//! than known is accepted.
 //!
 //! | at | size | `Hello`                    | `HelloReply`                                          |
 //! |----|------|----------------------------|-------------------------------------------------------|
@@ -46,7 +47,7 @@ pub struct Hello {
     pub process: ClientUuid,
     /// Its cluster; 0 = not known yet.
     pub cluster: ClusterId,
-    /// Proves that connections belong together: unlike `process` it is told to nobody else.
+    /// Proves that connections belong together: unlike `process` no other peer is told it.
     pub pairing: Pairing,
 }
 

@@ -1,7 +1,7 @@
 //! Every byte on the network: frames, requests, replies.
 //!
-//! Within a process the values below travel as they are; over TCP they are encoded (little-endian structs with a
-//! variable tail). Nothing here performs I/O. `docs/formats.md` has the tables.
+//! Within a process the values below travel as they are; over TCP they are encoded (little-endian
+//! structs with a variable tail). Nothing here performs I/O. `docs/formats.md` has the tables.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -34,12 +34,13 @@ pub struct OpenFlags {
     pub read: bool,
     /// Writes.
     pub write: bool,
-    /// Executes: other clients do not open it to write, nor change its size, and the other way round (ETXTBSY).
+    /// Executes: other clients can neither open it to write nor change its size, and the other way
+    /// round (ETXTBSY).
     pub exec: bool,
     /// Writes at the end only (O_APPEND).
     pub append: bool,
-    /// The handle is the mount's own and outlives the opens of programs, of which it does not hear (`localflock`): it
-    /// neither denies nor is denied anything.
+    /// The handle is the mount's own and outlives the opens of programs, of which it does not hear
+    /// (`localflock`): it neither denies nor is denied anything.
     pub lasting: bool,
 }
 
@@ -79,7 +80,7 @@ pub struct SetxattrFlags {
 /// What is asked of the lease of an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseAct {
-    /// Take it. EBUSY: somebody else has the file open in a way that it excludes; ENOLCK: there are too many.
+    /// Take it. EBUSY: another open excludes it; ENOLCK: there are too many leases.
     Acquire(LeaseMode),
     /// Is it held still?
     Check,
@@ -154,8 +155,8 @@ pub enum MdsReply {
     Data { entry: Box<Entry>, data: Bytes },
     /// Position found.
     Offset(Option<u64>),
-    /// Locks on these bytes, at most EXTENTS_PER_REPLY_MAX, what was needed with the first; the inode as the record has it: nobody cuts it
-    /// while one of them is held.
+    /// Locks on these bytes, at most EXTENTS_PER_REPLY_MAX; the first one covers what was needed.
+    /// The inode is as its record has it: no client cuts the file while one of the locks is held.
     Extents { entry: Box<Entry>, ranges: Vec<ByteRange>, write: bool },
     /// A name went.
     Removed(Removed),

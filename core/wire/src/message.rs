@@ -36,7 +36,8 @@ pub enum Op {
     Disconnect,
     /// Are you there? Renews the lease.
     Ping,
-    /// To a restarted target: changes that it may have lost, as its replies carried them (docs/recovery.md).
+    /// To a restarted target: changes that it may have lost, as its replies carried them
+    /// (docs/recovery.md).
     Replay(Vec<Redo>),
     /// That was all; answers when they are done again, those of all clients.
     Replayed,
@@ -44,7 +45,8 @@ pub enum Op {
     Restored,
 }
 
-/// A redo record: a change, as the target that made it can make it again. A client that keeps it need not understand it.
+/// A redo record: a change, as the target that made it can make it again. A client that keeps it
+/// need not understand it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redo {
     /// Its number.
@@ -79,7 +81,7 @@ pub struct ConnectRequest {
     pub version_max: u16,
     /// Cluster it belongs to; 0 = does not know yet (only the MGS accepts that).
     pub cluster: ClusterId,
-    /// Who it is.
+    /// UUID of the client.
     pub client: ClientUuid,
     /// Free text for people: host name and mount point.
     pub description: String,
@@ -96,7 +98,8 @@ pub struct ConnectReply {
     pub cluster: ClusterId,
     /// Boot number of the target: grows at every start.
     pub boot: u64,
-    /// Number of the session: the next one of this client at this target and start has another. Services leave it 0.
+    /// Number of the session. The next session of this client at this target and start has another
+    /// number. Services leave it 0.
     pub session: u32,
     /// Newest transno that is durable.
     pub last_committed: Transno,
@@ -115,8 +118,8 @@ pub struct Request {
     pub xid_known: Xid,
     /// Was sent before; the server looks for a reply slot first.
     pub resent: bool,
-    /// Brings back what the client had open or locked at a target that restarted: run before the target is in service.
-    /// 0 = it does not.
+    /// Brings back what the client had open or locked at a target that restarted: run before the
+    /// target is in service. 0 = it does not.
     pub replay: Transno,
     /// The client's place for this request's reply: no other unanswered change of its has it.
     pub slot: u16,
@@ -130,16 +133,19 @@ pub struct Request {
     pub ops: Vec<Op>,
 }
 
-/// What a reply shows of this inode may be kept until the lock is called back (docs/locks/protocol.md, "Grants").
+/// What a reply shows of this inode may be kept until the lock is called back
+/// (docs/locks/protocol.md, "Grants").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The inode; of a directory, UPDATE covers its names too, also the ones that it was found not to have.
+    /// The inode; of a directory, UPDATE covers its names too, also the ones that it was found not
+    /// to have.
     pub fid: Fid,
     /// What is covered.
     pub bits: InodeBits,
 }
 
-/// A gap lock: no name of a directory is in this range, as long as [`InodeBits::GAP`] of it is not called back (docs/locks/protocol.md, "Busy directories and gap locks").
+/// A gap lock: no name of a directory is in this range, as long as [`InodeBits::GAP`] of it is not
+/// called back (docs/locks/protocol.md, "Busy directories and gap locks").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The directory.
@@ -153,8 +159,9 @@ pub struct Gap {
 pub struct Reply {
     /// The request.
     pub xid: Xid,
-    /// OST, MGS: transno of the last change that the request made; 0 = none. MDT: of the newest change that any client had made when
-    /// it answered, so once that is durable everything that the answer shows is.
+    /// OST, MGS: transno of the last change that the request made; 0 = none. MDT: of the newest
+    /// change that any client had made when it answered, so once that is durable everything that
+    /// the answer shows is.
     pub transno: Transno,
     /// Newest transno of the target that is durable.
     pub last_committed: Transno,
@@ -166,7 +173,8 @@ pub struct Reply {
     pub touched: Vec<Entry>,
     /// Changes to be kept until they are durable.
     pub redo: Vec<Redo>,
-    /// Around the name that a Lookup did not find: a lock, too. Only the last operation that was done can have failed, so there is one.
+    /// A gap lock around the name that a Lookup did not find. At most one: only the last operation
+    /// that was done can have failed.
     pub gap: Option<Gap>,
 }
 

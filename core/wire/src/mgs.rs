@@ -3,7 +3,8 @@
 use crate::report::{KeptReport, NodeReport};
 use serde::{Deserialize, Serialize};
 
-/// A target as the configuration knows it. Texts are in the types' usual forms, so that old readers can show them.
+/// A target as the configuration knows it. Texts are in the types' usual forms, so that old readers
+/// can show them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetInfo {
     /// `sheen-OST0001`
@@ -63,7 +64,8 @@ pub struct FsConfig {
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MgsOp {
-    /// A target starts serving. `name` may lack its index ("sheen-MDT", "sheen-OST"): the MGS gives the next one.
+    /// A target starts serving. `name` may lack its index ("sheen-MDT", "sheen-OST"): the MGS gives
+    /// the next one.
     Register {
         name: String,
         store: u128,
@@ -72,11 +74,12 @@ pub enum MgsOp {
     },
     /// A target stops in order.
     Unregister { name: String, store: u128 },
-    /// Configuration of a file system, at once if newer than `known`, else when it changes or after `wait_ms`.
+    /// Configuration of a file system, at once if newer than `known`, else when it changes or after
+    /// `wait_ms`.
     Config { fsname: String, known: u64, wait_ms: u32 },
     /// Set (or with `None` remove) a persistent parameter; of every file system if `fsname` is `*`.
     SetParam { fsname: String, name: String, value: Option<String> },
-    /// Who is there: clients known to the MGS (description, NID).
+    /// Clients known to the MGS (description, NID).
     Clients,
     /// Change a pool of OSTs.
     Pool { fsname: String, pool: String, change: PoolChange },
@@ -84,8 +87,8 @@ pub enum MgsOp {
     Report(Box<NodeReport>),
     /// The newest report of every process.
     Reports,
-    /// A target that will never come back leaves the configuration. `force`: even if it is in service; `dry_run`: only
-    /// answer whether it could.
+    /// A target that will never come back leaves the configuration. `force`: even if it is in
+    /// service; `dry_run`: only answer whether it could.
     Remove { name: String, force: bool, dry_run: bool },
 }
 

@@ -1,8 +1,9 @@
 //! One row per operation: its number, its name, its sender, its class.
 //!
-//! A class is the statistic of the operation and words that [`Class`] explains; without a word an operation reads.
-//! Dispatch, statistics and documentation read this table. The macro makes the match over the enums from the rows
-//! themselves: a variant without a row, or with two, does not compile. Numbers are never reused.
+//! A class is the statistic of the operation and words that [`Class`] explains; without a word an
+//! operation reads. Dispatch, statistics and documentation read this table. The macro makes the
+//! match over the enums from the rows themselves: a variant without a row, or with two, does not
+//! compile. Numbers are never reused.
 
 use crate::class::{Class, Counted};
 use crate::client::{ClientOp, ClientReply};
@@ -16,7 +17,7 @@ use crate::ost::{OstOp, OstReply};
 use types::fid::Fid;
 use types::name::Name;
 
-/// Who sends an operation.
+/// The sender of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Sender {
     /// Clients.
@@ -34,7 +35,7 @@ pub struct Row {
     pub number: u16,
     /// Name in statistics.
     pub name: &'static str,
-    /// Who sends it.
+    /// Its sender.
     pub sender: Sender,
     /// Class of its most demanding form ([`Op::class`] is that of one operation).
     pub class: Class,
@@ -96,7 +97,8 @@ macro_rules! operations {
             }
         })*
 
-        /// One operation of an MDT. Credentials come with the request. A `Fid` may be a `Fid::result_of(n)`.
+        /// One operation of an MDT. Credentials come with the request. A `Fid` may be a
+        /// `Fid::result_of(n)`.
         #[derive(Clone, PartialEq, Debug)]
         pub enum MdsOp {
             $(#[doc = concat!("See [`mds::", stringify!($struct), "`].")] $struct(mds::$struct),)*
@@ -120,8 +122,8 @@ macro_rules! operations {
                 }
             }
 
-            /// The inode that it is mainly about: the directory of a name, else the inode itself. NONE: there is no
-            /// such.
+            /// The inode that it is mainly about: the directory of a name, else the inode itself.
+            /// NONE: there is no such.
             pub fn fid(&self) -> Fid {
                 match self {
                     $(MdsOp::$struct(op) => op.fid(),)*

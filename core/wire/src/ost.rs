@@ -8,7 +8,8 @@ use types::object::{ObjectId, ObjectOffset};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum PunchKind {
-    /// Cut the object at `start` (`end` is ignored); longer objects only, a shorter one stays as it is.
+    /// Cut the object at `start` (`end` is ignored); longer objects only, a shorter one stays as it
+    /// is.
     Truncate = 0,
     /// Deallocate `[start, end)`; reads give zeros; the size stays.
     Hole = 1,
@@ -21,7 +22,8 @@ pub enum PunchKind {
 /// One operation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OstOp {
-    /// Bytes at `offset`; shorter (even empty) where the object ends. An object that was never written reads empty.
+    /// Bytes at `offset`; shorter (even empty) where the object ends. An object that was never
+    /// written reads empty.
     Read { object: ObjectId, offset: ObjectOffset, len: u32 },
     /// Store `data`; the object is made if need be. `sync`: durable before the reply.
     Write { object: ObjectId, offset: ObjectOffset, data: Bytes, sync: bool },
@@ -37,12 +39,12 @@ pub enum OstOp {
     Sync { objects: Vec<ObjectId> },
     /// Totals.
     Statfs,
-    /// Granted space (docs/locks/protocol.md, "Data"), bytes. The writes behind this in the same request are paid from the
-    /// client's grant, up to `spend`; what they leave of it is free for all. `back` is given back, and up to `want`
-    /// more is asked for. Answers `Granted`.
+    /// Granted space (docs/locks/protocol.md, "Data"), bytes. The writes behind this in the same
+    /// request are paid from the client's grant, up to `spend`; what they leave of it is free for
+    /// all. `back` is given back, and up to `want` more is asked for. Answers `Granted`.
     Grant { spend: u64, back: u64, want: u64 },
-    /// Objects behind `after` (None: from the first), at most `limit`, in an order of the OST's own; for checkers.
-    /// Answers `Objects`.
+    /// Objects behind `after` (None: from the first), at most `limit`, in an order of the OST's
+    /// own; for checkers. Answers `Objects`.
     List { after: Option<ObjectId>, limit: u32 },
 }
 
@@ -61,9 +63,10 @@ pub enum OstReply {
     Offset(Option<ObjectOffset>),
     /// Totals.
     Statfs(Statfs),
-    /// So many bytes more are granted; and so many of `spend` were, the rest had not been (or the session is a new
-    /// one).
+    /// `more` bytes more are granted. `paid` bytes of `spend` had been granted; the rest had not
+    /// (or the session is a new one).
     Granted { more: u64, paid: u64 },
-    /// Objects with their sizes in bytes and their 512-byte blocks; `more` if there are others behind.
+    /// Objects with their sizes in bytes and their 512-byte blocks; `more` if there are others
+    /// behind.
     Objects { objects: Vec<(ObjectId, u64, u64)>, more: bool },
 }

@@ -1,8 +1,10 @@
-//! What each process tells the MGS of itself, so that one page can show the whole cluster (docs/dash.md).
+//! What each process tells the MGS of itself, so that one page can show the whole cluster
+//! (docs/dash.md).
 //!
-//! A report is a picture of one moment: totals since the process started counting, never rates; whoever keeps two of
-//! them makes rates. Names are texts in their usual forms. The sender keeps to the bounds below, the receiver cuts
-//! ([`NodeReport::clip`]): a report is small whatever a process does.
+//! A report is a picture of one moment: totals since the process started counting, never rates; a
+//! reader that keeps two of them makes rates. Names are texts in their usual forms. The sender
+//! keeps to the bounds below, the receiver cuts ([`NodeReport::clip`]): a report is small whatever
+//! a process does.
 
 use serde::{Deserialize, Serialize};
 
@@ -208,7 +210,7 @@ pub struct SessionReport {
 pub struct Wait {
     /// Its number within its process.
     pub id: u64,
-    /// On whose behalf, within its process; 0: nobody's.
+    /// Number of the cause, within its process, that it works for; 0: none.
     pub cause: u64,
     /// For how long, milliseconds.
     pub age_ms: u64,
@@ -239,9 +241,9 @@ pub enum Waiting {
     },
     /// A mount or server waits for the answer of a target.
     Request {
-        /// Who asks.
+        /// The client or server that asks.
         client: String,
-        /// Who is asked.
+        /// The target that is asked.
         target: String,
         /// Number of the request in their session; 0: not sent yet.
         xid: u64,
@@ -254,9 +256,9 @@ pub enum Waiting {
     },
     /// A target works on a request.
     Served {
-        /// Who asked.
+        /// The client or server that asked.
         client: String,
-        /// Who works.
+        /// The target that works.
         target: String,
         /// Number of the request in their session.
         xid: u64,
@@ -265,9 +267,9 @@ pub enum Waiting {
         /// The inode or object; may be empty.
         fid: String,
     },
-    /// An operation waits for those who hold locks of what it changes.
+    /// An operation waits for the holders of locks on what it changes.
     Lock {
-        /// For whom; empty: the target itself.
+        /// The client that it is for; empty: the target itself.
         client: String,
         /// Where.
         target: String,
@@ -275,7 +277,7 @@ pub enum Waiting {
         fid: String,
         /// What it wants: `LOOKUP|UPDATE`.
         bits: String,
-        /// Who is in the way.
+        /// The holders that it waits for.
         #[serde(deserialize_with = "types::bounded::vec")]
         holders: Vec<Holder>,
     },
@@ -291,13 +293,13 @@ pub enum Waiting {
         start: u64,
         /// Last byte.
         end: u64,
-        /// Who has it.
+        /// Its holders.
         #[serde(deserialize_with = "types::bounded::vec")]
         holders: Vec<Holder>,
     },
 }
 
-/// Who holds what another waits for.
+/// The holder of what another client waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Holder {
     /// UUID of the client.

@@ -1,4 +1,5 @@
-//! Writing and reading bytes in order. The reader is the one place that decides whether bytes are there.
+//! Writing and reading bytes in order. The reader is the one place that decides whether bytes are
+//! there.
 
 use super::error::DecodeError;
 use super::raw::OpHeader;

@@ -1,8 +1,10 @@
-//! A piece of a directory as a program gets it from a mount, by ioctl(2) on the open directory: names with all attributes, and layouts if
-//! wanted. So `lfs find` asks once for a hundred files and not for each.
+//! A piece of a directory as a program gets it from a mount, by ioctl(2) on the open directory:
+//! names with all attributes, and layouts if wanted. So `lfs find` asks once for a hundred files
+//! instead of once for each.
 //!
-//! The kernel copies as many bytes as the number of the command says, in both directions: [`BUFFER_BYTES`], which start with a head
-//! (position, bytes behind it, flags). Entries are in the form in which they travel between client and MDT.
+//! The kernel copies as many bytes as the number of the command says, in both directions:
+//! [`BUFFER_BYTES`], which start with a head (position, bytes behind it, flags). Entries are in the
+//! form in which they travel between client and MDT.
 
 use super::cursor::{Reader, Writer, len32, unpack};
 use super::error::DecodeError;
@@ -11,7 +13,7 @@ use super::raw::RawDirScan;
 use crate::mds::DirEntry;
 use zerocopy::IntoBytes;
 
-/// Bytes that go in and come out: a little less than the 16,383 that the number of a command can say.
+/// Bytes in each direction: a little less than the 16,383 that the number of a command can express.
 pub const BUFFER_BYTES: usize = 16_376;
 /// The number of the command, as `asm-generic/ioctl.h` makes it: reads and writes, type 'Z', 1.
 pub const DIR_SCAN: u32 = 3 << 30 | (BUFFER_BYTES as u32) << 16 | (b'Z' as u32) << 8 | 1;
@@ -61,8 +63,8 @@ impl Piece {
         Piece { w: Writer::new(BUFFER_BYTES), len: 0, next: question.position }
     }
 
-    /// One more entry, behind which is position `next`; `false`: it must wait for the next piece. A layout that would not even fit there is
-    /// left out.
+    /// Adds one entry, behind which is position `next`; `false`: the entry must wait for the next
+    /// piece. A layout that would not fit there either is left out.
     pub fn push(&mut self, next: u64, entry: &DirEntry) -> bool {
         let mut one = Writer::new(256);
         put_dir_entry(entry, &mut one);

@@ -1,5 +1,5 @@
-//! What an operation with a struct of its own states beside that struct: its bytes, its class, the inodes and names that
-//! it is about, a sample of it.
+//! What an operation states beside its struct: bytes, class, the inodes and names that it is about,
+//! and a sample.
 
 use super::cursor::{Bulk, Reader, Writer, unpack};
 use super::error::DecodeError;
@@ -13,7 +13,8 @@ use types::limits::XATTR_NAME_BYTES_MAX;
 use types::name::Name;
 use zerocopy::little_endian::U64;
 
-/// One operation. Its number and the class of its most demanding form are its row in [`crate::opcode`].
+/// One operation. Its number and the class of its most demanding form are its row in
+/// [`crate::opcode`].
 pub(crate) trait Operation: Sized {
     /// Its class, made from that of its row: some forms ask for less.
     fn class(&self, row: Class) -> Class {

@@ -1,4 +1,5 @@
-//! The fixed structs of the wire, byte for byte, and the values they stand for. Sizes are in `docs/formats.md`.
+//! The fixed structs of the wire, byte for byte, and the values they stand for. Sizes are in
+//! `docs/formats.md`.
 
 use super::error::DecodeError;
 use crate::client::Glimpse;
@@ -24,7 +25,8 @@ macro_rules! raw {
 }
 
 raw! {
-    /// Before each operation and each result. `bytes` counts neither this header nor the padding behind.
+    /// Before each operation and each result. `bytes` counts neither this header nor the padding
+    /// behind.
     OpHeader 8 { number: U16, flags: U16, bytes: U32 }
 
     /// Name of a target; the file system name is padded with zeros.
@@ -36,13 +38,14 @@ raw! {
         target: RawTarget, groups: U32, uid: U32, gid: U32, locks: U32, slot: U32,
     }
 
-    /// Head of a reply; the results, then `grants` times [`RawLock`], padded, `touched` times [`RawEntry`], `redo` times
-    /// [`RawRedo`] and `gaps` times (0 or 1) [`RawGap`] follow.
+    /// Head of a reply; the results, then `grants` times [`RawLock`], padded, `touched` times
+    /// [`RawEntry`], `redo` times [`RawRedo`] and `gaps` times (0 or 1) [`RawGap`] follow.
     RawReply 48 {
         xid: U64, transno: U64, last_committed: U64, results: U32, grants: U32, touched: U32, redo: U32, gaps: U32, zero: U32,
     }
 
-    /// Names that a directory does not have; both bounds follow, the first one and what is behind the last one (none: nothing is).
+    /// Names that a directory does not have. Both bounds follow: the first name, and the one behind
+    /// the last (none: the range has no upper bound).
     RawGap 20 { fid: RawFid, start: U16, end: U16 }
 
     /// A change to be kept or done again; its bytes follow, padded to 8.
@@ -51,7 +54,8 @@ raw! {
     /// A lock: granted, revoked, kept or given up.
     RawLock 20 { fid: RawFid, bits: U32 }
 
-    /// Head of a piece of a directory scan, in both directions; what follows it is `len` bytes. Flag 0 of a question: with layouts.
+    /// Head of a piece of a directory scan, in both directions; what follows it is `len` bytes.
+    /// Flag 0 of a question: with layouts.
     RawDirScan 16 { position: U64, len: U32, flags: U32 }
 
     /// Bytes of a shared file, called back.
@@ -94,8 +98,8 @@ raw! {
 
     RawStatfs 40 { bytes_total: U64, bytes_free: U64, bytes_available: U64, files_total: U64, files_free: U64 }
 
-    /// Create; the name and, for a symbolic link, its target follow. Kind: 1 regular, 2 directory, 3 symbolic link,
-    /// 4 special, then with `file_type` and `rdev`.
+    /// Create; the name and, for a symbolic link, its target follow. Kind: 1 regular, 2 directory,
+    /// 3 symbolic link, 4 special, then with `file_type` and `rdev`.
     RawCreate 32 { parent: RawFid, mode: U32, umask: U32, rdev: U32, kind: u8, file_type: u8, zero: U16 }
 
     /// Tmpfile.

@@ -1,4 +1,5 @@
-//! One fixed sample of each operation and answer, for the golden bytes and as material of the strategies.
+//! One fixed sample of each operation and answer, for the golden bytes and as material of the
+//! strategies.
 
 use crate::client::{ClientOp, ClientReply, Glimpse};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
@@ -249,7 +250,7 @@ pub fn reply(results: Vec<Result<OpReply, Errno>>) -> Reply {
     }
 }
 
-/// A process that serves a target where somebody waits for a lock.
+/// A process that serves a target where a client waits for a lock.
 pub fn report() -> NodeReport {
     let times = vec![0, 0, 3];
     let counts = Counts { requests: 3, micros: 9, read_bytes: 4096, written_bytes: 1, in_flight: 1, times };

@@ -1,4 +1,4 @@
-//! Round trips of any value, bytes that never change, and bytes that nobody should send.
+//! Round trips of any value, bytes that never change, and bytes that no peer should send.
 
 use super::samples::{reply, request, sample_ops, sample_replies};
 use super::strategies::{any_reply, any_request};

@@ -84,7 +84,8 @@ impl Operation for GetattrMany {
     }
 }
 
-/// Change attributes; answers `Entry`. A new size is the MDT's part only; the client cuts the objects.
+/// Change attributes; answers `Entry`. A new size is the MDT's part only; the client cuts the
+/// objects.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setattr {
     /// The inode.
@@ -131,8 +132,8 @@ impl Operation for Setattr {
     }
 }
 
-/// Programs read the inode, the last time at `at`. The MDT decides by the rule of `relatime` whether
-/// that becomes the access time.
+/// Programs read the inode, last at `at`. The MDT decides by the rule of `relatime` whether that
+/// becomes the access time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Accessed {
     /// The inode.
@@ -174,7 +175,8 @@ impl Operation for Accessed {
     }
 }
 
-/// One extended attribute; ENODATA if absent. `lustre.lov` and friends are answered from the layout.
+/// One extended attribute; ENODATA if absent. `lustre.lov` and friends are answered from the
+/// layout.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Getxattr {
     /// The inode.

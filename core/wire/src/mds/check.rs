@@ -11,7 +11,8 @@ use bytes::Bytes;
 use types::limits::{RECORD_KEY_BYTES_MAX, RECORDS_PER_MEND_MAX};
 use zerocopy::little_endian::U32;
 
-/// Records with keys in `[start, end)`, in order, up to about `bytes_max` bytes; for checkers. Answers `Records`.
+/// Records with keys in `[start, end)`, in order, up to about `bytes_max` bytes; for checkers.
+/// Answers `Records`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scan {
     /// First key.
@@ -49,7 +50,8 @@ impl Operation for Scan {
     }
 }
 
-/// If the records of `expect` are so, makes those of `put` so, in one change; else ESTALE. For checkers.
+/// If the records are as in `expect`, makes them as in `put`, in one change; else ESTALE. For
+/// checkers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mend {
     /// Records as they must be.

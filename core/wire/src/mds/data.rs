@@ -35,7 +35,8 @@ fn written(flags: u16, time: I64, nsec: U32) -> Result<(bool, WrittenAt), Decode
     Ok((kill_suidgid, at))
 }
 
-/// Data was written to objects: size = max(size, end), blocks += delta, mtime and ctime as `at` says.
+/// Data was written to objects: size = max(size, end), blocks += delta, mtime and ctime as `at`
+/// says.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wrote {
     /// The inode.
@@ -90,7 +91,8 @@ impl Operation for Wrote {
     }
 }
 
-/// Reserve `len` bytes at the end of the file (O_APPEND); answers `Appended`. The size grows at once.
+/// Reserve `len` bytes at the end of the file (O_APPEND); answers `Appended`. The size grows at
+/// once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Append {
     /// The inode.
@@ -131,8 +133,8 @@ impl Operation for Append {
     }
 }
 
-/// Bytes of a file that live on the MDT (docs/dom.md), at most DOM_BYTES_MAX; answers `Data`. EREMCHG: by the layout of now
-/// some of them live elsewhere.
+/// Bytes of a file that live on the MDT (docs/dom.md), at most DOM_BYTES_MAX; answers `Data`.
+/// EREMCHG: by the present layout some of them live elsewhere.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Read {
     /// The inode.
@@ -222,8 +224,8 @@ impl Operation for Write {
     }
 }
 
-/// Change the allocation of such bytes (`Truncate` is EINVAL: that is `Setattr`); `grows`: the file is at least `end` long then.
-/// Answers `Entry`. EREMCHG as above.
+/// Change the allocation of such bytes (`Truncate` is EINVAL: that is `Setattr`); `grows`: the file
+/// is at least `end` long then. Answers `Entry`. EREMCHG as above.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Punch {
     /// The inode.
@@ -286,7 +288,8 @@ impl Operation for Punch {
     }
 }
 
-/// Next data or hole at or after `offset` among such bytes; answers `Offset`, None behind the last of them.
+/// Next data or hole at or after `offset` among such bytes; answers `Offset`, None behind the last
+/// of them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Seek {
     /// The inode.

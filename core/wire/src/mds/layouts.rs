@@ -56,9 +56,9 @@ impl Operation for GetLayout {
     }
 }
 
-/// Two regular files exchange layout, size and space. `versions`: they must be in these (EAGAIN), 0 = in any. `same`:
-/// their contents are the same, so times stay, and their sizes must agree (EAGAIN). EBUSY: one is open to be written.
-/// Durable when answered.
+/// Two regular files exchange layout, size and space. `versions`: they must be in these (EAGAIN), 0
+/// = in any. `same`: their contents are the same, so times stay, and their sizes must agree
+/// (EAGAIN). EBUSY: one is open to be written. Durable when answered.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SwapLayouts {
     /// One file.

@@ -122,8 +122,9 @@ impl Operation for FlockCancel {
     }
 }
 
-/// Wait for locks (DATA, or WRITE with DATA and UPDATE), whatever others hold; answers `Entry`, and the reply grants
-/// them, if the session lives. `needs`: these bytes are enough; then it may answer `Extent`.
+/// Wait for locks (DATA, or WRITE with DATA and UPDATE), whatever others hold; answers `Entry`, and
+/// the reply grants them, if the session lives. `needs`: these bytes are enough; then it may answer
+/// `Extent`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lock {
     /// The inode.

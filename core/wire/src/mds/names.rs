@@ -82,8 +82,9 @@ impl Operation for GetParent {
     }
 }
 
-/// Make an inode and its name. `mode` is as the caller gave it; `umask` applies unless a default ACL does.
-/// Regular: with `exclusive` an existing name is EEXIST; without, it is opened (if opening was asked).
+/// Make an inode and its name. `mode` is as the caller gave it; `umask` applies unless a default
+/// ACL does. Regular: with `exclusive` an existing name is EEXIST; without, it is opened (if
+/// opening was asked).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Create {
     /// Directory of the name.
@@ -191,8 +192,8 @@ impl Operation for Create {
     }
 }
 
-/// Make a regular file without a name and open it (O_TMPFILE); answers `Opened`. With `linkable` a `Link` may give it its
-/// first name; else it goes with its last handle.
+/// Make a regular file without a name and open it (O_TMPFILE); answers `Opened`. With `linkable` a
+/// `Link` may give it its first name; else it goes with its last handle.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tmpfile {
     /// Directory whose file system and default ACL apply.
@@ -418,8 +419,9 @@ impl Operation for Link {
     }
 }
 
-/// Entries in name order, after `after` (None = from the start); at most `limit`, and about `bytes_max` bytes.
-/// `with_attr`: with all attributes; `with_layout`: with layouts of regular files.
+/// Entries in name order, after `after` (None = from the start); at most `limit`, and about
+/// `bytes_max` bytes. `with_attr`: with all attributes; `with_layout`: with layouts of regular
+/// files.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Readdir {
     /// The inode.

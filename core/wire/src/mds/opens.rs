@@ -104,8 +104,8 @@ impl Operation for Close {
     }
 }
 
-/// About the lease of one open file of this client, which names it `owner`. Other open files of the same client are its own to
-/// look after. Answers `Lease`: which is held (until now), or none, for it was broken.
+/// About the lease of one open file of this client, which names it `owner`. The client itself looks
+/// after its other open files. Answers `Lease`: the lease held until now, or none if it was broken.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lease {
     /// The inode.
