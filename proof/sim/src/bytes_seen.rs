@@ -32,7 +32,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// A write of `value` through `mount`. `ended` is `u64::MAX` if no program was told. `sync`: it was durable then.
+    /// A write of `value` through `mount`. `ended` is `u64::MAX` if no program was told. `sync`: it
+    /// was durable then.
     pub fn new(mount: usize, value: u64, (began, ended): (Moment, Moment), sync: bool) -> Change {
         Change { began, ended, value, mount, synced: if sync { ended } else { Moment::MAX } }
     }
@@ -186,7 +187,7 @@ mod tests {
         seen.wrote(1, 0, Change::new(0, 0xa, (1, 2), false));
         seen.wrote(1, 0, Change::new(0, 0xb, (3, 6), false));
         for (value, began, ended) in [(0xa, 4, 5), (0xb, 4, 5), (0xb, 7, 8)] {
-            seen.read(1, 0, Read { program: 0, mount: 0, value: value, began: began, ended: ended });
+            seen.read(1, 0, Read { program: 0, mount: 0, value, began, ended });
         }
         assert_eq!(seen.check(None, &[]), Vec::<String>::new());
         seen.read(1, 0, Read { program: 0, mount: 0, value: 0xa, began: 7, ended: 8 });
@@ -215,9 +216,8 @@ mod tests {
         seen.wrote(1, 0, Change::new(0, 0xa, (1, 2), false));
         seen.wrote(1, 0, Change::new(7, 0xb, (3, 4), false));
         seen.synced(0, 1, 5, 6);
-        let read = |seen: &BytesSeen, value| {
-            seen.read(1, 0, Read { program: 0, mount: 0, value: value, began: 11, ended: 12 })
-        };
+        let read =
+            |seen: &BytesSeen, value| seen.read(1, 0, Read { program: 0, mount: 0, value, began: 11, ended: 12 });
         read(&seen, 0xb);
         read(&seen, 0xa);
         assert_eq!(seen.check(Some(10), &[]), Vec::<String>::new(), "the other mount's write may be lost");
@@ -228,7 +228,7 @@ mod tests {
             let one = BytesSeen::default();
             one.wrote(2, 0, Change::new(0, 0xc, (6, 7), true));
             one.wrote(2, 0, Change::new(0, 0xd, (8, Moment::MAX), true));
-            one.read(2, 0, Read { program: 0, mount: 0, value: value, began: 11, ended: 12 });
+            one.read(2, 0, Read { program: 0, mount: 0, value, began: 11, ended: 12 });
             assert_eq!(one.check(Some(10), &[]).is_empty(), good, "{value:x}");
         }
     }
