@@ -6,14 +6,15 @@
 //! checked against the bytes that are left before memory is taken for them, and what is not
 //! understood is an error, never skipped.
 
-pub(crate) mod client;
+mod client;
 pub(crate) mod cursor;
 pub mod dir_scan;
-mod error;
+pub(crate) mod error;
+pub(crate) mod locks;
 mod mds_reply;
 mod mgs;
 pub(crate) mod operation;
-pub(crate) mod ost;
+mod ost;
 pub(crate) mod raw;
 pub(crate) mod records;
 #[cfg(test)]
@@ -36,10 +37,11 @@ pub(crate) mod testing {
     pub(crate) use proptest::prelude::*;
 }
 
-use crate::mds::MdsOp;
 use crate::message::{Gap, Grant, Op, OpReply, Reply, Request};
+use crate::opcode::MdsOp;
 use crate::opcode::{self, answer};
 use bytes::Bytes;
+pub use cursor::Encoded;
 use cursor::{Bulk, Reader, Writer, bits};
 use raw::{OpHeader, RawEntry, RawGap, RawLock, RawReply, RawRequest};
 use types::credentials::Credentials;
@@ -50,22 +52,6 @@ use types::lock::InodeBits;
 use types::names::NameRange;
 use types::session::{Transno, Xid};
 use zerocopy::little_endian::{U16, U32};
-
-/// A message ready to be sent.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Encoded {
-    /// Head and operations.
-    pub body: Bytes,
-    /// Data of writes or reads, in the order of the operations; none of them empty.
-    pub bulk: Vec<Bytes>,
-}
-
-impl Encoded {
-    /// Bytes of the bulk data together.
-    pub fn bulk_bytes(&self) -> usize {
-        self.bulk.iter().map(Bytes::len).sum()
-    }
-}
 
 /// To bytes. Of more than GROUPS_MAX supplementary groups the first ones travel.
 pub fn encode_request(request: &Request) -> Encoded {

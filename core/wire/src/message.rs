@@ -1,8 +1,11 @@
 //! Requests and replies: a vector of operations, one reply vector.
 
+use crate::class::Class;
 use crate::client::{ClientOp, ClientReply};
-use crate::mds::{Entry, MdsOp, MdsReply};
+use crate::mds::reply::MdsReply;
+use crate::mds::shared::Entry;
 use crate::mgs::{MgsOp, MgsReply};
+use crate::opcode::MdsOp;
 use crate::ost::{OstOp, OstReply};
 use bytes::Bytes;
 use types::credentials::Credentials;
@@ -43,6 +46,25 @@ pub enum Op {
     Replayed,
     /// Opens and locks are brought back; answers when the target is in service.
     Restored,
+}
+
+impl Op {
+    /// The class of this operation.
+    pub fn class(&self) -> Class {
+        match self {
+            Op::Mds(op) => op.class(),
+            _ => self.row().class,
+        }
+    }
+
+    /// The inode that it is mainly about; NONE: there is no such.
+    pub fn fid(&self) -> Fid {
+        match self {
+            Op::Mds(op) => op.fid(),
+            Op::Ost(op) => op.fid(),
+            _ => Fid::NONE,
+        }
+    }
 }
 
 /// A redo record: a change, as the target that made it can make it again. A client that keeps it
@@ -183,5 +205,94 @@ impl Reply {
     pub fn new(xid: Xid, transno: Transno, last_committed: Transno, results: Vec<Result<OpReply, Errno>>) -> Reply {
         let (grants, touched, redo) = (Vec::new(), Vec::new(), Vec::new());
         Reply { xid, transno, last_committed, results, grants, touched, redo, gap: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::{Changes, Counted, Room};
+    use crate::codec::samples::{DIR, FID, name, sample_ops};
+    use crate::mds::{
+        Create, CreateKind, FlockSet, GetLayout, GetattrMany, Lease, LeaseAct, Lock, MdsOp, Punch, Rename, RenameFlags,
+    };
+    use crate::ost::PunchKind;
+    use types::lock::LeaseMode;
+    use types::ranges::ByteRange;
+
+    #[test]
+    fn forms_that_ask_for_less_than_their_row() {
+        let layout = |write| MdsOp::GetLayout(GetLayout { fid: FID, write, start: 0, end: 1 }).class();
+        assert_eq!((layout(true).changes, layout(true).room), (Changes::Store, Room::Release));
+        assert_eq!(
+            (layout(false).changes, layout(false).room, layout(false).replayed),
+            (Changes::Nothing, Room::None, false)
+        );
+
+        let lease = |act| MdsOp::Lease(Lease { fid: FID, owner: 1, act }).class().changes;
+        assert_eq!(lease(LeaseAct::Acquire(LeaseMode::Read)), Changes::Memory);
+        assert_eq!(lease(LeaseAct::Release), Changes::Memory);
+        assert_eq!(lease(LeaseAct::Check), Changes::Nothing);
+
+        let punch = |kind| {
+            MdsOp::Punch(Punch { fid: FID, start: 0, end: 1, kind, grows: false, kill_suidgid: false }).class().room
+        };
+        assert_eq!([PunchKind::Zero, PunchKind::Allocate].map(punch), [Room::Space; 2]);
+        assert_eq!([PunchKind::Hole, PunchKind::Truncate].map(punch), [Room::Release; 2]);
+
+        let create = |kind| {
+            MdsOp::Create(Create { parent: DIR, name: name("a"), kind, mode: 0, umask: 0, exclusive: true })
+                .class()
+                .counted
+        };
+        assert_eq!(create(CreateKind::Regular(None)), Counted::Mknod);
+        assert_eq!(create(CreateKind::Regular(Some(Default::default()))), Counted::Open);
+        assert_eq!(create(CreateKind::Directory), Counted::Mkdir);
+    }
+
+    #[test]
+    fn only_locks_and_the_configuration_wait() {
+        let waits: Vec<_> = sample_ops().iter().filter(|op| op.class().waits).map(|op| op.row().name).collect();
+        assert_eq!(waits, ["mgs_config", "mds_flock_set", "mds_lock"]);
+        let Some(Op::Mds(mut op)) = sample_ops().into_iter().find(|op| op.row().name == "mds_flock_set") else {
+            panic!("a sample of each operation");
+        };
+        if let MdsOp::FlockSet(FlockSet { wait, .. }) = &mut op {
+            *wait = false;
+        }
+        assert!(!op.class().waits, "a conflict answers EAGAIN");
+    }
+
+    #[test]
+    fn every_fid_of_an_operation_is_found() {
+        let moved = || {
+            MdsOp::Rename(Rename {
+                parent: Fid::result_of(0),
+                name: name("a"),
+                new_parent: Fid::result_of(1),
+                new_name: name("b"),
+                flags: RenameFlags::default(),
+            })
+        };
+        let mut op = moved();
+        let replace = |fid: &mut Fid| {
+            *fid = if *fid == Fid::result_of(0) { DIR } else { FID };
+            Ok::<_, ()>(())
+        };
+        op.try_each_fid(replace).unwrap();
+        assert!(matches!(op, MdsOp::Rename(Rename { parent: DIR, new_parent: FID, .. })));
+        assert_eq!(op.fid(), DIR);
+        let (a, b) = (name("a"), name("b"));
+        assert_eq!(op.names_changed().collect::<Vec<_>>(), [(DIR, &a), (FID, &b)]);
+        assert_eq!(op.name_made(), Some((FID, &b)));
+        assert_eq!(moved().try_each_fid(|_| Err(())), Err(()), "the first error ends it");
+
+        let mut many = MdsOp::GetattrMany(GetattrMany { fids: vec![DIR, FID] });
+        assert_eq!(many.fid(), DIR);
+        many.try_each_fid(replace).unwrap();
+        assert!(matches!(many, MdsOp::GetattrMany(GetattrMany { fids }) if fids == [FID, FID]));
+        assert_eq!(MdsOp::Sync.fid(), Fid::NONE);
+        let needs = Some(types::ranges::Needs { range: ByteRange::new(0, 1), again: false });
+        assert_eq!(MdsOp::Lock(Lock { fid: FID, bits: types::lock::InodeBits::DATA, needs }).fid(), FID);
     }
 }

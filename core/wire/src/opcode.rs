@@ -7,10 +7,18 @@
 
 use crate::class::{Class, Counted};
 use crate::client::{ClientOp, ClientReply};
-use crate::codec::DecodeError;
+
 use crate::codec::cursor::{Bulk, Reader, Writer};
+use crate::codec::error::DecodeError;
 use crate::codec::operation::{Operation, plain};
-use crate::mds::{self, MdsReply};
+use crate::mds::attributes::*;
+use crate::mds::check::*;
+use crate::mds::data::*;
+use crate::mds::layouts::*;
+use crate::mds::locks::*;
+use crate::mds::names::*;
+use crate::mds::opens::*;
+use crate::mds::reply::MdsReply;
 use crate::message::{Op, OpReply};
 use crate::mgs::MgsOp;
 use crate::ost::{OstOp, OstReply};
@@ -101,7 +109,7 @@ macro_rules! operations {
         /// `Fid::result_of(n)`.
         #[derive(Clone, PartialEq, Debug)]
         pub enum MdsOp {
-            $(#[doc = concat!("See [`mds::", stringify!($struct), "`].")] $struct(mds::$struct),)*
+            $(#[doc = concat!("See [`struct@", stringify!($struct), "`].")] $struct($struct),)*
             $($(#[$doc])* $unit,)*
         }
 
@@ -173,7 +181,7 @@ macro_rules! operations {
                 bulk: &mut Bulk,
             ) -> Result<MdsOp, DecodeError> {
                 match number {
-                    $($mc => mds::$struct::get(flags, r, bulk).map(MdsOp::$struct),)*
+                    $($mc => $struct::get(flags, r, bulk).map(MdsOp::$struct),)*
                     $($uc => plain(flags).map(|()| MdsOp::$unit),)*
                     number => Err(DecodeError::UnknownOp { number }),
                 }
@@ -183,7 +191,7 @@ macro_rules! operations {
             #[cfg(test)]
             pub(crate) fn samples() -> Vec<MdsOp> {
                 let mut all = vec![
-                    $(MdsOp::$struct(mds::$struct::sample()),)*
+                    $(MdsOp::$struct($struct::sample()),)*
                     $(MdsOp::$unit,)*
                 ];
                 all.sort_by_key(|op| op.row().number);
@@ -195,7 +203,7 @@ macro_rules! operations {
             pub(crate) fn any() -> impl proptest::strategy::Strategy<Value = MdsOp> {
                 use proptest::strategy::{Just, Strategy, Union};
                 Union::new([
-                    $(mds::$struct::any().prop_map(MdsOp::$struct).boxed(),)*
+                    $($struct::any().prop_map(MdsOp::$struct).boxed(),)*
                     $(Just(MdsOp::$unit).boxed(),)*
                 ])
             }

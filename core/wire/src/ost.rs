@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use types::attr::Statfs;
+use types::fid::Fid;
 use types::object::{ObjectId, ObjectOffset};
 
 /// What to do to a range of an object.
@@ -46,6 +47,22 @@ pub enum OstOp {
     /// Objects behind `after` (None: from the first), at most `limit`, in an order of the OST's
     /// own; for checkers. Answers `Objects`.
     List { after: Option<ObjectId>, limit: u32 },
+}
+
+impl OstOp {
+    /// The inode whose object it is about; NONE: there is no such, or there are many.
+    pub const fn fid(&self) -> Fid {
+        match self {
+            OstOp::Read { object, .. }
+            | OstOp::Write { object, .. }
+            | OstOp::Punch { object, .. }
+            | OstOp::Getattr { object }
+            | OstOp::Seek { object, .. } => object.fid,
+            OstOp::Destroy { .. } | OstOp::Sync { .. } | OstOp::Statfs | OstOp::Grant { .. } | OstOp::List { .. } => {
+                Fid::NONE
+            }
+        }
+    }
 }
 
 /// What an operation answered.

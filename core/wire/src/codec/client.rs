@@ -2,23 +2,12 @@
 
 use super::cursor::{Reader, Writer, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawExtent, RawFid, RawGlimpse, RawLock};
+use super::locks::{locks, put_locks};
+use super::raw::{RawExtent, RawFid, RawGlimpse};
 use crate::client::{ClientOp, ClientReply};
 use crate::opcode::{self, answer};
-use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
-use types::lock::InodeBits;
 use types::ranges::ByteRange;
-
-pub(crate) fn put_locks(locks: &[(Fid, InodeBits)], w: &mut Writer) {
-    w.put(&len32(locks.len()));
-    locks.iter().for_each(|lock| w.put(&RawLock::from(*lock)));
-}
-
-pub(crate) fn locks(r: &mut Reader<'_>) -> Result<Vec<(Fid, InodeBits)>, DecodeError> {
-    let n = count(*r.get()?, "locks", REVOKES_PER_CALLBACK_MAX)?;
-    Ok(r.slice_of::<RawLock>(n)?.iter().map(Into::into).collect())
-}
 
 pub(super) fn encode(op: &ClientOp, w: &mut Writer) {
     match op {

@@ -3,12 +3,27 @@
 
 use super::error::DecodeError;
 use super::raw::OpHeader;
-use crate::codec::Encoded;
 use bytes::Bytes;
 use types::limits::BULK_BYTES_MAX;
 use types::name::Name;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// A message ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Encoded {
+    /// Head and operations.
+    pub body: Bytes,
+    /// Data of writes or reads, in the order of the operations; none of them empty.
+    pub bulk: Vec<Bytes>,
+}
+
+impl Encoded {
+    /// Bytes of the bulk data together.
+    pub fn bulk_bytes(&self) -> usize {
+        self.bulk.iter().map(Bytes::len).sum()
+    }
+}
 
 /// A length for the wire.
 ///

@@ -10,7 +10,7 @@ use super::cursor::{Reader, Writer, len32, unpack};
 use super::error::DecodeError;
 use super::mds_reply::{dir_entry, put_dir_entry};
 use super::raw::RawDirScan;
-use crate::mds::DirEntry;
+use crate::mds::shared::DirEntry;
 use zerocopy::IntoBytes;
 
 /// Bytes in each direction: a little less than the 16,383 that the number of a command can express.

@@ -2,9 +2,9 @@
 
 use super::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
 use super::error::DecodeError;
-use super::raw::{RawListed, RawObject, RawPunch, RawStatfs};
+use super::raw::{RawListed, RawObject, RawPunch, RawStatfs, punch_kind};
 use crate::opcode::{self, answer};
-use crate::ost::{OstOp, OstReply, PunchKind};
+use crate::ost::{OstOp, OstReply};
 use types::limits::{OBJECTS_PER_LIST_MAX, OBJECTS_PER_OP_MAX};
 use types::object::{ObjectId, ObjectOffset};
 use zerocopy::little_endian::{I64, U32, U64};
@@ -17,17 +17,6 @@ fn put_objects(objects: &[ObjectId], w: &mut Writer) {
 fn objects(r: &mut Reader<'_>) -> Result<Vec<ObjectId>, DecodeError> {
     let n = count(*r.get()?, "objects", OBJECTS_PER_OP_MAX)?;
     Ok(r.slice_of::<RawObject>(n)?.iter().map(ObjectId::from).collect())
-}
-
-/// What to do to a range.
-pub(crate) fn punch_kind(kind: u8) -> Result<PunchKind, DecodeError> {
-    Ok(match kind {
-        0 => PunchKind::Truncate,
-        1 => PunchKind::Hole,
-        2 => PunchKind::Zero,
-        3 => PunchKind::Allocate,
-        other => return Err(DecodeError::Field { field: "punch kind", value: other.into() }),
-    })
 }
 
 pub(super) fn encode(op: &OstOp, w: &mut Writer) {

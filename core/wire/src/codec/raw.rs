@@ -3,7 +3,8 @@
 
 use super::error::DecodeError;
 use crate::client::Glimpse;
-use crate::mds::Entry;
+use crate::mds::shared::Entry;
+use crate::ost::PunchKind;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
 use types::fid::Fid;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
@@ -379,4 +380,15 @@ impl From<&RawStatfs> for Statfs {
             files_free: raw.files_free.get(),
         }
     }
+}
+
+/// What to do to a range.
+pub(crate) fn punch_kind(kind: u8) -> Result<PunchKind, DecodeError> {
+    Ok(match kind {
+        0 => PunchKind::Truncate,
+        1 => PunchKind::Hole,
+        2 => PunchKind::Zero,
+        3 => PunchKind::Allocate,
+        other => return Err(DecodeError::Field { field: "punch kind", value: other.into() }),
+    })
 }

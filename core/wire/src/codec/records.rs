@@ -2,7 +2,7 @@
 
 use super::cursor::{Reader, Writer, count, len32};
 use super::error::DecodeError;
-use crate::mds::Record;
+use crate::mds::shared::Record;
 use types::limits::{RECORD_KEY_BYTES_MAX, RECORD_VALUE_BYTES_MAX};
 use zerocopy::little_endian::U32;
 

@@ -1,8 +1,8 @@
 //! Operations on attributes and extended attributes.
 
-use super::SetxattrFlags;
-use crate::codec::DecodeError;
+use super::shared::SetxattrFlags;
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, count, len32, unpack};
+use crate::codec::error::DecodeError;
 use crate::codec::operation::{FLAGS, Operation, fid, fids, number64, plain, put_fid, put_xattr, xattr_name};
 use crate::codec::raw::{self, RawFid, RawSetAttr, set_attr_flags};
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Operations of checkers.
 
-use super::Record;
-use crate::codec::DecodeError;
+use super::shared::Record;
 use crate::codec::cursor::{Bulk, Reader, Writer};
+use crate::codec::error::DecodeError;
 use crate::codec::operation::{Operation, plain};
 use crate::codec::records::{KEY_BYTES, put_records, records};
 #[cfg(test)]

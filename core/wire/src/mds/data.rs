@@ -1,11 +1,10 @@
 //! Operations on data: what was written to objects, and bytes that live on the MDT.
 
 use crate::class::Class;
-use crate::codec::DecodeError;
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
+use crate::codec::error::DecodeError;
 use crate::codec::operation::{FLAGS, Operation, fid, fids, number64, plain, put_fid};
-use crate::codec::ost::punch_kind;
-use crate::codec::raw::{self, RawPunchFile, RawStore, RawWrote};
+use crate::codec::raw::{self, RawPunchFile, RawStore, RawWrote, punch_kind};
 #[cfg(test)]
 use crate::codec::testing::*;
 use crate::ost::PunchKind;

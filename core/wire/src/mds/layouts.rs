@@ -1,8 +1,8 @@
 //! Operations on layouts.
 
 use crate::class::Class;
-use crate::codec::DecodeError;
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
+use crate::codec::error::DecodeError;
 use crate::codec::operation::{FLAGS, Operation, fids};
 use crate::codec::raw::{RawGetLayout, RawSwap};
 #[cfg(test)]

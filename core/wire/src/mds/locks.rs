@@ -1,9 +1,9 @@
 //! Operations on locks of clients and on file locks of programs.
 
 use crate::class::Class;
-use crate::codec::DecodeError;
-use crate::codec::client::{locks, put_locks};
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
+use crate::codec::error::DecodeError;
+use crate::codec::locks::{locks, put_locks};
 use crate::codec::operation::{FLAGS, Operation, fid, fids, number64, plain, put_fid};
 use crate::codec::raw::{RawFlock, RawLock};
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Operations on names: find, make, move and remove them, and list a directory.
 
-use super::{CreateKind, OpenFlags, RenameFlags};
+use super::shared::{CreateKind, OpenFlags, RenameFlags};
 use crate::class::{Class, Counted};
-use crate::codec::DecodeError;
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
+use crate::codec::error::DecodeError;
 use crate::codec::operation::{FLAGS, Operation, fid, fids, plain, put_entry, put_fid};
 use crate::codec::raw::{RawCreate, RawReaddir, RawTmpfile};
 #[cfg(test)]

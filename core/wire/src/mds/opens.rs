@@ -1,9 +1,9 @@
 //! Operations on open files, and their leases.
 
-use super::{LeaseAct, OpenFlags};
+use super::shared::{LeaseAct, OpenFlags};
 use crate::class::Class;
-use crate::codec::DecodeError;
 use crate::codec::cursor::{Bulk, Reader, Writer, bits, unpack};
+use crate::codec::error::DecodeError;
 use crate::codec::operation::{FLAGS, Operation, fid, fids, number64, plain, put_fid};
 use crate::codec::raw::lease_mode;
 #[cfg(test)]

@@ -1,0 +1,114 @@
+//! Types that several operations and answers of an MDT share.
+
+use bytes::Bytes;
+use layout::layout::Layout;
+use std::sync::Arc;
+use types::attr::{Attr, FileType};
+use types::fid::Fid;
+use types::lock::LeaseMode;
+use types::name::Name;
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenFlags {
+    /// Reads.
+    pub read: bool,
+    /// Writes.
+    pub write: bool,
+    /// Executes: other clients can neither open it to write nor change its size, and the other way
+    /// round (ETXTBSY).
+    pub exec: bool,
+    /// Writes at the end only (O_APPEND).
+    pub append: bool,
+    /// The handle is the mount's own and outlives the opens of programs, of which it does not hear
+    /// (`localflock`): it neither denies nor is denied anything.
+    pub lasting: bool,
+}
+
+/// What to create.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CreateKind {
+    /// Regular file; opened at once if flags are given.
+    Regular(Option<OpenFlags>),
+    /// Directory.
+    Directory,
+    /// Symbolic link to these bytes (1..=4095).
+    Symlink(Bytes),
+    /// FIFO, socket or device with this `rdev`.
+    Special(FileType, u32),
+}
+
+/// rename(2) flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RenameFlags {
+    /// RENAME_NOREPLACE
+    pub no_replace: bool,
+    /// RENAME_EXCHANGE
+    pub exchange: bool,
+}
+
+/// setxattr(2) flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SetxattrFlags {
+    /// XATTR_CREATE
+    pub create: bool,
+    /// XATTR_REPLACE
+    pub replace: bool,
+    /// FUSE_SETXATTR_ACL_KILL_SGID: clear S_ISGID if the ACL change demands it.
+    pub kill_sgid: bool,
+}
+
+/// What is asked of the lease of an open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeaseAct {
+    /// Take it. EBUSY: another open excludes it; ENOLCK: there are too many leases.
+    Acquire(LeaseMode),
+    /// Is it held still?
+    Check,
+    /// Give it back; was it held still?
+    Release,
+}
+
+/// An inode as a client needs it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// Attributes.
+    pub attr: Attr,
+    /// Has it any extended attribute (ACLs included)? `false` spares the client the question.
+    pub has_xattr: bool,
+    /// Is its access time never changed by reading it (`chattr +A`)?
+    pub noatime: bool,
+}
+
+/// One name of a directory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DirEntry {
+    /// The name.
+    pub name: Name,
+    /// Where it leads.
+    pub fid: Fid,
+    /// What is there.
+    pub file_type: FileType,
+    /// Attributes, if asked for and the inode is on this MDT.
+    pub entry: Option<Entry>,
+    /// Layout of a regular file, if asked for, the inode is on this MDT, and there was room for it.
+    pub layout: Option<Arc<Layout>>,
+}
+
+/// An inode whose last name went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Removed {
+    /// The inode that lost a name (NONE if rename replaced nothing).
+    pub fid: Fid,
+    /// Links left; 0 = gone or an orphan until its last close.
+    pub nlink: u32,
+}
+
+/// A record of an MDT's store as it is, or is to be; without a value there is none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Key, 1 to 511 bytes.
+    pub key: Bytes,
+    /// Value.
+    pub value: Option<Bytes>,
+}
