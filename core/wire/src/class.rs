@@ -2,7 +2,8 @@
 //! stated once.
 //!
 //! The row of an operation ([`crate::opcode`]) states the class of its most demanding form.
-//! [`crate::message::Op::class`] is that of one operation: some forms ask for less than their row says.
+//! [`Op::class`](crate::message::Op::class) is that of one operation: some forms ask for less than
+//! their row says.
 
 /// What an operation changes at its receiver, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

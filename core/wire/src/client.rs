@@ -33,6 +33,18 @@ pub struct Glimpse {
     pub mtime: Timestamp,
 }
 
+/// What a writer says of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glimpsed {
+    /// The MDT has been told of everything that was written.
+    Reported,
+    /// As `Reported`, and no program has the file open for writing: the writer does not miss WRITE
+    /// if it is called back.
+    Idle,
+    /// The MDT has not been told of all that was written.
+    Dirty(Glimpse),
+}
+
 /// Its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientReply {
@@ -43,6 +55,6 @@ pub enum ClientReply {
     Kept(Vec<(Fid, InodeBits)>),
     /// The whole lock is given up.
     Dropped,
-    /// `None`: nothing was written since the MDT was told last.
-    Glimpses(Vec<Option<Glimpse>>),
+    /// One for each inode, in the order of the question.
+    Glimpses(Vec<Glimpsed>),
 }

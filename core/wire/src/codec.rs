@@ -23,19 +23,11 @@ mod session;
 #[cfg(test)]
 mod strategies;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use error::DecodeError;
-
-/// What samples and strategies of operations are made of.
-#[cfg(test)]
-pub(crate) mod testing {
-    pub(crate) use super::samples::{DIR, FID, flock, name, record, sample_open};
-    pub(crate) use super::strategies::*;
-    pub(crate) use proptest::collection::vec;
-    pub(crate) use proptest::option::of;
-    pub(crate) use proptest::prelude::*;
-}
 
 use crate::message::{Gap, Grant, Op, OpReply, Reply, Request};
 use crate::opcode::MdsOp;

@@ -19,7 +19,7 @@ use types::attr::SetAttr;
 use types::errno::Errno;
 use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits};
 use types::name::Name;
-use wire::client::{ClientOp, ClientReply};
+use wire::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use wire::mds::{DirEntry, OpenFlags};
 
 const RDWR: OpenMode = OpenMode {
@@ -100,14 +100,17 @@ async fn what_is_on_its_way_is_read_and_told_of() {
     assert_eq!(read(&cluster.client, file, 0, 100).await, b"older");
     let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
     let ClientReply::Glimpses(sizes) = glimpse else { panic!("{glimpse:?}") };
-    assert_eq!(sizes[0].map(|glimpse| glimpse.size), Some(5));
+    assert!(matches!(sizes[..], [Glimpsed::Dirty(Glimpse { size: 5, .. })]), "{sizes:?}");
     cluster.world.hold_writes.send_replace(false);
     syncing.await.unwrap().unwrap();
     let all = InodeBits::DATA.union(InodeBits::UPDATE).union(InodeBits::WRITE);
     cluster.callback(ClientOp::Revoke { locks: vec![(found.attr.fid, all)] }).await;
     assert_eq!(cluster.world.state.lock().inodes[&found.attr.fid].attr.size, 5, "told before the lock is given");
     let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
-    assert_eq!(glimpse, ClientReply::Glimpses(vec![None]));
+    assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Reported]), "it is open for writing");
+    cluster.client.clone().release(Caller::root(), file).await.unwrap();
+    let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
+    assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Idle]));
 }
 
 #[tokio::test]
@@ -139,7 +142,7 @@ async fn what_was_kept_of_a_file_that_is_gone_is_not_tried_for_ever() {
     let answer = tokio::time::timeout(Duration::from_secs(10), cluster.callback(ClientOp::Revoke { locks })).await;
     assert_eq!(answer.expect("it ends"), ClientReply::Done);
     let glimpse = cluster.callback(ClientOp::Glimpse { fids: vec![found.attr.fid] }).await;
-    assert_eq!(glimpse, ClientReply::Glimpses(vec![None]));
+    assert_eq!(glimpse, ClientReply::Glimpses(vec![Glimpsed::Reported]));
 }
 
 #[tokio::test]

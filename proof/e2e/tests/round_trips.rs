@@ -130,6 +130,51 @@ fn settled(mount: &Path) -> u64 {
     panic!("{} goes on to send requests though nobody asks anything", mount.display());
 }
 
+/// Files of a directory that one mount makes and another lists.
+const MADE_ELSEWHERE: usize = 1000;
+/// Requests to list them with attributes, each page with one question to their maker; and for what
+/// the mount does by itself meanwhile (pings).
+const TO_LIST: u64 = 20;
+
+/// What `ls -l` asks of a directory.
+fn list_long(dir: &Path) -> u64 {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir).expect("it can be listed") {
+        let path = entry.expect("an entry").path();
+        bytes += fs::symlink_metadata(&path).expect("it is there").len();
+        let acl = rustix::fs::lgetxattr(&path, c"system.posix_acl_access", &mut [0u8; 64][..]);
+        assert!(acl.is_err(), "none was set");
+    }
+    bytes
+}
+
+#[test]
+fn files_that_another_mount_made_are_listed_as_cheaply_as_own_ones() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let other = Second::of(&cluster, "other", "flock");
+    let dir = cluster.mount().join("objects");
+    fs::create_dir(&dir).expect("make a directory");
+    for n in 0..MADE_ELSEWHERE {
+        fs::write(dir.join(format!("o{n}")), [7; 10]).expect("it is written");
+    }
+    settled(&cluster.mount());
+    let before = settled(&other.0);
+    for round in ["cold", "again", "and again"] {
+        let begun = requests(&other.0);
+        assert_eq!(list_long(&other.0.join("objects")), 10 * MADE_ELSEWHERE as u64, "{round}");
+        let asked = requests(&other.0) - begun;
+        eprintln!("{round}: {asked} requests for {MADE_ELSEWHERE} files");
+        assert!(asked <= TO_LIST, "{round}: {asked} requests");
+    }
+    assert!(requests(&other.0) - before <= 2 * TO_LIST);
+    // The maker writes one of them again, and the other sees it.
+    fs::write(dir.join("o7"), [7; 11]).expect("it is written");
+    assert_eq!(list_long(&other.0.join("objects")), 10 * MADE_ELSEWHERE as u64 + 1);
+}
+
 #[test]
 fn what_is_warm_costs_no_request() {
     if !e2e::can_mount() {

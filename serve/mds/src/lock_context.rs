@@ -46,8 +46,9 @@ pub(crate) struct LockContext {
     pub(crate) shared_file: Option<Fid>,
     /// The operation must not wait for other clients.
     pub(crate) urgent: bool,
-    /// The operation showed an inode whose size another client knows.
-    pub(crate) written_elsewhere: bool,
+    /// Inodes that the operation showed and whose size another client knows, with the bits that
+    /// the operation grants where it can.
+    pub(crate) written_elsewhere: Vec<(Fid, InodeBits)>,
     /// Changes that the operation looked at and that their authors may not know yet.
     pub(crate) seen: Vec<(ClientUuid, Changed)>,
     /// Number of the request, and the number below which its client has all answers.
@@ -77,7 +78,7 @@ impl LockContext {
             obstacle: None,
             shared_file: None,
             urgent: false,
-            written_elsewhere: false,
+            written_elsewhere: Vec::new(),
             seen: Vec::new(),
             xids: (Xid(0), Xid(0)),
             now: Duration::ZERO,

@@ -269,6 +269,9 @@ impl Drop for Entered<'_> {
     }
 }
 
+/// An operation that entered, and its turn.
+type Asked<'a> = (Entered<'a>, oneshot::Receiver<()>);
+
 /// The moment at which holders are asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
@@ -559,32 +562,14 @@ impl Mds {
                 *bits = bits.union(*more);
             }
         }
-        let (asked, newest) = {
-            let mut state = self.state.lock();
-            let mut asked = Vec::new();
-            for (client, changed) in &by_author {
-                let (modifier, ready) = state.locks.new_modifier();
-                let Locks { table, actions, waiting, .. } = &mut state.locks;
-                if table.ask_back(modifier, *client, changed, actions) {
-                    asked.push((Entered { mds: self, modifier }, ready));
-                } else {
-                    waiting.remove(&modifier);
-                }
-            }
-            let newest = state.locks.unacked_changes.newest();
-            self.carry_out(state, When::Now);
-            (asked, newest)
-        };
+        let (asked, newest) = self.ask_back(&by_author);
         if urgent {
             // Its client is itself being asked, and must not wait for others.
             return;
         }
-        for (place, ready) in asked {
-            if self.wait_for_holders(place.modifier, ready).await.is_err() {
-                // The target goes, and so does the answer.
-                return;
-            }
-            drop(place);
+        if self.wait_for_all(asked).await.is_err() {
+            // The target goes, and so does the answer.
+            return;
         }
         let mut state = self.state.lock();
         for (client, asked) in &by_author {
@@ -592,6 +577,45 @@ impl Mds {
         }
         state.locks.forget_destroyed();
         self.carry_out(state, When::Now);
+    }
+
+    /// Calls these bits back from these clients, and waits until they have answered.
+    ///
+    /// # Errors
+    /// ESHUTDOWN: the target stops.
+    pub(crate) async fn call_back_and_wait(
+        &self,
+        bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>,
+    ) -> Result<(), Errno> {
+        let (asked, _) = self.ask_back(bits);
+        self.wait_for_all(asked).await
+    }
+
+    /// Calls these bits back. Returns what to wait for, and the newest unacknowledged change of
+    /// that moment.
+    fn ask_back(&self, bits: &BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>>) -> (Vec<Asked<'_>>, u64) {
+        let mut state = self.state.lock();
+        let mut asked = Vec::new();
+        for (client, bits) in bits {
+            let (modifier, ready) = state.locks.new_modifier();
+            let Locks { table, actions, waiting, .. } = &mut state.locks;
+            if table.ask_back(modifier, *client, bits, actions) {
+                asked.push((Entered { mds: self, modifier }, ready));
+            } else {
+                waiting.remove(&modifier);
+            }
+        }
+        let newest = state.locks.unacked_changes.newest();
+        self.carry_out(state, When::Now);
+        (asked, newest)
+    }
+
+    async fn wait_for_all(&self, asked: Vec<Asked<'_>>) -> Result<(), Errno> {
+        for (place, ready) in asked {
+            self.wait_for_holders(place.modifier, ready).await?;
+            drop(place);
+        }
+        Ok(())
     }
 
     /// Waits until the table says that no client is in the way.

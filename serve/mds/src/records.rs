@@ -196,7 +196,7 @@ impl<'a> Records<'a> {
     pub(crate) fn shown(&mut self, fid: Fid, bits: InodeBits) {
         self.look(fid, Look::Attr);
         if self.state.locks.table.writer(fid).is_some_and(|writer| writer != self.lock_context.client) {
-            self.lock_context.written_elsewhere = true;
+            self.lock_context.written_elsewhere.push((fid, bits));
             self.state.locks.end_if_alone(fid, self.lock_context.client, self.lock_context.now);
         }
         self.grant(fid, bits);

@@ -176,7 +176,7 @@ impl Mds {
                 (None, Op::Ping) => Ok(OpReply::Done),
                 (None, _) => Err(Errno::EOPNOTSUPP),
             };
-            if request.lock_context.written_elsewhere
+            if !request.lock_context.written_elsewhere.is_empty()
                 && let Ok(OpReply::Mds(reply)) = &mut result
             {
                 // Apart, so that the future of the fast path stays small.

@@ -332,7 +332,7 @@ fn lock(fid: Fid, bits: InodeBits) -> MdsOp {
 }
 
 fn size(size: u64, sec: i64) -> Answer {
-    Answer::Size(Some(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } }))
+    Answer::Size(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } })
 }
 
 fn wrote(fid: Fid, end: u64) -> MdsOp {
@@ -439,6 +439,35 @@ fn the_writer_is_asked_for_size_and_times() {
     a.answers(Answer::Done);
     assert_eq!(entry(rig.by(&b, lookup(Fid::ROOT, "f")).0.unwrap()).attr.size, 0, "it knows no more than the MDT");
     assert_eq!(rig.getattr(f).unwrap().size, 0, "nothing was recorded");
+}
+
+#[test]
+fn an_idle_writer_gives_write_back_to_the_first_client_that_looks() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let (f, g) = (rig.file("f"), rig.file("g"));
+    [f, g].into_iter().for_each(|fid| _ = rig.warm(&a, lock(fid, InodeBits::WRITE)));
+    a.answers(Answer::Idle);
+    assert_eq!(rig.by(&b, MdsOp::GetattrMany(GetattrMany { fids: vec![f, g] })).1, [(f, SHOWN), (g, SHOWN)]);
+    assert_eq!(a.asked(), ClientOp::Glimpse { fids: vec![f, g] });
+    assert_eq!(a.revoked(), [(f, InodeBits::WRITE), (g, InodeBits::WRITE)], "it keeps what it reads under");
+    assert!(rig.by(&b, MdsOp::Getattr(Getattr { fid: f })).0.is_ok());
+    a.at_rest();
+    // It writes again: the other one's attributes are called back first.
+    a.answers(Answer::Done);
+    assert_eq!(rig.by(&a, lock(f, InodeBits::WRITE)).1, [(f, TO_WRITE)]);
+    assert_eq!(b.revoked(), [(f, UPDATE)]);
+}
+
+#[test]
+fn a_reader_of_what_an_idle_writer_made_may_keep_its_data() {
+    let rig = Rig::new();
+    let (a, b) = (rig.holder(10), rig.holder(11));
+    let file = rig.file("f");
+    rig.warm(&a, lock(file, InodeBits::WRITE));
+    a.answers(Answer::Idle);
+    let [(fid, bits)] = rig.by(&b, open(file, false)).1[..] else { panic!("one grant") };
+    assert_eq!((fid, bits.intersection(TO_WRITE)), (file, TO_READ));
 }
 
 /// A writer does something while it is asked about its file, and then answers: what another client

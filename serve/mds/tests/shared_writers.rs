@@ -95,7 +95,7 @@ fn size_and_times_are_the_largest_that_members_know() {
     let (a, b, c) = (rig.holder(10), rig.holder(11), rig.holder(12));
     let file = rig.file("f");
     share(&rig, &a, &b, file);
-    let size = |size, sec| Answer::Size(Some(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } }));
+    let size = |size, sec| Answer::Size(Glimpse { size, mtime: Timestamp { sec, nsec: 0 } });
     a.answers(size(10, 1 << 40));
     b.answers(size(20, 1 << 39));
     let (Ok(MdsReply::Entry(entry)), grants) = rig.by(&c, MdsOp::Getattr(Getattr { fid: file })) else {

@@ -2,7 +2,7 @@
 //! `docs/formats.md`.
 
 use super::error::DecodeError;
-use crate::client::Glimpse;
+use crate::client::{Glimpse, Glimpsed};
 use crate::mds::shared::Entry;
 use crate::ost::PunchKind;
 use types::attr::{Attr, SetAttr, SetTime, Statfs};
@@ -62,7 +62,7 @@ raw! {
     /// Bytes of a shared file, called back.
     RawExtent 32 { fid: RawFid, start: U64, end: U64 }
 
-    /// Size and times of a file that is being written; flag 0: there is something to tell.
+    /// What a writer says of a file; flag 0: size and time count, flag 1: it is idle.
     RawGlimpse 24 { size: U64, mtime: I64, mtime_nsec: U32, flags: U32 }
 
     /// Connect; the description follows.
@@ -150,20 +150,24 @@ impl From<&RawLock> for (Fid, InodeBits) {
     }
 }
 
-impl From<Option<Glimpse>> for RawGlimpse {
-    fn from(glimpse: Option<Glimpse>) -> RawGlimpse {
-        let Glimpse { size, mtime } = glimpse.unwrap_or(Glimpse { size: 0, mtime: Timestamp::default() });
-        let flags = u32::from(glimpse.is_some()).into();
-        RawGlimpse { size: size.into(), mtime: mtime.sec.into(), mtime_nsec: mtime.nsec.into(), flags }
+impl From<Glimpsed> for RawGlimpse {
+    fn from(glimpsed: Glimpsed) -> RawGlimpse {
+        let (Glimpse { size, mtime }, flags) = match glimpsed {
+            Glimpsed::Reported => (Glimpse { size: 0, mtime: Timestamp::default() }, 0),
+            Glimpsed::Dirty(glimpse) => (glimpse, 1),
+            Glimpsed::Idle => (Glimpse { size: 0, mtime: Timestamp::default() }, 2),
+        };
+        RawGlimpse { size: size.into(), mtime: mtime.sec.into(), mtime_nsec: mtime.nsec.into(), flags: flags.into() }
     }
 }
 
 impl RawGlimpse {
-    pub fn decode(&self) -> Result<Option<Glimpse>, DecodeError> {
+    pub fn decode(&self) -> Result<Glimpsed, DecodeError> {
         let glimpse = Glimpse { size: self.size.get(), mtime: time(self.mtime, self.mtime_nsec)? };
         match self.flags.get() {
-            0 => Ok(None),
-            1 => Ok(Some(glimpse)),
+            0 => Ok(Glimpsed::Reported),
+            1 => Ok(Glimpsed::Dirty(glimpse)),
+            2 => Ok(Glimpsed::Idle),
             other => Err(DecodeError::Field { field: "glimpse flags", value: other.into() }),
         }
     }

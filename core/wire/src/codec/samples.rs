@@ -1,7 +1,7 @@
 //! One fixed sample of each operation and answer, for the golden bytes and as material of the
 //! strategies.
 
-use crate::client::{ClientOp, ClientReply, Glimpse};
+use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
@@ -212,7 +212,7 @@ pub fn sample_replies() -> Vec<OpReply> {
         ClientReply::Done,
         ClientReply::Kept(vec![(FID, InodeBits::OPEN)]),
         ClientReply::Dropped,
-        ClientReply::Glimpses(vec![None, Some(glimpse)]),
+        ClientReply::Glimpses(vec![Glimpsed::Reported, Glimpsed::Dirty(glimpse), Glimpsed::Idle]),
     ];
     replies.chain(ost.into_iter().map(OpReply::Ost)).chain(client.into_iter().map(OpReply::Client)).collect()
 }

@@ -1,7 +1,7 @@
 //! Strategies for any message.
 
 use super::samples::{layout, name, report};
-use crate::client::{ClientOp, ClientReply, Glimpse};
+use crate::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use crate::mds::{DirEntry, Entry, MdsOp, MdsReply, OpenFlags, Record, Removed};
 use crate::message::{ConnectReply, ConnectRequest, Gap, Grant, Op, OpReply, Redo, Reply, Request};
 use crate::mgs::{FsConfig, MgsOp, MgsReply, PoolChange, PoolInfo, TargetInfo};
@@ -339,12 +339,13 @@ pub fn any_op_reply() -> impl Strategy<Value = OpReply> {
         of(any_offset()).prop_map(OstReply::Offset),
         any_statfs().prop_map(OstReply::Statfs),
     ];
-    let glimpse = (any::<u64>(), any_time()).prop_map(|(size, mtime)| Glimpse { size, mtime });
+    let glimpse = (any::<u64>(), any_time()).prop_map(|(size, mtime)| Glimpsed::Dirty(Glimpse { size, mtime }));
+    let glimpsed = prop_oneof![Just(Glimpsed::Reported), Just(Glimpsed::Idle), glimpse];
     let client = prop_oneof![
         Just(ClientReply::Done),
         any_locks().prop_map(ClientReply::Kept),
         Just(ClientReply::Dropped),
-        vec(of(glimpse), 0..9).prop_map(ClientReply::Glimpses),
+        vec(glimpsed, 0..9).prop_map(ClientReply::Glimpses),
     ];
     let standing =
         prop::sample::select(vec![Standing::Transient, Standing::Settled, Standing::Awaited, Standing::Missed]);

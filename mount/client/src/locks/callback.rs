@@ -25,7 +25,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
 use types::ranges::ByteRange;
-use wire::client::{ClientOp, ClientReply};
+use wire::client::{ClientOp, ClientReply, Glimpsed};
 
 /// Cost of callbacks at a mount.
 pub(crate) const CALLBACK_ANSWER: Metric = Metric {
@@ -68,7 +68,8 @@ impl CallbackHandler {
             ClientOp::RevokeExtents { extents } => self.revoke_extents(extents).await,
             ClientOp::Glimpse { fids } => {
                 let data = self.locks.data.get();
-                ClientReply::Glimpses(fids.into_iter().map(|fid| data.and_then(|d| d.glimpse(fid))).collect())
+                let glimpse = |fid| data.map_or(Glimpsed::Reported, |data| data.glimpse(fid));
+                ClientReply::Glimpses(fids.into_iter().map(glimpse).collect())
             }
         }
     }

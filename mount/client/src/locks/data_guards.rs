@@ -26,7 +26,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::ranges::{ByteRange, Extent};
-use wire::client::Glimpse;
+use wire::client::Glimpsed;
 
 /// How often a lock is asked for that each time is gone again before it can be used.
 const ASKS_MAX: u32 = 100;
@@ -93,8 +93,9 @@ pub trait DataHolder: Send + Sync + 'static {
     fn given_back(&self, fid: Fid) {
         let _ = fid;
     }
-    /// Size and times, if this mount wrote something that the MDT does not know.
-    fn glimpse(&self, fid: Fid) -> Option<Glimpse>;
+    /// Size and times, if this mount wrote something that the MDT does not know, and whether it
+    /// may write more.
+    fn glimpse(&self, fid: Fid) -> Glimpsed;
     /// Attributes that an MDT showed, with this mount's writes that it did not know at that time.
     fn newest(&self, attr: Attr) -> Attr {
         attr

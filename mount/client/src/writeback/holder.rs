@@ -11,7 +11,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::time::Timestamp;
-use wire::client::Glimpse;
+use wire::client::{Glimpse, Glimpsed};
 
 /// How often the kernel is told to drop its pages, because it read some meanwhile.
 const ROUNDS_MAX: usize = 32;
@@ -42,11 +42,20 @@ impl DataHolder for ClientData {
         }
     }
 
-    fn glimpse(&self, fid: Fid) -> Option<Glimpse> {
-        let file = self.0.upgrade()?.writeback.dirty_file(fid)?;
-        let mut dirty = file.dirty.lock();
-        let size = dirty.size()?;
-        Some(Glimpse { size, mtime: dirty.show_mtime().unwrap_or(NO_TIME) })
+    fn glimpse(&self, fid: Fid) -> Glimpsed {
+        let Some(client) = self.0.upgrade() else { return Glimpsed::Reported };
+        if let Some(file) = client.writeback.dirty_file(fid) {
+            let mut dirty = file.dirty.lock();
+            if let Some(size) = dirty.size() {
+                return Glimpsed::Dirty(Glimpse { size, mtime: dirty.show_mtime().unwrap_or(NO_TIME) });
+            }
+            return Glimpsed::Reported;
+        }
+        let is_open = client.files.get_used(fid).is_some_and(|file| file.is_open_to_write());
+        match is_open || client.locks.is_used(fid) {
+            true => Glimpsed::Reported,
+            false => Glimpsed::Idle,
+        }
     }
 
     fn newest(&self, mut attr: Attr) -> Attr {

@@ -5,6 +5,11 @@
 //! answer counts only if its writer has held WRITE all the time and reported nothing to the MDT
 //! meanwhile; otherwise everything is asked once more.
 //!
+//! A writer that is idle (it has reported everything, and no program has the file open for writing)
+//! gives WRITE back. The reply then grants the asking client what it would be granted of a file
+//! without writers. So files that one client made and closed cost the others one question, not one
+//! with each look.
+//!
 //! If several clients write a file (docs/locks/protocol.md, "Shared-write files"), all are asked
 //! until two rounds agree. Each of them knows only its own writes; without the second round the
 //! answer might have one client's write but not an earlier one of another. Size and times of such
@@ -18,21 +23,27 @@ use std::collections::BTreeMap;
 use types::attr::Attr;
 use types::fid::Fid;
 use types::limits::REVOKES_PER_CALLBACK_MAX;
+use types::lock::InodeBits;
 use types::session::ClientUuid;
-use wire::client::{ClientOp, ClientReply, Glimpse};
+use wire::client::{ClientOp, ClientReply, Glimpsed};
 use wire::mds::{Entry, MdsReply};
 
 /// A writer that reports something between every callback and the look at the records is believed
 /// at last: its report is not older than the request.
 const ROUNDS: usize = 4;
 
+/// Bits that are granted late, when the last writer has given WRITE back. Whether a client may have
+/// other bits (OPEN, WRITE) was decided when the operation ran, and may be otherwise by now.
+const OF_WRITERS: InodeBits = InodeBits::DATA.union(InodeBits::UPDATE);
+
 /// Of each file, what its writers say.
-type Answers = BTreeMap<Fid, BTreeMap<ClientUuid, Option<Glimpse>>>;
+type Answers = BTreeMap<Fid, BTreeMap<ClientUuid, Glimpsed>>;
 
 impl Mds {
     /// Completes the attributes that a reply shows of files with other writers.
     pub(crate) async fn ask_writers(&self, request: &mut RequestContext<'_>, reply: &mut MdsReply) {
-        request.lock_context.written_elsewhere = false;
+        let withheld: BTreeMap<Fid, InodeBits> =
+            std::mem::take(&mut request.lock_context.written_elsewhere).into_iter().collect();
         let mut entries: BTreeMap<Fid, Vec<&mut Entry>> = BTreeMap::new();
         for entry in entries_of(reply) {
             entries.entry(entry.attr.fid).or_default().push(entry);
@@ -46,6 +57,9 @@ impl Mds {
         for round in 1..=ROUNDS {
             let fids: Vec<Fid> = open.keys().copied().collect();
             let answers = self.glimpse(client, &fids).await;
+            if !request.lock_context.urgent {
+                self.call_idle_writers_back(&answers).await;
+            }
             // For this client, as the first look was: the author of a change in between may hide
             // it, too.
             let looked = self.show(request, |records| {
@@ -57,11 +71,20 @@ impl Mds {
                     let writers = records.state.locks.writers_of(*fid, client);
                     let said = answers.get(fid).filter(|said| writers.iter().all(|writer| said.contains_key(writer)));
                     let again = match said {
-                        _ if writers.is_empty() => false,
+                        _ if writers.is_empty() => {
+                            // A grant covers all that is shown. So it must be of one moment: if
+                            // another client has changed more than data meanwhile (the link count),
+                            // there is none.
+                            if shown.iter().all(|entry| differs_in_data_only(entry, &fresh)) {
+                                let withheld = withheld.get(fid).copied().unwrap_or_default();
+                                records.grant(*fid, withheld.intersection(OF_WRITERS));
+                                shown.iter_mut().for_each(|entry| **entry = fresh.clone());
+                            }
+                            false
+                        }
                         Some(said) => {
                             // A client that no longer writes has reported everything.
-                            let glimpses = writers.iter().filter_map(|writer| said[writer].as_ref());
-                            glimpses.for_each(|glimpse| apply(&mut fresh, glimpse));
+                            writers.iter().for_each(|writer| apply(&mut fresh, said[writer]));
                             told || writers.len() > 1 && before.get(fid) != Some(said)
                         }
                         None => true,
@@ -86,7 +109,7 @@ impl Mds {
                 match self.answer(export, ClientOp::Glimpse { fids: fids.to_vec() }).await {
                     Some(ClientReply::Glimpses(glimpses)) if glimpses.len() == fids.len() => {
                         let client = export.client();
-                        fids.iter().zip(glimpses).map(|(fid, glimpse)| (*fid, client, glimpse)).collect()
+                        fids.iter().zip(glimpses).map(|(fid, glimpsed)| (*fid, client, glimpsed)).collect()
                     }
                     Some(_) => {
                         self.evict(export, "it does not answer a glimpse with sizes");
@@ -98,10 +121,25 @@ impl Mds {
             })
         });
         let mut answers = Answers::new();
-        for (fid, client, glimpse) in join_all(questions).await.into_iter().flatten() {
-            answers.entry(fid).or_default().insert(client, glimpse);
+        for (fid, client, glimpsed) in join_all(questions).await.into_iter().flatten() {
+            answers.entry(fid).or_default().insert(client, glimpsed);
         }
         answers
+    }
+
+    /// Calls WRITE back from writers that said that they do not need it. What a writer has begun to
+    /// write since, it stores and reports first.
+    async fn call_idle_writers_back(&self, answers: &Answers) {
+        let mut idle: BTreeMap<ClientUuid, BTreeMap<Fid, InodeBits>> = BTreeMap::new();
+        for (fid, said) in answers {
+            for (writer, _) in said.iter().filter(|(_, glimpsed)| **glimpsed == Glimpsed::Idle) {
+                idle.entry(*writer).or_default().insert(*fid, InodeBits::WRITE);
+            }
+        }
+        if !idle.is_empty() {
+            // The error means that the target stops, and the answer with it.
+            _ = self.call_back_and_wait(&idle).await;
+        }
     }
 }
 
@@ -111,8 +149,17 @@ fn follow(shown: &mut Attr, newer: &Attr) {
     (shown.mtime, shown.ctime) = (newer.mtime, newer.ctime);
 }
 
+/// True if nothing but size, times of changes and version differs.
+fn differs_in_data_only(shown: &Entry, newer: &Entry) -> bool {
+    let mut followed = shown.clone();
+    follow(&mut followed.attr, &newer.attr);
+    followed.attr.version = newer.attr.version;
+    followed == *newer
+}
+
 /// Adds what the writer knows and the record does not.
-fn apply(entry: &mut Entry, glimpse: &Glimpse) {
+fn apply(entry: &mut Entry, glimpsed: Glimpsed) {
+    let Glimpsed::Dirty(glimpse) = glimpsed else { return };
     let attr = &mut entry.attr;
     attr.size = attr.size.max(glimpse.size);
     attr.mtime = attr.mtime.max(glimpse.mtime);

@@ -13,7 +13,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::ClientUuid;
-use wire::client::{ClientOp, ClientReply, Glimpse};
+use wire::client::{ClientOp, ClientReply, Glimpse, Glimpsed};
 use wire::mds::{MdsOp, MdsReply};
 use wire::message::{ConnectRequest, Reply};
 
@@ -27,7 +27,9 @@ pub enum Answer {
     /// It drops a directory whose names change.
     Dropped,
     /// It knows this size (and times).
-    Size(Option<Glimpse>),
+    Size(Glimpse),
+    /// It drops and forgets, and has no use for WRITE.
+    Idle,
     /// It does not answer until it is told to answer otherwise.
     Later,
 }
@@ -57,9 +59,10 @@ impl Callbacks for Script {
                 }
                 (ClientOp::Changing { .. }, Answer::Dropped) => ClientReply::Dropped,
                 (ClientOp::Glimpse { fids }, Answer::Size(glimpse)) => {
-                    ClientReply::Glimpses(fids.iter().map(|_| glimpse).collect())
+                    ClientReply::Glimpses(vec![Glimpsed::Dirty(glimpse); fids.len()])
                 }
-                (ClientOp::Glimpse { fids }, _) => ClientReply::Glimpses(fids.iter().map(|_| None).collect()),
+                (ClientOp::Glimpse { fids }, Answer::Idle) => ClientReply::Glimpses(vec![Glimpsed::Idle; fids.len()]),
+                (ClientOp::Glimpse { fids }, _) => ClientReply::Glimpses(vec![Glimpsed::Reported; fids.len()]),
                 _ => ClientReply::Done,
             })
         })
