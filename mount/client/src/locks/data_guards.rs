@@ -6,11 +6,6 @@
 //! the old lock, which is still held. That lasts until the kernel has dropped its pages in a round
 //! without such uses ([`Locks::data_shut`]). At the end the lock is *gone*, and waiting operations
 //! ask for it again.
-//!
-//! A lock that many clients want is called back right behind the reply that grants it, and the
-//! callback may run before the task that asked. So the guard of that task begins when the reply
-//! arrives ([`Locks::begin_asked`]), not when the task runs again: each granted lock is used once,
-//! and no task asks in vain for ever.
 
 use crate::client::Client;
 use crate::file::File;
@@ -131,42 +126,7 @@ pub enum Loss {
 #[derive(Default)]
 pub struct DataGuards {
     files: Mutex<HashMap<Fid, Guards>>,
-    /// Tasks that asked an MDT for a lock, the oldest first. Taken before `files`.
-    asking: Mutex<HashMap<Fid, Vec<Arc<Ask>>>>,
     changed: Notify,
-}
-
-/// What a task asked for, and what began for it when the reply arrived.
-struct Ask {
-    access: DataAccess,
-    guard: Mutex<Option<DataGuard>>,
-}
-
-/// A task asks for a lock, until this is dropped.
-struct Asking {
-    locks: Arc<Locks>,
-    fid: Fid,
-    ask: Arc<Ask>,
-}
-
-impl Asking {
-    /// The guard that began when the lock was granted. `None`: the lock was called back before its
-    /// grant arrived, or another task asked for the same.
-    fn guard(&self) -> Option<DataGuard> {
-        self.ask.guard.lock().take()
-    }
-}
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        let mut asking = self.locks.data_guards.asking.lock();
-        if let Some(asks) = asking.get_mut(&self.fid) {
-            asks.retain(|ask| !Arc::ptr_eq(ask, &self.ask));
-            if asks.is_empty() {
-                asking.remove(&self.fid);
-            }
-        }
-    }
 }
 
 #[derive(Default)]
@@ -310,7 +270,6 @@ impl Client {
                         asked = 1;
                     }
                     let (mdc, me) = (self.session.mdc(fid)?, Credentials::root());
-                    let asking = self.locks.asking(fid, access);
                     tokio::select! {
                         biased;
                         locked = mdc.lock(&me, fid, access.bits, access.range) => if let Some(entry) = locked? {
@@ -319,9 +278,6 @@ impl Client {
                         // Other requests came before, and wait for the kernel, which may wait for
                         // this one.
                         () = self.locks.data_admitted(fid) => {}
-                    }
-                    if let Some(guard) = asking.guard().filter(|_| self.session.has_lease(fid)) {
-                        return Ok(Admitted::Locked(guard));
                     }
                 }
             }
@@ -354,42 +310,12 @@ impl Locks {
                 return Admission::Bypass(BypassGuard { locks: self.clone(), fid });
             }
         }
-        Admission::Begun(self.begin(files.entry(fid).or_default(), fid, access, shared))
-    }
-
-    fn begin(self: &Arc<Self>, guards: &mut Guards, fid: Fid, access: DataAccess, shared: Option<u64>) -> DataGuard {
+        let guards = files.entry(fid).or_default();
         let writes = access.writes();
         guards.now += 1;
         guards.writing += usize::from(writes);
         guards.admissions += u64::from(guards.stops > 0);
-        DataGuard { locks: self.clone(), fid, writes, shared }
-    }
-
-    /// A task is about to ask the MDT for a lock.
-    fn asking(self: &Arc<Self>, fid: Fid, access: DataAccess) -> Asking {
-        let ask = Arc::new(Ask { access, guard: Mutex::default() });
-        self.data_guards.asking.lock().entry(fid).or_default().push(ask.clone());
-        Asking { locks: self.clone(), fid, ask }
-    }
-
-    /// The table has just learned of a lock that was asked for: the guard of the oldest task that
-    /// asked for it begins, unless the lock is being called back already.
-    pub(crate) fn begin_asked(self: &Arc<Self>, table: &Table, fid: Fid) {
-        let asking = self.data_guards.asking.lock();
-        let Some(asks) = asking.get(&fid) else { return };
-        let mut files = self.data_guards.files.lock();
-        if files.get(&fid).is_some_and(|guards| guards.stops > 0) {
-            return;
-        }
-        for ask in asks {
-            let mut guard = ask.guard.lock();
-            let whole = table.bits(fid).contains(ask.access.bits);
-            let shared = if whole { None } else { ask.access.extent().and_then(|extent| table.shares(fid, extent)) };
-            if guard.is_none() && (whole || shared.is_some()) {
-                *guard = Some(self.begin(files.entry(fid).or_default(), fid, ask.access, shared));
-                return;
-            }
-        }
+        Admission::Begun(DataGuard { locks: self.clone(), fid, writes, shared })
     }
 
     /// Files of an MDT that are being changed under WRITE: no other client was granted it, because
@@ -530,68 +456,5 @@ impl Drop for Stopped<'_> {
         }
         drop(files);
         self.locks.data_guards.changed.notify_waiters();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::locks::MdtWatch;
-    use crate::locks::callback::CallbackHandler;
-    use env::real::{RealConfig, RealEnv};
-    use rpc::import::Callbacks;
-    use std::task::{Context, Waker};
-    use stubs::mdc::Watch;
-    use types::session::{Transno, Xid};
-    use types::time::Timestamp;
-    use wire::client::ClientOp;
-    use wire::mds::{Entry, Lock, MdsOp, MdsReply};
-    use wire::message::{Grant, OpReply, Reply};
-
-    const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
-
-    fn granted(bits: InodeBits) -> Reply {
-        let at = Timestamp::from_nanos(1000);
-        let attr = Attr {
-            fid: FID,
-            mode: libc::S_IFREG,
-            uid: 0,
-            gid: 0,
-            nlink: 1,
-            rdev: 0,
-            size: 0,
-            blocks: 0,
-            atime: at,
-            mtime: at,
-            ctime: at,
-            btime: at,
-            version: 1,
-        };
-        let entry = Box::new(Entry { attr, has_xattr: false, noatime: false });
-        let reply = Reply::new(Xid(1), Transno(0), Transno(0), vec![Ok(OpReply::Mds(MdsReply::Entry(entry)))]);
-        Reply { grants: vec![Grant { fid: FID, bits }], ..reply }
-    }
-
-    #[test]
-    fn a_granted_lock_is_used_once_although_it_is_called_back_before_its_task_runs() {
-        let (env, _env_guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
-        let locks = Locks::new(env, Arc::default(), false, Arc::default());
-        let access = DataAccess::WRITE_ALL;
-        let asking = [locks.asking(FID, access), locks.asking(FID, access)];
-        let op = MdsOp::Lock(Lock { fid: FID, bits: access.bits, needs: None });
-        let watch = MdtWatch { locks: locks.clone(), mdt: FID.mdt() };
-        let (_, mut sent) = watch.sent(std::slice::from_ref(&op));
-        sent.arrived(&Ok(granted(access.bits)));
-        drop(sent);
-
-        let handler = Arc::new(CallbackHandler { locks, files: Arc::default() });
-        let mut revoke = handler.callback(ClientOp::Revoke { locks: vec![(FID, access.bits)] });
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(revoke.as_mut().poll(&mut context).is_pending(), "a guard is out");
-        let guard = asking[0].guard().expect("the oldest task has its turn");
-        assert!(asking[1].guard().is_none(), "each grant is one turn");
-        assert!(revoke.as_mut().poll(&mut context).is_pending(), "the file is in use");
-        drop(guard);
-        assert!(revoke.as_mut().poll(&mut context).is_ready());
     }
 }

@@ -46,7 +46,7 @@ use types::lock::InodeBits;
 use types::name::Name;
 use types::ranges::Extent;
 use wire::class::Changes;
-use wire::mds::{Entry, Lock, MdsOp, MdsReply};
+use wire::mds::{Entry, MdsOp, MdsReply};
 use wire::message::{OpReply, Reply};
 
 /// Bits that this mount can keep, and so asks for.
@@ -358,11 +358,6 @@ impl Sent for OnTheWay {
         }
         for entry in &reply.touched {
             table.learn_entry(entry, table::bits_of(&held, entry.attr.fid));
-        }
-        for op in &self.ops {
-            if let MdsOp::Lock(Lock { fid, .. }) = op {
-                self.locks.begin_asked(table, *fid);
-            }
         }
         let outdated = table.outdated();
         if !outdated.is_empty() {
