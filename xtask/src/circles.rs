@@ -14,7 +14,7 @@ const PAIR: usize = 2;
 const LARGEST: [(&str, usize); 12] = [
     ("bench", 3),
     ("check", 3),
-    ("client", 26),
+    ("data", 3),
     ("fsck", 3),
     ("fuse", 3),
     ("lfs", 3),

@@ -1,6 +1,6 @@
 //! The caller of an operation, and the answers about names.
 
-use crate::node::NodeId;
+use data::node::NodeId;
 use std::time::Duration;
 use types::attr::Attr;
 use types::credentials::Credentials;

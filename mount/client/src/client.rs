@@ -1,25 +1,24 @@
 //! One mount: its sessions, its tables, its beginning and its end.
 
-use crate::accessed::Accesses;
-use crate::cache::grant::Grants;
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
-use crate::file::FileTable;
 use crate::hooks::Tables;
-use crate::locks::Locks;
-use crate::locks::callback::CALLBACK_ANSWER;
-use crate::locks::kernel::KernelCache;
-use crate::locks::reply_barrier::Token;
-use crate::locks::table::Asked;
-use crate::locks::upkeep::keep_up;
-use crate::node::{NodeId, NodeTable};
+use crate::no_open::NoOpenHandles;
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
-use crate::open_prefetch::OpenPrefetch;
-use crate::ops::no_open::NoOpenHandles;
 use crate::pins::Pins;
 use crate::removed::Removed;
-use crate::writeback::background::flush_in_background;
-use crate::writeback::{self, Writeback};
+use data::accessed::Accesses;
+use data::cache::grant::Grants;
+use data::locks::Locks;
+use data::locks::callback::CALLBACK_ANSWER;
+use data::locks::kernel::KernelCache;
+use data::locks::reply_barrier::Token;
+use data::locks::table::Asked;
+use data::locks::upkeep::{Upkeep, keep_up};
+use data::node::{NodeId, NodeTable};
+use data::path::DataPath;
+use data::writeback::background::flush_in_background;
+use data::writeback::holder::ClientData;
 use dlm::leases::LeaseTable;
 use env::clock::Monotonic;
 use env::{BoxFuture, Env};
@@ -73,7 +72,8 @@ pub struct Client {
     pub(crate) session: Arc<Session>,
     pub(crate) nodes: Arc<NodeTable>,
     pub(crate) locks: Arc<Locks>,
-    pub(crate) files: Arc<FileTable>,
+    pub(crate) data: Arc<DataPath>,
+    pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) files_open: Arc<OpenFiles>,
     /// Leases of open files, as far as this mount's other open files matter.
     pub(crate) leases: Mutex<LeaseTable<FileHandle>>,
@@ -81,10 +81,7 @@ pub struct Client {
     pub(crate) no_open: NoOpenHandles,
     pub(crate) pins: Pins,
     pub(crate) removed: Removed,
-    pub(crate) writeback: Writeback,
-    pub(crate) open_prefetch: OpenPrefetch,
     pub(crate) closes: Arc<Semaphore>,
-    pub(crate) accesses: Accesses,
     pub(crate) counters: Counters,
     me: Weak<Client>,
 }
@@ -120,37 +117,37 @@ impl Client {
             files_open: Arc::clone(&files_open),
             grants: grants.clone(),
         };
+        let session = Session::new(env, rpc, identity, mgc, Arc::new(tables));
+        let accesses = Accesses::new(access_times, nodiratime);
+        let data = DataPath::new(session.clone(), locks.clone(), files, grants, accesses);
+        if locks.data.set(Arc::new(ClientData(Arc::downgrade(&data)))).is_err() {
+            tracing::error!("the data path holds the data already");
+        }
         let client = Arc::new_cyclic(|me| Client {
-            session: Session::new(env, rpc, identity, mgc, Arc::new(tables)),
+            upkeep: Upkeep::new(session.clone(), locks.clone()),
+            session,
             nodes,
             locks,
-            files,
+            data,
             files_open,
             leases: Mutex::new(LeaseTable::with_bound(LEASES_MAX)),
             dirs_open: Handles::new(),
             no_open: NoOpenHandles::default(),
             pins: Pins::default(),
             removed: Removed::default(),
-            writeback: Writeback::new(grants),
-            open_prefetch: OpenPrefetch::default(),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
-            accesses: Accesses::new(access_times, nodiratime),
             counters: Counters::new(),
             me: me.clone(),
         });
-        let data = Arc::new(writeback::holder::ClientData(Arc::downgrade(&client)));
-        if client.locks.data.set(data).is_err() {
-            tracing::error!("the data path holds the data already");
-        }
         let session = &client.session;
         if let Err(error) = session.reach_root(&config).await {
             client.unmount().await;
             return Err(error);
         }
         session.targets.mounted();
-        let upkeep = keep_up(Arc::downgrade(&client), session.ending());
+        let upkeep = keep_up(Arc::downgrade(&client.upkeep), session.ending());
         session.env.tasks.spawn("look after the locks", Box::pin(upkeep));
-        let flushing = flush_in_background(Arc::downgrade(&client), session.ending());
+        let flushing = flush_in_background(Arc::downgrade(&client.data), session.ending());
         session.env.tasks.spawn("flush dirty files", Box::pin(flushing));
         session.follow(config.version);
         Ok(client)
@@ -165,16 +162,16 @@ impl Client {
     async fn end(self: &Arc<Self>) {
         tokio::select! {
             biased;
-            stored = self.flush_all() => if let Err(error) = stored {
-                tracing::error!(%error, bytes = self.writeback.bytes(), "unmounting: what was written and not stored is lost");
+            stored = self.data.flush_all() => if let Err(error) = stored {
+                tracing::error!(%error, bytes = self.data.writeback.bytes(), "unmounting: what was written and not stored is lost");
             },
             () = self.session.env.clock.sleep(UNMOUNT_FLUSH_WAIT) => {
-                tracing::error!(bytes = self.writeback.bytes(), "unmounting: what was written and not stored is lost");
+                tracing::error!(bytes = self.data.writeback.bytes(), "unmounting: what was written and not stored is lost");
             }
         }
         tokio::select! {
             biased;
-            _ = self.tell_all_accesses() => {}
+            _ = self.data.tell_all_accesses() => {}
             () = self.session.env.clock.sleep(UNMOUNT_WAIT) => tracing::warn!("unmounting: some access times are not recorded"),
         }
         self.session.end();
@@ -206,11 +203,6 @@ impl Client {
     /// Open files and directories.
     pub fn open_count(&self) -> usize {
         self.files_open.count() + self.dirs_open.count()
-    }
-
-    /// Itself, for what it owns.
-    pub(crate) fn weak(&self) -> Weak<Client> {
-        self.me.clone()
     }
 
     /// Itself, unless it is just going.
@@ -246,7 +238,7 @@ impl Client {
 
     /// Attributes for the kernel. As [`Client::found`].
     pub(crate) fn stat(&self, attr: &Attr) -> Stat {
-        if let Some(file) = self.files.get_used(attr.fid) {
+        if let Some(file) = self.data.files.get_used(attr.fid) {
             file.learn(attr);
         }
         let (attr, covered) = self.locks.attr_for_kernel(attr);
@@ -301,7 +293,7 @@ impl Client {
     /// given back, and `Unlock`.
     pub fn requests(&self) -> Requests {
         let requests = self.session.requests();
-        Requests { all: requests.all.saturating_sub(self.writeback.given_back()), ..requests }
+        Requests { all: requests.all.saturating_sub(self.data.writeback.given_back()), ..requests }
     }
 
     /// Inodes with locks, and callbacks answered so far.

@@ -1,13 +1,13 @@
 //! Reactions of the parts of a mount to events of its sessions.
 
-use crate::cache::grant::Grants;
-use crate::file::FileTable;
-use crate::locks::callback::CallbackHandler;
-use crate::locks::data_guards::Loss;
-use crate::locks::{Locks, MdtWatch};
 use crate::open::OpenFiles;
 use crate::reopen::{Restorer, reopen_all};
 use crate::uncommitted::lost_objects;
+use data::cache::grant::Grants;
+use data::file::FileTable;
+use data::locks::callback::CallbackHandler;
+use data::locks::data_guards::Loss;
+use data::locks::{Locks, MdtWatch};
 use rpc::import::{Callbacks, Restore};
 use session::hooks::Hooks;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Tables {
 
 impl Hooks for Tables {
     fn callbacks(&self) -> Arc<dyn Callbacks> {
-        Arc::new(CallbackHandler { locks: self.locks.clone(), files: self.files.clone() })
+        Arc::new(CallbackHandler { locks: self.locks.clone() })
     }
 
     fn watch(&self, mdt: TargetIndex) -> Arc<dyn Watch> {

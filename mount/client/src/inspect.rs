@@ -1,10 +1,10 @@
 //! Facts about a mount for readers of parameters.
 
-use crate::cache::grant::Shrink;
 use crate::client::Client;
-use crate::locks::table::{Bounds, LOCKS_MAX};
-use crate::node::NodeId;
 use bytes::Bytes;
+pub use data::cache::grant::Shrink;
+pub use data::locks::table::{Bounds, LOCKS_MAX};
+use data::node::NodeId;
 use layout::layout::Layout;
 use layout::lov_ea::{self, LovEa};
 use rpc::import::Import;
@@ -69,7 +69,7 @@ impl Client {
             Whose::Ost(ost) => {
                 let with_data = self.locks.table.lock().with_data();
                 let has = |fid: Fid, layout: Option<Arc<Layout>>| {
-                    let layout = layout.or_else(|| self.files.get_used(fid)?.layout());
+                    let layout = layout.or_else(|| self.data.files.get_used(fid)?.layout());
                     layout.is_some_and(|layout| layout.objects(fid).any(|(of, _)| of == ost))
                 };
                 with_data.into_iter().filter_map(|(fid, layout)| has(fid, layout).then_some(fid)).collect()
@@ -86,7 +86,7 @@ impl Client {
             Whose::Mount | Whose::Mdt(_) => InodeBits::ALL,
             Whose::Ost(_) => InodeBits::DATA.union(InodeBits::WRITE),
         };
-        self.give_all_locks(self.held(whose), bits).await;
+        self.upkeep.give_all_locks(self.held(whose), bits).await;
     }
 
     /// Bounds on the locks of the mount.
@@ -117,7 +117,7 @@ impl Client {
     pub async fn keep_xattrs(&self, on: bool) {
         self.locks.set_keeps(InodeBits::XATTR, on);
         if !on {
-            self.give_all_locks(self.held(Whose::Mount), InodeBits::XATTR).await;
+            self.upkeep.give_all_locks(self.held(Whose::Mount), InodeBits::XATTR).await;
         }
     }
 
@@ -136,7 +136,7 @@ impl Client {
         }
         self.locks.set_keeps(InodeBits::OPEN, on);
         if !on {
-            self.give_all_locks(self.held(Whose::Mount), InodeBits::OPEN).await;
+            self.upkeep.give_all_locks(self.held(Whose::Mount), InodeBits::OPEN).await;
         }
         Ok(())
     }
@@ -148,22 +148,22 @@ impl Client {
 
     /// Bytes that may be dirty; beyond it a write waits.
     pub fn dirty_bytes_max(&self) -> u64 {
-        self.writeback.dirty_max()
+        self.data.writeback.dirty_max()
     }
 
     /// As [`Client::dirty_bytes_max`], from the next write on.
     pub fn set_dirty_bytes_max(&self, bytes: u64) {
-        self.writeback.set_dirty_max(bytes);
+        self.data.writeback.set_dirty_max(bytes);
     }
 
     /// When the space that this OST granted is given back.
     pub fn grant_shrink(&self, ost: TargetIndex) -> Shrink {
-        self.writeback.grants.shrink(ost)
+        self.data.writeback.grants.shrink(ost)
     }
 
     /// As [`Client::grant_shrink`].
     pub fn set_grant_shrink(&self, ost: TargetIndex, shrink: Shrink) {
-        self.writeback.grants.set_shrink(ost, shrink);
+        self.data.writeback.grants.set_shrink(ost, shrink);
     }
 
     /// Most that the kernel reads ahead of one open file, KiB.
@@ -200,12 +200,12 @@ impl Client {
 
     /// Written by programs and not yet stored by OSTs, bytes in whole blocks.
     pub fn dirty_bytes(&self) -> u64 {
-        self.writeback.bytes()
+        self.data.writeback.bytes()
     }
 
     /// Space that this OST granted to the mount and that no write has taken yet, bytes.
     pub fn granted_bytes(&self, ost: TargetIndex) -> u64 {
-        self.writeback.grants.free(ost)
+        self.data.writeback.grants.free(ost)
     }
 
     /// Sets the counts of programs' operations to zero.

@@ -10,29 +10,29 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-mod accessed;
-pub mod cache;
 pub mod caller;
 pub mod client;
 pub mod counters;
-mod data;
-mod dom;
-mod file;
-mod finish;
 mod hooks;
 pub mod inspect;
 mod listing;
-pub mod locks;
-pub mod node;
+mod no_open;
 pub mod open;
-mod open_prefetch;
 pub mod ops;
 mod pins;
-mod recorded;
-mod recount;
 mod removed;
 mod reopen;
 mod uncommitted;
-pub mod writeback;
+
+/// Numbers by which the kernel names inodes.
+pub mod node {
+    pub use data::node::NodeId;
+}
+
+/// What the kernel's door gives to a mount, and holds of it.
+pub mod kernel {
+    pub use data::locks::kernel::KernelCache;
+    pub use data::locks::reply_barrier::Token;
+}
 
 pub use session::error;

@@ -1,10 +1,11 @@
 //! Open files and directories: the kernel's handle numbers and what is behind them.
 
-use crate::file::{File, OpenToWrite};
 use crate::listing::Listing;
-use crate::locks::opens::LocalOpen;
-use crate::writeback::failures::LossCursors;
-use crate::writeback::kernel_eof::Watched;
+use data::file::{File, OpenToWrite};
+pub use data::handle::FileHandle;
+use data::locks::opens::LocalOpen;
+use data::writeback::failures::LossCursors;
+use data::writeback::kernel_eof::Watched;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use session::error::ClientError;
@@ -16,10 +17,6 @@ use types::credentials::Credentials;
 use types::fid::Fid;
 use types::session::OpenHandle;
 use wire::mds::OpenFlags;
-
-/// An open regular file of this mount; never reused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct FileHandle(pub u64);
 
 /// An open directory of this mount; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -97,7 +94,7 @@ impl OpenFile {
         let handle = AtomicU64::new(handle.0);
         let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let loss_cursors = LossCursors::new(&file, true);
+        let loss_cursors = LossCursors::new(file.dirty.lock().failures.cursor(), true);
         let eof = OnceLock::new();
         let _open_to_write = OpenToWrite::new(&file, mode.flags.write);
         OpenFile {
@@ -124,7 +121,8 @@ impl OpenFile {
     /// The mount without opens' own handle of an inode: it stands for all opens of its programs.
     #[must_use]
     pub(crate) fn no_open(self) -> OpenFile {
-        OpenFile { loss_cursors: LossCursors::new(&self.file, false), ..self }
+        let first = self.file.dirty.lock().failures.cursor();
+        OpenFile { loss_cursors: LossCursors::new(first, false), ..self }
     }
 
     /// How it counts among the files that are open here only.
@@ -150,6 +148,33 @@ impl OpenFile {
     /// The MDT restarted and no longer has the inode.
     pub fn lost(&self) {
         self.stale.store(true, Ordering::Release);
+    }
+
+    /// A close reports a loss.
+    ///
+    /// # Errors
+    /// The error of the OST or MDT; EIO after an eviction.
+    pub(crate) fn failed_at_close(&self) -> Result<(), ClientError> {
+        let dirty = self.file.dirty.lock();
+        self.loss_cursors.at_close(&dirty.failures).map_or(Ok(()), |errno| Err(errno.into()))
+    }
+
+    /// A write by this thread reports a loss, once.
+    ///
+    /// # Errors
+    /// As [`OpenFile::failed_at_close`].
+    pub(crate) fn failed_at_write(&self, thread: u32) -> Result<(), ClientError> {
+        let mut dirty = self.file.dirty.lock();
+        self.loss_cursors.at_write(thread, &mut dirty.failures).map_or(Ok(()), |errno| Err(errno.into()))
+    }
+
+    /// An fsync by this thread reports a loss, once.
+    ///
+    /// # Errors
+    /// As [`OpenFile::failed_at_close`].
+    pub(crate) fn failed_at_sync(&self, thread: u32) -> Result<(), ClientError> {
+        let mut dirty = self.file.dirty.lock();
+        self.loss_cursors.at_sync(thread, &mut dirty.failures).map_or(Ok(()), |errno| Err(errno.into()))
     }
 
     /// True if the server still has it.
@@ -231,27 +256,25 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Default for Handles<H, T> 
     }
 }
 
-macro_rules! number {
-    ($($name:ident)*) => {$(
-        impl From<u64> for $name {
-            fn from(n: u64) -> $name {
-                $name(n)
-            }
-        }
-
-        impl From<$name> for u64 {
-            fn from(handle: $name) -> u64 {
-                handle.0
-            }
-        }
-    )*};
+impl From<u64> for DirHandle {
+    fn from(n: u64) -> DirHandle {
+        DirHandle(n)
+    }
 }
 
-number!(FileHandle DirHandle);
+impl From<DirHandle> for u64 {
+    fn from(handle: DirHandle) -> u64 {
+        handle.0
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use data::file::FileTable;
+    use types::errno::Errno;
+
+    const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
 
     #[test]
     fn numbers_are_not_used_twice() {
@@ -269,5 +292,23 @@ mod tests {
         assert!(mode.flags.write && !mode.flags.read && mode.truncate && !mode.exclusive);
         let mode = OpenMode::from_libc(libc::O_RDWR | libc::O_EXCL, true);
         assert!(mode.flags.write && mode.flags.read && mode.flags.exec && !mode.truncate && mode.exclusive);
+    }
+
+    #[test]
+    fn a_loss_outlives_the_last_close() {
+        let table = Arc::new(FileTable::default());
+        let open = |by_open_file| {
+            let open = OpenFile::new(table.get(FID), OpenMode::default(), Credentials::root(), OpenHandle(1));
+            if by_open_file { open } else { open.no_open() }
+        };
+        let first = open(true);
+        first.file.dirty.lock().fail(Errno::EIO);
+        assert_eq!(first.failed_at_close().unwrap_err().errno(), Errno::EIO);
+        drop(first);
+        let second = open(true);
+        assert!(second.failed_at_close().is_ok() && second.failed_at_write(1).is_ok());
+        assert_eq!(second.failed_at_sync(1).unwrap_err().errno(), Errno::EIO);
+        drop(second);
+        assert!(open(true).failed_at_sync(1).is_ok());
     }
 }

@@ -12,25 +12,21 @@
 //! removal costs nothing. FIDs are not used again, so it stays removed. Bound: what the kernel
 //! remembers.
 
-use crate::caller::Stat;
-use crate::client::Client;
-use crate::node::Shown;
 use bytes::Bytes;
+use data::node::Shown;
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use session::error::ClientError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use types::attr::{Attr, FileType, S_IFMT, SetAttr, SetTime};
+use types::attr::{Attr, S_IFMT, SetAttr, SetTime};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::time::Timestamp;
 use wire::mds::SetxattrFlags;
 
 /// Remains of an inode.
-struct Left {
-    attr: Attr,
+pub(crate) struct Left {
+    pub(crate) attr: Attr,
     /// Extended attributes that were set since, or removed (`None`).
     xattrs: BTreeMap<Bytes, Option<Bytes>>,
     /// It had no extended attributes before.
@@ -46,7 +42,7 @@ pub(crate) struct Removed {
 
 impl Removed {
     /// Works on the remains of an inode, if it is known to be removed.
-    fn with<R>(&self, fid: Fid, work: impl FnOnce(&mut Left) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, fid: Fid, work: impl FnOnce(&mut Left) -> R) -> Option<R> {
         // Usually there is none.
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -55,7 +51,7 @@ impl Removed {
     }
 
     /// An inode turned out to be removed. It may be known already.
-    fn note(&self, Shown { attr, has_xattr }: Shown, now: Timestamp) {
+    pub(crate) fn note(&self, Shown { attr, has_xattr }: Shown, now: Timestamp) {
         let mut inodes = self.inodes.lock();
         inodes.entry(attr.fid).or_insert_with(|| Left {
             attr: Attr { nlink: 0, ctime: now.max(attr.ctime), ..attr },
@@ -77,7 +73,7 @@ impl Removed {
 
 impl Left {
     /// chmod, chown, utimensat. The kernel has checked the permission.
-    fn change(&mut self, set: &SetAttr, now: Timestamp) {
+    pub(crate) fn change(&mut self, set: &SetAttr, now: Timestamp) {
         let time = |time| match time {
             SetTime::Now => now,
             SetTime::At(time) => time,
@@ -89,7 +85,7 @@ impl Left {
         attr.ctime = now;
     }
 
-    fn xattr(&self, name: &[u8], before: Option<Option<Bytes>>) -> Result<Bytes, Errno> {
+    pub(crate) fn xattr(&self, name: &[u8], before: Option<Option<Bytes>>) -> Result<Bytes, Errno> {
         match self.xattrs.get(name).cloned().or(before) {
             Some(value) => value.ok_or(Errno::ENODATA),
             // The mode is all that is known of the permissions.
@@ -98,7 +94,7 @@ impl Left {
         }
     }
 
-    fn set_xattr(
+    pub(crate) fn set_xattr(
         &mut self,
         name: Bytes,
         value: Option<Bytes>,
@@ -122,82 +118,11 @@ impl Left {
         Ok(())
     }
 
-    fn list(&self, before: Option<Bytes>) -> Result<Bytes, Errno> {
+    pub(crate) fn list(&self, before: Option<Bytes>) -> Result<Bytes, Errno> {
         let before = before.or(self.had_none.then(Bytes::new)).ok_or(Errno::ESTALE)?;
         let had = before.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !self.xattrs.contains_key(*name));
         let set = self.xattrs.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| &name[..]);
         Ok(had.chain(set).flat_map(|name| [name, &[0][..]]).flatten().copied().collect())
-    }
-}
-
-impl Client {
-    /// A requested inode does not exist: returns it if it lives on here.
-    ///
-    /// # Errors
-    /// `error`, if not.
-    pub(crate) fn lives_on(&self, fid: Fid, error: ClientError) -> Result<(), ClientError> {
-        if error.errno() != Errno::ESTALE {
-            return Err(error);
-        }
-        let shown = self.nodes.shown(fid).ok_or(error)?;
-        self.removed.note(shown, self.session.env.clock.wall());
-        if self.nodes.node(fid).is_none() {
-            // It was forgotten in between.
-            self.removed.forget(fid);
-        }
-        Ok(())
-    }
-
-    /// True if it is known to be removed.
-    pub(crate) fn is_removed(&self, fid: Fid) -> bool {
-        self.removed.with(fid, |_| ()).is_some()
-    }
-
-    /// Attributes of a removed inode.
-    pub(crate) fn removed_stat(&self, fid: Fid) -> Option<Stat> {
-        let attr = self.removed.with(fid, |left| left.attr)?;
-        Some(Stat { attr, ino: fid.ino(), attr_valid: Duration::ZERO })
-    }
-
-    /// Changes attributes of a removed inode.
-    pub(crate) fn change_removed(&self, fid: Fid, set: &SetAttr) -> Option<Stat> {
-        let now = self.session.env.clock.wall();
-        self.removed.with(fid, |left| left.change(set, now))?;
-        self.removed_stat(fid)
-    }
-
-    /// An extended attribute of a removed inode; ENODATA: it has none of that name, ESTALE: that is
-    /// not known here.
-    pub(crate) fn removed_xattr(&self, fid: Fid, name: &[u8]) -> Option<Result<Bytes, Errno>> {
-        let before = self.is_removed(fid).then(|| self.locks.xattr(fid, name)).flatten();
-        self.removed.with(fid, |left| left.xattr(name, before))
-    }
-
-    /// All names of extended attributes of a removed inode; ESTALE: they are not known here.
-    pub(crate) fn removed_xattrs(&self, fid: Fid) -> Option<Result<Bytes, Errno>> {
-        let before = self.is_removed(fid).then(|| self.locks.xattr_list(fid)).flatten();
-        self.removed.with(fid, |left| left.list(before))
-    }
-
-    /// Sets an extended attribute of a removed inode, or removes it (`None`).
-    pub(crate) fn set_removed_xattr(
-        &self,
-        fid: Fid,
-        name: Bytes,
-        value: Option<Bytes>,
-        flags: SetxattrFlags,
-    ) -> Option<Result<(), Errno>> {
-        let now = self.session.env.clock.wall();
-        let before = self.is_removed(fid).then(|| self.locks.xattr(fid, &name)).flatten();
-        self.removed.with(fid, |left| left.set_xattr(name, value, flags, before, now))
-    }
-
-    /// The kernel is shown attributes of an inode that it may use without opening it here.
-    pub(crate) fn note_shown(&self, attr: &Attr) {
-        if attr.file_type() != FileType::Regular {
-            let has_xattr = self.locks.table.lock().has_xattr(attr.fid);
-            self.nodes.show(Shown { attr: *attr, has_xattr });
-        }
     }
 }
 

@@ -5,9 +5,9 @@
 //! files are opened again afterwards. A file that still has a name opens under a new handle; one
 //! that was unlinked stays gone, and its handle answers ESTALE.
 
-use crate::locks::data_guards::{Loss, TO_WRITE};
-use crate::locks::{Locks, MdtWatch};
 use crate::open::{OpenFile, OpenFiles};
+use data::locks::data_guards::{Loss, TO_WRITE};
+use data::locks::{Locks, MdtWatch};
 use env::BoxFuture;
 use env::tasks::Tasks;
 use layout::layout::Layout;

@@ -1,8 +1,8 @@
 //! Changes that OSTs had answered and lost in a power cut. The sessions keep them and bring them
 //! back (docs/recovery.md, section 4); this module handles files for which none could.
 
-use crate::file::{File, FileTable};
 use crate::open::OpenFiles;
+use data::file::{File, FileTable};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::errno::Errno;
@@ -11,8 +11,7 @@ use types::object::ObjectId;
 use wire::message::Op;
 use wire::ost::OstOp;
 
-/// Changes that an OST had answered are lost: their files report it
-/// ([`crate::writeback::failures`]).
+/// What an OST had answered is lost: its files tell it ([`data::writeback::failures`]).
 pub(crate) fn lost_objects(files: &Arc<FileTable>, files_open: &OpenFiles, lost: &[Op]) {
     let objects: BTreeSet<ObjectId> = lost.iter().filter_map(object_of).collect();
     let (mut closed, mut reported) = (objects.clone(), BTreeSet::new());

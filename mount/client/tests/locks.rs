@@ -7,7 +7,7 @@ mod cluster;
 use bytes::Bytes;
 use client::caller::Caller;
 use client::client::Client;
-use client::locks::kernel::KernelCache;
+use client::kernel::KernelCache;
 use client::node::NodeId;
 use client::open::OpenMode;
 use client::ops::lookup::Looked;

@@ -7,7 +7,7 @@ use crate::abi::inbound::FileLock;
 use crate::abi::outbound::*;
 use crate::notify::Notification;
 use bytes::Bytes;
-use client::locks::reply_barrier::Token;
+use client::kernel::Token;
 use std::sync::Arc;
 use std::time::Duration;
 use types::attr::{Attr, Statfs};

@@ -3,11 +3,11 @@
 use crate::caller::{Caller, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::finish::Finish;
-use crate::node::NodeId;
 use crate::open::FileHandle;
 use crate::ops::by_fid::shown_stat;
 use bytes::Bytes;
+use data::finish::Finish;
+use data::node::NodeId;
 use namespace::acl::{ACL_ACCESS, Acl};
 use session::error::ClientError;
 use session::targets::misfit;
@@ -50,7 +50,7 @@ impl Client {
             return Ok(self.stat_of(node, stat));
         }
         let _timed = self.timed(Operation::Getattr);
-        self.pages_gone(fid).await;
+        self.data.pages_gone(fid).await;
         let attr = match self.locks.attr(fid).filter(|_| self.session.has_lease(fid)) {
             Some(entry) => entry.attr,
             None => match self.session.mdc(fid)?.getattr(&caller.credentials, fid).await {
@@ -61,7 +61,7 @@ impl Client {
                 }
             },
         };
-        self.show_eof(fid, self.locks.with_dirty(attr).size).await;
+        self.data.show_eof(fid, self.locks.with_dirty(attr).size).await;
         Ok(self.stat_of(node, self.stat(&attr)))
     }
 
@@ -95,8 +95,10 @@ impl Client {
         if let Some(stat) = self.removed_stat(fid) {
             return Some(stat);
         }
-        let entry =
-            self.locks.attr(fid).filter(|entry| self.session.has_lease(fid) && self.may_show(fid, entry.attr.size))?;
+        let entry = self
+            .locks
+            .attr(fid)
+            .filter(|entry| self.session.has_lease(fid) && self.data.may_show(fid, entry.attr.size))?;
         self.was_known([Operation::Getattr, Operation::GetattrHit], begun);
         Some(self.stat(&entry.attr))
     }
@@ -117,14 +119,15 @@ impl Client {
         }
         let _timed = self.timed(Operation::Setattr);
         if set.atime.is_some() {
-            self.accesses.forget(fid);
+            self.data.accesses.forget(fid);
         }
         if let Some(stat) = self.change_removed(fid, &set) {
             return Ok(stat);
         }
         let me = self.clone();
-        let work =
-            async move { me.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr(Setattr { fid, set })).await };
+        let work = async move {
+            me.data.ask_behind_time(&caller.credentials, fid, MdsOp::Setattr(Setattr { fid, set })).await
+        };
         let changed = match Finish::new("setattr", &self.session.env.tasks, work).await {
             Err(error) => {
                 self.note_stale(self.lives_on(fid, error))?;

@@ -11,10 +11,10 @@
 use crate::caller::{Caller, Found, Stat};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::finish::Finish;
-use crate::node::NodeId;
 use crate::ops::lookup::Looked;
 use bytes::Bytes;
+use data::finish::Finish;
+use data::node::NodeId;
 use namespace::create::{DIRECTORY_BLOCKS, DIRECTORY_SIZE};
 use session::error::ClientError;
 use std::sync::Arc;
@@ -154,8 +154,8 @@ impl Client {
     /// EINVAL: no regular file.
     pub(crate) async fn data_version(&self, credentials: &Credentials, fid: Fid) -> Result<u64, ClientError> {
         let mdc = self.session.mdc(fid)?;
-        let file = self.files.get(fid);
-        self.flush_file(&file).await?;
+        let file = self.data.files.get(fid);
+        self.data.flush_file(&file).await?;
         match mdc.lock(credentials, fid, InodeBits::DATA, None).await {
             Err(error) if error.errno() == Errno::EINVAL => {
                 // It is no regular file, or this mount keeps no locks on data; in that case no

@@ -3,9 +3,9 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::data::join;
 use crate::open::FileHandle;
 use crate::ops::write::WriteFlags;
+use data::parts::join;
 use session::error::ClientError;
 use std::sync::Arc;
 use types::errno::Errno;
@@ -37,12 +37,14 @@ impl Client {
         while done < len {
             let chunk = (len - done).min(CHUNK_BYTES) as u32;
             let copied = async {
-                let data =
-                    self.read_file(&caller.credentials, &source.file, (source_offset + done, chunk), false).await?;
+                let data = self
+                    .data
+                    .read_file(&caller.credentials, &source.file, (source_offset + done, chunk), false)
+                    .await?;
                 let data = join(data)?;
                 let flags = WriteFlags { kill_suidgid: caller.credentials.uid != 0, ..WriteFlags::default() };
                 let (who, file) = (caller.credentials.clone(), target.file.clone());
-                self.clone().write_file(who, file, target_offset + done, data, flags).await
+                self.data.write_file(who, file, target_offset + done, data, flags).await
             };
             match copied.await {
                 Ok(written) if written.bytes == 0 => break,

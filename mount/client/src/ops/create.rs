@@ -3,10 +3,10 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::finish::Finish;
-use crate::node::NodeId;
 use crate::open::{FileHandle, OpenMode};
 use bytes::Bytes;
+use data::finish::Finish;
+use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
 use types::attr::{FileType, SetAttr};

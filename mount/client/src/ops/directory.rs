@@ -4,13 +4,15 @@ use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
 use crate::listing::{Item, Listing, PAGES_MAX, Page, PageSource};
-use crate::node::NodeId;
 use crate::open::{DirHandle, OpenDir};
+use data::locks::Locks;
+use data::node::NodeId;
 use env::BoxFuture;
 use session::error::ClientError;
+use session::session::Session;
 use session::targets::{misfit, two};
 use std::future::ready;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use stubs::mdc::Mdc;
 use types::attr::{Attr, FileType};
 use types::credentials::Credentials;
@@ -68,7 +70,13 @@ impl Client {
     pub async fn opendir(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<DirHandle, ClientError> {
         let _timed = self.timed(Operation::Opendir);
         let fid = self.fid(node)?;
-        let source = Source { client: self.weak(), mdc: self.session.mdc(fid)?, credentials: caller.credentials, fid };
+        let source = Source {
+            session: self.session.clone(),
+            locks: self.locks.clone(),
+            mdc: self.session.mdc(fid)?,
+            credentials: caller.credentials,
+            fid,
+        };
         let listing = Arc::new(Listing::new(fid, Arc::new(source), self.session.env.tasks.clone(), PAGES_MAX));
         Ok(self.dirs_open.insert(OpenDir { fid, listing, dir_scan: Default::default() }))
     }
@@ -122,7 +130,7 @@ impl Client {
             let told = |attr: &Attr| {
                 Name::new(&item.name).is_ok_and(|name| self.locks.kernel_trusts(open.fid, &name, attr.fid))
             };
-            let moves_end = |attr: &Attr| self.writeback.kernel_eof.is_behind(attr.fid, attr.size);
+            let moves_end = |attr: &Attr| self.data.writeback.kernel_eof.is_behind(attr.fid, attr.size);
             let found =
                 attr.filter(|attr| !told(attr) && !moves_end(attr)).map(|attr| self.found(open.fid, None, &attr));
             DirItem { found, ..item }
@@ -140,7 +148,8 @@ impl Client {
 
 /// Pages from the MDT, or the known entries of a complete directory.
 struct Source {
-    client: Weak<Client>,
+    session: Arc<Session>,
+    locks: Arc<Locks>,
     mdc: Mdc,
     credentials: Credentials,
     fid: Fid,
@@ -149,8 +158,10 @@ struct Source {
 impl Source {
     /// The whole directory, if locks cover it.
     fn known(&self, with_attr: bool) -> Option<Page> {
-        let client = self.client.upgrade().filter(|client| client.session.has_lease(self.fid))?;
-        let (entries, parent) = client.locks.table.lock().listing(self.fid, with_attr)?;
+        if !self.session.has_lease(self.fid) {
+            return None;
+        }
+        let (entries, parent) = self.locks.table.lock().listing(self.fid, with_attr)?;
         Some(Page { entries: entries.to_vec(), more: false, parent: Some(parent) })
     }
 }

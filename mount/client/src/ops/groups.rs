@@ -9,9 +9,9 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::finish::Finish;
-use crate::locks::data_guards::DataAccess;
 use crate::open::{FileHandle, Membership, OpenFile};
+use data::finish::Finish;
+use data::locks::data_guards::DataAccess;
 use session::error::ClientError;
 use std::pin::pin;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Client {
                 }
             }
             // This ends earlier grants of others; their requests from now on wait.
-            if let Err(error) = self.data_guard(file, DataAccess::WRITE_ALL).await {
+            if let Err(error) = self.data.data_guard(file, DataAccess::WRITE_ALL).await {
                 let unlock = Flock { kind: FlockKind::Unlock, ..lock };
                 mdc.flock_set(&caller.credentials, file.fid, unlock, false).await?;
                 return Err(error);

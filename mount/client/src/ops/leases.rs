@@ -8,8 +8,8 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::finish::Finish;
 use crate::open::{FileHandle, OpenFile};
+use data::finish::Finish;
 use dlm::leases::OpenBy;
 use session::error::ClientError;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::locks::table::{Asked, Known};
-use crate::node::NodeId;
+use data::locks::table::{Asked, Known};
+use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl Client {
         for _ in 0..PIN_TRIES {
             let looked = mdc.lookup(&caller.credentials, parent, name.clone()).await;
             if let Ok(entry) = &looked {
-                self.show_eof(entry.attr.fid, self.locks.with_dirty(entry.attr).size).await;
+                self.data.show_eof(entry.attr.fid, self.locks.with_dirty(entry.attr).size).await;
             }
             match looked {
                 Ok(entry) if self.is_careful() && entry.attr.file_type() == FileType::Regular => {
@@ -104,7 +104,7 @@ impl Client {
         let known = match self.locks.looked_up(dir, name) {
             Known::To(fid) => {
                 let attr = self.locks.attr(fid)?.attr;
-                if self.writeback.kernel_eof.is_behind(fid, attr.size) {
+                if self.data.writeback.kernel_eof.is_behind(fid, attr.size) {
                     return None;
                 }
                 Looked::Found(self.found(dir, Some(name), &attr))
@@ -145,13 +145,13 @@ impl Client {
             table.kernel_forgot(fid);
             table.is_removed(fid)
         };
-        self.writeback.forget_pages(fid);
+        self.data.writeback.forget_pages(fid);
         self.removed.forget(fid);
         if self.locks.no_open() {
             self.forgotten(fid);
         }
         if removed {
-            self.bury(fid);
+            self.locks.bury(fid);
         }
     }
 }

@@ -4,9 +4,9 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::finish::Finish;
-use crate::node::NodeId;
 use bytes::Bytes;
+use data::finish::Finish;
+use data::node::NodeId;
 use env::BoxFuture;
 use session::error::ClientError;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Client {
         let before = self.locks.name(parent, &name);
         let work = async move {
             let _in_dir = in_dir;
-            me.flush_before_removal(parent, &name).await;
+            me.data.flush_before_removal(parent, &name).await;
             let removed = mdc.unlink(&caller.credentials, parent, name).await?;
             me.locks.table.lock().counted_down(before, removed);
             me.locks.send_pending().await;
@@ -66,7 +66,7 @@ impl Client {
         let before = locks.name(new_parent, &new_name);
         let work = async move {
             let _in_dirs = in_dirs;
-            me.flush_before_removal(new_parent, &new_name).await;
+            me.data.flush_before_removal(new_parent, &new_name).await;
             let rename = Rename { parent, name, new_parent, new_name, flags };
             let renamed = mdc.rename(&caller.credentials, rename).await;
             if let Ok(removed) = renamed {

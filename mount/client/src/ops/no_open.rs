@@ -7,10 +7,8 @@
 
 use crate::caller::Caller;
 use crate::client::Client;
-use crate::node::NodeId;
 use crate::open::{DirHandle, FileHandle, OpenFile, OpenMode};
-use foldhash::HashMap;
-use parking_lot::Mutex;
+use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
 use types::credentials::Credentials;
@@ -18,13 +16,6 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::session::OpenHandle;
 use wire::mds::OpenFlags;
-
-/// Handles by inode. At most as many as the kernel knows inodes.
-#[derive(Default)]
-pub struct NoOpenHandles {
-    files: Mutex<HashMap<Fid, FileHandle>>,
-    dirs: Mutex<HashMap<Fid, DirHandle>>,
-}
 
 /// The kernel has checked the callers; so these opens are the mount's own.
 const ANY: OpenMode = OpenMode {
@@ -51,9 +42,9 @@ impl Client {
                 let flags = OpenFlags { read: !write, write, exec: false, append: false, lasting: true };
                 let opened = self.session.mdc(fid)?.open(&Credentials::root(), fid, flags).await?;
                 let at_mdt = opened.handle;
-                let file = self.files.get(fid);
+                let file = self.data.files.get(fid);
                 file.learn(&opened.entry.attr);
-                self.rest_on_answers(&file);
+                self.data.rest_on_answers(&file);
                 if let Some(layout) = opened.layout {
                     file.learn_layout(layout);
                 }
@@ -64,9 +55,9 @@ impl Client {
     }
 
     fn open_at_first_use(&self, fid: Fid) -> FileHandle {
-        let file = self.files.get(fid);
+        let file = self.data.files.get(fid);
         let layout = self.locks.table.lock().layout(fid);
-        self.rest_on_answers(&file);
+        self.data.rest_on_answers(&file);
         if let Some(layout) = layout {
             file.learn_layout(layout);
         }
@@ -126,7 +117,7 @@ impl Client {
         }
         let kept = self.locks.opens.lock().forgotten(fid);
         if kept {
-            self.unlock_open(fid);
+            self.upkeep.unlock_open(fid);
         }
     }
 }

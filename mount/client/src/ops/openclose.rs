@@ -3,11 +3,11 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::file::File;
-use crate::finish::Finish;
-use crate::locks::data_guards::DataAccess;
-use crate::node::NodeId;
 use crate::open::{FileHandle, OpenFile, OpenMode};
+use data::file::File;
+use data::finish::Finish;
+use data::locks::data_guards::DataAccess;
+use data::node::NodeId;
 use observe::cause;
 use rpc::error::RpcError;
 use session::error::ClientError;
@@ -68,9 +68,9 @@ impl Client {
             (layout, self.locks.opens.lock().open(fid))
         };
         let _timed = self.timed(Operation::Open);
-        let file = self.files.get(fid);
+        let file = self.data.files.get(fid);
         if file.layout().is_none_or(|known| known.generation != layout.generation) {
-            self.rest_on_answers(&file);
+            self.data.rest_on_answers(&file);
         }
         file.learn_layout(layout);
         if let Some(entry) = self.locks.attr(fid) {
@@ -93,7 +93,7 @@ impl Client {
             match attempt().await {
                 Err(error) if error.errno() == Errno::ETXTBSY && pause <= BUSY_PAUSE_MAX => {
                     if let Some(fid) = to_execute.filter(|_| pause == BUSY_PAUSE_MIN) {
-                        self.data_guard(&self.files.get(fid), DataAccess::READ_ALL).await?;
+                        self.data.data_guard(&self.data.files.get(fid), DataAccess::READ_ALL).await?;
                     }
                     self.session.env.clock.sleep(pause).await;
                     pause *= 2;
@@ -105,9 +105,9 @@ impl Client {
 
     async fn open_fid(self: Arc<Self>, caller: Caller, fid: Fid, open: OpenMode) -> Result<FileHandle, ClientError> {
         // In use from here on: it keeps the bytes that come along.
-        let _file = self.files.get(fid);
+        let _file = self.data.files.get(fid);
         let to_execute = open.flags.exec.then_some(fid);
-        let attempt = || self.open_at_mdt(&caller.credentials, fid, open);
+        let attempt = || self.data.open_at_mdt(&caller.credentials, fid, open.flags, open.truncate);
         let opened = self.if_not_executed(to_execute, attempt).await?;
         let handle = self.opened(&caller, opened, open);
         if open.truncate {
@@ -122,11 +122,11 @@ impl Client {
 
     /// The MDT opened a file.
     pub(crate) fn opened(&self, caller: &Caller, opened: Opened, mode: OpenMode) -> FileHandle {
-        let file = self.files.get(opened.entry.attr.fid);
+        let file = self.data.files.get(opened.entry.attr.fid);
         file.learn(&opened.entry.attr);
-        self.rest_on_answers(&file);
+        self.data.rest_on_answers(&file);
         if let Some(layout) = opened.layout {
-            self.open_prefetch.note(layout.mdt_bytes());
+            self.data.open_prefetch.note(layout.mdt_bytes());
             file.learn_layout(layout);
         }
         self.keep_open(OpenFile::new(file, mode, caller.credentials.clone(), opened.handle))
@@ -143,7 +143,7 @@ impl Client {
         let _timed = self.timed(Operation::Flush);
         let open = self.files_open.get(handle)?;
         if open.mode.flags.write {
-            self.flush_later(&open.file);
+            self.data.flush_later(&open.file);
         }
         let lost = if open.mode.flags.write { open.failed_at_close() } else { Ok(()) };
         let me = self.clone();
@@ -215,7 +215,7 @@ impl Client {
         }
         let kept = open.local().is_some_and(|local| self.locks.opens.lock().close(fid, local));
         if kept {
-            self.unlock_open(fid);
+            self.upkeep.unlock_open(fid);
         }
         let Some(at_mdt) = open.close() else { return };
         let closed = match self.session.mdc(fid) {
@@ -239,11 +239,11 @@ impl Client {
     /// So this ends when all is stored, or lost with the lock that covered it.
     async fn flush_before_close(&self, file: &Arc<File>) {
         if !file.dirty.lock().is_clean() {
-            self.give_time_to_record(file).await;
+            self.data.give_time_to_record(file).await;
         }
         let mut told = false;
         while !file.dirty.lock().is_clean() && !self.session.is_ending() {
-            let error = match self.flush_file(file).await {
+            let error = match self.data.flush_file(file).await {
                 Ok(()) => break,
                 Err(ClientError::Rpc(RpcError::Shutdown)) => return,
                 Err(error) => error,
@@ -254,7 +254,7 @@ impl Client {
             self.session.env.clock.sleep(FLUSH_AGAIN).await;
         }
         while file.is_miscounted() && !self.session.is_ending() {
-            match self.recount(file).await {
+            match self.data.recount(file).await {
                 Ok(()) => {}
                 Err(ClientError::Rpc(RpcError::Errno(_) | RpcError::Shutdown)) => return,
                 Err(error) => {

@@ -3,10 +3,10 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::file::File;
-use crate::finish::Finish;
-use crate::locks::data_guards::DataAccess;
 use crate::open::FileHandle;
+use data::file::File;
+use data::finish::Finish;
+use data::locks::data_guards::DataAccess;
 use env::BoxFuture;
 use layout::layout::Layout;
 use layout::map::{file_offset, object_ranges};
@@ -88,13 +88,13 @@ impl Client {
         Range { start, end }: Range<u64>,
         change: Change,
     ) -> Result<(), ClientError> {
-        let _guard = self.data_guard(file, DataAccess::WRITE_ALL).await?;
+        let _guard = self.data.data_guard(file, DataAccess::WRITE_ALL).await?;
         let _alone = file.gate.write().await;
-        self.flush_locked(file).await?;
-        self.repair_tail(credentials, file, epoch).await?;
+        self.data.flush_locked(file).await?;
+        self.data.repair_tail(credentials, file, epoch).await?;
         // A range without an object needs none to become a hole.
         let instantiate = change.kind != PunchKind::Hole;
-        let layout = self.layout_for(credentials, file, instantiate, start, end).await?;
+        let layout = self.data.layout_for(credentials, file, instantiate, start, end).await?;
         if instantiate && end > layout.size_max() {
             return Err(ClientError::TooFar(end));
         }
@@ -114,10 +114,10 @@ impl Client {
         }
         let connections = self.session.ost_connections();
         if !work.is_empty() {
-            self.until_recorded(file).await?;
+            self.data.until_recorded(file).await?;
         }
         let answers = self.session.while_trusted(fid, epoch, fan_out(work)).await;
-        self.note_reconnected(file, connections);
+        self.data.note_reconnected(file, connections);
         for answer in answers? {
             match answer {
                 Ok(delta) => blocks_delta += delta,
@@ -146,14 +146,14 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let file = &open.file;
-        let _guard = self.data_guard(file, DataAccess::READ_ALL).await?;
+        let _guard = self.data.data_guard(file, DataAccess::READ_ALL).await?;
         if !file.dirty.lock().is_clean() {
-            self.flush_locked(file).await?;
+            self.data.flush_locked(file).await?;
         }
         let mdc = self.session.mdc(file.fid)?;
         let (attr, layout) = getattr_and_layout(&mdc, &caller.credentials, file.fid).await?;
         file.learn(&attr);
-        self.rest_on_answers(file);
+        self.data.rest_on_answers(file);
         let layout = file.learn_layout(layout);
         if offset >= attr.size {
             return Err(Errno::ENXIO.into());

@@ -29,12 +29,12 @@ impl Client {
         let open = self.files_open.get(handle)?;
         open.check()?;
         let fid = open.file.fid;
-        let stored = self.flush_file(&open.file).await;
+        let stored = self.data.flush_file(&open.file).await;
         // A loss is reported first: an error that comes along with it is covered by that report.
         open.failed_at_sync(caller.pid)?;
         stored?;
         // It may have been called back since the last write.
-        let layout = self.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
+        let layout = self.data.layout_for(&caller.credentials, &open.file, false, 0, 0).await?;
         let mut work: Vec<Sync> = Vec::new();
         let (mdc, thread) = (self.session.mdc(fid)?, caller.pid);
         work.push(Box::pin(async move { Ok(mdc.sync(&caller.credentials).await?) }));
@@ -62,7 +62,7 @@ impl Client {
     /// Everything of this file system is durable when this returns.
     pub async fn syncfs(self: Arc<Self>, caller: Caller) -> Result<(), ClientError> {
         let _timed = self.timed(Operation::Syncfs);
-        self.flush_all().await?;
+        self.data.flush_all().await?;
         let mut work: Vec<Sync> = Vec::new();
         for mdc in self.session.targets.mdcs() {
             let credentials = caller.credentials.clone();

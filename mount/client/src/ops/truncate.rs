@@ -7,31 +7,22 @@
 use crate::caller::Stat;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::file::File;
-use crate::finish::Finish;
-use crate::locks::data_guards::DataAccess;
-use env::BoxFuture;
-use layout::layout::{EOF, Layout};
-use layout::size::cuts;
+use data::cut::cut_by;
+use data::file::File;
+use data::finish::Finish;
+use data::locks::data_guards::DataAccess;
+use layout::layout::EOF;
 use rpc::error::RpcError;
 use session::epoch::SessionEpoch;
 use session::error::ClientError;
-use session::fan_out::fan_out;
-use session::targets::{getattr_and_layout, misfit, two};
+use session::targets::{misfit, two};
 use std::sync::Arc;
-use types::attr::{SetAttr, WrittenAt};
+use types::attr::SetAttr;
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::fid::Fid;
 use types::limits::FILE_BYTES_MAX;
-use types::object::FileOffset;
-use wire::mds::{GetLayout, MdsOp, MdsReply, Setattr, Wrote};
-use wire::ost::PunchKind;
-
-/// The report that objects were cut: blocks go, the size stays.
-const fn cut_by(fid: Fid, blocks_delta: i64) -> Wrote {
-    Wrote { fid, end: 0, blocks_delta, at: WrittenAt::Now, kill_suidgid: false }
-}
+use wire::mds::{GetLayout, MdsOp, MdsReply, Setattr};
 
 impl Client {
     /// Changes attributes that include the size. 2 round trips, 3 if space was freed, one more if
@@ -47,7 +38,7 @@ impl Client {
         if size > FILE_BYTES_MAX {
             return Err(ClientError::TooFar(size));
         }
-        let file = self.files.get(fid);
+        let file = self.data.files.get(fid);
         let tasks = self.session.env.tasks.clone();
         let work = async move {
             let cut = |epoch| self.truncate_in_turn(&credentials, &file, epoch, set, size);
@@ -65,18 +56,18 @@ impl Client {
         size: u64,
     ) -> Result<Stat, ClientError> {
         let (_used, _alone) = loop {
-            let guard = self.data_guard(file, DataAccess::WRITE_ALL).await?;
+            let guard = self.data.data_guard(file, DataAccess::WRITE_ALL).await?;
             let alone = file.gate.write().await;
-            if self.writeback.kernel_eof.is_quiet(file.fid) {
+            if self.data.writeback.kernel_eof.is_quiet(file.fid) {
                 break (guard, alone);
             }
             // An end that is on its way to the kernel would arrive after this one; and what it
             // waits for may wait for the gate.
             drop((alone, guard));
-            self.writeback.kernel_eof.quiesce(file.fid).await;
+            self.data.writeback.kernel_eof.quiesce(file.fid).await;
         };
         // Also bytes that will be cut: afterwards no earlier dirty data has to be considered.
-        self.flush_locked(file).await?;
+        self.data.flush_locked(file).await?;
         self.truncate_alone(credentials, file, epoch, set, size).await
     }
 
@@ -90,7 +81,7 @@ impl Client {
     ) -> Result<Stat, ClientError> {
         let fid = file.fid;
         // Growing must not show what lies beyond the old end, so that is cut first.
-        self.repair_tail(credentials, file, epoch).await?;
+        self.data.repair_tail(credentials, file, epoch).await?;
         let mdc = self.session.mdc(fid)?;
         // Until the kernel has the answer it accepts no other size; other clients may see its
         // attributes changed by then.
@@ -109,55 +100,13 @@ impl Client {
             }
         };
         file.learn(&entry.attr);
-        self.rest_on_answers(file);
-        let freed = self.cut(&layout, file, epoch, size).await?;
+        self.data.rest_on_answers(file);
+        let freed = self.data.cut(&layout, file, epoch, size).await?;
         file.mark_tail(false);
         if freed == 0 {
             return Ok(self.changed_stat(&entry.attr));
         }
         let entry = mdc.wrote(credentials, cut_by(fid, freed)).await?;
         Ok(self.changed_stat(&entry.attr))
-    }
-
-    /// Cuts what objects may hold beyond the end of the file, if this client has reason to doubt
-    /// it. The caller has the gate to itself.
-    pub(crate) async fn repair_tail(
-        &self,
-        credentials: &Credentials,
-        file: &File,
-        epoch: SessionEpoch,
-    ) -> Result<(), ClientError> {
-        if !file.tail_is_suspect() {
-            return Ok(());
-        }
-        let fid = file.fid;
-        let mdc = self.session.mdc(fid)?;
-        let (attr, layout) = getattr_and_layout(&mdc, credentials, fid).await?;
-        file.learn(&attr);
-        self.rest_on_answers(file);
-        let layout = file.learn_layout(layout);
-        let freed = self.cut(&layout, file, epoch, attr.size).await?;
-        file.mark_tail(false);
-        if freed != 0 {
-            mdc.wrote(credentials, cut_by(fid, freed)).await?;
-        }
-        Ok(())
-    }
-
-    /// Cuts all objects to a file size; returns the 512-byte blocks they grew by (so at most 0).
-    async fn cut(&self, layout: &Layout, file: &File, epoch: SessionEpoch, size: u64) -> Result<i64, ClientError> {
-        let fid = file.fid;
-        // If this client and the MDT died now, the file would keep its old size, and no mark would
-        // lead to what was cut.
-        self.until_recorded(file).await?;
-        let mut work: Vec<BoxFuture<'static, Result<i64, ClientError>>> = Vec::new();
-        for cut in cuts(layout, fid, FileOffset(size)) {
-            let osc = self.session.targets.osc(cut.ost)?;
-            work.push(Box::pin(async move { Ok(osc.punch(cut.object, cut.at, cut.at, PunchKind::Truncate).await?) }));
-        }
-        let connections = self.session.ost_connections();
-        let answers = self.session.while_trusted(fid, epoch, fan_out(work)).await;
-        self.note_reconnected(file, connections);
-        answers?.into_iter().sum()
     }
 }

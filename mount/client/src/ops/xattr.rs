@@ -3,9 +3,9 @@
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::finish::Finish;
-use crate::node::NodeId;
 use bytes::Bytes;
+use data::finish::Finish;
+use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
 use types::about::{About, FLAGS, SWAP_LAYOUTS};

@@ -9,7 +9,7 @@ use crate::reply::{Opened, Reply};
 use client::caller::Found;
 use client::client::Client;
 use client::open::{FileHandle, OpenMode};
-use client::writeback::pages::PageCache;
+use client::ops::page_cache::PageCache;
 use types::name::Name;
 
 /// The kernel's flag for an open that will execute the file (`__FMODE_EXEC`).

@@ -3,7 +3,7 @@
 use crate::mount::{read_ahead, set_read_ahead};
 use crate::notify::{NotTaken, Notification, Notifier};
 use bytes::Bytes;
-use client::locks::kernel::KernelCache;
+use client::kernel::KernelCache;
 use client::node::NodeId;
 use env::BoxFuture;
 use types::errno::Errno;

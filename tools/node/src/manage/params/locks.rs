@@ -3,7 +3,7 @@
 use super::number;
 use client::client::Client;
 use client::inspect::Whose;
-use client::locks::table::{Bounds, LOCKS_MAX};
+use client::inspect::{Bounds, LOCKS_MAX};
 use observe::catalog::{LDLM_LOCK_COUNT, LDLM_LOCK_UNUSED_COUNT, LDLM_LRU_MAX_AGE, LDLM_LRU_SIZE};
 use observe::tree::Tree;
 use std::sync::Arc;

@@ -1,0 +1,13 @@
+//! Handles of what the kernel has open without telling ([`crate::ops::no_open`]).
+
+use crate::open::{DirHandle, FileHandle};
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use types::fid::Fid;
+
+/// Handles by inode. At most as many as the kernel knows inodes.
+#[derive(Default)]
+pub struct NoOpenHandles {
+    pub(crate) files: Mutex<HashMap<Fid, FileHandle>>,
+    pub(crate) dirs: Mutex<HashMap<Fid, DirHandle>>,
+}

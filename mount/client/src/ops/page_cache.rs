@@ -1,0 +1,69 @@
+//! The open files whose pages the kernel may keep.
+//!
+//! A file that is open for writing bypasses the page cache: then the kernel holds no page that a
+//! callback would wait for while the write waits for its lock. A file that is open only for reading
+//! has it, unless another client has the file open for writing (then the MDT does not grant OPEN),
+//! or the file changed or was called back a moment ago: pages that go again and again are of no use
+//! (docs/locks/kernel.md, R16).
+
+use crate::client::Client;
+use crate::open::FileHandle;
+use data::node::NodeId;
+use std::time::Duration;
+use types::fid::Fid;
+use types::lock::InodeBits;
+
+/// For this long after it changed, by whichever client, a file is opened without the kernel's page
+/// cache.
+const YOUNG: Duration = Duration::from_secs(2);
+
+/// How the kernel is to treat a file that was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageCache {
+    /// Each read and write comes here.
+    Bypassed,
+    /// Pages are kept from now on; earlier ones go.
+    Fresh,
+    /// Earlier pages are good: the lock on the data was held all the time.
+    Kept,
+}
+
+impl Client {
+    /// For a handle that was just opened.
+    pub fn page_cache(&self, handle: FileHandle) -> PageCache {
+        let Ok(open) = self.files_open.get(handle) else { return PageCache::Bypassed };
+        let fid = open.file.fid;
+        if self.locks.kernel.get().is_none() {
+            // It trusts nothing for longer than an answer, and compares times.
+            return PageCache::Fresh;
+        }
+        let held = self.session.has_lease(fid) && self.locks.bits(fid).contains(InodeBits::DATA.union(InodeBits::OPEN));
+        if open.mode.flags.write
+            || !held
+            || self.is_young(fid)
+            || self.data.writeback.is_contended(fid, self.session.env.clock.now())
+        {
+            return PageCache::Bypassed;
+        }
+        let size = self.locks.attr(fid).map_or(0, |entry| entry.attr.size);
+        open.eof.get_or_init(|| self.data.writeback.kernel_eof.watch(fid, size));
+        if self.data.writeback.has_pages(fid) { PageCache::Kept } else { PageCache::Fresh }
+    }
+
+    /// True if it changed a moment ago. By the clocks of two hosts: where they differ by more,
+    /// nothing is young.
+    fn is_young(&self, fid: Fid) -> bool {
+        let changed = self.locks.attr(fid).map(|entry| entry.attr.ctime.as_nanos());
+        changed.is_none_or(|changed| {
+            (self.session.env.clock.wall().as_nanos() - changed).unsigned_abs() < YOUNG.as_nanos()
+        })
+    }
+
+    /// The kernel drops its pages of a file. Waits for pages that are being read; never call it for
+    /// a request that holds some.
+    pub async fn drop_pages(&self, node: NodeId) {
+        if let Some(kernel) = self.locks.kernel.get() {
+            kernel.inval_data(node, 0, 0).await;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The lock under which data is worked with: asked for if it is not held, waited for if it is
+//! called back.
+
+use crate::file::File;
+use crate::locks::data_guards::{Admission, Admitted, DataAccess, DataGuard};
+use crate::path::DataPath;
+use session::epoch::UNANSWERED_PAUSE;
+use session::error::ClientError;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::fid::Fid;
+
+/// How often a lock is asked for that each time is gone again before it can be used.
+const ASKS_MAX: u32 = 100;
+/// Pause before the second time; each further one is longer by this.
+const PAUSE: Duration = Duration::from_millis(1);
+
+impl DataPath {
+    /// Hold it while data of a file is read or written under its lock. Asks the MDT for the lock if
+    /// it is not held, and waits for its turn. Dropping the future is harmless.
+    ///
+    /// # Errors
+    /// The MDT does not answer, or the file is gone.
+    pub async fn data_guard(&self, file: &Arc<File>, access: DataAccess) -> Result<DataGuard, ClientError> {
+        loop {
+            match self.admit_data(file, access).await? {
+                Admitted::Locked(guard) => return Ok(guard),
+                // The kernel does not wait for this one.
+                Admitted::Bypass(bypass) => {
+                    drop(bypass);
+                    self.locks.data_unadmitted(file.fid).await;
+                }
+            }
+        }
+    }
+
+    /// As [`DataPath::data_guard`], for work during which the kernel may hold pages of the file.
+    ///
+    /// # Errors
+    /// The MDT does not answer, or the file is gone.
+    pub async fn admit_data(&self, file: &Arc<File>, access: DataAccess) -> Result<Admitted, ClientError> {
+        let fid = file.fid;
+        let mut asked = 0;
+        loop {
+            let mut changed = pin!(self.locks.data_guards.changed.notified());
+            changed.as_mut().enable();
+            match self.locks.begin_access(fid, access, self.session.has_lease(fid)) {
+                Admission::Begun(guard) => return Ok(Admitted::Locked(guard)),
+                Admission::Bypass(bypass) => return Ok(Admitted::Bypass(Some(bypass))),
+                Admission::Wait => changed.await,
+                Admission::Ask if asked >= ASKS_MAX => return Err(Errno::EIO.into()),
+                Admission::Ask => {
+                    // Called back at the moment it came, or lost with a session: rare, and rarer
+                    // still twice in a row.
+                    self.session.env.clock.sleep(PAUSE * asked).await;
+                    asked += 1;
+                    if asked > 1 && !self.session.has_lease(fid) {
+                        // A callback has been waiting for long: until it is answered, or this
+                        // client is evicted, no grant of the MDT is trusted.
+                        self.session.env.clock.sleep(UNANSWERED_PAUSE).await;
+                        asked = 1;
+                    }
+                    let (mdc, me) = (self.session.mdc(fid)?, Credentials::root());
+                    tokio::select! {
+                        biased;
+                        locked = mdc.lock(&me, fid, access.bits, access.range) => if let Some(entry) = locked? {
+                            file.learn(&entry.attr);
+                        },
+                        // Other requests came before, and wait for the kernel, which may wait for
+                        // this one.
+                        () = self.locks.data_admitted(fid) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// A use, if it may begin at once.
+    pub fn try_data_guard(&self, fid: Fid, access: DataAccess) -> Option<DataGuard> {
+        match self.locks.begin_access(fid, access, self.session.has_lease(fid)) {
+            Admission::Begun(guard) => Some(guard),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The locks and content that this mount may keep, and its work when they are called back
+//! (docs/locks/overview.md).
+//!
+//! `table` holds the locks and the known content. `gate` keeps callbacks that overtake replies from
+//! being undone by them. `learn` reads replies, `callback` answers servers, and `kernel` lets the
+//! kernel forget. `reply_barrier` keeps answers on their way to the kernel from being overtaken.
+//! `data_guards` counts work with data under a lock, and `opens` opens files without a request.
+//! `upkeep` gives old locks back and stops trusting a server that was not heard of.
+//!
+//! One small lock guards the table and all gates; it is never held across a wait.
+
+pub mod callback;
+pub mod data_guards;
+pub mod flocks;
+pub mod gate;
+pub mod kernel;
+pub mod learn;
+pub mod opens;
+pub mod reply_barrier;
+pub mod table;
+pub mod upkeep;
+
+use crate::locks::data_guards::{DataGuards, DataHolder};
+use crate::locks::flocks::{HeldFlocks, Taken};
+use crate::locks::gate::Ticket;
+use crate::locks::kernel::KernelCache;
+use crate::locks::opens::Opens;
+use crate::locks::reply_barrier::{ReplyBarrier, Token};
+use crate::locks::table::{Asked, Invalidations, Known, Table};
+use crate::node::NodeTable;
+use bytes::Bytes;
+use env::Env;
+use foldhash::HashMap;
+use observe::histogram::Histogram;
+use parking_lot::Mutex;
+use rpc::error::RpcError;
+use std::pin::pin;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use stubs::mdc::{Sent, Watch};
+use tokio::sync::Notify;
+use types::attr::Attr;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::name::Name;
+use types::ranges::Extent;
+use wire::class::Changes;
+use wire::mds::{Entry, MdsOp, MdsReply};
+use wire::message::{OpReply, Reply};
+
+/// Bits that this mount can keep, and so asks for.
+pub const KEEPS: InodeBits = InodeBits::LOOKUP
+    .union(InodeBits::UPDATE)
+    .union(InodeBits::PERM)
+    .union(InodeBits::XATTR)
+    .union(InodeBits::LAYOUT)
+    .union(InodeBits::OPEN)
+    .union(InodeBits::DATA)
+    .union(InodeBits::WRITE)
+    .union(InodeBits::GAP);
+
+/// Locks of one mount.
+pub struct Locks {
+    pub env: Env,
+    pub nodes: Arc<NodeTable>,
+    pub kernel: OnceLock<Arc<dyn KernelCache>>,
+    pub data: OnceLock<Arc<dyn DataHolder>>,
+    pub table: Mutex<Table>,
+    pub data_guards: DataGuards,
+    pub opens: Mutex<Opens>,
+    /// flock and fcntl locks that MDTs granted.
+    pub flocks: Mutex<HeldFlocks>,
+    pub reply_barrier: Arc<ReplyBarrier>,
+    /// Invalidations that were taken from the table and that the kernel has not done yet.
+    sending: Arc<ReplyBarrier>,
+    /// Requests under way in a directory that may hold its lock in the kernel.
+    busy: Mutex<HashMap<Fid, u32>>,
+    /// Bits that replies may grant.
+    keeps: Mutex<InodeBits>,
+    no_open: bool,
+    /// An own request that changes a name is over.
+    pub names_changed: Notify,
+    pub wake_upkeep: Notify,
+    /// Callbacks answered, for the parameter tree.
+    pub callbacks: AtomicU64,
+    /// Times of callbacks, microseconds.
+    pub answers: Arc<Histogram>,
+}
+
+impl Locks {
+    /// No locks.
+    pub fn new(env: Env, nodes: Arc<NodeTable>, no_open: bool, answers: Arc<Histogram>) -> Arc<Locks> {
+        Arc::new(Locks {
+            no_open,
+            env,
+            nodes,
+            kernel: OnceLock::new(),
+            data: OnceLock::new(),
+            table: Mutex::default(),
+            data_guards: DataGuards::default(),
+            opens: Mutex::default(),
+            flocks: Mutex::default(),
+            reply_barrier: Arc::default(),
+            sending: Arc::default(),
+            busy: Mutex::default(),
+            keeps: Mutex::new(KEEPS),
+            names_changed: Notify::new(),
+            wake_upkeep: Notify::new(),
+            callbacks: AtomicU64::new(0),
+            answers,
+        })
+    }
+
+    /// Hold it from before an answer is decided until the kernel has it.
+    pub fn token(&self) -> Token {
+        self.reply_barrier.begin()
+    }
+
+    /// True if the kernel opens files without a request.
+    pub fn no_open(&self) -> bool {
+        self.no_open
+    }
+
+    /// True if replies may grant these bits.
+    pub fn keeps(&self, bits: InodeBits) -> bool {
+        self.keeps.lock().contains(bits)
+    }
+
+    /// Sets whether replies may grant these bits.
+    pub fn set_keeps(&self, bits: InodeBits, on: bool) {
+        let mut keeps = self.keeps.lock();
+        *keeps = if on { keeps.union(bits) } else { keeps.without(bits) };
+    }
+
+    /// The bits held of an inode.
+    pub fn bits(&self, fid: Fid) -> InodeBits {
+        self.table.lock().bits(fid)
+    }
+
+    /// True if the file is shared with others, by extents.
+    pub fn is_shared(&self, fid: Fid) -> bool {
+        self.table.lock().is_shared(fid)
+    }
+
+    pub fn name(&self, dir: Fid, name: &Name) -> Known {
+        self.table.lock().name(dir, name)
+    }
+
+    /// The inode that a name leads to, for a lookup: see [`Table::is_changing`].
+    pub fn looked_up(&self, dir: Fid, name: &Name) -> Known {
+        let mut table = self.table.lock();
+        if table.is_changing(dir, name) { Known::Nothing } else { table.name(dir, name) }
+    }
+
+    /// Waits until no own request changes this name.
+    pub async fn name_unchanging(&self, dir: Fid, name: &Name) {
+        loop {
+            let mut changed = pin!(self.names_changed.notified());
+            changed.as_mut().enable();
+            if !self.table.lock().is_changing(dir, name) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub fn attr(&self, fid: Fid) -> Option<Entry> {
+        let entry = self.table.lock().attr(fid)?;
+        Some(Entry { attr: self.with_dirty(entry.attr), ..entry })
+    }
+
+    /// Attributes with this mount's writes that the MDT did not know when it showed them.
+    pub fn with_dirty(&self, attr: Attr) -> Attr {
+        self.data.get().map_or(attr, |data| data.newest(attr))
+    }
+
+    pub fn xattr(&self, fid: Fid, name: &[u8]) -> Option<Option<Bytes>> {
+        self.table.lock().xattr(fid, name).filter(|_| self.keeps(InodeBits::XATTR))
+    }
+
+    pub fn xattr_list(&self, fid: Fid) -> Option<Bytes> {
+        self.table.lock().xattr_list(fid).filter(|_| self.keeps(InodeBits::XATTR))
+    }
+
+    pub fn target(&self, fid: Fid) -> Option<Bytes> {
+        self.table.lock().target(fid)
+    }
+
+    /// Attributes for the kernel, and whether it may trust them.
+    pub fn attr_for_kernel(&self, attr: &Attr) -> (Attr, bool) {
+        if self.kernel.get().is_none() {
+            return (self.with_dirty(*attr), false);
+        }
+        let (attr, covered) = self.table.lock().attr_for_kernel(attr);
+        (self.with_dirty(attr), covered)
+    }
+
+    /// A name is sent to the kernel. True if the kernel may trust it.
+    pub fn trust_name(&self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
+        self.kernel.get().is_some() && self.table.lock().trust_name(dir, name, to, asked)
+    }
+
+    /// True if the kernel trusts this name and the attributes of the inode it leads to.
+    pub fn kernel_trusts(&self, dir: Fid, name: &Name, to: Fid) -> bool {
+        self.kernel.get().is_some() && self.table.lock().kernel_trusts(dir, name, to)
+    }
+
+    /// A request goes out that may hold the kernel's lock of this directory.
+    pub fn enter_dir(self: &Arc<Self>, dir: Fid) -> InDir {
+        *self.busy.lock().entry(dir).or_default() += 1;
+        InDir { locks: self.clone(), dir }
+    }
+
+    pub fn is_busy(&self, dir: Fid) -> bool {
+        self.busy.lock().contains_key(&dir)
+    }
+
+    /// Takes something from the table; what the kernel must forget is pending from then on.
+    pub fn take<R>(&self, take: impl FnOnce(&mut Table, &mut Invalidations) -> R) -> (R, Pending) {
+        let mut table = self.table.lock();
+        let mut invalidations = Invalidations::default();
+        let taken = take(&mut table, &mut invalidations);
+        (taken, Pending { invalidations, _sending: self.sending.begin() })
+    }
+
+    /// Lets the kernel forget what a callback took. Also waits until it has forgotten what earlier
+    /// callbacks took: those may not be done yet, and this callback did not find their content any
+    /// more.
+    pub async fn all_forgotten(&self, pending: Pending) {
+        self.reply_barrier.quiesce().await;
+        self.send(pending).await;
+        self.sending.quiesce().await;
+    }
+
+    /// Lets the kernel forget what own changes made doubtful. To be awaited before a rename is
+    /// answered.
+    pub async fn send_pending(&self) {
+        let ((), pending) = self.take(|table, invalidations| *invalidations = table.take_pending());
+        if !pending.invalidations.attrs.is_empty() {
+            self.reply_barrier.quiesce().await;
+        }
+        self.send(pending).await;
+    }
+
+    /// A change ended whose caller no longer waited: the kernel does not know of it, and must ask
+    /// for this name.
+    pub async fn abandoned(&self, dir: Fid, name: &Name) {
+        let ((), pending) = self.take(|table, invalidations| {
+            table.abandoned_name(dir, name);
+            *invalidations = table.outdated();
+        });
+        self.reply_barrier.quiesce().await;
+        self.send(pending).await;
+    }
+
+    pub fn send_later(self: &Arc<Self>, pending: Pending) {
+        let locks = self.clone();
+        let send = async move {
+            locks.reply_barrier.quiesce().await;
+            locks.send(pending).await;
+        };
+        self.env.tasks.spawn("let the kernel forget", Box::pin(send));
+    }
+
+    fn send_pending_later(self: &Arc<Self>) {
+        let locks = self.clone();
+        self.env.tasks.spawn("let the kernel forget", Box::pin(async move { locks.send_pending().await }));
+    }
+}
+
+/// Invalidations that were taken from the table and that the kernel must be told. As long as this
+/// exists, callbacks that find nothing to take wait.
+pub struct Pending {
+    invalidations: Invalidations,
+    _sending: Token,
+}
+
+/// See [`Locks::enter_dir`].
+pub struct InDir {
+    locks: Arc<Locks>,
+    dir: Fid,
+}
+
+impl Drop for InDir {
+    fn drop(&mut self) {
+        let mut busy = self.locks.busy.lock();
+        if let Some(count) = busy.get_mut(&self.dir) {
+            *count -= 1;
+            if *count == 0 {
+                busy.remove(&self.dir);
+            }
+        }
+    }
+}
+
+/// Requests to one MDT pass here: they are counted, get their tickets, and teach the table.
+pub struct MdtWatch {
+    pub locks: Arc<Locks>,
+    pub mdt: u16,
+}
+
+/// One request under way.
+struct OnTheWay {
+    locks: Arc<Locks>,
+    mdt: u16,
+    ticket: Ticket,
+    ops: Vec<MdsOp>,
+    flocks: Taken,
+    /// It changes something, and no answer came yet.
+    open_change: bool,
+}
+
+impl Watch for MdtWatch {
+    fn sent(&self, ops: &[MdsOp]) -> (InodeBits, Box<dyn Sent>) {
+        let keeps = *self.locks.keeps.lock();
+        let ticket = {
+            let mut table = self.locks.table.lock();
+            ops.iter().filter_map(MdsOp::name_made).for_each(|(dir, name)| table.makes(dir, name));
+            ops.iter().flat_map(MdsOp::names_changed).for_each(|(dir, name)| table.begin_change(dir, name));
+            table.gate(self.mdt).send()
+        };
+        let open_change = ops.iter().any(|op| op.class().changes == Changes::Store);
+        let flocks = self.locks.flocks.lock().sent(ops);
+        let sent =
+            OnTheWay { locks: self.locks.clone(), mdt: self.mdt, ticket, ops: ops.to_vec(), flocks, open_change };
+        (keeps, Box::new(sent))
+    }
+}
+
+impl Sent for OnTheWay {
+    fn arrived(&mut self, reply: &Result<Reply, RpcError>) {
+        let Ok(reply) = reply else {
+            // Whether it was done is unknown; for that case see `Drop`.
+            return;
+        };
+        self.open_change = false;
+        self.locks.flocks.lock().learn(&self.ops, &reply.results, &self.flocks);
+        let table = &mut *self.locks.table.lock();
+        let held = table.arrived(self.mdt, self.ticket, &reply.grants);
+        for (op, result) in self.ops.iter().zip(&reply.results) {
+            let result: Result<&MdsReply, Errno> = match result {
+                Ok(OpReply::Mds(reply)) => Ok(reply),
+                Ok(_) => continue,
+                Err(errno) => Err(*errno),
+            };
+            learn::learn(table, op, result, &reply.touched, &held);
+        }
+        for result in &reply.results {
+            if let Ok(OpReply::Mds(MdsReply::Extents { entry, ranges, write })) = result {
+                for range in ranges {
+                    table.arrived_extent(self.mdt, self.ticket, entry, Extent { range: *range, write: *write });
+                }
+            }
+        }
+        if let Some(gap) = &reply.gap {
+            table.arrived_gap(self.mdt, self.ticket, gap);
+        }
+        for entry in &reply.touched {
+            table.learn_entry(entry, table::bits_of(&held, entry.attr.fid));
+        }
+        let outdated = table.outdated();
+        if !outdated.is_empty() {
+            let pending = Pending { invalidations: outdated, _sending: self.locks.sending.begin() };
+            self.locks.send_later(pending);
+        }
+    }
+}
+
+impl Drop for OnTheWay {
+    fn drop(&mut self) {
+        let mut table = self.locks.table.lock();
+        if self.open_change {
+            self.ops.iter().for_each(|op| learn::unsure(&mut table, op));
+        }
+        for (dir, name) in self.ops.iter().filter_map(MdsOp::name_made) {
+            table.gate(dir.mdt()).made(dir, name.clone(), !self.open_change);
+        }
+        let mut names = self.ops.iter().flat_map(MdsOp::names_changed).peekable();
+        let changes_names = names.peek().is_some();
+        names.for_each(|(dir, name)| table.end_change(dir, name));
+        table.gate(self.mdt).came_back(self.ticket);
+        drop(table);
+        if changes_names {
+            self.locks.names_changed.notify_waiters();
+        }
+        if self.open_change {
+            self.locks.send_pending_later();
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Complete directories, of which every name is known: any other name is absent, and they can be
+//! listed without a request.
+//!
+//! A mount knows all names of a directory that it created itself, because that was empty, and of
+//! one that a single page of a listing showed to its end; in both cases under UPDATE. The directory
+//! stays complete under own changes whose replies show where their names lead. That ends with the
+//! first name that is dropped, and with UPDATE.
+
+use super::{Held, Led, NAME_BYTES, Table, UPDATE, bits_of};
+use std::sync::Arc;
+use types::fid::Fid;
+use types::name::Name;
+use wire::mds::DirEntry;
+
+/// Size of one listed entry beside the characters of its name, about, bytes.
+const ENTRY_BYTES: usize = 80;
+
+/// All entries of a directory, without attributes.
+pub struct CompleteListing {
+    entries: Arc<[DirEntry]>,
+    parent: Option<Fid>,
+    weight: usize,
+}
+
+impl Table {
+    pub fn is_complete(&self, dir: Fid) -> bool {
+        self.slots.get(&dir).is_some_and(|slot| slot.complete)
+    }
+
+    /// A name that was dropped is known again.
+    pub fn still_complete(&mut self, dir: Fid, complete: bool) {
+        if let Some(slot) = self.slots.get_mut(&dir) {
+            slot.complete |= complete;
+        }
+    }
+
+    pub fn no_longer_complete(&mut self, dir: Fid) {
+        self.forget_listing(dir);
+        if let Some(slot) = self.slots.get_mut(&dir) {
+            slot.complete = false;
+        }
+    }
+
+    pub fn forget_listing(&mut self, dir: Fid) {
+        let Some(slot) = self.slots.get_mut(&dir) else { return };
+        if let Some(listing) = slot.listing.take() {
+            slot.weight = slot.weight.saturating_sub(listing.weight);
+            self.weight = self.weight.saturating_sub(listing.weight);
+        }
+    }
+
+    /// A directory was made by this mount.
+    pub fn made_dir(&mut self, dir: Fid, held: &Held) {
+        let covered = bits_of(held, dir).contains(UPDATE);
+        if let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) {
+            slot.complete = true;
+        }
+    }
+
+    /// A reply listed a directory from its start to its end; its names were learnt before.
+    pub fn listed(&mut self, dir: Fid, entries: &[DirEntry], held: &Held) {
+        self.forget_listing(dir);
+        let covered = bits_of(held, dir).contains(UPDATE);
+        let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) else { return };
+        slot.complete = true;
+        let weight = entries.iter().map(|entry| ENTRY_BYTES + entry.name.len()).sum();
+        let entries = entries.iter().map(|entry| DirEntry { entry: None, ..entry.clone() }).collect();
+        slot.listing = Some(CompleteListing { entries, parent: None, weight });
+        self.heavier(dir, weight);
+    }
+
+    /// A reply showed the parent of a directory.
+    pub fn learn_parent(&mut self, dir: Fid, parent: Fid, held: &Held) {
+        let covered = bits_of(held, dir).contains(UPDATE);
+        let listing = self.slots.get_mut(&dir).filter(|_| covered).and_then(|slot| slot.listing.as_mut());
+        if let Some(listing) = listing {
+            listing.parent = Some(parent);
+        }
+    }
+
+    /// All entries of a directory in name order, without attributes, and its parent. `None`: ask.
+    /// `with_attr`: the listing is useful only if all attributes are known.
+    pub fn listing(&mut self, dir: Fid, with_attr: bool) -> Option<(Arc<[DirEntry]>, Fid)> {
+        let slot = self.slots.get_mut(&dir)?;
+        let listing = slot.listing.as_ref()?;
+        let (entries, parent) = (listing.entries.clone(), listing.parent?);
+        slot.changes = 0;
+        slot.use_at(self.now);
+        let known = |entry: &DirEntry| self.slots.get(&entry.fid).is_some_and(|slot| slot.attr.is_some());
+        (!with_attr || entries.iter().all(known)).then_some((entries, parent))
+    }
+
+    /// The directory is complete, and has no such name.
+    pub fn learn_absent(&mut self, dir: Fid, name: &Name) {
+        if let Some(slot) = self.slots.get_mut(&dir) {
+            let absent = Led { to: None, by_update: true, by_lookup: false, trust: None };
+            slot.names.insert(name.clone(), absent);
+            self.heavier(dir, NAME_BYTES + 2 * name.len());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "complete_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+//! What programs read is noted, and told to the MDTs ([`crate::accessed`]).
+
+use crate::path::DataPath;
+use std::sync::Weak;
+use std::time::Duration;
+use types::attr::AccessTimes;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::time::Timestamp;
+use wire::mds::{Accessed, MdsOp};
+
+/// How long accesses are collected before the MDTs are told.
+const DELAY: Duration = Duration::from_millis(500);
+/// Accesses in one request.
+const BATCH: usize = 256;
+
+impl DataPath {
+    /// `true`: the access time moves, as far as is known.
+    pub fn note_access(&self, fid: Fid) -> bool {
+        let times = self.accesses.times;
+        if times == AccessTimes::Off || fid.is_shown_only() {
+            return false;
+        }
+        let now = self.session.env.clock.wall();
+        let at = match self.locks.attr(fid) {
+            // Whether the time moves shows with the attributes.
+            None => now,
+            Some(entry) if entry.noatime => return false,
+            Some(entry) => {
+                // The clock of this host may be behind that of the host which made the change.
+                let at = now.max(entry.attr.ctime.next());
+                if !entry.attr.takes_access(at, times) {
+                    return false;
+                }
+                at
+            }
+        };
+        if self.accesses.note(fid, at) {
+            self.session.env.tasks.spawn("tell access times", Box::pin(tell(self.weak())));
+        }
+        true
+    }
+
+    /// Tells the MDTs what is noted. `false`: nothing was.
+    pub async fn tell_all_accesses(&self) -> bool {
+        let all = self.accesses.all();
+        for some in all.values().flat_map(|of_mdt| of_mdt.chunks(BATCH)) {
+            self.tell_accesses(some).await;
+            self.accesses.told(some);
+        }
+        !all.is_empty()
+    }
+
+    /// Tells one MDT. If it does not answer, these accesses are not recorded.
+    async fn tell_accesses(&self, some: &[(Fid, Timestamp)]) {
+        let Some((first, _)) = some.first() else { return };
+        let ops = some.iter().map(|(fid, at)| {
+            // The MDT does not know yet when this mount wrote what it has not stored.
+            let strict = self.accesses.times == AccessTimes::Strict || self.writeback.is_dirty(*fid);
+            MdsOp::Accessed(Accessed { fid: *fid, at: *at, strict })
+        });
+        let told = match self.session.mdc(*first) {
+            Ok(mdc) => mdc.ask(&Credentials::root(), ops.collect()).await.map_err(|error| error.errno()),
+            Err(error) => Err(error.errno()),
+        };
+        let results = told.map(|results| results.into_iter().find_map(Result::err));
+        if let Err(errno) | Ok(Some(errno)) = results {
+            tracing::debug!(%first, count = some.len(), %errno, "access times are not recorded");
+        }
+    }
+}
+
+/// Tells the MDTs from time to time, as long as anything is noted.
+async fn tell(path: Weak<DataPath>) {
+    loop {
+        let Some(clock) = path.upgrade().map(|path| path.session.env.clock.clone()) else { return };
+        clock.sleep(DELAY).await;
+        let Some(path) = path.upgrade().filter(|path| !path.session.is_ending()) else { return };
+        if !path.tell_all_accesses().await {
+            return;
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Traces of one file's writes: bytes that no object has, size and times that the MDT does not
+//! know. Pure.
+//!
+//! **Invariants:** every block with fresh bytes was reserved of a grant once. A report to the MDT
+//! is forgotten here only after the MDT has answered, so at every moment either the table of locks
+//! (which reads answers first) or this has the newest size and times. The MDT is told of no byte
+//! that is not stored: a client that dies leaves a prefix of its sequential writes.
+
+use crate::cache::batch::Batch;
+use crate::cache::dirty::DirtyBytes;
+use crate::writeback::failures::Failures;
+use bytes::Bytes;
+use env::clock::Monotonic;
+use types::attr::{Attr, WrittenAt};
+use types::credentials::Credentials;
+use types::errno::Errno;
+use types::job::JobId;
+use types::time::Timestamp;
+
+/// See the module.
+#[derive(Default)]
+pub struct DirtyFile {
+    /// The bytes.
+    pub bytes: DirtyBytes,
+    /// Blocks with fresh bytes; this many are reserved.
+    pub blocks: u64,
+    /// Since when something waits.
+    pub since: Option<Monotonic>,
+    /// Last writer, and its job.
+    pub writer: (Credentials, JobId),
+    /// How often all of it was discarded: work begun before is then void.
+    pub discards: u64,
+    /// While anything below is unreported: size of the file with these writes, bytes.
+    size: u64,
+    /// As `size`: of the newest write.
+    mtime: Timestamp,
+    /// The newest of these times that another client may have seen.
+    shown: Timestamp,
+    size_unreported: bool,
+    time_unreported: bool,
+    /// End of the unreported writes.
+    written_end: u64,
+    /// While anything is unreported: size that the MDT showed, bytes.
+    known: u64,
+    /// As `known`, but the size that is certainly in the MDT's record. For a file that several
+    /// clients write, the MDT may have shown bytes that another client has not stored, and may
+    /// lose.
+    recorded: u64,
+    /// While anything is unreported: see [`Base::alone`].
+    alone: Option<u64>,
+    /// End of the data that is stored and not reported.
+    stored_end: u64,
+    /// While anything is unreported: the largest end ever sent to objects beyond `known`.
+    sent_end: u64,
+    /// Growth of objects, 512-byte blocks.
+    grown: i64,
+    /// Losses.
+    pub failures: Failures,
+}
+
+/// State of a file when it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Base {
+    /// Attributes from the MDT.
+    pub attr: Attr,
+    /// If only this mount writes the file: how often any file came to be shared by extents here so
+    /// far. While that count stays, this mount is still the only one.
+    pub alone: Option<u64>,
+}
+
+/// A report to the MDT that is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WroteReport {
+    /// Of `MdsOp::Wrote`.
+    pub end: u64,
+    /// Of `MdsOp::Wrote`.
+    pub grown: i64,
+    /// Of `MdsOp::Wrote`.
+    pub at: WrittenAt,
+    /// End of the stored data, if this report covers it.
+    stored_end: Option<u64>,
+    discards: u64,
+}
+
+impl DirtyFile {
+    /// Nothing dirty, for a file with these losses.
+    pub fn with(failures: Failures) -> DirtyFile {
+        DirtyFile { failures, ..DirtyFile::default() }
+    }
+
+    /// Size with these writes, if the MDT does not know all; else `None`.
+    pub fn size(&self) -> Option<u64> {
+        (self.size_unreported || self.time_unreported).then_some(self.size)
+    }
+
+    /// Time of the newest write, if the MDT does not know it.
+    pub fn mtime(&self) -> Option<Timestamp> {
+        self.time_unreported.then_some(self.mtime)
+    }
+
+    /// As [`DirtyFile::mtime`], for another client: a later write has a later time.
+    pub fn show_mtime(&mut self) -> Option<Timestamp> {
+        self.shown = self.mtime;
+        self.mtime()
+    }
+
+    /// True if there is nothing to store and nothing to report.
+    pub fn is_clean(&self) -> bool {
+        self.bytes.is_clean() && !self.has_unreported()
+    }
+
+    /// True if there is anything to report.
+    pub fn has_unreported(&self) -> bool {
+        self.size_unreported || self.time_unreported || self.grown != 0
+    }
+
+    /// Bytes were written, `blocks` blocks of them reserved now. `base`: attributes from the MDT;
+    /// unreported ones take precedence.
+    pub fn wrote(&mut self, start: u64, data: &Bytes, blocks: u64, base: &Base, now: (Monotonic, Timestamp)) {
+        let Base { attr: base, alone } = base;
+        let (size, mtime) = match self.size() {
+            Some(size) => (size, if self.time_unreported { self.mtime } else { base.mtime }),
+            None => {
+                // Data stored earlier lies within that, and others may have cut the file since.
+                (self.known, self.stored_end, self.written_end) = (base.size, 0, 0);
+                self.alone = *alone;
+                self.recorded = if alone.is_some() { base.size } else { 0 };
+                if self.bytes.is_clean() {
+                    self.sent_end = 0;
+                }
+                (base.size, base.mtime)
+            }
+        };
+        let end = start + data.len() as u64;
+        self.bytes.insert(start, data);
+        self.blocks += blocks;
+        self.since.get_or_insert(now.0);
+        self.size = size.max(end);
+        self.written_end = self.written_end.max(end);
+        self.size_unreported |= end > self.recorded;
+        self.alone = self.alone.filter(|_| self.alone == *alone);
+        // Other kernels see by a new mtime that their pages are old.
+        let seen = mtime == self.shown || !self.time_unreported;
+        self.mtime = now.1.max(Timestamp::from_nanos(mtime.as_nanos() + i128::from(seen)));
+        self.time_unreported = true;
+    }
+
+    /// The offset from which on objects hold nothing: all bytes written there are here. `None`:
+    /// unknown. Only for a mount that holds the whole file for writing, and did so when it wrote
+    /// these bytes (`alone`: as [`Base::alone`], now). Then objects hold nothing beyond the size
+    /// that the MDT knows, except bytes that were sent since.
+    pub fn objects_end(&self, alone: u64) -> Option<u64> {
+        let known = self.size().is_some() && self.failures.count() == 0 && self.alone == Some(alone);
+        known.then(|| self.recorded.max(self.sent_end))
+    }
+
+    /// A request's bytes go on their way.
+    pub fn send(&mut self, batch: &Batch) -> Vec<Bytes> {
+        self.sent_end = batch.pieces.iter().map(|piece| piece.file + piece.len).fold(self.sent_end, u64::max);
+        self.blocks = self.blocks.saturating_sub(batch.blocks);
+        batch.pieces.iter().map(|piece| self.bytes.send(piece.file, piece.file + piece.len)).collect()
+    }
+
+    /// A request's bytes are not stored and wait again; returns by how many blocks the waiting ones
+    /// grew.
+    pub fn unsend(&mut self, batch: &Batch) -> u64 {
+        batch.pieces.iter().for_each(|piece| self.bytes.unsend(piece.file));
+        let before = std::mem::replace(&mut self.blocks, self.bytes.fresh_blocks());
+        self.blocks.saturating_sub(before)
+    }
+
+    /// Everything that was on its way is stored, up to `end`, and objects grew.
+    pub fn stored(&mut self, end: u64, grown: i64) {
+        self.stored_end = self.stored_end.max(end);
+        self.grown += grown;
+        if !self.bytes.has_fresh() {
+            self.since = None;
+        }
+    }
+
+    /// The report to make to the MDT now; `None`: none.
+    pub fn report(&mut self) -> Option<WroteReport> {
+        self.shown = self.mtime;
+        let all_stored = self.bytes.is_clean();
+        let end = match self.size_unreported {
+            true if all_stored => self.written_end,
+            true => self.stored_end,
+            false => 0,
+        };
+        let at = if self.time_unreported { WrittenAt::At(self.mtime) } else { WrittenAt::Told };
+        let worth = end > 0 || self.grown != 0 || (self.time_unreported && all_stored);
+        let stored_end = Some(self.stored_end);
+        worth.then_some(WroteReport { end, grown: self.grown, at, stored_end, discards: self.discards })
+    }
+
+    /// The report to make before a change of attributes, so that it comes after the time of the
+    /// newest write.
+    pub fn report_time(&mut self) -> Option<WroteReport> {
+        self.shown = self.mtime;
+        let at = WrittenAt::At(self.mtime);
+        self.time_unreported.then_some(WroteReport { end: 0, grown: 0, at, stored_end: None, discards: self.discards })
+    }
+
+    /// The MDT has answered.
+    pub fn reported(&mut self, what: &WroteReport) {
+        if what.discards != self.discards {
+            return;
+        }
+        self.grown -= what.grown;
+        self.known = self.known.max(what.end);
+        self.recorded = self.recorded.max(what.end);
+        if what.end >= self.written_end {
+            self.size_unreported = false;
+        }
+        // A stored part without an explicit report lies within the size that the MDT knows.
+        if what.stored_end == Some(self.stored_end) {
+            self.stored_end = 0;
+        }
+        if what.at == WrittenAt::At(self.mtime) {
+            self.time_unreported = false;
+        }
+    }
+
+    /// Everything is lost, or of no use any more.
+    pub fn drop_all(&mut self) {
+        self.bytes.forget();
+        self.discards += 1;
+        (self.size_unreported, self.time_unreported, self.stored_end, self.sent_end, self.grown) =
+            (false, false, 0, 0, 0);
+        (self.since, self.blocks) = (None, 0);
+    }
+
+    /// Something that was answered is lost: see [`super::failures`].
+    pub fn fail(&mut self, errno: Errno) {
+        self.failures.fail(errno);
+        // The file ends at its known end, or at that of the remaining data.
+        let end = self.known.max(self.stored_end).max(self.bytes.end());
+        self.size = self.size.min(end);
+        self.written_end = self.written_end.min(self.recorded.max(self.stored_end).max(self.bytes.end()));
+        self.size_unreported &= self.written_end > self.recorded;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::batch::Piece;
+    use types::fid::Fid;
+    use types::object::{ObjectId, ObjectOffset};
+    use types::target::TargetIndex;
+
+    const FID: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    fn time(nanos: i128) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    fn base(size: u64) -> Base {
+        Base { attr: attr(size), alone: Some(7) }
+    }
+
+    fn attr(size: u64) -> Attr {
+        let at = time(1000);
+        Attr {
+            fid: FID,
+            mode: libc::S_IFREG,
+            uid: 0,
+            gid: 0,
+            nlink: 1,
+            rdev: 0,
+            size,
+            blocks: 0,
+            atime: at,
+            mtime: at,
+            ctime: at,
+            btime: at,
+            version: 1,
+        }
+    }
+
+    fn write(dirty: &mut DirtyFile, start: u64, len: usize, wall: i128) {
+        let blocks = dirty.bytes.new_blocks(start, start + len as u64);
+        dirty.wrote(start, &Bytes::from(vec![1; len]), blocks, &base(10), (Monotonic::ZERO, time(wall)));
+    }
+
+    fn send(dirty: &mut DirtyFile, start: u64, end: u64) {
+        let object = ObjectId { fid: FID, instance: 1, stripe: 0 };
+        let piece = Piece { file: start, len: end - start, object, offset: ObjectOffset(start) };
+        let batch = Batch { ost: TargetIndex(0), bytes: end - start, blocks: 1, pieces: vec![piece] };
+        dirty.send(&batch);
+    }
+
+    #[test]
+    fn time_goes_on_with_every_write_whatever_the_clock_says() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 0, 5, 7);
+        assert_eq!((dirty.size(), dirty.mtime()), (Some(10), Some(time(1001))), "the MDT's clock is ahead");
+        assert_eq!(dirty.show_mtime(), Some(time(1001)));
+        write(&mut dirty, 0, 5, 7);
+        assert_eq!(dirty.mtime(), Some(time(1002)));
+        write(&mut dirty, 0, 5, 1002);
+        assert_eq!(dirty.mtime(), Some(time(1002)), "nobody has seen it");
+        dirty.report_time();
+        write(&mut dirty, 0, 5, 1002);
+        assert_eq!(dirty.mtime(), Some(time(1003)));
+        write(&mut dirty, 5, 15, 5000);
+        assert_eq!((dirty.size(), dirty.mtime()), (Some(20), Some(time(5000))));
+        assert_eq!(dirty.blocks, 1);
+    }
+
+    #[test]
+    fn the_mdt_is_told_of_what_is_stored_and_no_more() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 10, 90, 2000);
+        assert_eq!(dirty.report(), None, "nothing is stored");
+        send(&mut dirty, 10, 100);
+        write(&mut dirty, 100, 5000, 3000);
+        dirty.bytes.sent(10);
+        dirty.stored(100, 8);
+        let report = dirty.report().unwrap();
+        assert_eq!((report.end, report.grown), (100, 8));
+        dirty.reported(&report);
+        assert_eq!((dirty.size(), dirty.mtime()), (Some(5100), None), "the time was the newest");
+        assert!(!dirty.is_clean());
+        send(&mut dirty, 100, 5100);
+        dirty.bytes.sent(100);
+        dirty.stored(5100, 8);
+        let report = dirty.report().unwrap();
+        assert_eq!((report.end, report.at), (5100, WrittenAt::Told));
+        dirty.reported(&report);
+        assert!(dirty.is_clean() && dirty.size().is_none());
+    }
+
+    #[test]
+    fn a_write_while_the_mdt_is_being_told_stays_untold() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 10, 90, 2000);
+        send(&mut dirty, 10, 100);
+        dirty.bytes.sent(10);
+        dirty.stored(100, 8);
+        let report = dirty.report().unwrap();
+        write(&mut dirty, 0, 1, 3000);
+        dirty.reported(&report);
+        assert_eq!((dirty.size(), dirty.mtime()), (Some(100), Some(time(3000))));
+    }
+
+    #[test]
+    fn what_was_stored_within_the_file_says_nothing_of_its_end_later() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 0, 10, 2000);
+        send(&mut dirty, 0, 10);
+        dirty.bytes.sent(0);
+        dirty.stored(10, 0);
+        let report = dirty.report().unwrap();
+        assert_eq!(report.end, 0);
+        dirty.reported(&report);
+        // The file was cut to 2 bytes since.
+        dirty.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
+        assert_eq!((dirty.report(), dirty.size()), (None, Some(5)));
+    }
+
+    #[test]
+    fn nor_does_it_if_the_time_was_told_before_it_was_stored() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 0, 10, 2000);
+        let report = dirty.report_time().unwrap();
+        dirty.reported(&report);
+        send(&mut dirty, 0, 10);
+        dirty.bytes.sent(0);
+        dirty.stored(10, 0);
+        assert!(dirty.is_clean());
+        // The file was cut to 2 bytes since.
+        dirty.wrote(0, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
+        send(&mut dirty, 0, 1);
+        dirty.wrote(4, &Bytes::from_static(b"x"), 1, &base(2), (Monotonic::ZERO, time(3000)));
+        dirty.bytes.sent(0);
+        dirty.stored(1, 0);
+        assert_eq!(dirty.report().unwrap().end, 1, "the write at 4 is not stored");
+    }
+
+    #[test]
+    fn a_file_does_not_grow_by_what_is_lost() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 10, 90, 2000);
+        write(&mut dirty, 100, 5000, 2000);
+        send(&mut dirty, 10, 100);
+        dirty.bytes.sent(10);
+        dirty.stored(100, 8);
+        send(&mut dirty, 100, 5100);
+        dirty.bytes.sent(100);
+        dirty.fail(Errno::ENOSPC);
+        assert_eq!((dirty.size(), dirty.failures.unreported()), (Some(100), Some(Errno::ENOSPC)));
+        let report = dirty.report().unwrap();
+        assert_eq!(report.end, 100);
+        dirty.reported(&report);
+        assert!(dirty.is_clean());
+        write(&mut dirty, 0, 20, 3000);
+        send(&mut dirty, 0, 20);
+        dirty.bytes.sent(0);
+        dirty.fail(Errno::EIO);
+        assert_eq!(dirty.size(), Some(10), "what the MDT knows");
+        assert_eq!(dirty.report().unwrap().end, 0, "only its time");
+    }
+
+    #[test]
+    fn what_no_object_can_have_is_known_until_it_is_sent() {
+        let mut dirty = DirtyFile::default();
+        assert_eq!(dirty.objects_end(7), None);
+        write(&mut dirty, 100, 50, 2000);
+        assert_eq!(dirty.objects_end(7), Some(10), "what the MDT knows");
+        send(&mut dirty, 100, 150);
+        assert_eq!(dirty.objects_end(7), Some(150));
+        let batch = Batch { ost: TargetIndex(0), bytes: 0, blocks: 0, pieces: Vec::new() };
+        dirty.unsend(&batch);
+        write(&mut dirty, 300, 50, 3000);
+        assert_eq!(dirty.objects_end(7), Some(150), "it may have come");
+        dirty.bytes.sent(100);
+        dirty.stored(0, 8);
+        assert_eq!(dirty.objects_end(7), Some(150), "though it is not told");
+        dirty.fail(Errno::EIO);
+        write(&mut dirty, 500, 50, 4000);
+        assert_eq!(dirty.objects_end(7), None, "parts of a failed request may be there");
+    }
+
+    #[test]
+    fn of_a_file_that_others_write_too_every_end_is_told() {
+        let mut dirty = DirtyFile::default();
+        // Another client wrote up to 5,000 and has not stored it.
+        let shared = Base { attr: attr(5000), alone: None };
+        let at = |wall| (Monotonic::ZERO, time(wall));
+        dirty.wrote(10, &Bytes::from(vec![1; 90]), 1, &shared, at(2000));
+        assert_eq!((dirty.size(), dirty.objects_end(7)), (Some(5000), None));
+        send(&mut dirty, 10, 100);
+        dirty.bytes.sent(10);
+        dirty.stored(100, 8);
+        let report = dirty.report().unwrap();
+        assert_eq!(report.end, 100, "the other one may lose its bytes");
+        dirty.wrote(20, &Bytes::from(vec![1; 30]), 1, &shared, at(3000));
+        dirty.reported(&report);
+        send(&mut dirty, 20, 50);
+        dirty.bytes.sent(20);
+        dirty.stored(50, 0);
+        assert_eq!(dirty.report().unwrap().end, 0, "the record has it");
+        dirty.fail(Errno::EIO);
+        assert_eq!(dirty.size(), Some(5000));
+    }
+
+    #[test]
+    fn what_objects_hold_is_not_known_once_a_file_was_shared() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 100, 50, 2000);
+        assert_eq!((dirty.objects_end(7), dirty.objects_end(8)), (Some(10), None), "one came to be shared since");
+        dirty.wrote(100, &Bytes::from_static(b"x"), 0, &Base { alone: None, ..base(10) }, (Monotonic::ZERO, time(1)));
+        write(&mut dirty, 100, 50, 3000);
+        assert_eq!(dirty.objects_end(7), None);
+    }
+
+    #[test]
+    fn what_was_begun_before_a_loss_means_nothing_after_it() {
+        let mut dirty = DirtyFile::default();
+        write(&mut dirty, 10, 90, 2000);
+        send(&mut dirty, 10, 100);
+        dirty.bytes.sent(10);
+        dirty.stored(100, 8);
+        let report = dirty.report().unwrap();
+        dirty.drop_all();
+        write(&mut dirty, 0, 200, 1);
+        dirty.reported(&report);
+        assert_eq!((dirty.size(), dirty.mtime()), (Some(200), Some(time(1001))));
+    }
+}

@@ -1,0 +1,175 @@
+//! The data path's part in callbacks: flush, report, let the kernel drop its pages.
+
+use crate::file::File;
+use crate::locks::data_guards::{DataHolder, Loss};
+use crate::path::DataPath;
+use env::BoxFuture;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use types::attr::Attr;
+use types::errno::Errno;
+use types::fid::Fid;
+use types::lock::InodeBits;
+use types::time::Timestamp;
+use wire::client::{Glimpse, Glimpsed};
+
+/// How often the kernel is told to drop its pages, because it read some meanwhile.
+const ROUNDS_MAX: usize = 32;
+/// Pause before the second time; twice as long before each further one, up to `PAUSE_MAX`. Readers
+/// that come to the end of the file wait ([`DataPath::may_show`]); the others get there meanwhile.
+const PAUSE_MIN: Duration = Duration::from_micros(100);
+const PAUSE_MAX: Duration = Duration::from_millis(4);
+
+/// A time that is never the newest.
+const NO_TIME: Timestamp = Timestamp { sec: i64::MIN, nsec: 0 };
+
+/// The data path, as its locks see it.
+pub struct ClientData(pub Weak<DataPath>);
+
+impl DataHolder for ClientData {
+    fn revoke(&self, fid: Fid, bits: InodeBits) -> BoxFuture<'static, ()> {
+        let path = self.0.upgrade();
+        Box::pin(async move {
+            if let Some(path) = path {
+                path.give_data(fid, bits).await;
+            }
+        })
+    }
+
+    fn given_back(&self, fid: Fid) {
+        if let Some(path) = self.0.upgrade() {
+            path.writeback.forget_contended(fid);
+        }
+    }
+
+    fn glimpse(&self, fid: Fid) -> Glimpsed {
+        let Some(client) = self.0.upgrade() else { return Glimpsed::Reported };
+        if let Some(file) = client.writeback.dirty_file(fid) {
+            let mut dirty = file.dirty.lock();
+            if let Some(size) = dirty.size() {
+                return Glimpsed::Dirty(Glimpse { size, mtime: dirty.show_mtime().unwrap_or(NO_TIME) });
+            }
+            return Glimpsed::Reported;
+        }
+        let is_open = client.files.get_used(fid).is_some_and(|file| file.is_open_to_write());
+        match is_open || client.locks.is_used(fid) {
+            true => Glimpsed::Reported,
+            false => Glimpsed::Idle,
+        }
+    }
+
+    fn newest(&self, mut attr: Attr) -> Attr {
+        let Some(path) = self.0.upgrade() else { return attr };
+        // The unreported state is read first: a report in between is then noted as an earlier one.
+        let dirty = path.writeback.dirty_file(attr.fid);
+        let (size, mtime) = dirty.map_or((None, None), |file| {
+            let dirty = file.dirty.lock();
+            (dirty.size(), dirty.mtime())
+        });
+        if let Some((mut reported, shared)) = path.writeback.reported_since(&attr) {
+            if shared {
+                // Other clients' writes are in the shown attributes, not in this mount's answers.
+                (reported.size, reported.mtime) = (reported.size.max(attr.size), reported.mtime.max(attr.mtime));
+            }
+            (attr.size, attr.blocks, attr.mtime) = (reported.size, reported.blocks, reported.mtime);
+            attr.ctime = attr.ctime.max(reported.ctime);
+        }
+        let (mut least, mut oldest) = (0, NO_TIME);
+        if size.is_some() && path.locks.is_shared(attr.fid) {
+            (least, oldest) = (attr.size, attr.mtime);
+        }
+        attr.size = size.unwrap_or(attr.size).max(least);
+        if let Some(mtime) = mtime.map(|mtime| mtime.max(oldest)) {
+            (attr.mtime, attr.ctime) = (mtime, attr.ctime.max(mtime));
+        }
+        path.accesses.shown(attr)
+    }
+
+    fn dirty_files(&self, mdt: u16) -> Vec<Fid> {
+        let Some(path) = self.0.upgrade() else { return Vec::new() };
+        path.dirty_files_of(mdt).iter().map(|file| file.fid).collect()
+    }
+
+    fn is_dirty(&self, fid: Fid) -> bool {
+        self.0.upgrade().is_some_and(|path| path.writeback.is_dirty(fid))
+    }
+
+    fn forget_layout(&self, fid: Fid) {
+        if let Some(file) = self.0.upgrade().and_then(|path| path.files.get_used(fid)) {
+            file.forget_layout();
+        }
+    }
+
+    fn lost(&self, mdt: u16, how: Loss) {
+        if let Some(path) = self.0.upgrade() {
+            path.lose_data(mdt, how);
+        }
+    }
+}
+
+impl DataPath {
+    fn dirty_files_of(&self, mdt: u16) -> Vec<Arc<File>> {
+        let mut files = self.writeback.dirty_files();
+        files.retain(|file| file.fid.mdt() == mdt);
+        files
+    }
+
+    /// No guard of the file's data is out.
+    async fn give_data(&self, fid: Fid, bits: InodeBits) {
+        self.writeback.note_contended(fid, self.session.env.clock.now());
+        if let Some(file) = self.writeback.dirty_file(fid) {
+            self.flush_until_clean(&file).await;
+        }
+        // With WRITE go pages that a mapping may have made dirty, though DATA stays.
+        let mapped = || self.files.get_used(fid).is_some_and(|file| file.is_open_to_write());
+        if !self.writeback.has_pages(fid) || !bits.contains(InodeBits::DATA) && !mapped() {
+            return;
+        }
+        if let (Some(kernel), Some(node)) = (self.locks.kernel.get(), self.locks.nodes.node(fid)) {
+            // It waits for pages that are being read: so these reads are answered, under the lock
+            // that is still held.
+            self.locks.data_admit(fid);
+            let mut pause = PAUSE_MIN;
+            for round in 1..=ROUNDS_MAX {
+                let before = self.locks.data_admissions(fid);
+                kernel.inval_data(node, 0, 0).await;
+                if self.locks.data_shut(fid, before, round == ROUNDS_MAX) {
+                    break;
+                }
+                self.session.env.clock.sleep(pause).await;
+                pause = (2 * pause).min(PAUSE_MAX);
+            }
+            // Another callback may still let the kernel read; its last round finds these pages.
+            self.locks.data_unadmitted(fid).await;
+            self.locks.data_quiet(fid).await;
+        }
+        self.writeback.forget_pages(fid);
+        // Pages that programs changed through mappings came to light.
+        if let Some(file) = self.writeback.dirty_file(fid) {
+            self.flush_until_clean(&file).await;
+        }
+    }
+
+    /// All locks of an MDT are lost.
+    fn lose_data(&self, mdt: u16, how: Loss) {
+        let pages = self.writeback.take_pages(mdt);
+        if let Some(me) = self.strong().filter(|_| !pages.is_empty()) {
+            let forget = async move {
+                let Some(kernel) = me.locks.kernel.get() else { return };
+                for fid in pages {
+                    if let Some(node) = me.locks.nodes.node(fid) {
+                        kernel.inval_data(node, 0, 0).await;
+                    }
+                }
+            };
+            self.session.env.tasks.spawn("let the kernel forget", Box::pin(forget));
+        }
+        if how == Loss::Eviction {
+            for file in self.dirty_files_of(mdt).iter().filter(|file| !file.dirty.lock().is_clean()) {
+                tracing::error!(fid = %file.fid, "evicted: what was written and not stored is lost");
+                file.dirty.lock().fail(Errno::EIO);
+                self.discard(file);
+            }
+        }
+    }
+}
