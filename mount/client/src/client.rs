@@ -195,11 +195,6 @@ impl Client {
         lock_source(self.fsname(), self.session.uuid())
     }
 
-    /// Inodes that the kernel remembers.
-    pub fn node_count(&self) -> usize {
-        self.nodes.count()
-    }
-
     /// Open files and directories.
     pub fn open_count(&self) -> usize {
         self.files_open.count() + self.dirs_open.count()
@@ -297,7 +292,7 @@ impl Client {
     }
 
     /// Inodes with locks, and callbacks answered so far.
-    pub fn lock_counts(&self) -> (usize, u64) {
+    pub(crate) fn lock_counts(&self) -> (usize, u64) {
         (self.locks.table.lock().size().0, self.locks.callbacks.load(Ordering::Relaxed))
     }
 }

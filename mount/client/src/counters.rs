@@ -13,7 +13,7 @@ macro_rules! operations {
         /// Operations of the client, as `lctl get_param llite.*.stats` names them where Lustre has
         /// them.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Operation {
+        pub(crate) enum Operation {
             $(#[doc = $name] $variant,)*
         }
 
@@ -55,7 +55,7 @@ pub struct Counters {
 }
 
 /// An operation under way: it is counted, with its time, when this is dropped.
-pub struct Timed {
+pub(crate) struct Timed {
     series: Arc<Series>,
     clock: Arc<dyn Clock>,
     operation: Operation,
@@ -75,7 +75,7 @@ fn micros(time: Duration) -> u64 {
 
 impl Counters {
     /// All zero.
-    pub fn new() -> Counters {
+    pub(crate) fn new() -> Counters {
         let series = Series {
             times: [const { Histogram::new() }; NAMES.len()],
             bytes: [const { Histogram::new() }; 2],
@@ -85,17 +85,17 @@ impl Counters {
     }
 
     /// An operation begins.
-    pub fn begin(&self, operation: Operation, clock: &Arc<dyn Clock>) -> Timed {
+    pub(crate) fn begin(&self, operation: Operation, clock: &Arc<dyn Clock>) -> Timed {
         Timed { series: self.series.clone(), clock: clock.clone(), operation, begun: clock.now() }
     }
 
     /// An operation that was done at once took this time.
-    pub fn count(&self, operation: Operation, took: Duration) {
+    pub(crate) fn count(&self, operation: Operation, took: Duration) {
         self.series.times[operation as usize].record(micros(took));
     }
 
     /// This many bytes were read or written in one piece.
-    pub fn moved(&self, way: Way, bytes: usize) {
+    pub(crate) fn moved(&self, way: Way, bytes: usize) {
         self.series.bytes[way as usize].record(bytes as u64);
     }
 
@@ -111,7 +111,7 @@ impl Counters {
     }
 
     /// (name, how often) of each operation.
-    pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn snapshot(&self) -> Vec<(&'static str, u64)> {
         self.times().into_iter().map(|(name, times)| (name, times.count())).collect()
     }
 
@@ -123,12 +123,6 @@ impl Counters {
     /// Sizes of reads or writes.
     pub fn sizes(&self, way: Way) -> HistogramSnapshot {
         self.series.bytes[way as usize].snapshot()
-    }
-}
-
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters::new()
     }
 }
 

@@ -18,7 +18,7 @@ pub mod inspect;
 mod listing;
 mod no_open;
 pub mod open;
-pub mod ops;
+mod ops;
 mod pins;
 mod removed;
 mod reopen;
@@ -35,4 +35,9 @@ pub mod kernel {
     pub use data::locks::reply_barrier::Token;
 }
 
+pub use data::writeback::flags::{WriteFlags, Written};
+pub use ops::attributes::AccessMask;
+pub use ops::directory::{Budget, DirItem};
+pub use ops::lookup::Looked;
+pub use ops::page_cache::PageCache;
 pub use session::error;

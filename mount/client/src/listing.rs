@@ -24,32 +24,32 @@ use types::name::Name;
 use wire::mds::DirEntry;
 
 /// Entries of one page.
-pub const PAGE_ENTRIES: u32 = 1024;
+pub(crate) const PAGE_ENTRIES: u32 = 1024;
 /// Pages kept per open directory, of names.
-pub const PAGES_MAX: usize = 64;
+pub(crate) const PAGES_MAX: usize = 64;
 /// Position of the first name, after `.` and `..`.
 const FIRST_NAME: u64 = 2;
 
 /// Entries as the MDT answers them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub(crate) struct Page {
     /// In name order.
-    pub entries: Vec<DirEntry>,
+    pub(crate) entries: Vec<DirEntry>,
     /// The directory goes on.
-    pub more: bool,
+    pub(crate) more: bool,
     /// The directory's parent, if the request was for the first page.
-    pub parent: Option<Fid>,
+    pub(crate) parent: Option<Fid>,
 }
 
 /// Source of pages.
-pub trait PageSource: Send + Sync + 'static {
+pub(crate) trait PageSource: Send + Sync + 'static {
     /// Up to `limit` entries after a name (`None`: from the start).
     fn page(&self, after: Option<Name>, limit: u32, with_attr: bool) -> BoxFuture<'static, Result<Page, ClientError>>;
 }
 
 /// One position.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Item<'a> {
+pub(crate) enum Item<'a> {
     /// `.`
     Itself(Fid),
     /// `..`
@@ -59,7 +59,7 @@ pub enum Item<'a> {
 }
 
 /// See the module.
-pub struct Listing {
+pub(crate) struct Listing {
     fid: Fid,
     source: Arc<dyn PageSource>,
     tasks: Arc<dyn Tasks>,
@@ -133,7 +133,7 @@ impl Stream {
 
 impl Listing {
     /// Of a directory; sends no request yet. Keeps this many pages.
-    pub fn new(fid: Fid, source: Arc<dyn PageSource>, tasks: Arc<dyn Tasks>, pages_max: usize) -> Listing {
+    pub(crate) fn new(fid: Fid, source: Arc<dyn PageSource>, tasks: Arc<dyn Tasks>, pages_max: usize) -> Listing {
         Listing { fid, source, tasks, pages_max, stream: Mutex::new(Stream::restart()) }
     }
 
@@ -143,7 +143,7 @@ impl Listing {
     ///
     /// # Errors
     /// Those of the source, unless entries were handed out already.
-    pub async fn read(
+    pub(crate) async fn read(
         &self,
         mut position: u64,
         with_attr: bool,

@@ -7,7 +7,7 @@ use types::fid::Fid;
 
 /// Handles by inode. At most as many as the kernel knows inodes.
 #[derive(Default)]
-pub struct NoOpenHandles {
+pub(crate) struct NoOpenHandles {
     pub(crate) files: Mutex<HashMap<Fid, FileHandle>>,
     pub(crate) dirs: Mutex<HashMap<Fid, DirHandle>>,
 }

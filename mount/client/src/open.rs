@@ -66,13 +66,13 @@ pub(crate) enum Membership {
 }
 
 /// Behind a [`FileHandle`].
-pub struct OpenFile {
+pub(crate) struct OpenFile {
     /// The inode.
-    pub file: Arc<File>,
+    pub(crate) file: Arc<File>,
     /// How it was opened.
-    pub mode: OpenMode,
+    pub(crate) mode: OpenMode,
     /// The opener, for opening it again after its MDT restarted.
-    pub credentials: Credentials,
+    pub(crate) credentials: Credentials,
     handle: AtomicU64,
     /// Counted as open here, without the MDT.
     local: Option<LocalOpen>,
@@ -90,7 +90,7 @@ pub struct OpenFile {
 
 impl OpenFile {
     /// An open file; `handle` is the MDT's.
-    pub fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
+    pub(crate) fn new(file: Arc<File>, mode: OpenMode, credentials: Credentials, handle: OpenHandle) -> OpenFile {
         let handle = AtomicU64::new(handle.0);
         let (group, leased) = (Mutex::default(), tokio::sync::Mutex::default());
         let (stale, closed) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -114,7 +114,7 @@ impl OpenFile {
     }
 
     /// A file that is open here only, under OPEN.
-    pub fn new_local(file: Arc<File>, mode: OpenMode, credentials: Credentials, local: LocalOpen) -> OpenFile {
+    pub(crate) fn new_local(file: Arc<File>, mode: OpenMode, credentials: Credentials, local: LocalOpen) -> OpenFile {
         OpenFile { local: Some(local), ..OpenFile::new(file, mode, credentials, OpenHandle(0)) }
     }
 
@@ -126,12 +126,12 @@ impl OpenFile {
     }
 
     /// How it counts among the files that are open here only.
-    pub fn local(&self) -> Option<LocalOpen> {
+    pub(crate) fn local(&self) -> Option<LocalOpen> {
         self.local
     }
 
     /// The last descriptor is gone: the handle to close, if the server has one.
-    pub fn close(&self) -> Option<OpenHandle> {
+    pub(crate) fn close(&self) -> Option<OpenHandle> {
         self.closed.store(true, Ordering::SeqCst);
         let handle = OpenHandle(self.handle.load(Ordering::SeqCst));
         (!self.stale.load(Ordering::Acquire) && handle.0 != 0).then_some(handle)
@@ -140,13 +140,13 @@ impl OpenFile {
     /// The MDT restarted and gave a new handle. `false` if the file was closed meanwhile: the
     /// handle must be closed.
     #[must_use]
-    pub fn reopened(&self, handle: OpenHandle) -> bool {
+    pub(crate) fn reopened(&self, handle: OpenHandle) -> bool {
         self.handle.store(handle.0, Ordering::SeqCst);
         !self.closed.load(Ordering::SeqCst)
     }
 
     /// The MDT restarted and no longer has the inode.
-    pub fn lost(&self) {
+    pub(crate) fn lost(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
@@ -181,39 +181,39 @@ impl OpenFile {
     ///
     /// # Errors
     /// StaleHandle if not.
-    pub fn check(&self) -> Result<(), ClientError> {
+    pub(crate) fn check(&self) -> Result<(), ClientError> {
         if self.stale.load(Ordering::Acquire) { Err(ClientError::StaleHandle(self.file.fid)) } else { Ok(()) }
     }
 }
 
 /// Behind a [`DirHandle`].
-pub struct OpenDir {
+pub(crate) struct OpenDir {
     /// The directory.
-    pub fid: Fid,
+    pub(crate) fid: Fid,
     /// Its entries, as far as read.
-    pub listing: Arc<Listing>,
+    pub(crate) listing: Arc<Listing>,
     /// The same with everything that is known of the entries, for
     /// [`Client::dir_scan`](crate::client::Client::dir_scan): without layouts and with them.
-    pub dir_scan: [OnceLock<Listing>; 2],
+    pub(crate) dir_scan: [OnceLock<Listing>; 2],
 }
 
 /// All open regular files of a mount.
 pub(crate) type OpenFiles = Handles<FileHandle, OpenFile>;
 
 /// Numbers for open things; never reused.
-pub struct Handles<H, T> {
+pub(crate) struct Handles<H, T> {
     open: Mutex<HashMap<H, Arc<T>>>,
     next: AtomicU64,
 }
 
 impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
     /// No open handles.
-    pub fn new() -> Handles<H, T> {
+    pub(crate) fn new() -> Handles<H, T> {
         Handles { open: Mutex::default(), next: AtomicU64::new(1) }
     }
 
     /// Gives a number.
-    pub fn insert(&self, value: T) -> H {
+    pub(crate) fn insert(&self, value: T) -> H {
         let handle = H::from(self.next.fetch_add(1, Ordering::Relaxed));
         self.open.lock().insert(handle, Arc::new(value));
         handle
@@ -223,29 +223,29 @@ impl<H: Copy + Ord + Hash + From<u64> + Into<u64>, T> Handles<H, T> {
     ///
     /// # Errors
     /// UnknownHandle.
-    pub fn get(&self, handle: H) -> Result<Arc<T>, ClientError> {
+    pub(crate) fn get(&self, handle: H) -> Result<Arc<T>, ClientError> {
         self.open.lock().get(&handle).cloned().ok_or(ClientError::UnknownHandle(handle.into()))
     }
 
     /// Takes a number back.
-    pub fn remove(&self, handle: H) -> Option<Arc<T>> {
+    pub(crate) fn remove(&self, handle: H) -> Option<Arc<T>> {
         self.open.lock().remove(&handle)
     }
 
     /// All open handles, in the order of opening.
-    pub fn all(&self) -> Vec<Arc<T>> {
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let mut all: Vec<_> = self.open.lock().iter().map(|(handle, open)| (*handle, open.clone())).collect();
         all.sort_unstable_by_key(|(handle, _)| *handle);
         all.into_iter().map(|(_, open)| open).collect()
     }
 
     /// True if `so` holds for any of them.
-    pub fn any(&self, so: impl Fn(&T) -> bool) -> bool {
+    pub(crate) fn any(&self, so: impl Fn(&T) -> bool) -> bool {
         self.open.lock().values().any(|open| so(open))
     }
 
     /// Number of open handles.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.open.lock().len()
     }
 }

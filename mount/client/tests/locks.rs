@@ -5,12 +5,12 @@
 mod cluster;
 
 use bytes::Bytes;
+use client::Looked;
 use client::caller::Caller;
 use client::client::Client;
 use client::kernel::KernelCache;
 use client::node::NodeId;
 use client::open::OpenMode;
-use client::ops::lookup::Looked;
 use cluster::Cluster;
 use env::BoxFuture;
 use futures_util::poll;

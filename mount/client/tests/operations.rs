@@ -4,13 +4,13 @@
 mod cluster;
 
 use bytes::Bytes;
+use client::Budget;
 use client::caller::{Caller, Found};
 use client::client::Client;
 use client::error::ClientError;
 use client::node::NodeId;
 use client::open::{FileHandle, OpenMode};
-use client::ops::directory::Budget;
-use client::ops::write::{WriteFlags, Written};
+use client::{WriteFlags, Written};
 use cluster::{Cluster, STRIPE};
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -325,7 +325,7 @@ async fn what_a_dropped_create_or_open_opened_is_closed() {
     assert_eq!(cluster.world.state.lock().open.len(), 2);
     cluster.world.hold_opens.send_replace(false);
     until(|| cluster.world.state.lock().open.is_empty()).await;
-    until(|| client().open_count() == 0 && client().node_count() == 2).await;
+    until(|| client().open_count() == 0 && client().nodes().count() == 2).await;
 }
 
 /// A call moves from the thread that first polled it to a reactor.
@@ -402,7 +402,7 @@ async fn each_simple_operation_is_one_question() {
     assert_eq!(cluster.asked().len(), 3);
     assert_eq!(client().open_count(), 0);
     client().forget(found.node, 2);
-    assert_eq!(client().node_count(), 1);
+    assert_eq!(client().nodes().count(), 1);
     let gone = client().getattr(who(), found.node, None).await.unwrap_err();
     assert_eq!(gone, ClientError::UnknownNode(found.node.0));
 }
@@ -416,7 +416,7 @@ async fn listing_with_attributes_counts_lookups() {
         client().release(Caller::root(), file).await.unwrap();
         client().forget(found.node, 1);
     }
-    assert_eq!(client().node_count(), 1);
+    assert_eq!(client().nodes().count(), 1);
     cluster.asked();
     let dir = client().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
     assert_eq!(cluster.asked(), [""; 0]);
@@ -425,7 +425,7 @@ async fn listing_with_attributes_counts_lookups() {
     let names: Vec<_> = first.iter().map(|i| String::from_utf8_lossy(&i.name).into_owned()).collect();
     assert_eq!(names, [".", "..", "f0", "f1"]);
     assert_eq!(cluster.asked(), ["Readdir", "GetParent"], "one request");
-    assert_eq!(client().node_count(), 3, "f0 and f1 were told, the others not");
+    assert_eq!(client().nodes().count(), 3, "f0 and f1 were told, the others not");
     let (mut cookie, mut rest) = (first[3].next, Vec::new());
     loop {
         let items = client().readdir(Caller::root(), dir, cookie, budget, false).await.unwrap();
@@ -435,7 +435,7 @@ async fn listing_with_attributes_counts_lookups() {
     }
     assert_eq!(rest.len(), 3);
     assert!(rest.iter().all(|i| i.found.is_none()));
-    assert_eq!(client().node_count(), 3);
+    assert_eq!(client().nodes().count(), 3);
     client().releasedir(dir);
     assert_eq!(client().open_count(), 0);
 }
@@ -608,4 +608,12 @@ async fn a_dir_scan_that_begins_anew_sees_what_is_there_now() {
     write(client, file, 3, b"de").await.unwrap();
     create(&cluster, "b").await;
     assert_eq!(dir_scan().await, [(3, "a".to_owned(), 5), (4, "b".to_owned(), 0)]);
+}
+
+#[tokio::test]
+async fn questions_by_ioctl_are_counted() {
+    let cluster = Cluster::mounted().await;
+    assert_eq!(cluster.client.mdt_of(NodeId::ROOT).unwrap(), 0);
+    let times = cluster.client.counters().times();
+    assert_eq!(times.iter().find(|(name, _)| *name == "ioctl").map(|(_, times)| times.count()), Some(1));
 }

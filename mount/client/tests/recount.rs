@@ -4,10 +4,10 @@
 mod cluster;
 
 use bytes::Bytes;
+use client::WriteFlags;
 use client::caller::{Caller, Found};
 use client::node::NodeId;
 use client::open::{FileHandle, OpenMode};
-use client::ops::write::WriteFlags;
 use cluster::Cluster;
 use std::time::Duration;
 use types::attr::SetAttr;

@@ -16,6 +16,7 @@ pub mod file;
 pub mod finish;
 mod guard;
 pub mod handle;
+pub mod lock_namespace;
 pub mod locks;
 pub mod node;
 mod note_access;

@@ -168,6 +168,20 @@ impl Session {
         self.targets.uuid()
     }
 
+    /// Sessions with MDTs, by index.
+    pub fn mdts(&self) -> Vec<Mdc> {
+        let mut mdcs = self.targets.mdcs();
+        mdcs.sort_by_key(|mdc| mdc.import().target().index);
+        mdcs
+    }
+
+    /// Sessions with OSTs, by index.
+    pub fn osts(&self) -> Vec<Osc> {
+        let mut oscs = self.targets.oscs();
+        oscs.sort_by_key(|osc| osc.import().target().index);
+        oscs
+    }
+
     /// The session with the MGS.
     pub fn mgc(&self) -> &Mgc {
         &self.mgc

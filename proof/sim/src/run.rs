@@ -607,8 +607,8 @@ impl Run {
 
 /// Sessions of a mount with its MDTs and OSTs.
 fn imports(client: &Client) -> impl Iterator<Item = Arc<Import>> {
-    let mdts = client.mdts().into_iter().map(|mdc| mdc.import().clone());
-    mdts.chain(client.osts().into_iter().map(|osc| osc.import().clone()))
+    let mdts = client.session().mdts().into_iter().map(|mdc| mdc.import().clone());
+    mdts.chain(client.session().osts().into_iter().map(|osc| osc.import().clone()))
 }
 
 /// Differences between the stores and the tree.

@@ -137,6 +137,7 @@ impl Client {
     /// # Errors
     /// The kernel does not know it.
     pub fn mdt_of(&self, node: NodeId) -> Result<u16, ClientError> {
+        let _timed = self.timed(Operation::Ioctl);
         Ok(self.fid(node)?.mdt())
     }
 
@@ -145,6 +146,7 @@ impl Client {
     /// # Errors
     /// As there.
     pub async fn data_version_of(self: Arc<Self>, caller: Caller, node: NodeId) -> Result<u64, ClientError> {
+        let _timed = self.timed(Operation::Ioctl);
         self.data_version(&caller.credentials, self.fid(node)?).await
     }
 

@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::counters::{Operation, Way};
 use crate::open::FileHandle;
 use bytes::Bytes;
-pub use data::writeback::flags::{WriteFlags, Written};
+use data::writeback::flags::{WriteFlags, Written};
 use session::error::ClientError;
 use std::sync::Arc;
 use types::errno::Errno;

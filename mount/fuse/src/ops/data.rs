@@ -5,8 +5,8 @@ use crate::decode::{CopyEnd, Request};
 use crate::filesystem::Answer;
 use crate::notify::Notification;
 use crate::reply::Reply;
+use client::WriteFlags;
 use client::node::NodeId;
-use client::ops::write::WriteFlags;
 use types::errno::Errno;
 
 /// The kind of a WRITE.

@@ -7,7 +7,7 @@ use crate::directory::{Listing, dot_entry};
 use crate::filesystem::Answer;
 use crate::reply::{Opened, Reply};
 use client::open::DirHandle;
-use client::ops::directory::{Budget, DirItem};
+use client::{Budget, DirItem};
 
 impl ClientFs {
     pub(super) fn opendir(&self, request: &Request<'_>) -> Answer {

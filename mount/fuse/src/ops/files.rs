@@ -6,10 +6,10 @@ use crate::abi::flags::open;
 use crate::decode::Request;
 use crate::filesystem::Answer;
 use crate::reply::{Opened, Reply};
+use client::PageCache;
 use client::caller::Found;
 use client::client::Client;
 use client::open::{FileHandle, OpenMode};
-use client::ops::page_cache::PageCache;
 use types::name::Name;
 
 /// The kernel's flag for an open that will execute the file (`__FMODE_EXEC`).

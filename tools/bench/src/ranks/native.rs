@@ -3,13 +3,13 @@
 use super::door::Door;
 use crate::failure::BenchError;
 use bytes::Bytes;
+use client::Budget;
+use client::WriteFlags;
 use client::caller::Caller;
 use client::client::{Client, ClientOptions};
 use client::error::ClientError;
 use client::node::NodeId;
 use client::open::{FileHandle, OpenMode};
-use client::ops::directory::Budget;
-use client::ops::write::WriteFlags;
 use env::real::{RealConfig, RealEnv, RealGuard};
 use node::config::mount_source::MountSource;
 use rpc::{Rpc, RpcConfig};

@@ -69,12 +69,12 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
         devices.push(served("obdfilter", name));
     }
     for client in view.alive().clients() {
-        let (fsname, id) = (client.fsname(), format!("{:016x}", client.uuid().0 as u64));
-        let uuid = client.uuid().to_string();
+        let (fsname, id) = (client.fsname(), format!("{:016x}", client.session().uuid().0 as u64));
+        let uuid = client.session().uuid().to_string();
         devices.push(up("lov", format!("{fsname}-clilov-{id}"), uuid.clone(), 1));
         devices.push(up("lmv", format!("{fsname}-clilmv-{id}"), uuid.clone(), 1));
-        let mdcs = client.mdts().into_iter().map(|mdc| (mdc.import().clone(), true));
-        let oscs = client.osts().into_iter().map(|osc| (osc.import().clone(), osc.is_active()));
+        let mdcs = client.session().mdts().into_iter().map(|mdc| (mdc.import().clone(), true));
+        let oscs = client.session().osts().into_iter().map(|osc| (osc.import().clone(), osc.is_active()));
         for (import, active) in mdcs.chain(oscs) {
             let target = import.target();
             let kind = if target.kind == TargetKind::Ost { "osc" } else { "mdc" };

@@ -161,22 +161,22 @@ fn of_ost(view: &View, samples: &[Sample], ost: &Arc<Ost>, target: &Target) -> O
 }
 
 fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> MountReport {
-    let mdts = client.mdts().into_iter().map(|mdc| mdc.import().clone());
-    let osts = client.osts().into_iter().map(|osc| osc.import().clone());
+    let mdts = client.session().mdts().into_iter().map(|mdc| mdc.import().clone());
+    let osts = client.session().osts().into_iter().map(|osc| osc.import().clone());
     let operation = |(name, times): (&str, HistogramSnapshot)| OperationCount {
         name: name.to_owned(),
         count: times.count(),
         micros: times.sum,
     };
     MountReport {
-        client: client.uuid().to_string(),
+        client: client.session().uuid().to_string(),
         fsname: client.fsname().to_string(),
         at: at.display().to_string(),
         open_files: client.open_count() as u64,
-        inodes: client.node_count() as u64,
+        inodes: client.nodes().count() as u64,
         waiting: waiting as u32,
-        locks: client.lock_count() as u64,
-        dirty_bytes: client.dirty_bytes(),
+        locks: client.lock_namespace().count() as u64,
+        dirty_bytes: client.writeback().bytes(),
         operations: client
             .counters()
             .times()
@@ -196,7 +196,7 @@ fn of_session(samples: &[Sample], client: &Client, import: &Import) -> SessionRe
         target: import.target().to_string(),
         state: crate::manage::params::state_word(report.state),
         window: report.window.unwrap_or(0) as u32,
-        granted_bytes: if kind == TargetKind::Ost { client.granted_bytes(index) } else { 0 },
+        granted_bytes: if kind == TargetKind::Ost { client.writeback().grants.free(index) } else { 0 },
         counts: Counts { in_flight: report.in_flight as u32, ..counts },
     }
 }

@@ -58,7 +58,7 @@ async fn run(view: Arc<View>) {
 fn mgc(view: &View) -> Mgc {
     let only_mounts = view.settings().targets.is_empty();
     let mount = view.alive().mounts().into_iter().next().filter(|_| only_mounts);
-    mount.map_or_else(|| view.parts().mgc(), |(client, ..)| Mgc::new(client.mgs().clone()))
+    mount.map_or_else(|| view.parts().mgc(), |(client, ..)| Mgc::new(client.session().mgc().import().clone()))
 }
 
 /// Reports that this process can tell: its own, and unless `own` those that the MGS has (`true`:

@@ -6,6 +6,7 @@
 
 use crate::manage::params::state_word;
 use crate::watch::view::View;
+use data::node::NodeId;
 use env::clock::Monotonic;
 use mds::mds::Mds;
 use rpc::under_way::{Side, UnderWay};
@@ -63,13 +64,13 @@ fn programs(view: &View, list: &mut List) {
             list.push(about.cause, 0, about.since, || {
                 let (pid, program) = program(about.thread);
                 Waiting::Program {
-                    client: client.uuid().to_string(),
+                    client: client.session().uuid().to_string(),
                     at: at.display().to_string(),
                     pid,
                     thread: about.thread,
                     program,
                     operation: about.opcode.name().to_owned(),
-                    fid: client.fid_of_node(about.node).map(text).unwrap_or_default(),
+                    fid: client.nodes().fid(NodeId(about.node)).map(text).unwrap_or_default(),
                 }
             });
         }

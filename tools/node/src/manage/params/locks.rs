@@ -2,8 +2,8 @@
 
 use super::number;
 use client::client::Client;
-use client::inspect::Whose;
-use client::inspect::{Bounds, LOCKS_MAX};
+use data::lock_namespace::Whose;
+use data::locks::table::{Bounds, LOCKS_MAX};
 use observe::catalog::{LDLM_LOCK_COUNT, LDLM_LOCK_UNUSED_COUNT, LDLM_LRU_MAX_AGE, LDLM_LRU_SIZE};
 use observe::tree::Tree;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use types::errno::Errno;
 /// The namespace of a mount.
 pub(super) fn add(tree: &mut Tree, client: &Arc<Client>, namespace: &str) {
     let counted = client.clone();
-    tree.shows(&LDLM_LOCK_COUNT, &[namespace], move || Ok(counted.lock_count().to_string()));
+    tree.shows(&LDLM_LOCK_COUNT, &[namespace], move || Ok(counted.lock_namespace().count().to_string()));
     add_lru(tree, client, namespace, Whose::Mount);
 }
 
 /// The namespace of one of its sessions.
 pub(super) fn add_session(tree: &mut Tree, client: &Arc<Client>, namespace: &str, whose: Whose) {
     let counted = client.clone();
-    tree.shows_part(&LDLM_LOCK_COUNT, &[namespace], move || Ok(counted.held(whose).len().to_string()));
+    tree.shows_part(&LDLM_LOCK_COUNT, &[namespace], move || Ok(counted.lock_namespace().held(whose).len().to_string()));
     add_lru(tree, client, namespace, whose);
 }
 
@@ -27,7 +27,7 @@ fn add_lru(tree: &mut Tree, client: &Arc<Client>, namespace: &str, whose: Whose)
     let devices = [namespace];
     for param in [&LDLM_LOCK_UNUSED_COUNT, &LDLM_LRU_SIZE] {
         let counted = client.clone();
-        tree.shows(param, &devices, move || Ok(counted.unused_locks(whose).to_string()));
+        tree.shows(param, &devices, move || Ok(counted.lock_namespace().unused(whose).to_string()));
     }
     let set = client.clone();
     tree.does(&LDLM_LRU_SIZE, &devices, move |value| {
@@ -35,20 +35,22 @@ fn add_lru(tree: &mut Tree, client: &Arc<Client>, namespace: &str, whose: Whose)
         Box::pin(async move {
             let locks = match value.trim() {
                 "clear" => {
-                    client.clear_locks(whose).await;
+                    client.lock_namespace().clear(whose).await;
                     return Ok(());
                 }
                 "0" => LOCKS_MAX,
                 size => number(size)?,
             };
-            client.set_lock_bounds(Bounds { locks, ..client.lock_bounds() })
+            let namespace = client.lock_namespace();
+            namespace.set_bounds(Bounds { locks, ..namespace.bounds() })
         })
     });
     let shown = client.clone();
-    tree.shows(&LDLM_LRU_MAX_AGE, &devices, move || Ok(shown.lock_bounds().age_ms.to_string()));
+    tree.shows(&LDLM_LRU_MAX_AGE, &devices, move || Ok(shown.lock_namespace().bounds().age_ms.to_string()));
     let set = client.clone();
     tree.takes(&LDLM_LRU_MAX_AGE, &devices, move |value| {
-        set.set_lock_bounds(Bounds { age_ms: milliseconds(value)?, ..set.lock_bounds() })
+        let namespace = set.lock_namespace();
+        namespace.set_bounds(Bounds { age_ms: milliseconds(value)?, ..namespace.bounds() })
     });
 }
 

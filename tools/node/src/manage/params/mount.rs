@@ -7,8 +7,9 @@ use crate::watch::view::View;
 use client::caller::Caller;
 use client::client::Client;
 use client::counters::Way;
-use client::inspect::Shrink;
-use client::inspect::{DefaultLayout, Whose};
+use client::inspect::DefaultLayout;
+use data::cache::grant::Shrink;
+use data::lock_namespace::Whose;
 use observe::catalog::*;
 use observe::histogram::HistogramSnapshot;
 use observe::metric::{Metric, Unit};
@@ -39,20 +40,20 @@ const BLOCK_BYTES: u64 = 4096;
 
 pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     for client in view.alive().clients() {
-        let id = format!("{:016x}", client.uuid().0 as u64);
+        let id = format!("{:016x}", client.session().uuid().0 as u64);
         llite(tree, view, &client, &format!("{}-{id}", client.fsname()));
         let source = client.lock_source();
         let device = source.strip_prefix("ldlm.namespaces.").unwrap_or(&source);
         series::stats(tree, view, &LDLM_STATS, &[device], &source);
         locks::add(tree, &client, device);
         targets(tree, view, &client, &id);
-        for mdc in client.mdts() {
+        for mdc in client.session().mdts() {
             add_mdc(tree, view, &client, &mdc);
         }
-        for osc in client.osts() {
+        for osc in client.session().osts() {
             add_osc(tree, view, &client, &osc);
         }
-        add_mgc(tree, view, client.mgs());
+        add_mgc(tree, view, client.session().mgc().import());
     }
 }
 
@@ -74,36 +75,36 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
     let (counted, clock, since) = (client.clone(), view.parts().env.clock.clone(), view.since());
     tree.shows(&LLITE_STATS, &devices, move || {
         let now = clock.wall();
-        Ok(observe::text::stats(now, counted.counted_since().unwrap_or(since), &client_samples(&counted)))
+        Ok(observe::text::stats(now, counted.counters().cleared().unwrap_or(since), &client_samples(&counted)))
     });
     let (clearing, clock) = (client.clone(), view.parts().env.clock.clone());
     tree.takes(&LLITE_STATS, &devices, move |_| {
-        clearing.clear_counts(clock.wall());
+        clearing.counters().clear(clock.wall());
         Ok(())
     });
     let (counted, clock, since) = (client.clone(), view.parts().env.clock.clone(), view.since());
     tree.shows(&LLITE_EXTENTS_STATS, &devices, move || {
         let sizes = [Way::Read, Way::Write].map(|way| counted.counters().sizes(way));
-        Ok(observe::text::extents(clock.wall(), counted.counted_since().unwrap_or(since), &sizes))
+        Ok(observe::text::extents(clock.wall(), counted.counters().cleared().unwrap_or(since), &sizes))
     });
     let (clearing, clock) = (client.clone(), view.parts().env.clock.clone());
     // Sizes are in both bodies, so both are cleared.
     tree.takes(&LLITE_EXTENTS_STATS, &devices, move |_| {
-        clearing.clear_counts(clock.wall());
+        clearing.counters().clear(clock.wall());
         Ok(())
     });
     caches(tree, view, client, &devices);
-    let uuid = client.uuid();
+    let uuid = client.session().uuid();
     tree.shows(&LLITE_UUID, &devices, move || Ok(uuid.to_string()));
     tree.shows(&LLITE_FSTYPE, &devices, || Ok("lustre".to_owned()));
     tree.shows(&LLITE_CLIENT_TYPE, &devices, || Ok("local client".to_owned()));
     tree.shows(&LLITE_BLOCKSIZE, &devices, || Ok(BLOCK_BYTES.to_string()));
     let counted = client.clone();
-    tree.shows(&LLITE_NODES, &devices, move || Ok(counted.node_count().to_string()));
+    tree.shows(&LLITE_NODES, &devices, move || Ok(counted.nodes().count().to_string()));
     let counted = client.clone();
     tree.shows(&LLITE_OPEN, &devices, move || Ok(counted.open_count().to_string()));
     let counted = client.clone();
-    tree.shows(&LLITE_DIRTY, &devices, move || Ok(counted.dirty_bytes().to_string()));
+    tree.shows(&LLITE_DIRTY, &devices, move || Ok(counted.writeback().bytes().to_string()));
     let (asked, clock) = (client.clone(), view.parts().env.clock.clone());
     let ask = move || -> Later<Result<Statfs, Errno>> {
         let (client, clock) = (asked.clone(), clock.clone());
@@ -122,12 +123,12 @@ fn llite(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, name: &str) {
 fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&str; 1]) {
     let (shown, rpc, options) = (client.clone(), view.parts().rpc.clone(), options_of(view, client));
     tree.shows(&LLITE_SBI_FLAGS, devices, move || {
-        Ok(flags::of_mount(&options, rpc.checksums(), shown.keeps_xattrs()).join(" "))
+        Ok(flags::of_mount(&options, rpc.checksums(), shown.lock_namespace().keeps_xattrs()).join(" "))
     });
     for param in [&LLITE_MAX_READ_AHEAD_MB, &LLITE_MAX_READ_AHEAD_PER_FILE_MB] {
         let (shown, set) = (client.clone(), client.clone());
-        tree.shows(param, devices, move || Ok(mebibytes_text(shown.read_ahead_kb()?)));
-        tree.takes(param, devices, move |value| set.set_read_ahead_kb(mebibytes(value, READ_AHEAD_MB_MAX)?));
+        tree.shows(param, devices, move || Ok(mebibytes_text(shown.kernel()?.read_ahead_kb()?)));
+        tree.takes(param, devices, move |value| set.kernel()?.set_read_ahead_kb(mebibytes(value, READ_AHEAD_MB_MAX)?));
     }
     tree.explains(&LLITE_READ_AHEAD_STATS, devices);
     tree.shows(&LLITE_MAX_CACHED_MB, devices, || Ok(format!("max_cached_mb: {}\n", memory_mb()?)));
@@ -136,19 +137,21 @@ fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&s
         tree.shows(param, devices, || Ok(LAYOUT_BYTES_MAX.to_string()));
     }
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&LLITE_XATTR_CACHE, devices, move || Ok(u8::from(shown.keeps_xattrs()).to_string()));
+    tree.shows(&LLITE_XATTR_CACHE, devices, move || Ok(u8::from(shown.lock_namespace().keeps_xattrs()).to_string()));
     tree.does(&LLITE_XATTR_CACHE, devices, move |value| {
         let client = set.clone();
         Box::pin(async move {
-            client.keep_xattrs(switch(&value)?).await;
+            client.lock_namespace().keep_xattrs(switch(&value)?).await;
             Ok(())
         })
     });
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&LLITE_OPENCACHE_THRESHOLD_COUNT, devices, move || Ok(u8::from(shown.keeps_opens()).to_string()));
+    tree.shows(&LLITE_OPENCACHE_THRESHOLD_COUNT, devices, move || {
+        Ok(u8::from(shown.lock_namespace().keeps_opens()).to_string())
+    });
     tree.does(&LLITE_OPENCACHE_THRESHOLD_COUNT, devices, move |value| {
         let client = set.clone();
-        Box::pin(async move { client.keep_opens(switch(&value)?).await })
+        Box::pin(async move { client.lock_namespace().keep_opens(switch(&value)?).await })
     });
 }
 
@@ -197,7 +200,7 @@ const BYTES: &str = "Bytes that one request of the kernel moved.";
 
 /// The client's own counts in the registry's form.
 fn client_samples(client: &Client) -> Vec<Sample> {
-    let source: Arc<str> = format!("llite.{}-{:016x}", client.fsname(), client.uuid().0 as u64).into();
+    let source: Arc<str> = format!("llite.{}-{:016x}", client.fsname(), client.session().uuid().0 as u64).into();
     let sample = |name, unit, help, histogram: HistogramSnapshot| Sample {
         metric: Metric { name, unit, help },
         source: source.clone(),
@@ -224,17 +227,17 @@ fn targets(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, id: &str) {
         move || -> Vec<(TargetName, bool)> {
             let of = |import: &Import| (import.target(), is_active(import));
             match mdts {
-                true => client.mdts().iter().map(|mdc| of(mdc.import())).collect(),
+                true => client.session().mdts().iter().map(|mdc| of(mdc.import())).collect(),
                 false => {
                     let in_use = |osc: &Osc, (name, active)| (name, active && osc.is_active());
-                    client.osts().iter().map(|osc| in_use(osc, of(osc.import()))).collect()
+                    client.session().osts().iter().map(|osc| in_use(osc, of(osc.import()))).collect()
                 }
             }
         }
     };
     let (lmv, lov) = (format!("{}-clilmv-{id}", client.fsname()), format!("{}-clilov-{id}", client.fsname()));
     target_params(tree, [&LMV_NUMOBD, &LMV_ACTIVEOBD, &LMV_TARGET_OBD], &lmv, targets(true));
-    for pool in client.pools() {
+    for pool in client.session().targets.pools() {
         let fsname = client.fsname();
         let text = pool_text(fsname, pool.osts.iter().copied());
         tree.shows(&LOV_POOLS, &[&lov, &pool.name], move || Ok(text.clone()));
@@ -431,7 +434,7 @@ fn add_osc(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, osc: &Osc) {
         Ok(())
     });
     let (granted, ost) = (client.clone(), import.target().index);
-    tree.shows(&OSC_GRANT, &[&device], move || Ok(granted.granted_bytes(ost).to_string()));
+    tree.shows(&OSC_GRANT, &[&device], move || Ok(granted.writeback().grants.free(ost).to_string()));
     data_bounds(tree, client, &device, ost);
     let (osc, clock) = (osc.clone(), view.parts().env.clock.clone());
     space(tree, SpaceParams::OSC, &[&device], move || {
@@ -451,27 +454,29 @@ fn data_bounds(tree: &mut Tree, client: &Arc<Client>, device: &str, ost: TargetI
     tree.shows(&OSC_MAX_PAGES_PER_RPC, &devices, || Ok((BULK_BYTES_MAX as u64 / BLOCK_BYTES).to_string()));
     tree.shows(&OSC_SHORT_IO_BYTES, &devices, || Ok(BULK_BYTES_MAX.to_string()));
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&OSC_MAX_DIRTY_MB, &devices, move || Ok((shown.dirty_bytes_max() >> 20).to_string()));
+    tree.shows(&OSC_MAX_DIRTY_MB, &devices, move || Ok((shown.writeback().dirty_max() >> 20).to_string()));
     tree.takes(&OSC_MAX_DIRTY_MB, &devices, move |value| match mebibytes(value, DIRTY_MB_MAX)? >> 10 {
         0 => Err(Errno::ERANGE),
         mb => {
-            set.set_dirty_bytes_max(mb << 20);
+            set.writeback().set_dirty_max(mb << 20);
             Ok(())
         }
     });
     tree.explains(&OSC_CUR_DIRTY_BYTES, &devices);
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&OSC_GRANT_SHRINK, &devices, move || Ok(u8::from(shown.grant_shrink(ost).on).to_string()));
+    tree.shows(&OSC_GRANT_SHRINK, &devices, move || Ok(u8::from(shown.writeback().grants.shrink(ost).on).to_string()));
     tree.takes(&OSC_GRANT_SHRINK, &devices, move |value| {
-        set.set_grant_shrink(ost, Shrink { on: switch(value)?, ..set.grant_shrink(ost) });
+        set.writeback().grants.set_shrink(ost, Shrink { on: switch(value)?, ..set.writeback().grants.shrink(ost) });
         Ok(())
     });
     let (shown, set) = (client.clone(), client.clone());
-    tree.shows(&OSC_GRANT_SHRINK_INTERVAL, &devices, move || Ok(shown.grant_shrink(ost).after.as_secs().to_string()));
+    tree.shows(&OSC_GRANT_SHRINK_INTERVAL, &devices, move || {
+        Ok(shown.writeback().grants.shrink(ost).after.as_secs().to_string())
+    });
     tree.takes(&OSC_GRANT_SHRINK_INTERVAL, &devices, move |value| match number::<u64>(value)? {
         seconds @ 1..=65_535 => {
             let after = Duration::from_secs(seconds);
-            set.set_grant_shrink(ost, Shrink { after, ..set.grant_shrink(ost) });
+            set.writeback().grants.set_shrink(ost, Shrink { after, ..set.writeback().grants.shrink(ost) });
             Ok(())
         }
         _ => Err(Errno::ERANGE),
