@@ -83,7 +83,7 @@ impl Client {
 
     /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round
     /// trip per page of up to 1,024 entries, the next of which is on its way while one is consumed.
-    /// No round trip for a directory that came in one page and is covered.
+    /// No round trip for a directory that was listed from start to end and is covered since.
     pub async fn readdir(
         self: Arc<Self>,
         _caller: Caller,

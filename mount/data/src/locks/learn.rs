@@ -44,9 +44,11 @@ pub fn learn(table: &mut Table, op: &MdsOp, result: Result<&MdsReply, Errno>, to
             entries.iter().flatten().for_each(|entry| table.learn_entry(entry, bits(entry.attr.fid)));
         }
         (MdsOp::Readdir(Readdir { fid, after, .. }), Ok(MdsReply::Entries { entries, more })) => {
+            // Set aside: what follows teaches names, and a name that is new ends a listing.
+            let partial = table.take_partial(*fid, after.as_ref());
             entries.iter().for_each(|entry| learn_listed(table, *fid, entry, held));
-            if after.is_none() && !more {
-                table.listed(*fid, entries, held);
+            if let Some(partial) = partial {
+                table.listed(*fid, partial, (entries, *more), held);
             }
         }
         (MdsOp::Readlink(Readlink { fid }), Ok(MdsReply::Bytes(target))) => table.learn_target(*fid, target),

@@ -20,7 +20,7 @@ pub use invalidations::{Invalidations, StaleName};
 
 use crate::locks::gate::{Gate, Ticket};
 use bytes::Bytes;
-use complete::CompleteListing;
+use complete::{CompleteListing, PartialListing};
 use foldhash::HashMap;
 use layout::layout::Layout;
 pub use recent::Asked;
@@ -107,6 +107,8 @@ struct Slot {
     complete: bool,
     /// Its listing, if it was asked for and nothing changed since.
     listing: Option<CompleteListing>,
+    /// Its first pages, while a listing is under way and nothing has changed since.
+    partial: Option<PartialListing>,
     /// Of a directory, under GAP: it has no names in these ranges.
     gaps: Option<Box<NameRanges>>,
     /// Names that lead here and are covered by LOOKUP of this inode.
@@ -275,7 +277,8 @@ impl Table {
             return;
         }
         let trust = known.and_then(|(_, trust)| trust);
-        self.drop_name(dir, name);
+        // A name that leads where it led changes no listing.
+        _ = if same { self.remove_name(dir, name) } else { self.drop_name(dir, name) };
         let bytes = NAME_BYTES + 2 * name.len();
         self.slot(dir).names.insert(name.clone(), Led { to, by_update, by_lookup, trust });
         self.heavier(dir, bytes);
@@ -288,6 +291,11 @@ impl Table {
     /// Removes a name: the inode it leads to from now on is unknown.
     fn drop_name(&mut self, dir: Fid, name: &Name) -> Dropped {
         self.no_longer_complete(dir);
+        self.remove_name(dir, name)
+    }
+
+    /// As [`Table::drop_name`], of a name that is about to be learnt again.
+    fn remove_name(&mut self, dir: Fid, name: &Name) -> Dropped {
         let Some(slot) = self.slots.get_mut(&dir) else { return Dropped::default() };
         let Some(led) = slot.names.remove(name) else { return Dropped::default() };
         let bytes = NAME_BYTES + 2 * name.len();

@@ -2,7 +2,8 @@
 //! listed without a request.
 //!
 //! A mount knows all names of a directory that it created itself, because that was empty, and of
-//! one that a single page of a listing showed to its end; in both cases under UPDATE. The directory
+//! one that a listing showed from its start to its end, page after page; in both cases under an
+//! UPDATE that it held all the time. The directory
 //! stays complete under own changes whose replies show where their names lead. That ends with the
 //! first name that is dropped, and with UPDATE.
 
@@ -18,6 +19,14 @@ const ENTRY_BYTES: usize = 80;
 /// All entries of a directory, without attributes.
 pub struct CompleteListing {
     entries: Arc<[DirEntry]>,
+    parent: Option<Fid>,
+    weight: usize,
+}
+
+/// The first entries of a directory, without attributes; the next page goes on behind them.
+#[derive(Default)]
+pub struct PartialListing {
+    entries: Vec<DirEntry>,
     parent: Option<Fid>,
     weight: usize,
 }
@@ -43,10 +52,10 @@ impl Table {
 
     pub fn forget_listing(&mut self, dir: Fid) {
         let Some(slot) = self.slots.get_mut(&dir) else { return };
-        if let Some(listing) = slot.listing.take() {
-            slot.weight = slot.weight.saturating_sub(listing.weight);
-            self.weight = self.weight.saturating_sub(listing.weight);
-        }
+        let whole = slot.listing.take().map_or(0, |listing| listing.weight);
+        let part = slot.partial.take().map_or(0, |partial| partial.weight);
+        slot.weight = slot.weight.saturating_sub(whole + part);
+        self.weight = self.weight.saturating_sub(whole + part);
     }
 
     /// A directory was made by this mount.
@@ -57,24 +66,47 @@ impl Table {
         }
     }
 
-    /// A reply listed a directory from its start to its end; its names were learnt before.
-    pub fn listed(&mut self, dir: Fid, entries: &[DirEntry], held: &Held) {
-        self.forget_listing(dir);
+    /// Takes what was listed of a directory up to this name (`None`: nothing yet), so that the next
+    /// page goes on behind it. `None`: the page is not the next one, or names before it are not
+    /// known any more.
+    pub fn take_partial(&mut self, dir: Fid, after: Option<&Name>) -> Option<PartialListing> {
+        let Some(after) = after else {
+            self.forget_listing(dir);
+            return Some(PartialListing::default());
+        };
+        let slot = self.slots.get_mut(&dir)?;
+        let partial = slot.partial.take_if(|partial| partial.entries.last().is_some_and(|last| last.name == *after))?;
+        slot.weight = slot.weight.saturating_sub(partial.weight);
+        self.weight = self.weight.saturating_sub(partial.weight);
+        Some(partial)
+    }
+
+    /// A reply listed the entries of a directory behind those; its names were learnt before.
+    /// `more`: the directory goes on.
+    pub fn listed(&mut self, dir: Fid, partial: PartialListing, (entries, more): (&[DirEntry], bool), held: &Held) {
         let covered = bits_of(held, dir).contains(UPDATE);
         let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) else { return };
-        slot.complete = true;
-        let weight = entries.iter().map(|entry| ENTRY_BYTES + entry.name.len()).sum();
-        let entries = entries.iter().map(|entry| DirEntry { entry: None, ..entry.clone() }).collect();
-        slot.listing = Some(CompleteListing { entries, parent: None, weight });
+        let PartialListing { entries: mut known, parent, mut weight } = partial;
+        weight += entries.iter().map(|entry| ENTRY_BYTES + entry.name.len()).sum::<usize>();
+        known.extend(entries.iter().map(|entry| DirEntry { entry: None, ..entry.clone() }));
+        if more {
+            slot.partial = Some(PartialListing { entries: known, parent, weight });
+        } else {
+            slot.complete = true;
+            slot.listing = Some(CompleteListing { entries: known.into(), parent, weight });
+        }
         self.heavier(dir, weight);
     }
 
     /// A reply showed the parent of a directory.
     pub fn learn_parent(&mut self, dir: Fid, parent: Fid, held: &Held) {
         let covered = bits_of(held, dir).contains(UPDATE);
-        let listing = self.slots.get_mut(&dir).filter(|_| covered).and_then(|slot| slot.listing.as_mut());
-        if let Some(listing) = listing {
+        let Some(slot) = self.slots.get_mut(&dir).filter(|_| covered) else { return };
+        if let Some(listing) = &mut slot.listing {
             listing.parent = Some(parent);
+        }
+        if let Some(partial) = &mut slot.partial {
+            partial.parent = Some(parent);
         }
     }
 

@@ -118,6 +118,62 @@ fn another_clients_change_a_lost_lock_and_an_uncovered_name_end_it() {
     }
 }
 
+/// One page of a directory whose entries are files.
+fn list_page(table: &mut Table, after: Option<&str>, names: &[(&str, u32)], more: bool) {
+    let fid = |oid| Fid { oid, ..DIR };
+    let entries = names.iter().map(|(text, oid)| DirEntry {
+        name: name(text),
+        fid: fid(*oid),
+        file_type: FileType::Regular,
+        layout: None,
+        entry: Some(entry(fid(*oid), 0o100644)),
+    });
+    let (entries, after) = (entries.collect(), after.map(name));
+    let readdir = Readdir { fid: DIR, after, limit: 10, bytes_max: 1000, with_attr: true, with_layout: false };
+    let mut grants = vec![(DIR, UPDATE)];
+    grants.extend(names.iter().map(|(_, oid)| (fid(*oid), BOTH)));
+    reply(table, &MdsOp::Readdir(readdir), Ok(MdsReply::Entries { entries, more }), &grants);
+}
+
+fn show_parent(table: &mut Table) {
+    let parent = MdsReply::Entry(Box::new(entry(PARENT, 0o040755)));
+    reply(table, &MdsOp::GetParent(GetParent { fid: DIR }), Ok(parent), &[(DIR, UPDATE)]);
+}
+
+#[test]
+fn pages_that_follow_each_other_are_a_whole_directory() {
+    let mut table = Table::default();
+    list_page(&mut table, None, &[("a", 10), ("b", 11)], true);
+    show_parent(&mut table);
+    let (_, weight) = table.size();
+    list_page(&mut table, Some("b"), &[("c", 12)], true);
+    assert!(table.listing(DIR, false).is_none() && !table.is_complete(DIR), "it goes on");
+    list_page(&mut table, None, &[("a", 10), ("b", 11)], true);
+    assert_eq!(table.size().1.max(weight), table.size().1, "it weighs what it did");
+    show_parent(&mut table);
+    list_page(&mut table, Some("a"), &[("b", 11)], true);
+    list_page(&mut table, Some("b"), &[("c", 12)], false);
+    let (entries, parent) = table.listing(DIR, true).expect("no page was missed");
+    let names: Vec<&[u8]> = entries.iter().map(|entry| &*entry.name).collect();
+    assert_eq!((names, parent), (vec![&b"a"[..], b"b", b"c"], PARENT));
+    assert_eq!(table.name(DIR, &name("aa")), Known::Absent);
+}
+
+#[test]
+fn a_change_between_two_pages_ends_a_listing() {
+    let changed: fn(&mut Table) = |table| _ = table.changing(DIR, &[name("x")], &mut Invalidations::default());
+    let revoked: fn(&mut Table) = |table| table.take(DIR, UPDATE, &mut Invalidations::default());
+    let own: fn(&mut Table) = |table| create(table, DIR, "x", entry(FILE, 0o100644), &[(DIR, UPDATE), (FILE, BOTH)]);
+    for end in [changed, revoked, own] {
+        let mut table = Table::default();
+        list_page(&mut table, None, &[("a", 10)], true);
+        show_parent(&mut table);
+        end(&mut table);
+        list_page(&mut table, Some("a"), &[("c", 12)], false);
+        assert!(table.listing(DIR, false).is_none() && !table.is_complete(DIR));
+    }
+}
+
 #[test]
 fn a_listing_is_kept_until_a_name_changes() {
     let mut table = Table::default();
