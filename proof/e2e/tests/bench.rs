@@ -298,7 +298,7 @@ fn an_interrupted_long_link_leaves_no_hosts() {
         names.filter(|name| name.to_string_lossy().starts_with(&format!("sb{}", id % 100_000))).count()
     };
     let processes = || {
-        let lines = Command::new("pgrep").args(["-f", &outside.display().to_string()]).output().expect("pgrep runs");
+        let lines = Command::new("pgrep").args(["-af", &outside.display().to_string()]).output().expect("pgrep runs");
         String::from_utf8_lossy(&lines.stdout).into_owned()
     };
     let id = std::cell::Cell::new(0);

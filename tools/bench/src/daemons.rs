@@ -72,7 +72,7 @@ pub fn of(fsname: &str, mounts: &[&Path]) -> Vec<Daemon> {
         }
     }
     for mount in mounts {
-        for pid in with_in_command_line(mount) {
+        for pid in mounted_by(mount) {
             if !found.iter().any(|d| d.pid == pid) {
                 found.push(Daemon::new(pid, "mount"));
             }
@@ -93,8 +93,8 @@ fn part_in(status: &NodeStatus, fsname: &str, mounts: &[&Path]) -> Option<String
     (mine || (serves && !other)).then(|| mount.into_iter().chain(targets).collect::<Vec<_>>().join(" "))
 }
 
-/// Processes of this program with the path among their arguments; not this one.
-fn with_in_command_line(path: &Path) -> Vec<i32> {
+/// Processes of this program behind a mount at this path.
+pub fn mounted_by(path: &Path) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let has = |pid: &i32| {

@@ -1,6 +1,7 @@
 //! The file system on the near side of the link, mounted from the far side.
 
 use super::link::{Link, Side};
+use crate::daemons;
 use crate::failure::BenchError;
 use bench_args::WanArgs;
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,8 +29,7 @@ fn run(command: &mut Command, what: &str) -> Result<(), BenchError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(BenchError::Failed(format!("cannot {what}: {}", said.trim().replace('\n', "; "))))
+    Err(BenchError::of_program(what, &output))
 }
 
 impl Cluster {
@@ -86,6 +86,12 @@ impl Drop for Cluster {
             let umount = |flags: &[&str]| run(Command::new("umount").args(flags).arg(&self.mount), "unmount");
             if let Err(error) = umount(&[]).or_else(|_| umount(&["-l"])) {
                 eprintln!("sheen bench: {error}");
+            }
+            // umount(8) returns before the process behind the mount has stored everything: the
+            // servers must outlive it.
+            let deadline = Instant::now() + PATIENCE;
+            while !daemons::mounted_by(&self.mount).is_empty() && Instant::now() < deadline {
+                std::thread::sleep(LOOK);
             }
         }
         if let Some(mut server) = self.server.take() {

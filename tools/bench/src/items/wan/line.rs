@@ -131,8 +131,7 @@ impl Item for Line {
             lfs.args(["lfs", "setstripe", "-c", &stripes.to_string(), "-S", "1M"]).arg(&path).stdin(Stdio::null());
             let output = lfs.output().map_err(BenchError::of("make a striped file"))?;
             if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                return Err(BenchError::Failed(format!("cannot make a file of {stripes} stripes: {}", said.trim())));
+                return Err(BenchError::of_program(&format!("make a file of {stripes} stripes"), &output));
             }
         } else {
             forget()?;

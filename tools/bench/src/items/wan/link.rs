@@ -40,8 +40,7 @@ fn run(command: &mut Command) -> Result<(), BenchError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(BenchError::Failed(format!("{words} failed: {}", said.trim().replace('\n', "; "))))
+    Err(BenchError::of_program(&format!("run {words}"), &output))
 }
 
 fn ip(words: &str) -> Result<(), BenchError> {
