@@ -1,8 +1,7 @@
 //! The glossary and the names of types.
 //!
 //! A row of the glossary whose word stands nowhere else is stale. A type name that one crate
-//! defines twice makes the reader ask which is meant. [`TWICE`] lists how many such names a crate
-//! still has, and only ever falls.
+//! defines twice makes the reader ask which is meant: no crate has such a name.
 
 use crate::source::Module;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! The data path: bytes of files between programs, this mount's cache and the objects.
 //!
-//! [`DataPath`] stands on the sessions and the locks of a mount, and knows no operation of the
-//! kernel. [`guard`] gets the lock under which data is worked with; [`read`] and [`write`] are what
-//! read(2) and write(2) come to; [`transfer`] splits a range by the layout and asks all objects at
-//! once; [`writeback`] keeps what was written until it is flushed; [`recorded`] keeps objects from
-//! running ahead of the MDT; [`show_eof`] tells the kernel where files end.
+//! [`path::DataPath`] stands on the sessions and the locks of a mount, and knows no operation of
+//! the kernel. [`guard`] gets the lock under which data is worked with; [`read`] and [`write`] are
+//! what read(2) and write(2) come to; [`transfer`] splits a range by the layout and asks all
+//! objects at once; [`writeback`] keeps what was written until it is flushed; [`recorded`] keeps
+//! objects from running ahead of the MDT; [`show_eof`] tells the kernel where files end.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

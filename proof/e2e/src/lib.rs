@@ -1,10 +1,10 @@
 //! The harness of the end-to-end tests: a SheenFS of real processes, used through its real
 //! commands.
 //!
-//! A test makes a [`Cluster`] in a folder of its own, works on its mount with ordinary programs,
-//! and drops it. Dropping stops every process and clears the mount even when the test failed. Tests
-//! that need root and `/dev/fuse` say so and are skipped without them (see [`can_mount`]); nothing
-//! else is skipped silently.
+//! A test makes a [`cluster::Cluster`] in a folder of its own, works on its mount with ordinary
+//! programs, and drops it. Dropping stops every process and clears the mount even when the test
+//! failed. Tests that need root and `/dev/fuse` say so and are skipped without them (see
+//! [`can_mount`]); nothing else is skipped silently.
 
 pub mod browser;
 pub mod c;

@@ -19,7 +19,7 @@ use types::target::{TargetIndex, TargetKind};
 
 impl Client {
     /// Bytes of all OSTs, inodes of all MDTs. All targets at once, 1 round trip. A target that is
-    /// away counts with its last report ([`crate::space`]), or not at all if it never made one.
+    /// away counts with its last report, or not at all if it never made one.
     ///
     /// # Errors
     /// No target of a kind ever reported its space.
