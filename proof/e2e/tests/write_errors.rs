@@ -21,10 +21,8 @@ const LEASE_AND_MORE: Duration = Duration::from_secs(30 + 15);
 const LINK_OUTAGE: Duration = Duration::from_secs(70);
 /// Longer than one request is tried on a `soft` mount (`types::limits::REQUEST_TIMEOUT`).
 const SERVER_OUTAGE: Duration = Duration::from_secs(108);
-/// Until a server that is back has answered all, on a busy machine. A request that was sent once
-/// more while the link was down may wait for all of its time (`types::limits::REQUEST_TIMEOUT`,
-/// 100 s) before it is sent anew, although the link is back earlier: known, and to be mended.
-const BACK: Duration = Duration::from_secs(150);
+/// Until a server that is back has answered all, on a busy machine.
+const BACK: Duration = Duration::from_secs(60);
 const OSS0: usize = 2;
 const OSS1: usize = 3;
 const MDS: usize = 1;
