@@ -1,9 +1,11 @@
 //! Several hosts on one machine: a network namespace each, joined by a bridge.
 
 use crate::programs::sh;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 static SEQUENCE: AtomicU32 = AtomicU32::new(0);
 
@@ -12,13 +14,53 @@ pub struct Hosts {
     prefix: String,
     subnet: u32,
     count: usize,
+    cables: Mutex<Cables>,
+}
+
+/// A shell that pulls and plugs cables, started before the test opens a file. A program that is
+/// started later closes its copies of this process's descriptors first, also those of files of
+/// another test whose servers are away; until those are back the cable would stay as it is.
+struct Cables {
+    shell: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+/// Reads words for `ip link set`, one line at a time, and answers each with its exit code.
+const SET_LINKS: &str = "while read -r words; do ip link set $words; echo $?; done";
+
+impl Cables {
+    fn new() -> Cables {
+        let mut shell = Command::new("bash");
+        let shell = shell.args(["-c", SET_LINKS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut shell = shell.expect("bash runs");
+        let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
+        Cables { shell, answers }
+    }
+
+    fn set(&mut self, words: &str) {
+        let commands = self.shell.stdin.as_mut().expect("it is piped");
+        writeln!(commands, "{words}").expect("the shell reads");
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).expect("the shell answers");
+        assert_eq!(answer.trim_end(), "0", "ip link set {words}");
+    }
+}
+
+impl Drop for Cables {
+    fn drop(&mut self) {
+        // The end of its input ends it.
+        drop(self.shell.stdin.take());
+        let ended = self.shell.wait();
+        assert!(ended.is_ok() || std::thread::panicking(), "{ended:?}");
+    }
 }
 
 impl Hosts {
     /// `count` hosts; `None` (with a printed reason) where namespaces cannot be made.
     pub fn new(count: usize) -> Option<Hosts> {
         let id = std::process::id() % 10_000 * 10 + SEQUENCE.fetch_add(1, Ordering::Relaxed);
-        let hosts = Hosts { prefix: format!("sh{id}"), subnet: id % 250, count };
+        let cables = Mutex::new(Cables::new());
+        let hosts = Hosts { prefix: format!("sh{id}"), subnet: id % 250, count, cables };
         let mut script = format!("ip link add {0}br type bridge && ip link set {0}br up\n", hosts.prefix);
         for n in 1..=count {
             let (p, s) = (&hosts.prefix, hosts.subnet);
@@ -56,7 +98,8 @@ impl Hosts {
     /// Plugs the network cable of host `n` in, or pulls it out.
     pub fn cable(&self, n: usize, plugged: bool) {
         assert!((1..=self.count).contains(&n));
-        sh(Path::new("/"), &format!("ip link set {}v{n} {}", self.prefix, if plugged { "up" } else { "down" }));
+        let words = format!("{}v{n} {}", self.prefix, if plugged { "up" } else { "down" });
+        self.cables.lock().unwrap_or_else(PoisonError::into_inner).set(&words);
     }
 }
 
