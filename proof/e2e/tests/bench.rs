@@ -85,7 +85,9 @@ fn keeps_to_the_table_of_round_trips(report: &Value) {
         // cold.
         assert!(value <= most * 1.05, "{what}: {value} round trips where {most} are allowed");
         let (all, behind) = (results[0]["requests"].as_f64().expect("all"), results[0]["background"].as_f64());
-        assert!(behind.is_some_and(|behind| value + behind <= all), "{what}: {value} and {behind:?} of {all}");
+        // Each figure is a quotient, so their sum may miss the whole by a rounding error.
+        let fits = behind.is_some_and(|behind| value + behind <= all + 1e-9);
+        assert!(fits, "{what}: {value} and {behind:?} of {all}");
         assert!(results[1..].iter().all(|result| result["skipped"].is_string()), "{what}: others count no requests");
     }
     let behind = |what: &str| {
