@@ -20,7 +20,7 @@ impl Client {
         let _timed = self.timed(Operation::Unlink);
         let (dir, parent, gone) = (parent, self.fid(parent)?, name.clone());
         let (me, mdc, in_dir) = (self.clone(), self.session.mdc(parent)?, self.locks.enter_dir(parent));
-        let before = self.locks.name(parent, &name);
+        let before = self.locks.believed(parent, &name);
         let work = async move {
             let _in_dir = in_dir;
             me.data.flush_before_removal(parent, &name).await;
@@ -63,7 +63,7 @@ impl Client {
         let (me, mdc, locks) = (self.clone(), self.session.mdc(parent)?, self.locks.clone());
         let in_dirs = [locks.enter_dir(parent), locks.enter_dir(new_parent)];
         let abandoned = self.if_abandoned(new_parent, &new_name);
-        let before = locks.name(new_parent, &new_name);
+        let before = locks.believed(new_parent, &new_name);
         let work = async move {
             let _in_dirs = in_dirs;
             me.data.flush_before_removal(new_parent, &new_name).await;

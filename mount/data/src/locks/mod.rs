@@ -26,7 +26,7 @@ use crate::locks::gate::Ticket;
 use crate::locks::kernel::KernelCache;
 use crate::locks::opens::Opens;
 use crate::locks::reply_barrier::{ReplyBarrier, Token};
-use crate::locks::table::{Asked, Invalidations, Known, Table};
+use crate::locks::table::{Asked, Believed, Invalidations, Known, Table};
 use crate::node::NodeTable;
 use bytes::Bytes;
 use env::Env;
@@ -145,6 +145,11 @@ impl Locks {
 
     pub fn name(&self, dir: Fid, name: &Name) -> Known {
         self.table.lock().name(dir, name)
+    }
+
+    /// Where the kernel believes that a name leads which it asks to remove.
+    pub fn believed(&self, dir: Fid, name: &Name) -> Believed {
+        self.table.lock().believed(dir, name)
     }
 
     /// The inode that a name leads to, for a lookup: see [`Table::is_changing`].

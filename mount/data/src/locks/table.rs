@@ -24,6 +24,7 @@ use complete::{CompleteListing, PartialListing};
 use foldhash::HashMap;
 use layout::layout::Layout;
 pub use recent::Asked;
+pub use recent::Shown;
 use recent::{Recent, Trust};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
@@ -82,6 +83,25 @@ pub enum Known {
     Nothing,
 }
 
+/// Where the kernel may believe that a name leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Believed {
+    /// What locks cover.
+    known: Known,
+    /// What the kernel was told a moment ago, uncovered now.
+    shown: Shown,
+}
+
+impl Believed {
+    fn known_fid(&self) -> Option<Fid> {
+        if let Known::To(fid) = self.known { Some(fid) } else { None }
+    }
+
+    fn shown_fid(&self) -> Option<Fid> {
+        if let Shown::To(fid) = self.shown { Some(fid) } else { None }
+    }
+}
+
 /// Bits of the grants of one reply that still hold.
 pub type Held = HashMap<Fid, InodeBits>;
 
@@ -99,9 +119,6 @@ struct Slot {
     permissions: Option<Box<Entry>>,
     /// The kernel may trust `attr` (or an older state, which it knows to be old by itself).
     attr_trusted: bool,
-    /// An own change removed a name from it. Some time after the answer, the kernel counts links
-    /// down in whatever attributes it has by then.
-    miscounted: Option<Trust>,
     names: HashMap<Name, Led>,
     /// Of a directory, under UPDATE: it has only these names.
     complete: bool,
@@ -427,22 +444,41 @@ impl Table {
         }
     }
 
-    /// An own change removed a name; `before`: the inode it led to, as known when the request was
-    /// sent. After the kernel has read the answer, it counts down the links of the inode that *it*
-    /// knew by that name. So it may not trust the counts of either inode for a while, unless the
-    /// name was the last one of the inode that was meant.
-    pub fn counted_down(&mut self, before: Known, removed: Removed) {
-        let now = self.recent.now();
-        let expected = before == Known::To(removed.fid);
-        let meant = if let Known::To(fid) = before { fid } else { Fid::NONE };
-        for fid in [meant, removed.fid].into_iter().filter(|_| !expected || removed.nlink > 0) {
-            if let Some(slot) = self.slots.get_mut(&fid) {
-                slot.miscounted = Some(now);
-                // It stays trusted: an answer may be on its way.
-                if slot.attr_trusted {
-                    self.pending.attrs.push(fid);
-                }
-            }
+    /// Where the kernel believes that a name leads which it asks to remove.
+    pub fn believed(&mut self, dir: Fid, name: &Name) -> Believed {
+        Believed { known: self.name(dir, name), shown: self.recent.shown(dir, name) }
+    }
+
+    /// An own change removed a name; `before`: what the kernel believed when it sent the request.
+    /// After the kernel has read the answer, it counts down the links of the inode that *it* knew
+    /// by that name. So it may not trust the counts of either inode for a while, unless the name
+    /// was the last one of the inode that was meant.
+    pub fn counted_down(&mut self, before: Believed, removed: Removed) {
+        let (known, shown) = (before.known_fid(), before.shown_fid());
+        let expected = known.or(shown) == Some(removed.fid) && shown.is_none_or(|fid| fid == removed.fid);
+        if !expected || removed.nlink > 0 {
+            self.miscounted(removed.fid);
+        }
+        for other in [known, shown].into_iter().flatten().filter(|fid| *fid != removed.fid) {
+            self.miscounted(other);
+            // The count may become 0, and link(2) refuses such an inode without a request. So the
+            // kernel must ask for its other names again.
+            self.pending.all_names();
+        }
+        if known.is_none() && before.shown == Shown::Anywhere {
+            self.recent.all_miscounted();
+            self.pending.all_names();
+        }
+    }
+
+    fn miscounted(&mut self, fid: Fid) {
+        if fid == Fid::NONE {
+            return;
+        }
+        self.recent.miscounted(fid);
+        // It stays trusted: an answer may be on its way.
+        if self.slots.get(&fid).is_some_and(|slot| slot.attr_trusted) {
+            self.pending.attrs.push(fid);
         }
     }
 
@@ -606,7 +642,7 @@ impl Table {
         let Some(slot) = self.slots.get_mut(&attr.fid) else { return (*attr, false) };
         match &slot.attr {
             Some(known) if known.attr.version >= attr.version => {
-                let covered = !slot.miscounted.is_some_and(|when| self.recent.is_settling(when));
+                let covered = !self.recent.is_miscounted(attr.fid);
                 slot.attr_trusted |= covered;
                 (known.attr, covered)
             }
@@ -617,9 +653,19 @@ impl Table {
     /// A name is sent to the kernel. True if the kernel may trust it.
     pub fn trust_name(&mut self, dir: Fid, name: &Name, to: Option<Fid>, asked: Asked) -> bool {
         let led = self.slots.get_mut(&dir).and_then(|slot| slot.names.get_mut(name)).filter(|led| led.to == to);
-        let Some(led) = led else { return false };
-        let Some(trust) = self.recent.trust(dir, to, asked, led.trust) else { return false };
-        led.trust = Some(trust);
+        let miscounted = to.is_some_and(|fid| self.recent.is_miscounted(fid));
+        match led.filter(|_| !miscounted) {
+            Some(led) => match self.recent.trust(dir, to, asked, led.trust) {
+                Some(trust) => led.trust = Some(trust),
+                None => return false,
+            },
+            None => {
+                if let Some(to) = to {
+                    self.recent.note_shown(dir, name.clone(), to);
+                }
+                return false;
+            }
+        }
         true
     }
 

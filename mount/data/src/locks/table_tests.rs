@@ -433,13 +433,21 @@ fn what_the_kernel_asked_again_long_ago_is_settled() {
 #[test]
 fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
     let (unlinked, last) = (Removed { fid: FILE, nlink: 1 }, Removed { fid: FILE, nlink: 0 });
-    let elsewhere = Known::To(DIR);
+    let none = Removed { fid: Fid::NONE, nlink: 0 };
+    let known = |known| Believed { known, shown: Shown::Nowhere };
+    let shown = |shown| Believed { known: Known::Nothing, shown };
     for (before, removed, distrusted) in [
-        (Known::To(FILE), unlinked, true),
-        (Known::To(FILE), last, false),
-        (Known::Nothing, last, true),
-        (elsewhere, last, true),
-        (elsewhere, Removed { fid: Fid::NONE, nlink: 0 }, false),
+        (known(Known::To(FILE)), unlinked, true),
+        (known(Known::To(FILE)), last, false),
+        (known(Known::To(FILE)), none, true),
+        (known(Known::Nothing), last, true),
+        (known(Known::To(DIR)), last, true),
+        (known(Known::To(DIR)), none, false),
+        (shown(Shown::To(FILE)), last, false),
+        (shown(Shown::To(FILE)), none, true),
+        (shown(Shown::To(DIR)), last, true),
+        (shown(Shown::Anywhere), none, true),
+        (Believed { known: Known::Absent, shown: Shown::To(FILE) }, none, true),
     ] {
         let mut table = Table::default();
         let ticket = table.gate(0).send();
@@ -447,11 +455,41 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
         table.learn_entry(&entry(FILE, 1), BOTH);
         assert!(table.attr_for_kernel(&entry(FILE, 1).attr).1);
         table.counted_down(before, removed);
-        assert_eq!(table.take_pending().attrs.contains(&FILE), distrusted, "{before:?} {removed:?}");
+        let pending = table.take_pending();
+        let forgets = pending.attrs.contains(&FILE) || before.shown == Shown::Anywhere;
+        assert_eq!(forgets, distrusted, "{before:?} {removed:?}");
         table.learn_entry(&entry(FILE, 2), BOTH);
         assert_eq!(table.attr_for_kernel(&entry(FILE, 2).attr), (entry(FILE, 2).attr, !distrusted));
         (0..2).for_each(|_| table.tick());
         assert!(table.attr_for_kernel(&entry(FILE, 2).attr).1, "the kernel has read the answer long ago");
+    }
+}
+
+/// R12: the kernel finds a name, a callback takes it, then the kernel asks to rename over it.
+#[test]
+fn a_name_that_a_callback_took_before_a_rename_is_what_the_kernel_counts_down() {
+    let none = Removed { fid: Fid::NONE, nlink: 0 };
+    for covered in [true, false] {
+        let mut table = Table::default();
+        let ticket = table.gate(0).send();
+        let mut grants = vec![Grant { fid: FILE, bits: BOTH }];
+        grants.extend(covered.then_some(Grant { fid: DIR, bits: BOTH }));
+        let held = table.arrived(0, ticket, &grants);
+        let held = if covered { held } else { Held::default() };
+        table.learn_entry(&entry(FILE, 1), BOTH);
+        table.learn_name(DIR, &name("b"), Some(FILE), &held);
+        assert_eq!(table.trust_name(DIR, &name("b"), Some(FILE), Asked::First), covered);
+        table.changing(DIR, &[name("b")], &mut Invalidations::default());
+        let before = table.believed(DIR, &name("b"));
+        assert_eq!(before.shown, Shown::To(FILE));
+        table.counted_down(before, none);
+        // A new lock of the inode changes nothing: the kernel has yet to count.
+        assert!(!table.attr_for_kernel(&entry(FILE, 1).attr).1);
+        assert!(!table.trust_name(DIR, &name("c"), Some(FILE), Asked::First));
+        assert!(table.take_pending().all_names, "link(2) of another name must look");
+        (0..2).for_each(|_| table.tick());
+        assert!(table.attr_for_kernel(&entry(FILE, 1).attr).1);
+        assert_eq!(table.believed(DIR, &name("b")).shown, Shown::Nowhere);
     }
 }
 

@@ -1,10 +1,16 @@
-//! Names that own changes altered a moment ago, and times at which the kernel was told of names.
+//! What happened a moment ago: names that own changes altered, names that the kernel was told of
+//! and may still have, and inodes whose links it may count down.
 //!
 //! The kernel changes its own idea of a name only after it has read the answer, and does not report
 //! when that is. Until then its other threads see the name as it was. No other client can have seen
 //! the new state without a callback from the MDT for the bits that cover it here
 //! (docs/locks/kernel.md, R6): such a callback takes these names along. So a name that the kernel
 //! was told of stays here for a while after an own change of it.
+//!
+//! The kernel takes two steps to remove a name: it looks the name up, then sends the request. A
+//! callback in between takes the name away from here, yet the kernel counts down the links of the
+//! inode that it found (R12). So names that the kernel is told of without trust, and names that a
+//! callback took, stay here for a while.
 //!
 //! Time is counted in *ticks* of about a second each.
 
@@ -25,6 +31,11 @@ const RECENT_TICKS: u32 = 2;
 const REVOKED_TICKS: u32 = 8;
 /// Inodes remembered for that; if there are more, all count as called back.
 const REVOKED_MAX: usize = 4096;
+/// Names kept that the kernel may still have without trust. If there are more, a removed name that
+/// is not among them may have led to any inode.
+const SHOWN_MAX: usize = 8192;
+/// Inodes kept whose links the kernel may count down; if there are more, it may be all.
+const MISCOUNTED_MAX: usize = 4096;
 
 /// The kernel may trust a name: it was told so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +58,17 @@ pub enum Asked {
     DirectoryAgain,
 }
 
+/// Where the kernel may believe that an uncovered name leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// To this inode.
+    To(Fid),
+    /// To any inode: too many names were shown.
+    Anywhere,
+    /// It was not told of the name a moment ago.
+    Nowhere,
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Recent {
@@ -58,6 +80,14 @@ pub struct Recent {
     recently_revoked: HashMap<(Fid, InodeBits), u32>,
     /// The tick in which there were too many of these.
     all_recently_revoked: Option<u32>,
+    /// Where names lead that the kernel may have, and that nothing covers, and the tick.
+    shown: HashMap<(Fid, Name), (Fid, u32)>,
+    /// The tick in which there were too many of these.
+    shown_overflow: Option<u32>,
+    /// Inodes whose links the kernel may count down, and the tick of the answer.
+    miscounted: HashMap<Fid, u32>,
+    /// The tick in which that became true of any inode.
+    all_miscounted: Option<u32>,
 }
 
 struct Changed {
@@ -83,6 +113,52 @@ impl Recent {
         let recently_revoked = |since: u32| tick.wrapping_sub(since) < REVOKED_TICKS;
         self.recently_revoked.retain(|_, since| recently_revoked(*since));
         self.all_recently_revoked = self.all_recently_revoked.filter(|since| recently_revoked(*since));
+        let recent = |since: u32| tick.wrapping_sub(since) < RECENT_TICKS;
+        self.shown.retain(|_, (_, since)| recent(*since));
+        self.shown_overflow = self.shown_overflow.filter(|since| recent(*since));
+        self.miscounted.retain(|_, since| recent(*since));
+        self.all_miscounted = self.all_miscounted.filter(|since| recent(*since));
+    }
+
+    /// The kernel has this name, and nothing covers it (any more).
+    pub fn note_shown(&mut self, dir: Fid, name: Name, to: Fid) {
+        if self.shown.len() >= SHOWN_MAX {
+            self.shown.clear();
+            self.shown_overflow = Some(self.tick);
+        }
+        self.shown.insert((dir, name), (to, self.tick));
+    }
+
+    /// Where the kernel may believe that a name leads which nothing covers.
+    pub fn shown(&self, dir: Fid, name: &Name) -> Shown {
+        // Most mounts never show a name without a lock.
+        if self.shown.is_empty() && self.shown_overflow.is_none() {
+            return Shown::Nowhere;
+        }
+        match self.shown.get(&(dir, name.clone())) {
+            Some((to, _)) => Shown::To(*to),
+            None if self.shown_overflow.is_some() => Shown::Anywhere,
+            None => Shown::Nowhere,
+        }
+    }
+
+    /// The kernel may count down the links of this inode some time from now.
+    pub fn miscounted(&mut self, fid: Fid) {
+        if self.miscounted.len() < MISCOUNTED_MAX {
+            self.miscounted.insert(fid, self.tick);
+        } else {
+            self.all_miscounted();
+        }
+    }
+
+    /// As [`Recent::miscounted`], of some inode.
+    pub fn all_miscounted(&mut self) {
+        self.all_miscounted = Some(self.tick);
+    }
+
+    /// True if the kernel may have counted down the links of this inode, or may yet do so.
+    pub fn is_miscounted(&self, fid: Fid) -> bool {
+        self.all_miscounted.is_some() || !self.miscounted.is_empty() && self.miscounted.contains_key(&fid)
     }
 
     /// True if that was a moment ago.
@@ -226,6 +302,28 @@ mod tests {
         assert_eq!(recent.trust(fid(99_999), None, Asked::DirectoryAgain, None), None, "too many to know");
         (0..REVOKED_TICKS).for_each(|_| recent.advance());
         assert!(recent.recently_revoked.is_empty() && recent.all_recently_revoked.is_none());
+    }
+
+    #[test]
+    fn too_many_shown_names_may_lead_anywhere() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.shown(fid(1), &name(0)), Shown::Nowhere);
+        (0..=SHOWN_MAX).for_each(|n| recent.note_shown(fid(1), name(n), fid(2)));
+        assert_eq!(recent.shown(fid(1), &name(SHOWN_MAX)), Shown::To(fid(2)));
+        assert_eq!(recent.shown(fid(1), &name(0)), Shown::Anywhere);
+        (0..RECENT_TICKS).for_each(|_| recent.advance());
+        assert_eq!(recent.shown(fid(1), &name(SHOWN_MAX)), Shown::Nowhere);
+    }
+
+    #[test]
+    fn too_many_miscounted_inodes_are_all() {
+        let mut recent = Recent::default();
+        (0..MISCOUNTED_MAX as u32).for_each(|oid| recent.miscounted(fid(oid)));
+        assert!(recent.is_miscounted(fid(0)) && !recent.is_miscounted(fid(1 << 20)));
+        recent.miscounted(fid(1 << 20));
+        assert!(recent.is_miscounted(fid(1 << 21)));
+        (0..RECENT_TICKS).for_each(|_| recent.advance());
+        assert!(!recent.is_miscounted(fid(0)));
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Table {
         if !bits.intersection(LOOKUP.union(UPDATE)).is_empty() {
             self.forget_listing(fid);
         }
-        let recent = &self.recent;
+        let recent = &mut self.recent;
         let Some(slot) = self.slots.get_mut(&fid) else { return };
         let bits = slot.bits.intersection(bits);
         slot.bits = slot.bits.without(bits);
@@ -45,6 +45,9 @@ impl Table {
                     bytes += NAME_BYTES + 2 * name.len();
                     if let Some(trust) = led.trust {
                         invalidations.name(fid, name.clone(), recent.is_settling(trust));
+                        if let Some(to) = led.to {
+                            recent.note_shown(fid, name.clone(), to);
+                        }
                     }
                 }
                 led.by_lookup
@@ -77,8 +80,12 @@ impl Table {
 
     /// Removes a name; the kernel must forget it, too, if it was told of it.
     fn invalidate_name(&mut self, dir: Fid, name: &Name, invalidations: &mut Invalidations) {
-        if let Some(trust) = self.drop_name(dir, name).trust {
+        let dropped = self.drop_name(dir, name);
+        if let Some(trust) = dropped.trust {
             invalidations.name(dir, name.clone(), self.recent.is_settling(trust));
+            if let Some(to) = dropped.to {
+                self.recent.note_shown(dir, name.clone(), to);
+            }
         }
     }
 
