@@ -27,8 +27,8 @@ pub const OPS_PER_REQUEST_MAX: usize = 4096;
 pub const MESSAGE_BYTES_MAX: usize = (16 << 20) + (256 << 10);
 /// Data of one read or write operation, bytes.
 pub const BULK_BYTES_MAX: usize = 16 << 20;
-/// Directory entries in one readdir reply.
-pub const READDIR_ENTRIES_MAX: usize = 4096;
+/// Directory entries in one readdir reply: some 3 MB with attributes.
+pub const READDIR_ENTRIES_MAX: usize = 16_384;
 /// Stripes of one component (LOV_MAX_STRIPE_COUNT).
 pub const STRIPES_MAX: usize = 2000;
 /// Components of one layout.
@@ -128,9 +128,10 @@ pub const OBJECT_FILES_UNSYNCED_MAX: usize = 65_536;
 /// Unsynced object files up to which each is synced by itself; beyond it one syncfs costs less.
 pub const OBJECT_FILES_SYNCED_ONE_BY_ONE: usize = 32;
 /// Inode-bit locks of one client at one MDT (one lock: one inode), about 150 bytes of memory each.
-pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 17;
-/// Inode-bit locks at one MDT in all.
-pub const IBITS_LOCKS_MAX: usize = 1 << 19;
+/// A client keeps three quarters of these, so it knows a directory of 100,000 files as a whole.
+pub const IBITS_LOCKS_PER_CLIENT_MAX: usize = 1 << 18;
+/// Inode-bit locks at one MDT in all: 150 MiB.
+pub const IBITS_LOCKS_MAX: usize = 1 << 20;
 /// Ranges of absent names, of one client in one directory, about 100 bytes each.
 pub const GAPS_PER_DIRECTORY_MAX: usize = 16;
 /// Clients and directories at one MDT with such ranges.

@@ -7,6 +7,7 @@ use crate::no_open::NoOpenHandles;
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
 use crate::pins::Pins;
 use crate::removed::Removed;
+use crate::statahead::{self, Statahead};
 use data::accessed::Accesses;
 use data::cache::grant::Grants;
 use data::locks::Locks;
@@ -29,7 +30,7 @@ use session::config;
 use session::error::ClientError;
 use session::session::{Session, UNMOUNT_FLUSH_WAIT};
 use session::targets::Identity;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -81,6 +82,9 @@ pub struct Client {
     pub(crate) no_open: NoOpenHandles,
     pub(crate) pins: Pins,
     pub(crate) removed: Removed,
+    pub(crate) statahead: Mutex<Statahead>,
+    /// Entries of a window of statahead, at most; 0: off.
+    pub(crate) statahead_max: AtomicUsize,
     pub(crate) closes: Arc<Semaphore>,
     pub(crate) counters: Counters,
     me: Weak<Client>,
@@ -135,6 +139,8 @@ impl Client {
             no_open: NoOpenHandles::default(),
             pins: Pins::default(),
             removed: Removed::default(),
+            statahead: Mutex::default(),
+            statahead_max: AtomicUsize::new(statahead::WINDOW_MAX),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),
             me: me.clone(),

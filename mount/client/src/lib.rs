@@ -22,6 +22,7 @@ mod ops;
 mod pins;
 mod removed;
 mod reopen;
+mod statahead;
 mod uncommitted;
 
 /// Numbers by which the kernel names inodes.
@@ -41,3 +42,4 @@ pub use ops::directory::{Budget, DirItem};
 pub use ops::lookup::Looked;
 pub use ops::page_cache::PageCache;
 pub use session::error;
+pub use statahead::StataheadFigures;

@@ -3,12 +3,16 @@
 //! The MDT lists by name ("after this one"), the kernel by number. So the listing keeps where each
 //! page starts: the number of its first entry and the name before it. The newest pages are kept. An
 //! older one is fetched again by its name, without the entries of the next page, so no entry ever
-//! appears twice. While the kernel consumes one page the next is on its way. Position 0 is `.`, 1
-//! is `..`, 2 the first name; asking for position 0 starts all over.
+//! appears twice. Position 0 is `.`, 1 is `..`, 2 the first name; asking for position 0 starts all
+//! over.
 //!
-//! Attributes are handed out only by the call that fetched them: those of a page kept from an
-//! earlier call may be older than what the kernel knows by now. So pages with attributes are made
-//! to measure and never fetched ahead.
+//! Each page has four times as many entries as the one before it, up to [`PAGE_ENTRIES_MAX`]. While
+//! the kernel consumes one page the next is on its way, with attributes if the kernel wants those of
+//! this one. So the number of waits for a large directory does not depend on the kernel's buffers.
+//!
+//! Attributes of a page are handed out only by the call that fetched it: later they may be older
+//! than what the kernel knows. Whoever asked for the page has them under locks, in the lock table,
+//! and an entry without fresh attributes is answered from there.
 
 use env::BoxFuture;
 use env::tasks::Tasks;
@@ -20,13 +24,16 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, oneshot};
 use types::errno::Errno;
 use types::fid::Fid;
+use types::limits::READDIR_ENTRIES_MAX;
 use types::name::Name;
 use wire::mds::DirEntry;
 
-/// Entries of one page.
-pub(crate) const PAGE_ENTRIES: u32 = 1024;
-/// Pages kept per open directory, of names.
-pub(crate) const PAGES_MAX: usize = 64;
+/// Entries of the first page.
+const PAGE_ENTRIES_FIRST: u32 = 1024;
+/// Entries of a page, at most: some 3 MB with attributes, which an MDT answers in many turns.
+pub(crate) const PAGE_ENTRIES_MAX: u32 = READDIR_ENTRIES_MAX as u32;
+/// Entries kept per open directory, about; one page is kept however large it is.
+pub(crate) const ENTRIES_KEPT_MAX: usize = 65_536;
 /// Position of the first name, after `.` and `..`.
 const FIRST_NAME: u64 = 2;
 
@@ -34,7 +41,7 @@ const FIRST_NAME: u64 = 2;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Page {
     /// In name order.
-    pub(crate) entries: Vec<DirEntry>,
+    pub(crate) entries: Arc<[DirEntry]>,
     /// The directory goes on.
     pub(crate) more: bool,
     /// The directory's parent, if the request was for the first page.
@@ -63,7 +70,7 @@ pub(crate) struct Listing {
     fid: Fid,
     source: Arc<dyn PageSource>,
     tasks: Arc<dyn Tasks>,
-    pages_max: usize,
+    entries_kept_max: usize,
     stream: Mutex<Stream>,
 }
 
@@ -75,7 +82,14 @@ struct Stream {
     /// Position behind the last name, once seen.
     end: Option<u64>,
     parent: Option<Fid>,
-    ahead: Option<(usize, oneshot::Receiver<Result<Page, ClientError>>)>,
+    ahead: Option<Ahead>,
+}
+
+/// A page that is on its way.
+struct Ahead {
+    number: usize,
+    with_attr: bool,
+    page: oneshot::Receiver<Result<Page, ClientError>>,
 }
 
 struct Start {
@@ -101,8 +115,18 @@ impl Stream {
         Some(page)
     }
 
+    /// The page that is on its way, if a call may use it.
+    fn ahead(&mut self, number: usize, with_attr: bool) -> Option<&mut Ahead> {
+        self.ahead.as_mut().filter(|ahead| ahead.number == number && (ahead.with_attr || !with_attr))
+    }
+
+    /// True if that page has come.
+    fn is_ready(&mut self, number: usize, with_attr: bool) -> bool {
+        self.ahead(number, with_attr).is_some_and(|ahead| !ahead.page.is_empty())
+    }
+
     /// A page came from the MDT.
-    fn take_in(&mut self, number: usize, mut page: Page, pages_max: usize) -> Result<Arc<Page>, ClientError> {
+    fn take_in(&mut self, number: usize, mut page: Page, entries_max: usize) -> Result<Arc<Page>, ClientError> {
         if page.more && page.entries.is_empty() {
             tracing::error!("the MDT answers that a directory goes on, but lists nothing");
             return Err(RpcError::Errno(Errno::EPROTO).into());
@@ -110,7 +134,10 @@ impl Stream {
         self.parent = page.parent.or(self.parent);
         match self.starts.get(number + 1) {
             // Fetched again: entries that the next page lists are not this page's.
-            Some(next) => page.entries.retain(|e| next.after.as_ref().is_none_or(|last| e.name <= *last)),
+            Some(next) => {
+                let mine = |e: &&DirEntry| next.after.as_ref().is_none_or(|last| e.name <= *last);
+                page.entries = page.entries.iter().take_while(mine).cloned().collect();
+            }
             None => {
                 let behind = self.starts[number].position + page.entries.len() as u64;
                 match page.entries.last() {
@@ -123,23 +150,29 @@ impl Stream {
             }
         }
         let page = Arc::new(page);
-        if self.kept.len() >= pages_max {
-            self.kept.pop_front();
-        }
         self.kept.push_back((number, page.clone()));
+        let mut entries = self.kept.iter().map(|(_, page)| page.entries.len()).sum::<usize>();
+        while entries > entries_max && self.kept.len() > 1 {
+            entries -= self.kept.pop_front().map_or(0, |(_, page)| page.entries.len());
+        }
         Ok(page)
     }
 }
 
 impl Listing {
-    /// Of a directory; sends no request yet. Keeps this many pages.
-    pub(crate) fn new(fid: Fid, source: Arc<dyn PageSource>, tasks: Arc<dyn Tasks>, pages_max: usize) -> Listing {
-        Listing { fid, source, tasks, pages_max, stream: Mutex::new(Stream::restart()) }
+    /// Of a directory; sends no request yet. Keeps about this many entries.
+    pub(crate) fn new(
+        fid: Fid,
+        source: Arc<dyn PageSource>,
+        tasks: Arc<dyn Tasks>,
+        entries_kept_max: usize,
+    ) -> Listing {
+        Listing { fid, source, tasks, entries_kept_max, stream: Mutex::new(Stream::restart()) }
     }
 
     /// Hands out items from `position` on, until `take` refuses one or the directory ends. With
-    /// `with_attr` names come with attributes where they are fresh, and about `limit` names are
-    /// wanted.
+    /// `with_attr` pages are asked for with attributes, which names bring along where they are
+    /// fresh.
     ///
     /// # Errors
     /// Those of the source, unless entries were handed out already.
@@ -147,7 +180,6 @@ impl Listing {
         &self,
         mut position: u64,
         with_attr: bool,
-        limit: u32,
         mut take: impl FnMut(u64, Item<'_>) -> bool + Send,
     ) -> Result<(), ClientError> {
         let mut stream = self.stream.lock().await;
@@ -159,8 +191,9 @@ impl Listing {
         while position < FIRST_NAME {
             // `..` needs the parent, which comes with the first page.
             if stream.parent.is_none() {
-                self.fetch(&mut stream, 0, with_attr, limit).await?;
-                fetched.push(0);
+                if self.fetch(&mut stream, 0, with_attr).await?.1 {
+                    fetched.push(0);
+                }
             }
             let item = match position {
                 0 => Item::Itself(self.fid),
@@ -177,10 +210,10 @@ impl Listing {
             let page = match stream.kept(number) {
                 Some(page) => page,
                 // With entries handed out already, the call need not wait for the network.
-                None if handed_out && !with_attr && !self.is_ready(&stream, number) => return Ok(()),
-                None => match self.fetch(&mut stream, number, with_attr, limit).await {
-                    Ok(page) => {
-                        fetched.push(number);
+                None if handed_out && !stream.is_ready(number, with_attr) => return Ok(()),
+                None => match self.fetch(&mut stream, number, with_attr).await {
+                    Ok((page, fresh)) => {
+                        fetched.extend(fresh.then_some(number));
                         page
                     }
                     // The next call, which starts here, will meet it again.
@@ -188,9 +221,7 @@ impl Listing {
                     Err(error) => return Err(error),
                 },
             };
-            if !with_attr {
-                self.fetch_ahead(&mut stream, number);
-            }
+            self.fetch_ahead(&mut stream, number, with_attr);
             let skip = position.saturating_sub(stream.starts[number].position) as usize;
             let fresh = fetched.contains(&number);
             for entry in page.entries.iter().skip(skip) {
@@ -209,58 +240,59 @@ impl Listing {
         Ok(())
     }
 
+    /// The page, and whether its attributes are fresh.
     async fn fetch(
         &self,
         stream: &mut Stream,
         number: usize,
         with_attr: bool,
-        limit: u32,
-    ) -> Result<Arc<Page>, ClientError> {
-        if let Some((_, receiver)) = stream.ahead.as_mut().filter(|(n, _)| *n == number && !with_attr) {
-            let page = receiver.await;
+    ) -> Result<(Arc<Page>, bool), ClientError> {
+        if let Some(ahead) = stream.ahead(number, with_attr) {
+            let page = (&mut ahead.page).await;
             stream.ahead = None;
             // In the background a request is given up in time: a reader that waits sends its own
             // then.
             if let Ok(Ok(page)) = page {
-                return stream.take_in(number, page, self.pages_max);
+                return Ok((stream.take_in(number, page, self.entries_kept_max)?, false));
             }
         }
-        let limit = if with_attr { limit.clamp(1, PAGE_ENTRIES) } else { PAGE_ENTRIES };
         let after = stream.starts[number].after.clone();
-        let mut page = self.source.page(after, limit, with_attr).await?;
+        let mut page = self.source.page(after, page_entries(number), with_attr).await?;
         // A page that is fetched again must reach to where the next one starts.
         if let Some(bound) = stream.starts.get(number + 1).and_then(|next| next.after.as_ref()) {
             while let Some(last) = page.entries.last().filter(|last| page.more && last.name < *bound) {
                 let after = Some(last.name.clone());
-                let rest = self.source.page(after, PAGE_ENTRIES, with_attr).await?;
+                let rest = self.source.page(after, PAGE_ENTRIES_MAX, with_attr).await?;
                 page.more = rest.more && !rest.entries.is_empty();
-                page.entries.extend(rest.entries);
+                page.entries = page.entries.iter().chain(rest.entries.iter()).cloned().collect();
             }
         }
-        stream.take_in(number, page, self.pages_max)
+        Ok((stream.take_in(number, page, self.entries_kept_max)?, true))
     }
 
     /// Orders the page after `number`, if that is the last one known and more follows.
-    fn fetch_ahead(&self, stream: &mut Stream, number: usize) {
+    fn fetch_ahead(&self, stream: &mut Stream, number: usize, with_attr: bool) {
         let next = number + 1;
         let wanted = next + 1 == stream.starts.len() && stream.end.is_none();
-        let there = stream.ahead.as_ref().is_some_and(|(n, _)| *n == next) || stream.kept(next).is_some();
+        let there = stream.ahead.as_ref().is_some_and(|ahead| ahead.number == next) || stream.kept(next).is_some();
         if !wanted || there {
             return;
         }
-        let page = self.source.page(stream.starts[next].after.clone(), PAGE_ENTRIES, false);
+        let page = self.source.page(stream.starts[next].after.clone(), page_entries(next), with_attr);
         let (sender, receiver) = oneshot::channel();
-        stream.ahead = Some((next, receiver));
+        stream.ahead = Some(Ahead { number: next, with_attr, page: receiver });
         let work = async move {
             // The receiver is gone if the directory was closed or started again meanwhile.
             let _ = sender.send(page.await);
         };
         self.tasks.spawn("readdir ahead", Box::pin(work));
     }
+}
 
-    fn is_ready(&self, stream: &Stream, number: usize) -> bool {
-        stream.ahead.as_ref().is_some_and(|(n, receiver)| *n == number && !receiver.is_empty())
-    }
+/// Entries to ask for in a page.
+fn page_entries(number: usize) -> u32 {
+    let growth = u32::try_from(2 * number).ok().and_then(|bits| 1_u32.checked_shl(bits)).unwrap_or(u32::MAX);
+    PAGE_ENTRIES_FIRST.saturating_mul(growth).min(PAGE_ENTRIES_MAX)
 }
 
 #[cfg(test)]
@@ -308,9 +340,9 @@ mod tests {
                     entry: None,
                     layout: None,
                 };
-                let entries = rest.by_ref().take(limit as usize).map(entry).collect();
+                let entries: Vec<DirEntry> = rest.by_ref().take(limit as usize).map(entry).collect();
                 let parent = after.is_none().then_some(Fid::ROOT);
-                Ok(Page { entries, more: rest.next().is_some(), parent })
+                Ok(Page { entries: entries.into(), more: rest.next().is_some(), parent })
             })
         }
     }
@@ -337,7 +369,7 @@ mod tests {
     }
 
     fn listing(memory: &Arc<Memory>) -> Listing {
-        Listing::new(DIR, Arc::new(Source(memory.clone())), Arc::new(Local), PAGES_MAX)
+        Listing::new(DIR, Arc::new(Source(memory.clone())), Arc::new(Local), ENTRIES_KEPT_MAX)
     }
 
     /// Entries that one call hands out: (position, name), at most `count`.
@@ -361,7 +393,7 @@ mod tests {
             items.push((position, name, fresh));
             true
         };
-        listing.read(from, with_attr, count as u32, take).await.unwrap();
+        listing.read(from, with_attr, take).await.unwrap();
         items
     }
 
@@ -385,7 +417,7 @@ mod tests {
     #[tokio::test]
     async fn every_name_once_whatever_the_chunk() {
         for count in [0, 1, 1023, 1024, 1025, 5000] {
-            for chunk in [1, 7, 130, 5000] {
+            for chunk in [7, 130, 5000] {
                 let memory = Memory::with(count);
                 for with_attr in [false, true] {
                     let listing = listing(&memory);
@@ -398,14 +430,39 @@ mod tests {
 
     #[tokio::test]
     async fn pages_are_asked_for_once_and_ahead() {
-        let memory = Memory::with(3000);
+        for with_attr in [false, true] {
+            let memory = Memory::with(6000);
+            let listing = listing(&memory);
+            chunk(&listing, 0, 10, with_attr).await;
+            tokio::task::yield_now().await;
+            assert_eq!(memory.asked.load(Ordering::Relaxed), 2, "the first, and the second ahead");
+            all(&listing, 100, with_attr).await;
+            // `all` starts again, so the first two are asked for once more.
+            assert_eq!(memory.asked.load(Ordering::Relaxed), 2 + 3);
+        }
+    }
+
+    #[tokio::test]
+    async fn few_pages_are_many_names() {
+        let memory = Memory::with(100_000);
+        let whole = all(&listing(&memory), 390, true).await;
+        assert_eq!(whole.len(), 100_002);
+        // 1,024, 4,096, and six of 16,384.
+        assert_eq!(memory.asked.load(Ordering::Relaxed), 8);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_names_ahead_does_not_serve_a_call_for_attributes() {
+        let memory = Memory::with(2000);
         let listing = listing(&memory);
-        chunk(&listing, 0, 10, false).await;
+        let first = chunk(&listing, 0, 500, false).await;
         tokio::task::yield_now().await;
-        assert_eq!(memory.asked.load(Ordering::Relaxed), 2, "the first, and the second ahead");
-        all(&listing, 100, false).await;
-        // `all` starts again, so the first two are asked for once more.
-        assert_eq!(memory.asked.load(Ordering::Relaxed), 2 + 3);
+        let second = chunk(&listing, first.last().unwrap().0 + 1, 2000, true).await;
+        let last = second.last().unwrap().0;
+        let third = chunk(&listing, last + 1, 2000, true).await;
+        assert!(second.iter().all(|item| !item.2), "names of the first page, which came before");
+        assert!(third.iter().all(|item| item.2), "fetched with attributes by this call");
+        assert_eq!(third.last().unwrap().1, name(1999).to_string());
     }
 
     #[tokio::test]
@@ -417,13 +474,14 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_call_that_fetched_attributes_hands_them_out() {
-        let memory = Memory::with(50);
+        let memory = Memory::with(1500);
         let listing = listing(&memory);
         let first = chunk(&listing, 0, 20, true).await;
         assert!(first[2..].iter().all(|i| i.2));
-        let second = chunk(&listing, first.last().unwrap().0 + 1, 20, true).await;
-        assert!(!second[0].2, "left over from the first call's page");
-        assert!(second.last().unwrap().2);
+        tokio::task::yield_now().await;
+        let rest = chunk(&listing, first.last().unwrap().0 + 1, 3000, true).await;
+        assert!(rest.iter().all(|item| !item.2), "left over from the first call's page, or fetched ahead");
+        assert_eq!(rest.len(), 1500 - 18, "a page that is there is handed out at once");
     }
 
     #[tokio::test]
@@ -448,7 +506,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_forgotten_page_comes_back_the_same() {
-        let count = (PAGES_MAX + 4) * PAGE_ENTRIES as usize;
+        let count = ENTRIES_KEPT_MAX + 2 * PAGE_ENTRIES_MAX as usize;
         let memory = Memory::with(count);
         let listing = listing(&memory);
         all(&listing, 50_000, false).await;

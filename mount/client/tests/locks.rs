@@ -5,12 +5,12 @@
 mod cluster;
 
 use bytes::Bytes;
-use client::Looked;
 use client::caller::Caller;
 use client::client::Client;
 use client::kernel::KernelCache;
 use client::node::NodeId;
 use client::open::OpenMode;
+use client::{Budget, Looked};
 use cluster::Cluster;
 use env::BoxFuture;
 use futures_util::poll;
@@ -171,6 +171,93 @@ async fn no_operation_costs_more_requests_than_it_may() {
         }
     }
     client.unmount().await;
+}
+
+/// R32: what a page brought is as old as the page, what a lock covers is true.
+#[tokio::test]
+async fn a_listing_shows_what_locks_cover_now() {
+    let (cluster, _) = granting().await;
+    let client = &cluster.client;
+    let mut locks = vec![(Fid::ROOT, InodeBits::ALL)];
+    for text in ["f0", "f1", "f2", "f3"] {
+        make(client, text).await;
+        locks.push((fid_of(client, text).await, InodeBits::ALL));
+    }
+    let last = locks[4].0;
+    // As if another client had made them.
+    cluster.callback(ClientOp::Revoke { locks }).await;
+    let dir = client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
+    cluster.asked();
+    let list = async |cookie: u64, count: usize| {
+        let budget = Budget { bytes: count * (152 + 8), per_entry: 152 };
+        let items = client.clone().readdir(Caller::root(), dir, cookie, budget, true).await.unwrap();
+        let shown: Vec<_> = items.iter().map(|item| item.found.map(|found| found.attr.fid)).collect();
+        (items.last().unwrap().next, shown, cluster.asked())
+    };
+    let (cookie, shown, asked) = list(0, 3).await;
+    assert!(shown[2].is_some(), "this call fetched it");
+    assert_eq!(asked, ["Readdir", "GetParent"]);
+    let (cookie, shown, asked) = list(cookie, 2).await;
+    assert!(shown.iter().all(Option::is_some), "locks cover what the page brought");
+    assert_eq!(asked, [""; 0]);
+    cluster.callback(ClientOp::Revoke { locks: vec![(last, InodeBits::UPDATE)] }).await;
+    let (_, shown, asked) = list(cookie, 1).await;
+    assert_eq!(shown, [None], "another client may have changed it since the page came");
+    assert_eq!(asked, [""; 0]);
+    client.releasedir(dir);
+}
+
+/// What `find -size` does: it reads all names, then looks at each.
+#[tokio::test]
+async fn names_of_a_listing_are_looked_up_in_one_request() {
+    let (cluster, _) = granting().await;
+    let client = &cluster.client;
+    let names: Vec<String> = (0..20).map(|n| format!("f{n:02}")).collect();
+    let mut locks = vec![(Fid::ROOT, InodeBits::ALL)];
+    for text in &names {
+        make(client, text).await;
+        locks.push((fid_of(client, text).await, InodeBits::ALL));
+    }
+    cluster.callback(ClientOp::Revoke { locks: locks.clone() }).await;
+    let dir = client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
+    cluster.asked();
+    let budget = Budget { bytes: 4096, per_entry: 24 };
+    let items = client.clone().readdir(Caller::root(), dir, 0, budget, false).await.unwrap();
+    assert_eq!(items.len(), 2 + names.len());
+    assert_eq!(cluster.asked(), ["Readdir", "GetParent"]);
+    for text in names.iter().rev() {
+        fid_of(client, text).await;
+    }
+    assert_eq!(cluster.asked(), ["Lookup", "GetattrMany"], "the second miss fetches all others");
+    let figures = client.statahead_figures();
+    assert_eq!((figures.total, figures.lists, figures.misses), (20, 1, 1));
+    // What was called back is asked for by itself.
+    cluster.callback(ClientOp::Revoke { locks: vec![locks[5]] }).await;
+    fid_of(client, &names[4]).await;
+    assert_eq!(cluster.asked(), ["Lookup"]);
+    client.releasedir(dir);
+}
+
+#[tokio::test]
+async fn without_statahead_each_name_is_a_request() {
+    let (cluster, _) = granting().await;
+    let client = &cluster.client;
+    client.set_statahead_max(0);
+    let mut locks = vec![(Fid::ROOT, InodeBits::ALL)];
+    for text in ["a", "b", "c"] {
+        make(client, text).await;
+        locks.push((fid_of(client, text).await, InodeBits::ALL));
+    }
+    cluster.callback(ClientOp::Revoke { locks }).await;
+    let dir = client.clone().opendir(Caller::root(), NodeId::ROOT).await.unwrap();
+    let budget = Budget { bytes: 4096, per_entry: 24 };
+    client.clone().readdir(Caller::root(), dir, 0, budget, false).await.unwrap();
+    cluster.asked();
+    for text in ["a", "b", "c"] {
+        fid_of(client, text).await;
+    }
+    assert_eq!(cluster.asked(), ["Lookup"; 3]);
+    client.releasedir(dir);
 }
 
 async fn fid_of(client: &Arc<Client>, text: &str) -> Fid {

@@ -177,6 +177,54 @@ fn files_that_another_mount_made_are_listed_as_cheaply_as_own_ones() {
     assert_eq!(list_long(&other.0.join("objects")), 10 * MADE_ELSEWHERE as u64 + 1);
 }
 
+/// Files of a directory that a listing does not show in one page.
+const MANY: usize = 6000;
+/// Waits to list these: pages of 1,024 and 4,096, and the rest.
+const PAGES_OF_MANY: u64 = 3;
+/// Waits for attributes that a listing of names left out: two misses, then windows of 512,
+/// 1,024, 2,048 and the rest.
+const TO_SEARCH: u64 = 2 + 4;
+
+#[test]
+fn a_large_directory_is_listed_and_searched_with_few_requests() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let lister = Second::of(&cluster, "lister", "flock");
+    let searcher = Second::of(&cluster, "searcher", "flock");
+    let dir = cluster.mount().join("many");
+    fs::create_dir(&dir).expect("make a directory");
+    for n in 0..MANY {
+        fs::write(dir.join(format!("m{}", n * 7919 % MANY)), [7; 10]).expect("it is written");
+    }
+    settled(&cluster.mount());
+    // Requests, and those of them that a program waited for. Beside pings, a mount asks its two
+    // OSTs for their space every few seconds.
+    let asks = |mount: &Path, work: &dyn Fn(&Path)| {
+        let (requests_before, before) = (settled(mount), counted(mount, " awaited"));
+        work(&mount.join("many"));
+        let waited = counted(mount, " awaited") - before;
+        let asked = requests(mount) - requests_before;
+        assert!(asked <= waited + PAGES_OF_MANY + 4 * BY_ITSELF, "{asked} requests, {waited} of them waited for");
+        waited
+    };
+    let list = |dir: &Path| assert_eq!(list_long(dir), 10 * MANY as u64);
+    let cold = asks(&lister.0, &list);
+    let warm = asks(&lister.0, &list);
+    let search = |dir: &Path| {
+        let found = Command::new("find").arg(dir).args(["-type", "f", "-size", "1"]).output().expect("find runs");
+        assert!(found.status.success(), "{}", text(&found));
+        assert_eq!(found.stdout.iter().filter(|byte| **byte == b'\n').count(), MANY);
+    };
+    let searched = asks(&searcher.0, &search);
+    eprintln!("{MANY} files: {cold} waits to list, {warm} again, {searched} to search");
+    // One more finds the directory.
+    assert!(cold <= 1 + PAGES_OF_MANY, "{cold} waits to list {MANY} files");
+    assert_eq!(warm, 0, "waits to list them again");
+    assert!(searched <= 1 + PAGES_OF_MANY + TO_SEARCH, "{searched} waits to search {MANY} files");
+}
+
 #[test]
 fn what_is_warm_costs_no_request() {
     if !e2e::can_mount() {

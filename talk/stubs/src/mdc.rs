@@ -15,10 +15,10 @@ use types::name::Name;
 use types::ranges::{ByteRange, Needs};
 use types::session::OpenHandle;
 use wire::mds::{
-    Append, Close, Create, DirEntry, Entry, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr, Getxattr,
-    Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags, Punch, Read, Readdir,
-    Readlink, Record, Removed, Removexattr, Rename, Rmdir, Scan, Seek, Setattr, Setxattr, SwapLayouts, Tmpfile, Unlink,
-    Wrote,
+    Append, Close, Create, DirEntry, Entry, FlockCancel, FlockSet, FlockTest, GetLayout, GetParent, Getattr,
+    GetattrMany, Getxattr, Lease, LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Mend, Open, OpenFlags,
+    Punch, Read, Readdir, Readlink, Record, Removed, Removexattr, Rename, Rmdir, Scan, Seek, Setattr, Setxattr,
+    SwapLayouts, Tmpfile, Unlink, Wrote,
 };
 use wire::message::{Op, OpReply, Reply};
 
@@ -128,6 +128,18 @@ impl Mdc {
     pub async fn getattr(&self, credentials: &Credentials, fid: Fid) -> Result<Entry, RpcError> {
         match self.call(credentials, MdsOp::Getattr(Getattr { fid })).await? {
             MdsReply::Entry(e) => Ok(*e),
+            other => Err(unexpected(&self.import, &other)),
+        }
+    }
+
+    /// Attributes of many inodes, in order; `None`: it could not be read.
+    pub async fn getattr_many(
+        &self,
+        credentials: &Credentials,
+        fids: Vec<Fid>,
+    ) -> Result<Vec<Option<Entry>>, RpcError> {
+        match self.call(credentials, MdsOp::GetattrMany(GetattrMany { fids })).await? {
+            MdsReply::Attrs(entries) => Ok(entries),
             other => Err(unexpected(&self.import, &other)),
         }
     }

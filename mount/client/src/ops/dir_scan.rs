@@ -1,7 +1,7 @@
 //! Directories with everything that MDTs know of their entries: for programs that walk through
 //! whole trees (`lfs find`).
 //!
-//! The scan comes in pages of up to 1,024 entries; while one is consumed, the next is on its way.
+//! The scan comes in pages that grow; while one is consumed, the next is on its way.
 //! Nothing of it is kept under locks, because entries that are looked at once would drive out
 //! useful ones. So it is as old as its page, some milliseconds. Data that this mount has written
 //! since and not stored is laid over it.
@@ -24,8 +24,8 @@ use wire::mds::{DirEntry, Entry, Readdir};
 
 /// Bytes of one page, about: room for layouts of 16 stripes.
 const PAGE_BYTES: u32 = 1 << 20;
-/// The page that is consumed, and the next one.
-const PAGES_KEPT: usize = 2;
+/// Entries kept, about: the page that is consumed, and the next one.
+const ENTRIES_KEPT: usize = 8192;
 
 impl Client {
     /// Hands out entries from `position` on, until `take` refuses one or the directory ends,
@@ -52,7 +52,7 @@ impl Client {
         let mdc = self.session.mdc(open.fid)?;
         let listing = open.dir_scan[usize::from(with_layout)].get_or_init(|| {
             let source = Source { mdc, credentials: caller.credentials, fid: open.fid, with_layout };
-            Listing::new(open.fid, Arc::new(source), self.session.env.tasks.clone(), PAGES_KEPT)
+            Listing::new(open.fid, Arc::new(source), self.session.env.tasks.clone(), ENTRIES_KEPT)
         });
         let hand_out = |position, item: Item<'_>| {
             let Item::Name { entry, .. } = item else { return true };
@@ -62,7 +62,7 @@ impl Client {
             }
             take(position + 1, &newest)
         };
-        listing.read(position, false, 0, hand_out).await
+        listing.read(position, false, hand_out).await
     }
 }
 
@@ -82,7 +82,7 @@ impl PageSource for Source {
             let parent = after.is_none().then_some(fid);
             let scan = Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr: true, with_layout };
             let (entries, more) = mdc.dir_scan(&who, scan).await?;
-            Ok(Page { entries, more, parent })
+            Ok(Page { entries: entries.into(), more, parent })
         })
     }
 }

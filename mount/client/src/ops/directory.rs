@@ -3,9 +3,9 @@
 use crate::caller::{Caller, Found};
 use crate::client::Client;
 use crate::counters::Operation;
-use crate::listing::{Item, Listing, PAGES_MAX, Page, PageSource};
+use crate::listing::{ENTRIES_KEPT_MAX, Item, Listing, Page, PageSource};
 use crate::open::{DirHandle, OpenDir};
-use data::locks::Locks;
+use data::locks::{ListedName, Locks};
 use data::node::NodeId;
 use env::BoxFuture;
 use session::error::ClientError;
@@ -17,14 +17,11 @@ use stubs::mdc::Mdc;
 use types::attr::{Attr, FileType};
 use types::credentials::Credentials;
 use types::fid::Fid;
-use types::limits::READDIR_ENTRIES_MAX;
 use types::name::Name;
 use wire::mds::{GetParent, MdsOp, MdsReply, Readdir};
 
 /// Bytes of one page, about.
-const PAGE_BYTES: u32 = 1 << 20;
-/// A name and its padding, bytes: for guessing how many entries fit a buffer.
-const NAME_BYTES_TYPICAL: usize = 16;
+const PAGE_BYTES: u32 = 4 << 20;
 
 /// One entry for the kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,8 +35,8 @@ pub struct DirItem {
     /// Position after this entry: the `cookie` that continues there.
     pub next: u64,
     /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes
-    /// of other MDTs, where the attributes at hand are older than the request, and where the kernel
-    /// knows it all.
+    /// of other MDTs, where no lock covers attributes that are older than the request, and where the
+    /// kernel knows it all.
     pub found: Option<Found>,
 }
 
@@ -58,11 +55,6 @@ impl Budget {
         let cost = self.per_entry + name.len().next_multiple_of(8);
         self.bytes.checked_sub(cost).map(|left| self.bytes = left).is_some()
     }
-
-    /// Number of entries that fit, about.
-    fn entries(&self) -> u32 {
-        (self.bytes / (self.per_entry + NAME_BYTES_TYPICAL)).clamp(1, READDIR_ENTRIES_MAX) as u32
-    }
 }
 
 impl Client {
@@ -77,13 +69,17 @@ impl Client {
             credentials: caller.credentials,
             fid,
         };
-        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.session.env.tasks.clone(), PAGES_MAX));
+        let listing = Arc::new(Listing::new(fid, Arc::new(source), self.session.env.tasks.clone(), ENTRIES_KEPT_MAX));
         Ok(self.dirs_open.insert(OpenDir { fid, listing, dir_scan: Default::default() }))
     }
 
     /// Entries from `cookie` on (0 = start again) that fit into `budget`; empty at the end. 1 round
-    /// trip per page of up to 1,024 entries, the next of which is on its way while one is consumed.
-    /// No round trip for a directory that was listed from start to end and is covered since.
+    /// trip per page, of which each has four times as many entries as the one before it, 1,024 to
+    /// 16,384; the next one is on its way while one is consumed. No round trip for a directory that
+    /// was listed from start to end and is covered since.
+    ///
+    /// # Errors
+    /// EBADF, and those of the MDT.
     pub async fn readdir(
         self: Arc<Self>,
         _caller: Caller,
@@ -98,44 +94,53 @@ impl Client {
             return Ok(Vec::new());
         }
         let mut items = Vec::new();
-        let limit = budget.entries();
         let take = |position: u64, item: Item<'_>| {
-            let (name, fid, file_type, attr): (&[u8], _, _, _) = match item {
+            let (name, fid, file_type, listed): (&[u8], _, _, _) = match item {
                 Item::Itself(fid) => (b".", fid, FileType::Directory, None),
                 Item::Parent(fid) => (b"..", fid, FileType::Directory, None),
                 Item::Name { entry, fresh } => {
-                    let attr = entry.entry.as_ref().map(|e| e.attr).filter(|_| plus && fresh);
-                    (&entry.name, entry.fid, entry.file_type, attr)
+                    let fresh = entry.entry.as_ref().map(|e| e.attr).filter(|_| fresh);
+                    let name = plus.then(|| entry.name.clone());
+                    (&entry.name, entry.fid, entry.file_type, name.map(|name| (name, entry.fid, fresh)))
                 }
             };
             let fits = budget.take(name);
             if fits {
                 let (name, ino, next) = (name.into(), fid.ino(), position + 1);
-                items.push((DirItem { name, ino, file_type, next, found: None }, attr));
+                items.push((DirItem { name, ino, file_type, next, found: None }, listed));
             }
             fits
         };
         let _in_dir = self.locks.enter_dir(open.fid);
-        if let Err(error) = open.listing.read(cookie, plus, limit, take).await {
+        if let Err(error) = open.listing.read(cookie, plus, take).await {
             self.lives_on(open.fid, error)?;
             return Ok(Vec::new());
         }
+        let lease = self.session.has_lease(open.fid);
         // Lookups are counted where nothing can wait or fail any more: the kernel will see, and
         // forget, each of them.
-        let counted = |(item, attr): (DirItem, Option<Attr>)| {
-            // The kernel notes these names when it gets to them, under the epoch of that moment, so
-            // a name that is called back before would stay. So it gets no trust in a name from
-            // here, and names that it trusts are not shown again; nor are inodes whose new end must
-            // not come with attributes.
-            let told = |attr: &Attr| {
-                Name::new(&item.name).is_ok_and(|name| self.locks.kernel_trusts(open.fid, &name, attr.fid))
-            };
-            let moves_end = |attr: &Attr| self.data.writeback.kernel_eof.is_behind(attr.fid, attr.size);
-            let found =
-                attr.filter(|attr| !told(attr) && !moves_end(attr)).map(|attr| self.found(open.fid, None, &attr));
+        let counted = |(item, listed): (DirItem, Option<(Name, Fid, Option<Attr>)>)| {
+            let found = listed.and_then(|(name, fid, fresh)| self.listed(open.fid, &name, fid, fresh, lease));
             DirItem { found, ..item }
         };
         Ok(items.into_iter().map(counted).collect())
+    }
+
+    /// What the kernel is told of a listed name beside the name itself. `fresh`: attributes that
+    /// came after the kernel asked. `None`: nothing; it asks when it needs more.
+    fn listed(&self, dir: Fid, name: &Name, fid: Fid, fresh: Option<Attr>, lease: bool) -> Option<Found> {
+        // The kernel notes these names when it gets to them, under the epoch of that moment, so a
+        // name that is called back before would stay. So it gets no trust in a name from here, and
+        // names that it trusts are not shown again.
+        let attr = match self.locks.listed(dir, name, fid) {
+            ListedName::Trusted => return None,
+            // What a lookup of the name would be told now.
+            ListedName::Covered(attr) if lease => attr,
+            ListedName::Covered(_) | ListedName::Unknown => fresh?,
+        };
+        // The new end of a file must not come with attributes.
+        let moves_end = self.data.writeback.kernel_eof.is_behind(attr.fid, attr.size);
+        (!moves_end).then(|| self.found(dir, None, &attr))
     }
 
     /// Lets an open directory go.
@@ -162,7 +167,7 @@ impl Source {
             return None;
         }
         let (entries, parent) = self.locks.table.lock().listing(self.fid, with_attr)?;
-        Some(Page { entries: entries.to_vec(), more: false, parent: Some(parent) })
+        Some(Page { entries, more: false, parent: Some(parent) })
     }
 }
 
@@ -177,15 +182,17 @@ impl PageSource for Source {
             let readdir = Readdir { fid, after, limit, bytes_max: PAGE_BYTES, with_attr, with_layout: false };
             if goes_on {
                 let (entries, more) = mdc.readdir(&who, readdir).await?;
-                return Ok(Page { entries, more, parent: None });
+                return Ok(Page { entries: entries.into(), more, parent: None });
             }
             match two(&mdc, &who, MdsOp::Readdir(readdir), MdsOp::GetParent(GetParent { fid })).await? {
                 (MdsReply::Entries { entries, more }, Ok(MdsReply::Entry(parent))) => {
-                    Ok(Page { entries, more, parent: Some(parent.attr.fid) })
+                    Ok(Page { entries: entries.into(), more, parent: Some(parent.attr.fid) })
                 }
                 // The parent may be out of reach (another MDT, or gone): `..` is then shown as the
                 // directory itself.
-                (MdsReply::Entries { entries, more }, _) => Ok(Page { entries, more, parent: Some(fid) }),
+                (MdsReply::Entries { entries, more }, _) => {
+                    Ok(Page { entries: entries.into(), more, parent: Some(fid) })
+                }
                 other => Err(misfit(mdc.import(), &other)),
             }
         })

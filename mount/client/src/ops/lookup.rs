@@ -71,6 +71,11 @@ impl Client {
         self.locks.name_unchanging(parent, &name).await;
         let _in_dir = self.locks.enter_dir(parent);
         let mdc = self.session.mdc(parent)?;
+        if self.stat_ahead(&caller.credentials, &mdc, parent, &name).await
+            && let Some(known) = self.look_up_in_table(parent, &name)
+        {
+            return Ok(known);
+        }
         for _ in 0..PIN_TRIES {
             let looked = mdc.lookup(&caller.credentials, parent, name.clone()).await;
             if let Ok(entry) = &looked {
@@ -100,20 +105,29 @@ impl Client {
             return None;
         }
         let begun = self.session.env.clock.now();
-        let dir = self.nodes.fid(parent).filter(|dir| self.session.has_lease(*dir))?;
-        let known = match self.locks.looked_up(dir, name) {
+        let dir = self.nodes.fid(parent)?;
+        let known = self.look_up_in_table(dir, name)?;
+        self.statahead.lock().hit(dir);
+        self.was_known([Operation::Lookup, Operation::LookupHit], begun);
+        Some(self.as_seen_from(parent, known))
+    }
+
+    /// A name, if locks cover it and what it leads to.
+    fn look_up_in_table(&self, dir: Fid, name: &Name) -> Option<Looked> {
+        if !self.session.has_lease(dir) {
+            return None;
+        }
+        match self.locks.looked_up(dir, name) {
             Known::To(fid) => {
                 let attr = self.locks.attr(fid)?.attr;
                 if self.data.writeback.kernel_eof.is_behind(fid, attr.size) {
                     return None;
                 }
-                Looked::Found(self.found(dir, Some(name), &attr))
+                Some(Looked::Found(self.found(dir, Some(name), &attr)))
             }
-            Known::Absent => self.absent(dir, name),
-            Known::Nothing => return None,
-        };
-        self.was_known([Operation::Lookup, Operation::LookupHit], begun);
-        Some(self.as_seen_from(parent, known))
+            Known::Absent => Some(self.absent(dir, name)),
+            Known::Nothing => None,
+        }
     }
 
     /// The kernel asks for an absent name only under its directory's lock.

@@ -21,6 +21,7 @@ pub(crate) mod read;
 mod removal;
 mod removed;
 pub(crate) mod space;
+mod statahead;
 pub(crate) mod statfs;
 pub(crate) mod sync;
 mod truncate;

@@ -26,8 +26,8 @@ use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
-    Append, Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, Getxattr, Lease, LeaseAct,
-    Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Setattr, Unlink, Wrote,
+    Append, Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
+    LeaseAct, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Setattr, Unlink, Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
@@ -191,6 +191,9 @@ impl State {
                         MdsReply::Opened { entry: self.entry(fid)?, created: true, handle: OpenHandle(0), layout: None }
                     }
                 }
+            }
+            MdsOp::GetattrMany(GetattrMany { fids }) => {
+                MdsReply::Attrs(fids.iter().map(|fid| self.entry(*fid).ok().map(|entry| *entry)).collect())
             }
             MdsOp::Open(Open { fid, .. }) => self.open(fid, false)?,
             MdsOp::Close(Close { handle, .. }) => {
@@ -475,6 +478,9 @@ impl Target {
             (MdsOp::Readdir(Readdir { fid, .. }), Ok(OpReply::Mds(MdsReply::Entries { entries, .. }))) => {
                 give(*fid, InodeBits::UPDATE);
                 entries.iter().for_each(|listed| give(listed.fid, shown));
+            }
+            (MdsOp::GetattrMany(_), Ok(OpReply::Mds(MdsReply::Attrs(entries)))) => {
+                entries.iter().flatten().for_each(|entry| give(entry.attr.fid, shown));
             }
             _ => {}
         }

@@ -60,6 +60,16 @@ pub const KEEPS: InodeBits = InodeBits::LOOKUP
     .union(InodeBits::WRITE)
     .union(InodeBits::GAP);
 
+/// What is known of a name that a listing showed.
+pub enum ListedName {
+    /// The kernel trusts the name and the attributes of its inode.
+    Trusted,
+    /// The attributes, as locks cover them.
+    Covered(Attr),
+    /// No lock covers the name or the attributes.
+    Unknown,
+}
+
 /// Locks of one mount.
 pub struct Locks {
     pub env: Env,
@@ -156,6 +166,20 @@ impl Locks {
     pub fn looked_up(&self, dir: Fid, name: &Name) -> Known {
         let mut table = self.table.lock();
         if table.is_changing(dir, name) { Known::Nothing } else { table.name(dir, name) }
+    }
+
+    /// What is known now of a name that a listing showed to lead to this inode.
+    pub fn listed(&self, dir: Fid, name: &Name, fid: Fid) -> ListedName {
+        let mut table = self.table.lock();
+        if table.kernel_trusts(dir, name, fid) {
+            return ListedName::Trusted;
+        }
+        if table.is_changing(dir, name) || table.name(dir, name) != Known::To(fid) {
+            return ListedName::Unknown;
+        }
+        let Some(entry) = table.attr(fid) else { return ListedName::Unknown };
+        drop(table);
+        ListedName::Covered(self.with_dirty(entry.attr))
     }
 
     /// Waits until no own request changes this name.

@@ -4,6 +4,7 @@ use super::session::{self, Waits};
 use super::{flags, locks, number, series};
 use crate::config::mount_options::MountOptions;
 use crate::watch::view::View;
+use client::StataheadFigures;
 use client::caller::Caller;
 use client::client::Client;
 use client::counters::Way;
@@ -131,6 +132,7 @@ fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&s
         tree.takes(param, devices, move |value| set.kernel()?.set_read_ahead_kb(mebibytes(value, READ_AHEAD_MB_MAX)?));
     }
     tree.explains(&LLITE_READ_AHEAD_STATS, devices);
+    statahead(tree, client, devices);
     tree.shows(&LLITE_MAX_CACHED_MB, devices, || Ok(format!("max_cached_mb: {}\n", memory_mb()?)));
     tree.shows(&LLITE_HYBRID_IO, devices, || Ok("0".to_owned()));
     for param in [&LLITE_DEFAULT_EASIZE, &LLITE_MAX_EASIZE] {
@@ -152,6 +154,33 @@ fn caches(tree: &mut Tree, view: &Arc<View>, client: &Arc<Client>, devices: &[&s
     tree.does(&LLITE_OPENCACHE_THRESHOLD_COUNT, devices, move |value| {
         let client = set.clone();
         Box::pin(async move { client.lock_namespace().keep_opens(switch(&value)?).await })
+    });
+}
+
+/// What is fetched ahead of a program that looks at the entries of a directory.
+fn statahead(tree: &mut Tree, client: &Arc<Client>, devices: &[&str; 1]) {
+    let (shown, set) = (client.clone(), client.clone());
+    tree.shows(&LLITE_STATAHEAD_MAX, devices, move || Ok(shown.statahead_max().to_string()));
+    tree.takes(&LLITE_STATAHEAD_MAX, devices, move |value| {
+        let max: usize = number(value)?;
+        if max > Client::STATAHEAD_MAX {
+            return Err(Errno::ERANGE);
+        }
+        set.set_statahead_max(max);
+        Ok(())
+    });
+    tree.shows(&LLITE_STATAHEAD_AGL, devices, || Ok("1".to_owned()));
+    let (shown, cleared) = (client.clone(), client.clone());
+    tree.shows(&LLITE_STATAHEAD_STATS, devices, move || {
+        let StataheadFigures { total, wrong, lists, hits, misses } = shown.statahead_figures();
+        Ok(format!(
+            "statahead total: {total}\nstatahead wrong: {wrong}\nagl total: 0\nlist_total: {lists}\n\
+             fname_total: 0\nhit_total: {hits}\nmiss_total: {misses}\n"
+        ))
+    });
+    tree.takes(&LLITE_STATAHEAD_STATS, devices, move |_| {
+        cleared.clear_statahead_figures();
+        Ok(())
     });
 }
 

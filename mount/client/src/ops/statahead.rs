@@ -1,0 +1,71 @@
+//! Statahead acts: what `statahead.rs` decides, asked of the MDT.
+
+use crate::client::Client;
+use crate::statahead::{OnMiss, StataheadFigures, WINDOW_MAX, Window};
+use std::sync::atomic::Ordering;
+use stubs::mdc::Mdc;
+use types::credentials::Credentials;
+use types::fid::Fid;
+use types::name::Name;
+
+impl Client {
+    /// A lookup is about to ask for a name that locks do not cover. True: its attributes came
+    /// otherwise, perhaps.
+    pub(crate) async fn stat_ahead(&self, who: &Credentials, mdc: &Mdc, dir: Fid, name: &Name) -> bool {
+        let max = self.statahead_max.load(Ordering::Relaxed);
+        if max == 0 || self.is_careful() {
+            return false;
+        }
+        let listing = self.locks.table.lock().listing(dir, false).map(|(entries, _)| entries);
+        let now = self.session.env.clock.now();
+        let on_miss = self.statahead.lock().miss((dir, name), listing, max, now);
+        match on_miss {
+            OnMiss::Ask => false,
+            OnMiss::Wait(mut done) => {
+                // An error says that it is over.
+                while done.changed().await.is_ok() {}
+                true
+            }
+            OnMiss::Fetch(Window { mut fids, done }) => {
+                fids.retain(|fid| fid.mdt() == dir.mdt());
+                let (mdc, who) = (mdc.clone(), who.clone());
+                let mut over = done.subscribe();
+                // In the background: others wait for it, too, and this lookup may be interrupted.
+                let work = async move {
+                    let _done = done;
+                    // The reply's locks and attributes are learnt with its arrival. Without a reply
+                    // each lookup asks for itself, and meets the error.
+                    if let Err(error) = mdc.getattr_many(&who, fids).await {
+                        tracing::debug!(%error, "statahead");
+                    }
+                };
+                self.session.env.tasks.spawn("statahead", Box::pin(work));
+                while over.changed().await.is_ok() {}
+                true
+            }
+        }
+    }
+
+    /// What statahead did.
+    pub fn statahead_figures(&self) -> StataheadFigures {
+        self.statahead.lock().figures
+    }
+
+    /// Clears these figures.
+    pub fn clear_statahead_figures(&self) {
+        self.statahead.lock().figures = StataheadFigures::default();
+    }
+
+    /// Entries whose attributes one request may fetch ahead; 0: statahead is off.
+    pub fn statahead_max(&self) -> usize {
+        self.statahead_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets this bound: 0 to [`Client::STATAHEAD_MAX`].
+    pub fn set_statahead_max(&self, max: usize) {
+        self.statahead_max.store(max.min(WINDOW_MAX), Ordering::Relaxed);
+    }
+
+    /// The largest bound that can be set, and the one at mount.
+    pub const STATAHEAD_MAX: usize = WINDOW_MAX;
+}

@@ -1,0 +1,314 @@
+//! Statahead: which attributes to fetch before programs ask.
+//!
+//! A program that lists a directory and then looks at each entry (`find`, `du`, `rm -r`) meets names
+//! that the listing taught, without attributes. The second such miss in a directory fetches the
+//! attributes of [`WINDOW_FIRST`] entries at once: the one that was missed, and those behind it that
+//! were not fetched yet. Each further miss fetches twice as many, up to [`WINDOW_MAX`]. So the order
+//! in which a program looks hardly matters.
+//!
+//! Waste is bounded: an entry is fetched once per listing, so all of it costs what `ls -l` would
+//! have. If [`TRIAL`] entries of one listing or more were fetched and fewer than one in
+//! [`USED_ONE_IN`] was looked at, the next listings of that directory fetch nothing for a while.
+//!
+//! What is fetched is kept under locks as everything else is, and handed out by lookups only
+//! (docs/client.md). This file decides; `ops/statahead.rs` acts.
+
+use env::clock::Monotonic;
+use foldhash::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use types::fid::Fid;
+use types::limits::READDIR_ENTRIES_MAX;
+use types::name::Name;
+use wire::mds::DirEntry;
+
+/// Entries of the first window.
+const WINDOW_FIRST: usize = 512;
+/// Entries of a window, at most: one request.
+pub(crate) const WINDOW_MAX: usize = READDIR_ENTRIES_MAX;
+/// Misses before the first window.
+const MISSES: u32 = 2;
+/// Directories that are watched; beyond it the one that was used longest ago goes.
+const DIRECTORIES_MAX: usize = 256;
+/// Entries of their listings in all, about 100 MB; beyond it the same.
+const ENTRIES_MAX: usize = 1 << 20;
+/// Entries fetched of a listing from which on their use is looked at.
+const TRIAL: u64 = 4096;
+/// Of so many fetched entries one must have been looked at.
+const USED_ONE_IN: u64 = 64;
+/// How long a directory is left alone whose entries were fetched in vain: at first, and at most.
+const REST: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(600)];
+
+/// What a lookup that found no attributes does.
+#[derive(Debug)]
+pub(crate) enum OnMiss {
+    /// It asks the MDT itself.
+    Ask,
+    /// The attributes are on their way: it waits for the end of this, then looks again.
+    Wait(watch::Receiver<()>),
+    /// It fetches the attributes of these inodes, its own among them.
+    Fetch(Window),
+}
+
+/// Attributes to fetch.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Of these inodes.
+    pub(crate) fids: Vec<Fid>,
+    /// Dropped when the answer is learnt, or will not come: it wakes those who wait.
+    pub(crate) done: watch::Sender<()>,
+}
+
+/// What happened since the mount.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct StataheadFigures {
+    /// Entries whose attributes were fetched ahead.
+    pub total: u64,
+    /// Times that a directory was left alone, because what was fetched of it was not used.
+    pub wrong: u64,
+    /// Listings of which something was fetched.
+    pub lists: u64,
+    /// Lookups in these that found attributes.
+    pub hits: u64,
+    /// Lookups in these that found none.
+    pub misses: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Statahead {
+    directories: HashMap<Fid, Directory>,
+    /// Counts misses, to tell which use is older.
+    uses: u64,
+    pub(crate) figures: StataheadFigures,
+}
+
+#[derive(Default)]
+struct Directory {
+    /// In name order. Only a hint: it may be older than the directory.
+    listing: Arc<[DirEntry]>,
+    misses: u32,
+    /// Entries of the newest window; 0: there was none.
+    size: usize,
+    /// By place in the listing: the number of the window that has it, from 1 on; 0: none.
+    window_of: Vec<u16>,
+    /// Ends of the windows, by number.
+    windows: Vec<watch::Receiver<()>>,
+    fetched: u64,
+    used: u64,
+    rests_until: Option<Monotonic>,
+    rest: Duration,
+    last_use: u64,
+}
+
+impl Statahead {
+    /// A lookup in a directory found attributes under locks.
+    pub(crate) fn hit(&mut self, dir: Fid) {
+        if self.directories.is_empty() {
+            return;
+        }
+        if let Some(directory) = self.directories.get_mut(&dir).filter(|directory| directory.size > 0) {
+            directory.used += 1;
+            self.figures.hits += 1;
+        }
+    }
+
+    /// A lookup in a directory found no attributes. `listing`: the directory as it is known;
+    /// `None`: not as a whole, at the moment. `max`: entries of a window, at most; 0: nothing is
+    /// fetched.
+    pub(crate) fn miss(
+        &mut self,
+        (dir, name): (Fid, &Name),
+        listing: Option<Arc<[DirEntry]>>,
+        max: usize,
+        now: Monotonic,
+    ) -> OnMiss {
+        if max == 0 || listing.is_none() && !self.directories.contains_key(&dir) {
+            return OnMiss::Ask;
+        }
+        self.uses += 1;
+        let directory = self.directories.entry(dir).or_default();
+        directory.last_use = self.uses;
+        if let Some(listing) = listing.filter(|listing| !Arc::ptr_eq(listing, &directory.listing)) {
+            directory.begin(listing, now, &mut self.figures);
+        }
+        let on_miss = directory.miss(name, max, now, &mut self.figures);
+        self.make_room();
+        on_miss
+    }
+
+    fn make_room(&mut self) {
+        let entries =
+            |directories: &HashMap<Fid, Directory>| directories.values().map(|d| d.listing.len()).sum::<usize>();
+        while self.directories.len() > DIRECTORIES_MAX || entries(&self.directories) > ENTRIES_MAX {
+            let oldest = self.directories.iter().min_by_key(|(_, directory)| directory.last_use).map(|(fid, _)| *fid);
+            let Some(oldest) = oldest else { return };
+            self.directories.remove(&oldest);
+        }
+    }
+}
+
+impl Directory {
+    /// Another listing: places mean something else.
+    fn begin(&mut self, listing: Arc<[DirEntry]>, now: Monotonic, figures: &mut StataheadFigures) {
+        let &mut Directory { mut rests_until, mut rest, last_use, .. } = self;
+        if self.fetched >= TRIAL {
+            if self.used * USED_ONE_IN < self.fetched {
+                figures.wrong += 1;
+                rest = (rest * 2).clamp(REST[0], REST[1]);
+                rests_until = Some(now + rest);
+            } else {
+                rest = Duration::ZERO;
+            }
+        }
+        let window_of = vec![0; listing.len()];
+        *self = Directory { listing, window_of, rests_until, rest, last_use, ..Directory::default() };
+    }
+
+    fn miss(&mut self, name: &Name, max: usize, now: Monotonic, figures: &mut StataheadFigures) -> OnMiss {
+        let Ok(place) = self.listing.binary_search_by(|entry| entry.name.cmp(name)) else { return OnMiss::Ask };
+        self.misses += 1;
+        if self.misses < MISSES || self.rests_until.is_some_and(|until| now < until) {
+            return OnMiss::Ask;
+        }
+        let window = usize::from(self.window_of[place]).checked_sub(1);
+        if let Some(done) = window.and_then(|window| self.windows.get(window)) {
+            // Its sender is gone when the answer is learnt. What was learnt and is not there any
+            // more was called back; the one that is missed is asked for.
+            return if done.has_changed().is_ok() { OnMiss::Wait(done.clone()) } else { OnMiss::Ask };
+        }
+        figures.misses += 1;
+        figures.lists += u64::from(self.size == 0);
+        self.size = (self.size * 2).clamp(WINDOW_FIRST, WINDOW_MAX).min(max);
+        let done = watch::Sender::new(());
+        self.windows.push(done.subscribe());
+        let Ok(number) = u16::try_from(self.windows.len()) else { return OnMiss::Ask };
+        let around = (place..self.listing.len()).chain(0..place);
+        let places: Vec<usize> = around.filter(|place| self.window_of[*place] == 0).take(self.size).collect();
+        places.iter().for_each(|place| self.window_of[*place] = number);
+        let fids: Vec<Fid> = places.iter().map(|place| self.listing[*place].fid).collect();
+        self.fetched += fids.len() as u64;
+        figures.total += fids.len() as u64;
+        OnMiss::Fetch(Window { fids, done })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use types::attr::FileType;
+
+    const DIR: Fid = Fid { seq: Fid::SEQ_NORMAL, oid: 1, ver: 0 };
+
+    fn name(n: usize) -> Name {
+        Name::new(format!("f{n:06}").as_bytes()).unwrap()
+    }
+
+    fn fid(n: usize) -> Fid {
+        Fid { oid: 10 + n as u32, ..DIR }
+    }
+
+    fn listing(count: usize) -> Arc<[DirEntry]> {
+        let entry =
+            |n| DirEntry { name: name(n), fid: fid(n), file_type: FileType::Regular, entry: None, layout: None };
+        (0..count).map(entry).collect()
+    }
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::default() + Duration::from_secs(seconds)
+    }
+
+    /// Looks at entries in this order; the number of waits. A window is there at once.
+    fn waits(count: usize, order: impl Iterator<Item = usize>) -> usize {
+        let (mut statahead, listing) = (Statahead::default(), listing(count));
+        let (mut known, mut fetched) = (BTreeSet::new(), BTreeSet::new());
+        let mut waits = 0;
+        for n in order {
+            if known.contains(&fid(n)) {
+                statahead.hit(DIR);
+                continue;
+            }
+            waits += 1;
+            match statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, at(0)) {
+                OnMiss::Ask => _ = known.insert(fid(n)),
+                OnMiss::Fetch(window) => {
+                    assert!(window.fids.contains(&fid(n)) && window.fids.len() <= WINDOW_MAX);
+                    assert!(window.fids.iter().all(|fid| fetched.insert(*fid)), "nothing is fetched twice");
+                    known.extend(window.fids);
+                }
+                OnMiss::Wait(_) => panic!("nothing is on its way"),
+            }
+        }
+        waits
+    }
+
+    #[test]
+    fn a_large_directory_costs_few_waits_in_any_order() {
+        let count = 100_000;
+        assert!(waits(count, 0..count) <= 13, "{}", waits(count, 0..count));
+        // By inode of a directory whose names say nothing about it: 7,919 is prime to the count.
+        let hashed = (0..count).map(|n| n * 7_919 % count);
+        assert!(waits(count, hashed.clone()) <= 13, "{}", waits(count, hashed));
+        assert_eq!(waits(16, 0..16), 2);
+    }
+
+    #[test]
+    fn who_looks_at_one_name_fetches_nothing_else() {
+        let mut statahead = Statahead::default();
+        let miss = |statahead: &mut Statahead, n, listing| statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, at(0));
+        assert!(matches!(miss(&mut statahead, 3, Some(listing(10))), OnMiss::Ask));
+        assert!(matches!(miss(&mut Statahead::default(), 3, None), OnMiss::Ask), "no listing is known");
+        assert!(matches!(miss(&mut statahead, 99, None), OnMiss::Ask), "the listing has no such name");
+        assert!(matches!(statahead.miss((DIR, &name(4)), None, 0, at(0)), OnMiss::Ask), "switched off");
+        // The listing is remembered: a change of the directory does not end its use.
+        assert!(matches!(miss(&mut statahead, 5, None), OnMiss::Fetch(_)));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_waited_for() {
+        let (mut statahead, listing) = (Statahead::default(), listing(10));
+        let mut miss = |n| statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, at(0));
+        assert!(matches!(miss(0), OnMiss::Ask));
+        let OnMiss::Fetch(window) = miss(1) else { panic!("the second miss fetches") };
+        assert_eq!(window.fids, (1..10).chain([0]).map(fid).collect::<Vec<_>>());
+        assert!(matches!(miss(7), OnMiss::Wait(_)));
+        drop(window);
+        assert!(matches!(miss(7), OnMiss::Ask), "it was called back meanwhile");
+    }
+
+    #[test]
+    fn a_directory_that_is_fetched_in_vain_is_left_alone_for_a_while() {
+        let mut statahead = Statahead::default();
+        let fetches = |statahead: &mut Statahead, second| {
+            let listing = listing(2 * WINDOW_MAX);
+            let mut fetched = 0;
+            for n in [0, 1, 10_000, 20_000, 30_000, 31_000] {
+                let on_miss = statahead.miss((DIR, &name(n)), Some(listing.clone()), WINDOW_MAX, at(second));
+                fetched += usize::from(matches!(on_miss, OnMiss::Fetch(_)));
+            }
+            fetched
+        };
+        assert_eq!(fetches(&mut statahead, 0), 4);
+        assert_eq!(fetches(&mut statahead, 1), 0, "nothing of it was looked at");
+        assert_eq!(statahead.figures.wrong, 1);
+        assert_eq!(fetches(&mut statahead, 30), 0);
+        assert_eq!(fetches(&mut statahead, 31), 4);
+        assert_eq!(fetches(&mut statahead, 40), 0);
+        assert_eq!(fetches(&mut statahead, 40 + 59), 0, "twice as long");
+        assert_eq!(fetches(&mut statahead, 40 + 60), 4);
+        (0..500).for_each(|_| statahead.hit(DIR));
+        assert_eq!(fetches(&mut statahead, 40 + 61), 4);
+    }
+
+    #[test]
+    fn few_directories_are_watched() {
+        let mut statahead = Statahead::default();
+        for n in 0..2 * DIRECTORIES_MAX {
+            statahead.miss((fid(n), &name(0)), Some(listing(1)), WINDOW_MAX, at(0));
+        }
+        assert_eq!(statahead.directories.len(), DIRECTORIES_MAX);
+        assert!(statahead.directories.contains_key(&fid(2 * DIRECTORIES_MAX - 1)));
+    }
+}
