@@ -6,13 +6,14 @@
 //! appears twice. Position 0 is `.`, 1 is `..`, 2 the first name; asking for position 0 starts all
 //! over.
 //!
-//! Each page has four times as many entries as the one before it, up to [`PAGE_ENTRIES_MAX`]. While
-//! the kernel consumes one page the next is on its way, with attributes if the kernel wants those of
-//! this one. So the number of waits for a large directory does not depend on the kernel's buffers.
+//! Each page has four times as many entries as the one before it, up to [`PAGE_ENTRIES_MAX`].
+//! While the kernel consumes one page the next is on its way, with attributes if the kernel wants
+//! those of this one. So the number of waits for a large directory does not depend on the kernel's
+//! buffers.
 //!
 //! Attributes of a page are handed out only by the call that fetched it: later they may be older
-//! than what the kernel knows. Whoever asked for the page has them under locks, in the lock table,
-//! and an entry without fresh attributes is answered from there.
+//! than what the kernel knows. The client has them under locks, in the lock table, and answers an
+//! entry without fresh attributes from there.
 
 use env::BoxFuture;
 use env::tasks::Tasks;
@@ -190,10 +191,8 @@ impl Listing {
         let mut handed_out = false;
         while position < FIRST_NAME {
             // `..` needs the parent, which comes with the first page.
-            if stream.parent.is_none() {
-                if self.fetch(&mut stream, 0, with_attr).await?.1 {
-                    fetched.push(0);
-                }
+            if stream.parent.is_none() && self.fetch(&mut stream, 0, with_attr).await?.1 {
+                fetched.push(0);
             }
             let item = match position {
                 0 => Item::Itself(self.fid),

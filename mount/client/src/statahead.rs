@@ -1,10 +1,10 @@
 //! Statahead: which attributes to fetch before programs ask.
 //!
-//! A program that lists a directory and then looks at each entry (`find`, `du`, `rm -r`) meets names
-//! that the listing taught, without attributes. The second such miss in a directory fetches the
-//! attributes of [`WINDOW_FIRST`] entries at once: the one that was missed, and those behind it that
-//! were not fetched yet. Each further miss fetches twice as many, up to [`WINDOW_MAX`]. So the order
-//! in which a program looks hardly matters.
+//! A program that lists a directory and then looks at each entry (`find`, `du`, `rm -r`) meets
+//! names that the listing taught, without attributes. The second such miss in a directory fetches
+//! the attributes of [`WINDOW_FIRST`] entries at once: the one that was missed, and those behind it
+//! that were not fetched yet. Each further miss fetches twice as many, up to [`WINDOW_MAX`]. So the
+//! order in which a program looks hardly matters.
 //!
 //! Waste is bounded: an entry is fetched once per listing, so all of it costs what `ls -l` would
 //! have. If [`TRIAL`] entries of one listing or more were fetched and fewer than one in
@@ -56,7 +56,7 @@ pub(crate) enum OnMiss {
 pub(crate) struct Window {
     /// Of these inodes.
     pub(crate) fids: Vec<Fid>,
-    /// Dropped when the answer is learnt, or will not come: it wakes those who wait.
+    /// Dropped when the answer is learnt, or will not come: it wakes those that wait.
     pub(crate) done: watch::Sender<()>,
 }
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_at_one_name_fetches_nothing_else() {
+    fn a_look_at_one_name_fetches_nothing_else() {
         let mut statahead = Statahead::default();
         let miss = |statahead: &mut Statahead, n, listing| statahead.miss((DIR, &name(n)), listing, WINDOW_MAX, at(0));
         assert!(matches!(miss(&mut statahead, 3, Some(listing(10))), OnMiss::Ask));

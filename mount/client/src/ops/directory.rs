@@ -35,8 +35,8 @@ pub struct DirItem {
     /// Position after this entry: the `cookie` that continues there.
     pub next: u64,
     /// With `plus`: the inode, its lookup count grown by one. `None` for `.` and `..`, for inodes
-    /// of other MDTs, where no lock covers attributes that are older than the request, and where the
-    /// kernel knows it all.
+    /// of other MDTs, where no lock covers attributes that are older than the request, and where
+    /// the kernel knows it all.
     pub found: Option<Found>,
 }
 

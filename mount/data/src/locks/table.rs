@@ -24,7 +24,7 @@ use complete::{CompleteListing, PartialListing};
 use foldhash::HashMap;
 use layout::layout::Layout;
 pub use recent::Asked;
-pub use recent::Shown;
+pub use recent::ShownName;
 use recent::{Recent, Trust};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
@@ -89,7 +89,7 @@ pub struct Believed {
     /// What locks cover.
     known: Known,
     /// What the kernel was told a moment ago, uncovered now.
-    shown: Shown,
+    shown: ShownName,
 }
 
 impl Believed {
@@ -98,7 +98,7 @@ impl Believed {
     }
 
     fn shown_fid(&self) -> Option<Fid> {
-        if let Shown::To(fid) = self.shown { Some(fid) } else { None }
+        if let ShownName::To(fid) = self.shown { Some(fid) } else { None }
     }
 }
 
@@ -465,7 +465,7 @@ impl Table {
             // kernel must ask for its other names again.
             self.pending.all_names();
         }
-        if known.is_none() && before.shown == Shown::Anywhere {
+        if known.is_none() && before.shown == ShownName::Anywhere {
             self.recent.all_miscounted();
             self.pending.all_names();
         }

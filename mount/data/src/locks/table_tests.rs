@@ -434,7 +434,7 @@ fn what_the_kernel_asked_again_long_ago_is_settled() {
 fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
     let (unlinked, last) = (Removed { fid: FILE, nlink: 1 }, Removed { fid: FILE, nlink: 0 });
     let none = Removed { fid: Fid::NONE, nlink: 0 };
-    let known = |known| Believed { known, shown: Shown::Nowhere };
+    let known = |known| Believed { known, shown: ShownName::Nowhere };
     let shown = |shown| Believed { known: Known::Nothing, shown };
     for (before, removed, distrusted) in [
         (known(Known::To(FILE)), unlinked, true),
@@ -443,11 +443,11 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
         (known(Known::Nothing), last, true),
         (known(Known::To(DIR)), last, true),
         (known(Known::To(DIR)), none, false),
-        (shown(Shown::To(FILE)), last, false),
-        (shown(Shown::To(FILE)), none, true),
-        (shown(Shown::To(DIR)), last, true),
-        (shown(Shown::Anywhere), none, true),
-        (Believed { known: Known::Absent, shown: Shown::To(FILE) }, none, true),
+        (shown(ShownName::To(FILE)), last, false),
+        (shown(ShownName::To(FILE)), none, true),
+        (shown(ShownName::To(DIR)), last, true),
+        (shown(ShownName::Anywhere), none, true),
+        (Believed { known: Known::Absent, shown: ShownName::To(FILE) }, none, true),
     ] {
         let mut table = Table::default();
         let ticket = table.gate(0).send();
@@ -456,7 +456,7 @@ fn counts_that_the_kernel_may_count_down_are_not_trusted_for_a_while() {
         assert!(table.attr_for_kernel(&entry(FILE, 1).attr).1);
         table.counted_down(before, removed);
         let pending = table.take_pending();
-        let forgets = pending.attrs.contains(&FILE) || before.shown == Shown::Anywhere;
+        let forgets = pending.attrs.contains(&FILE) || before.shown == ShownName::Anywhere;
         assert_eq!(forgets, distrusted, "{before:?} {removed:?}");
         table.learn_entry(&entry(FILE, 2), BOTH);
         assert_eq!(table.attr_for_kernel(&entry(FILE, 2).attr), (entry(FILE, 2).attr, !distrusted));
@@ -481,7 +481,7 @@ fn a_name_that_a_callback_took_before_a_rename_is_what_the_kernel_counts_down() 
         assert_eq!(table.trust_name(DIR, &name("b"), Some(FILE), Asked::First), covered);
         table.changing(DIR, &[name("b")], &mut Invalidations::default());
         let before = table.believed(DIR, &name("b"));
-        assert_eq!(before.shown, Shown::To(FILE));
+        assert_eq!(before.shown, ShownName::To(FILE));
         table.counted_down(before, none);
         // A new lock of the inode changes nothing: the kernel has yet to count.
         assert!(!table.attr_for_kernel(&entry(FILE, 1).attr).1);
@@ -489,7 +489,7 @@ fn a_name_that_a_callback_took_before_a_rename_is_what_the_kernel_counts_down() 
         assert!(table.take_pending().all_names, "link(2) of another name must look");
         (0..2).for_each(|_| table.tick());
         assert!(table.attr_for_kernel(&entry(FILE, 1).attr).1);
-        assert_eq!(table.believed(DIR, &name("b")).shown, Shown::Nowhere);
+        assert_eq!(table.believed(DIR, &name("b")).shown, ShownName::Nowhere);
     }
 }
 

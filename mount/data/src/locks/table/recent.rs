@@ -60,7 +60,7 @@ pub enum Asked {
 
 /// Where the kernel may believe that an uncovered name leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ShownName {
     /// To this inode.
     To(Fid),
     /// To any inode: too many names were shown.
@@ -130,15 +130,15 @@ impl Recent {
     }
 
     /// Where the kernel may believe that a name leads which nothing covers.
-    pub fn shown(&self, dir: Fid, name: &Name) -> Shown {
+    pub fn shown(&self, dir: Fid, name: &Name) -> ShownName {
         // Most mounts never show a name without a lock.
         if self.shown.is_empty() && self.shown_overflow.is_none() {
-            return Shown::Nowhere;
+            return ShownName::Nowhere;
         }
         match self.shown.get(&(dir, name.clone())) {
-            Some((to, _)) => Shown::To(*to),
-            None if self.shown_overflow.is_some() => Shown::Anywhere,
-            None => Shown::Nowhere,
+            Some((to, _)) => ShownName::To(*to),
+            None if self.shown_overflow.is_some() => ShownName::Anywhere,
+            None => ShownName::Nowhere,
         }
     }
 
@@ -307,12 +307,12 @@ mod tests {
     #[test]
     fn too_many_shown_names_may_lead_anywhere() {
         let mut recent = Recent::default();
-        assert_eq!(recent.shown(fid(1), &name(0)), Shown::Nowhere);
+        assert_eq!(recent.shown(fid(1), &name(0)), ShownName::Nowhere);
         (0..=SHOWN_MAX).for_each(|n| recent.note_shown(fid(1), name(n), fid(2)));
-        assert_eq!(recent.shown(fid(1), &name(SHOWN_MAX)), Shown::To(fid(2)));
-        assert_eq!(recent.shown(fid(1), &name(0)), Shown::Anywhere);
+        assert_eq!(recent.shown(fid(1), &name(SHOWN_MAX)), ShownName::To(fid(2)));
+        assert_eq!(recent.shown(fid(1), &name(0)), ShownName::Anywhere);
         (0..RECENT_TICKS).for_each(|_| recent.advance());
-        assert_eq!(recent.shown(fid(1), &name(SHOWN_MAX)), Shown::Nowhere);
+        assert_eq!(recent.shown(fid(1), &name(SHOWN_MAX)), ShownName::Nowhere);
     }
 
     #[test]
