@@ -2,6 +2,7 @@
 
 use crate::caller::{Found, Stat};
 use crate::counters::{Counters, Operation, Timed};
+use crate::dir_ahead::DirAhead;
 use crate::hooks::Tables;
 use crate::no_open::NoOpenHandles;
 use crate::open::{DirHandle, FileHandle, Handles, OpenDir, OpenFiles};
@@ -83,6 +84,7 @@ pub struct Client {
     pub(crate) pins: Pins,
     pub(crate) removed: Removed,
     pub(crate) statahead: Mutex<Statahead>,
+    pub(crate) dir_ahead: Mutex<DirAhead>,
     /// Entries of a window of statahead, at most; 0: off.
     pub(crate) statahead_max: AtomicUsize,
     pub(crate) closes: Arc<Semaphore>,
@@ -140,6 +142,7 @@ impl Client {
             pins: Pins::default(),
             removed: Removed::default(),
             statahead: Mutex::default(),
+            dir_ahead: Mutex::default(),
             statahead_max: AtomicUsize::new(statahead::WINDOW_MAX),
             closes: Arc::new(Semaphore::new(CLOSES_MAX)),
             counters: Counters::new(),

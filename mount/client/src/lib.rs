@@ -13,6 +13,7 @@
 pub mod caller;
 pub mod client;
 pub mod counters;
+mod dir_ahead;
 mod hooks;
 pub mod inspect;
 mod listing;

@@ -177,6 +177,40 @@ fn files_that_another_mount_made_are_listed_as_cheaply_as_own_ones() {
     assert_eq!(list_long(&other.0.join("objects")), 10 * MADE_ELSEWHERE as u64 + 1);
 }
 
+/// Directories in each directory of a tree, three levels deep, and files in the lowest.
+const WIDTH: usize = 6;
+/// Waits to walk through it: some to begin with, then one at most for a level of each branch.
+const TO_WALK: u64 = 40;
+
+#[test]
+fn a_tree_is_walked_with_few_requests() {
+    if !e2e::can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(&[]);
+    let walker = Second::of(&cluster, "walker", "flock");
+    let tree = cluster.mount().join("tree");
+    for n in 0..WIDTH.pow(3) {
+        let dir = tree.join(format!("a{}/b{}/c{}", n / WIDTH / WIDTH, n / WIDTH % WIDTH, n % WIDTH));
+        fs::create_dir_all(&dir).expect("make directories");
+        (0..4).for_each(|n| fs::write(dir.join(format!("f{n}")), [7; 10]).expect("it is written"));
+    }
+    settled(&cluster.mount());
+    // find(1) asks once for the type of the file system: statfs of the MDT and two OSTs.
+    for (round, most) in [("cold", TO_WALK), ("again", 3)] {
+        // The access times of the first round are told in the background.
+        settled(&walker.0);
+        let before = counted(&walker.0, " awaited");
+        let found = Command::new("find").arg(walker.0.join("tree")).args(["-size", "1"]).output().expect("find runs");
+        assert!(found.status.success(), "{}", text(&found));
+        let lines = found.stdout.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(lines, 4 * WIDTH.pow(3), "every file, and no directory");
+        let waited = counted(&walker.0, " awaited") - before;
+        eprintln!("{round}: {waited} waits for {} directories", WIDTH.pow(3) + WIDTH.pow(2) + WIDTH + 1);
+        assert!(waited <= most, "{round}: {waited} waits");
+    }
+}
+
 /// Files of a directory that a listing does not show in one page.
 const MANY: usize = 6000;
 /// Waits to list these: pages of 1,024 and 4,096, and the rest.

@@ -3,15 +3,26 @@
 
 use std::time::Duration;
 use wire::class::Changes;
+use wire::mds::MdsOp;
 use wire::message::Op;
 use wire::mgs::MgsOp;
 use wire::ost::OstOp;
 
-/// Bytes of data to expect with the reply.
+/// Attributes of an inode and its place in a reply, about, bytes.
+const ATTR_BYTES: usize = 150;
+/// The same, of an entry of a directory, with a name of usual length.
+const ENTRY_BYTES: usize = 40;
+
+/// Bytes of data to expect with the reply: a large one must not hold up small ones on its way.
 pub(crate) fn reply_bulk(ops: &[Op]) -> usize {
     ops.iter()
         .map(|op| match op {
             Op::Ost(OstOp::Read { len, .. }) => *len as usize,
+            Op::Mds(MdsOp::Readdir(readdir)) => {
+                let attr = if readdir.with_attr { ATTR_BYTES } else { 0 };
+                (readdir.limit as usize).saturating_mul(ENTRY_BYTES + attr).min(readdir.bytes_max as usize)
+            }
+            Op::Mds(MdsOp::GetattrMany(many)) => many.fids.len() * ATTR_BYTES,
             _ => 0,
         })
         .fold(0, usize::saturating_add)
@@ -47,4 +58,34 @@ pub(crate) fn is_replayed(ops: &[Op]) -> bool {
 /// sent it in the previous one.
 pub(crate) fn survives_eviction(ops: &[Op]) -> bool {
     ops.iter().all(|op| op.class().survives_eviction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lnet::peer::CONTROL_DATA_MAX;
+    use types::fid::Fid;
+    use wire::mds::{GetattrMany, Readdir};
+
+    fn large(op: MdsOp) -> bool {
+        reply_bulk(&[Op::Mds(op)]) > CONTROL_DATA_MAX
+    }
+
+    #[test]
+    fn large_listings_do_not_travel_with_small_answers() {
+        let readdir = |limit, bytes_max, with_attr| {
+            large(MdsOp::Readdir(Readdir {
+                fid: Fid::ROOT,
+                after: None,
+                limit,
+                bytes_max,
+                with_attr,
+                with_layout: false,
+            }))
+        };
+        assert!(readdir(1024, 4 << 20, true) && !readdir(1024, 4 << 20, false));
+        assert!(readdir(16_384, 4 << 20, false) && !readdir(16_384, 4096, true));
+        let many = |count| large(MdsOp::GetattrMany(GetattrMany { fids: vec![Fid::ROOT; count] }));
+        assert!(many(512) && !many(64));
+    }
 }

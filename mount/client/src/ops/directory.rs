@@ -82,7 +82,7 @@ impl Client {
     /// EBADF, and those of the MDT.
     pub async fn readdir(
         self: Arc<Self>,
-        _caller: Caller,
+        caller: Caller,
         handle: DirHandle,
         cookie: u64,
         mut budget: Budget,
@@ -92,6 +92,9 @@ impl Client {
         let open = self.dirs_open.get(handle)?;
         if self.is_removed(open.fid) {
             return Ok(Vec::new());
+        }
+        if cookie == 0 {
+            self.list_ahead(&caller.credentials, open.fid).await;
         }
         let mut items = Vec::new();
         let take = |position: u64, item: Item<'_>| {

@@ -8,7 +8,7 @@ use data::node::NodeId;
 use session::error::ClientError;
 use std::sync::Arc;
 use std::time::Duration;
-use types::attr::FileType;
+use types::attr::{Attr, FileType};
 use types::errno::Errno;
 use types::fid::Fid;
 use types::name::Name;
@@ -87,7 +87,10 @@ impl Client {
                         return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
                     }
                 }
-                Ok(entry) => return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr))),
+                Ok(entry) => {
+                    self.note_directory(parent, &entry.attr);
+                    return Ok(Looked::Found(self.found(parent, Some(&name), &entry.attr)));
+                }
                 Err(error) if error.errno() == Errno::ENOENT => return Ok(self.absent(parent, &name)),
                 Err(error) => return Err(error.into()),
             }
@@ -123,10 +126,18 @@ impl Client {
                 if self.data.writeback.kernel_eof.is_behind(fid, attr.size) {
                     return None;
                 }
+                self.note_directory(dir, &attr);
                 Some(Looked::Found(self.found(dir, Some(name), &attr)))
             }
             Known::Absent => Some(self.absent(dir, name)),
             Known::Nothing => None,
+        }
+    }
+
+    /// A program finds a directory, which it may be about to list.
+    fn note_directory(&self, parent: Fid, attr: &Attr) {
+        if attr.is_dir() {
+            self.dir_ahead.lock().found(attr.fid, parent);
         }
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod attributes;
 pub(crate) mod by_fid;
 pub(crate) mod copy;
 pub(crate) mod create;
+mod dir_ahead;
 pub(crate) mod dir_scan;
 pub(crate) mod directory;
 mod groups;

@@ -1,0 +1,414 @@
+//! Directory read-ahead: which directories to list before a program opens them.
+//!
+//! A program that walks through a tree (`find`, `du`, `cp -r`, `rm -r`) lists one directory after
+//! the other. The second directory that was not known, of one parent whose listing is known, begins
+//! it: the other directories of that parent are listed in few requests, those behind it first. What
+//! comes is kept under locks, as if the program had listed it, so its own listing costs no request.
+//!
+//! A walk goes down, too: a directory that was listed ahead and is visited has its own directories
+//! listed. After [`DESCENTS`] steps from a directory straight into one of its own, that happens as
+//! soon as a listing comes, so the walk of a deep tree does not wait once per directory.
+//! Directories are listed in the order of a walk that goes down first, so what is needed first
+//! comes first.
+//!
+//! At most [`AHEAD_FIRST`] directories are listed ahead and not visited, [`GROWTH`] more for each
+//! that is visited, up to [`AHEAD_MAX`]. Those that no program visits for [`EXPIRY`] no longer
+//! count, and the bound begins anew. This file decides; `ops/dir_ahead.rs` acts.
+
+use env::clock::Monotonic;
+use foldhash::HashMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use types::fid::Fid;
+
+/// Directories of one parent that a program had to wait for before others are listed ahead.
+const MISSES: u32 = 2;
+/// Steps down before directories are listed ahead of a visit of their parent.
+const DESCENTS: u32 = 2;
+/// Directories listed ahead and not visited yet, at first.
+const AHEAD_FIRST: usize = 64;
+/// How many more for each visit.
+const GROWTH: usize = 16;
+/// Directories listed ahead and not visited yet, at most.
+const AHEAD_MAX: usize = 1024;
+/// Directories of one request.
+const BATCH_MAX: usize = 64;
+/// Requests on their way.
+const BATCHES_MAX: usize = 4;
+/// Directories that wait to be listed; those behind are left to the program.
+const QUEUE_MAX: usize = 16_384;
+/// Directories about which anything is known; beyond it all is forgotten.
+const STATES_MAX: usize = 65_536;
+/// Directories whose parent is remembered, and parents whose misses are counted.
+const PARENTS_MAX: usize = 65_536;
+/// Directories below the one where a walk began, at most; deeper ones are left to the program.
+const PATH_MAX: usize = 64;
+/// After this time a directory that was listed ahead and not visited was listed in vain.
+const EXPIRY: Duration = Duration::from_secs(30);
+
+/// Directories to list in one request.
+pub(crate) struct Batch {
+    /// These.
+    pub(crate) dirs: Vec<Fid>,
+    /// Dropped when the answer is learnt: it wakes those that wait.
+    pub(crate) done: watch::Sender<()>,
+}
+
+/// What became of a directory of a batch.
+pub(crate) enum Answer {
+    /// It was listed and has these directories.
+    Listed(Vec<Fid>),
+    /// It was not reached, because one before it failed.
+    Canceled,
+    /// It cannot be listed.
+    Failed,
+}
+
+/// See the module.
+pub(crate) struct DirAhead {
+    states: HashMap<Fid, State>,
+    /// What to list, in the order of the walk.
+    queue: BTreeSet<(Path, Fid)>,
+    parents: HashMap<Fid, Fid>,
+    paths: HashMap<Fid, Path>,
+    misses: HashMap<Fid, u32>,
+    /// Listed ahead or on their way, and not visited.
+    ahead: usize,
+    allowed: usize,
+    batches: usize,
+    last: Option<Fid>,
+    descents: u32,
+    looked: Monotonic,
+}
+
+/// Places in the listings from where the walk began; so paths sort as a walk visits them.
+type Path = Arc<[u32]>;
+
+enum State {
+    Queued,
+    OnItsWay(watch::Receiver<()>),
+    /// Listed ahead at that time, and not visited.
+    Ahead(Monotonic),
+    /// Visited at that time: it is not listed ahead again soon.
+    Visited(Monotonic),
+}
+
+impl Default for DirAhead {
+    fn default() -> DirAhead {
+        DirAhead {
+            states: HashMap::default(),
+            queue: BTreeSet::new(),
+            parents: HashMap::default(),
+            paths: HashMap::default(),
+            misses: HashMap::default(),
+            ahead: 0,
+            allowed: AHEAD_FIRST,
+            batches: 0,
+            last: None,
+            descents: 0,
+            looked: Monotonic::default(),
+        }
+    }
+}
+
+impl DirAhead {
+    /// A directory was found below another one.
+    pub(crate) fn found(&mut self, dir: Fid, parent: Fid) {
+        if self.parents.len() >= PARENTS_MAX {
+            self.parents.clear();
+        }
+        self.parents.insert(dir, parent);
+    }
+
+    /// A program begins to list a directory. `known`: locks cover its listing. `directories`: those
+    /// of a listed directory, in name order. What to wait for, if its listing is on its way.
+    pub(crate) fn visited(
+        &mut self,
+        dir: Fid,
+        known: bool,
+        directories: impl Fn(Fid) -> Vec<Fid>,
+        now: Monotonic,
+    ) -> Option<watch::Receiver<()>> {
+        self.expire(now);
+        let parent = self.parents.get(&dir).copied();
+        if self.last.is_some() && parent == self.last {
+            self.descents = self.descents.saturating_add(1);
+        }
+        self.last = Some(dir);
+        if self.states.len() >= STATES_MAX {
+            self.begin_anew();
+        }
+        match self.states.insert(dir, State::Visited(now)) {
+            Some(State::Ahead(_)) => {
+                self.ahead = self.ahead.saturating_sub(1);
+                self.grow();
+                self.line_up(directories(dir), dir);
+                None
+            }
+            Some(State::OnItsWay(done)) => {
+                let wait = done.clone();
+                self.states.insert(dir, State::OnItsWay(done));
+                Some(wait)
+            }
+            // The program is faster.
+            Some(State::Queued) => {
+                self.grow();
+                None
+            }
+            Some(State::Visited(_)) | None if known => None,
+            Some(State::Visited(_)) | None => {
+                self.missed(dir, parent, directories);
+                None
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        self.allowed = (self.allowed + GROWTH).min(AHEAD_MAX);
+    }
+
+    fn missed(&mut self, dir: Fid, parent: Option<Fid>, directories: impl Fn(Fid) -> Vec<Fid>) {
+        let Some(parent) = parent else { return };
+        if self.misses.len() >= PARENTS_MAX {
+            self.misses.clear();
+        }
+        let misses = self.misses.entry(parent).or_default();
+        *misses += 1;
+        if *misses < MISSES && self.descents < DESCENTS {
+            return;
+        }
+        let mut siblings = directories(parent);
+        if let Some(place) = siblings.iter().position(|fid| *fid == dir) {
+            // Those behind it first.
+            siblings.rotate_left(place);
+            self.line_up(siblings, parent);
+        }
+    }
+
+    /// Queues directories of a parent, in this order.
+    fn line_up(&mut self, dirs: Vec<Fid>, parent: Fid) {
+        let above = self.paths.get(&parent).cloned().unwrap_or_default();
+        if above.len() >= PATH_MAX {
+            return;
+        }
+        for (dir, place) in dirs.into_iter().zip(0..) {
+            let path: Path = above.iter().copied().chain([place]).collect();
+            self.paths.insert(dir, path.clone());
+            self.found(dir, parent);
+            if !self.states.contains_key(&dir) {
+                self.states.insert(dir, State::Queued);
+                self.queue.insert((path, dir));
+            }
+        }
+        while self.queue.len() > QUEUE_MAX
+            && let Some((_, last)) = self.queue.pop_last()
+        {
+            self.leave(last);
+        }
+    }
+
+    /// A queued directory is left to the program.
+    fn leave(&mut self, dir: Fid) {
+        if matches!(self.states.get(&dir), Some(State::Queued)) {
+            self.states.remove(&dir);
+        }
+    }
+
+    /// The next request to send; `None`: no more for now.
+    pub(crate) fn next(&mut self) -> Option<Batch> {
+        let room = self.allowed.saturating_sub(self.ahead).min(BATCH_MAX);
+        if room == 0 || self.batches >= BATCHES_MAX {
+            return None;
+        }
+        let done = watch::Sender::new(());
+        let mut dirs = Vec::new();
+        while dirs.len() < room
+            && let Some((_, dir)) = self.queue.pop_first()
+        {
+            if matches!(self.states.get(&dir), Some(State::Queued)) {
+                self.states.insert(dir, State::OnItsWay(done.subscribe()));
+                dirs.push(dir);
+            }
+        }
+        if dirs.is_empty() {
+            return None;
+        }
+        self.ahead += dirs.len();
+        self.batches += 1;
+        Some(Batch { dirs, done })
+    }
+
+    /// The answer to a batch, directory by directory.
+    pub(crate) fn answered(&mut self, answers: Vec<(Fid, Answer)>, now: Monotonic) {
+        self.batches = self.batches.saturating_sub(1);
+        let deep = self.descents >= DESCENTS;
+        for (dir, answer) in answers {
+            match answer {
+                Answer::Listed(directories) => {
+                    self.states.insert(dir, State::Ahead(now));
+                    if deep {
+                        self.line_up(directories, dir);
+                    }
+                }
+                Answer::Canceled => {
+                    self.ahead = self.ahead.saturating_sub(1);
+                    self.states.insert(dir, State::Queued);
+                    let path = self.paths.get(&dir).cloned().unwrap_or_default();
+                    self.queue.insert((path, dir));
+                }
+                Answer::Failed => {
+                    self.ahead = self.ahead.saturating_sub(1);
+                    self.states.insert(dir, State::Visited(now));
+                }
+            }
+        }
+    }
+
+    /// Forgets what is old; it looks once per [`EXPIRY`].
+    fn expire(&mut self, now: Monotonic) {
+        if now.saturating_sub(self.looked) < EXPIRY {
+            return;
+        }
+        self.looked = now;
+        let is_old = |since: &Monotonic| now.saturating_sub(*since) >= EXPIRY;
+        if self.states.values().any(|state| matches!(state, State::Ahead(since) if is_old(since))) {
+            self.begin_anew();
+        }
+        self.states.retain(|_, state| !matches!(state, State::Visited(since) if is_old(since)));
+    }
+
+    /// What is ahead was listed in vain, or is too much to know.
+    fn begin_anew(&mut self) {
+        self.states.retain(|_, state| matches!(state, State::OnItsWay(_)));
+        self.queue.clear();
+        self.paths.clear();
+        self.misses.clear();
+        self.ahead = self.states.len();
+        (self.allowed, self.descents) = (AHEAD_FIRST, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fid(oid: u32) -> Fid {
+        Fid { seq: Fid::SEQ_NORMAL, oid, ver: 0 }
+    }
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::default() + Duration::from_secs(seconds)
+    }
+
+    /// A tree: `width` directories in each, `depth` levels below the root.
+    struct Tree {
+        width: u32,
+        depth: u32,
+    }
+
+    impl Tree {
+        /// Children of node `n` are `n * width + 1..`, as in a heap.
+        fn directories(&self, dir: Fid) -> Vec<Fid> {
+            let inner: u32 = (0..self.depth).map(|level| self.width.pow(level)).sum();
+            if dir.oid >= inner {
+                return Vec::new();
+            }
+            (1..=self.width).map(|n| fid(dir.oid * self.width + n)).collect()
+        }
+
+        /// Directories in depth-first order.
+        fn walk(&self, dir: Fid, order: &mut Vec<Fid>) {
+            order.push(dir);
+            self.directories(dir).into_iter().for_each(|child| self.walk(child, order));
+        }
+    }
+
+    /// Walks depth first; the number of waits. An answer comes when the program waits next.
+    fn waits(tree: &Tree) -> (usize, usize) {
+        let mut order = Vec::new();
+        tree.walk(fid(0), &mut order);
+        let (mut ahead, mut sent) = (DirAhead::default(), Vec::new());
+        let (mut waits, mut most) = (0, 0);
+        for dir in &order {
+            let mut waited = false;
+            let known = matches!(ahead.states.get(dir), Some(State::Ahead(_)));
+            let on_its_way = ahead.visited(*dir, known, |dir| tree.directories(dir), at(0));
+            waited |= !known;
+            sent.extend(std::iter::from_fn(|| ahead.next()));
+            if waited {
+                waits += 1;
+                for batch in std::mem::take(&mut sent) {
+                    let listed = |dir: &Fid| (*dir, Answer::Listed(tree.directories(*dir)));
+                    ahead.answered(batch.dirs.iter().map(listed).collect(), at(0));
+                }
+                sent.extend(std::iter::from_fn(|| ahead.next()));
+            }
+            if on_its_way.is_some() {
+                assert!(ahead.visited(*dir, true, |dir| tree.directories(dir), at(0)).is_none());
+            }
+            for child in tree.directories(*dir) {
+                ahead.found(child, *dir);
+            }
+            most = most.max(ahead.ahead);
+        }
+        assert!(most <= AHEAD_MAX);
+        (waits, order.len())
+    }
+
+    #[test]
+    fn a_walk_waits_rarely() {
+        for (width, depth, most) in [(17, 3, 40), (70, 2, 40), (5000, 1, 40), (2, 11, 50)] {
+            let (waits, directories) = waits(&Tree { width, depth });
+            assert!(waits <= most, "{waits} waits for {directories} directories, {width} in each, {depth} deep");
+        }
+    }
+
+    #[test]
+    fn single_directories_bring_no_others() {
+        let tree = Tree { width: 200, depth: 1 };
+        let mut ahead = DirAhead::default();
+        (1..=200).for_each(|n| ahead.found(fid(n), fid(0)));
+        assert!(ahead.visited(fid(7), false, |dir| tree.directories(dir), at(0)).is_none());
+        assert!(ahead.next().is_none(), "one directory says nothing");
+        assert!(ahead.visited(fid(7), true, |dir| tree.directories(dir), at(0)).is_none());
+        assert!(ahead.next().is_none(), "what is known costs nothing");
+        ahead.visited(fid(9), false, |dir| tree.directories(dir), at(0));
+        let batch = ahead.next().expect("the second one begins it");
+        assert_eq!(batch.dirs, (10..10 + AHEAD_FIRST as u32).map(fid).collect::<Vec<_>>());
+        assert!(ahead.next().is_none(), "no more until one is visited");
+        assert!(ahead.visited(fid(12), false, |dir| tree.directories(dir), at(0)).is_some(), "it is on its way");
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_stops_no_others() {
+        let tree = Tree { width: 200, depth: 1 };
+        let mut ahead = DirAhead::default();
+        (1..=200).for_each(|n| ahead.found(fid(n), fid(0)));
+        (1..=2).for_each(|n| _ = ahead.visited(fid(n), false, |dir| tree.directories(dir), at(0)));
+        let batch = ahead.next().unwrap();
+        let answers = batch.dirs.iter().enumerate().map(|(n, dir)| match n {
+            0 => (*dir, Answer::Listed(Vec::new())),
+            1 => (*dir, Answer::Failed),
+            _ => (*dir, Answer::Canceled),
+        });
+        ahead.answered(answers.collect(), at(0));
+        let again = ahead.next().unwrap();
+        assert_eq!(again.dirs[..AHEAD_FIRST - 2], batch.dirs[2..]);
+        assert_eq!(again.dirs.len(), AHEAD_FIRST - 1, "one is there and not visited");
+    }
+
+    #[test]
+    fn what_is_not_visited_ends_it() {
+        let tree = Tree { width: 200, depth: 1 };
+        let mut ahead = DirAhead::default();
+        (1..=200).for_each(|n| ahead.found(fid(n), fid(0)));
+        (1..=2).for_each(|n| _ = ahead.visited(fid(n), false, |dir| tree.directories(dir), at(1)));
+        let batch = ahead.next().unwrap();
+        ahead.answered(batch.dirs.iter().map(|dir| (*dir, Answer::Listed(Vec::new()))).collect(), at(1));
+        assert!(ahead.next().is_none());
+        ahead.visited(fid(50), false, |dir| tree.directories(dir), at(60));
+        assert!(ahead.next().is_none() && ahead.ahead == 0 && ahead.queue.is_empty());
+    }
+}
