@@ -18,6 +18,7 @@
 use env::clock::Monotonic;
 use foldhash::HashMap;
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -197,8 +198,8 @@ impl DirAhead {
             let path: Path = above.iter().copied().chain([place]).collect();
             self.paths.insert(dir, path.clone());
             self.found(dir, parent);
-            if !self.states.contains_key(&dir) {
-                self.states.insert(dir, State::Queued);
+            if let Entry::Vacant(state) = self.states.entry(dir) {
+                state.insert(State::Queued);
                 self.queue.insert((path, dir));
             }
         }
