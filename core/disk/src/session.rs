@@ -6,11 +6,14 @@
 //! removed with the session.
 
 use crate::damaged::{Damaged, known, seal, unseal};
-use zerocopy::little_endian::{U32, U64};
+use types::proof::Proof;
+use zerocopy::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of both records. 1: first version.
-pub const VERSION: u8 = 1;
+/// Version of a client's record. 1: first version. 2: with the client's proof.
+pub const CLIENT_VERSION: u8 = 2;
+/// Version of a reply's record. 1: first version.
+pub const REPLY_VERSION: u8 = 1;
 const CLIENT: &str = "client";
 const REPLY: &str = "reply";
 /// Longest description that is kept, bytes.
@@ -19,10 +22,13 @@ pub const DESCRIPTION_BYTES_MAX: usize = 1024;
 /// | at | size | field   | meaning                                      |
 /// |----|------|---------|----------------------------------------------|
 /// |  0 |    4 | crc     | crc32c of the rest                           |
-/// |  4 |    1 | version | 1                                            |
+/// |  4 |    1 | version | 2                                            |
 /// |  5 |    3 | zero    | must be 0                                    |
 /// |  8 |    8 | boot    | boot number of the target when it came first |
-/// | 16 |      | text    | its description of itself, for people        |
+/// | 16 |   16 | proof   | what it shows when it comes back             |
+/// | 32 |      | text    | its description of itself, for people        |
+///
+/// Version 1 had no proof: the text began at 16.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawClient {
@@ -30,9 +36,12 @@ struct RawClient {
     version: u8,
     zero: [u8; 3],
     boot: U64,
+    proof: U128,
 }
 
-const _: () = assert!(size_of::<RawClient>() == 16);
+const _: () = assert!(size_of::<RawClient>() == 32);
+/// Where the text begins in a record of version 1.
+const TEXT_AT_1: usize = 16;
 
 /// | at | size | field   | meaning                                      |
 /// |----|------|---------|----------------------------------------------|
@@ -52,34 +61,55 @@ struct RawReply {
 
 const _: () = assert!(size_of::<RawReply>() == 16);
 
+/// What is recorded of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// Boot number of the target when it came first.
+    pub boot: u64,
+    /// What it shows when it comes back; 0 in a record of version 1, and then it cannot.
+    pub proof: Proof,
+    /// Its description of itself.
+    pub description: String,
+}
+
 /// The record of a client.
-pub fn encode_client(boot: u64, description: &str) -> Vec<u8> {
+pub fn encode_client(boot: u64, proof: Proof, description: &str) -> Vec<u8> {
     let mut end = description.len().min(DESCRIPTION_BYTES_MAX);
     while !description.is_char_boundary(end) {
         end -= 1;
     }
-    let head = RawClient { crc: U32::ZERO, version: VERSION, zero: [0; 3], boot: boot.into() };
+    let (crc, version, zero) = (U32::ZERO, CLIENT_VERSION, [0; 3]);
+    let head = RawClient { crc, version, zero, boot: boot.into(), proof: proof.0.into() };
     let mut bytes = head.as_bytes().to_vec();
     bytes.extend_from_slice(&description.as_bytes()[..end]);
     seal(&mut bytes);
     bytes
 }
 
-/// Reads it: boot number, description.
+/// Reads it.
 ///
 /// # Errors
 /// Everything that [`Damaged`] names.
-pub fn decode_client(bytes: &[u8]) -> Result<(u64, String), Damaged> {
+pub fn decode_client(bytes: &[u8]) -> Result<Client, Damaged> {
     unseal(CLIENT, bytes)?;
-    let (head, text) =
-        RawClient::ref_from_prefix(bytes).map_err(|_| Damaged::Short { record: CLIENT, found: bytes.len() })?;
-    known(CLIENT, head.version, VERSION)?;
-    Ok((head.boot.get(), String::from_utf8_lossy(text).into_owned()))
+    let short = || Damaged::Short { record: CLIENT, found: bytes.len() };
+    let client = |boot: U64, proof, text| {
+        let description = String::from_utf8_lossy(text).into_owned();
+        Client { boot: boot.get(), proof: Proof(proof), description }
+    };
+    if bytes.get(4) == Some(&1) {
+        let (head, text) = bytes.split_at_checked(TEXT_AT_1).ok_or_else(short)?;
+        let boot = U64::read_from_bytes(&head[8..]).map_err(|_| short())?;
+        return Ok(client(boot, 0, text));
+    }
+    let (head, text) = RawClient::ref_from_prefix(bytes).map_err(|_| short())?;
+    known(CLIENT, head.version, CLIENT_VERSION)?;
+    Ok(client(head.boot, head.proof.get(), text))
 }
 
 /// The record of a reply, into `out`.
 pub fn encode_reply(xid: u64, reply: &[u8], out: &mut Vec<u8>) {
-    let head = RawReply { crc: U32::ZERO, version: VERSION, zero: [0; 3], xid: xid.into() };
+    let head = RawReply { crc: U32::ZERO, version: REPLY_VERSION, zero: [0; 3], xid: xid.into() };
     out.clear();
     out.extend_from_slice(head.as_bytes());
     out.extend_from_slice(reply);
@@ -94,7 +124,7 @@ pub fn decode_reply(bytes: &[u8]) -> Result<(u64, &[u8]), Damaged> {
     unseal(REPLY, bytes)?;
     let (head, reply) =
         RawReply::ref_from_prefix(bytes).map_err(|_| Damaged::Short { record: REPLY, found: bytes.len() })?;
-    known(REPLY, head.version, VERSION)?;
+    known(REPLY, head.version, REPLY_VERSION)?;
     Ok((head.xid.get(), reply))
 }
 
@@ -104,17 +134,25 @@ mod tests {
 
     #[test]
     fn bytes_never_change_and_round_trip() {
-        let client = encode_client(7, "host:/mnt");
+        let client = encode_client(7, Proof(0x1234), "host:/mnt");
         crate::golden::check("session_client", &client);
-        assert_eq!(decode_client(&client), Ok((7, "host:/mnt".to_owned())));
+        let description = || "host:/mnt".to_owned();
+        let decoded = Client { boot: 7, proof: Proof(0x1234), description: description() };
+        assert_eq!(decode_client(&client), Ok(decoded.clone()));
+        let first = crate::golden::read("session_client_1");
+        assert_eq!(decode_client(&first), Ok(Client { proof: Proof(0), ..decoded }));
+        for len in 0..32 {
+            assert!(decode_client(&client[..len]).is_err());
+            assert!(decode_client(&first[..len.min(first.len() - 1)]).is_err());
+        }
         let mut reply = vec![1, 2, 3];
         encode_reply(99, b"an answer", &mut reply);
         crate::golden::check("session_reply", &reply);
         assert_eq!(decode_reply(&reply), Ok((99, &b"an answer"[..])));
         for len in 0..16 {
-            assert!(decode_client(&client[..len]).is_err() && decode_reply(&reply[..len]).is_err());
+            assert!(decode_reply(&reply[..len]).is_err());
         }
-        let long = encode_client(1, &"\u{e9}".repeat(DESCRIPTION_BYTES_MAX));
-        assert_eq!(decode_client(&long).unwrap().1.len(), DESCRIPTION_BYTES_MAX);
+        let long = encode_client(1, Proof(1), &"\u{e9}".repeat(DESCRIPTION_BYTES_MAX));
+        assert_eq!(decode_client(&long).unwrap().description.len(), DESCRIPTION_BYTES_MAX);
     }
 }

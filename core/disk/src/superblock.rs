@@ -5,13 +5,15 @@
 //! old program can report "from the future".
 
 use crate::checksum::crc32c;
+use types::proof::ServerKey;
 use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Format version of this build. 1: first version.
-pub const VERSION: u32 = 1;
+/// Format version of this build. 1: first version. 2: with the key of the servers, where version 1
+/// had zeros.
+pub const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"SHEENFS\0";
 const UNASSIGNED: u8 = 0;
 const ASSIGNED: u8 = 1;
@@ -30,7 +32,8 @@ const ASSIGNED: u8 = 1;
 /// | 64 |    1 | kind     | 1 MGT, 2 MDT, 3 OST                         |
 /// | 65 |    1 | assigned | 1: index is valid, 0: the MGS will give one |
 /// | 66 |    2 | index    | number among those of its kind              |
-/// | 68 | 4028 | zero     |                                             |
+/// | 68 |   16 | key      | key of the servers, 0 = not yet known       |
+/// | 84 | 4012 | zero     |                                             |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// Cluster; 0 = not yet known.
@@ -45,6 +48,8 @@ pub struct Superblock {
     pub kind: TargetKind,
     /// Index among the targets of its kind, once assigned.
     pub index: Option<TargetIndex>,
+    /// Key that the servers of the cluster share; 0 = not yet known.
+    pub key: ServerKey,
 }
 
 /// The bytes are no superblock.
@@ -85,7 +90,8 @@ struct Raw {
     kind: u8,
     assigned: u8,
     index: U16,
-    zero: [u8; 4028],
+    key: U128,
+    zero: [u8; 4012],
 }
 
 const _: () = assert!(size_of::<Raw>() == Superblock::SIZE);
@@ -117,7 +123,8 @@ impl Superblock {
             kind: self.kind as u8,
             assigned: if self.index.is_some() { ASSIGNED } else { UNASSIGNED },
             index: self.index.unwrap_or_default().0.into(),
-            zero: [0; 4028],
+            key: self.key.0.into(),
+            zero: [0; 4012],
         };
         let mut bytes = raw.as_bytes().to_vec();
         let crc = crc32c(&bytes[4..]);
@@ -140,11 +147,10 @@ impl Superblock {
         if raw.magic != MAGIC {
             return Err(BadSuperblock::Magic);
         }
-        if raw.version.get() != VERSION {
-            return Err(match raw.version.get() {
-                0 => BadSuperblock::Field("version"),
-                newer => BadSuperblock::Future(newer),
-            });
+        match raw.version.get() {
+            0 => return Err(BadSuperblock::Field("version")),
+            1..=VERSION => {}
+            newer => return Err(BadSuperblock::Future(newer)),
         }
         let end = raw.fsname.iter().position(|b| *b == 0).unwrap_or(raw.fsname.len());
         let fsname = std::str::from_utf8(&raw.fsname[..end]).ok().and_then(|s| s.parse().ok());
@@ -160,6 +166,7 @@ impl Superblock {
             fsname: fsname.ok_or(BadSuperblock::Field("fsname"))?,
             kind: TargetKind::from_u8(raw.kind).ok_or(BadSuperblock::Field("kind"))?,
             index,
+            key: ServerKey(raw.key.get()),
         })
     }
 }
@@ -176,6 +183,7 @@ mod tests {
             fsname: FsName::default(),
             kind: TargetKind::Ost,
             index: Some(TargetIndex(10)),
+            key: ServerKey(0x9abc),
         }
     }
 
@@ -189,9 +197,9 @@ mod tests {
 
     #[test]
     fn bytes_never_change() {
-        let hex: String = sample().encode()[..72].iter().map(|b| format!("{b:02x}")).collect();
+        let hex: String = sample().encode()[..84].iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, include_str!("golden/superblock.hex").trim());
-        assert!(sample().encode()[72..].iter().all(|b| *b == 0));
+        assert!(sample().encode()[84..].iter().all(|b| *b == 0));
     }
 
     #[test]
@@ -201,6 +209,15 @@ mod tests {
         }
         assert_eq!(sample().name().unwrap().to_string(), "sheen-OST000a");
         assert_eq!(Superblock { index: None, ..sample() }.name(), None);
+    }
+
+    #[test]
+    fn a_block_of_the_first_version_has_no_key() {
+        let first = resealed(|b| {
+            b[4] = 1;
+            b[68..84].fill(0);
+        });
+        assert_eq!(Superblock::decode(&first), Ok(Superblock { key: ServerKey(0), ..sample() }));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod name;
 pub mod names;
 pub mod nid;
 pub mod object;
+pub mod proof;
 pub mod ranges;
 pub mod session;
 pub mod target;

@@ -14,8 +14,9 @@ pub struct Xid(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ClientUuid(pub u128);
 
-/// Number that a process shows only to the servers it connects to. Connections that show the same
-/// number belong to one process. 0: none was shown. It is a secret, so it is never printed.
+/// Number that a process shows to the server at one address, and to no other
+/// ([`Secret::pairing`](crate::proof::Secret::pairing)). Connections that show the same number
+/// belong to one process. 0: none was shown. It is a secret, so it is never printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Pairing(pub u128);
 
@@ -32,6 +33,15 @@ pub struct ClusterId(pub u128);
 /// Open handle at an MDT; unique within the target's boot; 0 = none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct OpenHandle(pub u64);
+
+/// What a client is believed to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Role {
+    /// Any process.
+    Client,
+    /// A process that serves a target of the cluster.
+    Server,
+}
 
 /// State of a session at a target, as the target tells it when the client connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,6 +69,22 @@ impl ClientUuid {
     /// client.
     pub fn brief(self) -> Brief {
         Brief((self.0 >> 96) as u32)
+    }
+
+    /// Its instance number, for reports, pages and names of devices: other processes are told this
+    /// of a client, and not its UUID.
+    pub fn instance(self) -> Instance {
+        Instance(self.0 as u64)
+    }
+}
+
+/// The second half of a [`ClientUuid`], as Lustre's names of devices have it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Instance(u64);
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }
 

@@ -8,9 +8,12 @@
 //! |----|------|--------|----------------------------------------------------------------------------------------------|
 //! |  0 |   16 | client | UUID of the client whose session it is                                                       |
 //! | 16 |    2 | flags  | 1: the request may wait for other clients without limit                                      |
-//! | 18 |    2 | refusal| 0 none, 1 no such target, 2 no session, 3 version, 4 cluster, 5 errno, 6 bad request, 7 late |
+//! | 18 |    2 | refusal| why there is no message: see below; 0 none                                                   |
 //! | 20 |    4 | value  | with refusal 5: errno; reply without refusal: for how long a question is open, ms; else 0    |
 //! | 24 |    8 | clock  | the target's clock, ms: a request is late after it (0 never); a reply was made then (0 no)   |
+//!
+//! Refusals: 1 no such target, 2 no session, 3 version, 4 cluster, 5 errno, 6 bad request, 7 late,
+//! 8 other process.
 
 use types::errno::Errno;
 use types::session::ClientUuid;
@@ -39,6 +42,9 @@ pub enum Refusal {
     BadRequest,
     /// It came after its limit: nothing was done.
     Late,
+    /// The session, or the target, is that of another process than the one that this connection
+    /// leads to.
+    OtherProcess,
 }
 
 /// What stands before a message.
@@ -93,6 +99,7 @@ impl Envelope {
             Some(Refusal::Errno(errno)) => (5, errno.0 as u32),
             Some(Refusal::BadRequest) => (6, 0),
             Some(Refusal::Late) => (7, 0),
+            Some(Refusal::OtherProcess) => (8, 0),
         };
         let flags = if self.waits { FLAG_WAITS } else { 0 };
         zerocopy::transmute!(Raw {
@@ -125,6 +132,7 @@ impl Envelope {
             }
             6 => Some(Refusal::BadRequest),
             7 => Some(Refusal::Late),
+            8 => Some(Refusal::OtherProcess),
             _ => return Err(unknown),
         };
         if flags & !FLAG_WAITS != 0 {
@@ -163,9 +171,9 @@ mod tests {
 
     #[test]
     fn all_round_trip() {
-        use Refusal::{BadRequest, Cluster, Late, NoSession, NoTarget, Version};
+        use Refusal::{BadRequest, Cluster, Late, NoSession, NoTarget, OtherProcess, Version};
         let errno = Refusal::Errno(Errno::EACCES);
-        let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest, Late].map(Some);
+        let refusals = [NoTarget, NoSession, Version, Cluster, errno, BadRequest, Late, OtherProcess].map(Some);
         for refusal in refusals.into_iter().chain([None]) {
             for waits in [false, true] {
                 let open_ms = if refusal.is_none() { 0x3132_3334 } else { 0 };
@@ -186,7 +194,7 @@ mod tests {
             Envelope::decode(&bytes)
         };
         assert_eq!(with(16, 4), Err(BadEnvelope::Unknown { flags: 4, refusal: 0 }));
-        assert_eq!(with(18, 8), Err(BadEnvelope::Unknown { flags: 0, refusal: 8 }));
+        assert_eq!(with(18, 9), Err(BadEnvelope::Unknown { flags: 0, refusal: 9 }));
         assert_eq!(with(18, 5).unwrap().refusal, Some(Refusal::Errno(Errno::EIO)), "0 is no errno");
     }
 }

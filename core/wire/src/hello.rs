@@ -47,7 +47,8 @@ pub struct Hello {
     pub process: ClientUuid,
     /// Its cluster; 0 = not known yet.
     pub cluster: ClusterId,
-    /// Proves that connections belong together: unlike `process` no other peer is told it.
+    /// Proves that connections belong together: unlike `process` no other peer is told it. A
+    /// session needs one.
     pub pairing: Pairing,
 }
 

@@ -14,13 +14,15 @@ use types::fid::Fid;
 use types::job::JobId;
 use types::lock::InodeBits;
 use types::names::NameRange;
+use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Standing, Transno, Xid};
 use types::target::TargetName;
 
 /// Protocol versions this build speaks: `VERSION_MIN..=VERSION_MAX`.
-pub const VERSION_MIN: u16 = 1;
-/// See [`VERSION_MIN`]. 1: first version.
-pub const VERSION_MAX: u16 = 1;
+pub const VERSION_MIN: u16 = 2;
+/// See [`VERSION_MIN`]. 1: first version. 2: a session belongs to the process that made it, servers
+/// prove to be servers, and the configuration tells no store UUIDs.
+pub const VERSION_MAX: u16 = 2;
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +111,11 @@ pub struct ConnectRequest {
     pub description: String,
     /// Boot number of the target at the last session, 0 = first connection.
     pub boot: u64,
+    /// Proof that the session is this process' own: each time the same, and never 0.
+    pub proof: Proof,
+    /// Proof that the client serves a target of the cluster; 0: it does not, or does not know the
+    /// key of the servers yet.
+    pub server: Proof,
 }
 
 /// Answer to [`ConnectRequest`].

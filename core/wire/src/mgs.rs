@@ -12,8 +12,6 @@ pub struct TargetInfo {
     /// NIDs it is served at, best first.
     #[serde(deserialize_with = "types::bounded::vec")]
     pub nids: Vec<String>,
-    /// UUID of the target's own store, so that a stranger cannot take its name.
-    pub store: u128,
     /// Grows each time the target registers (it restarted or moved).
     pub boot: u64,
     /// In service; `false` after an orderly stop.
@@ -65,7 +63,8 @@ pub struct FsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MgsOp {
     /// A target starts serving. `name` may lack its index ("sheen-MDT", "sheen-OST"): the MGS gives
-    /// the next one.
+    /// the next one. `store`: UUID of the target's own store. Only the target and the MGS know it,
+    /// so a stranger cannot take the name of a target.
     Register {
         name: String,
         store: u128,
@@ -97,8 +96,8 @@ pub enum MgsOp {
 pub enum MgsReply {
     /// Done.
     Done,
-    /// Registered under this full name, in this cluster.
-    Registered { name: String, cluster: u128, boot: u64 },
+    /// Registered under this full name, in this cluster. `key`: the [`types::proof::ServerKey`].
+    Registered { name: String, cluster: u128, boot: u64, key: u128 },
     /// Configuration.
     Config(FsConfig),
     /// (description, NID) of each client.

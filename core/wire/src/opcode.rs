@@ -24,16 +24,32 @@ use crate::mgs::MgsOp;
 use crate::ost::{OstOp, OstReply};
 use types::fid::Fid;
 use types::name::Name;
+use types::session::Role;
 
-/// The sender of an operation.
+/// The sender of an operation: what a session must be for the target to do it. A session of a
+/// server may send whatever a client may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Sender {
     /// Clients.
     Client,
-    /// Servers.
+    /// Servers only.
     Server,
-    /// Both.
+    /// Clients and servers.
     Both,
+    /// The owner of a target, by the UUID of its store: the operation carries its own proof.
+    Owner,
+    /// Administrators: root on the host of a server, through that server or with its key.
+    Admin,
+}
+
+impl Sender {
+    /// True if a session of this role may send it.
+    pub const fn admits(self, role: Role) -> bool {
+        match self {
+            Sender::Client | Sender::Both | Sender::Owner => true,
+            Sender::Server | Sender::Admin => matches!(role, Role::Server),
+        }
+    }
 }
 
 /// One operation.
@@ -243,15 +259,15 @@ operations! {
     0x0006 RESTORED "restored" Client [Other] Op::Restored,
 
     Mgs MgsOp {
-        0x0101 MGS_REGISTER "mgs_register" Server [Other store] MgsOp::Register { .. },
-        0x0102 MGS_UNREGISTER "mgs_unregister" Server [Other store] MgsOp::Unregister { .. },
+        0x0101 MGS_REGISTER "mgs_register" Owner [Other store] MgsOp::Register { .. },
+        0x0102 MGS_UNREGISTER "mgs_unregister" Owner [Other store] MgsOp::Unregister { .. },
         0x0103 MGS_CONFIG "mgs_config" Both [Config waits] MgsOp::Config { .. },
-        0x0104 MGS_SET_PARAM "mgs_set_param" Client [Other store] MgsOp::SetParam { .. },
-        0x0105 MGS_CLIENTS "mgs_clients" Client [Other] MgsOp::Clients,
-        0x0106 MGS_POOL "mgs_pool" Client [Other store] MgsOp::Pool { .. },
+        0x0104 MGS_SET_PARAM "mgs_set_param" Admin [Other store] MgsOp::SetParam { .. },
+        0x0105 MGS_CLIENTS "mgs_clients" Admin [Other] MgsOp::Clients,
+        0x0106 MGS_POOL "mgs_pool" Admin [Other store] MgsOp::Pool { .. },
         0x0107 MGS_REPORT "mgs_report" Both [Report memory] MgsOp::Report(_),
         0x0108 MGS_REPORTS "mgs_reports" Both [Other] MgsOp::Reports,
-        0x0109 MGS_REMOVE "mgs_remove" Client [Other store] MgsOp::Remove { .. },
+        0x0109 MGS_REMOVE "mgs_remove" Admin [Other store] MgsOp::Remove { .. },
     }
 
     Ost OstOp {
@@ -264,7 +280,7 @@ operations! {
         0x0307 OST_SYNC "ost_sync" Both [Sync] OstOp::Sync { .. },
         0x0308 OST_STATFS "ost_statfs" Both [Statfs] OstOp::Statfs,
         0x0309 OST_GRANT "ost_grant" Client [Grant memory survives] OstOp::Grant { .. },
-        0x0380 OST_LIST "ost_list" Client [Other] OstOp::List { .. },
+        0x0380 OST_LIST "ost_list" Admin [Other] OstOp::List { .. },
     }
 
     Client ClientOp {
@@ -309,8 +325,8 @@ operations! {
         0x0222 MDS_LEASE "mds_lease" Client [Other memory] Lease,
         0x0223 MDS_TMPFILE "mds_tmpfile" Client [Open store replayed space reint] Tmpfile,
         0x0224 MDS_ACCESSED "mds_accessed" Client [Setattr store replayed release] Accessed,
-        0x0280 MDS_SCAN "mds_scan" Client [Other] Scan,
-        0x0281 MDS_MEND "mds_mend" Client [Other store release] Mend,
+        0x0280 MDS_SCAN "mds_scan" Admin [Other] Scan,
+        0x0281 MDS_MEND "mds_mend" Admin [Other store release] Mend,
 
         @plain
         /// Totals.
@@ -419,6 +435,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_only_servers_and_administrators_may_send() {
+        let refused = |role| ROWS.iter().filter(move |row| !row.sender.admits(role)).map(|row| row.name);
+        let to_clients: Vec<&str> = refused(Role::Client).filter(|name| !name.starts_with("client_")).collect();
+        let expected = [
+            "mgs_set_param",
+            "mgs_clients",
+            "mgs_pool",
+            "mgs_remove",
+            "mds_scan",
+            "mds_mend",
+            "ost_destroy",
+            "ost_list",
+        ];
+        assert_eq!(to_clients, expected);
+        assert_eq!(refused(Role::Server).count(), 0);
+    }
+
     /// The tables as `docs/formats.md` shows them.
     fn tables() -> String {
         let yes = |b: bool| if b { "yes" } else { "" };
@@ -431,6 +465,8 @@ mod tests {
                 Sender::Client => "clients",
                 Sender::Server => "servers",
                 Sender::Both => "both",
+                Sender::Owner => "owner",
+                Sender::Admin => "administrators",
             };
             let changes = match class.changes {
                 Changes::Nothing => "",

@@ -302,7 +302,7 @@ pub enum Waiting {
 /// The holder of what another client waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Holder {
-    /// UUID of the client.
+    /// Instance number of the client.
     pub client: String,
     /// What it says of itself: host and mount point.
     pub description: String,

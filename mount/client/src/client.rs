@@ -93,7 +93,7 @@ pub struct Client {
 }
 
 fn lock_source(fsname: FsName, uuid: ClientUuid) -> String {
-    format!("ldlm.namespaces.{fsname}-{:016x}", uuid.0 as u64)
+    format!("ldlm.namespaces.{fsname}-{}", uuid.instance())
 }
 
 impl Client {

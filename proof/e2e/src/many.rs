@@ -243,10 +243,10 @@ impl Many {
         }
     }
 
-    /// `sheen fsck` of the cluster at work, by the host of the first client, with these arguments.
+    /// `sheen fsck` of the cluster at work, by the host of a server, with these arguments.
     pub fn fsck(&self, args: &[&str]) -> Output {
-        let mut command = self.hosts.command(FIRST_CLIENT, &sheen());
-        command.arg("fsck").args(args).arg(self.mgs_nid()).stdin(Stdio::null());
+        let mut command = self.hosts.command(self.servers[0].host, &sheen());
+        command.arg("fsck").args(args).arg(self.mgs_nid()).env(RUN_DIR, self.run_dir()).stdin(Stdio::null());
         command.output().expect("sheen runs")
     }
 

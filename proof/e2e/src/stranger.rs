@@ -1,27 +1,34 @@
 //! A process that speaks the protocol over raw sockets, and keeps to no rule.
 
+use bytes::Bytes;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 use types::credentials::Credentials;
+use types::errno::Errno;
 use types::job::JobId;
 use types::lock::InodeBits;
 use types::nid::Nid;
+use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Pairing, Transno, Xid};
 use types::target::TargetName;
 use wire::checksum::crc32c;
-use wire::codec::encode_request;
-use wire::envelope::{Envelope, Refusal};
+use wire::codec::{decode_reply, encode_request};
+use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{Hello, HelloReply, Purpose, Welcome};
-use wire::message::{ConnectRequest, Op, Request, VERSION_MAX, VERSION_MIN};
+use wire::message::{ConnectRequest, Op, OpReply, Request, VERSION_MAX, VERSION_MIN};
 
 /// A greeted connection.
 pub struct Stranger {
     stream: TcpStream,
     cluster: ClusterId,
     xid: u64,
+    /// What it shows to open a session.
+    pub proof: Proof,
+    /// What it shows to be believed a server.
+    pub server: Proof,
 }
 
 impl Stranger {
@@ -35,7 +42,7 @@ impl Stranger {
         let stream = TcpStream::from(raw);
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
         stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a time limit");
-        let mut stranger = Stranger { stream, cluster: ClusterId(0), xid: 1 };
+        let mut stranger = Stranger { stream, cluster: ClusterId(0), xid: 1, proof: Proof(pairing), server: Proof(0) };
         let hello = Hello {
             version_min: VERSION_MIN,
             version_max: VERSION_MAX,
@@ -104,6 +111,27 @@ impl Stranger {
     /// # Errors
     /// The server hung up.
     pub fn ask(&mut self, client: ClientUuid, target: TargetName, op: Op) -> std::io::Result<Option<Refusal>> {
+        Ok(self.exchange(client, target, op)?.0)
+    }
+
+    /// Sends one request of one operation. Returns its result, and all bytes of the answer.
+    ///
+    /// # Panics
+    /// The request as a whole is refused, or the server hung up.
+    pub fn result(&mut self, client: ClientUuid, target: TargetName, op: Op) -> (Result<OpReply, Errno>, Vec<u8>) {
+        let (refusal, body) = self.exchange(client, target, op).expect("an answer");
+        assert_eq!(refusal, None);
+        let bytes = Bytes::copy_from_slice(&body[ENVELOPE_BYTES..]);
+        let mut reply = decode_reply(bytes, Bytes::new()).expect("a reply");
+        (reply.results.remove(0), body)
+    }
+
+    fn exchange(
+        &mut self,
+        client: ClientUuid,
+        target: TargetName,
+        op: Op,
+    ) -> std::io::Result<(Option<Refusal>, Vec<u8>)> {
         self.xid += 1;
         let request = Request {
             target,
@@ -123,7 +151,7 @@ impl Stranger {
         loop {
             let (header, body) = self.receive()?;
             if header.kind == FrameKind::Reply {
-                return Ok(Envelope::decode(&body).expect("an envelope").refusal);
+                return Ok((Envelope::decode(&body).expect("an envelope").refusal, body));
             }
         }
     }
@@ -140,6 +168,8 @@ impl Stranger {
             client,
             description: "stranger".to_owned(),
             boot: 0,
+            proof: self.proof,
+            server: self.server,
         };
         self.ask(client, target, Op::Connect(hello))
     }

@@ -71,7 +71,7 @@ impl Mds {
             MdsOp::Lock(op) => self.lock(request, &op).await,
             MdsOp::Unlock(op) => self.unlock(request, &op),
             MdsOp::Lease(op) => self.lease(request, &op).await,
-            MdsOp::Scan(op) => self.scan(request, &op),
+            MdsOp::Scan(op) => self.scan(&op),
             MdsOp::Mend(op) => self.in_turn(request, |request| self.mend(request, &op)).await,
         }
     }

@@ -17,6 +17,7 @@ use types::errno::Errno;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::nid::Nid;
+use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::TargetName;
 use wire::class::Changes;
@@ -36,6 +37,10 @@ impl Service for Mds {
 
     fn cluster(&self) -> ClusterId {
         self.cluster
+    }
+
+    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
+        self.recorded_proof(client)
     }
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {

@@ -18,6 +18,7 @@ use store::error::StoreError;
 use store::tx::Tx;
 use types::errno::Errno;
 use types::fid::Fid;
+use types::proof::Proof;
 use types::session::{ClientUuid, OpenHandle, Transno, Xid};
 use wire::codec::{decode_reply, encode_reply};
 use wire::mds::MdsReply;
@@ -142,15 +143,23 @@ pub(crate) fn forget(tx: &mut Tx<'_>, client: ClientUuid) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Every client that had a session.
+/// Every client that is recorded, and what it shows when it comes back. One whose record is damaged
+/// cannot.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) fn clients(tx: &Tx<'_>) -> Result<Vec<ClientUuid>, StoreError> {
+pub(crate) fn clients(tx: &Tx<'_>) -> Result<Vec<(ClientUuid, Proof)>, StoreError> {
     let mut clients = Vec::new();
     let (start, end) = key::all(Tag::Client);
-    tx.scan(&start, &end, |key, _| {
-        clients.extend(key::client_of(key));
+    tx.scan(&start, &end, |key, value| {
+        let proof = match session::decode_client(value) {
+            Ok(client) => client.proof,
+            Err(damaged) => {
+                tracing::error!(?key, %damaged, "the record of a client");
+                Proof(0)
+            }
+        };
+        clients.extend(key::client_of(key).map(|client| (client, proof)));
         ControlFlow::Continue(())
     })?;
     Ok(clients)

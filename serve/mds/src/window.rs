@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::proof::Proof;
 use types::session::{ClientUuid, Standing, Transno};
 use wire::message::{Op, OpReply, Redo, Reply, Request};
 
@@ -38,8 +39,16 @@ pub(crate) struct Window {
     changed: Wake,
     /// Clients that went before their records could be removed.
     leavers: Mutex<Vec<ClientUuid>>,
-    /// Clients whose record is written, and the transno of that.
-    sessions: Mutex<BTreeMap<ClientUuid, Transno>>,
+    /// Clients whose record is written.
+    sessions: Mutex<BTreeMap<ClientUuid, Recorded>>,
+}
+
+/// What the record of a client says.
+#[derive(Clone, Copy)]
+struct Recorded {
+    /// Transno of the record; 0: it is of an earlier life.
+    transno: Transno,
+    proof: Proof,
 }
 
 /// State of recovery, for people.
@@ -58,8 +67,9 @@ pub struct RecoveryReport {
 
 impl Window {
     /// Waits for these clients.
-    pub(crate) fn new(expected: &[ClientUuid], now: Duration, length: Duration) -> Window {
-        let machine = Recovery::new(expected.iter().copied(), now, length);
+    pub(crate) fn new(expected: &[(ClientUuid, Proof)], now: Duration, length: Duration) -> Window {
+        let machine = Recovery::new(expected.iter().map(|(client, _)| *client), now, length);
+        let recorded = |proof| Recorded { transno: Transno(0), proof };
         let phase = machine.phase();
         Window {
             machine: Mutex::new(machine),
@@ -67,7 +77,7 @@ impl Window {
             open: AtomicBool::new(phase == Phase::Open),
             changed: Wake::default(),
             leavers: Mutex::default(),
-            sessions: Mutex::new(expected.iter().map(|client| (*client, Transno(0))).collect()),
+            sessions: Mutex::new(expected.iter().map(|(client, proof)| (*client, recorded(*proof))).collect()),
         }
     }
 
@@ -129,6 +139,11 @@ impl Mds {
         Ok(Standing::Settled)
     }
 
+    /// What a recorded client shows when it comes back.
+    pub(crate) fn recorded_proof(&self, client: ClientUuid) -> Option<Proof> {
+        self.window.sessions.lock().get(&client).map(|recorded| recorded.proof)
+    }
+
     /// True if the client is recorded, so that a restarted MDT waits for it.
     pub(crate) fn is_recorded(&self, client: ClientUuid) -> bool {
         self.window.sessions.lock().contains_key(&client)
@@ -145,18 +160,19 @@ impl Mds {
         if export.is_gone() {
             return None;
         }
-        let transno = sessions.entry(client).or_insert_with(|| {
-            let mut tx = self.store.begin();
-            tx.put(&key::client(client), &encode_client(self.boot, &export.description()));
-            tx.finish()
+        let recorded = sessions.entry(client).or_insert_with(|| {
+            let (mut tx, proof) = (self.store.begin(), export.proof());
+            tx.put(&key::client(client), &encode_client(self.boot, proof, &export.description()));
+            Recorded { transno: tx.finish(), proof }
         });
-        Some(*transno)
+        Some(recorded.transno)
     }
 
     /// Ready when the client's record is durable, and its changes up to `changed` are; `None`: they
     /// are already.
     pub(crate) fn session_known(&self, client: ClientUuid, changed: Transno) -> Option<BoxFuture<'static, ()>> {
-        let transno = self.window.sessions.lock().get(&client).copied().unwrap_or_default().max(changed);
+        let recorded = self.window.sessions.lock().get(&client).map(|recorded| recorded.transno);
+        let transno = recorded.unwrap_or_default().max(changed);
         let store = self.store.clone();
         if store.last_committed() >= transno {
             return None;

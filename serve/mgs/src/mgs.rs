@@ -21,6 +21,7 @@ use store::progress::Progress;
 use target::{Target, TargetError};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, REQUEST_TIMEOUT};
+use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId, Standing, Transno};
 use types::target::{FsName, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX};
@@ -57,13 +58,15 @@ pub struct Mgs {
 
 impl Mgs {
     /// Reads the registry from the target's store. Blocks. A target that was formatted without a
-    /// cluster founds one.
+    /// cluster founds one. It also makes the key of the servers, once.
     ///
     /// # Errors
     /// The store cannot be read, or a record is damaged.
     pub fn start(target: Arc<Target>, env: Env) -> Result<Arc<Mgs>, StartError> {
-        if target.cluster() == ClusterId(0) {
-            target.assign(TargetName::mgs(), ClusterId(env.random.next_u128().max(1)))?;
+        let (cluster, key) = (target.cluster(), target.server_key());
+        if cluster == ClusterId(0) || !key.is_known() {
+            let or_new = |known: u128| if known == 0 { env.random.next_u128().max(1) } else { known };
+            target.assign(TargetName::mgs(), ClusterId(or_new(cluster.0)), ServerKey(or_new(key.0)))?;
         }
         let registry = {
             let tx = target.store().begin();
@@ -101,8 +104,9 @@ impl Mgs {
                     })
                     .await?;
                 tracing::info!(%name, ?nids, boot, "target registered");
-                let cluster = self.target.cluster().0;
-                Ok((MgsReply::Registered { name: name.to_string(), cluster, boot }, transno))
+                export.proved_server();
+                let (cluster, key) = (self.target.cluster().0, self.target.server_key().0);
+                Ok((MgsReply::Registered { name: name.to_string(), cluster, boot, key }, transno))
             }
             MgsOp::Unregister { name, store } => {
                 let ((), transno) = self.change(|registry| Ok(((), registry.unregister(&name, store)?))).await?;

@@ -330,7 +330,6 @@ impl Fs {
         let target = |(name, t): (&TargetName, &TargetRecord)| TargetInfo {
             name: name.to_string(),
             nids: t.nids.clone(),
-            store: t.store,
             boot: t.boot,
             up: t.up,
         };

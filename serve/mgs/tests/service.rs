@@ -12,6 +12,7 @@ use target::{FormatSpec, Target, TargetOptions, format};
 use types::credentials::Credentials;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::proof::{Proof, ServerKey};
 use types::session::{ClientUuid, ClusterId, Transno, Xid};
 use types::target::{FsName, TargetKind, TargetName};
 use wire::message::{ConnectRequest, Op, OpReply, Reply, Request, VERSION_MAX, VERSION_MIN};
@@ -62,8 +63,10 @@ impl Rig {
     fn register(&self, name: &str, store: u128) -> Result<(String, u64), Errno> {
         let nids = vec!["10.0.0.1:7988@tcp".to_owned()];
         match self.one(MgsOp::Register { name: name.into(), store, nids })? {
-            MgsReply::Registered { name, cluster, boot } => {
+            MgsReply::Registered { name, cluster, boot, key } => {
                 assert_eq!(ClusterId(cluster), self.target.cluster());
+                assert_eq!(ServerKey(key), self.target.server_key());
+                assert!(self.target.server_key().is_known());
                 Ok((name, boot))
             }
             other => panic!("{other:?}"),
@@ -242,6 +245,8 @@ fn clients_are_listed_while_they_are_there() {
         client: ClientUuid(client),
         description: String::new(),
         boot: 0,
+        proof: Proof(client),
+        server: Proof(0),
     };
     let (a, b) = (export(1), export(2));
     let reply = rig.mgs.connect(&a, &hello(1)).unwrap();

@@ -35,6 +35,7 @@ use types::errno::Errno;
 use types::limits::{GRANT_UNIT, OBJECTS_PER_LIST_MAX};
 use types::nid::Nid;
 use types::object::ObjectId;
+use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{TargetKind, TargetName};
 use wire::message::{ConnectReply, ConnectRequest, Op, OpReply, Redo, Reply, Request, VERSION_MAX};
@@ -515,6 +516,10 @@ impl Service for Ost {
 
     fn last_committed(&self) -> Transno {
         self.ledger.last_committed()
+    }
+
+    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
+        self.recorded_proof(client)
     }
 
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno> {

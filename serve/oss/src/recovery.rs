@@ -30,6 +30,7 @@ use tokio::sync::Notify;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::object::ObjectId;
+use types::proof::Proof;
 use types::session::{ClientUuid, Standing, Transno};
 use wire::message::{ConnectRequest, Op, OpReply, Redo, Reply, Request};
 use wire::ost::{OstOp, PunchKind};
@@ -37,9 +38,9 @@ use wire::ost::{OstOp, PunchKind};
 /// What the previous life left.
 pub(crate) struct Found {
     pub(crate) state: OstState,
-    /// Clients that may have changed something, and the start of the target at which all their
-    /// changes were last here.
-    pub(crate) clients: BTreeMap<ClientUuid, u64>,
+    /// Clients that may have changed something. The boot number is that of the start of the target
+    /// at which all their changes were last here.
+    pub(crate) clients: BTreeMap<ClientUuid, (u64, Proof)>,
     pub(crate) settled: HashMap<ObjectId, Transno, foldhash::fast::RandomState>,
     /// True if something may be lost.
     pub(crate) lossy: bool,
@@ -49,6 +50,8 @@ pub(crate) struct Found {
 pub(crate) struct Known {
     /// The start at which all its changes were last here.
     boot: u64,
+    /// What it shows when it comes back.
+    proof: Proof,
     /// Of the store: when this is committed, so is its record.
     transno: Transno,
 }
@@ -78,7 +81,7 @@ pub(crate) fn look(store: &Store, kernel_run: u128) -> Result<Found, crate::ost:
     let (start, end) = key::all(key::Tag::Client);
     tx.scan(&start, &end, |key, value| {
         match (key::client_of(key), decode_client(value)) {
-            (Some(client), Ok((boot, _))) => drop(clients.insert(client, boot)),
+            (Some(client), Ok(record)) => drop(clients.insert(client, (record.boot, record.proof))),
             (_, damaged) => tracing::error!(?key, ?damaged, "the record of a client is damaged"),
         }
         ControlFlow::Continue(())
@@ -161,6 +164,11 @@ impl Ost {
         }
     }
 
+    /// What a recorded client shows when it comes back.
+    pub(crate) fn recorded_proof(&self, client: ClientUuid) -> Option<Proof> {
+        self.known.lock().get(&client).map(|known| known.proof)
+    }
+
     /// A client on the network was answered a change: it is waited for from now on. Returns what
     /// must be waited for before it gets the answer, if anything.
     pub(crate) fn know(&self, export: &Export) -> Option<BoxFuture<'static, Result<(), Errno>>> {
@@ -170,11 +178,11 @@ impl Ost {
             match known.get(&client).filter(|known| known.boot == self.target().boot()) {
                 Some(known) => known.transno,
                 None => {
-                    let boot = self.target().boot();
+                    let (boot, proof) = (self.target().boot(), export.proof());
                     let mut tx = self.target().store().begin();
-                    tx.put(&key::client(client), &encode_client(boot, &export.description()));
+                    tx.put(&key::client(client), &encode_client(boot, proof, &export.description()));
                     let transno = tx.finish();
-                    known.insert(client, Known { boot, transno });
+                    known.insert(client, Known { boot, proof, transno });
                     transno
                 }
             }
@@ -387,8 +395,9 @@ impl Ost {
             let mut tx = self.target().store().begin();
             for client in came {
                 let description = exports.get(&client).map(|export| export.description()).unwrap_or_default();
-                tx.put(&key::client(client), &encode_client(boot, &description));
-                known.insert(client, Known { boot, transno: tx.transno() });
+                let proof = known.get(&client).map_or(Proof(0), |known| known.proof);
+                tx.put(&key::client(client), &encode_client(boot, proof, &description));
+                known.insert(client, Known { boot, proof, transno: tx.transno() });
             }
             self.window.settled.keys().for_each(|object| tx.delete(&settled_key(*object)));
             tx.finish();
@@ -406,5 +415,6 @@ impl Ost {
 
 /// Clients of the previous life, as they are known in this one.
 pub(crate) fn known(found: &Found) -> BTreeMap<ClientUuid, Known> {
-    found.clients.iter().map(|(client, boot)| (*client, Known { boot: *boot, transno: Transno(0) })).collect()
+    let known = |(boot, proof)| Known { boot, proof, transno: Transno(0) };
+    found.clients.iter().map(|(client, record)| (*client, known(*record))).collect()
 }

@@ -19,6 +19,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::object::ObjectOffset;
+use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId};
 use wire::message::{Op, OpReply};
 use wire::ost::{OstOp, OstReply, PunchKind};
@@ -31,6 +32,9 @@ struct Net {
     addr: SocketAddr,
 }
 
+/// The clients of these tests are servers, so that they may destroy objects.
+const KEY: ServerKey = ServerKey(9);
+
 impl Net {
     fn new(window: Duration) -> Net {
         let settings = OstSettings {
@@ -41,6 +45,7 @@ impl Net {
         let rig = Rig::with(None, settings);
         let config = || RpcConfig { cluster: ClusterId(7), checksums: true };
         let clients = Rpc::new(rig.env.clone(), config());
+        clients.set_server_key(KEY);
         let mut net = Net { rig, server: None, clients, addr: SocketAddr::from(([127, 0, 0, 1], 0)) };
         net.serve();
         net
@@ -48,6 +53,7 @@ impl Net {
 
     fn serve(&mut self) {
         let server = Rpc::new(self.rig.env.clone(), RpcConfig { cluster: ClusterId(7), checksums: true });
+        server.set_server_key(KEY);
         server.add_service(self.rig.ost.clone());
         let (listening, addr) = (server.clone(), self.addr);
         self.addr = self.on_reactor(async move { listening.listen(addr).await.unwrap() });

@@ -16,6 +16,7 @@ use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::objects::Objects;
 use types::limits;
+use types::proof::ServerKey;
 use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind};
 
@@ -115,7 +116,7 @@ pub fn format_over(
         Objects::create(env, dir)?;
     }
     let FormatSpec { fsname, kind, index, cluster, .. } = *spec;
-    superblock::write(env, dir, &Superblock { cluster, store, boot: 0, fsname, kind, index })?;
+    superblock::write(env, dir, &Superblock { cluster, store, boot: 0, fsname, kind, index, key: ServerKey(0) })?;
     remove(env, &mark)?;
     env.disk.sync_dir(dir).map_err(TargetError::io("sync", dir))
 }

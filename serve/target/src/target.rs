@@ -17,6 +17,7 @@ use store::error::StoreError;
 use store::journalled::{Journalled, JournalledOptions};
 use store::objects::{Objects, ObjectsOptions};
 use store::store::{Store, StoreOptions};
+use types::proof::ServerKey;
 use types::session::ClusterId;
 use types::target::{FsName, TargetKind, TargetName};
 
@@ -121,6 +122,11 @@ impl Target {
         self.superblock.lock().store
     }
 
+    /// Key of the servers of its cluster; not known before it registered.
+    pub fn server_key(&self) -> ServerKey {
+        self.superblock.lock().key
+    }
+
     /// Times it was opened for service, this one included: from 1.
     pub fn boot(&self) -> u64 {
         self.superblock.lock().boot
@@ -146,13 +152,13 @@ impl Target {
         &self.env
     }
 
-    /// Gives it the name and cluster that the MGS decided, durably; the same ones again are
-    /// accepted. Blocks.
+    /// Gives it the name and cluster that the MGS decided, and the key of the servers, durably; the
+    /// same ones again are accepted, and another key. Blocks.
     ///
     /// # Errors
     /// The target has others already, or the name is of another kind or file system; or the disk
     /// refuses.
-    pub fn assign(&self, name: TargetName, cluster: ClusterId) -> Result<(), TargetError> {
+    pub fn assign(&self, name: TargetName, cluster: ClusterId, key: ServerKey) -> Result<(), TargetError> {
         let mut superblock = self.superblock.lock();
         let fits = match superblock.name() {
             Some(has) => has == name,
@@ -170,7 +176,7 @@ impl Target {
             });
         }
         let index = (name.kind != TargetKind::Mgt).then_some(name.index).or(superblock.index);
-        let assigned = Superblock { index, cluster, ..*superblock };
+        let assigned = Superblock { index, cluster, key, ..*superblock };
         if assigned != *superblock {
             superblock::write(&self.env, &self.dir, &assigned)?;
             *superblock = assigned;

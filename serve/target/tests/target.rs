@@ -10,10 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use target::{FormatSpec, Target, TargetError, TargetOptions, format};
 use types::object::ObjectId;
+use types::proof::ServerKey;
 use types::session::ClusterId;
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 
 const CLUSTER: ClusterId = ClusterId(77);
+const KEY: ServerKey = ServerKey(7);
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
@@ -53,13 +55,13 @@ fn a_target_keeps_its_name_records_and_objects() {
         let id = ObjectId { fid: types::fid::Fid::ROOT, instance: 0, stripe: 0 };
         let target = open(env, dir).unwrap();
         assert_eq!((target.name(), target.cluster(), target.boot()), (None, ClusterId(0), 1));
-        target.assign(ost, CLUSTER).unwrap();
-        target.assign(ost, CLUSTER).unwrap();
+        target.assign(ost, CLUSTER, KEY).unwrap();
+        target.assign(ost, CLUSTER, KEY).unwrap();
         assert!(matches!(
-            target.assign(TargetName::ost(FsName::default(), 4), CLUSTER),
+            target.assign(TargetName::ost(FsName::default(), 4), CLUSTER, KEY),
             Err(TargetError::Assigned { .. })
         ));
-        assert!(matches!(target.assign(ost, ClusterId(78)), Err(TargetError::Assigned { .. })));
+        assert!(matches!(target.assign(ost, ClusterId(78), KEY), Err(TargetError::Assigned { .. })));
         put(&target, b"k", b"v");
         target.objects().unwrap().write(id, b"data", 0).unwrap();
         let uuid = target.store_uuid();
@@ -69,7 +71,9 @@ fn a_target_keeps_its_name_records_and_objects() {
         let target = open(env, dir).unwrap();
         assert!(store.begin().get(b"k", <[u8]>::len).is_err());
         assert_eq!((target.name(), target.cluster(), target.boot()), (Some(ost), CLUSTER, 2));
-        assert_eq!(target.store_uuid(), uuid);
+        assert_eq!((target.store_uuid(), target.server_key()), (uuid, KEY));
+        target.assign(ost, CLUSTER, ServerKey(8)).unwrap();
+        assert_eq!(target.server_key(), ServerKey(8), "an MGS that was made anew has another one");
         assert_eq!(target.store().begin().get(b"k", <[u8]>::to_vec).unwrap().unwrap(), b"v");
         assert_eq!(target.objects().unwrap().size_and_blocks(id).unwrap().unwrap().0, 4);
         wait(target.close()).unwrap();
@@ -123,7 +127,7 @@ fn the_wrong_target_is_refused() {
         let target = open(env, dir).unwrap();
         assert_eq!(target.boot(), 1, "refusals change nothing");
         let other = TargetName::mdt("other".parse().unwrap(), 0);
-        assert!(matches!(target.assign(other, CLUSTER), Err(TargetError::Assigned { .. })));
+        assert!(matches!(target.assign(other, CLUSTER, KEY), Err(TargetError::Assigned { .. })));
         wait(target.close()).unwrap();
     });
 }
@@ -150,7 +154,7 @@ fn every_damage_has_its_sentence_and_harms_nothing() {
             (flipped(4000), "checksum is wrong"),
             (good[..4095].to_vec(), "has 4095 bytes instead of 4096"),
             (Vec::new(), "has 0 bytes"),
-            (resealed(4, 2), "format version 2, this program knows up to 1: update this program"),
+            (resealed(4, 3), "format version 3, this program knows up to 2: update this program"),
             (vec![b'#'; 4096], "no SheenFS superblock"),
         ];
         for (bytes, sentence) in cases {
@@ -179,7 +183,7 @@ fn every_damage_has_its_sentence_and_harms_nothing() {
 fn format_destroys_only_what_it_may() {
     with_target(TargetKind::Ost, |env, dir| {
         let target = open(env, dir).unwrap();
-        target.assign(TargetName::ost(FsName::default(), 9), CLUSTER).unwrap();
+        target.assign(TargetName::ost(FsName::default(), 9), CLUSTER, KEY).unwrap();
         put(&target, b"k", b"v");
         let id = ObjectId { fid: types::fid::Fid::ROOT, instance: 0, stripe: 0 };
         target.objects().unwrap().write(id, b"data", 0).unwrap();

@@ -1,11 +1,12 @@
-//! Admission to a session: version and cluster rules, the same for clients in this process and over
-//! the network.
+//! Admission to a session: rules of version, cluster and process, the same for clients in this
+//! process and over the network.
 
 use crate::error::RpcError;
 use crate::service::Service;
 use types::nid::Nid;
+use types::proof::Proof;
 use types::session::ClusterId;
-use types::target::TargetKind;
+use types::target::{TargetKind, TargetName};
 use wire::message::{ConnectRequest, VERSION_MAX, VERSION_MIN};
 
 /// Why not.
@@ -13,10 +14,12 @@ use wire::message::{ConnectRequest, VERSION_MAX, VERSION_MIN};
 pub(crate) enum Refusal {
     Version,
     Cluster(ClusterId),
+    /// It shows no proof, or the client's session is that of another process.
+    OtherProcess,
 }
 
-/// Checks a hello against a service.
-pub(crate) fn admit(service: &dyn Service, hello: &ConnectRequest) -> Result<(), Refusal> {
+/// Checks a hello against a service. `known`: the proof that the client showed first.
+pub(crate) fn admit(service: &dyn Service, hello: &ConnectRequest, known: Option<Proof>) -> Result<(), Refusal> {
     if hello.version_max < VERSION_MIN || hello.version_min > VERSION_MAX {
         return Err(Refusal::Version);
     }
@@ -25,12 +28,15 @@ pub(crate) fn admit(service: &dyn Service, hello: &ConnectRequest) -> Result<(),
     if hello.cluster != service.cluster() && !newcomer {
         return Err(Refusal::Cluster(service.cluster()));
     }
+    if hello.proof == Proof(0) || known.is_some_and(|known| known != hello.proof) {
+        return Err(Refusal::OtherProcess);
+    }
     Ok(())
 }
 
 impl Refusal {
     /// The refusal as the client sees it.
-    pub(crate) fn error(self, nid: Nid, hello: &ConnectRequest) -> RpcError {
+    pub(crate) fn error(self, (nid, target): (Nid, TargetName), hello: &ConnectRequest) -> RpcError {
         match self {
             Refusal::Version => RpcError::Version {
                 nid,
@@ -40,6 +46,7 @@ impl Refusal {
                 ours_max: hello.version_max,
             },
             Refusal::Cluster(theirs) => RpcError::Cluster { nid, theirs, ours: hello.cluster },
+            Refusal::OtherProcess => RpcError::OtherProcess { target },
         }
     }
 }

@@ -50,7 +50,11 @@ pub(crate) async fn ask(export: &Export, op: ClientOp) -> Result<ClientReply, Rp
             let ended = pin!(renewals.wait_for(|_| export.is_gone()));
             match select(pin!(link.request(payload, Some(LEASE))), ended).await {
                 Either::Right(_) => return Err(evicted()),
-                Either::Left((Ok(frame), _)) => return understand(export, &link, &frame),
+                Either::Left((Ok(frame), _)) => match understand(export, &link, &frame) {
+                    // It has just begun to look for the target elsewhere.
+                    Err(RpcError::OtherProcess { .. }) => {}
+                    answer => return answer,
+                },
                 Either::Left((Err(LinkError::NoAnswer { seconds, .. }), _)) => {
                     return Err(RpcError::Timeout { target: export.target(), seconds });
                 }
@@ -96,6 +100,7 @@ fn understand(export: &Export, link: &Link, frame: &Frame) -> Result<ClientReply
         None => {}
         Some(Refusal::NoSession) => return Err(RpcError::Evicted { target: export.target() }),
         Some(Refusal::Errno(errno)) => return Err(RpcError::Errno(errno)),
+        Some(Refusal::OtherProcess) => return Err(RpcError::OtherProcess { target: export.target() }),
         Some(other) => return Err(bad(format!("refuses a callback: {other:?}"))),
     }
     let mut reply =

@@ -10,6 +10,7 @@ use crate::callback::CallbackRoute;
 use crate::error::RpcError;
 use crate::import::{Import, LocalSession, Session};
 use crate::served::{ConnectError, Served};
+use crate::service::Origin;
 use env::clock::Monotonic;
 use futures_util::future::{Either, select};
 use replay::import::{Event, ImportAction};
@@ -19,6 +20,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
+use types::proof::Proof;
+use types::session::{Pairing, Role};
 use wire::message::{ConnectReply, ConnectRequest, VERSION_MAX, VERSION_MIN};
 
 /// Pause after the first failed attempt; doubles with each further one.
@@ -72,8 +75,14 @@ impl Import {
         }
     }
 
-    /// The greeting to a target.
-    pub(crate) fn hello(&self, boot: u64) -> ConnectRequest {
+    /// The greeting to a target. `pairing`: what the connections to it show; `None`: it is in this
+    /// process.
+    pub(crate) fn hello(&self, boot: u64, pairing: Option<Pairing>) -> ConnectRequest {
+        let key = self.rpc.server_key();
+        let server = match pairing {
+            Some(pairing) if key.is_known() => key.proof(pairing, self.client, self.target),
+            _ => Proof(0),
+        };
         ConnectRequest {
             version_min: VERSION_MIN,
             version_max: VERSION_MAX,
@@ -81,19 +90,20 @@ impl Import {
             client: self.client,
             description: self.description.clone(),
             boot,
+            proof: self.rpc.lnet().secret().proof(self.client, self.target),
+            server,
         }
     }
 
     fn connect_local(&self, served: &Arc<Served>) -> Result<(), RpcError> {
         let boot_before = self.link.lock().machine.boot();
-        let hello = self.hello(boot_before);
-        let connected =
-            served.connect(&hello, Nid::Loopback, CallbackRoute::Local(self.callbacks.clone())).map_err(|error| {
-                match error {
-                    ConnectError::Refusal(refusal) => refusal.error(Nid::Loopback, &hello),
-                    ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
-                }
-            })?;
+        let hello = self.hello(boot_before, None);
+        let route = CallbackRoute::Local(self.callbacks.clone());
+        let origin = Origin { nid: Nid::Loopback, description: hello.description.clone(), route, pairing: None };
+        let connected = served.connect(&hello, origin, Role::Server).map_err(|error| match error {
+            ConnectError::Refusal(refusal) => refusal.error((Nid::Loopback, self.target), &hello),
+            ConnectError::Errno(errno) => RpcError::Refused { target: self.target, errno },
+        })?;
         let session = Session::Local(Arc::new(LocalSession { served: served.clone(), export: connected.export }));
         let action = self.connected(&connected.reply);
         self.enter_session(session, action, connected.reply.boot);
@@ -144,7 +154,10 @@ impl Import {
         match (self.rpc.served().get(self.target), nid) {
             (Some(served), _) => self.connect_local(&served),
             (None, Nid::Loopback) => Err(RpcError::NoTarget { nid, target: self.target }),
-            (None, Nid::Tcp(_)) => self.connect_remote(nid, boot).await,
+            (None, Nid::Tcp(_)) => {
+                self.link.lock().tried = Some(nid);
+                self.connect_remote(nid, boot).await
+            }
         }
     }
 
@@ -197,7 +210,11 @@ fn is_recovering(error: &RpcError) -> bool {
 /// Errors that trying again does not cure.
 fn is_final(error: &RpcError) -> bool {
     match error {
-        RpcError::Version { .. } | RpcError::Cluster { .. } | RpcError::Shutdown | RpcError::Removed { .. } => true,
+        RpcError::Version { .. }
+        | RpcError::Cluster { .. }
+        | RpcError::OtherProcess { .. }
+        | RpcError::Shutdown
+        | RpcError::Removed { .. } => true,
         RpcError::Refused { errno, .. } => *errno != Errno::EAGAIN && *errno != Errno::EBUSY,
         RpcError::Unreachable { .. }
         | RpcError::NoTarget { .. }

@@ -40,6 +40,9 @@ pub enum RpcError {
     /// under: nothing was done.
     #[error("a request reached {target} too late")]
     Late { target: TargetName },
+    /// The target knows this client's name, but as that of another process.
+    #[error("{target} has a session of another process under the name of this client")]
+    OtherProcess { target: TargetName },
     /// The address cannot be listened at.
     #[error("cannot listen at {addr}: {reason}")]
     Listen { addr: std::net::SocketAddr, reason: String },
@@ -61,6 +64,7 @@ impl RpcError {
             RpcError::NoTarget { .. } => Errno::ENODEV,
             RpcError::BadMessage { .. } => Errno::EPROTO,
             RpcError::Refused { errno, .. } => *errno,
+            RpcError::OtherProcess { .. } => Errno::EACCES,
             RpcError::Evicted { .. } => Errno::EIO,
             RpcError::Timeout { .. } | RpcError::Late { .. } => Errno::ETIMEDOUT,
             RpcError::Listen { .. } => Errno::EADDRINUSE,

@@ -76,7 +76,7 @@ pub(crate) fn request(rpc: &Arc<Rpc>, link: &Arc<Link>, envelope: Envelope, requ
             }
         }
     }
-    let Work { future, waits, .. } = ordinary(rpc, envelope, request);
+    let Work { future, waits, .. } = ordinary(rpc, link, envelope, request);
     let (env, link) = (rpc.env().clone(), link.clone());
     let watched = async move {
         if !delay.is_zero() {

@@ -158,6 +158,8 @@ pub(crate) struct LinkState {
     pub(crate) session: Option<Session>,
     /// The newest session that the target reported: its boot number, and that of the session.
     pub(crate) known: (u64, u32),
+    /// NID at which the last attempt to connect looked for the target.
+    pub(crate) tried: Option<Nid>,
     /// Why the last attempt to connect failed.
     pub(crate) error: Option<RpcError>,
     /// Pause before the next attempt, and when it may start.
@@ -224,6 +226,7 @@ impl Import {
                 attempting: false,
                 session: None,
                 known: (0, 0),
+                tried: None,
                 error: None,
                 pause: Duration::ZERO,
                 not_before: Monotonic::ZERO,
@@ -596,6 +599,14 @@ impl Import {
             Some(result) => Ok(result?),
             None => Err(self.misfit(0, 1)),
         }
+    }
+
+    /// True if the target is at this NID, as far as this client knows: it has a session there, or
+    /// tries to get one. Callbacks may come from there.
+    pub(crate) fn is_at(&self, nid: Nid) -> bool {
+        let link = self.link.lock();
+        let of_session = matches!(&link.session, Some(Session::Remote(remote)) if remote.peer.nid() == nid);
+        of_session || link.tried == Some(nid)
     }
 
     /// Ends the session in order.

@@ -6,7 +6,7 @@ use crate::deadline;
 use crate::faults;
 use crate::reply_cache::Verdict;
 use crate::served::{ConnectError, Served};
-use crate::service::{Export, Gone};
+use crate::service::{Export, Gone, Origin};
 use crate::weight;
 use lnet::error::LinkError;
 use lnet::link::{Handler, Link, Work};
@@ -16,8 +16,10 @@ use observe::mutant::{Mutant, is_mutant};
 use std::future::ready;
 use std::sync::{Arc, Weak};
 use types::errno::Errno;
-use types::session::{ClientUuid, Transno, Xid};
+use types::session::{ClientUuid, Pairing, Role, Transno, Xid};
+use types::target::TargetName;
 use wire::class::Changes;
+use wire::client::ClientOp;
 use wire::codec::{Encoded, decode_request, encode_reply};
 use wire::envelope::{ENVELOPE_BYTES, Envelope, Refusal};
 use wire::message::{Op, OpReply, Reply, Request};
@@ -123,28 +125,39 @@ impl Inbound {
                 _ => refuse(client, Refusal::BadRequest),
             },
             _ if fault::armed() => faults::request(&rpc, link, envelope, request),
-            _ => ordinary(&rpc, envelope, request),
+            _ => ordinary(&rpc, link, envelope, request),
         };
         (work, gathers)
     }
 }
 
 /// A callback, or a request for a target of this process.
-pub(crate) fn ordinary(rpc: &Arc<Rpc>, envelope: Envelope, mut request: Request) -> Work {
+pub(crate) fn ordinary(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, mut request: Request) -> Work {
     let client = envelope.client;
     match request.ops.first() {
         Some(Op::Client(_)) => match request.ops.pop() {
-            Some(Op::Client(op)) if request.ops.is_empty() => callback(rpc, client, &request, op),
+            Some(Op::Client(op)) if request.ops.is_empty() => callback(rpc, link, client, (&request, op)),
             _ => refuse(client, Refusal::BadRequest),
         },
-        _ => serve(rpc, envelope, request),
+        _ => serve(rpc, link, envelope, request),
     }
 }
 
 fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::message::ConnectRequest) -> Work {
     let client = hello.client;
     let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
-    match served.connect(&hello, link.nid(), CallbackRoute::Link(Arc::downgrade(link))) {
+    let pairing = link.pairing();
+    if pairing == Pairing(0) || link.is_dialled() {
+        // Nothing could be known to belong to the session.
+        return refuse(client, Refusal::OtherProcess);
+    }
+    let role = match rpc.server_key().made(hello.server, pairing, client, request.target) {
+        true => Role::Server,
+        false => Role::Client,
+    };
+    let route = CallbackRoute::Link(Arc::downgrade(link));
+    let origin = Origin { nid: link.nid(), description: hello.description.clone(), route, pairing: Some(pairing) };
+    match served.connect(&hello, origin, role) {
         Ok(connected) => {
             link.has_session();
             connected.export.heard(rpc.env().clock.now());
@@ -165,6 +178,9 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
         }
         Err(ConnectError::Refusal(crate::admission::Refusal::Version)) => refuse(client, Refusal::Version),
         Err(ConnectError::Refusal(crate::admission::Refusal::Cluster(_))) => refuse(client, Refusal::Cluster),
+        Err(ConnectError::Refusal(crate::admission::Refusal::OtherProcess)) => {
+            other_process(rpc, link, client, request.target, "asks for a session of another process")
+        }
         Err(ConnectError::Errno(errno)) => {
             match errno {
                 Errno::EAGAIN => link.be_patient(),
@@ -181,9 +197,20 @@ fn connect(rpc: &Arc<Rpc>, link: &Arc<Link>, request: &Request, hello: wire::mes
     }
 }
 
+/// Refuses what only the other process may send, and says so in the log.
+fn other_process(rpc: &Rpc, link: &Link, client: ClientUuid, target: TargetName, what: &str) -> Work {
+    if let Some(others) = rpc.complaints.pass(rpc.env().clock.now()) {
+        tracing::warn!(%target, client = %client.brief(), nid = %link.nid(), others, "refused: a peer {what}");
+    }
+    refuse(client, Refusal::OtherProcess)
+}
+
 /// A server calls back a client of this process.
-fn callback(rpc: &Arc<Rpc>, client: ClientUuid, request: &Request, op: wire::client::ClientOp) -> Work {
+fn callback(rpc: &Arc<Rpc>, link: &Link, client: ClientUuid, (request, op): (&Request, ClientOp)) -> Work {
     let Some(import) = rpc.find_import(request.target, client) else { return refuse(client, Refusal::NoSession) };
+    if !link.is_dialled() || !import.is_at(link.nid()) {
+        return other_process(rpc, link, client, request.target, "calls back for a target that is not there");
+    }
     let Some(callbacks) = import.callbacks.clone() else {
         return refuse(client, Refusal::Errno(Errno::EOPNOTSUPP));
     };
@@ -195,12 +222,15 @@ fn callback(rpc: &Arc<Rpc>, client: ClientUuid, request: &Request, op: wire::cli
     Work { future: Box::pin(future), waits: false, room: None }
 }
 
-fn serve(rpc: &Arc<Rpc>, envelope: Envelope, request: Request) -> Work {
+fn serve(rpc: &Arc<Rpc>, link: &Link, envelope: Envelope, request: Request) -> Work {
     let client = envelope.client;
     let Some(served) = rpc.served().get(request.target) else { return refuse(client, Refusal::NoTarget) };
     let Some(export) = served.export(client).filter(|export| !export.is_gone()) else {
         return refuse(client, Refusal::NoSession);
     };
+    if link.is_dialled() || !export.is_paired(link.pairing()) {
+        return other_process(rpc, link, client, request.target, "uses the session of another process");
+    }
     export.heard(rpc.env().clock.now());
     let done = |export: &Export| {
         let committed = export.last_committed().max(served.service.last_committed());

@@ -51,6 +51,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::limits::{LEASE, PING_INTERVAL, REQUEST_TIMEOUT};
 use types::nid::Nid;
+use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId};
 use types::target::TargetName;
 
@@ -86,6 +87,8 @@ type ImportKey = (TargetName, ClientUuid);
 pub struct Rpc {
     env: Env,
     cluster: Mutex<ClusterId>,
+    /// Key of the servers, if this process serves a target.
+    server_key: Mutex<ServerKey>,
     timings: Timings,
     lnet: Lnet,
     served: ServedTargets,
@@ -114,6 +117,7 @@ impl Rpc {
             metrics: Arc::new(Registry::new(env.clock.wall())),
             env,
             cluster: Mutex::new(config.cluster),
+            server_key: Mutex::default(),
             timings,
             served: ServedTargets::default(),
             under_way: Arc::default(),
@@ -151,6 +155,17 @@ impl Rpc {
     pub fn set_cluster(&self, cluster: ClusterId) {
         *self.cluster.lock() = cluster;
         self.lnet.set_cluster(cluster);
+    }
+
+    /// Key of the servers of the cluster; known to a process that serves a target.
+    pub fn server_key(&self) -> ServerKey {
+        *self.server_key.lock()
+    }
+
+    /// The key of the servers became known. Sessions that are opened from now on show it, and the
+    /// targets of this process ask for it.
+    pub fn set_server_key(&self, key: ServerKey) {
+        *self.server_key.lock() = key;
     }
 
     /// True if sent messages carry checksums of their data.

@@ -71,7 +71,10 @@ impl RemoteSession {
         let (envelope, reply) = match open(self.peer.nid(), &frame) {
             Ok(opened) => opened,
             Err(Opened::Bad(error)) => return Outcome::Failed(error),
-            Err(Opened::Refused(Refusal::NoSession | Refusal::NoTarget)) => return Outcome::Lost,
+            // The session may have moved to other connections of this process.
+            Err(Opened::Refused(Refusal::NoSession | Refusal::NoTarget | Refusal::OtherProcess)) => {
+                return Outcome::Lost;
+            }
             Err(Opened::Refused(Refusal::Late)) => return Outcome::Failed(RpcError::Late { target: import.target }),
             Err(Opened::Refused(refusal)) => {
                 let reason = format!("refuses a request: {refusal:?}");
@@ -93,7 +96,7 @@ impl Import {
     pub(crate) async fn connect_remote(&self, nid: Nid, boot_before: u64) -> Result<(), RpcError> {
         let lnet = self.rpc.lnet();
         let mut peer = lnet.peer(nid).await.map_err(|error| self.link_error(error))?;
-        let hello = self.hello(boot_before);
+        let hello = self.hello(boot_before, Some(peer.pairing()));
         let request = self.request_of(self.xids.begin(true).xid, vec![Op::Connect(hello.clone())]);
         let ask = Ask { reply_bulk: 0, limit: Some(CONNECT_TIMEOUT), outside_window: true };
         let mut sent = self.rpc.env().clock.now();
@@ -158,10 +161,13 @@ impl Import {
         match refusal {
             Refusal::NoTarget => RpcError::NoTarget { nid, target: self.target },
             Refusal::NoSession => RpcError::Evicted { target: self.target },
-            Refusal::Version => crate::admission::Refusal::Version.error(nid, hello),
-            Refusal::Cluster => crate::admission::Refusal::Cluster(frame.header.cluster).error(nid, hello),
+            Refusal::Version => crate::admission::Refusal::Version.error((nid, self.target), hello),
+            Refusal::Cluster => {
+                crate::admission::Refusal::Cluster(frame.header.cluster).error((nid, self.target), hello)
+            }
             Refusal::Errno(errno) => RpcError::Refused { target: self.target, errno },
             Refusal::Late => RpcError::Late { target: self.target },
+            Refusal::OtherProcess => RpcError::OtherProcess { target: self.target },
             Refusal::BadRequest => RpcError::Refused { target: self.target, errno: Errno::EPROTO },
         }
     }

@@ -1,14 +1,15 @@
 //! The targets that this process serves, and their sessions.
 //!
 //! Owner: `Rpc`. Bounds: TARGETS_MAX targets, CLIENTS_MAX sessions each, of them
-//! SESSIONS_PER_ADDRESS_MAX of clients at one address. A session is found by the client's UUID.
+//! SESSIONS_PER_ADDRESS_MAX of clients at one address. A session is found by the client's UUID, and
+//! belongs to the process that shows the proof it was opened with.
 
 use crate::admission::{Refusal, admit};
-use crate::callback::CallbackRoute;
-use crate::service::{Export, Gone, Origin, Service};
+use crate::service::{Export, Gone, Identity, Origin, Service};
 use crate::stats::CallStats;
 use crate::under_way::{self, Side};
-use env::clock::Clock;
+use env::clock::{Clock, Monotonic};
+use env::ration::Ration;
 use observe::registry::Registry;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Weak};
 use types::errno::Errno;
 use types::limits::{CLIENTS_MAX, SESSIONS_PER_ADDRESS_MAX};
 use types::nid::Nid;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Role, Transno};
 use types::target::TargetName;
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
 
@@ -31,7 +32,12 @@ pub(crate) struct Served {
     exports: Mutex<Sessions>,
     /// Number of the next session.
     sessions: AtomicU32,
+    /// For log lines about requests that any client can cause.
+    refusals: Ration,
 }
+
+/// The answer to an operation that a session of this role may not send.
+const NOT_FOR_CLIENTS: Errno = Errno::EACCES;
 
 /// The sessions of one target, and their number per address.
 #[derive(Default)]
@@ -103,18 +109,40 @@ impl Served {
         let stats = CallStats::of_target(metrics.clone(), service.target());
         let under_way = under_way.clone();
         let (exports, sessions) = (Mutex::default(), AtomicU32::new(1));
-        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, under_way, exports, sessions })
+        let refusals = Ration::default();
+        Arc::new_cyclic(|me| Served { me: me.clone(), service, stats, under_way, exports, sessions, refusals })
     }
 
-    /// Works on one request.
+    /// Works on one request. What a session of this role may not send is refused here, for all
+    /// targets.
     pub(crate) async fn handle(&self, export: &Arc<Export>, request: Request, clock: &Arc<dyn Clock>) -> Reply {
         let now = clock.now();
+        let role = export.role();
+        if let Some(op) = request.ops.iter().find(|op| !op.row().sender.admits(role)) {
+            return self.refuse(export, &request, op.row().name, now);
+        }
         let started = self.stats.begin(&request.ops, request.job, now);
         let about = under_way::of(Side::Served, export.client(), &request, now);
         let work = self.service.clone().handle(export.clone(), request);
         let reply = self.under_way.note(about, work).await;
         started.answered(clock.now(), &reply);
         reply
+    }
+
+    fn refuse(&self, export: &Export, request: &Request, operation: &str, now: Monotonic) -> Reply {
+        if let Some(others) = self.refusals.pass(now) {
+            tracing::warn!(
+                target = %request.target,
+                client = %export.client().brief(),
+                nid = %export.nid(),
+                description = export.description(),
+                operation,
+                others,
+                "refused: only servers of the cluster may send this"
+            );
+        }
+        let results = request.ops.iter().map(|_| Err(NOT_FOR_CLIENTS)).collect();
+        Reply::new(request.xid, Transno(0), self.service.last_committed(), results)
     }
 
     pub(crate) fn export(&self, client: ClientUuid) -> Option<Arc<Export>> {
@@ -125,30 +153,35 @@ impl Served {
     pub(crate) fn connect(
         &self,
         hello: &ConnectRequest,
-        nid: Nid,
-        route: CallbackRoute,
+        origin: Origin,
+        role: Role,
     ) -> Result<Connected, ConnectError> {
-        admit(&*self.service, hello).map_err(ConnectError::Refusal)?;
-        let (export, new) = {
+        let recorded = self.service.proof_of(hello.client);
+        let (export, renewed) = {
             let mut exports = self.exports.lock();
-            match exports.get(hello.client) {
+            let known = exports.get(hello.client);
+            let proof = known.map(|export| export.proof()).or(recorded);
+            admit(&*self.service, hello, proof).map_err(ConnectError::Refusal)?;
+            match known {
                 // Its end is under way: the next session begins when nothing is left of this one.
                 Some(export) if export.is_gone() => return Err(ConnectError::Errno(Errno::EBUSY)),
-                Some(export) => (export.clone(), false),
-                None if !exports.has_place(address_of(nid)) => return Err(ConnectError::Errno(Errno::EBUSY)),
+                Some(export) => (export.clone(), Some(origin)),
+                None if !exports.has_place(address_of(origin.nid)) => return Err(ConnectError::Errno(Errno::EBUSY)),
                 None => {
                     let target = self.service.target();
-                    let origin = Origin { nid, description: hello.description.clone(), route: route.clone() };
+                    let address = address_of(origin.nid);
+                    let identity = Identity { client: hello.client, proof: hello.proof, role };
                     let number = self.sessions.fetch_add(1, Ordering::Relaxed);
                     let me = self.me.clone();
-                    let export = Export::new(me, target, hello.client, number, origin);
-                    exports.insert(export.clone(), address_of(nid));
-                    (export, true)
+                    let export = Export::new(me, target, identity, number, origin);
+                    exports.insert(export.clone(), address);
+                    (export, None)
                 }
             }
         };
-        if !new {
-            export.renew(nid, hello.description.clone(), route);
+        let new = renewed.is_none();
+        if let Some(origin) = renewed {
+            export.renew(origin, role);
         }
         match self.service.connect(&export, hello) {
             Ok(reply) => {

@@ -15,7 +15,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::errno::Errno;
 use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId, Transno, Xid};
+use types::proof::Proof;
+use types::session::{ClientUuid, ClusterId, Pairing, Role, Transno, Xid};
 use types::target::TargetName;
 use wire::client::{ClientOp, ClientReply};
 use wire::message::{ConnectReply, ConnectRequest, Reply, Request};
@@ -39,8 +40,15 @@ pub trait Service: Send + Sync + 'static {
     /// Cluster it belongs to.
     fn cluster(&self) -> ClusterId;
 
-    /// A client wants a session (or renews it after a lost connection). `Err` refuses. Version and
-    /// cluster were checked.
+    /// The proof that this client showed when it was recorded: only a process that shows it again
+    /// is that client, also after a restart of the target. `None`: it is not recorded.
+    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
+        let _ = client;
+        None
+    }
+
+    /// A client wants a session (or renews it after a lost connection). `Err` refuses. Version,
+    /// cluster and proof were checked.
     fn connect(&self, export: &Arc<Export>, hello: &ConnectRequest) -> Result<ConnectReply, Errno>;
 
     /// A session may be used when this is over: then the target knows the client also after a
@@ -56,7 +64,8 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// One request. Runs as far as it can when first polled; only a part that must wait is pending.
-    /// Connect, Disconnect and Ping are answered before they come here.
+    /// Connect, Disconnect and Ping are answered before they come here, and what the session may
+    /// not send is refused.
     fn handle(self: Arc<Self>, export: Arc<Export>, request: Request) -> BoxFuture<'static, Reply>;
 
     /// The client of an idle session says that it has the answers to all requests below `known`.
@@ -76,6 +85,10 @@ pub struct Export {
     target: TargetName,
     client: ClientUuid,
     number: u32,
+    /// What the client showed when it opened the session.
+    proof: Proof,
+    /// True if it is a server of the cluster.
+    is_server: AtomicBool,
     origin: Mutex<Origin>,
     gone: AtomicBool,
     /// Changes when the client comes back over another connection, and when the session ends.
@@ -92,6 +105,16 @@ pub(crate) struct Origin {
     pub(crate) nid: Nid,
     pub(crate) description: String,
     pub(crate) route: CallbackRoute,
+    /// What the connections show that may carry its requests; `None`: it is in this process, and no
+    /// connection may.
+    pub(crate) pairing: Option<Pairing>,
+}
+
+/// The client of a session that is made.
+pub(crate) struct Identity {
+    pub(crate) client: ClientUuid,
+    pub(crate) proof: Proof,
+    pub(crate) role: Role,
 }
 
 impl Export {
@@ -103,14 +126,15 @@ impl Export {
         description: String,
         callbacks: Option<Arc<dyn Callbacks>>,
     ) -> Arc<Export> {
-        let origin = Origin { nid: Nid::Loopback, description, route: CallbackRoute::Local(callbacks) };
-        Export::new(Weak::new(), target, client, 1, origin)
+        let route = CallbackRoute::Local(callbacks);
+        let identity = Identity { client, proof: Proof(0), role: Role::Server };
+        Export::new(Weak::new(), target, identity, 1, Origin { nid: Nid::Loopback, description, route, pairing: None })
     }
 
     pub(crate) fn new(
         served: Weak<Served>,
         target: TargetName,
-        client: ClientUuid,
+        Identity { client, proof, role }: Identity,
         number: u32,
         origin: Origin,
     ) -> Arc<Export> {
@@ -119,6 +143,8 @@ impl Export {
             target,
             client,
             number,
+            proof,
+            is_server: AtomicBool::new(role == Role::Server),
             origin: Mutex::new(origin),
             gone: AtomicBool::new(false),
             renewed: watch::Sender::new(0),
@@ -142,6 +168,26 @@ impl Export {
     /// The client.
     pub fn client(&self) -> ClientUuid {
         self.client
+    }
+
+    /// What the client shows to get the session back.
+    pub fn proof(&self) -> Proof {
+        self.proof
+    }
+
+    /// What it is believed to be.
+    pub fn role(&self) -> Role {
+        if self.is_server.load(Ordering::Acquire) { Role::Server } else { Role::Client }
+    }
+
+    /// It proved to be a server of the cluster.
+    pub fn proved_server(&self) {
+        self.is_server.store(true, Ordering::Release);
+    }
+
+    /// True if requests of the session may come over connections that show this.
+    pub(crate) fn is_paired(&self, pairing: Pairing) -> bool {
+        self.origin.lock().pairing == Some(pairing)
     }
 
     /// NID that it last connected from.
@@ -198,8 +244,9 @@ impl Export {
     }
 
     /// The client came (back) over this route.
-    pub(crate) fn renew(&self, nid: Nid, description: String, route: CallbackRoute) {
-        *self.origin.lock() = Origin { nid, description, route };
+    pub(crate) fn renew(&self, origin: Origin, role: Role) {
+        *self.origin.lock() = origin;
+        self.is_server.store(role == Role::Server, Ordering::Release);
         self.renewed.send_modify(|count| *count += 1);
     }
 

@@ -26,7 +26,7 @@ use wire::checksum::crc32c;
 use wire::frame::{FrameKind, HEADER_BYTES, Header};
 use wire::hello::{HelloReply, Welcome};
 use wire::mds::{FlockSet, MdsOp};
-use wire::message::{Op, VERSION_MAX};
+use wire::message::{Op, VERSION_MAX, VERSION_MIN};
 use wire::ost::OstOp;
 
 struct Pair {
@@ -572,7 +572,7 @@ fn greeted(addr: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     let hello = wire::hello::Hello {
-        version_min: 1,
+        version_min: VERSION_MIN,
         version_max: VERSION_MAX,
         purpose: wire::hello::Purpose::Control,
         process: ClientUuid(3),

@@ -5,9 +5,24 @@ use rpc::error::RpcError;
 use rpc::import::Import;
 use std::sync::Arc;
 use types::credentials::Credentials;
+use types::proof::ServerKey;
+use types::session::ClusterId;
 use wire::message::{Op, OpReply};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, PoolChange};
 use wire::report::{KeptReport, NodeReport};
+
+/// What a target is told when it registers.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// Its full name.
+    pub name: String,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// How often it registered.
+    pub boot: u64,
+    /// Key of the servers of the cluster.
+    pub key: ServerKey,
+}
 
 /// Client of the MGS.
 #[derive(Clone)]
@@ -33,15 +48,12 @@ impl Mgc {
         }
     }
 
-    /// A target starts serving; its full name, cluster and boot number.
-    pub async fn register(
-        &self,
-        name: String,
-        store: u128,
-        nids: Vec<String>,
-    ) -> Result<(String, u128, u64), RpcError> {
+    /// A target starts serving.
+    pub async fn register(&self, name: String, store: u128, nids: Vec<String>) -> Result<Registered, RpcError> {
         match self.call(MgsOp::Register { name, store, nids }).await? {
-            MgsReply::Registered { name, cluster, boot } => Ok((name, cluster, boot)),
+            MgsReply::Registered { name, cluster, boot, key } => {
+                Ok(Registered { name, cluster: ClusterId(cluster), boot, key: ServerKey(key) })
+            }
             other => Err(unexpected(&self.import, &other)),
         }
     }

@@ -16,7 +16,7 @@ pub fn answer(ask: &Ask, cluster: &Cluster) -> Option<Answer> {
         "/api/cluster" => json(cluster.picture()),
         "/api/detail" => match value(&ask.query, "of").and_then(|of| cluster.detail(&of)) {
             Some(detail) => json(&detail),
-            None => Answer::sentence(404, "no such target or client; ask ?of=target/NAME or ?of=client/UUID"),
+            None => Answer::sentence(404, "no such target or client; ask ?of=target/NAME or ?of=client/INSTANCE"),
         },
         _ => return None,
     })

@@ -151,7 +151,7 @@ pub struct History {
 /// A closer look at one target or client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 pub struct Detail {
-    /// `target/sheen-OST0000`, `client/UUID`, or `all`: all targets together.
+    /// `target/sheen-OST0000`, `client/INSTANCE`, or `all`: all targets together.
     pub of: String,
     /// Operations, the most frequent first.
     pub operations: Vec<OperationCount>,

@@ -15,6 +15,9 @@ pub enum FsckError {
     /// The argument names nothing.
     #[error("{0} is neither a home of a node, nor a folder of a target, nor a NID such as 10.0.0.1@tcp")]
     NoPlace(String),
+    /// No server of the cluster is here.
+    #[error("{0}: records are shown to servers only; run this as root on a host that serves a target of the cluster")]
+    NoServer(String),
     /// The node listens nowhere.
     #[error("the node in {} takes no connections: check it after `sheen down`, or let it listen", .0.display())]
     NotListening(PathBuf),

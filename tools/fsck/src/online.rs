@@ -1,14 +1,20 @@
-//! A cluster at work, over the network. The check is an ordinary client, with sessions of its own
-//! while it runs.
+//! A cluster at work, over the network. The check has sessions of its own while it runs. Targets
+//! show their records to servers only, so it works with the key of the servers, which a daemon of
+//! this host tells its owner.
 
 use crate::error::FsckError;
 use crate::source::{OBJECTS_PER_PAGE, PAGE_BYTES, Page, behind};
 use bytes::Bytes;
 use check::judge::{Change, Mend};
 use env::Env;
+use node::config::mount_source::MountSource;
+use node::home::Home;
+use node::local;
+use node::manage::control::{self, Answer, Request};
 use rpc::error::RpcError;
 use rpc::{Rpc, RpcConfig};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use stubs::mdc::Mdc;
 use stubs::mgc::Mgc;
@@ -17,6 +23,7 @@ use types::credentials::Credentials;
 use types::errno::Errno;
 use types::nid::Nid;
 use types::object::ObjectId;
+use types::proof::ServerKey;
 use types::session::{ClientUuid, ClusterId};
 use types::target::{FsName, TargetIndex, TargetKind, TargetName};
 use wire::mds::Record;
@@ -31,11 +38,16 @@ pub struct Online {
 }
 
 impl Online {
-    /// Asks the MGS at these NIDs for the targets.
+    /// Asks the MGS at these NIDs for the targets. `home`: that of a node of the cluster on this
+    /// host, if it is known.
     ///
     /// # Errors
-    /// The MGS does not answer, or there is no such file system.
-    pub(crate) async fn connect(env: &Env, mgs: Vec<Nid>, fsname: FsName) -> Result<Online, FsckError> {
+    /// The MGS does not answer, or there is no such file system, or no server of it on this host.
+    pub(crate) async fn connect(
+        env: &Env,
+        MountSource { mgs, fsname }: MountSource,
+        home: Option<PathBuf>,
+    ) -> Result<Online, FsckError> {
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let uuid = ClientUuid(env.random.next_u128());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -46,6 +58,11 @@ impl Online {
         let config = mgc.config(fsname.to_string(), 0, 0).await;
         let config = config.map_err(|source| asked(TargetName::mgs(), source))?;
         rpc.set_cluster(ClusterId(config.cluster));
+        let Some(key) = server_key(ClusterId(config.cluster), home) else {
+            rpc.shutdown().await;
+            return Err(FsckError::NoServer(what));
+        };
+        rpc.set_server_key(key);
         let (mut mdts, mut osts) = (BTreeMap::new(), BTreeMap::new());
         for info in &config.targets {
             let name: TargetName = info.name.parse().map_err(|_| FsckError::Config(info.name.clone()))?;
@@ -133,6 +150,19 @@ impl Online {
         self.rpc.shutdown().await;
         result
     }
+}
+
+/// The key of the servers of a cluster, from a daemon of this host. The time-out of the socket
+/// bounds it.
+fn server_key(cluster: ClusterId, home: Option<PathBuf>) -> Option<ServerKey> {
+    let mut homes = home.map(Home::new).into_iter().chain(local::daemons());
+    homes.find_map(|home| match control::ask(&home, &Request::ServerKey) {
+        Ok((Answer::ServerKey { cluster: of, key }, _)) if of == cluster.to_string() => {
+            u128::from_str_radix(&key, 16).ok().map(ServerKey)
+        }
+        // A daemon of another cluster, or one that serves no target, or that is not this user's.
+        Ok(_) | Err(_) => None,
+    })
 }
 
 fn records(changes: &[Change]) -> Vec<Record> {

@@ -20,8 +20,8 @@ use types::target::FsName;
 pub enum Place {
     /// Targets at rest.
     Folders(Vec<PathBuf>),
-    /// A cluster.
-    Cluster(MountSource),
+    /// A cluster, and the home of a node of it that runs, if that was named.
+    Cluster(MountSource, Option<PathBuf>),
 }
 
 impl Place {
@@ -33,7 +33,7 @@ impl Place {
         if let [one] = named
             && let Some(cluster) = cluster(one)
         {
-            return Ok(Place::Cluster(cluster));
+            return Ok(Place::Cluster(cluster, None));
         }
         let mut folders = Vec::new();
         for name in named {
@@ -59,7 +59,7 @@ impl Place {
     pub async fn open(self, env: &Env) -> Result<Source, FsckError> {
         match self {
             Place::Folders(dirs) => Ok(Source::Offline(Offline::open(env, &dirs)?)),
-            Place::Cluster(MountSource { mgs, fsname }) => Ok(Source::Online(Online::connect(env, mgs, fsname).await?)),
+            Place::Cluster(source, home) => Ok(Source::Online(Online::connect(env, source, home).await?)),
         }
     }
 }
@@ -86,5 +86,5 @@ fn of_node(home: &Home) -> Result<Place, FsckError> {
     if mgs.is_empty() {
         return Err(FsckError::NotListening(home.dir().to_owned()));
     }
-    Ok(Place::Cluster(MountSource { mgs, fsname }))
+    Ok(Place::Cluster(MountSource { mgs, fsname }, Some(home.dir().to_owned())))
 }

@@ -152,9 +152,11 @@ impl Daemons {
         for (home, _) in &self.all {
             let one = self.only(|daemon, _| daemon.dir() == home.dir());
             answers.extend(one.ask_all(request, report));
-            // The MGS refuses the same, whichever daemon passes it on.
-            let unreached = |answer: &Answer| matches!(answer, Answer::Failed { errno, .. } if *errno == Errno::ETIMEDOUT.0 || *errno == Errno::EIO.0);
-            if answers.last().is_some_and(|last| !unreached(&last.answer)) {
+            // The MGS refuses the same, whichever daemon passes it on. It does not hear them all.
+            let unheard = [Errno::ETIMEDOUT, Errno::EIO, Errno::EACCES].map(|errno| errno.0);
+            let is_unheard =
+                |answer: &Answer| matches!(answer, Answer::Failed { errno, .. } if unheard.contains(errno));
+            if answers.last().is_some_and(|last| !is_unheard(&last.answer)) {
                 break;
             }
         }
@@ -241,6 +243,11 @@ fn group(answers: &[Option<&ClusterAnswer>]) -> (Vec<Group>, Vec<Option<usize>>)
         }
     }
     (groups, of)
+}
+
+/// What to do if the MGS does not take a change from this host (EACCES).
+pub fn on_a_server(what: &str) -> String {
+    format!("{what}: only servers may change this; run it on a host that serves a target of the file system")
 }
 
 /// An answer that is none to what was asked.

@@ -87,17 +87,21 @@ fn keep(daemons: &Daemons, name: &str, value: Option<String>, report: &mut Repor
     if !daemons.are_of_one_cluster(report) {
         return;
     }
-    let mut kept = false;
+    let (mut kept, mut is_unheard) = (false, false);
     for Answered { answer, .. } in
         daemons.ask_all(&Request::Persist { name: dotted.clone(), value: value.clone() }, report)
     {
         match answer {
             Answer::Done => kept = true,
+            // A daemon that only mounts. One server is enough.
+            Answer::Failed { errno, .. } if errno == Errno::EACCES.0 => is_unheard = true,
             Answer::Failed { errno, .. } => report.errno(&format!("keeping {name} at the MGS"), Errno(errno)),
             other => daemons::unexpected(&other, report),
         }
     }
-    if !kept && report.status() == 0 {
+    if !kept && is_unheard {
+        report.sentence(&daemons::on_a_server(&format!("keeping {name} at the MGS")), Errno::EACCES);
+    } else if !kept && report.status() == 0 {
         report.sentence(
             "no daemon runs on this host that could tell the MGS",
             Errno(rustix::io::Errno::SRCH.raw_os_error()),

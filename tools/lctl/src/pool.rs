@@ -1,8 +1,8 @@
 //! `lctl pool_new`, `pool_add`, `pool_remove`, `pool_destroy`, `pool_list`: pools of OSTs, which
 //! the MGS keeps.
 //!
-//! Any daemon of the file system can pass a change on; the first whose MGS knows the file system
-//! does.
+//! Any server of the file system can pass a change on; the first whose MGS knows the file system
+//! and takes the change does.
 
 use crate::daemons::{self, Answered, Daemons};
 use crate::pool_osts;
@@ -105,7 +105,7 @@ fn members(
 /// `out` cannot be written.
 pub fn list(name: &str, daemons: &Daemons, out: &mut dyn Write, report: &mut Report<'_>) -> io::Result<()> {
     let (fsname, pool) = name.split_once('.').map_or((name, None), |(fsname, pool)| (fsname, Some(pool)));
-    let Some((_, pools)) = find(fsname, daemons, report) else { return Ok(()) };
+    let Some((_, pools)) = find(fsname, daemons, report).into_iter().next() else { return Ok(()) };
     let Some(pool) = pool else {
         writeln!(out, "Pools from {fsname}:")?;
         return pools.iter().try_for_each(|pool| writeln!(out, "{fsname}.{}", pool.name));
@@ -122,19 +122,22 @@ pub fn list(name: &str, daemons: &Daemons, out: &mut dyn Write, report: &mut Rep
     }
 }
 
-/// A daemon whose MGS knows the file system, and its pools.
-fn find(fsname: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(Home, Vec<PoolAnswer>)> {
+/// The daemons whose MGS knows the file system, and its pools. None: that is reported.
+fn find(fsname: &str, daemons: &Daemons, report: &mut Report<'_>) -> Vec<(Home, Vec<PoolAnswer>)> {
     let of_it = daemons.only(|_, cluster| cluster.is_some_and(|c| c.fsnames.iter().any(|name| name == fsname)));
     if !of_it.are_of_one_cluster(report) {
-        return None;
+        return Vec::new();
     }
-    let mut failed = None;
+    let (mut found, mut failed) = (Vec::new(), None);
     for Answered { home, answer } in daemons.ask_all(&Request::Pools { fsname: fsname.to_owned() }, report) {
         match answer {
-            Answer::Pools { pools } => return Some((home, pools)),
+            Answer::Pools { pools } => found.push((home, pools)),
             Answer::Failed { errno, .. } => failed = failed.or(Some(Errno(errno))),
             other => daemons::unexpected(&other, report),
         }
+    }
+    if !found.is_empty() {
+        return found;
     }
     match failed.unwrap_or(Errno::ENOENT) {
         Errno::ENOENT => {
@@ -142,21 +145,32 @@ fn find(fsname: &str, daemons: &Daemons, report: &mut Report<'_>) -> Option<(Hom
         }
         errno => report.errno(&format!("asking for the pools of {fsname}"), errno),
     }
-    None
+    found
 }
 
 fn change(path: &PoolPath, change: PoolAsked, daemons: &Daemons, report: &mut Report<'_>) -> bool {
     let PoolPath { fsname, pool } = path.clone();
-    let Some((home, _)) = find(&fsname, daemons, report) else { return false };
     let request = Request::Pool { fsname: fsname.clone(), pool: pool.clone(), change: change.clone() };
-    match control::ask(&home, &request) {
-        Ok((Answer::Done, _)) => return true,
-        Ok((Answer::Failed { errno, .. }, _)) => {
-            let errno = Errno(errno);
-            report.sentence(&refused(&fsname, &pool, &change, errno), errno);
+    let mut is_unheard = false;
+    for (home, _) in find(&fsname, daemons, report) {
+        match control::ask(&home, &request) {
+            Ok((Answer::Done, _)) => return true,
+            // A daemon that only mounts.
+            Ok((Answer::Failed { errno, .. }, _)) if errno == Errno::EACCES.0 => {
+                is_unheard = true;
+                continue;
+            }
+            Ok((Answer::Failed { errno, .. }, _)) => {
+                let errno = Errno(errno);
+                report.sentence(&refused(&fsname, &pool, &change, errno), errno);
+            }
+            Ok((other, _)) => daemons::unexpected(&other, report),
+            Err(error) => report.sentence(&error.to_string(), Errno::EIO),
         }
-        Ok((other, _)) => daemons::unexpected(&other, report),
-        Err(error) => report.sentence(&error.to_string(), Errno::EIO),
+        return false;
+    }
+    if is_unheard {
+        report.sentence(&daemons::on_a_server(&format!("pool {fsname}.{pool}")), Errno::EACCES);
     }
     false
 }

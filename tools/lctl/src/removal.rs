@@ -33,7 +33,8 @@ pub fn run(args: &DelTargetArgs, kind: TargetKind, daemons: &Daemons, report: &m
             Answer::Done if args.dry_run => report.say(&format!("{name} would be removed")),
             Answer::Done => report.say(&format!("{name} removed; its number will not be used again")),
             Answer::Failed { errno, .. } => {
-                failed = Some(Errno(errno));
+                // Another daemon may have been heard.
+                failed = failed.filter(|before| *before != Errno::EACCES).or(Some(Errno(errno)));
                 continue;
             }
             other => daemons::unexpected(&other, report),
@@ -55,6 +56,7 @@ fn refused(name: TargetName, errno: Errno) -> String {
         }
         Errno::EPERM => format!("{name} holds the root of the file system and cannot be removed"),
         Errno::ENOENT => format!("there is no {name} in the configuration"),
+        Errno::EACCES => daemons::on_a_server(&format!("removing {name}")),
         errno => format!("removing {name}: {}", strerror(errno)),
     }
 }

@@ -40,14 +40,14 @@ pub(crate) async fn call(
     write: &mut Write,
 ) -> Result<Ends, LinkError> {
     let cluster = shared.cluster();
-    let (process, pairing) = (shared.process, shared.pairing);
+    let (process, pairing) = (shared.process, shared.secret.pairing(nid));
     let hello = Hello { version_min: VERSION_MIN, version_max: VERSION_MAX, purpose, process, cluster, pairing };
     send(FrameKind::Hello, &hello.encode(), cluster, source, nid, write).await?;
     let body = receive(FrameKind::HelloReply, nid, read).await?;
     let reply = HelloReply::decode(&body).map_err(|e| LinkError::Protocol { nid, reason: e.to_string() })?;
     match reply.welcome {
         Welcome::Yes if (VERSION_MIN..=VERSION_MAX).contains(&reply.version) => {
-            Ok(Ends { nid, source, process: reply.process, version: reply.version, purpose, group: None })
+            Ok(Ends { nid, source, process: reply.process, version: reply.version, purpose, pairing, group: None })
         }
         Welcome::Yes | Welcome::NoCommonVersion => Err(LinkError::Version {
             nid,
@@ -88,8 +88,8 @@ pub(crate) async fn answer(
         }
         Some(version) => {
             let group = Some(shared.accepted.group(hello.pairing));
-            let Hello { process, purpose, .. } = hello;
-            (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, group }))
+            let Hello { process, purpose, pairing, .. } = hello;
+            (Welcome::Yes, Ok(Ends { nid, source, process, version, purpose, pairing, group }))
         }
     };
     let reply = HelloReply {

@@ -28,7 +28,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::oneshot;
 use types::limits::{RECEIVE_RATE_MIN, SESSION_TIMEOUT};
 use types::nid::Nid;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Pairing};
 use wire::checksum::{crc32c, crc32c_of};
 use wire::frame::{FrameKind, Header};
 use wire::hello::Purpose;
@@ -61,6 +61,8 @@ pub(crate) struct Ends {
     pub(crate) process: ClientUuid,
     pub(crate) version: u16,
     pub(crate) purpose: Purpose,
+    /// The side that connected showed it.
+    pub(crate) pairing: Pairing,
     /// The other connections of the process that made this one; `None`: this process made it.
     pub(crate) group: Option<Arc<Group>>,
 }
@@ -144,6 +146,17 @@ impl Link {
             Some(group) if group.has_session() => Side::Known,
             Some(_) => Side::Stranger,
         }
+    }
+
+    /// Number that the side that connected showed; 0: none.
+    pub fn pairing(&self) -> Pairing {
+        self.ends.pairing
+    }
+
+    /// True if this process made the connection. Then the other side is the process that answers at
+    /// [`Link::nid`], the address that this process chose.
+    pub fn is_dialled(&self) -> bool {
+        self.ends.group.is_none()
     }
 
     /// A client got a session over it: from now on all connections of that process may carry large

@@ -27,7 +27,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use types::limits::{LINKS_ACCEPTED_MAX, RECEIVE_BYTES_MAX, RECEIVE_BYTES_PER_ADDRESS_MAX};
 use types::nid::Nid;
-use types::session::{ClientUuid, ClusterId, Pairing};
+use types::proof::Secret;
+use types::session::{ClientUuid, ClusterId};
 use wire::hello::Purpose;
 
 /// Overdue requests are looked for this often.
@@ -43,8 +44,8 @@ pub(crate) struct Shared {
     /// True if sent frames carry checksums of their content.
     pub(crate) checksums: AtomicBool,
     pub(crate) process: ClientUuid,
-    /// Shown to the servers that this process connects to.
-    pub(crate) pairing: Pairing,
+    /// From it comes what is shown to the servers that this process connects to.
+    pub(crate) secret: Secret,
     pub(crate) faults: Faults,
     /// For log lines about connections that any peer can cause.
     pub(crate) refusals: Ration,
@@ -157,12 +158,12 @@ impl Lnet {
     /// A node without connections. `handler` gets the requests of all links.
     pub fn new(env: Env, cluster: ClusterId, checksums: bool, handler: Arc<dyn Handler>) -> Lnet {
         let process = ClientUuid(env.random.next_u128());
-        let pairing = Pairing(env.random.next_u128().max(1));
+        let secret = Secret::new(env.random.next_u128());
         let shared = Shared {
             env,
             checksums: AtomicBool::new(checksums),
             process,
-            pairing,
+            secret,
             faults: Faults::default(),
             refusals: Ration::default(),
             accepted: Arc::default(),
@@ -175,6 +176,11 @@ impl Lnet {
             accepted_max: AtomicUsize::new(LINKS_ACCEPTED_MAX),
         };
         Lnet { shared: Arc::new(shared), handler, listening: Mutex::default(), peers: Mutex::default() }
+    }
+
+    /// The secret of this process.
+    pub fn secret(&self) -> Secret {
+        self.shared.secret
     }
 
     /// Bounds the connections that are accepted, below LINKS_ACCEPTED_MAX.

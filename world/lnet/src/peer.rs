@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::limits::{LINKS_PER_PEER, MESSAGE_BYTES_MAX};
 use types::nid::Nid;
-use types::session::ClientUuid;
+use types::session::{ClientUuid, Pairing};
 use wire::hello::Purpose;
 
 /// Requests or replies with more data than this travel on the bulk links.
@@ -84,6 +84,11 @@ impl Peer {
     /// Process of the peer; another one after a restart.
     pub fn process(&self) -> ClientUuid {
         self.control.process()
+    }
+
+    /// Number that all connections to it show.
+    pub fn pairing(&self) -> Pairing {
+        self.control.pairing()
     }
 
     /// True if it can take requests.

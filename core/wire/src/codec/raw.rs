@@ -66,7 +66,9 @@ raw! {
     RawGlimpse 24 { size: U64, mtime: I64, mtime_nsec: U32, flags: U32 }
 
     /// Connect; the description follows.
-    RawConnect 48 { version_min: U16, version_max: U16, zero: U32, boot: U64, cluster: U128, client: U128 }
+    RawConnect 80 {
+        version_min: U16, version_max: U16, zero: U32, boot: U64, cluster: U128, client: U128, proof: U128, server: U128,
+    }
 
     /// Answer to Connect.
     RawConnected 40 { version: U16, standing: u8, zero: u8, session: U32, boot: U64, last_committed: U64, cluster: U128 }

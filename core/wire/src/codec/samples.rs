@@ -19,6 +19,7 @@ use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::names::NameRange;
 use types::object::{ObjectId, ObjectOffset};
+use types::proof::Proof;
 use types::ranges::ByteRange;
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::TargetIndex;
@@ -82,13 +83,7 @@ pub fn layout() -> Arc<Layout> {
 }
 
 fn config() -> FsConfig {
-    let target = |name: &str| TargetInfo {
-        name: name.into(),
-        nids: vec!["10.0.0.1@tcp".into()],
-        store: 0xabcd,
-        boot: 3,
-        up: true,
-    };
+    let target = |name: &str| TargetInfo { name: name.into(), nids: vec!["10.0.0.1@tcp".into()], boot: 3, up: true };
     FsConfig {
         version: 12,
         cluster: 0x1234,
@@ -108,6 +103,8 @@ pub fn sample_ops() -> Vec<Op> {
             client: ClientUuid(0x5678),
             description: "host:/mnt/sheen".into(),
             boot: 9,
+            proof: Proof(0x9abc),
+            server: Proof(0xdef0),
         }),
         Op::Disconnect,
         Op::Ping,

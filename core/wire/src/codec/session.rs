@@ -8,6 +8,7 @@ use crate::message::{ConnectReply, ConnectRequest, Redo};
 use crate::opcode::{self, answer};
 use bytes::Bytes;
 use types::limits::{MESSAGE_BYTES_MAX, OPS_PER_REQUEST_MAX, REDO_OF_OTHERS_MAX};
+use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Standing, Transno};
 use zerocopy::little_endian::U32;
 
@@ -32,6 +33,8 @@ pub(super) fn encode_connect(hello: &ConnectRequest, w: &mut Writer) {
             boot: hello.boot.into(),
             cluster: hello.cluster.0.into(),
             client: hello.client.0.into(),
+            proof: hello.proof.0.into(),
+            server: hello.server.0.into(),
         });
         w.bytes(cut(&hello.description, DESCRIPTION_BYTES_MAX).as_bytes());
     });
@@ -49,6 +52,8 @@ pub(super) fn decode_connect(flags: u16, r: &mut Reader<'_>) -> Result<ConnectRe
         client: ClientUuid(raw.client.get()),
         description: description.to_owned(),
         boot: raw.boot.get(),
+        proof: Proof(raw.proof.get()),
+        server: Proof(raw.server.get()),
     })
 }
 

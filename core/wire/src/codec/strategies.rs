@@ -23,6 +23,7 @@ use types::lock::{Flock, FlockFlavor, FlockKind, InodeBits, LeaseMode};
 use types::name::Name;
 use types::names::{BOUND_BYTES_MAX, NameRange};
 use types::object::{ObjectId, ObjectOffset};
+use types::proof::Proof;
 use types::ranges::{ByteRange, Needs};
 use types::session::{ClientUuid, ClusterId, OpenHandle, Standing, Transno, Xid};
 use types::target::{TargetIndex, TargetKind, TargetName};
@@ -208,10 +209,11 @@ pub fn any_mgs_op() -> impl Strategy<Value = MgsOp> {
 
 /// Any operation.
 pub fn any_op() -> impl Strategy<Value = Op> {
-    let connect = (any::<(u16, u16, u128, u128, u64)>(), ".{0,300}").prop_map(
-        |((version_min, version_max, cluster, client, boot), description)| {
+    let connect = (any::<(u16, u16, u128, u128, u64)>(), any::<(u128, u128)>(), ".{0,300}").prop_map(
+        |((version_min, version_max, cluster, client, boot), (proof, server), description)| {
             let (cluster, client) = (ClusterId(cluster), ClientUuid(client));
-            Op::Connect(ConnectRequest { version_min, version_max, cluster, client, description, boot })
+            let (proof, server) = (Proof(proof), Proof(server));
+            Op::Connect(ConnectRequest { version_min, version_max, cluster, client, description, boot, proof, server })
         },
     );
     let client = prop_oneof![
@@ -281,16 +283,13 @@ pub fn any_dir_entry() -> impl Strategy<Value = DirEntry> {
 
 pub fn any_mgs_reply() -> impl Strategy<Value = MgsReply> {
     let pair = || (".{0,20}", ".{0,20}");
-    let target = (".{0,20}", vec(".{0,20}", 0..4), any::<(u128, u64, bool)>())
-        .prop_map(|(name, nids, (store, boot, up))| TargetInfo { name, nids, store, boot, up });
+    let target = (".{0,20}", vec(".{0,20}", 0..4), any::<(u64, bool)>())
+        .prop_map(|(name, nids, (boot, up))| TargetInfo { name, nids, boot, up });
     let pool = (".{0,20}", vec(any::<u16>(), 0..4)).prop_map(|(name, osts)| PoolInfo { name, osts });
     prop_oneof![
         Just(MgsReply::Done),
-        (".{0,20}", any::<(u128, u64)>()).prop_map(|(name, (cluster, boot))| MgsReply::Registered {
-            name,
-            cluster,
-            boot
-        }),
+        (".{0,20}", any::<(u128, u64, u128)>())
+            .prop_map(|(name, (cluster, boot, key))| { MgsReply::Registered { name, cluster, boot, key } }),
         (any::<(u64, u128)>(), vec(target, 0..5), vec(pair(), 0..5), vec(pool, 0..3)).prop_map(
             |((version, cluster), targets, params, pools)| {
                 MgsReply::Config(FsConfig { version, cluster, targets, params, pools })

@@ -505,7 +505,6 @@ impl Target {
                 let target = |name: TargetName| TargetInfo {
                     name: name.to_string(),
                     nids: vec!["0@lo".to_owned()],
-                    store: 1,
                     boot: 1,
                     up: true,
                 };

@@ -172,12 +172,14 @@ pub const OBJECTS_AT: Decoder = Decoder {
 
 pub const SESSION_CLIENT: Decoder = Decoder {
     name: "session client",
-    seeds: || seeds("session_client"),
+    seeds: || [seeds("session_client"), seeds("session_client_1")].concat(),
     repair: |bytes| seal(bytes),
     run: |bytes| {
         judge(
             || session::decode_client(bytes),
-            |(boot, text)| session::decode_client(&session::encode_client(*boot, text)).is_ok(),
+            |session::Client { boot, proof, description }| {
+                session::decode_client(&session::encode_client(*boot, *proof, description)).is_ok()
+            },
         )
     },
 };

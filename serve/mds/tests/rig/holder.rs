@@ -82,6 +82,8 @@ impl Rig {
             client,
             description: String::new(),
             boot: 0,
+            proof: types::proof::Proof(n),
+            server: types::proof::Proof(0),
         };
         self.mds.connect(&export, &hello).unwrap();
         self.sessions.lock().insert(client, export.clone());

@@ -24,6 +24,7 @@ use types::fid::Fid;
 use types::lock::InodeBits;
 use types::nid::Nid;
 use types::object::{ObjectId, ObjectOffset};
+use types::proof::Proof;
 use types::session::{ClientUuid, ClusterId, Transno};
 use types::target::{FsName, TargetName};
 use wire::client::{ClientOp, ClientReply};
@@ -69,6 +70,8 @@ pub struct Ost {
     pub at_work_max: AtomicUsize,
     pub gone: Mutex<Vec<(ClientUuid, Gone)>>,
     pub connects: AtomicUsize,
+    /// What the clients of an earlier life showed.
+    pub recorded: Mutex<HashMap<ClientUuid, Proof>>,
     transno: AtomicU64,
 }
 
@@ -90,6 +93,7 @@ impl Ost {
             at_work_max: AtomicUsize::new(0),
             gone: Mutex::default(),
             connects: AtomicUsize::new(0),
+            recorded: Mutex::default(),
             transno: AtomicU64::new(0),
         })
     }
@@ -160,6 +164,10 @@ impl Service for Ost {
 
     fn cluster(&self) -> ClusterId {
         self.cluster
+    }
+
+    fn proof_of(&self, client: ClientUuid) -> Option<Proof> {
+        self.recorded.lock().get(&client).copied()
     }
 
     fn connect(&self, _: &Arc<Export>, _: &ConnectRequest) -> Result<ConnectReply, Errno> {

@@ -46,6 +46,7 @@ pub async fn answer(view: &Arc<View>, request: Request) -> Answer {
         Request::Fault { fault } => faults::answer(view, fault),
         Request::Scrub { begin } => Answer::Scrub { targets: scrubs::answer(view, begin) },
         Request::Ping { nid } => ping(view, &nid).await,
+        Request::ServerKey => server_key(view),
         Request::Status | Request::Settings => Answer::Error { reason: "asked at the wrong place".to_owned() },
     }
 }
@@ -79,6 +80,16 @@ fn cluster(view: &Arc<View>) -> ClusterAnswer {
         uuid: (uuid != ClusterId(0)).then(|| uuid.to_string()),
         fsnames,
         mgs: mgs.iter().map(Nid::to_string).collect(),
+    }
+}
+
+fn server_key(view: &Arc<View>) -> Answer {
+    let rpc = &view.parts().rpc;
+    match rpc.server_key() {
+        key if key.is_known() => {
+            Answer::ServerKey { cluster: rpc.cluster().to_string(), key: format!("{:032x}", key.0) }
+        }
+        _ => failed(Errno::EACCES, &"this daemon serves no target"),
     }
 }
 

@@ -71,6 +71,8 @@ pub enum Request {
     Scrub { begin: bool },
     /// Asks the node at this NID for its NIDs.
     Ping { nid: String },
+    /// Asks for the key of the servers, for a program that works as one beside this daemon.
+    ServerKey,
 }
 
 impl Request {
@@ -119,6 +121,8 @@ pub enum Answer {
     Faults { rules: Vec<FaultAnswer> },
     /// To [`FaultAsked::Remove`].
     Count { count: u64 },
+    /// To [`Request::ServerKey`]. `cluster`: its UUID; `key`: hexadecimal.
+    ServerKey { cluster: String, key: String },
     /// To requests without another answer.
     Done,
     /// The request was understood, but cannot be done.

@@ -69,7 +69,7 @@ pub fn list(view: &Arc<View>) -> Vec<Device> {
         devices.push(served("obdfilter", name));
     }
     for client in view.alive().clients() {
-        let (fsname, id) = (client.fsname(), format!("{:016x}", client.session().uuid().0 as u64));
+        let (fsname, id) = (client.fsname(), client.session().uuid().instance().to_string());
         let uuid = client.session().uuid().to_string();
         devices.push(up("lov", format!("{fsname}-clilov-{id}"), uuid.clone(), 1));
         devices.push(up("lmv", format!("{fsname}-clilmv-{id}"), uuid.clone(), 1));

@@ -23,6 +23,7 @@ impl MgsRole {
         let mgs = blocking(&parts.env, "started the MGS", move || Mgs::start(opened, env)).await?;
         let mgs = mgs.map_err(|e| NodeError::Serve { dir: target.dir().to_owned(), reason: e.to_string() })?;
         parts.rpc.set_cluster(target.cluster());
+        parts.rpc.set_server_key(target.server_key());
         parts.rpc.add_service(mgs.clone());
         Ok(MgsRole { target, mgs })
     }

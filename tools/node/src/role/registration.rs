@@ -6,7 +6,7 @@ use crate::role::parts::{Parts, blocking};
 use rpc::error::RpcError;
 use std::sync::Arc;
 use std::time::Duration;
-use stubs::mgc::Mgc;
+use stubs::mgc::{Mgc, Registered};
 use target::Target;
 use types::errno::Errno;
 use types::nid::Nid;
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A target that stops tells the MGS so within this time, or not at all.
 const UNREGISTER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The name of a target; one without number or cluster asks the MGS for them.
+/// The name of a target; one without number, cluster or key of the servers asks the MGS for them.
 ///
 /// A target is announced (with [`register`]) only once it answers. The MGS tells the news to all
 /// clients at once, and one that came too early would take the target for down.
@@ -33,8 +33,9 @@ pub async fn name(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<Targ
         Some(_) if theirs != ClusterId(0) && ours != ClusterId(0) && theirs != ours => {
             Err(NodeError::OtherCluster { dir: target.dir().to_owned(), ours, theirs })
         }
-        Some(name) if theirs != ClusterId(0) => {
+        Some(name) if theirs != ClusterId(0) && target.server_key().is_known() => {
             parts.rpc.set_cluster(theirs);
+            parts.rpc.set_server_key(target.server_key());
             Ok(name)
         }
         _ => register(parts, mgc, target).await,
@@ -52,16 +53,17 @@ pub async fn register(parts: &Parts, mgc: &Mgc, target: &Arc<Target>) -> Result<
     let asked =
         target.name().map_or_else(|| format!("{}-{}", target.fsname(), target.kind().word()), |name| name.to_string());
     let ask = || mgc.register(asked.clone(), target.store_uuid(), reachable_nids(parts));
-    let (name, cluster, boot) = patiently(parts, ask).await.map_err(|error| match error {
+    let registered = patiently(parts, ask).await.map_err(|error| match error {
         RpcError::Errno(Errno::ESHUTDOWN) => NodeError::Removed { dir: dir.clone(), name: asked.clone() },
         RpcError::Errno(Errno::EEXIST) => NodeError::Impostor { dir: dir.clone(), name: asked.clone() },
         error => NodeError::Register { dir: dir.clone(), name: asked.clone(), source: Box::new(error) },
     })?;
+    let Registered { name, cluster, boot, key } = registered;
     let name: TargetName = name.parse().map_err(|_| NodeError::BadName { dir, name })?;
-    let cluster = ClusterId(cluster);
     let assigned = target.clone();
-    blocking(&parts.env, "named a target", move || assigned.assign(name, cluster)).await??;
+    blocking(&parts.env, "named a target", move || assigned.assign(name, cluster, key)).await??;
     parts.rpc.set_cluster(cluster);
+    parts.rpc.set_server_key(key);
     tracing::info!(%name, %cluster, boot, "registered");
     Ok(name)
 }

@@ -169,7 +169,7 @@ fn of_mount(samples: &[Sample], client: &Client, waiting: usize, at: &Path) -> M
         micros: times.sum,
     };
     MountReport {
-        client: client.session().uuid().to_string(),
+        client: client.session().uuid().instance().to_string(),
         fsname: client.fsname().to_string(),
         at: at.display().to_string(),
         open_files: client.open_count() as u64,

@@ -64,7 +64,7 @@ fn programs(view: &View, list: &mut List) {
             list.push(about.cause, 0, about.since, || {
                 let (pid, program) = program(about.thread);
                 Waiting::Program {
-                    client: client.session().uuid().to_string(),
+                    client: client.session().uuid().instance().to_string(),
                     at: at.display().to_string(),
                     pid,
                     thread: about.thread,
@@ -93,7 +93,7 @@ fn requests(view: &View, list: &mut List) {
         view.parts().rpc.under_way().into_iter().filter(is_told).partition(|request| request.side == Side::Asked);
     for request in asked {
         list.push(request.id, request.cause, request.since, || Waiting::Request {
-            client: request.client.to_string(),
+            client: request.client.instance().to_string(),
             target: request.target.to_string(),
             xid: request.xid.0,
             operation: operation(&request),
@@ -103,7 +103,7 @@ fn requests(view: &View, list: &mut List) {
     }
     for request in served {
         list.push(request.id, request.cause, request.since, || Waiting::Served {
-            client: request.client.to_string(),
+            client: request.client.instance().to_string(),
             target: request.target.to_string(),
             xid: request.xid.0,
             operation: operation(&request),
@@ -125,7 +125,7 @@ fn locks(mdt: &Mds, list: &mut List) {
     let holder = |client: ClientUuid, holds: String, pid: u32| {
         let export = mdt.export_of(client);
         Holder {
-            client: client.to_string(),
+            client: client.instance().to_string(),
             description: export.as_ref().map(|export| export.description()).unwrap_or_default(),
             nid: export.as_ref().map(|export| export.nid().to_string()).unwrap_or_default(),
             holds,
@@ -134,7 +134,7 @@ fn locks(mdt: &Mds, list: &mut List) {
     };
     for wait in mdt.lock_waits(WAITS_PER_REPORT_MAX, HOLDERS_PER_WAIT_MAX) {
         list.push(observe::cause::fresh(), wait.cause, wait.since, || Waiting::Lock {
-            client: wait.client.map(|client| client.to_string()).unwrap_or_default(),
+            client: wait.client.map(|client| client.instance().to_string()).unwrap_or_default(),
             target: mdt.name().to_string(),
             fid: text(wait.fid),
             bits: bits(wait.bits),
@@ -146,7 +146,7 @@ fn locks(mdt: &Mds, list: &mut List) {
             let kind = |kind: FlockKind| if kind == FlockKind::Write { "write lock" } else { "read lock" };
             let holders = wait.holders.iter();
             Waiting::FileLock {
-                client: wait.client.to_string(),
+                client: wait.client.instance().to_string(),
                 target: mdt.name().to_string(),
                 fid: text(wait.fid),
                 start: wait.lock.start,

@@ -41,7 +41,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 pub(super) fn add(tree: &mut Tree, view: &Arc<View>) {
     for client in view.alive().clients() {
-        let id = format!("{:016x}", client.session().uuid().0 as u64);
+        let id = client.session().uuid().instance().to_string();
         llite(tree, view, &client, &format!("{}-{id}", client.fsname()));
         let source = client.lock_source();
         let device = source.strip_prefix("ldlm.namespaces.").unwrap_or(&source);
@@ -229,7 +229,7 @@ const BYTES: &str = "Bytes that one request of the kernel moved.";
 
 /// The client's own counts in the registry's form.
 fn client_samples(client: &Client) -> Vec<Sample> {
-    let source: Arc<str> = format!("llite.{}-{:016x}", client.fsname(), client.session().uuid().0 as u64).into();
+    let source: Arc<str> = format!("llite.{}-{}", client.fsname(), client.session().uuid().instance()).into();
     let sample = |name, unit, help, histogram: HistogramSnapshot| Sample {
         metric: Metric { name, unit, help },
         source: source.clone(),
