@@ -135,6 +135,7 @@ mod tests {
             fsname: fsname.to_owned(),
             nids: vec![],
             listen: None,
+            open: vec![],
             http: None,
             targets: targets.iter().map(target).collect(),
             mounts: mounts.iter().map(mount).collect(),

@@ -87,7 +87,12 @@ impl Node {
         if let Listen::At(addr) = self.settings.listen {
             step(format!("listening at {addr}"));
             match self.parts.rpc.listen(addr).await {
-                Ok(bound) => self.view.set_listen(bound),
+                Ok(bound) => {
+                    if !Nid::Tcp(bound).is_loopback() {
+                        tracing::warn!(%bound, "open: no key is asked for; only on a network you trust");
+                    }
+                    self.view.set_listen(bound);
+                }
                 Err(RpcError::Listen { addr, reason }) => return Err(NodeError::Listen { addr, reason }),
                 Err(e) => return Err(NodeError::Listen { addr, reason: e.to_string() }),
             }

@@ -86,6 +86,9 @@ pub struct NodeStatus {
     pub nids: Vec<String>,
     /// The bound address; absent if it does not listen.
     pub listen: Option<String>,
+    /// NIDs beyond this host at which it takes connections of everybody: no key is asked for.
+    #[serde(default)]
+    pub open: Vec<String>,
     /// Address of its HTTP server (`/metrics`, at the MGS also the page of the cluster); absent if
     /// there is none.
     pub http: Option<String>,

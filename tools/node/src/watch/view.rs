@@ -191,6 +191,7 @@ impl View {
             fsname: self.settings.fsname.to_string(),
             nids: self.parts.rpc.nids().iter().map(Nid::to_string).collect(),
             listen: listen.map(|addr| addr.to_string()),
+            open: self.parts.rpc.nids().iter().filter(|nid| !nid.is_loopback()).map(Nid::to_string).collect(),
             http: http.map(|addr| addr.to_string()),
             clients: self.clients(&targets, &mut trouble).await,
             targets: rows,

@@ -77,6 +77,9 @@ fn table(status: &NodeStatus) -> String {
     let up = uptime(Duration::from_secs(status.uptime_seconds));
     let _ = writeln!(text, "{}: {state} for {up}, process {}, sheen {}", status.home, status.pid, status.version);
     let _ = writeln!(text, "file system {} at {}", status.fsname, status.nids.join(" "));
+    if !status.open.is_empty() {
+        let _ = writeln!(text, "open at {}: no key is asked for; only on a network you trust", status.open.join(" "));
+    }
     if let Some(http) = &status.http {
         let page = if status.targets.iter().any(|t| t.kind == "mgt") {
             format!(", page at http://{http}/")
@@ -173,8 +176,9 @@ mod tests {
             version: "0.1.0".into(),
             uptime_seconds: 3700,
             fsname: "sheen".into(),
-            nids: vec!["0@lo".into(), "127.0.0.1@tcp".into()],
-            listen: Some("127.0.0.1:988".into()),
+            nids: vec!["0@lo".into(), "10.0.0.1@tcp".into()],
+            listen: Some("10.0.0.1:988".into()),
+            open: vec!["10.0.0.1@tcp".into()],
             http: Some("127.0.0.1:9988".into()),
             targets: vec![target("MGS", "mgt", None), target("sheen-OST0000", "ost", Some(space))],
             mounts: vec![MountStatus {
