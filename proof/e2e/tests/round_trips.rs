@@ -212,12 +212,12 @@ fn a_tree_is_walked_with_few_requests() {
 }
 
 /// Files of a directory that a listing does not show in one page.
-const MANY: usize = 6000;
+const MANY: usize = 15_000;
 /// Waits to list these: pages of 1,024 and 4,096, and the rest.
 const PAGES_OF_MANY: u64 = 3;
 /// Waits for attributes that a listing of names left out: two misses, then windows of 512,
-/// 1,024, 2,048 and the rest.
-const TO_SEARCH: u64 = 2 + 4;
+/// 1,024, 2,048, 4,096 and the rest.
+const TO_SEARCH: u64 = 2 + 5;
 
 #[test]
 fn a_large_directory_is_listed_and_searched_with_few_requests() {
