@@ -3,24 +3,23 @@
 
 #[allow(dead_code, reason = "each test file uses a part")]
 mod cluster;
+#[allow(dead_code, reason = "each test file uses a part")]
+mod kernel;
 
 use bytes::Bytes;
 use client::caller::Caller;
 use client::client::Client;
-use client::kernel::KernelCache;
 use client::node::NodeId;
 use client::open::OpenMode;
 use client::{Budget, Looked};
 use cluster::Cluster;
-use env::BoxFuture;
 use futures_util::poll;
-use parking_lot::Mutex;
+use kernel::RecordedKernel;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
 use types::fid::Fid;
 use types::lock::InodeBits;
 use types::name::Name;
@@ -37,59 +36,11 @@ fn to_read() -> OpenMode {
     OpenMode::from_libc(libc::O_RDONLY, false)
 }
 
-/// The kernel's caches as a list of what they were told.
-#[derive(Default)]
-struct Told {
-    lines: Mutex<Vec<String>>,
-    /// Attributes are forgotten when this is over.
-    hold_attrs: watch::Sender<bool>,
-}
-
-impl Told {
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.lines.lock())
-    }
-
-    fn push(&self, line: String) {
-        self.lines.lock().push(line);
-    }
-}
-
-struct FakeKernel(Arc<Told>);
-
-impl KernelCache for FakeKernel {
-    fn inval_entry(&self, parent: NodeId, name: Name, _: bool) -> BoxFuture<'static, ()> {
-        self.0.push(format!("entry {} {name}", parent.0));
-        Box::pin(std::future::ready(()))
-    }
-
-    fn inval_attr(&self, node: NodeId, _: bool) -> BoxFuture<'static, bool> {
-        self.0.push(format!("attr {}", node.0));
-        let mut hold = self.0.hold_attrs.subscribe();
-        Box::pin(async move { hold.wait_for(|hold| !hold).await.is_ok() })
-    }
-
-    fn inval_data(&self, node: NodeId, _: u64, _: u64) -> BoxFuture<'static, ()> {
-        self.0.push(format!("data {}", node.0));
-        Box::pin(std::future::ready(()))
-    }
-
-    fn store(&self, node: NodeId, offset: u64, data: Bytes) -> Option<BoxFuture<'static, ()>> {
-        self.0.push(format!("store {} at {offset} of {}", data.len(), node.0));
-        Some(Box::pin(std::future::ready(())))
-    }
-
-    fn inc_epoch(&self) -> BoxFuture<'static, ()> {
-        self.0.push("epoch".to_owned());
-        Box::pin(std::future::ready(()))
-    }
-}
-
-async fn granting() -> (Cluster, Arc<Told>) {
+async fn granting() -> (Cluster, Arc<RecordedKernel>) {
     let cluster = Cluster::mounted().await;
     cluster.world.grants.store(true, Ordering::Relaxed);
-    let told = Arc::new(Told::default());
-    cluster.client.attach_kernel(Arc::new(FakeKernel(told.clone())));
+    let told = Arc::new(RecordedKernel::default());
+    cluster.client.attach_kernel(told.clone());
     (cluster, told)
 }
 
@@ -294,7 +245,7 @@ async fn a_revoke_is_answered_when_the_kernel_has_forgotten() {
     assert_eq!(answer, ClientReply::Done);
     let mut forgotten = told.take();
     forgotten.sort();
-    assert_eq!(forgotten, [format!("attr {}", file.0), "entry 1 file".to_owned()]);
+    assert_eq!(forgotten, [format!("attr {}", file.0), "drop 1 file".to_owned()]);
     cluster.asked();
     lookup(client, "file").await;
     assert_eq!(cluster.asked(), ["Lookup"]);
@@ -307,7 +258,7 @@ async fn a_callback_waits_for_what_the_one_before_took() {
     let client = &cluster.client;
     assert!(matches!(lookup(client, "a").await, Looked::Absent(valid) if !valid.is_zero()));
     client.clone().getattr(Caller::root(), NodeId::ROOT, None).await.unwrap();
-    told.hold_attrs.send_replace(true);
+    told.hold("attr");
     told.take();
     // Two changes of one directory call back at once; the second one finds nothing that the kernel
     // was told of.
@@ -320,7 +271,7 @@ async fn a_callback_waits_for_what_the_one_before_took() {
         tokio::task::yield_now().await;
     }
     assert!(told.take().contains(&"attr 1".to_owned()));
-    told.hold_attrs.send_replace(false);
+    told.release("attr");
     assert_eq!((all.await, one.await), (ClientReply::Done, ClientReply::Dropped));
     client.unmount().await;
 }
@@ -335,7 +286,7 @@ async fn told_names_go_and_others_stay() {
     told.take();
     let answer = cluster.callback(ClientOp::Changing { dir: Fid::ROOT, names: vec![name("a")] }).await;
     assert_eq!(answer, ClientReply::Done);
-    assert!(told.take().contains(&"entry 1 a".to_owned()));
+    assert!(told.take().contains(&"expire 1 a".to_owned()));
     cluster.asked();
     lookup(client, "b").await;
     assert_eq!(cluster.asked(), Vec::<String>::new());
@@ -352,7 +303,7 @@ async fn a_callback_while_a_lookup_is_in_flight_keeps_its_answer_out() {
     let fid = fid_of(&client, "file").await;
     cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::ALL), (fid, InodeBits::ALL)] }).await;
     told.take();
-    cluster.world.hold_lookups.send_replace(true);
+    cluster.world.hold("Lookup");
     let looking = tokio::spawn({
         let client = client.clone();
         async move { lookup(&client, "file").await }
@@ -365,7 +316,7 @@ async fn a_callback_while_a_lookup_is_in_flight_keeps_its_answer_out() {
     let revoke = ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE), (fid, SHOWN)] };
     let answer = tokio::time::timeout(Duration::from_secs(10), cluster.callback(revoke)).await;
     assert_eq!(answer.expect("no callback waits for a request"), ClientReply::Done);
-    cluster.world.hold_lookups.send_replace(false);
+    cluster.world.release("Lookup");
     let Looked::Found(found) = looking.await.unwrap() else { panic!() };
     assert!(found.entry_valid.is_zero() && found.attr_valid.is_zero(), "not to be trusted");
     cluster.asked();
@@ -379,7 +330,7 @@ async fn a_request_in_the_directory_makes_it_an_epoch() {
     let (cluster, told) = granting().await;
     let client = cluster.client.clone();
     assert!(matches!(lookup(&client, "a").await, Looked::Absent(_)));
-    cluster.world.hold_lookups.send_replace(true);
+    cluster.world.hold("Lookup");
     cluster.asked();
     let looking = tokio::spawn({
         let client = client.clone();
@@ -391,7 +342,7 @@ async fn a_request_in_the_directory_makes_it_an_epoch() {
     told.take();
     cluster.callback(ClientOp::Revoke { locks: vec![(Fid::ROOT, InodeBits::UPDATE)] }).await;
     assert!(told.take().contains(&"epoch".to_owned()), "dropping a name would wait for the lookup");
-    cluster.world.hold_lookups.send_replace(false);
+    cluster.world.release("Lookup");
     looking.await.unwrap();
     client.unmount().await;
 }
@@ -437,7 +388,7 @@ async fn a_restart_of_the_mdt_ends_all_trust_and_opens_local_opens_there() {
     // The next request that goes out finds the new session.
     client.clone().statfs(Caller::root()).await.unwrap();
     for _ in 0..1000 {
-        if cluster.world.state.lock().open.len() == 1 && told.lines.lock().contains(&"epoch".to_owned()) {
+        if cluster.world.state.lock().open.len() == 1 && told.count("epoch") > 0 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

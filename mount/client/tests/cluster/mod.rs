@@ -10,7 +10,7 @@ use layout::layout::{Component, EOF, Layout, Pattern};
 use parking_lot::Mutex;
 use rpc::service::{Export, Gone, Service};
 use rpc::{Rpc, RpcConfig};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{oneshot, watch};
@@ -27,7 +27,8 @@ use types::time::Timestamp;
 use wire::client::{ClientOp, ClientReply};
 use wire::mds::{
     Append, Close, Create, CreateKind, DirEntry, Entry, FlockCancel, GetLayout, Getattr, GetattrMany, Getxattr, Lease,
-    LeaseAct, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Setattr, Unlink, Wrote,
+    LeaseAct, Link, Listxattr, Lock, Lookup, MdsOp, MdsReply, Open, Readdir, Readlink, Removed, Rename, Setattr, Unlink,
+    Wrote,
 };
 use wire::message::{ConnectReply, ConnectRequest, Grant, Op, OpReply, Reply, Request};
 use wire::mgs::{FsConfig, MgsOp, MgsReply, TargetInfo};
@@ -41,8 +42,8 @@ pub struct World {
     pub state: Mutex<State>,
     /// While true, OST writes wait.
     pub hold_writes: watch::Sender<bool>,
-    /// While true, lookups were answered, but the answers wait.
-    pub hold_lookups: watch::Sender<bool>,
+    /// Requests of these names are served, but their answers wait.
+    held: watch::Sender<BTreeSet<&'static str>>,
     /// Everything that may be granted is.
     pub grants: AtomicBool,
     /// The mount's record, for callbacks.
@@ -84,6 +85,8 @@ pub struct State {
     pub answers_again: bool,
     /// Another client has everything open that is removed.
     pub open_elsewhere: bool,
+    /// The locks that were asked for, in order.
+    pub locks: Vec<Lock>,
     /// Leases by inode and open file.
     pub leases: BTreeMap<(Fid, u64), LeaseMode>,
 }
@@ -155,7 +158,12 @@ impl State {
                 MdsReply::Entry(self.entry(fid)?)
             }
             MdsOp::GetParent(_) => MdsReply::Entry(self.entry(Fid::ROOT)?),
-            MdsOp::Getattr(Getattr { fid }) | MdsOp::Lock(Lock { fid, .. }) => MdsReply::Entry(self.entry(fid)?),
+            MdsOp::Getattr(Getattr { fid }) => MdsReply::Entry(self.entry(fid)?),
+            MdsOp::Lock(lock) => {
+                let entry = self.entry(lock.fid)?;
+                self.locks.push(lock);
+                MdsReply::Entry(entry)
+            }
             MdsOp::Setattr(Setattr { fid, set }) => {
                 let inode = self.inode(fid)?;
                 if inode.attr.is_dir() && set.size.is_some() {
@@ -207,6 +215,21 @@ impl State {
                     self.inodes.remove(&fid);
                 }
                 MdsReply::Removed(Removed { fid, nlink: 0 })
+            }
+            MdsOp::Rename(Rename { parent, name, new_parent, new_name, .. }) => {
+                let fid = self.inode(parent)?.names.remove(&name).ok_or(Errno::ENOENT)?;
+                let replaced = self.inode(new_parent)?.names.insert(new_name, fid);
+                if let Some(replaced) = replaced {
+                    self.inodes.remove(&replaced);
+                }
+                MdsReply::Removed(Removed { fid: replaced.unwrap_or(Fid::NONE), nlink: 0 })
+            }
+            MdsOp::Link(Link { fid, new_parent, new_name }) => {
+                let attr = &mut self.inode(fid)?.attr;
+                attr.nlink += 1;
+                attr.version += 1;
+                self.inode(new_parent)?.names.insert(new_name, fid);
+                MdsReply::Entry(self.entry(fid)?)
             }
             MdsOp::Readdir(Readdir { fid, after, limit, with_attr, .. }) => {
                 let names = self.inode(fid)?.names.clone();
@@ -428,11 +451,11 @@ impl Service for Target {
                 if asks || self.world.grants.load(Ordering::Relaxed) {
                     self.grant(&asked, &result, request.locks, &mut reply);
                 }
-                let held = matches!(asked, Op::Mds(MdsOp::Lookup(_)));
                 results.push(result);
-                if held {
-                    let mut held = self.world.hold_lookups.subscribe();
-                    held.wait_for(|held| !held).await.expect("the world stands");
+                match &asked {
+                    Op::Mds(op) => self.world.unheld(&word(op)).await,
+                    Op::Ost(op) => self.world.unheld(&word(op)).await,
+                    _ => {}
                 }
             }
             if self.name.kind == TargetKind::Mdt {
@@ -471,7 +494,13 @@ impl Target {
             (MdsOp::GetLayout(GetLayout { fid, .. }), Ok(_)) => return give(*fid, InodeBits::LAYOUT),
             (MdsOp::Readlink(Readlink { fid }), Ok(_)) => return give(*fid, shown),
             (MdsOp::Lookup(Lookup { parent, .. }), Ok(_) | Err(Errno::ENOENT)) => give(*parent, InodeBits::UPDATE),
-            (MdsOp::Create(Create { parent, .. }) | MdsOp::Unlink(Unlink { parent, .. }), Ok(_)) => {
+            (
+                MdsOp::Create(Create { parent, .. })
+                | MdsOp::Unlink(Unlink { parent, .. })
+                | MdsOp::Link(Link { new_parent: parent, .. })
+                | MdsOp::Rename(Rename { new_parent: parent, .. }),
+                Ok(_),
+            ) => {
                 give(*parent, InodeBits::UPDATE);
                 reply.touched.extend(state.entry(*parent).map(|entry| *entry));
             }
@@ -564,25 +593,51 @@ fn word(op: &impl std::fmt::Debug) -> String {
     format!("{op:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned()
 }
 
+impl World {
+    /// From now on requests of this name are served, but their answers wait.
+    pub fn hold(&self, name: &'static str) {
+        self.held.send_modify(|held| {
+            held.insert(name);
+        });
+    }
+
+    /// The answers go out.
+    pub fn release(&self, name: &'static str) {
+        self.held.send_modify(|held| {
+            held.remove(name);
+        });
+    }
+
+    async fn unheld(&self, name: &str) {
+        let mut held = self.held.subscribe();
+        held.wait_for(|held| !held.contains(name)).await.expect("the world stands");
+    }
+}
+
 /// A mounted client and its fake servers.
 pub struct Cluster {
     pub world: Arc<World>,
     pub client: Arc<Client>,
     pub env: Env,
     pub rpc: Arc<Rpc>,
-    _guard: RealGuard,
+    _guard: Option<RealGuard>,
 }
 
 impl Cluster {
     pub async fn mounted() -> Cluster {
         let (env, guard) = RealEnv::start(RealConfig { reactors: 1, blocking_threads: 1 }).unwrap();
+        Cluster { _guard: Some(guard), ..Cluster::mounted_in(env, true).await }
+    }
+
+    /// `opens`: the kernel reports opens and closes.
+    pub async fn mounted_in(env: Env, opens: bool) -> Cluster {
         let rpc = Rpc::new(env.clone(), RpcConfig { cluster: ClusterId(0), checksums: true });
         let state = State { stripes: 2, ..State::default() };
         let world = Arc::new(World {
             state: Mutex::new(state),
             hold_writes: watch::Sender::new(false),
             hold_opens: watch::Sender::new(false),
-            hold_lookups: watch::Sender::new(false),
+            held: watch::Sender::default(),
             hold_leases: watch::Sender::new(false),
             hold_counts: watch::Sender::new(false),
             grants: AtomicBool::new(false),
@@ -600,7 +655,7 @@ impl Cluster {
         }
         let description = "test".to_owned();
         let options = ClientOptions {
-            opens: true,
+            opens,
             access_times: AccessTimes::default(),
             nodiratime: false,
             mgs: vec![Nid::Loopback],
@@ -610,7 +665,7 @@ impl Cluster {
         };
         let client = Client::mount(env.clone(), rpc.clone(), options).await.unwrap();
         world.state.lock().log.clear();
-        Cluster { world, client, env, rpc, _guard: guard }
+        Cluster { world, client, env, rpc, _guard: None }
     }
 
     /// The MDT restarts: the same inodes, no open handles.

@@ -49,16 +49,19 @@ impl Kernel {
     }
 }
 
+/// Usually names are not dropped, only revalidated: working directories and programs' files keep
+/// their paths. But the kernel revalidates a name without its directory's lock, and stores the
+/// answer some time after it was written.
+fn of_name(NodeId(parent): NodeId, name: Name, drop: bool) -> Notification {
+    match drop {
+        true => Notification::InvalEntry { parent, name },
+        false => Notification::ExpireEntry { parent, name },
+    }
+}
+
 impl KernelCache for Kernel {
     fn inval_entry(&self, parent: NodeId, name: Name, drop: bool) -> BoxFuture<'static, ()> {
-        let parent = parent.0;
-        // Usually names are not dropped, only revalidated: working directories and programs' files
-        // keep their paths. But the kernel revalidates a name without its directory's lock, and
-        // stores the answer some time after it was written.
-        self.done(match drop {
-            true => Notification::InvalEntry { parent, name },
-            false => Notification::ExpireEntry { parent, name },
-        })
+        self.done(of_name(parent, name, drop))
     }
 
     fn inval_attr(&self, node: NodeId, listing: bool) -> BoxFuture<'static, bool> {
@@ -94,5 +97,18 @@ impl KernelCache for Kernel {
 
     fn set_read_ahead_kb(&self, kb: u64) -> Result<(), Errno> {
         set_read_ahead(self.device, kb).map_err(|error| Errno::from(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_dropped_only_where_the_client_says_so() {
+        let name = Name::new(b"a").unwrap();
+        let told = [true, false].map(|drop| of_name(NodeId(7), name.clone(), drop));
+        let drops = Notification::InvalEntry { parent: 7, name: name.clone() };
+        assert_eq!(told, [drops, Notification::ExpireEntry { parent: 7, name }]);
     }
 }
