@@ -575,6 +575,33 @@ fn times_of_writes_have_a_grain_where_the_kernel_keeps_pages_of_its_writes() {
     }
 }
 
+/// R30.
+#[test]
+fn a_read_that_waits_for_its_ost_lets_a_callback_through_unless_it_holds_pages() {
+    for pages in [false, true] {
+        simulated(move |rig| async move {
+            let found = rig.file("f", b"abc").await;
+            let handle = rig.open(found.node, libc::O_RDONLY).await;
+            rig.cluster.world.hold("Read");
+            let read = rig.read(handle, pages);
+            rig.settle().await;
+            rig.cluster.asked();
+            let callback = rig.revoke(found.attr.fid, OF_DATA);
+            rig.wait_ms(4999).await;
+            assert!(!callback.is_over());
+            rig.wait_ms(2).await;
+            assert_eq!(callback.is_over(), !pages, "{:?} {:?}", rig.kernel.take(), rig.cluster.asked());
+            rig.wait_ms(15_000).await;
+            assert_eq!((callback.is_over(), read.is_over()), (!pages, false));
+            rig.cluster.world.release("Read");
+            rig.wait_ms(1).await;
+            assert!(callback.is_over());
+            assert_eq!(read.take(), Some(b"abc".to_vec()));
+            assert_eq!(rig.asked("Lock"), usize::from(!pages), "it began anew");
+        });
+    }
+}
+
 /// R31.
 #[test]
 fn reads_into_pages_ask_for_the_whole_file() {

@@ -303,6 +303,8 @@ impl Locks {
     async fn give_up(&self, fid: Fid, bits: InodeBits, take: impl FnOnce(&mut Table)) {
         self.data_guards.files.lock().entry(fid).or_default().stops += 1;
         let stopped = Stopped { locks: self, fid };
+        // Reads that give way look again ([`Locks::data_wanted`]).
+        self.data_guards.changed.notify_waiters();
         self.data_quiet(fid).await;
         if let Some(data) = self.data.get() {
             data.revoke(fid, bits).await;
